@@ -1,0 +1,118 @@
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "bindings.hpp"
+#include "linkwise/machine/machine.hpp"
+#include "linkwise/machine/topology.hpp"
+
+namespace nb = nanobind;
+
+namespace linkwise::binding {
+
+void bind_machine(nb::module_& m) {
+  nb::enum_<NodeKind>(m, "NodeKind")
+      .value("socket", NodeKind::socket)
+      .value("memory", NodeKind::memory)
+      .value("pcie_switch", NodeKind::pcie_switch)
+      .value("gpu", NodeKind::gpu)
+      .value("nvswitch", NodeKind::nvswitch);
+  nb::enum_<Traffic>(m, "Traffic")
+      .value("host_to_device", Traffic::host_to_device)
+      .value("device_to_host", Traffic::device_to_host)
+      .value("peer", Traffic::peer);
+  nb::class_<Node>(m, "Node").def(nb::init<>()).def_rw("name", &Node::name).def_rw("kind", &Node::kind);
+  nb::class_<CapacityPoint>(m, "CapacityPoint")
+      .def(nb::init<int, double>(), nb::arg("flows"), nb::arg("gb_per_s"))
+      .def_rw("flows", &CapacityPoint::flows)
+      .def_rw("gb_per_s", &CapacityPoint::gb_per_s);
+  nb::class_<Link>(m, "Link")
+      .def(nb::init<>())
+      .def_rw("name", &Link::name)
+      .def_rw("kind", &Link::kind)
+      .def_rw("a", &Link::a)
+      .def_rw("b", &Link::b)
+      .def_rw("forward", &Link::forward)
+      .def_rw("backward", &Link::backward)
+      .def_rw("duplex", &Link::duplex)
+      .def_rw("latency_us", &Link::latency_us)
+      .def_rw("nominal_gb_per_s", &Link::nominal_gb_per_s);
+  nb::class_<Term>(m, "Term")
+      .def(nb::init<>())
+      .def_rw("traffic", &Term::traffic)
+      .def_rw("source", &Term::from)
+      .def_rw("target", &Term::to)
+      .def_rw("weight", &Term::weight);
+  nb::class_<Constraint>(m, "Constraint")
+      .def(nb::init<>())
+      .def_rw("name", &Constraint::name)
+      .def_rw("capacity", &Constraint::capacity)
+      .def_rw("terms", &Constraint::terms);
+  nb::class_<Rate>(m, "Rate")
+      .def(nb::init<double, double, double>(), nb::arg("fixed_us"), nb::arg("ps_per_record"), nb::arg("ps_per_byte"))
+      .def_rw("fixed_us", &Rate::fixed_us)
+      .def_rw("ps_per_record", &Rate::ps_per_record)
+      .def_rw("ps_per_byte", &Rate::ps_per_byte);
+  nb::class_<Processor>(m, "Processor")
+      .def(nb::init<>())
+      .def_rw("name", &Processor::name)
+      .def_rw("memory_gib", &Processor::memory_gib)
+      .def_rw("local_copy_gb_per_s", &Processor::local_copy_gb_per_s)
+      .def_rw("rates", &Processor::rates);
+  nb::class_<CopyEngines>(m, "CopyEngines")
+      .def(nb::init<>())
+      .def_rw("host_to_device", &CopyEngines::host_to_device)
+      .def_rw("device_to_host", &CopyEngines::device_to_host)
+      .def_rw("peer", &CopyEngines::peer);
+  nb::class_<CopyStartup>(m, "CopyStartup")
+      .def(nb::init<>())
+      .def_rw("host_to_device_us", &CopyStartup::host_to_device_us)
+      .def_rw("device_to_host_us", &CopyStartup::device_to_host_us)
+      .def_rw("peer_us", &CopyStartup::peer_us)
+      .def_rw("local_us", &CopyStartup::local_us);
+  nb::class_<Machine>(m, "Machine")
+      .def(nb::init<>())
+      .def("__copy__", [](const Machine& self) { return self; })
+      .def_rw("name", &Machine::name)
+      .def_rw("description", &Machine::description)
+      .def_rw("source", &Machine::source)
+      .def_rw("nodes", &Machine::nodes)
+      .def_rw("links", &Machine::links)
+      .def_rw("constraints", &Machine::constraints)
+      .def_rw("gpu", &Machine::gpu)
+      .def_rw("host", &Machine::host)
+      .def_rw("copy_engines", &Machine::copy_engines)
+      .def_rw("copy_startup", &Machine::copy_startup)
+      .def_rw("pageable_gb_per_s", &Machine::pageable_gb_per_s)
+      .def_prop_ro("num_gpus", &Machine::num_gpus)
+      .def_prop_ro("num_host_memories", &Machine::num_host_memories)
+      .def("validate", &Machine::validate);
+
+  nb::class_<Place>(m, "Place")
+      .def_static("gpu", &Place::gpu, nb::arg("index"))
+      .def_static("host", &Place::host, nb::arg("index") = 0)
+      .def_prop_ro("is_gpu", &Place::is_gpu)
+      .def_ro("index", &Place::index)
+      .def("__repr__", &Place::name)
+      .def("__eq__", [](const Place& a, const Place& b) { return a == b; });
+
+  // For tests of the sharing rule by itself: rates of flows over numbered resources.
+  m.def(
+      "fair_rates",
+      [](const std::vector<Capacity>& capacities, const std::vector<std::vector<std::pair<int, double>>>& flows) {
+        std::vector<Resource> resources;
+        for (const Capacity& capacity : capacities) resources.push_back({"", capacity});
+        std::vector<std::vector<Use>> uses;
+        for (const auto& flow : flows) {
+          uses.emplace_back();
+          for (const auto& [resource, weight] : flow) uses.back().push_back({resource, weight});
+        }
+        std::vector<const std::vector<Use>*> pointers;
+        for (const auto& use : uses) pointers.push_back(&use);
+        return fair_rates(resources, pointers);
+      },
+      nb::arg("capacities"), nb::arg("flows"), "The max-min fair rates of flows, each a list of (resource, weight).");
+}
+
+}  // namespace linkwise::binding

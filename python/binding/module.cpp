@@ -1,0 +1,34 @@
+#include "bindings.hpp"
+#include "linkwise/error.hpp"
+
+namespace nb = nanobind;
+
+namespace linkwise::binding {
+
+// The exceptions' Python bases are what Python code already catches: ValueError, MemoryError, RuntimeError.
+void bind_errors(nb::module_& m) {
+  // Translators are tried from the last registered: bases first.
+  const auto error = nb::exception<Error>(m, "Error", PyExc_RuntimeError);
+  nb::exception<UsageError>(m, "UsageError", nb::make_tuple(error, nb::handle(PyExc_ValueError)).ptr());
+  nb::exception<OutOfMemoryError>(m, "OutOfMemoryError", nb::make_tuple(error, nb::handle(PyExc_MemoryError)).ptr());
+  nb::exception<DeviceError>(m, "DeviceError", error.ptr());
+  nb::exception<CorruptDataError>(m, "CorruptDataError", error.ptr());
+  nb::exception<Cancelled>(m, "Cancelled", error.ptr());
+  const auto program_error = nb::exception<ProgramError>(m, "ProgramError", error.ptr());
+  nb::exception<RaceError>(m, "RaceError", program_error.ptr());
+  nb::exception<DeadlockError>(m, "DeadlockError", program_error.ptr());
+  nb::exception<UseAfterFreeError>(m, "UseAfterFreeError", program_error.ptr());
+}
+
+}  // namespace linkwise::binding
+
+NB_MODULE(_core, m) {
+  using namespace linkwise::binding;
+  m.doc() = "Linkwise's core: machines, devices, primitives, sorts and plans.";
+  bind_errors(m);
+  bind_machine(m);
+  bind_device(m);
+  bind_primitives(m);
+  bind_sort(m);
+  bind_plan(m);
+}

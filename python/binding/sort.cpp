@@ -1,0 +1,77 @@
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "bindings.hpp"
+#include "linkwise/sort/host_sort.hpp"
+
+namespace nb = nanobind;
+
+namespace linkwise::binding {
+namespace {
+
+using Input = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu, nb::ndim<1>>;
+using Output = nb::ndarray<nb::c_contig, nb::device::cpu, nb::ndim<1>>;
+
+void require(bool condition, const char* what) {
+  if (!condition) throw UsageError(what);
+}
+
+SortReport sort_arrays(Runtime& runtime, const SortPlan& plan, KeyType type, const Input& keys, const std::optional<Input>& values,
+                       const std::optional<Output>& out_keys, const std::optional<Output>& out_values, int row_number_bytes, bool pageable,
+                       const SortOptions& options) {
+  require(keys.itemsize() == static_cast<std::size_t>(native_bytes(type)), "the keys have not the size of their type");
+  HostColumns input{type, keys.size(), keys.data(), ValueWidth::none, nullptr, pageable};
+  if (values) {
+    require(values->size() == keys.size(), "there are not as many values as keys");
+    input.value_width = to_value_width(static_cast<int>(values->itemsize()));
+    input.values = values->data();
+  } else {
+    input.value_width = to_value_width(row_number_bytes);
+  }
+  HostOutputs output;
+  if (out_keys) {
+    require(out_keys->size() == keys.size() && out_keys->itemsize() == keys.itemsize(), "the output for the keys has another shape");
+    output.keys = out_keys->data();
+  }
+  if (out_values) {
+    require(out_values->size() == keys.size() && out_values->itemsize() == static_cast<std::size_t>(input.value_width),
+            "the output for the values has another shape");
+    output.values = out_values->data();
+  }
+  const nb::gil_scoped_release release;
+  return sort_host(runtime, plan, input, output, options);
+}
+
+}  // namespace
+
+void bind_sort(nb::module_& m) {
+  nb::enum_<SortStrategy>(m, "SortStrategy").value("radix", SortStrategy::radix).value("p2p_merge", SortStrategy::p2p_merge);
+  nb::enum_<Exchange>(m, "Exchange").value("fused", Exchange::fused).value("copies", Exchange::copies);
+  m.def("sort_strategy_from", &sort_strategy_from, nb::arg("name"));
+  nb::class_<SortPlan>(m, "SortPlan")
+      .def(nb::init<>())
+      .def_rw("strategy", &SortPlan::strategy)
+      .def_rw("gpus", &SortPlan::gpus)
+      .def_rw("exchange", &SortPlan::exchange)
+      .def_rw("chunkset_records", &SortPlan::chunkset_records)
+      .def_rw("samples", &SortPlan::samples)
+      .def_rw("slack", &SortPlan::slack)
+      .def("__str__", &SortPlan::to_string);
+  nb::class_<SortOptions>(m, "SortOptions")
+      .def("__init__", [](SortOptions* self, bool descending, bool verify) { new (self) SortOptions{descending, verify}; },
+           nb::arg("descending") = false, nb::arg("verify") = true);
+  nb::class_<SortReport>(m, "SortReport")
+      .def_ro("seconds", &SortReport::seconds)
+      .def_ro("verified", &SortReport::verified)
+      .def_ro("phases", &SortReport::phases)
+      .def_ro("timeline", &SortReport::timeline);
+  m.def("sort_host", &sort_arrays, nb::arg("runtime"), nb::arg("plan"), nb::arg("key_type"), nb::arg("keys"), nb::arg("values").none() = nb::none(),
+        nb::arg("out_keys").none() = nb::none(), nb::arg("out_values").none() = nb::none(), nb::arg("row_number_bytes") = 0,
+        nb::arg("pageable") = true, nb::arg("options") = SortOptions(),
+        "Sorts host arrays by key; without values, row numbers of the given width follow the keys. Releases the GIL.");
+  m.def("records_that_fit", &records_that_fit, nb::arg("runtime"), nb::arg("plan"), nb::arg("type"));
+}
+
+}  // namespace linkwise::binding

@@ -1,0 +1,37 @@
+"""Linkwise sorts, joins and moves data across the GPUs of a machine as fast as its links allow."""
+
+from importlib.metadata import version
+
+from linkwise._core import (
+    Cancelled,
+    CorruptDataError,
+    DeviceError,
+    Error,
+    Machine,
+    OutOfMemoryError,
+    UsageError,
+)
+from linkwise.machine import described_machines, load_machine, local_machine
+from linkwise.session import NoGpuWarning
+from linkwise.sorting import SortReport, empty, sort, sort_and_report, sort_indices
+
+__version__ = version("linkwise")
+
+__all__ = [
+    "Cancelled",
+    "CorruptDataError",
+    "DeviceError",
+    "Error",
+    "Machine",
+    "NoGpuWarning",
+    "OutOfMemoryError",
+    "SortReport",
+    "UsageError",
+    "described_machines",
+    "empty",
+    "load_machine",
+    "local_machine",
+    "sort",
+    "sort_and_report",
+    "sort_indices",
+]

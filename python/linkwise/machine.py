@@ -1,0 +1,270 @@
+"""Machines: described ones from data files, and the one that this process runs on.
+
+A description is a JSON file (see ``machines/README.md``). Reading checks every field, because people write these files
+by hand, and builds the plain ``Machine`` that the core works with.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from linkwise import _core
+from linkwise._core import Machine, UsageError
+
+DEFAULT_VIRTUAL_MACHINE = "h200x8"
+"""The machine that is simulated where there is no GPU and none is named."""
+
+_NODE_KINDS = {
+    "sockets": _core.NodeKind.socket,
+    "memories": _core.NodeKind.memory,
+    "pcie_switches": _core.NodeKind.pcie_switch,
+    "gpus": _core.NodeKind.gpu,
+    "nvswitches": _core.NodeKind.nvswitch,
+}
+_TRAFFIC = {
+    "host_to_device": _core.Traffic.host_to_device,
+    "device_to_host": _core.Traffic.device_to_host,
+    "peer": _core.Traffic.peer,
+}
+
+
+class _Fields:
+    """A JSON object that knows where it stands and which of its fields nobody asked for."""
+
+    def __init__(self, value: Any, where: str) -> None:
+        if not isinstance(value, dict):
+            raise UsageError(f"{where}: expected an object, found {type(value).__name__}")
+        self._values: Mapping[str, Any] = value
+        self._used: set[str] = set()
+        self.where = where
+
+    def get(self, name: str, kind: type | tuple[type, ...], default: Any = ...) -> Any:
+        self._used.add(name)
+        if name not in self._values:
+            if default is ...:
+                raise UsageError(f"{self.where}: '{name}' is missing")
+            return default
+        value = self._values[name]
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise UsageError(f"{self.where}: '{name}' has the wrong type, {type(value).__name__}")
+        return value
+
+    def number(self, name: str, default: Any = ...) -> float:
+        return float(self.get(name, (int, float), default))
+
+    def has(self, name: str) -> bool:
+        return name in self._values
+
+    def end(self) -> None:
+        unknown = set(self._values) - self._used
+        if unknown:
+            raise UsageError(f"{self.where}: unknown field '{min(unknown)}'")
+
+
+def _capacity(value: Any, where: str) -> list[_core.CapacityPoint]:
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return [_core.CapacityPoint(1, float(value))]
+    if isinstance(value, dict) and value:
+        try:
+            points = sorted((int(flows), float(gb_per_s)) for flows, gb_per_s in value.items())
+        except (TypeError, ValueError):
+            points = []
+        if points:
+            return [_core.CapacityPoint(flows, gb_per_s) for flows, gb_per_s in points]
+    raise UsageError(f"{where}: a capacity is a number of GB/s, or GB/s by number of flows")
+
+
+def _links(fields: _Fields, node_index: Mapping[str, int]) -> Iterable[_core.Link]:
+    kind = fields.get("kind", str)
+    both = fields.get("gb_per_s", (int, float, dict))
+    directed = isinstance(both, dict) and set(both) == {"forward", "backward"}
+    pairs = fields.get("between", list)
+    duplex = fields.get("duplex_gb_per_s", (int, float, dict), None)
+    latency_us = fields.number("latency_us", 0)
+    nominal = fields.number("nominal_gb_per_s", 0)
+    fields.end()
+    for pair in pairs:
+        if not isinstance(pair, list) or len(pair) != 2 or any(n not in node_index for n in pair):
+            raise UsageError(f"{fields.where}: 'between' holds pairs of nodes, not {pair}")
+        link = _core.Link()
+        link.name = f"{pair[0]}-{pair[1]}"
+        link.kind = kind
+        link.a, link.b = node_index[pair[0]], node_index[pair[1]]
+        link.forward = _capacity(both["forward"] if directed else both, fields.where)
+        link.backward = _capacity(both["backward"] if directed else both, fields.where)
+        link.duplex = [] if duplex is None else _capacity(duplex, fields.where)
+        link.latency_us = latency_us
+        link.nominal_gb_per_s = nominal
+        yield link
+
+
+def _constraint(fields: _Fields) -> _core.Constraint:
+    constraint = _core.Constraint()
+    constraint.name = fields.get("name", str)
+    constraint.capacity = _capacity(fields.get("gb_per_s", (int, float, dict)), fields.where)
+    terms = []
+    for index, raw in enumerate(fields.get("terms", list)):
+        entry = _Fields(raw, f"{fields.where}, term {index}")
+        term = _core.Term()
+        traffic = entry.get("traffic", str)
+        if traffic not in _TRAFFIC:
+            raise UsageError(f"{entry.where}: traffic is one of {', '.join(_TRAFFIC)}")
+        term.traffic = _TRAFFIC[traffic]
+        term.source = [int(place) for place in entry.get("from", list, [])]
+        term.target = [int(place) for place in entry.get("to", list, [])]
+        term.weight = entry.number("weight", 1)
+        entry.end()
+        terms.append(term)
+    constraint.terms = terms
+    fields.end()
+    return constraint
+
+
+def _processor(fields: _Fields) -> _core.Processor:
+    processor = _core.Processor()
+    processor.name = fields.get("name", str)
+    processor.memory_gib = fields.number("memory_gib")
+    processor.local_copy_gb_per_s = fields.number("local_copy_gb_per_s")
+    rates = {}
+    for name, values in fields.get("rates", dict).items():
+        if not isinstance(values, list) or len(values) != 3:
+            raise UsageError(f"{fields.where}: rate '{name}' is [fixed_us, ps_per_record, ps_per_byte]")
+        rates[name] = _core.Rate(*(float(value) for value in values))
+    processor.rates = rates
+    fields.end()
+    return processor
+
+
+def machine_from_dict(description: Any, where: str = "machine") -> Machine:
+    """Build a machine from a parsed description.
+
+    Raises ``UsageError`` that names the field which is missing, unknown or wrong.
+    """
+    fields = _Fields(description, where)
+    machine = Machine()
+    machine.name = fields.get("name", str)
+    machine.description = fields.get("description", str, "")
+    machine.source = fields.get("source", str, "")
+    nodes: list[_core.Node] = []
+    node_index: dict[str, int] = {}
+    node_fields = _Fields(fields.get("nodes", dict), f"{where}, nodes")
+    for plural, kind in _NODE_KINDS.items():
+        for name in node_fields.get(plural, list, []):
+            if name in node_index:
+                raise UsageError(f"{where}: two nodes are named '{name}'")
+            node = _core.Node()
+            node.name, node.kind = str(name), kind
+            node_index[node.name] = len(nodes)
+            nodes.append(node)
+    node_fields.end()
+    machine.nodes = nodes
+    machine.links = [
+        link
+        for index, raw in enumerate(fields.get("links", list))
+        for link in _links(_Fields(raw, f"{where}, link {index}"), node_index)
+    ]
+    machine.constraints = [
+        _constraint(_Fields(raw, f"{where}, constraint {index}"))
+        for index, raw in enumerate(fields.get("constraints", list, []))
+    ]
+    machine.gpu = _processor(_Fields(fields.get("gpu", dict), f"{where}, gpu"))
+    machine.host = _processor(_Fields(fields.get("host", dict), f"{where}, host"))
+    engines = _Fields(fields.get("copy_engines", dict, {}), f"{where}, copy_engines")
+    machine.copy_engines.host_to_device = int(engines.number("host_to_device", 1))
+    machine.copy_engines.device_to_host = int(engines.number("device_to_host", 1))
+    machine.copy_engines.peer = int(engines.number("peer", 1))
+    engines.end()
+    startup = _Fields(fields.get("copy_startup_us", dict, {}), f"{where}, copy_startup_us")
+    machine.copy_startup.host_to_device_us = startup.number("host_to_device", 0)
+    machine.copy_startup.device_to_host_us = startup.number("device_to_host", 0)
+    machine.copy_startup.peer_us = startup.number("peer", 0)
+    machine.copy_startup.local_us = startup.number("local", 0)
+    startup.end()
+    machine.pageable_gb_per_s = fields.number("pageable_gb_per_s", 0)
+    fields.end()
+    machine.validate()
+    return machine
+
+
+def described_machines() -> dict[str, str]:
+    """Names of the machines that come with Linkwise, each with its one-line description."""
+    folder = resources.files("linkwise") / "machines"
+    found = {}
+    for entry in folder.iterdir():
+        if entry.name.endswith(".json"):
+            description = json.loads(entry.read_text(encoding="utf-8"))
+            found[description["name"]] = description["description"]
+    return dict(sorted(found.items()))
+
+
+def load_machine(name_or_path: str | Path) -> Machine:
+    """Load a machine that comes with Linkwise by its name, or a description from a ``.json`` file.
+
+    Raises ``UsageError`` if there is no such machine or its description is wrong.
+    """
+    if str(name_or_path).endswith(".json"):
+        path = Path(name_or_path)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"cannot read the machine {path}: {error.strerror}") from None
+    else:
+        entry = resources.files("linkwise") / "machines" / f"{name_or_path}.json"
+        if not entry.is_file():
+            known = ", ".join(described_machines())
+            raise UsageError(f"there is no machine '{name_or_path}'; there are {known}, or give a .json file")
+        text = entry.read_text(encoding="utf-8")
+    try:
+        description = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UsageError(f"{name_or_path} is not JSON: {error}") from None
+    return machine_from_dict(description, str(name_or_path))
+
+
+def local_machine() -> Machine | None:
+    """The machine that this process runs on, from what CUDA says; ``None`` where CUDA cannot be used.
+
+    Nominal: links are assumed from the GPU's generation, nothing is measured.
+    """
+    gpus = _core.cuda_gpus()
+    if not gpus:
+        return None
+    if len(gpus) == 8 and all("H200" in gpu.name for gpu in gpus):
+        machine = load_machine("h200x8")
+    else:
+        machine = machine_from_dict(_nominal_description(gpus))
+    machine.gpu.memory_gib = min(gpu.memory_gib for gpu in gpus)
+    return machine
+
+
+def _nominal_description(gpus: list[_core.CudaGpu]) -> dict[str, Any]:
+    """Every GPU on its own PCIe link, and on a switch for peers; rates of the nearest GPU that is described."""
+    hopper_or_newer = gpus[0].compute_capability >= 90
+    like = json.loads(
+        (resources.files("linkwise") / "machines" / ("h200x8.json" if hopper_or_newer else "dgx-a100.json"))
+        .read_text(encoding="utf-8")
+    )  # fmt: skip
+    names = [f"gpu{index}" for index in range(len(gpus))]
+    pcie, peer = (55, 390) if hopper_or_newer else (24.5, 270)
+    return {
+        **{key: like[key] for key in ("copy_engines", "copy_startup_us", "pageable_gb_per_s", "host")},
+        "name": "local",
+        "description": f"{len(gpus)} × {gpus[0].name}, nominal",
+        "source": "assumed from the GPU's generation; nothing is measured",
+        "nodes": {"sockets": ["cpu0"], "memories": ["mem0"], "gpus": names, "nvswitches": ["nvswitch"]},
+        "links": [
+            {"kind": "dram", "between": [["mem0", "cpu0"]], "gb_per_s": 200},
+            {
+                "kind": "pcie",
+                "between": [["cpu0", name] for name in names],
+                "gb_per_s": pcie,
+                "duplex_gb_per_s": 1.75 * pcie,
+            },
+            {"kind": "nvlink", "between": [[name, "nvswitch"] for name in names], "gb_per_s": peer},
+        ],
+        "gpu": {**like["gpu"], "name": gpus[0].name},
+    }

@@ -1,0 +1,29 @@
+// The door to the CUDA backend, without CUDA's own headers.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "linkwise/device/runtime.hpp"
+
+namespace linkwise {
+
+/// How many GPUs CUDA can use here; 0 without a driver, a new enough one, or a GPU. `why` says which.
+int count_cuda_gpus(std::string* why = nullptr);
+
+/// What CUDA says about a GPU: the nominal machine is made from it.
+struct CudaGpu {
+  std::string name;
+  double memory_gib = 0;
+  int multiprocessors = 0;
+  int compute_capability = 0;  ///< 90 for 9.0
+  std::string pci_bus_id;
+};
+std::vector<CudaGpu> cuda_gpus();
+
+/// `machine` describes the GPUs that CUDA shows, in CUDA's order.
+/// @throws UsageError if it has another number of GPUs, DeviceError if CUDA cannot be used.
+std::unique_ptr<Runtime> make_cuda_runtime(Machine machine, std::unique_ptr<Kernels> kernels);
+
+}  // namespace linkwise

@@ -1,0 +1,86 @@
+// Real GPUs through the CUDA runtime.
+//
+// The deciding thread enqueues; a submitting thread per device issues the calls, so that eight devices
+// are fed at once. Events are recorded around every operation, which is where the timeline comes from.
+// Uses primary contexts, changes the current device only on its own threads, never resets a device.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include "linkwise/device/arena.hpp"
+#include "linkwise/device/cuda/submitter.hpp"
+#include "linkwise/device/runtime.hpp"
+
+namespace linkwise {
+
+class CudaRuntime final : public Runtime {
+ public:
+  /// `machine` describes the devices that CUDA shows, in CUDA's order. @throws UsageError if it has another
+  /// number of GPUs, DeviceError if CUDA cannot use them.
+  CudaRuntime(Machine machine, std::unique_ptr<Kernels> kernels);
+  ~CudaRuntime() override;
+
+  const Machine& machine() const override { return machine_; }
+  const Kernels& kernels() const override { return *kernels_; }
+  bool simulated() const override { return false; }
+
+  std::uint64_t available(Place place) override;
+  void set_memory_limit(std::uint64_t bytes_per_gpu) override;
+  void reserve(Place place, std::uint64_t bytes) override;
+  void trim() override;
+
+  using Runtime::read_back;
+  Stream stream(Place place, std::string_view name) override;
+  Event record(Stream stream) override;
+  void wait(Stream stream, Event event) override;
+  Flag flag(std::string_view name) override;
+  void set(Stream stream, Flag flag, std::uint32_t value) override;
+  void wait(Stream stream, Flag flag, std::uint32_t value) override;
+  void wait(Event event) override;
+  void synchronize() override;
+  void enqueue(Stream stream, Operation operation) override;
+  void copy(Stream stream, const MemoryView& to, const MemoryView& from) override;
+  void read_back(std::span<const ReadBack> reads) override;
+
+  void set_phase(std::string_view phase) override { phase_ = phase; }
+  std::vector<TimelineEntry> timeline() override;
+  void clear_timeline() override;
+  Progress progress() const override { return {enqueued_.load(), finished_.load()}; }
+  void set_stop_token(std::stop_token token) override { stop_ = std::move(token); }
+
+ protected:
+  MemoryView allocate_memory(Place place, std::uint64_t bytes, std::string_view label) override;
+  void release_memory(const MemoryView& view) noexcept override;
+
+ private:
+  struct Device;
+  struct Lane;
+  struct EventState;
+  struct Timed;
+
+  Device& device(Place place);
+  void submit(Stream stream, TimelineEntry entry, std::function<void(cudaStream_t)> work);
+  void check_submitters();
+  void wait_until_recorded(const EventState& event);
+
+  Machine machine_;
+  std::unique_ptr<Kernels> kernels_;
+  std::uint64_t memory_limit_ = 0;
+  std::vector<std::unique_ptr<Device>> devices_;  // the GPUs, then the host
+  std::vector<Lane> lanes_;
+  std::vector<std::shared_ptr<EventState>> events_;
+  std::unique_ptr<Arena> pinned_;
+  std::vector<std::uint32_t*> flags_;
+  std::vector<std::unique_ptr<Timed>> timed_;
+  std::chrono::steady_clock::time_point epoch_;
+  std::string phase_ = "work";
+  std::atomic<std::uint64_t> enqueued_ = 0, finished_ = 0;
+  std::stop_token stop_;
+};
+
+}  // namespace linkwise

@@ -1,0 +1,30 @@
+// Page-locked host memory that outlives any runtime: what linkwise.empty gives.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace linkwise {
+
+/// Huge pages, touched by all cores at once and then registered with CUDA: several times faster than
+/// cudaHostAlloc, which faults pages in one by one. Where CUDA cannot be used it is ordinary memory.
+class PinnedMemory {
+ public:
+  /// @throws OutOfMemoryError.
+  explicit PinnedMemory(std::uint64_t bytes);
+  ~PinnedMemory();
+  PinnedMemory(const PinnedMemory&) = delete;
+  PinnedMemory& operator=(const PinnedMemory&) = delete;
+
+  [[nodiscard]] std::byte* data() const { return data_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  std::uint64_t bytes_ = 0;
+  bool registered_ = false;
+};
+
+/// Whether CUDA knows the host memory at this address as page-locked. False without CUDA.
+bool is_pinned(const void* data);
+
+}  // namespace linkwise

@@ -1,0 +1,64 @@
+#include "linkwise/device/runtime.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "linkwise/error.hpp"
+
+namespace linkwise {
+
+MemoryView MemoryView::slice(std::uint64_t offset, std::uint64_t length) const {
+  if (offset > bytes || length > bytes - offset)
+    throw ProgramError("slice [" + std::to_string(offset) + ", +" + std::to_string(length) + ") of " +
+                       std::to_string(bytes) + " bytes");
+  MemoryView part = *this;
+  part.data += offset;
+  part.bytes = length;
+  return part;
+}
+
+Buffer::Buffer(Buffer&& other) noexcept
+    : runtime_(std::exchange(other.runtime_, nullptr)), view_(std::exchange(other.view_, {})) {}
+
+Buffer& Buffer::operator=(Buffer&& other) noexcept {
+  if (this == &other) return *this;
+  if (runtime_ != nullptr) runtime_->release_memory(view_);
+  runtime_ = std::exchange(other.runtime_, nullptr);
+  view_ = std::exchange(other.view_, {});
+  return *this;
+}
+
+Buffer::~Buffer() {
+  if (runtime_ != nullptr) runtime_->release_memory(view_);
+}
+
+Buffer Runtime::allocate(Place place, std::uint64_t bytes, std::string_view label) {
+  return {*this, allocate_memory(place, bytes, label)};
+}
+
+std::vector<PhaseTime> phase_times(std::span<const TimelineEntry> timeline) {
+  struct Span {
+    std::string phase;
+    std::int64_t start, end;
+  };
+  std::vector<Span> spans;
+  for (const TimelineEntry& entry : timeline) {
+    const auto found = std::ranges::find(spans, entry.phase, &Span::phase);
+    if (found == spans.end()) {
+      spans.push_back({entry.phase, entry.start_ps, entry.end_ps});
+    } else {
+      found->start = std::min(found->start, entry.start_ps);
+      found->end = std::max(found->end, entry.end_ps);
+    }
+  }
+  std::ranges::stable_sort(spans, {}, &Span::start);
+  std::vector<PhaseTime> times;
+  std::int64_t reached = spans.empty() ? 0 : spans.front().start;
+  for (const Span& span : spans) {
+    times.push_back({span.phase, static_cast<double>(std::max<std::int64_t>(span.end - reached, 0)) * 1e-12});
+    reached = std::max(reached, span.end);
+  }
+  return times;
+}
+
+}  // namespace linkwise

@@ -1,0 +1,189 @@
+// How work is given to devices: the contract of the two backends.
+//
+// A `Runtime` owns the devices of one machine. Work is enqueued on streams, each of which is in order;
+// events and flags order work between streams; the host waits for events. Every operation declares the
+// bytes that it reads and writes: the CUDA backend ignores that, the virtual one proves with it that
+// nothing races. Nothing here blocks the host except `wait(Event)`, `synchronize` and `read_back`.
+//
+// One thread at a time uses a Runtime. Streams, events and flags are handles, valid as long as it lives.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "linkwise/machine/machine.hpp"
+#include "linkwise/machine/place.hpp"
+
+namespace linkwise {
+
+class Kernels;  // primitives/kernels.hpp: what this backend can run on one device
+class Runtime;
+
+/// Bytes at a place. Does not own them.
+struct MemoryView {
+  Place place;
+  std::byte* data = nullptr;
+  std::uint64_t bytes = 0;
+  std::uint32_t allocation = 0;  ///< the runtime's number for its own memory; 0 for the caller's
+  bool pageable = false;         ///< host memory that is not page-locked
+
+  /// @throws ProgramError if the slice is not inside.
+  [[nodiscard]] MemoryView slice(std::uint64_t offset, std::uint64_t length) const;
+};
+
+/// Owns arena memory; gives it back at once when destroyed. Whoever destroys it has waited for its users.
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(Runtime& runtime, MemoryView view) : runtime_(&runtime), view_(view) {}
+  Buffer(Buffer&& other) noexcept;
+  Buffer& operator=(Buffer&& other) noexcept;
+  ~Buffer();
+
+  [[nodiscard]] const MemoryView& view() const { return view_; }
+  [[nodiscard]] MemoryView slice(std::uint64_t offset, std::uint64_t bytes) const { return view_.slice(offset, bytes); }
+
+ private:
+  Runtime* runtime_ = nullptr;
+  MemoryView view_;
+};
+
+struct Stream {
+  int id = -1;
+  Place place;
+};
+
+struct Event {
+  std::int64_t id = -1;  ///< -1: already happened
+};
+
+/// A 32-bit counter that streams set and wait for, in either order of enqueueing.
+struct Flag {
+  int id = -1;
+};
+
+/// What an operation costs on the simulated clock: a row of the processor's rate table.
+struct Work {
+  std::string rate;
+  std::uint64_t records = 0;
+  double bytes_per_record = 0;
+  double passes = 1;
+};
+
+struct Operation {
+  std::string name;
+  std::vector<MemoryView> reads;
+  std::vector<MemoryView> writes;
+  Work work;
+  std::function<void(void* native_stream)> run;  ///< a cudaStream_t on the CUDA backend, else null
+};
+
+struct ReadBack {
+  Stream stream;
+  MemoryView from;
+  void* to = nullptr;
+  const void* expectation = nullptr;  ///< what an estimate takes instead; null: zeros
+};
+
+/// One operation or copy, when it has run.
+struct TimelineEntry {
+  std::string name;
+  std::string phase;
+  std::string stream;
+  Place place;
+  Place from;  ///< of a copy
+  Place to;
+  std::uint64_t bytes = 0;
+  bool is_copy = false;
+  std::vector<int> links;  ///< of a copy: indices into Machine::links
+  std::int64_t start_ps = 0;
+  std::int64_t end_ps = 0;
+};
+
+class Runtime {
+ public:
+  Runtime() = default;
+  Runtime(const Runtime&) = delete;
+  Runtime& operator=(const Runtime&) = delete;
+  virtual ~Runtime() = default;
+
+  [[nodiscard]] virtual const Machine& machine() const = 0;
+  [[nodiscard]] virtual const Kernels& kernels() const = 0;
+  /// True where the CPU stands in for the devices and times are simulated.
+  [[nodiscard]] virtual bool simulated() const = 0;
+  /// True where operations are priced but not run: data has no contents.
+  [[nodiscard]] virtual bool estimating() const { return false; }
+
+  // Memory. A host place gives page-locked memory.
+  /// Bytes that a place can still give, within the limit.
+  [[nodiscard]] virtual std::uint64_t available(Place place) = 0;
+  /// Limits what the arena of each GPU may hold. 0 lifts the limit.
+  virtual void set_memory_limit(std::uint64_t bytes_per_gpu) = 0;
+  /// Makes room for `bytes` in one physical allocation, so that later ones are cheap.
+  virtual void reserve(Place place, std::uint64_t bytes) = 0;
+  /// @throws OutOfMemoryError.
+  Buffer allocate(Place place, std::uint64_t bytes, std::string_view label);
+  /// Gives unused physical memory back.
+  virtual void trim() = 0;
+
+  // Order.
+  /// The stream of that name at a place; made on first use.
+  virtual Stream stream(Place place, std::string_view name) = 0;
+  /// Happens when everything enqueued on the stream so far has.
+  virtual Event record(Stream stream) = 0;
+  virtual void wait(Stream stream, Event event) = 0;
+  virtual Flag flag(std::string_view name) = 0;
+  virtual void set(Stream stream, Flag flag, std::uint32_t value) = 0;
+  /// Later work of the stream runs once the flag is at least `value`.
+  virtual void wait(Stream stream, Flag flag, std::uint32_t value) = 0;
+  /// Blocks the host. @throws DeviceError, Cancelled, or a ProgramError of the virtual machine.
+  virtual void wait(Event event) = 0;
+  /// Blocks the host until everything enqueued has run.
+  virtual void synchronize() = 0;
+
+  // Work.
+  virtual void enqueue(Stream stream, Operation operation) = 0;
+  /// Copies `from.bytes` bytes between any two places. @throws ProgramError if the sizes differ.
+  virtual void copy(Stream stream, const MemoryView& to, const MemoryView& from) = 0;
+  /// Copies device data to the host and blocks until all of it is there. The only way in which device data
+  /// may reach control flow: an estimate, which has no data, takes the expectation.
+  virtual void read_back(std::span<const ReadBack> reads) = 0;
+  void read_back(const ReadBack& read) { read_back(std::span(&read, 1)); }
+
+  // Telling what happened.
+  /// Names what the operations enqueued from now on belong to ("HtoD", "sort", …).
+  virtual void set_phase(std::string_view phase) = 0;
+  /// Everything that has run since the last `clear_timeline`, by start. Synchronises.
+  virtual std::vector<TimelineEntry> timeline() = 0;
+  virtual void clear_timeline() = 0;
+  /// Operations enqueued and finished since the last `clear_timeline`; safe to call from other threads.
+  struct Progress {
+    std::uint64_t enqueued = 0;
+    std::uint64_t finished = 0;
+  };
+  [[nodiscard]] virtual Progress progress() const = 0;
+  /// Waits throw `Cancelled` once a stop is requested.
+  virtual void set_stop_token(std::stop_token token) = 0;
+
+ protected:
+  friend class Buffer;
+  virtual MemoryView allocate_memory(Place place, std::uint64_t bytes, std::string_view label) = 0;
+  virtual void release_memory(const MemoryView& view) noexcept = 0;
+};
+
+/// The seconds of each phase, in the order in which they begin. A phase ends when its last operation does
+/// and counts from where the phases before it ended (sort22 §6.1), so the phases add up to the whole.
+struct PhaseTime {
+  std::string phase;
+  double seconds = 0;
+};
+std::vector<PhaseTime> phase_times(std::span<const TimelineEntry> timeline);
+
+}  // namespace linkwise

@@ -1,0 +1,431 @@
+#include "linkwise/device/virtual/virtual_runtime.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+
+#include "linkwise/error.hpp"
+#include "linkwise/primitives/kernels.hpp"
+
+namespace linkwise {
+
+struct VirtualRuntime::FlagState {
+  std::string name;
+  std::uint32_t value = 0;
+  VectorClock clock;  // of the set that gave the value
+  std::vector<std::pair<std::uint32_t, std::int64_t>> sets;  // executed, in order: value, node
+};
+
+struct VirtualRuntime::Lane {
+  std::string name;
+  Place place;
+  std::vector<std::int64_t> nodes;
+  std::size_t next = 0;  // first that has not run
+};
+
+struct VirtualRuntime::Node {
+  std::int64_t id = 0;
+  int lane = -1;  // -1: a fence of the host
+  std::int64_t number = 0;  // on its lane, from 1
+  std::string name;
+  std::string phase;
+  Operation operation;
+  bool is_copy = false;
+  MemoryView from, to;  // of a copy
+  std::vector<std::int64_t> after;
+  int awaited_flag = -1, set_flag = -1;
+  std::uint32_t flag_value = 0;
+  bool done = false;
+  bool shown = false;  // has a place in the timeline
+  VectorClock clock;
+};
+
+VirtualRuntime::VirtualRuntime(Machine machine, VirtualMode mode, std::uint64_t seed, std::unique_ptr<Kernels> kernels)
+    : topology_(std::move(machine)), mode_(mode), kernels_(std::move(kernels)), random_(seed), seed_(seed) {}
+
+VirtualRuntime::~VirtualRuntime() = default;
+
+// ---- Memory
+
+Arena& VirtualRuntime::arena(Place place) {
+  auto& slot = arenas_[place];
+  if (slot) return *slot;
+  (void)topology_.processor_of(place);  // throws if there is no such place
+  PhysicalMemory memory;
+  if (estimating()) {
+    memory.allocate = [this](std::uint64_t bytes) {
+      const std::uintptr_t address = next_fake_address_;
+      next_fake_address_ += align_up(bytes, 4096) + 4096;
+      return reinterpret_cast<std::byte*>(address);  // NOLINT: never dereferenced
+    };
+    memory.release = [](std::byte*, std::uint64_t) {};
+  } else {
+    memory.allocate = [place](std::uint64_t bytes) {
+      void* data = std::aligned_alloc(4096, align_up(bytes, 4096));
+      if (data == nullptr)
+        throw OutOfMemoryError(place.name() + ": the host cannot give " + std::to_string(bytes) +
+                               " bytes to stand in for device memory; sort less at once or on a machine with more memory");
+      return static_cast<std::byte*>(data);
+    };
+    memory.release = [](std::byte* data, std::uint64_t) { std::free(data); };
+  }
+  const auto gpu_bytes = static_cast<std::uint64_t>(machine().gpu.memory_gib * (1ULL << 30));
+  std::uint64_t limit = std::numeric_limits<std::uint64_t>::max();
+  if (place.is_gpu()) limit = memory_limit_ == 0 ? gpu_bytes : std::min(memory_limit_, gpu_bytes);
+  slot = std::make_unique<Arena>(place.name(), std::move(memory), place.is_gpu() ? device_alignment : host_alignment, limit);
+  return *slot;
+}
+
+std::uint64_t VirtualRuntime::available(Place place) {
+  if (!place.is_gpu()) return std::numeric_limits<std::uint64_t>::max();
+  const auto capacity = static_cast<std::uint64_t>(machine().gpu.memory_gib * (1ULL << 30));
+  const std::uint64_t limit = memory_limit_ == 0 ? capacity : std::min(memory_limit_, capacity);
+  return limit - std::min(limit, arena(place).in_use());
+}
+
+void VirtualRuntime::set_memory_limit(std::uint64_t bytes_per_gpu) {
+  memory_limit_ = bytes_per_gpu;
+  const auto capacity = static_cast<std::uint64_t>(machine().gpu.memory_gib * (1ULL << 30));
+  for (auto& [place, arena] : arenas_)
+    if (place.is_gpu()) arena->set_limit(bytes_per_gpu == 0 ? capacity : std::min(bytes_per_gpu, capacity));
+}
+
+void VirtualRuntime::reserve(Place place, std::uint64_t bytes) { arena(place).reserve(bytes); }
+
+void VirtualRuntime::trim() {
+  for (auto& [place, arena] : arenas_) arena->trim();
+}
+
+MemoryView VirtualRuntime::allocate_memory(Place place, std::uint64_t bytes, std::string_view label) {
+  throw_pending();
+  const MemoryView view{place, arena(place).allocate(bytes), bytes, next_allocation_++, false};
+  live_.emplace(view.allocation, label);
+  if (!estimating()) std::memset(view.data, 0xDB, bytes);  // nobody may rely on fresh memory
+  return view;
+}
+
+void VirtualRuntime::release_memory(const MemoryView& view) noexcept {
+  const auto found = live_.find(view.allocation);
+  if (found == live_.end()) return;
+  const std::string label = found->second;
+  live_.erase(found);
+  freed_.emplace(view.allocation, label);
+  if (!estimating()) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(view.data);
+    const auto user = view.bytes == 0 ? std::nullopt : races_.forget(begin, begin + view.bytes, host_clock_);
+    if (user && pending_error_.empty())
+      pending_error_ = "buffer '" + label + "' was given back while " + describe(*nodes_[*user]) +
+                       " may still be using it; wait for it first";
+    std::memset(view.data, 0xDB, view.bytes);
+  }
+  arena(view.place).release(view.data);
+}
+
+void VirtualRuntime::throw_pending() {
+  if (!pending_error_.empty()) throw UseAfterFreeError(std::exchange(pending_error_, {}));
+}
+
+void VirtualRuntime::check_access(const MemoryView& view, const std::string& operation) const {
+  if (view.allocation == 0 || live_.contains(view.allocation)) return;
+  const auto freed = freed_.find(view.allocation);
+  throw UseAfterFreeError(operation + " touches buffer '" + (freed == freed_.end() ? "?" : freed->second) +
+                          "', which was given back before it ran (seed " + std::to_string(seed_) + ")");
+}
+
+// ---- Order
+
+Stream VirtualRuntime::stream(Place place, std::string_view name) {
+  (void)topology_.processor_of(place);
+  for (std::size_t s = 0; s < lanes_.size(); ++s)
+    if (lanes_[s].place == place && lanes_[s].name == name) return {static_cast<int>(s), place};
+  lanes_.push_back({std::string(name), place, {}, 0});
+  return {static_cast<int>(lanes_.size()) - 1, place};
+}
+
+VirtualRuntime::Node& VirtualRuntime::add(Stream stream, std::string name) {
+  throw_pending();
+  if (stop_.stop_requested()) throw Cancelled("stopped on request");
+  auto node = std::make_unique<Node>();
+  node->id = static_cast<std::int64_t>(nodes_.size());
+  node->lane = stream.id;
+  node->name = std::move(name);
+  node->phase = phase_;
+  node->clock = host_clock_;
+  if (host_fence_ >= 0) node->after.push_back(host_fence_);
+  Lane& lane = lanes_.at(stream.id);
+  if (!lane.nodes.empty()) node->after.push_back(lane.nodes.back());
+  node->number = static_cast<std::int64_t>(lane.nodes.size()) + 1;
+  lane.nodes.push_back(node->id);
+  enqueued_.fetch_add(1);
+  nodes_.push_back(std::move(node));
+  return *nodes_.back();
+}
+
+Event VirtualRuntime::record(Stream stream) {
+  const Lane& lane = lanes_.at(stream.id);
+  return {lane.nodes.empty() ? -1 : lane.nodes.back()};
+}
+
+void VirtualRuntime::wait(Stream stream, Event event) {
+  if (event.id < 0) return;
+  add(stream, "wait for " + nodes_.at(event.id)->name).after.push_back(event.id);
+}
+
+Flag VirtualRuntime::flag(std::string_view name) {
+  flags_.push_back({std::string(name), 0, {}, {}});
+  return {static_cast<int>(flags_.size()) - 1};
+}
+
+void VirtualRuntime::set(Stream stream, Flag flag, std::uint32_t value) {
+  Node& node = add(stream, "set flag '" + flags_.at(flag.id).name + "'");
+  node.set_flag = flag.id;
+  node.flag_value = value;
+}
+
+void VirtualRuntime::wait(Stream stream, Flag flag, std::uint32_t value) {
+  Node& node = add(stream, "wait for flag '" + flags_.at(flag.id).name + "' to reach " + std::to_string(value));
+  node.awaited_flag = flag.id;
+  node.flag_value = value;
+}
+
+void VirtualRuntime::wait(Event event) {
+  throw_pending();
+  if (event.id < 0) return;
+  run_until(event.id);
+  host_waits_for(event.id);
+}
+
+void VirtualRuntime::host_waits_for(std::int64_t id) {
+  join(host_clock_, nodes_[id]->clock);
+  auto fence = std::make_unique<Node>();
+  fence->id = static_cast<std::int64_t>(nodes_.size());
+  fence->name = "host waits";
+  fence->after.push_back(id);
+  if (host_fence_ >= 0) fence->after.push_back(host_fence_);
+  fence->clock = host_clock_;
+  fence->done = true;
+  host_fence_ = fence->id;
+  nodes_.push_back(std::move(fence));
+}
+
+void VirtualRuntime::synchronize() {
+  for (std::size_t s = 0; s < lanes_.size(); ++s)
+    if (!lanes_[s].nodes.empty() && lanes_[s].next < lanes_[s].nodes.size()) run_until(lanes_[s].nodes.back());
+  for (std::size_t s = 0; s < lanes_.size(); ++s)
+    if (!lanes_[s].nodes.empty()) host_waits_for(lanes_[s].nodes.back());
+  throw_pending();
+}
+
+// ---- Work
+
+void VirtualRuntime::enqueue(Stream stream, Operation operation) {
+  Node& node = add(stream, operation.name);
+  node.operation = std::move(operation);
+  node.shown = true;
+}
+
+void VirtualRuntime::copy(Stream stream, const MemoryView& to, const MemoryView& from) {
+  if (to.bytes != from.bytes)
+    throw ProgramError("copy of " + std::to_string(from.bytes) + " bytes into " + std::to_string(to.bytes));
+  topology_.route(from.place, to.place, from.pageable || to.pageable);
+  Node& node = add(stream, "copy " + from.place.name() + "→" + to.place.name());
+  node.is_copy = node.shown = true;
+  node.from = from;
+  node.to = to;
+  node.operation.reads = {from};
+  node.operation.writes = {to};
+  node.operation.run = [to, from](void*) { std::memcpy(to.data, from.data, to.bytes); };
+}
+
+void VirtualRuntime::read_back(std::span<const ReadBack> reads) {
+  std::vector<Event> events;
+  for (const ReadBack& read : reads) {
+    const MemoryView to{Place::host(), static_cast<std::byte*>(read.to), read.from.bytes, 0, false};
+    copy(read.stream, to, read.from);
+    events.push_back(record(read.stream));
+  }
+  for (const Event event : events) wait(event);
+  if (!estimating()) return;
+  for (const ReadBack& read : reads) {
+    if (read.expectation != nullptr) std::memcpy(read.to, read.expectation, read.from.bytes);
+    else std::memset(read.to, 0, read.from.bytes);
+  }
+}
+
+// ---- Execution
+
+bool VirtualRuntime::is_ready(const Node& node) const {
+  for (const std::int64_t before : node.after)
+    if (!nodes_[before]->done) return false;
+  return node.awaited_flag < 0 || flags_[node.awaited_flag].value >= node.flag_value;
+}
+
+void VirtualRuntime::execute(std::int64_t id) {
+  Node& node = *nodes_[id];
+  for (const std::int64_t before : node.after) join(node.clock, nodes_[before]->clock);
+  if (node.awaited_flag >= 0) {
+    FlagState& flag = flags_[node.awaited_flag];
+    join(node.clock, flag.clock);
+    // For the clock, the wait ends with the first set that reached the value.
+    const auto set = std::ranges::find_if(flag.sets, [&](const auto& s) { return s.first >= node.flag_value; });
+    if (set != flag.sets.end()) node.after.push_back(set->second);
+  }
+  if (node.clock.size() < lanes_.size()) node.clock.resize(lanes_.size(), 0);
+  node.clock[node.lane] = node.number;
+  if (!estimating()) {
+    const RaceDetector::Access access{node.lane, node.number, node.id};
+    const auto each = [&](const MemoryView& view, bool writes) {
+      if (view.bytes == 0) return;
+      check_access(view, describe(node));
+      const auto begin = reinterpret_cast<std::uintptr_t>(view.data);
+      const auto other = writes ? races_.write(begin, begin + view.bytes, access, node.clock)
+                                : races_.read(begin, begin + view.bytes, access, node.clock);
+      if (other && *other != node.id) report_race(*other, node.id);
+    };
+    for (const MemoryView& view : node.operation.reads) each(view, false);
+    for (const MemoryView& view : node.operation.writes) each(view, true);
+    if (node.operation.run) node.operation.run(nullptr);
+  }
+  if (node.set_flag >= 0) {
+    FlagState& flag = flags_[node.set_flag];
+    flag.value = node.flag_value;
+    join(flag.clock, node.clock);
+    flag.sets.emplace_back(node.flag_value, node.id);
+  }
+  node.operation.run = nullptr;  // lets go of what it captured
+  node.done = true;
+  ++lanes_[node.lane].next;
+  finished_.fetch_add(1);
+}
+
+void VirtualRuntime::run_until(std::int64_t id) {
+  std::vector<std::int64_t> ready;
+  while (!nodes_[id]->done) {
+    if (stop_.stop_requested()) throw Cancelled("stopped on request");
+    ready.clear();
+    for (const Lane& lane : lanes_)
+      if (lane.next < lane.nodes.size() && is_ready(*nodes_[lane.nodes[lane.next]])) ready.push_back(lane.nodes[lane.next]);
+    if (ready.empty()) report_deadlock(id);
+    execute(ready[random_() % ready.size()]);
+  }
+}
+
+std::string VirtualRuntime::describe(const Node& node) const {
+  if (node.lane < 0) return node.name;
+  const Lane& lane = lanes_[node.lane];
+  return "'" + node.name + "' on stream " + lane.place.name() + "/" + lane.name;
+}
+
+void VirtualRuntime::report_race(std::int64_t first, std::int64_t second) const {
+  throw RaceError(describe(*nodes_[first]) + " and " + describe(*nodes_[second]) +
+                  " touch the same bytes, one of them writes, and nothing orders them (seed " + std::to_string(seed_) +
+                  "); record an event after the first and let the second's stream wait for it");
+}
+
+void VirtualRuntime::report_deadlock(std::int64_t awaited) const {
+  std::string message = "the host waits for " + describe(*nodes_[awaited]) + ", which can never happen:";
+  for (const Lane& lane : lanes_) {
+    if (lane.next >= lane.nodes.size()) continue;
+    const Node& node = *nodes_[lane.nodes[lane.next]];
+    message += " " + describe(node);
+    if (node.awaited_flag >= 0)
+      message += " (it is " + std::to_string(flags_[node.awaited_flag].value) + ", and nothing that can run sets it)";
+    message += " is blocked;";
+  }
+  message.back() = ' ';
+  throw DeadlockError(message + "(seed " + std::to_string(seed_) + ")");
+}
+
+// ---- Time
+
+int VirtualRuntime::engine_of(Place from, Place to) const {
+  if (from == to || (!from.is_gpu() && !to.is_gpu())) return -1;
+  if (!from.is_gpu()) return 3 * to.index;
+  return 3 * from.index + (to.is_gpu() ? 2 : 1);
+}
+
+Task VirtualRuntime::task_of(const Node& node) {
+  Task task;
+  for (const std::int64_t before : node.after) task.after.push_back(static_cast<int>(before));
+  if (node.is_copy) {
+    if (node.to.bytes == 0) return task;
+    const Route& route = topology_.route(node.from.place, node.to.place, node.from.pageable || node.to.pageable);
+    task.fixed_ps = static_cast<std::int64_t>(route.latency_us * 1e6);
+    task.work = static_cast<double>(node.to.bytes);
+    task.uses = route.uses;
+    task.engine = engine_of(node.from.place, node.to.place);
+  } else if (node.lane >= 0 && !node.operation.work.rate.empty()) {
+    const Place place = lanes_[node.lane].place;
+    const Work& work = node.operation.work;
+    const Processor& processor = place.is_gpu() ? machine().gpu : machine().host;
+    const auto rate = processor.rates.find(work.rate);
+    if (rate == processor.rates.end())
+      throw UsageError("machine '" + machine().name + "': no rate for '" + work.rate + "' on its " +
+                       (place.is_gpu() ? "GPUs" : "host"));
+    task.fixed_ps = static_cast<std::int64_t>(rate->second.fixed_us * 1e6);
+    task.work = work.passes * static_cast<double>(work.records) *
+                (rate->second.ps_per_record + rate->second.ps_per_byte * work.bytes_per_record) * 1e-3;
+    task.uses = {{topology_.processor_of(place), 1}};
+  }
+  return task;
+}
+
+std::vector<TimelineEntry> VirtualRuntime::timeline() {
+  synchronize();
+  std::vector<Task> tasks;
+  tasks.reserve(nodes_.size());
+  for (const auto& node : nodes_) tasks.push_back(task_of(*node));
+  std::vector<int> slots;
+  for (int g = 0; g < machine().num_gpus(); ++g) {
+    slots.push_back(machine().copy_engines.host_to_device);
+    slots.push_back(machine().copy_engines.device_to_host);
+    slots.push_back(machine().copy_engines.peer);
+  }
+  const std::vector<Interval> intervals = simulate(topology_.resources(), tasks, slots);
+  std::vector<TimelineEntry> entries;
+  for (std::size_t n = 0; n < nodes_.size(); ++n) {
+    const Node& node = *nodes_[n];
+    if (!node.shown) continue;
+    TimelineEntry entry;
+    entry.name = node.name;
+    entry.phase = node.phase;
+    entry.stream = lanes_[node.lane].name;
+    entry.place = entry.from = entry.to = lanes_[node.lane].place;
+    entry.is_copy = node.is_copy;
+    if (node.is_copy) {
+      entry.from = node.from.place;
+      entry.to = node.to.place;
+      entry.bytes = node.to.bytes;
+      entry.links = topology_.route(entry.from, entry.to, node.from.pageable || node.to.pageable).links;
+    } else {
+      for (const MemoryView& view : node.operation.reads) entry.bytes += view.bytes;
+    }
+    entry.start_ps = intervals[n].start_ps;
+    entry.end_ps = intervals[n].end_ps;
+    entries.push_back(std::move(entry));
+  }
+  std::ranges::stable_sort(entries, {}, &TimelineEntry::start_ps);
+  return entries;
+}
+
+void VirtualRuntime::clear_timeline() {
+  synchronize();
+  nodes_.clear();
+  for (Lane& lane : lanes_) {
+    lane.nodes.clear();
+    lane.next = 0;
+  }
+  for (FlagState& flag : flags_) {
+    flag.sets.clear();
+    flag.clock.clear();
+  }
+  // Everything that ran happened before everything to come, so the past needs no traces.
+  races_ = {};
+  freed_.clear();
+  host_clock_.clear();
+  host_fence_ = -1;
+  enqueued_ = finished_ = 0;
+}
+
+}  // namespace linkwise

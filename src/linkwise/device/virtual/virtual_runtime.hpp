@@ -1,0 +1,107 @@
+// The virtual machine: the CPU executes, a simulated clock tells the time.
+//
+// Operations are recorded. When the host waits, they run in a seeded random order that the streams,
+// events, flags and host waits allow, and no further than needed; so an order that a program merely
+// happens to get on real GPUs is not given to it here. Conflicts that nothing orders raise `RaceError`,
+// waits that nothing can meet `DeadlockError`, memory that was given back `UseAfterFreeError`; freed memory
+// is poisoned. The recorded graph is timed by `simulate` over the machine's links and rates.
+//
+// In estimate mode nothing is allocated or executed: the same program is only priced.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <random>
+#include <unordered_map>
+
+#include "linkwise/device/arena.hpp"
+#include "linkwise/device/runtime.hpp"
+#include "linkwise/device/virtual/race_detector.hpp"
+#include "linkwise/device/virtual/simulate.hpp"
+
+namespace linkwise {
+
+enum class VirtualMode { execute, estimate };
+
+class VirtualRuntime final : public Runtime {
+ public:
+  VirtualRuntime(Machine machine, VirtualMode mode, std::uint64_t seed, std::unique_ptr<Kernels> kernels);
+  ~VirtualRuntime() override;
+
+  const Machine& machine() const override { return topology_.machine(); }
+  const Kernels& kernels() const override { return *kernels_; }
+  bool simulated() const override { return true; }
+  bool estimating() const override { return mode_ == VirtualMode::estimate; }
+
+  std::uint64_t available(Place place) override;
+  void set_memory_limit(std::uint64_t bytes_per_gpu) override;
+  void reserve(Place place, std::uint64_t bytes) override;
+  void trim() override;
+
+  using Runtime::read_back;
+  Stream stream(Place place, std::string_view name) override;
+  Event record(Stream stream) override;
+  void wait(Stream stream, Event event) override;
+  Flag flag(std::string_view name) override;
+  void set(Stream stream, Flag flag, std::uint32_t value) override;
+  void wait(Stream stream, Flag flag, std::uint32_t value) override;
+  void wait(Event event) override;
+  void synchronize() override;
+  void enqueue(Stream stream, Operation operation) override;
+  void copy(Stream stream, const MemoryView& to, const MemoryView& from) override;
+  void read_back(std::span<const ReadBack> reads) override;
+
+  void set_phase(std::string_view phase) override { phase_ = phase; }
+  std::vector<TimelineEntry> timeline() override;
+  void clear_timeline() override;
+  Progress progress() const override { return {enqueued_.load(), finished_.load()}; }
+  void set_stop_token(std::stop_token token) override { stop_ = std::move(token); }
+
+ protected:
+  MemoryView allocate_memory(Place place, std::uint64_t bytes, std::string_view label) override;
+  void release_memory(const MemoryView& view) noexcept override;
+
+ private:
+  struct Node;       // a recorded operation
+  struct Lane;       // a stream
+  struct FlagState;
+
+  Node& add(Stream stream, std::string name);
+  void check_access(const MemoryView& view, const std::string& operation) const;
+  bool is_ready(const Node& node) const;
+  void execute(std::int64_t id);
+  void run_until(std::int64_t id);
+  [[noreturn]] void report_deadlock(std::int64_t awaited) const;
+  [[noreturn]] void report_race(std::int64_t first, std::int64_t second) const;
+  std::string describe(const Node& node) const;
+  void throw_pending();
+  void host_waits_for(std::int64_t id);
+  Arena& arena(Place place);
+  int engine_of(Place from, Place to) const;
+  Task task_of(const Node& node);
+
+  Topology topology_;
+  VirtualMode mode_;
+  std::unique_ptr<Kernels> kernels_;
+  std::mt19937_64 random_;
+  std::uint64_t seed_;
+  std::uint64_t memory_limit_ = 0;
+  std::map<Place, std::unique_ptr<Arena>> arenas_;
+  std::unordered_map<std::uint32_t, std::string> live_;  // allocation → label
+  std::unordered_map<std::uint32_t, std::string> freed_;
+  std::uint32_t next_allocation_ = 1;
+  std::uintptr_t next_fake_address_ = 1 << 20;
+
+  std::vector<Lane> lanes_;
+  std::vector<FlagState> flags_;
+  std::vector<std::unique_ptr<Node>> nodes_;
+  RaceDetector races_;
+  VectorClock host_clock_;
+  std::int64_t host_fence_ = -1;  // the last operation that the host waited for, as a node
+  std::string pending_error_;     // found where nothing can be thrown
+  std::string phase_ = "work";
+  std::atomic<std::uint64_t> enqueued_ = 0, finished_ = 0;
+  std::stop_token stop_;
+};
+
+}  // namespace linkwise

@@ -1,0 +1,52 @@
+#include "linkwise/machine/machine.hpp"
+
+#include <algorithm>
+
+#include "linkwise/error.hpp"
+
+namespace linkwise {
+namespace {
+
+int count(const Machine& machine, NodeKind kind) {
+  return static_cast<int>(std::ranges::count(machine.nodes, kind, &Node::kind));
+}
+
+void check_capacity(const std::string& owner, const Capacity& capacity) {
+  if (capacity.empty()) throw UsageError(owner + " has no capacity; give it GB/s");
+  int previous = 0;
+  for (const CapacityPoint& point : capacity) {
+    if (!(point.gb_per_s > 0)) throw UsageError(owner + " has a capacity that is not positive");
+    if (point.flows <= previous) throw UsageError(owner + " needs capacity points in rising order of flows, from 1");
+    previous = point.flows;
+  }
+}
+
+}  // namespace
+
+int Machine::num_gpus() const { return count(*this, NodeKind::gpu); }
+int Machine::num_host_memories() const { return count(*this, NodeKind::memory); }
+
+void Machine::validate() const {
+  const std::string where = "machine '" + name + "': ";
+  if (num_gpus() == 0) throw UsageError(where + "it has no GPU");
+  if (num_host_memories() == 0) throw UsageError(where + "it has no host memory");
+  const int num_nodes = static_cast<int>(nodes.size());
+  for (const Link& link : links) {
+    const std::string owner = where + "link '" + link.name + "'";
+    if (link.a < 0 || link.b < 0 || link.a >= num_nodes || link.b >= num_nodes || link.a == link.b)
+      throw UsageError(owner + " does not join two nodes of the machine");
+    check_capacity(owner, link.forward);
+    check_capacity(owner, link.backward);
+    if (!link.duplex.empty()) check_capacity(owner + " (duplex)", link.duplex);
+  }
+  for (const Constraint& constraint : constraints) {
+    const std::string owner = where + "constraint '" + constraint.name + "'";
+    check_capacity(owner, constraint.capacity);
+    for (const Term& term : constraint.terms)
+      if (!(term.weight > 0)) throw UsageError(owner + " has a weight that is not positive");
+  }
+  if (!(gpu.local_copy_gb_per_s > 0) || !(gpu.memory_gib > 0) || !(host.local_copy_gb_per_s > 0))
+    throw UsageError(where + "GPU memory and the local copy rates of GPU and host must be positive");
+}
+
+}  // namespace linkwise

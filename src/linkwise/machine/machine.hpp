@@ -1,0 +1,114 @@
+// What a machine is: nodes, links, constraints on concurrent traffic, and the rates of its processors.
+//
+// Pure data. A `Machine` is read from a JSON file by Python (python/linkwise/machines.py) or built by
+// hand; `Topology` (topology.hpp) compiles it into routes over shared resources.
+//
+// Units: GB/s are 10^9 bytes per second, GiB are 2^30 bytes, microseconds and picoseconds as named.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace linkwise {
+
+enum class NodeKind { socket, memory, pcie_switch, gpu, nvswitch };
+
+/// GPUs and memories are numbered by their order among the nodes of their kind.
+struct Node {
+  std::string name;
+  NodeKind kind = NodeKind::socket;
+};
+
+/// How much a shared resource carries, by the number of flows that use it at once.
+///
+/// Points are (flows, GB/s), linear in between and constant outside. One point is a plain capacity; a
+/// second, lower one says that crowding costs: sort22 §4.2 sees it on the X-Bus, which loses bandwidth to
+/// retries as streams are added, and host DRAM shows it on eight H200s.
+struct CapacityPoint {
+  int flows = 1;
+  double gb_per_s = 0;
+};
+using Capacity = std::vector<CapacityPoint>;
+
+struct Link {
+  std::string name;
+  std::string kind;  ///< "nvlink2", "nvlink3", "pcie4", "xbus", "upi", …; "nvlink*" carries peer traffic only
+  int a = 0;         ///< index of a node
+  int b = 0;
+  Capacity forward;   ///< a → b
+  Capacity backward;  ///< b → a
+  Capacity duplex;    ///< both directions together; empty: no limit of its own
+  double latency_us = 0;
+  double nominal_gb_per_s = 0;  ///< per direction, as the vendor states it; 0 where unknown
+};
+
+enum class Traffic { host_to_device, device_to_host, peer };
+
+/// Selects transfers by kind and ends, and says how much of a constraint one byte of them costs.
+/// `from` and `to` hold GPU numbers, or host memory numbers at a host end; empty means any.
+struct Term {
+  Traffic traffic = Traffic::host_to_device;
+  std::vector<int> from;
+  std::vector<int> to;
+  double weight = 1;
+};
+
+/// Σ weight · rate ≤ capacity over the transfers that a term selects (the first that matches counts).
+struct Constraint {
+  std::string name;
+  Capacity capacity;
+  std::vector<Term> terms;
+};
+
+/// The time of an operation on `records` records of `bytes` bytes each, in `passes` passes:
+/// fixed_us + passes · records · (ps_per_record + ps_per_byte · bytes).
+struct Rate {
+  double fixed_us = 0;
+  double ps_per_record = 0;
+  double ps_per_byte = 0;
+};
+
+struct Processor {
+  std::string name;
+  double memory_gib = 0;
+  double local_copy_gb_per_s = 0;  ///< bytes copied within its memory, counted once
+  std::map<std::string, Rate> rates;
+};
+
+/// What starts at a GPU at once without waiting for another copy.
+struct CopyEngines {
+  int host_to_device = 1;
+  int device_to_host = 1;
+  int peer = 1;
+};
+
+/// Seconds between issuing the smallest copy and its end, by kind of traffic, in microseconds.
+struct CopyStartup {
+  double host_to_device_us = 0;
+  double device_to_host_us = 0;
+  double peer_us = 0;
+  double local_us = 0;
+};
+
+struct Machine {
+  std::string name;
+  std::string description;
+  std::string source;  ///< where the numbers come from
+  std::vector<Node> nodes;
+  std::vector<Link> links;
+  std::vector<Constraint> constraints;
+  Processor gpu;
+  Processor host;
+  CopyEngines copy_engines;
+  CopyStartup copy_startup;
+  double pageable_gb_per_s = 0;  ///< all transfers from and to pageable memory together
+
+  [[nodiscard]] int num_gpus() const;
+  [[nodiscard]] int num_host_memories() const;
+  /// @throws UsageError naming the first thing that is wrong (a link to nowhere, a capacity of zero, …).
+  void validate() const;
+};
+
+}  // namespace linkwise

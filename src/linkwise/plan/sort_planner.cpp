@@ -1,0 +1,125 @@
+#include "linkwise/plan/sort_planner.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "linkwise/device/virtual/virtual_runtime.hpp"
+#include "linkwise/error.hpp"
+#include "linkwise/primitives/kernels.hpp"
+
+namespace linkwise {
+namespace {
+
+constexpr std::size_t sets_priced_per_size = 2;
+
+RecordType record_type(const SortWorkload& workload) { return {key_width(workload.key_type), workload.value_width}; }
+
+VirtualRuntime estimating_runtime(const Machine& machine) {
+  return {machine, VirtualMode::estimate, 0, make_virtual_kernels()};
+}
+
+// Seconds to bring equal shares of `bytes` in to the set and out again, nothing else running.
+double wire_seconds(Topology& topology, const std::vector<int>& gpus, double bytes) {
+  double seconds = 0;
+  for (const bool inward : {true, false}) {
+    std::vector<const std::vector<Use>*> uses;
+    for (const int gpu : gpus)
+      uses.push_back(&(inward ? topology.route(Place::host(), Place::gpu(gpu)) : topology.route(Place::gpu(gpu), Place::host())).uses);
+    double slowest = 1e300;
+    for (const double rate : fair_rates(topology.resources(), uses)) slowest = std::min(slowest, rate);
+    seconds += bytes / static_cast<double>(gpus.size()) / (slowest * 1e9);
+  }
+  return seconds;
+}
+
+// For each size, the sets with the least wire time; of equals, the one with the lowest GPU numbers.
+std::vector<std::vector<int>> candidate_sets(const Machine& machine, const SortWorkload& workload) {
+  Topology topology(machine);
+  const int gpus = machine.num_gpus();
+  const double bytes = static_cast<double>(workload.count) * static_cast<double>(record_type(workload).bytes());
+  struct Ranked {
+    double seconds;
+    std::vector<int> set;
+  };
+  std::vector<std::vector<Ranked>> by_size(static_cast<std::size_t>(gpus) + 1);
+  for (unsigned mask = 1; mask < (1u << gpus); ++mask) {
+    std::vector<int> set;
+    for (int g = 0; g < gpus; ++g)
+      if ((mask >> g & 1) != 0) set.push_back(g);
+    const double seconds = wire_seconds(topology, set, bytes);
+    by_size[set.size()].push_back({seconds, std::move(set)});
+  }
+  std::vector<std::vector<int>> sets;
+  for (auto& ranked : by_size) {
+    std::ranges::sort(ranked, [](const Ranked& a, const Ranked& b) {
+      return a.seconds < b.seconds * (1 - 1e-9) || (a.seconds <= b.seconds * (1 + 1e-9) && a.set < b.set);
+    });
+    for (std::size_t r = 0; r < std::min(ranked.size(), sets_priced_per_size); ++r) sets.push_back(ranked[r].set);
+  }
+  return sets;
+}
+
+// Fills in what follows from the machine: how much is sorted at once.
+bool fit(const Machine& machine, const SortWorkload& workload, std::uint64_t memory_limit, SortPlan& plan) {
+  VirtualRuntime runtime = estimating_runtime(machine);
+  runtime.set_memory_limit(memory_limit);
+  try {
+    const std::uint64_t fitting = records_that_fit(runtime, plan, record_type(workload));
+    plan.chunkset_records = fitting >= workload.count ? 0 : fitting;
+    return true;
+  } catch (const OutOfMemoryError&) {
+    return false;
+  }
+}
+
+std::vector<SortPlan> plans_for(const std::vector<int>& gpus, const SortConstraints& constraints) {
+  std::vector<SortPlan> plans;
+  SortPlan plan;
+  plan.gpus = gpus;
+  if (constraints.strategy.value_or(SortStrategy::radix) == SortStrategy::radix) {
+    plan.strategy = SortStrategy::radix;
+    plans.push_back(plan);
+  }
+  const bool merges = gpus.size() > 1 && std::has_single_bit(gpus.size());
+  if (constraints.strategy.value_or(SortStrategy::p2p_merge) == SortStrategy::p2p_merge && (merges || constraints.strategy)) {
+    plan.strategy = SortStrategy::p2p_merge;
+    if (std::has_single_bit(gpus.size())) plans.push_back(plan);
+  }
+  return plans;
+}
+
+}  // namespace
+
+SortReport estimate_sort(const Machine& machine, const SortWorkload& workload, const SortPlan& plan, std::uint64_t memory_limit) {
+  VirtualRuntime runtime = estimating_runtime(machine);
+  runtime.set_memory_limit(memory_limit);
+  // Addresses that are never used: an estimate has no data.
+  auto* anywhere = reinterpret_cast<std::byte*>(1);  // NOLINT
+  HostColumns input{workload.key_type, workload.count, anywhere, workload.value_width, nullptr, workload.pageable};
+  if (workload.values_from_host) input.values = anywhere;
+  HostOutputs output{workload.keys_returned ? anywhere : nullptr, workload.value_width == ValueWidth::none ? nullptr : anywhere};
+  return sort_host(runtime, plan, input, output, {false, workload.verify});
+}
+
+std::vector<PricedPlan> plan_sort(const Machine& machine, const SortWorkload& workload, const SortConstraints& constraints) {
+  const std::vector<std::vector<int>> sets =
+      constraints.gpus.empty() ? candidate_sets(machine, workload) : std::vector<std::vector<int>>{constraints.gpus};
+  std::vector<PricedPlan> priced;
+  bool any = false;
+  for (const auto& set : sets)
+    for (SortPlan plan : plans_for(set, constraints)) {
+      any = true;
+      if (!fit(machine, workload, constraints.memory_limit, plan)) continue;
+      const SortReport report = estimate_sort(machine, workload, plan, constraints.memory_limit);
+      priced.push_back({plan, report.seconds, report.phases});
+    }
+  if (!any)
+    throw UsageError("p2p_merge runs on 2, 4, 8, … GPUs, not on " + std::to_string(constraints.gpus.size()) + "; use radix or other GPUs");
+  if (priced.empty())
+    throw OutOfMemoryError("memory_limit (" + std::to_string(constraints.memory_limit) +
+                           " bytes a GPU) is too small to sort anything; raise it");
+  std::ranges::stable_sort(priced, {}, &PricedPlan::seconds);
+  return priced;
+}
+
+}  // namespace linkwise

@@ -1,0 +1,48 @@
+// From a machine and a workload to a sort plan.
+//
+// Candidates are priced by running the very same sort_host on a virtual machine in estimate mode. To keep
+// them few, GPU sets of each size are ranked by their wire time first (host to device plus device to host of
+// equal shares), and only the best are priced.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "linkwise/machine/machine.hpp"
+#include "linkwise/sort/host_sort.hpp"
+
+namespace linkwise {
+
+struct SortWorkload {
+  KeyType key_type = KeyType::u32;
+  std::uint64_t count = 0;
+  ValueWidth value_width = ValueWidth::none;
+  bool values_from_host = false;  ///< otherwise row numbers, or none
+  bool keys_returned = true;
+  bool pageable = false;
+  bool verify = true;
+};
+
+/// What the caller pins; empty means: choose.
+struct SortConstraints {
+  std::vector<int> gpus;
+  std::optional<SortStrategy> strategy;
+  std::uint64_t memory_limit = 0;  ///< bytes a GPU; 0: all of it
+};
+
+struct PricedPlan {
+  SortPlan plan;
+  double seconds = 0;
+  std::vector<PhaseTime> phases;
+};
+
+/// What the simulated clock says a plan takes. The timeline is that of every stream and link.
+SortReport estimate_sort(const Machine& machine, const SortWorkload& workload, const SortPlan& plan,
+                         std::uint64_t memory_limit = 0);
+
+/// The candidates by rising time; the first is the plan to use.
+/// @throws UsageError if what is pinned is impossible on this machine.
+std::vector<PricedPlan> plan_sort(const Machine& machine, const SortWorkload& workload, const SortConstraints& constraints);
+
+}  // namespace linkwise

@@ -1,0 +1,94 @@
+#include "linkwise/primitives/cuda/cuda_kernels.hpp"
+
+#include "linkwise/device/cuda/check.hpp"
+
+namespace linkwise {
+namespace {
+
+cudaStream_t on(void* stream) { return static_cast<cudaStream_t>(stream); }
+
+class CudaKernels final : public Kernels {
+ public:
+  // CUDA loads a kernel at its first launch, which waits for the device: a launch behind a stream that
+  // waits for a flag would then never happen. So load all of ours first, on every device.
+  void load() const override {
+    int previous = 0, count = 0;
+    check(cudaGetDevice(&previous), "ask for the current device");
+    check(cudaGetDeviceCount(&count), "count devices");
+    for (int device = 0; device < count; ++device) {
+      check(cudaSetDevice(device), "use device");
+      for (const auto& list : {cuda::elementwise_kernels(), cuda::reduce_kernels(), cuda::partition_kernels()})
+        for (const void* kernel : list) {
+          cudaFuncAttributes attributes{};
+          check(cudaFuncGetAttributes(&attributes, kernel), "load kernel");
+        }
+    }
+    check(cudaSetDevice(previous), "use device");
+  }
+
+  std::uint64_t sort_scratch_bytes(RecordType type, std::uint64_t count) const override {
+    return cuda::radix_sort_scratch_bytes(type, count);
+  }
+  bool sort_lands_in_secondary(RecordType type, std::uint64_t count, BitRange bits) const override {
+    return cuda::radix_sort_lands_in_secondary(type, count, bits);
+  }
+  void sort(void* stream, RecordType type, RawRecords primary, RawRecords secondary, std::uint64_t count, BitRange bits,
+            void* scratch, std::uint64_t scratch_bytes) const override {
+    cuda::radix_sort(on(stream), type, primary, secondary, count, bits, scratch, scratch_bytes);
+  }
+  std::uint64_t merge_scratch_bytes(RecordType type, std::uint64_t left, std::uint64_t right) const override {
+    return cuda::merge_scratch_bytes(type, left, right);
+  }
+  void merge(void* stream, RecordType type, RawRecords left, std::uint64_t left_count, RawRecords right,
+             std::uint64_t right_count, RawRecords to, void* scratch, std::uint64_t scratch_bytes) const override {
+    cuda::merge(on(stream), type, left, left_count, right, right_count, to, scratch, scratch_bytes);
+  }
+  void encode(void* stream, KeyType type, bool descending, const void* from, void* to, std::uint64_t count) const override {
+    cuda::encode(on(stream), type, descending, from, to, count);
+  }
+  void decode(void* stream, KeyType type, bool descending, const void* from, void* to, std::uint64_t count) const override {
+    cuda::decode(on(stream), type, descending, from, to, count);
+  }
+  void iota(void* stream, ValueWidth width, void* to, std::uint64_t first, std::uint64_t count) const override {
+    cuda::iota(on(stream), width, to, first, count);
+  }
+  void sample(void* stream, KeyWidth width, const void* keys, std::uint64_t count, std::uint64_t samples, std::uint64_t seed,
+              std::uint64_t tag_base, void* sample_keys, std::uint64_t* tags) const override {
+    cuda::sample(on(stream), width, keys, count, samples, seed, tag_base, sample_keys, tags);
+  }
+  void gather(void* stream, int element_bytes, int index_bytes, const void* from, const void* indices, void* to,
+              std::uint64_t count) const override {
+    cuda::gather(on(stream), element_bytes, index_bytes, from, indices, to, count);
+  }
+  void histogram(void* stream, KeyWidth width, const void* keys, std::uint64_t count, BitRange bits,
+                 std::uint64_t* counts) const override {
+    cuda::histogram(on(stream), width, keys, count, bits, counts);
+  }
+  std::uint64_t partition_scratch_bytes(RecordType type, std::uint64_t count, int destinations) const override {
+    return cuda::partition_scratch_bytes(type, count, destinations);
+  }
+  void partition_count(void* stream, RecordType type, const void* keys, std::uint64_t count, const Splitters& splitters,
+                       void* scratch, std::uint64_t scratch_bytes, std::uint64_t* totals) const override {
+    cuda::partition_count(on(stream), type, keys, count, splitters, scratch, scratch_bytes, totals);
+  }
+  void partition(void* stream, RecordType type, RawRecords from, std::uint64_t count, const Splitters& splitters,
+                 const void* scratch, const RawDestinations& to) const override {
+    cuda::partition(on(stream), type, from, count, splitters, scratch, to);
+  }
+  void checksum(void* stream, RecordType type, RawRecords records, std::uint64_t count, std::uint64_t* sum) const override {
+    cuda::checksum(on(stream), type, records, count, sum);
+  }
+  void check_order(void* stream, KeyWidth width, const void* keys, std::uint64_t count, std::uint64_t* violations) const override {
+    cuda::check_order(on(stream), width, keys, count, violations);
+  }
+  void select_pivot(void* stream, KeyWidth width, const RawSegments& left, const RawSegments& right,
+                    std::uint64_t* pivot) const override {
+    cuda::select_pivot(on(stream), width, left, right, pivot);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Kernels> make_cuda_kernels() { return std::make_unique<CudaKernels>(); }
+
+}  // namespace linkwise

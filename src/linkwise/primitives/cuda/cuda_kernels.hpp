@@ -1,0 +1,48 @@
+// The CUDA side of the primitives, one subject a file: radix_sort.cu, merge.cu, partition.cu,
+// elementwise.cu (encode, iota, sample, gather), reduce.cu (checksum, order, histogram, pivot).
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "linkwise/primitives/kernels.hpp"
+
+namespace linkwise::cuda {
+
+/// The addresses of all kernels of a file, so that they can be loaded before anything spins on a flag.
+using KernelList = std::vector<const void*>;
+KernelList elementwise_kernels();
+KernelList reduce_kernels();
+KernelList partition_kernels();
+
+std::uint64_t radix_sort_scratch_bytes(RecordType type, std::uint64_t count);
+bool radix_sort_lands_in_secondary(RecordType type, std::uint64_t count, BitRange bits);
+void radix_sort(cudaStream_t stream, RecordType type, RawRecords primary, RawRecords secondary, std::uint64_t count,
+                BitRange bits, void* scratch, std::uint64_t scratch_bytes);
+
+std::uint64_t merge_scratch_bytes(RecordType type, std::uint64_t left, std::uint64_t right);
+void merge(cudaStream_t stream, RecordType type, RawRecords left, std::uint64_t left_count, RawRecords right,
+           std::uint64_t right_count, RawRecords to, void* scratch, std::uint64_t scratch_bytes);
+
+void encode(cudaStream_t stream, KeyType type, bool descending, const void* from, void* to, std::uint64_t count);
+void decode(cudaStream_t stream, KeyType type, bool descending, const void* from, void* to, std::uint64_t count);
+void iota(cudaStream_t stream, ValueWidth width, void* to, std::uint64_t first, std::uint64_t count);
+void sample(cudaStream_t stream, KeyWidth width, const void* keys, std::uint64_t count, std::uint64_t samples,
+            std::uint64_t seed, std::uint64_t tag_base, void* sample_keys, std::uint64_t* tags);
+void gather(cudaStream_t stream, int element_bytes, int index_bytes, const void* from, const void* indices, void* to,
+            std::uint64_t count);
+
+void histogram(cudaStream_t stream, KeyWidth width, const void* keys, std::uint64_t count, BitRange bits, std::uint64_t* counts);
+void checksum(cudaStream_t stream, RecordType type, RawRecords records, std::uint64_t count, std::uint64_t* sum);
+void check_order(cudaStream_t stream, KeyWidth width, const void* keys, std::uint64_t count, std::uint64_t* violations);
+void select_pivot(cudaStream_t stream, KeyWidth width, const RawSegments& left, const RawSegments& right, std::uint64_t* pivot);
+
+std::uint64_t partition_scratch_bytes(RecordType type, std::uint64_t count, int destinations);
+void partition_count(cudaStream_t stream, RecordType type, const void* keys, std::uint64_t count, const Splitters& splitters,
+                     void* scratch, std::uint64_t scratch_bytes, std::uint64_t* totals);
+void partition(cudaStream_t stream, RecordType type, RawRecords from, std::uint64_t count, const Splitters& splitters,
+               const void* scratch, const RawDestinations& to);
+
+}  // namespace linkwise::cuda

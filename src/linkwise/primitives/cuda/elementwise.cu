@@ -1,0 +1,120 @@
+// One thread an element: encode, decode, iota, sample, gather.
+#include "linkwise/primitives/cuda/cuda_kernels.hpp"
+#include "linkwise/primitives/cuda/launch.cuh"
+#include "linkwise/primitives/dispatch.hpp"
+#include "linkwise/primitives/encoding.hpp"
+
+namespace linkwise::cuda {
+namespace {
+
+template <typename Bits>
+using CodeOf = std::conditional_t<sizeof(Bits) == 8, std::uint64_t, std::uint32_t>;
+
+template <typename Bits>
+__global__ void encode_kernel(const Bits* from, CodeOf<Bits>* to, std::uint64_t count, KeyClass key_class, bool descending) {
+  for (std::uint64_t i = global_thread(); i < count; i += grid_threads())
+    to[i] = encode_bits<Bits>(from[i], key_class, descending);
+}
+
+template <typename Bits>
+__global__ void decode_kernel(const CodeOf<Bits>* from, Bits* to, std::uint64_t count, KeyClass key_class, bool descending) {
+  for (std::uint64_t i = global_thread(); i < count; i += grid_threads())
+    to[i] = decode_bits<Bits>(static_cast<Bits>(from[i]), key_class, descending);
+}
+
+template <typename Value>
+__global__ void iota_kernel(Value* to, std::uint64_t first, std::uint64_t count) {
+  for (std::uint64_t i = global_thread(); i < count; i += grid_threads()) {
+    if constexpr (std::is_same_v<Value, Value16>) to[i] = Value16{first + i, 0};
+    else to[i] = static_cast<Value>(first + i);
+  }
+}
+
+template <typename Key>
+__global__ void sample_kernel(const Key* keys, std::uint64_t count, std::uint64_t samples, std::uint64_t seed,
+                              std::uint64_t tag_base, Key* sample_keys, std::uint64_t* tags) {
+  for (std::uint64_t i = global_thread(); i < samples; i += grid_threads()) {
+    const std::uint64_t position = sample_position(i, samples, count, seed);
+    sample_keys[i] = keys[position];
+    tags[i] = tag_base + position;
+  }
+}
+
+template <typename Element, typename Index>
+__global__ void gather_kernel(const Element* from, const Index* indices, Element* to, std::uint64_t count) {
+  for (std::uint64_t i = global_thread(); i < count; i += grid_threads()) to[i] = from[indices[i]];
+}
+
+template <typename Kernel>
+const void* address(Kernel* kernel) { return reinterpret_cast<const void*>(kernel); }
+
+}  // namespace
+
+KernelList elementwise_kernels() {
+  KernelList list{address(iota_kernel<std::uint32_t>), address(iota_kernel<std::uint64_t>), address(iota_kernel<Value16>),
+                  address(sample_kernel<std::uint32_t>), address(sample_kernel<std::uint64_t>)};
+  for (const int bytes : {1, 2, 4, 8})
+    with_bits(bytes, [&](auto tag) {
+      using Bits = typename decltype(tag)::type;
+      list.insert(list.end(), {address(encode_kernel<Bits>), address(decode_kernel<Bits>),
+                               address(gather_kernel<Bits, std::uint32_t>), address(gather_kernel<Bits, std::uint64_t>)});
+    });
+  list.insert(list.end(), {address(gather_kernel<Value16, std::uint32_t>), address(gather_kernel<Value16, std::uint64_t>)});
+  return list;
+}
+
+void encode(cudaStream_t stream, KeyType type, bool descending, const void* from, void* to, std::uint64_t count) {
+  with_bits(native_bytes(type), [&](auto tag) {
+    using Bits = typename decltype(tag)::type;
+    encode_kernel<Bits><<<grid_for(count), block_threads, 0, stream>>>(
+        static_cast<const Bits*>(from), static_cast<CodeOf<Bits>*>(to), count, key_class(type), descending);
+  });
+  check_launch("encode");
+}
+
+void decode(cudaStream_t stream, KeyType type, bool descending, const void* from, void* to, std::uint64_t count) {
+  with_bits(native_bytes(type), [&](auto tag) {
+    using Bits = typename decltype(tag)::type;
+    decode_kernel<Bits><<<grid_for(count), block_threads, 0, stream>>>(
+        static_cast<const CodeOf<Bits>*>(from), static_cast<Bits*>(to), count, key_class(type), descending);
+  });
+  check_launch("decode");
+}
+
+void iota(cudaStream_t stream, ValueWidth width, void* to, std::uint64_t first, std::uint64_t count) {
+  with_value(width, [&](auto tag) {
+    using Value = typename decltype(tag)::type;
+    if constexpr (!std::is_same_v<Value, NoValue>)
+      iota_kernel<Value><<<grid_for(count), block_threads, 0, stream>>>(static_cast<Value*>(to), first, count);
+  });
+  check_launch("iota");
+}
+
+void sample(cudaStream_t stream, KeyWidth width, const void* keys, std::uint64_t count, std::uint64_t samples,
+            std::uint64_t seed, std::uint64_t tag_base, void* sample_keys, std::uint64_t* tags) {
+  with_key(width, [&](auto tag) {
+    using Key = typename decltype(tag)::type;
+    sample_kernel<Key><<<grid_for(samples), block_threads, 0, stream>>>(static_cast<const Key*>(keys), count, samples, seed,
+                                                                        tag_base, static_cast<Key*>(sample_keys), tags);
+  });
+  check_launch("sample");
+}
+
+void gather(cudaStream_t stream, int element_bytes, int index_bytes, const void* from, const void* indices, void* to,
+            std::uint64_t count) {
+  const auto launch = [&](auto element, auto index) {
+    using Element = typename decltype(element)::type;
+    using Index = typename decltype(index)::type;
+    gather_kernel<Element, Index><<<grid_for(count), block_threads, 0, stream>>>(
+        static_cast<const Element*>(from), static_cast<const Index*>(indices), static_cast<Element*>(to), count);
+  };
+  const auto with_index = [&](auto element) {
+    if (index_bytes == 4) launch(element, Tag<std::uint32_t>{});
+    else launch(element, Tag<std::uint64_t>{});
+  };
+  if (element_bytes == 16) with_index(Tag<Value16>{});
+  else with_bits(element_bytes, with_index);
+  check_launch("gather");
+}
+
+}  // namespace linkwise::cuda

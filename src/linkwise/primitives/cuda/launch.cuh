@@ -1,0 +1,36 @@
+// Launch helpers of the CUDA kernels.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "linkwise/device/cuda/check.hpp"
+
+namespace linkwise::cuda {
+
+constexpr int block_threads = 256;
+
+inline cudaStream_t native(void* stream) { return static_cast<cudaStream_t>(stream); }
+
+inline int current_multiprocessors() {
+  int device = 0, count = 0;
+  check(cudaGetDevice(&device), "ask for the current device");
+  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "ask for multiprocessors");
+  return count;
+}
+
+/// Blocks for a grid-stride loop over `count` elements: enough to fill the device, no more.
+inline unsigned grid_for(std::uint64_t count) {
+  const std::uint64_t needed = (count + block_threads - 1) / block_threads;
+  const auto wanted = static_cast<std::uint64_t>(current_multiprocessors()) * 16;
+  return static_cast<unsigned>(std::clamp<std::uint64_t>(needed, 1, wanted));
+}
+
+inline void check_launch(const char* kernel) { check(cudaGetLastError(), kernel); }
+
+__device__ inline std::uint64_t global_thread() { return blockIdx.x * std::uint64_t{blockDim.x} + threadIdx.x; }
+__device__ inline std::uint64_t grid_threads() { return gridDim.x * std::uint64_t{blockDim.x}; }
+
+}  // namespace linkwise::cuda

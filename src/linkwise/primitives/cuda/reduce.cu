@@ -1,0 +1,123 @@
+// Many elements to few numbers: checksum, order check, histogram, pivot selection.
+#include "linkwise/primitives/cuda/cuda_kernels.hpp"
+#include "linkwise/primitives/cuda/launch.cuh"
+#include "linkwise/primitives/dispatch.hpp"
+#include "linkwise/primitives/encoding.hpp"
+#include "linkwise/primitives/segments.hpp"
+
+namespace linkwise::cuda {
+namespace {
+
+constexpr int max_shared_bits = 12;  // a histogram of more bits counts in global memory
+
+// Adds the block's sum to *total. All threads of the block take part.
+__device__ void add_block_sum(std::uint64_t mine, std::uint64_t* total) {
+  for (int offset = 16; offset > 0; offset /= 2) mine += __shfl_down_sync(0xffffffffu, mine, offset);
+  __shared__ std::uint64_t warp_sums[block_threads / 32];
+  if (threadIdx.x % 32 == 0) warp_sums[threadIdx.x / 32] = mine;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    std::uint64_t sum = 0;
+    for (const std::uint64_t warp_sum : warp_sums) sum += warp_sum;
+    atomicAdd(reinterpret_cast<unsigned long long*>(total), sum);
+  }
+}
+
+template <typename Key, typename Value>
+__global__ void checksum_kernel(const Key* keys, const Value* values, std::uint64_t count, std::uint64_t* sum) {
+  std::uint64_t mine = 0;
+  for (std::uint64_t i = global_thread(); i < count; i += grid_threads()) {
+    if constexpr (std::is_same_v<Value, NoValue>) mine += record_hash(keys[i], 0, 0);
+    else if constexpr (std::is_same_v<Value, Value16>) {
+      const Value16 value = values[i];
+      mine += record_hash(keys[i], value.low, value.high);
+    } else mine += record_hash(keys[i], values[i], 0);
+  }
+  add_block_sum(mine, sum);
+}
+
+template <typename Key>
+__global__ void check_order_kernel(const Key* keys, std::uint64_t count, std::uint64_t* violations) {
+  std::uint64_t mine = 0;
+  for (std::uint64_t i = global_thread() + 1; i < count; i += grid_threads()) mine += keys[i] < keys[i - 1] ? 1 : 0;
+  add_block_sum(mine, violations);
+}
+
+template <typename Key>
+__global__ void histogram_kernel(const Key* keys, std::uint64_t count, BitRange bits, std::uint64_t* counts) {
+  __shared__ unsigned block_counts[1 << max_shared_bits];
+  const int digits = 1 << (bits.end - bits.begin);
+  const bool shared = digits <= (1 << max_shared_bits);
+  for (int d = threadIdx.x; shared && d < digits; d += blockDim.x) block_counts[d] = 0;
+  __syncthreads();
+  for (std::uint64_t i = global_thread(); i < count; i += grid_threads()) {
+    const auto digit = static_cast<unsigned>(keys[i] >> bits.begin) & (digits - 1);
+    if (shared) atomicAdd(&block_counts[digit], 1u);
+    else atomicAdd(reinterpret_cast<unsigned long long*>(&counts[digit]), 1ull);
+  }
+  __syncthreads();
+  for (int d = threadIdx.x; shared && d < digits; d += blockDim.x)
+    if (block_counts[d] != 0) atomicAdd(reinterpret_cast<unsigned long long*>(&counts[d]), block_counts[d]);
+}
+
+template <typename Key>
+__global__ void select_pivot_kernel(RawSegments left, RawSegments right, std::uint64_t* pivot) {
+  *pivot = leftmost_pivot<Key>(left, right);
+}
+
+template <typename Kernel>
+const void* address(Kernel* kernel) { return reinterpret_cast<const void*>(kernel); }
+
+void clear(std::uint64_t* counters, std::uint64_t count, cudaStream_t stream) {
+  check(cudaMemsetAsync(counters, 0, count * sizeof *counters, stream), "clear counters");
+}
+
+}  // namespace
+
+KernelList reduce_kernels() {
+  KernelList list;
+  for (const KeyWidth width : {KeyWidth::k32, KeyWidth::k64})
+    with_key(width, [&](auto key) {
+      using Key = typename decltype(key)::type;
+      list.insert(list.end(), {address(check_order_kernel<Key>), address(histogram_kernel<Key>), address(select_pivot_kernel<Key>)});
+      for (const ValueWidth value_width : {ValueWidth::none, ValueWidth::v4, ValueWidth::v8, ValueWidth::v16})
+        with_value(value_width, [&](auto value) { list.push_back(address(checksum_kernel<Key, typename decltype(value)::type>)); });
+    });
+  return list;
+}
+
+void checksum(cudaStream_t stream, RecordType type, RawRecords records, std::uint64_t count, std::uint64_t* sum) {
+  clear(sum, 1, stream);
+  with_record(type, [&](auto key, auto value) {
+    using Key = typename decltype(key)::type;
+    using Value = typename decltype(value)::type;
+    checksum_kernel<Key, Value><<<grid_for(count), block_threads, 0, stream>>>(
+        static_cast<const Key*>(records.keys), static_cast<const Value*>(records.values), count, sum);
+  });
+  check_launch("checksum");
+}
+
+void check_order(cudaStream_t stream, KeyWidth width, const void* keys, std::uint64_t count, std::uint64_t* violations) {
+  clear(violations, 1, stream);
+  with_key(width, [&](auto key) {
+    using Key = typename decltype(key)::type;
+    check_order_kernel<Key><<<grid_for(count), block_threads, 0, stream>>>(static_cast<const Key*>(keys), count, violations);
+  });
+  check_launch("check order");
+}
+
+void histogram(cudaStream_t stream, KeyWidth width, const void* keys, std::uint64_t count, BitRange bits, std::uint64_t* counts) {
+  clear(counts, 1ULL << (bits.end - bits.begin), stream);
+  with_key(width, [&](auto key) {
+    using Key = typename decltype(key)::type;
+    histogram_kernel<Key><<<grid_for(count), block_threads, 0, stream>>>(static_cast<const Key*>(keys), count, bits, counts);
+  });
+  check_launch("histogram");
+}
+
+void select_pivot(cudaStream_t stream, KeyWidth width, const RawSegments& left, const RawSegments& right, std::uint64_t* pivot) {
+  with_key(width, [&](auto key) { select_pivot_kernel<typename decltype(key)::type><<<1, 1, 0, stream>>>(left, right, pivot); });
+  check_launch("select pivot");
+}
+
+}  // namespace linkwise::cuda

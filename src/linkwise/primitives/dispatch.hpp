@@ -1,0 +1,55 @@
+// From runtime widths to template arguments: the only way in which key and value types appear.
+#pragma once
+
+#include <cstdint>
+
+#include "linkwise/primitives/types.hpp"
+
+namespace linkwise {
+
+struct NoValue {};
+struct alignas(16) Value16 {
+  std::uint64_t low = 0, high = 0;
+};
+
+template <typename Type>
+struct Tag {
+  using type = Type;
+};
+
+/// Calls body(Tag<Key>{}).
+template <typename Body>
+void with_key(KeyWidth width, Body&& body) {
+  if (width == KeyWidth::k32) body(Tag<std::uint32_t>{});
+  else body(Tag<std::uint64_t>{});
+}
+
+/// Calls body(Tag<Value>{}); NoValue for width 0.
+template <typename Body>
+void with_value(ValueWidth width, Body&& body) {
+  switch (width) {
+    case ValueWidth::none: return body(Tag<NoValue>{});
+    case ValueWidth::v4: return body(Tag<std::uint32_t>{});
+    case ValueWidth::v8: return body(Tag<std::uint64_t>{});
+    case ValueWidth::v16: return body(Tag<Value16>{});
+  }
+}
+
+/// Calls body(Tag<Key>{}, Tag<Value>{}).
+template <typename Body>
+void with_record(RecordType type, Body&& body) {
+  with_key(type.key, [&](auto key) { with_value(type.value, [&](auto value) { body(key, value); }); });
+}
+
+/// Calls body(Tag<Bits>{}) with the unsigned integer of 1, 2, 4 or 8 bytes.
+template <typename Body>
+void with_bits(int bytes, Body&& body) {
+  switch (bytes) {
+    case 1: return body(Tag<std::uint8_t>{});
+    case 2: return body(Tag<std::uint16_t>{});
+    case 4: return body(Tag<std::uint32_t>{});
+    default: return body(Tag<std::uint64_t>{});
+  }
+}
+
+}  // namespace linkwise

@@ -1,0 +1,80 @@
+// The order-preserving map between native key bits and codes, for host and device alike.
+#pragma once
+
+#include <cstdint>
+
+#include "linkwise/primitives/types.hpp"
+
+#ifdef __CUDACC__
+#define LINKWISE_BOTH __host__ __device__
+#else
+#define LINKWISE_BOTH
+#endif
+
+namespace linkwise {
+
+/// A float's code: set the bits of negatives upside down and positives above them, as usual; then rotate
+/// so that the NaNs with a sign bit, which that puts below -infinity, come last of all.
+template <typename Bits>
+LINKWISE_BOTH constexpr Bits encode_bits(Bits bits, KeyClass key_class, bool descending) {
+  constexpr int width = 8 * sizeof(Bits);
+  constexpr Bits sign = Bits(Bits(1) << (width - 1));
+  Bits code = bits;
+  if (key_class == KeyClass::signed_integer) {
+    code = bits ^ sign;
+  } else if (key_class == KeyClass::floating) {
+    constexpr Bits signed_nans = Bits((Bits(1) << mantissa_bits(sizeof(Bits))) - 1);
+    code = Bits(((bits & sign) != 0 ? Bits(~bits) : Bits(bits | sign)) - signed_nans);
+  }
+  return descending ? Bits(~code) : code;
+}
+
+template <typename Bits>
+LINKWISE_BOTH constexpr Bits decode_bits(Bits code, KeyClass key_class, bool descending) {
+  constexpr int width = 8 * sizeof(Bits);
+  constexpr Bits sign = Bits(Bits(1) << (width - 1));
+  const Bits ascending = descending ? Bits(~code) : code;
+  if (key_class == KeyClass::signed_integer) return ascending ^ sign;
+  if (key_class == KeyClass::unsigned_integer) return ascending;
+  constexpr Bits signed_nans = Bits((Bits(1) << mantissa_bits(sizeof(Bits))) - 1);
+  const Bits flipped = Bits(ascending + signed_nans);
+  return (flipped & sign) != 0 ? Bits(flipped ^ sign) : Bits(~flipped);
+}
+
+/// A well-mixed 64-bit hash (the finaliser of SplitMix64), for checksums and sampling.
+LINKWISE_BOTH constexpr std::uint64_t mix64(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15ULL;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
+  return x ^ (x >> 31);
+}
+
+/// The checksum of a multiset of records is the sum of their hashes, modulo 2^64.
+LINKWISE_BOTH constexpr std::uint64_t record_hash(std::uint64_t key, std::uint64_t value_low, std::uint64_t value_high) {
+  return mix64(mix64(mix64(key) ^ value_low) ^ value_high);
+}
+
+/// The position of sample i of n among `count` keys: one at random in each of n equal strata.
+LINKWISE_BOTH constexpr std::uint64_t sample_position(std::uint64_t i, std::uint64_t n, std::uint64_t count,
+                                                      std::uint64_t seed) {
+  const std::uint64_t stride = count / n, longer = count % n;  // the first `longer` strata have one more
+  const std::uint64_t begin = i * stride + (i < longer ? i : longer);
+  const std::uint64_t length = stride + (i < longer ? 1 : 0);
+  return begin + (length == 1 ? 0 : mix64(seed ^ i) % length);
+}
+
+/// The destination of a record; see Splitters.
+template <typename Key>
+LINKWISE_BOTH int destination_of(const Splitters& splitters, Key key, std::uint64_t position) {
+  int low = 0, high = splitters.count;  // the first splitter that is after the record
+  while (low < high) {
+    const int middle = (low + high) / 2;
+    const Key splitter = static_cast<Key>(splitters.key[middle]);
+    const bool at_or_before = splitter < key || (splitter == key && splitters.position[middle] <= position);
+    if (at_or_before) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+}  // namespace linkwise

@@ -1,0 +1,32 @@
+// Merging sorted runs on the host (join25 §3.2), over separate key and value arrays.
+//
+// libstdc++'s parallel multiway merge takes no proxy iterators, so this is our own: exact multisequence
+// selection cuts the output into one equal part a thread, and each thread merges its slices with a loser
+// tree, which needs log2(k) comparisons a record (sort22 §5.3). Stable: of equal keys, those of the earlier
+// run come first.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "linkwise/primitives/types.hpp"
+
+namespace linkwise {
+
+/// A sorted run in host memory.
+struct HostRun {
+  const void* keys = nullptr;
+  const void* values = nullptr;  ///< null where the value width is 0
+  std::uint64_t count = 0;
+};
+
+/// Splits the runs at global rank `rank`: returns one position a run, adding up to `rank`, such that what
+/// lies before them is ≤ what lies behind; among equal keys, earlier runs give first.
+/// O(k · key bits · log n). @throws UsageError if rank exceeds the number of records.
+std::vector<std::uint64_t> multisequence_select(KeyWidth width, std::span<const HostRun> runs, std::uint64_t rank);
+
+/// Merges all runs into `keys` and `values`, with `threads` threads (0: as many as OpenMP gives).
+void multiway_merge(RecordType type, std::span<const HostRun> runs, void* keys, void* values, int threads = 0);
+
+}  // namespace linkwise

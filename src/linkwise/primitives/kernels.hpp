@@ -1,0 +1,89 @@
+// What one device can do to arrays: the contract that primitives/cuda and primitives/virtual implement.
+//
+// Plain functions over raw pointers, already checked by primitives.cpp, which is the door. On CUDA each
+// enqueues on `stream` and returns; virtually each runs at once. All sizes are in records unless named.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "linkwise/primitives/types.hpp"
+
+namespace linkwise {
+
+struct RawRecords {
+  void* keys = nullptr;
+  void* values = nullptr;  ///< null where the value width is 0
+};
+
+/// A sorted sequence that lies in pieces on several devices.
+constexpr int max_segments = 32;
+struct RawSegments {
+  int count = 0;
+  const void* keys[max_segments] = {};
+  std::uint64_t length[max_segments] = {};
+};
+
+/// Where the parts of a partition go: destination d's records from this source begin at `records[d]`,
+/// which may be on any device that this one can write to.
+struct RawDestinations {
+  RawRecords records[max_destinations] = {};
+};
+
+class Kernels {
+ public:
+  virtual ~Kernels() = default;
+
+  /// Makes everything loadable loaded on every device, so that no later launch waits for a module.
+  virtual void load() const = 0;
+
+  [[nodiscard]] virtual std::uint64_t sort_scratch_bytes(RecordType type, std::uint64_t count) const = 0;
+  /// Whether `sort` leaves its result in the secondary records.
+  [[nodiscard]] virtual bool sort_lands_in_secondary(RecordType type, std::uint64_t count, BitRange bits) const = 0;
+  /// Stable, by the given bits; destroys what the other records held.
+  virtual void sort(void* stream, RecordType type, RawRecords primary, RawRecords secondary, std::uint64_t count,
+                    BitRange bits, void* scratch, std::uint64_t scratch_bytes) const = 0;
+
+  [[nodiscard]] virtual std::uint64_t merge_scratch_bytes(RecordType type, std::uint64_t left, std::uint64_t right) const = 0;
+  /// Stable: of equal keys, those of `left` come first.
+  virtual void merge(void* stream, RecordType type, RawRecords left, std::uint64_t left_count, RawRecords right,
+                     std::uint64_t right_count, RawRecords to, void* scratch, std::uint64_t scratch_bytes) const = 0;
+
+  /// Native bytes ↔ codes; in place where the native width is the code's.
+  virtual void encode(void* stream, KeyType type, bool descending, const void* from, void* to, std::uint64_t count) const = 0;
+  virtual void decode(void* stream, KeyType type, bool descending, const void* from, void* to, std::uint64_t count) const = 0;
+  /// first, first + 1, … as 4- or 8-byte values; of 16-byte values the upper half is 0.
+  virtual void iota(void* stream, ValueWidth width, void* to, std::uint64_t first, std::uint64_t count) const = 0;
+  /// One key of each of `samples` equal strata, and its tag: tag_base + position.
+  virtual void sample(void* stream, KeyWidth width, const void* keys, std::uint64_t count, std::uint64_t samples,
+                      std::uint64_t seed, std::uint64_t tag_base, void* sample_keys, std::uint64_t* tags) const = 0;
+  /// to[i] = from[indices[i]], elements of 1, 2, 4, 8 or 16 bytes, indices of 4 or 8 bytes.
+  virtual void gather(void* stream, int element_bytes, int index_bytes, const void* from, const void* indices, void* to,
+                      std::uint64_t count) const = 0;
+  /// counts[d] = number of keys whose bits are d; 2^(end - begin) counters of 64 bits, at most 2^16.
+  virtual void histogram(void* stream, KeyWidth width, const void* keys, std::uint64_t count, BitRange bits,
+                         std::uint64_t* counts) const = 0;
+
+  [[nodiscard]] virtual std::uint64_t partition_scratch_bytes(RecordType type, std::uint64_t count, int destinations) const = 0;
+  /// totals[d] = records that go to destination d; leaves in the scratch what `partition` needs.
+  virtual void partition_count(void* stream, RecordType type, const void* keys, std::uint64_t count,
+                               const Splitters& splitters, void* scratch, std::uint64_t scratch_bytes,
+                               std::uint64_t* totals) const = 0;
+  /// Stable; after `partition_count` on the same records, splitters and scratch.
+  virtual void partition(void* stream, RecordType type, RawRecords from, std::uint64_t count, const Splitters& splitters,
+                         const void* scratch, const RawDestinations& to) const = 0;
+
+  /// *sum = Σ record_hash over the records: equal for equal multisets.
+  virtual void checksum(void* stream, RecordType type, RawRecords records, std::uint64_t count, std::uint64_t* sum) const = 0;
+  /// *violations = number of keys that are less than the key before them.
+  virtual void check_order(void* stream, KeyWidth width, const void* keys, std::uint64_t count, std::uint64_t* violations) const = 0;
+  /// The leftmost pivot (sort22 §5.2, algorithm 1; here for halves of any size): the least p such that the
+  /// first |left| - p keys of left and the first p of right are ≤ all others.
+  virtual void select_pivot(void* stream, KeyWidth width, const RawSegments& left, const RawSegments& right,
+                            std::uint64_t* pivot) const = 0;
+};
+
+std::unique_ptr<Kernels> make_virtual_kernels();
+std::unique_ptr<Kernels> make_cuda_kernels();
+
+}  // namespace linkwise

@@ -1,0 +1,249 @@
+#include "linkwise/primitives/primitives.hpp"
+
+#include <algorithm>
+
+#include "linkwise/error.hpp"
+
+namespace linkwise {
+namespace {
+
+void require(bool condition, const char* operation, const char* what) {
+  if (!condition) throw ProgramError(std::string(operation) + ": " + what);
+}
+
+void require_here(Stream stream, const MemoryView& view, const char* operation) {
+  require(view.bytes == 0 || view.place == stream.place, operation, "an argument is not at the stream's place");
+}
+
+std::uint64_t count_of(const MemoryView& view, std::uint64_t element_bytes, const char* operation) {
+  require(view.bytes % element_bytes == 0, operation, "bytes are not a whole number of elements");
+  return view.bytes / element_bytes;
+}
+
+std::vector<MemoryView> views_of(std::initializer_list<const Records*> all) {
+  std::vector<MemoryView> views;
+  for (const Records* records : all) {
+    if (records->keys.bytes > 0) views.push_back(records->keys);
+    if (records->values.bytes > 0) views.push_back(records->values);
+  }
+  return views;
+}
+
+int digits(BitRange bits) { return (bits.end - bits.begin + 7) / 8; }
+
+}  // namespace
+
+Records Records::slice(std::uint64_t first, std::uint64_t length) const {
+  Records part{type, length, keys.slice(first * type.key_bytes(), length * type.key_bytes()), values};
+  if (type.value != ValueWidth::none) part.values = values.slice(first * type.value_bytes(), length * type.value_bytes());
+  return part;
+}
+
+std::uint64_t record_bytes(RecordType type, std::uint64_t count) {
+  constexpr std::uint64_t alignment = 128;
+  const std::uint64_t keys = (count * type.key_bytes() + alignment - 1) / alignment * alignment;
+  return keys + count * type.value_bytes();
+}
+
+Records records_in(const MemoryView& memory, RecordType type, std::uint64_t count) {
+  const std::uint64_t values_at = record_bytes({type.key, ValueWidth::none}, count);
+  Records records{type, count, memory.slice(0, count * type.key_bytes()), {}};
+  records.values = type.value == ValueWidth::none ? memory.slice(0, 0) : memory.slice(values_at, count * type.value_bytes());
+  return records;
+}
+
+Records sort(Runtime& runtime, Stream stream, const Records& primary, const Records& secondary, BitRange bits,
+             const MemoryView& scratch) {
+  require(primary.type == secondary.type && primary.count == secondary.count, "sort", "the two records differ in shape");
+  require(0 <= bits.begin && bits.begin <= bits.end && bits.end <= primary.type.key_bits(), "sort", "bits outside of the key");
+  require_here(stream, primary.keys, "sort");
+  require_here(stream, secondary.keys, "sort");
+  if (primary.count <= 1 || bits.begin == bits.end) return primary;
+  const Kernels& kernels = runtime.kernels();
+  require(scratch.bytes >= kernels.sort_scratch_bytes(primary.type, primary.count), "sort", "the scratch is too small");
+  Operation operation{"sort", views_of({&primary}), views_of({&primary, &secondary}), {}, {}};
+  operation.writes.push_back(scratch);
+  operation.work = {"sort", primary.count, static_cast<double>(primary.type.bytes()), static_cast<double>(digits(bits))};
+  operation.run = [&kernels, primary, secondary, bits, scratch](void* native) {
+    kernels.sort(native, primary.type, primary.raw(), secondary.raw(), primary.count, bits, scratch.data, scratch.bytes);
+  };
+  runtime.enqueue(stream, std::move(operation));
+  return kernels.sort_lands_in_secondary(primary.type, primary.count, bits) ? secondary : primary;
+}
+
+void merge(Runtime& runtime, Stream stream, const Records& left, const Records& right, const Records& to,
+           const MemoryView& scratch) {
+  require(left.type == right.type && left.type == to.type, "merge", "the records differ in type");
+  require(left.count + right.count == to.count, "merge", "the output does not have as many records as the inputs");
+  if (to.count == 0) return;
+  const Kernels& kernels = runtime.kernels();
+  require(scratch.bytes >= kernels.merge_scratch_bytes(to.type, left.count, right.count), "merge", "the scratch is too small");
+  Operation operation{"merge", views_of({&left, &right}), views_of({&to}), {}, {}};
+  operation.writes.push_back(scratch);
+  operation.work = {"merge", to.count, static_cast<double>(to.type.bytes())};
+  operation.run = [&kernels, left, right, to, scratch](void* native) {
+    kernels.merge(native, to.type, left.raw(), left.count, right.raw(), right.count, to.raw(), scratch.data, scratch.bytes);
+  };
+  runtime.enqueue(stream, std::move(operation));
+}
+
+void copy(Runtime& runtime, Stream stream, const Records& to, const Records& from) {
+  require(to.type == from.type && to.count == from.count, "copy", "the records differ in shape");
+  if (to.count == 0) return;
+  runtime.copy(stream, to.keys, from.keys);
+  if (to.type.value != ValueWidth::none) runtime.copy(stream, to.values, from.values);
+}
+
+void encode(Runtime& runtime, Stream stream, KeyType type, bool descending, const MemoryView& from, const MemoryView& to) {
+  const std::uint64_t count = count_of(from, static_cast<std::uint64_t>(native_bytes(type)), "encode");
+  require(to.bytes == count * static_cast<std::uint64_t>(key_width(type)), "encode", "the output has another size");
+  if (count == 0) return;
+  const Kernels& kernels = runtime.kernels();
+  runtime.enqueue(stream, {"encode", {from}, {to}, {"encode", count, static_cast<double>(native_bytes(type))},
+                           [&kernels, type, descending, from, to, count](void* native) {
+                             kernels.encode(native, type, descending, from.data, to.data, count);
+                           }});
+}
+
+void decode(Runtime& runtime, Stream stream, KeyType type, bool descending, const MemoryView& from, const MemoryView& to) {
+  const std::uint64_t count = count_of(to, static_cast<std::uint64_t>(native_bytes(type)), "decode");
+  require(from.bytes == count * static_cast<std::uint64_t>(key_width(type)), "decode", "the input has another size");
+  if (count == 0) return;
+  const Kernels& kernels = runtime.kernels();
+  runtime.enqueue(stream, {"decode", {from}, {to}, {"encode", count, static_cast<double>(native_bytes(type))},
+                           [&kernels, type, descending, from, to, count](void* native) {
+                             kernels.decode(native, type, descending, from.data, to.data, count);
+                           }});
+}
+
+void iota(Runtime& runtime, Stream stream, ValueWidth width, const MemoryView& to, std::uint64_t first) {
+  require(width != ValueWidth::none, "iota", "values have no width");
+  const std::uint64_t count = count_of(to, static_cast<std::uint64_t>(width), "iota");
+  if (count == 0) return;
+  const Kernels& kernels = runtime.kernels();
+  runtime.enqueue(stream, {"iota", {}, {to}, {"encode", count, static_cast<double>(width)},
+                           [&kernels, width, to, first, count](void* native) { kernels.iota(native, width, to.data, first, count); }});
+}
+
+void sample(Runtime& runtime, Stream stream, KeyWidth width, const MemoryView& keys, std::uint64_t seed,
+            std::uint64_t tag_base, const MemoryView& sample_keys, const MemoryView& tags) {
+  const auto key_bytes = static_cast<std::uint64_t>(width);
+  const std::uint64_t count = count_of(keys, key_bytes, "sample");
+  const std::uint64_t samples = count_of(sample_keys, key_bytes, "sample");
+  require(samples <= count && tags.bytes == samples * 8, "sample", "more samples than keys, or not a tag for each");
+  if (samples == 0) return;
+  const Kernels& kernels = runtime.kernels();
+  runtime.enqueue(stream, {"sample", {keys}, {sample_keys, tags}, {"gather", samples, static_cast<double>(key_bytes)},
+                           [=, &kernels](void* native) {
+                             kernels.sample(native, width, keys.data, count, samples, seed, tag_base, sample_keys.data,
+                                            reinterpret_cast<std::uint64_t*>(tags.data));
+                           }});
+}
+
+void gather(Runtime& runtime, Stream stream, int element_bytes, int index_bytes, const MemoryView& from,
+            const MemoryView& indices, const MemoryView& to) {
+  require(element_bytes == 1 || element_bytes == 2 || element_bytes == 4 || element_bytes == 8 || element_bytes == 16,
+          "gather", "elements have 1, 2, 4, 8 or 16 bytes");
+  require(index_bytes == 4 || index_bytes == 8, "gather", "indices have 4 or 8 bytes");
+  const std::uint64_t count = count_of(indices, static_cast<std::uint64_t>(index_bytes), "gather");
+  require(to.bytes == count * static_cast<std::uint64_t>(element_bytes), "gather", "the output has another size");
+  if (count == 0) return;
+  const Kernels& kernels = runtime.kernels();
+  runtime.enqueue(stream, {"gather", {from, indices}, {to}, {"gather", count, static_cast<double>(element_bytes)},
+                           [=, &kernels](void* native) {
+                             kernels.gather(native, element_bytes, index_bytes, from.data, indices.data, to.data, count);
+                           }});
+}
+
+void histogram(Runtime& runtime, Stream stream, KeyWidth width, const MemoryView& keys, BitRange bits, const MemoryView& counts) {
+  const std::uint64_t count = count_of(keys, static_cast<std::uint64_t>(width), "histogram");
+  require(0 <= bits.begin && bits.begin < bits.end && bits.end - bits.begin <= 16 &&
+              bits.end <= 8 * static_cast<int>(width), "histogram", "from 1 to 16 bits of the key");
+  require(counts.bytes == (8ULL << (bits.end - bits.begin)), "histogram", "the output has another size");
+  const Kernels& kernels = runtime.kernels();
+  runtime.enqueue(stream, {"histogram", {keys}, {counts}, {"histogram", count, static_cast<double>(width)},
+                           [=, &kernels](void* native) {
+                             kernels.histogram(native, width, keys.data, count, bits, reinterpret_cast<std::uint64_t*>(counts.data));
+                           }});
+}
+
+void partition_count(Runtime& runtime, Stream stream, const Records& from, const Splitters& splitters,
+                     const MemoryView& scratch, const MemoryView& totals) {
+  require(splitters.count >= 0 && splitters.count < max_destinations, "partition", "too many destinations");
+  require(totals.bytes == 8ULL * (splitters.count + 1), "partition", "one total a destination");
+  const Kernels& kernels = runtime.kernels();
+  require(scratch.bytes >= kernels.partition_scratch_bytes(from.type, from.count, splitters.count + 1), "partition",
+          "the scratch is too small");
+  runtime.enqueue(stream, {"count", {from.keys}, {scratch, totals}, {"histogram", from.count, static_cast<double>(from.type.key_bytes())},
+                           [=, &kernels](void* native) {
+                             kernels.partition_count(native, from.type, from.keys.data, from.count, splitters, scratch.data,
+                                                     scratch.bytes, reinterpret_cast<std::uint64_t*>(totals.data));
+                           }});
+}
+
+void partition(Runtime& runtime, Stream stream, const Records& from, const Splitters& splitters,
+               const MemoryView& scratch, std::span<const Records> destinations) {
+  require(static_cast<int>(destinations.size()) == splitters.count + 1, "partition", "one destination more than splitters");
+  if (from.count == 0) return;
+  RawDestinations raw;
+  Operation operation{"partition", views_of({&from}), {}, {"partition", from.count, static_cast<double>(from.type.bytes())}, {}};
+  operation.reads.push_back(scratch);
+  for (std::size_t d = 0; d < destinations.size(); ++d) {
+    require(destinations[d].type == from.type, "partition", "a destination has another type");
+    raw.records[d] = destinations[d].raw();
+    const auto views = views_of({&destinations[d]});
+    operation.writes.insert(operation.writes.end(), views.begin(), views.end());
+  }
+  const Kernels& kernels = runtime.kernels();
+  operation.run = [=, &kernels](void* native) {
+    kernels.partition(native, from.type, from.raw(), from.count, splitters, scratch.data, raw);
+  };
+  runtime.enqueue(stream, std::move(operation));
+}
+
+void checksum(Runtime& runtime, Stream stream, const Records& records, const MemoryView& sum) {
+  require(sum.bytes == 8, "checksum", "the sum has 8 bytes");
+  const Kernels& kernels = runtime.kernels();
+  runtime.enqueue(stream, {"checksum", views_of({&records}), {sum}, {"checksum", records.count, static_cast<double>(records.type.bytes())},
+                           [=, &kernels](void* native) {
+                             kernels.checksum(native, records.type, records.raw(), records.count,
+                                              reinterpret_cast<std::uint64_t*>(sum.data));
+                           }});
+}
+
+void check_order(Runtime& runtime, Stream stream, KeyWidth width, const MemoryView& keys, const MemoryView& violations) {
+  require(violations.bytes == 8, "check_order", "the count has 8 bytes");
+  const std::uint64_t count = count_of(keys, static_cast<std::uint64_t>(width), "check_order");
+  const Kernels& kernels = runtime.kernels();
+  runtime.enqueue(stream, {"check order", {keys}, {violations}, {"checksum", count, static_cast<double>(width)},
+                           [=, &kernels](void* native) {
+                             kernels.check_order(native, width, keys.data, count, reinterpret_cast<std::uint64_t*>(violations.data));
+                           }});
+}
+
+void select_pivot(Runtime& runtime, Stream stream, std::span<const Records> left, std::span<const Records> right,
+                  const MemoryView& pivot) {
+  require(pivot.bytes == 8, "select_pivot", "the pivot has 8 bytes");
+  require(!left.empty() && !right.empty() && left.size() <= max_segments && right.size() <= max_segments, "select_pivot",
+          "from 1 to 32 segments on each side");
+  const KeyWidth width = left.front().type.key;
+  Operation operation{"select pivot", {}, {pivot}, {"pivot"}, {}};
+  const auto raw_segments = [&](std::span<const Records> segments) {
+    RawSegments raw;
+    for (const Records& segment : segments) {
+      require(segment.type.key == width, "select_pivot", "segments differ in key width");
+      raw.keys[raw.count] = segment.keys.data;
+      raw.length[raw.count++] = segment.count;
+      if (segment.count > 0) operation.reads.push_back(segment.keys);
+    }
+    return raw;
+  };
+  const RawSegments raw_left = raw_segments(left), raw_right = raw_segments(right);
+  const Kernels& kernels = runtime.kernels();
+  operation.run = [=, &kernels](void* native) {
+    kernels.select_pivot(native, width, raw_left, raw_right, reinterpret_cast<std::uint64_t*>(pivot.data));
+  };
+  runtime.enqueue(stream, std::move(operation));
+}
+
+}  // namespace linkwise

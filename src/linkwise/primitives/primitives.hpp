@@ -1,0 +1,65 @@
+// The primitives: checked, declared and enqueued on a stream, the same for every backend.
+//
+// Each function validates its arguments (ProgramError), declares the bytes that it reads and writes, names
+// its row in the machine's rate table, and hands the work to the runtime's kernels. All are asynchronous.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "linkwise/device/runtime.hpp"
+#include "linkwise/primitives/kernels.hpp"
+#include "linkwise/primitives/types.hpp"
+
+namespace linkwise {
+
+/// `count` keys and, unless the value width is 0, as many values, at one place.
+struct Records {
+  RecordType type;
+  std::uint64_t count = 0;
+  MemoryView keys;
+  MemoryView values;
+
+  [[nodiscard]] Records slice(std::uint64_t first, std::uint64_t length) const;
+  [[nodiscard]] Place place() const { return keys.place; }
+  [[nodiscard]] RawRecords raw() const { return {keys.data, values.data}; }
+};
+
+/// Views of `count` records in `memory`: keys first, values behind them, aligned.
+/// @throws ProgramError if they do not fit; `record_bytes` says how much they need.
+Records records_in(const MemoryView& memory, RecordType type, std::uint64_t count);
+std::uint64_t record_bytes(RecordType type, std::uint64_t count);
+
+/// Sorts by the bits; returns which of the two holds the result. Stable.
+Records sort(Runtime& runtime, Stream stream, const Records& primary, const Records& secondary, BitRange bits,
+             const MemoryView& scratch);
+/// Merges two sorted inputs into `to`; of equal keys, those of `left` come first.
+void merge(Runtime& runtime, Stream stream, const Records& left, const Records& right, const Records& to,
+           const MemoryView& scratch);
+/// Copies keys and values.
+void copy(Runtime& runtime, Stream stream, const Records& to, const Records& from);
+
+void encode(Runtime& runtime, Stream stream, KeyType type, bool descending, const MemoryView& from, const MemoryView& to);
+void decode(Runtime& runtime, Stream stream, KeyType type, bool descending, const MemoryView& from, const MemoryView& to);
+void iota(Runtime& runtime, Stream stream, ValueWidth width, const MemoryView& to, std::uint64_t first);
+void sample(Runtime& runtime, Stream stream, KeyWidth width, const MemoryView& keys, std::uint64_t seed,
+            std::uint64_t tag_base, const MemoryView& sample_keys, const MemoryView& tags);
+void gather(Runtime& runtime, Stream stream, int element_bytes, int index_bytes, const MemoryView& from,
+            const MemoryView& indices, const MemoryView& to);
+void histogram(Runtime& runtime, Stream stream, KeyWidth width, const MemoryView& keys, BitRange bits, const MemoryView& counts);
+
+/// totals: splitters.count + 1 counters of 64 bits.
+void partition_count(Runtime& runtime, Stream stream, const Records& from, const Splitters& splitters,
+                     const MemoryView& scratch, const MemoryView& totals);
+/// destinations[d] has exactly as many records as `partition_count` found for d, on any device.
+void partition(Runtime& runtime, Stream stream, const Records& from, const Splitters& splitters,
+               const MemoryView& scratch, std::span<const Records> destinations);
+
+void checksum(Runtime& runtime, Stream stream, const Records& records, const MemoryView& sum);
+void check_order(Runtime& runtime, Stream stream, KeyWidth width, const MemoryView& keys, const MemoryView& violations);
+/// `left` and `right` are sorted sequences in pieces, on devices that the stream's device can read.
+void select_pivot(Runtime& runtime, Stream stream, std::span<const Records> left, std::span<const Records> right,
+                  const MemoryView& pivot);
+
+}  // namespace linkwise

@@ -1,0 +1,84 @@
+// What keys and values are, below the door: unsigned integers of 32 or 64 bits, and opaque bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "linkwise/error.hpp"
+
+namespace linkwise {
+
+enum class KeyWidth : std::uint8_t { k32 = 4, k64 = 8 };
+enum class ValueWidth : std::uint8_t { none = 0, v4 = 4, v8 = 8, v16 = 16 };
+
+struct RecordType {
+  KeyWidth key = KeyWidth::k32;
+  ValueWidth value = ValueWidth::none;
+
+  [[nodiscard]] std::uint64_t key_bytes() const { return static_cast<std::uint64_t>(key); }
+  [[nodiscard]] std::uint64_t value_bytes() const { return static_cast<std::uint64_t>(value); }
+  [[nodiscard]] std::uint64_t bytes() const { return key_bytes() + value_bytes(); }
+  [[nodiscard]] int key_bits() const { return 8 * static_cast<int>(key_bytes()); }
+  friend bool operator==(RecordType, RecordType) = default;
+};
+
+/// The key types of the outside world.
+///
+/// Each is mapped to an unsigned integer so that the order of the codes is the order of the keys:
+/// integers by value; floats by value with -0.0 before 0.0 and every NaN, whatever its sign, after
+/// +infinity (NaNs among themselves by their bits). The map is one-to-one, so decoding gives back the very
+/// bits that came in. Descending order complements the codes.
+enum class KeyType : std::uint8_t { u8, u16, u32, u64, i8, i16, i32, i64, f16, f32, f64 };
+
+constexpr int native_bytes(KeyType type) {
+  switch (type) {
+    case KeyType::u8: case KeyType::i8: return 1;
+    case KeyType::u16: case KeyType::i16: case KeyType::f16: return 2;
+    case KeyType::u32: case KeyType::i32: case KeyType::f32: return 4;
+    case KeyType::u64: case KeyType::i64: case KeyType::f64: return 8;
+  }
+  return 0;
+}
+
+constexpr KeyWidth key_width(KeyType type) { return native_bytes(type) == 8 ? KeyWidth::k64 : KeyWidth::k32; }
+
+enum class KeyClass : std::uint8_t { unsigned_integer, signed_integer, floating };
+
+constexpr KeyClass key_class(KeyType type) {
+  if (type <= KeyType::u64) return KeyClass::unsigned_integer;
+  return type <= KeyType::i64 ? KeyClass::signed_integer : KeyClass::floating;
+}
+
+/// Mantissa bits, of a floating type of that size.
+constexpr int mantissa_bits(std::size_t bytes) { return bytes == 8 ? 52 : bytes == 4 ? 23 : bytes == 2 ? 10 : 3; }
+
+/// The bits [begin, end) of a key that a sort looks at.
+struct BitRange {
+  int begin = 0;
+  int end = 0;
+};
+
+constexpr int max_destinations = 32;
+
+/// Cuts records into at most `max_destinations` parts: a record with key k at position p of its source goes
+/// to the number of splitters at or before it, where a splitter is at or before it if its key is less, or
+/// equal while `position[i] <= p`. Passed by value to kernels.
+struct Splitters {
+  int count = 0;  ///< destinations - 1
+  std::uint64_t key[max_destinations - 1] = {};
+  std::uint64_t position[max_destinations - 1] = {};
+};
+
+inline KeyWidth to_key_width(int bytes) {
+  if (bytes != 4 && bytes != 8) throw UsageError("keys have 4 or 8 bytes, not " + std::to_string(bytes));
+  return static_cast<KeyWidth>(bytes);
+}
+
+inline ValueWidth to_value_width(int bytes) {
+  if (bytes != 0 && bytes != 4 && bytes != 8 && bytes != 16)
+    throw UsageError("values have 0, 4, 8 or 16 bytes, not " + std::to_string(bytes));
+  return static_cast<ValueWidth>(bytes);
+}
+
+}  // namespace linkwise

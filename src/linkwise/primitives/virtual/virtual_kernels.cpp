@@ -1,0 +1,216 @@
+// The primitives on the CPU, where a virtual device runs them: plain loops that show what is meant.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include "linkwise/primitives/dispatch.hpp"
+#include "linkwise/primitives/encoding.hpp"
+#include "linkwise/primitives/kernels.hpp"
+#include "linkwise/primitives/segments.hpp"
+
+namespace linkwise {
+namespace {
+
+template <typename Value>
+constexpr bool has_value = !std::is_same_v<Value, NoValue>;
+
+template <typename Key, typename Value>
+struct TypedRecords {
+  Key* keys;
+  Value* values;
+
+  TypedRecords(RawRecords raw) : keys(static_cast<Key*>(raw.keys)), values(static_cast<Value*>(raw.values)) {}
+
+  void move_from(const TypedRecords& other, std::uint64_t to, std::uint64_t from) const {
+    keys[to] = other.keys[from];
+    if constexpr (has_value<Value>) values[to] = other.values[from];
+  }
+};
+
+template <typename Value>
+std::pair<std::uint64_t, std::uint64_t> value_halves(const Value& value) {
+  if constexpr (std::is_same_v<Value, NoValue>) return {0, 0};
+  else if constexpr (std::is_same_v<Value, Value16>) return {value.low, value.high};
+  else return {value, 0};
+}
+
+class VirtualKernels final : public Kernels {
+ public:
+  void load() const override {}
+
+  // CUB needs about one table of digit counts a tile; an upper bound of the sizes seen.
+  std::uint64_t sort_scratch_bytes(RecordType, std::uint64_t count) const override {
+    return (1 << 20) + std::min<std::uint64_t>(count, 1ULL << 28) / 4;
+  }
+
+  bool sort_lands_in_secondary(RecordType, std::uint64_t, BitRange bits) const override {
+    return (bits.end - bits.begin + 7) / 8 % 2 == 1;
+  }
+
+  // Least significant digit first, eight bits at a time.
+  void sort(void*, RecordType type, RawRecords primary, RawRecords secondary, std::uint64_t count, BitRange bits, void*,
+            std::uint64_t) const override {
+    with_record(type, [&](auto key, auto value) {
+      using Key = typename decltype(key)::type;
+      using Value = typename decltype(value)::type;
+      TypedRecords<Key, Value> from(primary), to(secondary);
+      for (int begin = bits.begin; begin < bits.end; begin += 8) {
+        const Key mask = static_cast<Key>((Key{1} << std::min(8, bits.end - begin)) - 1);
+        std::array<std::uint64_t, 256> next{};
+        for (std::uint64_t i = 0; i < count; ++i) ++next[from.keys[i] >> begin & mask];
+        std::uint64_t sum = 0;
+        for (std::uint64_t& n : next) sum += std::exchange(n, sum);
+        for (std::uint64_t i = 0; i < count; ++i) to.move_from(from, next[from.keys[i] >> begin & mask]++, i);
+        std::swap(from, to);
+      }
+    });
+  }
+
+  std::uint64_t merge_scratch_bytes(RecordType, std::uint64_t left, std::uint64_t right) const override {
+    return 1024 + (left + right) / 256;
+  }
+
+  void merge(void*, RecordType type, RawRecords raw_left, std::uint64_t left_count, RawRecords raw_right,
+             std::uint64_t right_count, RawRecords raw_to, void*, std::uint64_t) const override {
+    with_record(type, [&](auto key, auto value) {
+      using Typed = TypedRecords<typename decltype(key)::type, typename decltype(value)::type>;
+      const Typed left(raw_left), right(raw_right), to(raw_to);
+      std::uint64_t l = 0, r = 0;
+      while (l < left_count || r < right_count) {
+        const bool take_left = r == right_count || (l < left_count && left.keys[l] <= right.keys[r]);
+        to.move_from(take_left ? left : right, l + r, take_left ? l : r);
+        ++(take_left ? l : r);
+      }
+    });
+  }
+
+  void encode(void*, KeyType type, bool descending, const void* from, void* to, std::uint64_t count) const override {
+    with_bits(native_bytes(type), [&](auto tag) {
+      using Bits = typename decltype(tag)::type;
+      using Code = std::conditional_t<sizeof(Bits) == 8, std::uint64_t, std::uint32_t>;
+      const auto* native = static_cast<const Bits*>(from);
+      auto* codes = static_cast<Code*>(to);
+      for (std::uint64_t i = 0; i < count; ++i) codes[i] = encode_bits<Bits>(native[i], key_class(type), descending);
+    });
+  }
+
+  void decode(void*, KeyType type, bool descending, const void* from, void* to, std::uint64_t count) const override {
+    with_bits(native_bytes(type), [&](auto tag) {
+      using Bits = typename decltype(tag)::type;
+      using Code = std::conditional_t<sizeof(Bits) == 8, std::uint64_t, std::uint32_t>;
+      const auto* codes = static_cast<const Code*>(from);
+      auto* native = static_cast<Bits*>(to);
+      for (std::uint64_t i = 0; i < count; ++i)
+        native[i] = decode_bits<Bits>(static_cast<Bits>(codes[i]), key_class(type), descending);
+    });
+  }
+
+  void iota(void*, ValueWidth width, void* to, std::uint64_t first, std::uint64_t count) const override {
+    with_value(width, [&](auto tag) {
+      using Value = typename decltype(tag)::type;
+      if constexpr (has_value<Value>) {
+        auto* values = static_cast<Value*>(to);
+        for (std::uint64_t i = 0; i < count; ++i) {
+          if constexpr (std::is_same_v<Value, Value16>) values[i] = {first + i, 0};
+          else values[i] = static_cast<Value>(first + i);
+        }
+      }
+    });
+  }
+
+  void sample(void*, KeyWidth width, const void* keys, std::uint64_t count, std::uint64_t samples, std::uint64_t seed,
+              std::uint64_t tag_base, void* sample_keys, std::uint64_t* tags) const override {
+    with_key(width, [&](auto tag) {
+      using Key = typename decltype(tag)::type;
+      for (std::uint64_t i = 0; i < samples; ++i) {
+        const std::uint64_t position = sample_position(i, samples, count, seed);
+        static_cast<Key*>(sample_keys)[i] = static_cast<const Key*>(keys)[position];
+        tags[i] = tag_base + position;
+      }
+    });
+  }
+
+  void gather(void*, int element_bytes, int index_bytes, const void* from, const void* indices, void* to,
+              std::uint64_t count) const override {
+    with_bits(index_bytes, [&](auto index) {
+      const auto* index_data = static_cast<const typename decltype(index)::type*>(indices);
+      const auto move = [&](auto element) {
+        using Element = typename decltype(element)::type;
+        for (std::uint64_t i = 0; i < count; ++i)
+          static_cast<Element*>(to)[i] = static_cast<const Element*>(from)[index_data[i]];
+      };
+      if (element_bytes == 16) move(Tag<Value16>{});
+      else with_bits(element_bytes, move);
+    });
+  }
+
+  void histogram(void*, KeyWidth width, const void* keys, std::uint64_t count, BitRange bits,
+                 std::uint64_t* counts) const override {
+    with_key(width, [&](auto tag) {
+      using Key = typename decltype(tag)::type;
+      const std::uint64_t mask = (1ULL << (bits.end - bits.begin)) - 1;
+      std::fill_n(counts, mask + 1, 0);
+      for (std::uint64_t i = 0; i < count; ++i) ++counts[static_cast<const Key*>(keys)[i] >> bits.begin & mask];
+    });
+  }
+
+  std::uint64_t partition_scratch_bytes(RecordType, std::uint64_t count, int destinations) const override {
+    return (count / 2048 + 2) * 8 * static_cast<std::uint64_t>(destinations) + (64 << 10);
+  }
+
+  void partition_count(void*, RecordType type, const void* keys, std::uint64_t count, const Splitters& splitters, void*,
+                       std::uint64_t, std::uint64_t* totals) const override {
+    with_key(type.key, [&](auto tag) {
+      using Key = typename decltype(tag)::type;
+      std::fill_n(totals, splitters.count + 1, 0);
+      for (std::uint64_t i = 0; i < count; ++i) ++totals[destination_of(splitters, static_cast<const Key*>(keys)[i], i)];
+    });
+  }
+
+  void partition(void*, RecordType type, RawRecords raw_from, std::uint64_t count, const Splitters& splitters, const void*,
+                 const RawDestinations& destinations) const override {
+    with_record(type, [&](auto key, auto value) {
+      using Typed = TypedRecords<typename decltype(key)::type, typename decltype(value)::type>;
+      const Typed from(raw_from);
+      std::array<std::uint64_t, max_destinations> next{};
+      for (std::uint64_t i = 0; i < count; ++i) {
+        const int d = destination_of(splitters, from.keys[i], i);
+        Typed(destinations.records[d]).move_from(from, next[d]++, i);
+      }
+    });
+  }
+
+  void checksum(void*, RecordType type, RawRecords raw, std::uint64_t count, std::uint64_t* sum) const override {
+    with_record(type, [&](auto key, auto value) {
+      using Value = typename decltype(value)::type;
+      const TypedRecords<typename decltype(key)::type, Value> records(raw);
+      *sum = 0;
+      for (std::uint64_t i = 0; i < count; ++i) {
+        std::pair<std::uint64_t, std::uint64_t> halves{};
+        if constexpr (has_value<Value>) halves = value_halves(records.values[i]);
+        *sum += record_hash(records.keys[i], halves.first, halves.second);
+      }
+    });
+  }
+
+  void check_order(void*, KeyWidth width, const void* keys, std::uint64_t count, std::uint64_t* violations) const override {
+    with_key(width, [&](auto tag) {
+      const auto* data = static_cast<const typename decltype(tag)::type*>(keys);
+      *violations = 0;
+      for (std::uint64_t i = 1; i < count; ++i) *violations += data[i] < data[i - 1] ? 1 : 0;
+    });
+  }
+
+  void select_pivot(void*, KeyWidth width, const RawSegments& left, const RawSegments& right,
+                    std::uint64_t* pivot) const override {
+    with_key(width, [&](auto tag) { *pivot = leftmost_pivot<typename decltype(tag)::type>(left, right); });
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Kernels> make_virtual_kernels() { return std::make_unique<VirtualKernels>(); }
+
+}  // namespace linkwise

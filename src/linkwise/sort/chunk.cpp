@@ -1,0 +1,70 @@
+#include "linkwise/sort/chunk.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "linkwise/error.hpp"
+#include "linkwise/sort/p2p_merge_sort.hpp"
+#include "linkwise/sort/radix_sort.hpp"
+
+namespace linkwise {
+namespace {
+
+constexpr std::uint64_t counter_bytes = 64 * 8;
+
+std::uint64_t scratch_bytes(const Kernels& kernels, const SortPlan& plan, RecordType type, std::uint64_t capacity) {
+  std::uint64_t bytes = kernels.sort_scratch_bytes(type, capacity);
+  if (plan.gpus.size() < 2) return bytes;
+  if (plan.strategy == SortStrategy::p2p_merge)
+    return std::max(bytes, kernels.merge_scratch_bytes(type, capacity / 2, capacity - capacity / 2));
+  return std::max(bytes, kernels.partition_scratch_bytes(type, capacity, static_cast<int>(plan.gpus.size())));
+}
+
+}  // namespace
+
+Chunk::Chunk(Runtime& runtime, const SortPlan& plan, int gpu, RecordType type, std::uint64_t capacity)
+    : gpu_(gpu),
+      type_(type),
+      capacity_(capacity),
+      stream_(runtime.stream(Place::gpu(gpu), "compute")),
+      buffers_{runtime.allocate(Place::gpu(gpu), record_bytes(type, capacity), "primary records"),
+               runtime.allocate(Place::gpu(gpu), record_bytes(type, capacity), "secondary records")},
+      scratch_(runtime.allocate(Place::gpu(gpu), scratch_bytes(runtime.kernels(), plan, type, capacity), "scratch")),
+      counters_(runtime.allocate(Place::gpu(gpu), counter_bytes, "counters")) {}
+
+Records Chunk::other(std::uint64_t count) const {
+  if (count > capacity_)
+    throw OutOfMemoryError("GPU " + std::to_string(gpu_) + " would receive " + std::to_string(count) +
+                           " records and has room for " + std::to_string(capacity_) + "; raise the plan's slack");
+  return records_in(buffers_[1 - current_].view(), type_, count);
+}
+
+void sort_locally(Runtime& runtime, Chunk& chunk, BitRange bits) {
+  const Records sorted = sort(runtime, chunk.stream(), chunk.records(), chunk.other(chunk.count()), bits, chunk.scratch());
+  if (sorted.keys.data != chunk.records().keys.data) chunk.flip(chunk.count());
+}
+
+std::uint64_t chunk_bytes(const Kernels& kernels, const SortPlan& plan, RecordType type, std::uint64_t capacity) {
+  const auto rounded = [](std::uint64_t bytes) { return (bytes + 127) / 128 * 128; };
+  return 2 * rounded(record_bytes(type, capacity)) + rounded(scratch_bytes(kernels, plan, type, capacity)) + counter_bytes +
+         radix_sample_bytes(kernels, plan, type);
+}
+
+std::uint64_t chunk_capacity(const SortPlan& plan, std::uint64_t records) {
+  const std::uint64_t gpus = plan.gpus.size();
+  const std::uint64_t share = (records + gpus - 1) / gpus;
+  if (gpus == 1 || plan.strategy == SortStrategy::p2p_merge) return share;
+  // Samples cut exactly when they are all of the records; the constant covers the small sizes in between.
+  return std::min(records, share + static_cast<std::uint64_t>(std::ceil(plan.slack * static_cast<double>(share))) + 64);
+}
+
+void sort_chunks(Runtime& runtime, const SortPlan& plan, std::vector<Chunk>& chunks) {
+  if (chunks.size() == 1) {
+    runtime.set_phase("sort");
+    return sort_locally(runtime, chunks.front(), {0, chunks.front().type().key_bits()});
+  }
+  if (plan.strategy == SortStrategy::radix) radix_sort(runtime, plan, chunks);
+  else p2p_merge_sort(runtime, chunks);
+}
+
+}  // namespace linkwise

@@ -1,0 +1,63 @@
+// A chunk: what one GPU holds of the records being sorted, in the fuller of two buffers (join25 §3.1).
+#pragma once
+
+#include <vector>
+
+#include "linkwise/primitives/primitives.hpp"
+#include "linkwise/sort/sort_plan.hpp"
+
+namespace linkwise {
+
+/// Two buffers that take turns: an operation reads the current records and writes the other ones, then
+/// flips. `count` may change when they flip.
+class Chunk {
+ public:
+  /// Allocates for up to `capacity` records, and scratch for the plan's primitives. @throws OutOfMemoryError.
+  Chunk(Runtime& runtime, const SortPlan& plan, int gpu, RecordType type, std::uint64_t capacity);
+
+  [[nodiscard]] Place place() const { return Place::gpu(gpu_); }
+  [[nodiscard]] Stream stream() const { return stream_; }
+  [[nodiscard]] RecordType type() const { return type_; }
+  [[nodiscard]] std::uint64_t count() const { return count_; }
+  [[nodiscard]] std::uint64_t capacity() const { return capacity_; }
+  [[nodiscard]] Records records() const { return records_in(buffers_[current_].view(), type_, count_); }
+  /// The other buffer, laid out for `count` records. @throws OutOfMemoryError if they exceed the capacity.
+  [[nodiscard]] Records other(std::uint64_t count) const;
+  [[nodiscard]] MemoryView scratch() const { return scratch_.view(); }
+  /// A few numbers for what kernels count: 64 of 64 bits.
+  [[nodiscard]] MemoryView counters() const { return counters_.view(); }
+
+  void set_count(std::uint64_t count) { count_ = count; }
+  /// Makes the other buffer the current one, with `count` records.
+  void flip(std::uint64_t count) {
+    current_ = 1 - current_;
+    count_ = count;
+  }
+
+ private:
+  int gpu_;
+  RecordType type_;
+  std::uint64_t capacity_;
+  std::uint64_t count_ = 0;
+  int current_ = 0;
+  Stream stream_;
+  Buffer buffers_[2];
+  Buffer scratch_;
+  Buffer counters_;
+};
+
+/// Sorts the chunk's records by the bits, on its own stream.
+void sort_locally(Runtime& runtime, Chunk& chunk, BitRange bits);
+
+/// Bytes of GPU memory that a chunk takes.
+std::uint64_t chunk_bytes(const Kernels& kernels, const SortPlan& plan, RecordType type, std::uint64_t capacity);
+/// The records that a chunk must have room for, when each of the plan's GPUs takes an equal share.
+std::uint64_t chunk_capacity(const SortPlan& plan, std::uint64_t records);
+
+/// Sorts by the plan's strategy what is spread over its GPUs: afterwards each chunk is sorted and no key of a
+/// chunk is less than one of the chunk before. Stable with respect to (chunk, position). Work is enqueued on
+/// the chunks' streams; control flow reads small results back.
+/// @throws UsageError if the strategy cannot run on that number of GPUs.
+void sort_chunks(Runtime& runtime, const SortPlan& plan, std::vector<Chunk>& chunks);
+
+}  // namespace linkwise

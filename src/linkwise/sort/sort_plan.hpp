@@ -1,0 +1,31 @@
+// What a sort is to do: a small printable struct that plan/ computes and a user may pin.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace linkwise {
+
+enum class SortStrategy { radix, p2p_merge };
+std::string to_string(SortStrategy strategy);
+/// @throws UsageError naming the strategies there are.
+SortStrategy sort_strategy_from(const std::string& name);
+
+/// How the radix exchange moves records: the partition kernel stores straight into the peers, or it
+/// partitions locally and copy engines carry the parts.
+enum class Exchange { fused, copies };
+std::string to_string(Exchange exchange);
+
+struct SortPlan {
+  SortStrategy strategy = SortStrategy::radix;
+  std::vector<int> gpus{0};  ///< in the order in which they hold the result
+  Exchange exchange = Exchange::copies;
+  std::uint64_t chunkset_records = 0;  ///< records sorted at once over all GPUs; 0: all
+  std::uint64_t samples = 1 << 20;     ///< of the radix strategy, in all
+  double slack = 0.02;                 ///< room beyond an equal share, for parts that are not quite equal
+
+  [[nodiscard]] std::string to_string() const;
+};
+
+}  // namespace linkwise

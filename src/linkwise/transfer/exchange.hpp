@@ -1,0 +1,27 @@
+// The all-to-all: every device sends a part of its records to every other, once.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "linkwise/primitives/primitives.hpp"
+
+namespace linkwise {
+
+/// Records that go from one place to another; `stream` is at the source.
+struct Shipment {
+  Stream stream;
+  Records from;
+  Records to;
+};
+
+/// counts[s][d] records go from source s to destination d; the result says where in d's array they begin:
+/// source after source, which keeps a stable partition stable.
+std::vector<std::vector<std::uint64_t>> receive_offsets(const std::vector<std::vector<std::uint64_t>>& counts);
+
+/// Ships everything by copy engines. A copy starts when its stream has reached it and all of `ready` has
+/// happened. To the source's own stream it is asynchronous: every (source, destination) pair has a stream of
+/// its own, so that all links work at once. Returns an event for each shipment that is not empty.
+std::vector<Event> exchange_by_copies(Runtime& runtime, std::span<const Shipment> shipments, std::span<const Event> ready);
+
+}  // namespace linkwise
