@@ -24,6 +24,7 @@ void bind_errors(nb::module_& m) {
 
 NB_MODULE(_core, m) {
   using namespace linkwise::binding;
+  nanobind::set_leak_warnings(false);  // module-level objects of the caller outlive the interpreter: no leak
   m.doc() = "Linkwise's core: machines, devices, primitives, sorts and plans.";
   bind_errors(m);
   bind_machine(m);

@@ -50,6 +50,11 @@ constexpr KeyClass key_class(KeyType type) {
   return type <= KeyType::i64 ? KeyClass::signed_integer : KeyClass::floating;
 }
 
+/// Whether the native bytes are the codes already.
+constexpr bool is_own_code(KeyType type, bool descending) {
+  return (type == KeyType::u32 || type == KeyType::u64) && !descending;
+}
+
 /// Mantissa bits, of a floating type of that size.
 constexpr int mantissa_bits(std::size_t bytes) { return bytes == 8 ? 52 : bytes == 4 ? 23 : bytes == 2 ? 10 : 3; }
 

@@ -83,7 +83,8 @@ class HostSort {
     // Narrow keys cross the link as they are and are widened on the other side.
     const MemoryView raw = narrow() ? chunk.other(count).keys.slice(0, count * native()) : records.keys;
     if (count > 0) runtime_.copy(chunk.stream(), raw, host_view(at(input_.keys, first * native()), count * native(), input_.pageable));
-    encode(runtime_, chunk.stream(), input_.key_type, options_.descending, raw, records.keys);
+    if (!is_own_code(input_.key_type, options_.descending))
+      encode(runtime_, chunk.stream(), input_.key_type, options_.descending, raw, records.keys);
     if (type_.value == ValueWidth::none || count == 0) return;
     if (input_.values == nullptr) return iota(runtime_, chunk.stream(), type_.value, records.values, first);
     runtime_.copy(chunk.stream(), records.values,
@@ -95,7 +96,7 @@ class HostSort {
     if (records.count == 0) return;
     if (to.keys != nullptr) {
       MemoryView out = records.keys;
-      if (decode_keys) {
+      if (decode_keys && !is_own_code(input_.key_type, options_.descending)) {
         if (narrow()) out = chunk.other(records.count).keys.slice(0, records.count * native());
         decode(runtime_, chunk.stream(), input_.key_type, options_.descending, records.keys, out);
       }

@@ -1,0 +1,49 @@
+# The commands: make demo, make test, make lint, make bench. Everything happens inside .venv and build/.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export LINKWISE_CUDA_ARCHS ?= 90
+export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test lint format bench clean
+
+help:
+	@sed -n 's/^## //p' $(MAKEFILE_LIST)
+
+# What a build needs, in the development environment: building without isolation keeps nvcc's path, and with
+# it every object file, from one build to the next.
+$(VENV)/ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --upgrade pip
+	$(BIN)/python scripts/install_dependencies.py build test
+	@touch $@
+
+build: $(VENV)/ready
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pip install -q --no-build-isolation --no-deps .
+
+## make demo    write a Parquet file of 20 million rows, sort it, and show what happened where
+demo: build
+	$(BIN)/python -m linkwise.demo
+
+## make test    all tests; those that need a GPU run where there is one
+test: build
+	$(BIN)/python -m pytest
+
+## make lint    clang-format, clang-tidy, ruff, mypy and the house rules
+lint: build
+	$(BIN)/python scripts/install_dependencies.py lint
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python scripts/lint.py
+
+## make format  let clang-format and ruff rewrite what they can
+format: $(VENV)/ready
+	$(BIN)/python scripts/install_dependencies.py lint
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python scripts/lint.py --fix
+
+## make bench   measure the sorts; on a machine without GPUs, simulate them
+bench: build
+	$(BIN)/python benchmarks/sort.py
+
+## make clean   remove everything that was built
+clean:
+	rm -rf $(VENV) build demo

@@ -1,0 +1,5 @@
+"""``python -m linkwise``."""
+
+from linkwise.cli import main
+
+main()

@@ -1,0 +1,200 @@
+"""The command line: ``linkwise sort``, ``linkwise machine``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from linkwise import __version__, files
+from linkwise._core import Error, Machine, UsageError
+from linkwise.machine import described_machines, load_machine
+from linkwise.report import format_seconds, print_report, where_it_ran
+from linkwise.session import NoGpuWarning
+from linkwise.sorting import Gpus, sort_and_report
+from linkwise.trace import write_trace
+
+app = typer.Typer(
+    help="Sorts, joins and moves data across the GPUs of a machine as fast as its links allow.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+machine_app = typer.Typer(help="The machines that Linkwise knows.", no_args_is_help=True)
+app.add_typer(machine_app, name="machine")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"linkwise {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+def _parse_gpus(text: str) -> Gpus:
+    if text == "auto":
+        return "auto"
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise UsageError(f"--gpus is 'auto' or numbers like 0,2, not '{text}'") from None
+
+
+def _parse_by(by: str | None, contents: pa.Table | np.ndarray[Any, Any]) -> tuple[str | None, bool]:
+    """(column, descending) from ``COL``, ``COL:desc`` or, for arrays, ``:desc``."""
+    name, colon, direction = (by or "").rpartition(":") if by and ":" in by else (by or "", "", "")
+    is_table = isinstance(contents, pa.Table)
+    if colon and direction not in ("asc", "desc"):
+        if not (is_table and by in contents.column_names):  # a column may have a colon in its name
+            raise UsageError(f"--by is COL, COL:asc or COL:desc, not '{by}'")
+        name, direction = by or "", ""
+    if is_table and not name:
+        raise UsageError(f"--by must name a column: {', '.join(contents.column_names)}")
+    if not is_table and name:
+        raise UsageError("--by names a column, and an array has none; use --by :desc to turn its order round")
+    return name or None, direction == "desc"
+
+
+@contextmanager
+def _progress_bar() -> Any:
+    """Yields a function ``step(name) -> advance(fraction)``; draws on a terminal only."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+
+        def step(name: str) -> Any:
+            task = progress.add_task(name, total=1.0)
+            return lambda fraction: progress.update(task, completed=fraction)
+
+        yield step
+
+
+@app.command()
+def sort(
+    source: Annotated[Path, typer.Argument(metavar="IN", help="A .parquet or .npy file.")],
+    out: Annotated[Path, typer.Option("-o", "--output", metavar="OUT", help="Where the result goes.")],
+    by: Annotated[str | None, typer.Option(metavar="COL[:desc]", help="The column to sort a table by.")] = None,
+    nulls: Annotated[Literal["first", "last"], typer.Option(help="Where rows without a key go.")] = "last",
+    machine: Annotated[
+        str, typer.Option(help="auto, local, or a described machine to simulate (see 'linkwise machine list').")
+    ] = "auto",
+    gpus: Annotated[str, typer.Option(metavar="0,2|auto", help="GPUs, in the order of the result.")] = "auto",
+    strategy: Annotated[Literal["auto", "radix", "p2p_merge"], typer.Option(help="How to sort.")] = "auto",
+    memory_limit: Annotated[str | None, typer.Option(metavar="4GiB", help="Memory to use on each GPU.")] = None,
+    trace: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a Chrome/Perfetto trace.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object about the sort.")] = False,
+) -> None:
+    """Sort a file by a column, and write the result to another."""
+    files.check_format(out)
+    with _progress_bar() as step:
+        advance = step(f"read {source.name}")
+        contents = files.read(source)
+        advance(1.0)
+        column, descending = _parse_by(by, contents)
+        advance = step("sort")
+        result, report = sort_and_report(
+            contents,
+            by=column,
+            descending=descending,
+            nulls=nulls,
+            machine=machine,
+            gpus=_parse_gpus(gpus),
+            strategy=strategy,
+            memory_limit=memory_limit,
+            on_progress=advance,
+        )
+        advance(1.0)
+        advance = step(f"write {out.name}")
+        files.write(out, result)
+        advance(1.0)
+    if trace is not None:
+        write_trace(trace, report)
+    if as_json:
+        typer.echo(json.dumps(report.as_dict()))
+    elif sys.stdout.isatty():
+        print_report(Console(), report)
+    else:
+        typer.echo(f"{report.rows} rows sorted in {format_seconds(report.seconds)}. {where_it_ran(report)}")
+
+
+@machine_app.command("list")
+def machine_list() -> None:
+    """Name every described machine."""
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for name, description in described_machines().items():
+        table.add_row(name, description)
+    Console().print(table)
+
+
+@machine_app.command("show")
+def machine_show(name: Annotated[str, typer.Argument(help="A described machine, or a .json file.")]) -> None:
+    """Show the nodes, links and constraints of a machine."""
+    _print_machine(Console(), load_machine(name))
+
+
+def _format_capacity(points: list[Any]) -> str:
+    return " … ".join(f"{point.gb_per_s:g}" + (f" at {point.flows} flows" if len(points) > 1 else "") for point in points)
+
+
+def _print_machine(console: Console, machine: Machine) -> None:
+    console.print(f"[bold]{machine.name}[/bold]  {machine.description}")
+    console.print(f"source: {machine.source}")
+    console.print(f"GPU: {machine.gpu.name}, {machine.gpu.memory_gib:g} GiB;  host: {machine.host.name}")
+    table = Table(title="links, GB/s", title_justify="left", box=None, padding=(0, 2, 0, 0))
+    for heading in ("link", "kind", "forward", "backward", "both ways", "nominal"):
+        table.add_column(heading)
+    for link in machine.links:
+        table.add_row(
+            f"{machine.nodes[link.a].name} – {machine.nodes[link.b].name}",
+            link.kind,
+            _format_capacity(link.forward),
+            _format_capacity(link.backward),
+            _format_capacity(link.duplex),
+            f"{link.nominal_gb_per_s:g}" if link.nominal_gb_per_s else "",
+        )
+    console.print(table)
+    if machine.constraints:
+        table = Table(title="constraints, GB/s", title_justify="left", box=None, padding=(0, 2, 0, 0))
+        for heading in ("name", "capacity", "weight · traffic"):
+            table.add_column(heading)
+        for constraint in machine.constraints:
+            terms = [f"{t.weight:g} · {t.traffic.name} {t.source or ''}→{t.target or ''}" for t in constraint.terms]
+            table.add_row(constraint.name, _format_capacity(constraint.capacity), "\n".join(terms))
+        console.print(table)
+
+
+def main() -> None:
+    """Run the command line. Exit codes: 0, 1 (failed; one line on stderr), 2 (usage), 130 (interrupted)."""
+    import warnings  # noqa: PLC0415
+
+    warnings.simplefilter("ignore", NoGpuWarning)  # the command's own output says it
+    try:
+        app()
+    except UsageError as error:
+        _fail(error, 2)
+    except Error as error:
+        _fail(error, 1)
+    except KeyboardInterrupt:
+        _fail("interrupted; nothing was written", 130)
+
+
+def _fail(error: object, code: int) -> None:
+    print(f"linkwise: {' '.join(str(error).split())}", file=sys.stderr)
+    sys.exit(code)

@@ -1,0 +1,81 @@
+"""Chrome/Perfetto traces: a track a stream, and a track a direction of a link."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from linkwise.sorting import SortReport
+
+_STREAMS, _LINKS = 1, 2
+
+
+def _directed_links(report: SortReport) -> Iterator[tuple[str, int]]:
+    """(name, timeline index) of each link that a copy crosses, in the direction in which it crosses it."""
+    machine = report.machine_description
+    for index, entry in enumerate(report.timeline):
+        # Links are listed from source to target; the shared node of two neighbours tells the direction.
+        at = _end_node(report, entry.links, entry.source) if entry.links else -1
+        for link_index in entry.links:
+            link = machine.links[link_index]
+            to = link.b if link.a == at else link.a
+            yield f"{machine.nodes[at].name} → {machine.nodes[to].name}", index
+            at = to
+
+
+def _end_node(report: SortReport, links: list[int], place: Any) -> int:
+    """The node at which a path begins: the end of its first link that is the place's own."""
+    nodes = report.machine_description.nodes
+    kind = "gpu" if place.is_gpu else "memory"
+    of_kind = [index for index, node in enumerate(nodes) if node.kind.name == kind]
+    return of_kind[place.index]
+
+
+def trace_events(report: SortReport) -> list[dict[str, Any]]:
+    """The report's timeline as trace events; times in microseconds from its first operation."""
+    origin = min((entry.start_ps for entry in report.timeline), default=0)
+    events: list[dict[str, Any]] = []
+    tracks: dict[tuple[int, str], int] = {}
+
+    def track(process: int, name: str) -> int:
+        if (process, name) not in tracks:
+            tracks[process, name] = len(tracks) + 1
+            events.append(
+                {"ph": "M", "name": "thread_name", "pid": process, "tid": tracks[process, name], "args": {"name": name}}
+            )
+        return tracks[process, name]
+
+    for process, name in ((_STREAMS, "streams"), (_LINKS, "links")):
+        events.append({"ph": "M", "name": "process_name", "pid": process, "args": {"name": name}})
+
+    def slice_of(index: int, process: int, name: str) -> dict[str, Any]:
+        entry = report.timeline[index]
+        seconds = max(entry.end_ps - entry.start_ps, 1) * 1e-12
+        return {
+            "ph": "X",
+            "name": entry.name,
+            "cat": entry.phase,
+            "pid": process,
+            "tid": track(process, name),
+            "ts": (entry.start_ps - origin) * 1e-6,
+            "dur": (entry.end_ps - entry.start_ps) * 1e-6,
+            "args": {"phase": entry.phase, "bytes": entry.bytes, "GB/s": round(entry.bytes / seconds * 1e-9, 3)},
+        }
+
+    for index, entry in enumerate(report.timeline):
+        events.append(slice_of(index, _STREAMS, f"{entry.place!r}/{entry.stream}"))
+    for name, index in _directed_links(report):
+        events.append(slice_of(index, _LINKS, name))
+    return events
+
+
+def write_trace(path: str | Path, report: SortReport) -> None:
+    """Write the trace of a sort; open it in Perfetto or chrome://tracing."""
+    document = {
+        "traceEvents": trace_events(report),
+        "displayTimeUnit": "ms",
+        "otherData": {"machine": report.machine, "simulated": report.simulated, "plan": report.plan},
+    }
+    Path(path).write_text(json.dumps(document), encoding="utf-8")

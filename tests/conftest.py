@@ -1,0 +1,44 @@
+"""Backends and machines as fixtures: every contract test runs on the virtual machine and, where there is one, on GPUs."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+import linkwise
+from linkwise import _core
+
+HAVE_GPU = not _core.cuda_unavailable_reason()
+
+# More seeds find more orders; `LINKWISE_TEST_SEEDS` runs a long search.
+SEEDS = range(int(os.environ.get("LINKWISE_TEST_SEEDS", "100")))
+
+
+@pytest.fixture(params=["virtual", pytest.param("cuda", marks=pytest.mark.gpu)])
+def runtime(request: pytest.FixtureRequest) -> _core.Runtime:
+    if request.param == "virtual":
+        return _core.VirtualRuntime(linkwise.load_machine("h200x8"), _core.VirtualMode.execute, 0)
+    return cuda_runtime()
+
+
+_cuda: list[_core.Runtime] = []
+
+
+def cuda_runtime() -> _core.Runtime:
+    """One runtime of the real GPUs for all tests: making one takes seconds."""
+    if not _cuda:
+        machine = linkwise.local_machine()
+        assert machine is not None
+        _cuda.append(_core.cuda_runtime(machine))
+    _cuda[0].set_memory_limit(0)
+    return _cuda[0]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if HAVE_GPU:
+        return
+    without = pytest.mark.skip(reason=_core.cuda_unavailable_reason())
+    for item in items:
+        if item.get_closest_marker("gpu"):
+            item.add_marker(without)

@@ -1,0 +1,100 @@
+"""Key distributions: those of the papers and those that break sorts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+DISTRIBUTIONS = (
+    "uniform", "normal", "zipf", "sorted", "reversed", "nearly_sorted", "all_equal", "one_bit", "staggered", "extremes",
+)  # fmt: skip
+
+
+def keys(distribution: str, count: int, dtype: Any, seed: int = 0) -> Array:
+    random = np.random.default_rng(seed)
+    kind = np.dtype(dtype)
+    if kind.kind == "f":
+        return _floats(distribution, count, kind, random)
+    info = np.iinfo(kind)
+    low, high = int(info.min), int(info.max)
+    uniform = random.integers(low, high, count, dtype=kind, endpoint=True)
+    match distribution:
+        case "uniform":
+            return uniform
+        case "normal":
+            spread = (high - low) / 8
+            values = random.normal((high + low) / 2, spread, count)
+            return np.clip(values, low / 2, high / 2).astype(kind)
+        case "zipf":
+            return np.minimum(random.zipf(1.3, count), min(high, 1 << 62)).astype(kind)
+        case "sorted":
+            return np.sort(uniform)
+        case "reversed":
+            return np.sort(uniform)[::-1].copy()
+        case "nearly_sorted":
+            values = np.sort(uniform)
+            for a, b in random.integers(0, max(count, 1), (count // 50, 2)):
+                values[[a, b]] = values[[b, a]]
+            return values
+        case "all_equal":
+            return np.full(count, high // 3, kind)
+        case "one_bit":
+            return random.integers(0, 2, count).astype(kind)
+        case "staggered":  # every source's keys belong to another destination
+            return np.roll(np.sort(uniform), count // 3)
+        case "extremes":
+            return random.choice(np.array([low, low + 1, 0, 1, high - 1, high], kind), count)
+    raise AssertionError(distribution)
+
+
+def _floats(distribution: str, count: int, kind: np.dtype[Any], random: np.random.Generator) -> Array:
+    normal = random.normal(0, 100, count).astype(kind)
+    match distribution:
+        case "sorted":
+            return np.sort(normal)
+        case "reversed":
+            return np.sort(normal)[::-1].copy()
+        case "all_equal":
+            return np.full(count, -1.5, kind)
+        case "one_bit":
+            return random.choice(np.array([-0.0, 0.0], kind), count)
+        case "extremes":
+            info = np.finfo(kind)
+            special = [-np.inf, np.inf, np.nan, -np.nan, 0.0, -0.0, info.min, info.max, info.tiny, -info.tiny]
+            return random.choice(np.array([*special, info.smallest_subnormal], kind), count)
+    return normal
+
+
+def total_order(values: Array) -> Array:
+    """Unsigned codes in the documented order, computed in another way than the core does: by ranks of the bits.
+
+    Negative numbers by falling bits, then positive by rising bits, then NaNs: those without a sign by rising bits, then
+    those with one by falling bits.
+    """
+    if values.dtype.kind == "u":
+        return values.astype(np.uint64)
+    if values.dtype.kind == "i":
+        return (values.astype(np.int64) ^ np.int64(-(1 << 63))).view(np.uint64)
+    bits = values.view(f"u{values.itemsize}").astype(object)  # Python integers: no overflow to think about
+    width = 8 * values.itemsize
+    sign = 1 << (width - 1)
+    codes = []
+    for value, is_nan in zip(bits, np.isnan(values), strict=True):
+        negative = bool(value & sign)
+        magnitude = value & (sign - 1)
+        group = (3 if negative else 2) if is_nan else (0 if negative else 1)
+        codes.append((group << width) + (sign - magnitude if negative else magnitude))
+    return np.array(codes, dtype=object)
+
+
+def expected_order(values: Array, descending: bool = False) -> Array:
+    """Row numbers that sort the values stably in the documented order."""
+    codes = total_order(values)
+    if descending:
+        codes = codes.max(initial=0) - codes if len(codes) else codes
+    if codes.dtype == object:
+        return np.array(sorted(range(len(codes)), key=codes.__getitem__), dtype=np.int64)
+    return np.argsort(codes, kind="stable")
