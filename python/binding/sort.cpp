@@ -4,7 +4,9 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings.hpp"
+#include "linkwise/sort/chunk.hpp"
 #include "linkwise/sort/host_sort.hpp"
+#include "linkwise/sort/verify.hpp"
 
 namespace nb = nanobind;
 
@@ -44,6 +46,30 @@ SortReport sort_arrays(Runtime& runtime, const SortPlan& plan, KeyType type, con
   return sort_host(runtime, plan, input, output, options);
 }
 
+// Verifies a result that somebody else claims for an input, spread over the first GPUs in equal parts.
+void verify_parts(Runtime& runtime, const nb::ndarray<const std::uint32_t, nb::ro, nb::c_contig, nb::device::cpu, nb::ndim<1>>& before,
+                  const nb::ndarray<const std::uint32_t, nb::ro, nb::c_contig, nb::device::cpu, nb::ndim<1>>& after, int gpus) {
+  SortPlan plan;
+  plan.gpus.clear();
+  std::vector<Chunk> chunks;
+  const std::uint64_t count = before.size();
+  for (int g = 0; g < gpus; ++g) plan.gpus.push_back(g);
+  const auto fill = [&](const std::uint32_t* keys) {
+    for (std::size_t g = 0; g < chunks.size(); ++g) {
+      const std::uint64_t first = count * g / chunks.size(), last = count * (g + 1) / chunks.size();
+      chunks[g].set_count(last - first);
+      auto* data = reinterpret_cast<std::byte*>(const_cast<std::uint32_t*>(keys + first));  // NOLINT: only read
+      runtime.copy(chunks[g].stream(), chunks[g].records().keys, {Place::host(), data, 4 * (last - first), 0, true});
+    }
+  };
+  for (const int gpu : plan.gpus) chunks.emplace_back(runtime, plan, gpu, RecordType{}, count);
+  SortVerifier verifier(runtime, chunks);
+  fill(before.data());
+  verifier.before();
+  fill(after.data());
+  verifier.check();
+}
+
 }  // namespace
 
 void bind_sort(nb::module_& m) {
@@ -71,6 +97,8 @@ void bind_sort(nb::module_& m) {
         nb::arg("out_keys").none() = nb::none(), nb::arg("out_values").none() = nb::none(), nb::arg("row_number_bytes") = 0,
         nb::arg("pageable") = true, nb::arg("options") = SortOptions(),
         "Sorts host arrays by key; without values, row numbers of the given width follow the keys. Releases the GIL.");
+  m.def("verify_parts", &verify_parts, nb::arg("runtime"), nb::arg("before"), nb::arg("after"), nb::arg("gpus"),
+        "Checks a claimed result of sorting u32 keys as a sort checks its own. Raises CorruptDataError.");
   m.def("records_that_fit", &records_that_fit, nb::arg("runtime"), nb::arg("plan"), nb::arg("type"));
 }
 

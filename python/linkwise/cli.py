@@ -86,6 +86,14 @@ def _progress_bar() -> Any:
         yield step
 
 
+@contextmanager
+def _interrupt_is_a_failure() -> Any:
+    try:
+        yield
+    except KeyboardInterrupt:  # typer would swallow it without a word
+        _fail("interrupted; nothing was written", 130)
+
+
 @app.command()
 def sort(
     source: Annotated[Path, typer.Argument(metavar="IN", help="A .parquet or .npy file.")],
@@ -103,7 +111,7 @@ def sort(
 ) -> None:
     """Sort a file by a column, and write the result to another."""
     files.check_format(out)
-    with _progress_bar() as step:
+    with _progress_bar() as step, _interrupt_is_a_failure():
         advance = step(f"read {source.name}")
         contents = files.read(source)
         advance(1.0)
@@ -191,8 +199,6 @@ def main() -> None:
         _fail(error, 2)
     except Error as error:
         _fail(error, 1)
-    except KeyboardInterrupt:
-        _fail("interrupted; nothing was written", 130)
 
 
 def _fail(error: object, code: int) -> None:

@@ -27,6 +27,7 @@ def read(path: Path) -> Contents:
     """A table from ``.parquet``, an array from ``.npy`` (mapped, not loaded). Raises ``Error`` with one clear line."""
     check_format(path)
     try:
+        path.open("rb").close()  # says what is wrong better than the libraries do
         if path.suffix == ".parquet":
             return pq.read_table(path)
         return np.load(path, mmap_mode="r", allow_pickle=False)

@@ -8,7 +8,8 @@
 // Differing from the papers, the right half's records keep their order where they arrive: position |A| - p + i
 // of the left half receives B[i]. The papers pair the GPUs crosswise instead (C0 ↔ C3, C1 ↔ C2), which moves as
 // much but reverses the order of whole chunks; ours keeps each chunk at two runs at most and the sort stable,
-// and it leaves the quarters of a merged group in order, so that one stage in seven of eight GPUs falls away.
+// and it leaves the quarters of a merged group in order, so that one of the seven stages on eight GPUs moves next
+// to nothing.
 #pragma once
 
 #include <vector>

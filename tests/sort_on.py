@@ -1,0 +1,48 @@
+"""Runs one multi-GPU sort through the core and checks everything that can be wrong with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from data import expected_order
+from linkwise import _core
+from linkwise.keys import key_type_of
+
+Array = np.ndarray[Any, Any]
+VARIANTS = [("radix", "copies"), ("radix", "fused"), ("p2p_merge", "copies")]
+
+
+def plan_for(gpus: list[int], strategy: str, exchange: str, **fields: Any) -> _core.SortPlan:
+    plan = _core.SortPlan()
+    plan.gpus = gpus
+    plan.strategy = getattr(_core.SortStrategy, strategy)
+    plan.exchange = getattr(_core.Exchange, exchange)
+    for name, value in fields.items():
+        setattr(plan, name, value)
+    return plan
+
+
+def can_run(strategy: str, num_gpus: int) -> bool:
+    return strategy == "radix" or num_gpus & (num_gpus - 1) == 0
+
+
+def check_sort(
+    runtime: _core.Runtime, plan: _core.SortPlan, data: Array, *, value_bytes: int = 4, descending: bool = False
+) -> _core.SortReport:
+    """Sorts `data` with its row numbers; both must come out in the documented, stable order, bit for bit."""
+    before = data.copy()
+    out_keys = np.empty_like(data)
+    out_rows = np.empty(len(data), f"u{value_bytes}") if value_bytes else None
+    report = _core.sort_host(
+        runtime, plan, key_type_of(data.dtype), data, None, out_keys, out_rows, value_bytes, True,
+        _core.SortOptions(descending, True),
+    )  # fmt: skip
+    order = expected_order(data, descending)
+    assert out_keys.tobytes() == data[order].tobytes()
+    if out_rows is not None:
+        assert (out_rows == order).all(), "equal keys must keep their order"
+    assert data.tobytes() == before.tobytes(), "the input was changed"
+    assert report.verified
+    return report

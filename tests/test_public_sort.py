@@ -1,0 +1,278 @@
+"""linkwise.sort and its relatives, as a user calls them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import linkwise
+from data import expected_order, keys
+from linkwise.sorting import parse_bytes
+
+ANY_DTYPE = [np.dtype(f"{kind}{size}") for kind in "ui" for size in (1, 2, 4, 8)] + [np.dtype(f"f{size}") for size in (2, 4, 8)]
+
+
+@pytest.mark.parametrize("dtype", ANY_DTYPE, ids=str)
+@pytest.mark.parametrize("descending", [False, True])
+def test_arrays_of_every_type(dtype: np.dtype[Any], descending: bool) -> None:
+    data = keys("extremes", 3000, dtype)
+    before = data.copy()
+    result = linkwise.sort(data, descending=descending, machine="dgx-a100")
+    assert result.dtype == dtype
+    order = expected_order(data, descending)
+    assert result.tobytes() == data[order].tobytes()
+    assert (linkwise.sort_indices(data, descending=descending, machine="dgx-a100") == order).all()
+    assert data.tobytes() == before.tobytes()
+
+
+def test_finite_numbers_sort_as_numpy_sorts() -> None:
+    for dtype in ANY_DTYPE:
+        data = keys("uniform", 2000, dtype)
+        assert (linkwise.sort(data) == np.sort(data)).all()
+
+
+def test_the_documented_total_order() -> None:
+    nan = np.float64("nan")
+    values = np.array([nan, 1.0, np.inf, 0.0, -0.0, -np.inf, -nan, -1.0])
+    result = linkwise.sort(values)
+    assert str(result.tolist()) == "[-inf, -1.0, -0.0, 0.0, 1.0, inf, nan, nan]"
+    assert not np.signbit(result[6]) and np.signbit(result[7])
+
+
+def test_views_strides_and_byte_orders() -> None:
+    data = keys("uniform", 3000, np.int32)
+    assert (linkwise.sort(data[::3]) == np.sort(data[::3])).all()
+    assert (linkwise.sort(data[::-1]) == np.sort(data)).all()
+    swapped = data.astype(">i4")
+    assert (linkwise.sort(swapped) == np.sort(data)).all()
+    data.flags.writeable = False
+    assert (linkwise.sort(data) == np.sort(data)).all()
+
+
+@pytest.mark.parametrize("length", [0, 1, 2])
+def test_tiny_inputs(length: int) -> None:
+    data = np.arange(length, dtype=np.int64)[::-1].copy()
+    assert linkwise.sort(data).tolist() == sorted(data.tolist())
+    table = pa.table({"k": data, "v": ["x"] * length})
+    assert linkwise.sort(table, by="k")["k"].to_pylist() == sorted(data.tolist())
+    assert linkwise.sort_indices(data).dtype == np.int64
+
+
+def test_out_takes_the_result() -> None:
+    data = keys("uniform", 1000, np.uint32)
+    out = linkwise.empty(1000, np.uint32)
+    assert linkwise.sort(data, out=out) is out
+    assert (out == np.sort(data)).all()
+    for wrong, message in (
+        (np.empty(999, np.uint32), "contiguous array of 1000 uint32"),
+        (np.empty(1000, np.int32), "contiguous array of 1000 uint32"),
+        (np.empty(2000, np.uint32)[::2], "contiguous"),
+        (data, "shares memory"),
+    ):
+        with pytest.raises(linkwise.UsageError, match=message):
+            linkwise.sort(data, out=wrong)
+
+
+def test_empty_gives_usable_memory_that_outlives_its_views() -> None:
+    block = linkwise.empty((3, 4), np.float32)
+    assert block.shape == (3, 4) and block.dtype == np.float32 and block.flags.writeable
+    row = block[1]
+    row[:] = 7
+    del block
+    assert (row == 7).all()
+    assert linkwise.empty(0).shape == (0,)
+    with pytest.raises(linkwise.UsageError, match="negative"):
+        linkwise.empty(-1)
+
+
+def a_table(rows: int = 500) -> pa.Table:
+    random = np.random.default_rng(0)
+    numbers = random.integers(0, 40, rows).astype(np.int32)
+    return pa.table(
+        {
+            "key": pa.array(numbers, mask=random.random(rows) < 0.1),
+            "price": pa.array(random.normal(size=rows)),
+            "name": pa.array([f"row {i}" for i in range(rows)], pa.string()),
+            "list": pa.array([[i, i + 1] for i in range(rows)], pa.list_(pa.int64())),
+        },
+        metadata={"made by": "a test"},
+    )
+
+
+@pytest.mark.parametrize("by", ["key", "price"])
+@pytest.mark.parametrize("nulls", ["first", "last"])
+@pytest.mark.parametrize("descending", [False, True])
+def test_tables_against_pyarrow(by: str, nulls: Any, descending: bool) -> None:
+    table = a_table()
+    order = "descending" if descending else "ascending"
+    result = linkwise.sort(table, by=by, descending=descending, nulls=nulls)
+    assert result.schema.equals(table.schema, check_metadata=True)
+    stable = table.append_column("row", pa.array(range(table.num_rows)))
+    expected = stable.take(
+        pc.sort_indices(stable, sort_keys=[(by, order), ("row", "ascending")], null_placement=f"at_{'start' if nulls == 'first' else 'end'}")
+    )
+    assert result.equals(expected.drop_columns(["row"]))
+    indices = linkwise.sort_indices(table, by=by, descending=descending, nulls=nulls)
+    assert indices.tolist() == expected["row"].to_pylist()
+
+
+def test_tables_in_many_chunks_and_with_few_columns() -> None:
+    table = pa.concat_tables([a_table(100), a_table(1), a_table(0), a_table(57)])
+    assert linkwise.sort(table, by="price")["price"].to_pylist() == sorted(table["price"].to_pylist())
+    alone = table.select(["price"])
+    assert linkwise.sort(alone, by="price")["price"].to_pylist() == sorted(table["price"].to_pylist())
+    only_nulls = pa.table({"k": pa.nulls(5, pa.int32()), "v": range(5)})
+    assert linkwise.sort(only_nulls, by="k").equals(only_nulls)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.none() | st.integers(-5, 5), max_size=80),
+    st.booleans(),
+    st.sampled_from(["first", "last"]),
+    st.sampled_from([pa.int8(), pa.int32(), pa.int64(), pa.float32(), pa.float64()]),
+)
+def test_any_small_table(values: list[int | None], descending: bool, nulls: Any, kind: pa.DataType) -> None:
+    table = pa.table({"k": pa.array(values, kind), "row": pa.array(range(len(values)), pa.int64())})
+    result = linkwise.sort(table, by="k", descending=descending, nulls=nulls, machine="ibm-ac922")
+    valid = sorted((v, i) if not descending else (-v, i) for i, v in enumerate(values) if v is not None)
+    missing = [i for i, v in enumerate(values) if v is None]
+    rows = [i for _, i in valid]
+    assert result["row"].to_pylist() == (rows + missing if nulls == "last" else missing + rows)
+
+
+@pytest.mark.parametrize("strategy", ["radix", "p2p_merge"])
+def test_what_is_pinned_is_done(strategy: str) -> None:
+    data = keys("uniform", 5000, np.uint32)
+    result, report = linkwise.sort_and_report(data, machine="dgx-a100", gpus=[6, 0], strategy=strategy)
+    assert (result == np.sort(data)).all()
+    assert report.gpus == [6, 0] and report.strategy == strategy
+    assert report.machine == "dgx-a100" and report.simulated and report.verified
+    assert report.seconds == pytest.approx(sum(report.phases.values()))
+    unverified = linkwise.sort_and_report(data, machine="dgx-a100", verify=False)[1]
+    assert not unverified.verified and "verify" not in unverified.phases
+
+
+def test_a_memory_limit_sorts_in_rounds() -> None:
+    data = keys("uniform", 3_000_000, np.uint32)
+    result, report = linkwise.sort_and_report(data, machine="h200x8", gpus=[4, 5], memory_limit="8MiB")
+    assert (result == np.sort(data)).all()
+    assert "records at once" in report.plan and "merge runs" in report.phases
+    with pytest.raises(linkwise.OutOfMemoryError, match="memory_limit"):
+        linkwise.sort(data, memory_limit="1KiB")
+
+
+@pytest.mark.parametrize(("text", "size"), [("4GiB", 4 << 30), ("512 MiB", 512 << 20), ("1.5k", 1536), ("77", 77), (9, 9), (None, 0)])
+def test_sizes(text: Any, size: int) -> None:
+    assert parse_bytes(text) == size
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda t, a: linkwise.sort(t), linkwise.UsageError, "by= must name a column: 'key'"),
+        (lambda t, a: linkwise.sort(t, by="none"), linkwise.UsageError, "no column 'none'; there are 'key'"),
+        (lambda t, a: linkwise.sort(t, by="name"), linkwise.UsageError, "column 'name' of type string cannot be a key"),
+        (lambda t, a: linkwise.sort(t, by="key", out=a), linkwise.UsageError, "out= is for arrays"),
+        (lambda t, a: linkwise.sort(t, by="key", nulls="middle"), linkwise.UsageError, "'first' or 'last'"),
+        (lambda t, a: linkwise.sort(a, by="key"), linkwise.UsageError, "by= is for tables"),
+        (lambda t, a: linkwise.sort(a.reshape(2, 2)), linkwise.UsageError, "one dimension, not 2"),
+        (lambda t, a: linkwise.sort(a.astype(complex)), linkwise.UsageError, "complex128 cannot be sorted"),
+        (lambda t, a: linkwise.sort([3, 1, 2]), linkwise.UsageError, "cannot sort a list"),
+        (lambda t, a: linkwise.sort(a, gpus=[0, 99]), linkwise.UsageError, "no GPU 99"),
+        (lambda t, a: linkwise.sort(a, gpus=[]), linkwise.UsageError, "gpus is empty"),
+        (lambda t, a: linkwise.sort(a, gpus=[0, 1, 2], strategy="p2p_merge"), linkwise.UsageError, "not on 3; use radix"),
+        (lambda t, a: linkwise.sort(a, strategy="bogo"), linkwise.UsageError, "no sort strategy 'bogo'; choose radix or p2p_merge"),
+        (lambda t, a: linkwise.sort(a, machine="enterprise"), linkwise.UsageError, "no machine 'enterprise'"),
+        (lambda t, a: linkwise.sort(a, memory_limit="lots"), linkwise.UsageError, "'lots' is not a size"),
+        (lambda t, a: linkwise.sort(a, memory_limit=-1), linkwise.UsageError, "must be positive"),
+    ],
+)
+def test_wrong_calls_say_what_to_do(call: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        call(a_table(), np.arange(4))
+
+
+def test_errors_are_what_python_people_catch() -> None:
+    assert issubclass(linkwise.UsageError, ValueError)
+    assert issubclass(linkwise.OutOfMemoryError, MemoryError)
+    assert all(issubclass(e, linkwise.Error) for e in (linkwise.UsageError, linkwise.OutOfMemoryError, linkwise.DeviceError))
+
+
+def test_simulated_times_do_not_depend_on_the_run() -> None:
+    data = keys("uniform", 20_000, np.uint32)
+    reports = [linkwise.sort_and_report(data, machine="dgx-a100", gpus=range(8))[1] for _ in range(2)]
+    first, second = ([(e.name, e.start_ps, e.end_ps) for e in report.timeline] for report in reports)
+    assert first == second
+
+
+def test_calls_from_several_threads() -> None:
+    datasets = [keys("uniform", 50_000, np.uint32, seed) for seed in range(4)]
+    results: list[Any] = [None] * 4
+
+    def work(index: int) -> None:
+        results[index] = linkwise.sort(datasets[index])
+
+    threads = [threading.Thread(target=work, args=(index,)) for index in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all((result == np.sort(data)).all() for result, data in zip(results, datasets, strict=True))
+
+
+def test_ctrl_c_in_the_middle_leaves_a_usable_process() -> None:
+    program = """
+import signal, threading, time, os, numpy as np, linkwise
+data = np.random.default_rng(0).integers(0, 2**32, 20_000_000, dtype=np.uint32)
+threading.Timer(0.15, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    linkwise.sort(data, machine="dgx-a100", gpus=range(8))
+    print("not interrupted")
+except KeyboardInterrupt:
+    small = data[:1000].copy()
+    assert (linkwise.sort(small, machine="dgx-a100") == np.sort(small)).all()
+    print("interrupted and usable")
+"""
+    began = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "interrupted and usable", done.stderr
+    assert time.monotonic() - began < 30
+
+
+def test_no_gpu_is_said_once() -> None:
+    program = """
+import warnings, numpy as np, linkwise
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    linkwise.sort(np.arange(10)); linkwise.sort(np.arange(10))
+print([str(w.message) for w in caught if w.category is linkwise.NoGpuWarning])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    if linkwise.local_machine() is None:
+        assert "the CPU executes" in done.stdout and done.stdout.count("simulated") == 1
+        with pytest.raises(linkwise.DeviceError, match="no GPU to use"):
+            linkwise.sort(np.arange(3), machine="local")
+    else:
+        assert done.stdout.strip() == "[]"
+
+
+def test_import_is_quick() -> None:
+    times = []
+    for _ in range(5):
+        began = time.perf_counter()
+        subprocess.run([sys.executable, "-c", "import linkwise"], check=True)
+        times.append(time.perf_counter() - began)
+    base = time.perf_counter()
+    subprocess.run([sys.executable, "-c", "pass"], check=True)
+    assert min(times) - (time.perf_counter() - base) < 0.5

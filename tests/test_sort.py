@@ -1,0 +1,188 @@
+"""The sorts: every strategy, number of GPUs, distribution and size, on every backend, under many seeds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import linkwise
+from conftest import SEEDS, cuda_runtime
+from data import DISTRIBUTIONS, keys
+from linkwise import _core
+from sort_on import VARIANTS, can_run, check_sort, plan_for
+
+MACHINE = linkwise.load_machine("dgx-a100")
+GPU_COUNTS = range(1, 9)
+SIZES = (0, 1, 2, 3, 63, 1000, 5003)
+DTYPES = (np.uint32, np.int64, np.float64, np.float32, np.uint8, np.int16, np.float16)
+
+
+def virtual(seed: int = 0) -> _core.Runtime:
+    return _core.VirtualRuntime(MACHINE, _core.VirtualMode.execute, seed)
+
+
+@pytest.mark.parametrize("num_gpus", GPU_COUNTS)
+@pytest.mark.parametrize(("strategy", "exchange"), VARIANTS)
+def test_every_size_and_distribution(strategy: str, exchange: str, num_gpus: int) -> None:
+    if not can_run(strategy, num_gpus):
+        return
+    for size in SIZES:
+        for distribution in DISTRIBUTIONS:
+            # Few samples, so that splitters are estimates already at this size; and room for their error.
+            plan = plan_for(list(range(num_gpus)), strategy, exchange, samples=512, slack=1.0)
+            check_sort(virtual(size), plan, keys(distribution, size, np.uint32))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: np.dtype(dtype).name)
+@pytest.mark.parametrize(("strategy", "exchange"), VARIANTS)
+def test_every_kind_of_key_in_both_directions(strategy: str, exchange: str, dtype: Any) -> None:
+    for num_gpus in (1, 2, 4):
+        for distribution in ("uniform", "extremes", "one_bit"):
+            for descending in (False, True):
+                plan = plan_for(list(range(num_gpus)), strategy, exchange)
+                check_sort(virtual(), plan, keys(distribution, 2001, dtype), descending=descending)
+
+
+@pytest.mark.parametrize("value_bytes", [0, 4, 8, 16])
+@pytest.mark.parametrize(("strategy", "exchange"), VARIANTS)
+def test_values_from_the_host_follow_their_keys(strategy: str, exchange: str, value_bytes: int) -> None:
+    data = keys("zipf", 3000, np.uint64)
+    carrier = {0: None, 4: np.dtype("u4"), 8: np.dtype("u8"), 16: np.dtype("c16")}[value_bytes]
+    values = None if carrier is None else np.random.default_rng(0).integers(0, 255, (3000, value_bytes), dtype=np.uint8).view(carrier).ravel()
+    out_keys, out_values = np.empty_like(data), None if values is None else np.empty_like(values)
+    plan = plan_for([3, 1, 2, 0], strategy, exchange)
+    _core.sort_host(virtual(), plan, _core.KeyType.u64, data, values, out_keys, out_values)
+    order = np.argsort(data, kind="stable")
+    assert (out_keys == data[order]).all()
+    if values is not None:
+        assert out_values.tobytes() == values[order].tobytes()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_legal_order(seed: int) -> None:
+    """Seeded random orders of execution; races, deadlocks and uses after free raise."""
+    random = np.random.default_rng(seed)
+    for strategy, exchange in VARIANTS:
+        num_gpus = int(random.integers(1, 9)) if strategy == "radix" else int(2 ** random.integers(1, 4))
+        gpus = random.permutation(8)[:num_gpus].tolist()
+        data = keys(str(random.choice(DISTRIBUTIONS)), int(random.integers(0, 4000)), np.uint32, seed)
+        plan = plan_for(gpus, strategy, exchange, samples=int(random.integers(64, 1024)), slack=1.0)
+        check_sort(virtual(seed), plan, data)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    data=st.lists(st.integers(0, 20) | st.integers(0, 2**32 - 1), max_size=300),
+    num_gpus=st.integers(1, 8),
+    variant=st.sampled_from(VARIANTS),
+    chunkset=st.sampled_from([0, 0, 7, 64]),
+    seed=st.integers(0, 2**32),
+)
+def test_any_input(data: list[int], num_gpus: int, variant: tuple[str, str], chunkset: int, seed: int) -> None:
+    if can_run(variant[0], num_gpus):
+        plan = plan_for(list(range(num_gpus)), *variant, chunkset_records=chunkset)
+        check_sort(virtual(seed), plan, np.array(data, np.uint32))
+
+
+@pytest.mark.parametrize("dtype", [np.uint32, np.int64, np.int8, np.float32])
+@pytest.mark.parametrize(("strategy", "exchange"), VARIANTS)
+def test_chunksets_become_runs_that_are_merged(strategy: str, exchange: str, dtype: Any) -> None:
+    for at_once in (1, 999, 1000, 2500):
+        plan = plan_for([0, 1], strategy, exchange, chunkset_records=at_once)
+        report = check_sort(virtual(), plan, keys("uniform", 4000 if at_once > 1 else 20, dtype), descending=True)
+        assert "merge runs" in [phase.phase for phase in report.phases]
+
+
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+def test_radix_gives_every_gpu_its_share(distribution: str) -> None:
+    """Max/mean ≤ 1.01 in one round, all-equal included: what arrives is seen in what each GPU copies out."""
+    for num_gpus in (2, 3, 8):
+        data = keys(distribution, 400_000, np.uint32)
+        plan = plan_for(list(range(num_gpus)), "radix", "copies", samples=1 << 17)
+        report = check_sort(virtual(), plan, data, value_bytes=0)
+        received = [entry.bytes for entry in report.timeline if entry.is_copy and entry.phase == "DtoH"]
+        assert len(received) == num_gpus
+        assert max(received) <= 1.01 * sum(received) / num_gpus
+
+
+def test_p2p_merge_skips_swaps_of_what_is_in_order() -> None:
+    """sort22 §5.2: a pivot of zero exchanges nothing."""
+    plan = plan_for([0, 1, 2, 3], "p2p_merge", "copies")
+
+    def exchanged(distribution: str) -> int:
+        report = check_sort(virtual(), plan, keys(distribution, 4000, np.uint32))
+        return sum(entry.bytes for entry in report.timeline if entry.is_copy and entry.phase == "merge" and entry.source != entry.target and entry.target.is_gpu)
+
+    assert exchanged("sorted") == exchanged("all_equal") == 0
+    assert 0 < exchanged("uniform") <= exchanged("reversed")
+
+
+@pytest.mark.parametrize(
+    ("gpus", "strategy", "message"),
+    [
+        ([], "radix", "at least one GPU"),
+        ([0, 8], "radix", "no GPU 8"),
+        ([0, -1], "radix", "no GPU -1"),
+        ([1, 1], "radix", "named twice"),
+        ([0, 1, 2], "p2p_merge", "2, 4, 8, … GPUs, not on 3; use radix"),
+    ],
+)
+def test_impossible_plans_are_refused(gpus: list[int], strategy: str, message: str) -> None:
+    plan = plan_for(gpus, strategy, "copies")
+    data = keys("uniform", 100, np.uint32)
+    with pytest.raises(linkwise.UsageError, match=message):
+        _core.sort_host(virtual(), plan, _core.KeyType.u32, data, None, np.empty_like(data))
+
+
+def test_a_corrupted_result_is_found() -> None:
+    """Verification is itself tested: what a faulty sort or link would leave does not go unnoticed."""
+    data = np.arange(1000, dtype=np.uint32)
+    swapped, changed = data.copy(), data.copy()
+    swapped[[5, 6]] = swapped[[6, 5]]
+    changed[7] = 6
+    _core.verify_parts(virtual(), data, data, 2)
+    for result, message in ((swapped, "out of order"), (changed, "checksums differ"), (np.roll(data, 500), "begins before")):
+        with pytest.raises(linkwise.CorruptDataError, match=message):
+            _core.verify_parts(virtual(), data, result, 2)
+
+
+# ---- The same on real GPUs.
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("num_gpus", GPU_COUNTS)
+@pytest.mark.parametrize(("strategy", "exchange"), VARIANTS)
+def test_gpus_every_distribution(strategy: str, exchange: str, num_gpus: int) -> None:
+    runtime = cuda_runtime()
+    if not can_run(strategy, num_gpus) or num_gpus > runtime.machine.num_gpus:
+        return
+    gpus = list(range(num_gpus))
+    for size in (0, 1, 5003, 1_000_003):
+        for distribution in DISTRIBUTIONS:
+            slack = 1.0 if size < 100_000 else 0.02
+            check_sort(runtime, plan_for(gpus, strategy, exchange, slack=slack), keys(distribution, size, np.uint32))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: np.dtype(dtype).name)
+@pytest.mark.parametrize(("strategy", "exchange"), VARIANTS)
+def test_gpus_every_kind_of_key(strategy: str, exchange: str, dtype: Any) -> None:
+    runtime = cuda_runtime()
+    num_gpus = 1 << (runtime.machine.num_gpus.bit_length() - 1)
+    for descending in (False, True):
+        for distribution in ("uniform", "extremes"):
+            for value_bytes in (0, 4, 8, 16)[: 3 if descending else 2]:
+                plan = plan_for(list(range(num_gpus)), strategy, exchange)
+                check_sort(runtime, plan, keys(distribution, 20_001, dtype), value_bytes=value_bytes, descending=descending)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("strategy", "exchange"), VARIANTS)
+def test_gpus_chunksets(strategy: str, exchange: str) -> None:
+    runtime = cuda_runtime()
+    plan = plan_for([0] if runtime.machine.num_gpus == 1 else [0, 1], strategy, exchange, chunkset_records=30_000)
+    check_sort(runtime, plan, keys("uniform", 100_000, np.int32))
