@@ -24,7 +24,7 @@ using Array = nb::ndarray<nb::c_contig, nb::device::cpu>;
 using ConstArray = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
 
 MemoryView view_of(const ConstArray& array) {
-  return {Place::host(), static_cast<std::byte*>(const_cast<void*>(array.data())), array.nbytes(), 0, true};  // NOLINT
+  return {Place::host(), static_cast<std::byte*>(const_cast<void*>(array.data())), array.nbytes(), 0, !is_pinned(array.data())};  // NOLINT
 }
 
 void bind_arena(nb::module_& m) {

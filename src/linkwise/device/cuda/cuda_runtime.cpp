@@ -14,6 +14,7 @@
 namespace linkwise {
 namespace {
 
+constexpr std::uint64_t staging_bytes = 2 << 20;  // fits into the caches on the way
 constexpr auto unlimited = std::numeric_limits<std::uint64_t>::max();
 using Clock = std::chrono::steady_clock;
 
@@ -25,6 +26,32 @@ Function driver_function(const char* name) {
   check(cudaGetDriverEntryPointByVersion(name, &entry, 12000, cudaEnableDefault, &result), name);
   if (result != cudaDriverEntryPointSuccess) throw DeviceError(std::string("the driver has no ") + name);
   return reinterpret_cast<Function>(entry);
+}
+
+// Copies between pageable memory and a device without ever blocking the submitter, as CUDA's own copies
+// would: the stream itself moves each piece between the pageable memory and a pinned buffer, by a host function.
+void copy_through(std::byte* buffer, cudaStream_t stream, const MemoryView& to, const MemoryView& from) {
+  struct Move {
+    void *to, *from;
+    std::size_t bytes;
+  };
+  const auto move_on_host = [&](void* target, void* source, std::size_t bytes) {
+    auto move = std::make_unique<Move>(Move{target, source, bytes});
+    const auto run = [](void* argument) {
+      const std::unique_ptr<Move> mine(static_cast<Move*>(argument));
+      std::memcpy(mine->to, mine->from, mine->bytes);
+    };
+    check(cudaLaunchHostFunc(stream, run, move.get()), "copy through pinned memory");
+    (void)move.release();
+  };
+  for (std::uint64_t done = 0; done < to.bytes; done += staging_bytes) {
+    const std::uint64_t bytes = std::min(staging_bytes, to.bytes - done);
+    if (to.place.is_gpu()) move_on_host(buffer, from.data + done, bytes);
+    check(cudaMemcpyAsync(to.place.is_gpu() ? to.data + done : buffer, to.place.is_gpu() ? buffer : from.data + done, bytes,
+                          cudaMemcpyDefault, stream),
+          "copy through pinned memory");
+    if (!to.place.is_gpu()) move_on_host(to.data + done, buffer, bytes);
+  }
 }
 
 void check_driver(CUresult status, const char* what) {
@@ -48,6 +75,7 @@ struct CudaRuntime::Lane {
   std::string name;
   Place place;
   std::shared_ptr<cudaStream_t> native = std::make_shared<cudaStream_t>(nullptr);
+  std::byte* staging = nullptr;  // pinned; for copies from and to pageable memory
 };
 
 // An operation with the events around it; on the host's stream, with times instead.
@@ -126,6 +154,7 @@ CudaRuntime::CudaRuntime(Machine machine, std::unique_ptr<Kernels> kernels)
   };
   pinned.release = [](std::byte* data, std::uint64_t) { (void)cudaFreeHost(data); };
   pinned_ = std::make_unique<Arena>("pinned host memory", std::move(pinned), host_alignment, unlimited);
+  pinned_->reserve(16 * staging_bytes * static_cast<std::uint64_t>(gpus));  // so that later streams allocate nothing
   clear_timeline();
 }
 
@@ -211,6 +240,7 @@ Stream CudaRuntime::stream(Place place, std::string_view name) {
   for (std::size_t s = 0; s < lanes_.size(); ++s)
     if (lanes_[s].place == place && lanes_[s].name == name) return {static_cast<int>(s), place};
   lanes_.push_back({std::string(name), place});
+  if (place.is_gpu()) lanes_.back().staging = pinned_->allocate(staging_bytes);
   if (place.is_gpu())
     target.submitter->post([native = lanes_.back().native] {
       check(cudaStreamCreateWithFlags(native.get(), cudaStreamNonBlocking), "create stream");
@@ -350,8 +380,10 @@ void CudaRuntime::copy(Stream stream, const MemoryView& to, const MemoryView& fr
   entry.to = to.place;
   entry.bytes = to.bytes;
   entry.is_copy = true;
-  submit(stream, std::move(entry), [to, from, on_gpu = stream.place.is_gpu()](cudaStream_t native) {
-    if (!on_gpu) std::memcpy(to.data, from.data, to.bytes);
+  const bool staged = stream.place.is_gpu() && from.place.is_gpu() != to.place.is_gpu() && (from.pageable || to.pageable);
+  submit(stream, std::move(entry), [to, from, staged, staging = lanes_.at(stream.id).staging](cudaStream_t native) {
+    if (staging == nullptr) std::memcpy(to.data, from.data, to.bytes);  // the host's own stream
+    else if (staged) copy_through(staging, native, to, from);
     else if (from.place.is_gpu() && to.place.is_gpu() && from.place != to.place)
       check(cudaMemcpyPeerAsync(to.data, to.place.index, from.data, from.place.index, to.bytes, native), "copy to a peer");
     else check(cudaMemcpyAsync(to.data, from.data, to.bytes, cudaMemcpyDefault, native), "copy");
