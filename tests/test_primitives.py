@@ -247,7 +247,7 @@ def test_wrong_arguments_are_refused(device: OnDevice) -> None:
     with pytest.raises(linkwise.Error, match="bits outside"):
         _core.sort(runtime, stream, data, data, 0, 33, scratch)
     with pytest.raises(linkwise.Error, match="scratch is too small"):
-        _core.sort(runtime, stream, data, device.records_like(data, 4, 0), 0, 32, device.memory(1))
+        _core.sort(runtime, stream, data, device.records_like(data, 4, 0), 0, 32, device.memory(0))
     with pytest.raises(linkwise.Error, match="as many records"):
         _core.merge(runtime, stream, data, other, data, scratch)
     with pytest.raises(linkwise.Error, match="4, 8 or 16 bytes"):
