@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import statistics
 import subprocess
@@ -78,7 +79,16 @@ def run_case(runtime: _core.Runtime, case: Case, source: np.ndarray, out: np.nda
     for repetition in range(REPETITIONS + 1):
         began = time.perf_counter()
         report = _core.sort_host(
-            runtime, plan_of(case), _core.KeyType.u32, keys, None, result, None, 0, False, _core.SortOptions(False, True)
+            runtime,
+            plan_of(case),
+            _core.KeyType.u32,
+            keys,
+            None,
+            result,
+            None,
+            0,
+            False,
+            _core.SortOptions(False, True),
         )
         if repetition == 0:  # warms up, and is checked
             if not is_sorted_permutation(checksum, result):
@@ -111,19 +121,30 @@ def simulate_case(machine: _core.Machine, case: Case) -> dict[str, Any]:
 
 
 def commit() -> str:
+    if "LINKWISE_COMMIT" in os.environ:  # where the repository's history did not come along
+        return os.environ["LINKWISE_COMMIT"]
     done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
     return done.stdout.strip() or "unknown"
 
 
 def measure(counts: list[int]) -> dict[str, Any]:
     machine = linkwise.local_machine()
-    about: dict[str, Any] = {"date": datetime.now(UTC).isoformat(), "commit": commit(), "linkwise": linkwise.__version__}
+    about: dict[str, Any] = {
+        "date": datetime.now(UTC).isoformat(),
+        "commit": commit(),
+        "linkwise": linkwise.__version__,
+    }
     if machine is None:
         machine = linkwise.load_machine("h200x8")
         results = [simulate_case(machine, case) for case in cases(machine.num_gpus, counts)]
         return about | {"machine": machine.name, "simulated": True, "results": results}
     gpus = _core.cuda_gpus()
-    about |= {"machine": machine.name, "simulated": False, "gpus": [gpu.name for gpu in gpus], "cpu": platform.processor()}
+    about |= {
+        "machine": machine.name,
+        "simulated": False,
+        "gpus": [gpu.name for gpu in gpus],
+        "cpu": platform.processor(),
+    }
     runtime = _core.cuda_runtime(machine)
     source, out = linkwise.empty(max(counts), np.uint32), linkwise.empty(max(counts), np.uint32)
     random = np.random.default_rng(1)
@@ -151,11 +172,33 @@ def markdown(results: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+RESULTS = Path(__file__).parent / "results"
+PERFORMANCE_PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
+
+
+def performance_page() -> str:
+    """docs/performance.md, made from the raw results."""
+    page = [
+        "# Performance",
+        "",
+        "Host to host: pinned memory in, pinned memory out, order and checksum verified on the GPUs. Made from the raw",
+        "results in `benchmarks/results/` by `python benchmarks/sort.py --render`; `make bench` measures your machine.",
+        "",
+    ]
+    for path in sorted(RESULTS.glob("*sort.json"), reverse=True):
+        page += [f"## {path.stem}", "", markdown(json.loads(path.read_text(encoding="utf-8")))]
+    return "\n".join(page)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--counts", type=float, nargs="+", default=[2e9])
     parser.add_argument("--output", type=Path, default=Path("build/bench/sort.json"))
+    parser.add_argument("--render", action="store_true", help="only make docs/performance.md from the results")
     options = parser.parse_args()
+    if options.render:
+        PERFORMANCE_PAGE.write_text(performance_page(), encoding="utf-8")
+        return
     results = measure([int(count) for count in options.counts])
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")

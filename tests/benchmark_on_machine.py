@@ -1,4 +1,4 @@
-"""Transfer benchmarks on a described machine: a predicted bandwidth is a simulation of the benchmark that measures it."""
+"""Transfer benchmarks on a described machine: a prediction is a simulation of the benchmark that measures it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Backends and machines as fixtures: every contract test runs on the virtual machine and, where there is one, on GPUs."""
+"""Backends as fixtures: every contract test runs on the virtual machine and, where there are some, on GPUs."""
 
 from __future__ import annotations
 

@@ -45,7 +45,9 @@ class OnDevice:
         empty = np.empty(0, np.uint8)
         return _core.Records(record, len(keys), self.put(keys), self.put(empty if values is None else values))
 
-    def records_like(self, records: _core.Records, key_bytes: int, value_bytes: int, count: int | None = None) -> _core.Records:
+    def records_like(
+        self, records: _core.Records, key_bytes: int, value_bytes: int, count: int | None = None
+    ) -> _core.Records:
         length = records.count if count is None else count
         record = _core.RecordType(key_bytes, value_bytes)
         return _core.Records(record, length, self.memory(length * key_bytes), self.memory(length * value_bytes))

@@ -19,18 +19,29 @@ import linkwise
 
 
 def run(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "linkwise", *map(str, arguments)], capture_output=True, text=True, cwd=cwd, check=False)
+    return subprocess.run(
+        [sys.executable, "-m", "linkwise", *map(str, arguments)], capture_output=True, text=True, cwd=cwd, check=False
+    )
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
     random = np.random.default_rng(0)
-    contents = pa.table({"id": random.integers(0, 1000, 5000, dtype=np.uint32), "ts": random.integers(-9, 9, 5000), "a:b": random.random(5000)})
+    contents = pa.table(
+        {
+            "id": random.integers(0, 1000, 5000, dtype=np.uint32),
+            "ts": random.integers(-9, 9, 5000),
+            "a:b": random.random(5000),
+        }
+    )
     pq.write_table(contents, tmp_path / "in.parquet")
     return tmp_path / "in.parquet"
 
 
-@pytest.mark.parametrize(("by", "column", "sign"), [("id", "id", 1), ("ts:desc", "ts", -1), ("ts:asc", "ts", 1), ("a:b", "a:b", 1), ("a:b:desc", "a:b", -1)])
+@pytest.mark.parametrize(
+    ("by", "column", "sign"),
+    [("id", "id", 1), ("ts:desc", "ts", -1), ("ts:asc", "ts", 1), ("a:b", "a:b", 1), ("a:b:desc", "a:b", -1)],
+)
 def test_sort_parquet(table: Path, tmp_path: Path, by: str, column: str, sign: int) -> None:
     out = tmp_path / "out.parquet"
     done = run("sort", table, "-o", out, "--by", by)
@@ -54,7 +65,21 @@ def test_sort_npy(tmp_path: Path) -> None:
 
 
 def test_json_is_one_object(table: Path, tmp_path: Path) -> None:
-    done = run("sort", table, "-o", tmp_path / "o.parquet", "--by", "id", "--json", "--machine", "dgx-a100", "--gpus", "0,2", "--strategy", "p2p_merge")
+    done = run(
+        "sort",
+        table,
+        "-o",
+        tmp_path / "o.parquet",
+        "--by",
+        "id",
+        "--json",
+        "--machine",
+        "dgx-a100",
+        "--gpus",
+        "0,2",
+        "--strategy",
+        "p2p_merge",
+    )
     report = json.loads(done.stdout)
     assert report["rows"] == 5000 and report["bytes"] == 5000 * 20
     assert report["machine"] == "dgx-a100" and report["simulated"] is True and report["verified"] is True
@@ -65,10 +90,34 @@ def test_json_is_one_object(table: Path, tmp_path: Path) -> None:
 
 
 def test_trace_has_every_stream_and_link(table: Path, tmp_path: Path) -> None:
-    run("sort", table, "-o", tmp_path / "o.parquet", "--by", "id", "--machine", "dgx-a100", "--gpus", "0,2", "--strategy", "radix", "--trace", tmp_path / "t.json")
+    run(
+        "sort",
+        table,
+        "-o",
+        tmp_path / "o.parquet",
+        "--by",
+        "id",
+        "--machine",
+        "dgx-a100",
+        "--gpus",
+        "0,2",
+        "--strategy",
+        "radix",
+        "--trace",
+        tmp_path / "t.json",
+    )
     events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
     tracks = {event["args"]["name"] for event in events if event["name"] == "thread_name"}
-    assert {"gpu0/compute", "gpu2/compute", "gpu0/to gpu2", "mem0 → cpu0", "cpu0 → switch0", "switch1 → gpu2", "gpu2 → nvswitch", "nvswitch → gpu0"} <= tracks
+    assert {
+        "gpu0/compute",
+        "gpu2/compute",
+        "gpu0/to gpu2",
+        "mem0 → cpu0",
+        "cpu0 → switch0",
+        "switch1 → gpu2",
+        "gpu2 → nvswitch",
+        "nvswitch → gpu0",
+    } <= tracks
     slices = [event for event in events if event["ph"] == "X"]
     assert all(event["dur"] >= 0 and event["ts"] >= 0 for event in slices)
     for pid, tid in {(event["pid"], event["tid"]) for event in slices if event["pid"] == 1}:
@@ -77,7 +126,21 @@ def test_trace_has_every_stream_and_link(table: Path, tmp_path: Path) -> None:
 
 
 def test_memory_limit(table: Path, tmp_path: Path) -> None:
-    done = run("sort", table, "-o", tmp_path / "o.parquet", "--by", "id", "--memory-limit", "3MiB", "--machine", "h200x8", "--gpus", "4", "--json")
+    done = run(
+        "sort",
+        table,
+        "-o",
+        tmp_path / "o.parquet",
+        "--by",
+        "id",
+        "--memory-limit",
+        "3MiB",
+        "--machine",
+        "h200x8",
+        "--gpus",
+        "4",
+        "--json",
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -109,7 +172,9 @@ def test_machines() -> None:
         (["machine", "show", "enterprise"], 2, "no machine 'enterprise'"),
     ],
 )
-def test_failures_are_one_clear_line(table: Path, tmp_path: Path, arguments: list[str], code: int, message: str) -> None:
+def test_failures_are_one_clear_line(
+    table: Path, tmp_path: Path, arguments: list[str], code: int, message: str
+) -> None:
     (tmp_path / "in.txt").write_text("x")
     (tmp_path / "broken.parquet").write_bytes(b"PAR1 this is not a file")
     (tmp_path / "broken.npy").write_bytes(b"\x93NUMPY")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import linkwise
-from linkwise import _core
 from conftest import SEEDS
+from linkwise import _core
 
 GPU0, GPU1 = _core.Place.gpu(0), _core.Place.gpu(1)
 SIZE = 4096

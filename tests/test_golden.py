@@ -32,7 +32,7 @@ def test_four_gpus_are_slower_than_two_on_the_ac922() -> None:
 
 
 def test_phases_have_the_shares_of_the_paper() -> None:
-    """sort22 §6.1.3: the merge phase takes 4 % with two GPUs, 13 % with four, 23 % with eight; eight gain little over four."""
+    """sort22 §6.1.3: merging takes 4 % with two GPUs, 13 % with four, 23 % with eight; eight gain little over four."""
     sets = {2: [0, 2], 4: [0, 2, 4, 6], 8: list(range(8))}
     reports = {count: estimate("dgx-a100", gpus) for count, gpus in sets.items()}
     for count, share in ((2, 0.04), (4, 0.13), (8, 0.23)):
@@ -57,7 +57,10 @@ def test_the_plan_agrees() -> None:
 @pytest.mark.parametrize("machine", linkwise.described_machines())
 def test_timestamps_are_identical_run_after_run(machine: str, strategy: str) -> None:
     first, second = (
-        [(e.name, e.stream, repr(e.place), e.start_ps, e.end_ps) for e in estimate(machine, [0, 1, 2, 3], strategy).timeline]
+        [
+            (e.name, e.stream, repr(e.place), e.start_ps, e.end_ps)
+            for e in estimate(machine, [0, 1, 2, 3], strategy).timeline
+        ]
         for _ in range(2)
     )
     assert first == second

@@ -62,7 +62,11 @@ def test_rates_are_feasible_and_max_min_fair(network: tuple[list[float], list[li
         # Every flow has a bottleneck: a full resource on which nobody gets more than it does.
         assert any(
             load[resource] >= capacities[resource] * (1 - 1e-6)
-            and all(rate >= other * (1 - 1e-6) for other, f in zip(rates, flows, strict=True) if any(r == resource for r, _ in f))
+            and all(
+                rate >= other * (1 - 1e-6)
+                for other, f in zip(rates, flows, strict=True)
+                if any(r == resource for r, _ in f)
+            )
             for resource, _ in flow
         )
 

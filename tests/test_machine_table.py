@@ -33,7 +33,7 @@ EXCEPTIONS = {
 def gpu_groups(row: dict[str, str], num_gpus: int) -> list[list[int]]:
     """`0|1` means either, `0+1` both at once, `0-7` a range at once, `any` each."""
     text = row["gpus"]
-    if text == "any" or text == "local":
+    if text in {"any", "local"}:
         return [[gpu] for gpu in range(num_gpus if text == "any" else 1)]
     if text == "remote":
         return [[num_gpus // 2]]
@@ -62,7 +62,9 @@ def predictions(row: dict[str, str]) -> list[float]:
     return found
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: "-".join((row["platform"], row["pattern"], row["gpus"], row["direction"])))
+@pytest.mark.parametrize(
+    "row", ROWS, ids=lambda row: "-".join((row["platform"], row["pattern"], row["gpus"], row["direction"]))
+)
 def test_published_bandwidth(row: dict[str, str]) -> None:
     measured = float(row["value"])
     for predicted in predictions(row):
@@ -81,7 +83,8 @@ def test_the_table_is_not_empty() -> None:
 # Eight H200s, measured on 2026-11-20: sets of GPUs with equal shares, 2 GiB a GPU and direction.
 SETS = [
     ((0,), 55.4, 55.2, 96.5), ((0, 1), 79, 77, 100), ((0, 2), 88, 68, 85), ((0, 1, 2, 3), 89, 72, 93),
-    ((0, 4), 108, 106, 137), ((4, 5, 6, 7), 175, 143, 178), ((0, 2, 4, 6), 163, 103, 141), (tuple(range(8)), 156, 92, 120),
+    ((0, 4), 108, 106, 137), ((4, 5, 6, 7), 175, 143, 178), ((0, 2, 4, 6), 163, 103, 141),
+    (tuple(range(8)), 156, 92, 120),
     ((4, 6), 109.5, 109.5, None), ((4, 5, 6), 144, 130, None),
 ]  # fmt: skip
 # 8 GiB in all; the share in percent that {0,1,2,3} carry of it.

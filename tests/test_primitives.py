@@ -17,7 +17,8 @@ KEYS = (np.uint32, np.uint64)
 VALUES = (None, np.uint32, np.uint64, np.dtype([("low", "u8"), ("high", "u8")]))
 RECORDS = [(key, value) for key in KEYS for value in VALUES]
 KEY_TYPES = {
-    _core.KeyType.u8: np.uint8, _core.KeyType.u16: np.uint16, _core.KeyType.u32: np.uint32, _core.KeyType.u64: np.uint64,
+    _core.KeyType.u8: np.uint8, _core.KeyType.u16: np.uint16, _core.KeyType.u32: np.uint32,
+    _core.KeyType.u64: np.uint64,
     _core.KeyType.i8: np.int8, _core.KeyType.i16: np.int16, _core.KeyType.i32: np.int32, _core.KeyType.i64: np.int64,
     _core.KeyType.f16: np.float16, _core.KeyType.f32: np.float32, _core.KeyType.f64: np.float64,
 }  # fmt: skip
@@ -72,7 +73,9 @@ def test_sort_by_some_bits(device: OnDevice, count: int, bits: tuple[int, int]) 
 
 @pytest.mark.parametrize(("left_count", "right_count"), [(0, 0), (0, 5), (5, 0), (1, 1), (1000, 3), (4096, 70_000)])
 @pytest.mark.parametrize(("key", "value"), RECORDS)
-def test_merge_takes_the_left_of_equals_first(device: OnDevice, key: Any, value: Any, left_count: int, right_count: int) -> None:
+def test_merge_takes_the_left_of_equals_first(
+    device: OnDevice, key: Any, value: Any, left_count: int, right_count: int
+) -> None:
     data = keys("zipf", left_count + right_count, key)
     values = row_values(len(data), value)
     left_order, right_order = (np.argsort(part, kind="stable") for part in (data[:left_count], data[left_count:]))
@@ -83,7 +86,9 @@ def test_merge_takes_the_left_of_equals_first(device: OnDevice, key: Any, value:
     result = device.records_like(both, data.itemsize, value_bytes)
     record = _core.RecordType(data.itemsize, value_bytes)
     scratch = device.memory(_core.merge_scratch_bytes(device.runtime, record, left_count, right_count))
-    _core.merge(device.runtime, device.stream, both.slice(0, left_count), both.slice(left_count, right_count), result, scratch)
+    _core.merge(
+        device.runtime, device.stream, both.slice(0, left_count), both.slice(left_count, right_count), result, scratch
+    )
     merged = np.argsort(data, kind="stable")
     assert (device.get(result.keys, key) == data[merged]).all()
     if values is not None:
@@ -93,7 +98,9 @@ def test_merge_takes_the_left_of_equals_first(device: OnDevice, key: Any, value:
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("distribution", ["uniform", "extremes", "one_bit"])
 @pytest.mark.parametrize("key_type", KEY_TYPES, ids=lambda key_type: key_type.name)
-def test_codes_have_the_documented_order_and_come_back(device: OnDevice, key_type: Any, distribution: str, descending: bool) -> None:
+def test_codes_have_the_documented_order_and_come_back(
+    device: OnDevice, key_type: Any, distribution: str, descending: bool
+) -> None:
     data = keys(distribution, 3001, KEY_TYPES[key_type])
     code = np.dtype(np.uint64 if data.itemsize == 8 else np.uint32)
     codes, native = device.memory(len(data) * code.itemsize), device.memory(data.nbytes)
@@ -143,7 +150,9 @@ def test_gather(device: OnDevice, element_bytes: int, index: Any) -> None:
     source = random.integers(0, 256, (500, element_bytes), dtype=np.uint8)
     indices = random.integers(0, 500, 3001).astype(index)
     target = device.memory(len(indices) * element_bytes)
-    _core.gather(device.runtime, device.stream, element_bytes, indices.itemsize, device.put(source), device.put(indices), target)
+    _core.gather(
+        device.runtime, device.stream, element_bytes, indices.itemsize, device.put(source), device.put(indices), target
+    )
     assert device.runtime.read_back(device.stream, target) == source[indices].tobytes()
 
 
@@ -159,19 +168,29 @@ def test_histogram(device: OnDevice, key: Any, bits: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("count", COUNTS)
-@pytest.mark.parametrize("cuts", [[], [(5, 0)], [(1, 1 << 63), (2, 0), (2, 600), (2, 601), (9, 3), (1 << 31, 0), ((1 << 32) - 1, 0)]])
+@pytest.mark.parametrize(
+    "cuts", [[], [(5, 0)], [(1, 1 << 63), (2, 0), (2, 600), (2, 601), (9, 3), (1 << 31, 0), ((1 << 32) - 1, 0)]]
+)
 @pytest.mark.parametrize(("key", "value"), RECORDS)
-def test_partition_is_stable_and_breaks_ties_by_position(device: OnDevice, key: Any, value: Any, cuts: list, count: int) -> None:
+def test_partition_is_stable_and_breaks_ties_by_position(
+    device: OnDevice, key: Any, value: Any, cuts: list, count: int
+) -> None:
     data = keys("zipf", count, key)
     values = row_values(count, value)
     value_bytes = 0 if values is None else values.itemsize
     source = device.records(data, values)
-    scratch = device.memory(_core.partition_scratch_bytes(device.runtime, _core.RecordType(data.itemsize, value_bytes), count, len(cuts) + 1))
+    scratch = device.memory(
+        _core.partition_scratch_bytes(
+            device.runtime, _core.RecordType(data.itemsize, value_bytes), count, len(cuts) + 1
+        )
+    )
     totals = device.memory(8 * (len(cuts) + 1))
     _core.partition_count(device.runtime, device.stream, source, cuts, scratch, totals)
     destination = np.zeros(count, np.int64)
     for cut_key, cut_position in cuts:
-        at_or_before = (data > cut_key) | ((data == cut_key) & (np.arange(count, dtype=np.uint64) >= np.uint64(cut_position)))
+        at_or_before = (data > cut_key) | (
+            (data == cut_key) & (np.arange(count, dtype=np.uint64) >= np.uint64(cut_position))
+        )
         destination += at_or_before
     found = device.get(totals, np.uint64).astype(np.int64)
     assert (found == np.bincount(destination, minlength=len(cuts) + 1)).all()
@@ -210,13 +229,28 @@ def test_checksum_sees_every_change_and_no_order(device: OnDevice, key: Any, val
 @pytest.mark.parametrize("key", KEYS)
 def test_order_check_counts_every_step_down(device: OnDevice, key: Any, count: int) -> None:
     violations = device.memory(8)
-    for data in (keys("sorted", count, key), keys("all_equal", count, key), keys("uniform", count, key), keys("reversed", count, key)):
+    for data in (
+        keys("sorted", count, key),
+        keys("all_equal", count, key),
+        keys("uniform", count, key),
+        keys("reversed", count, key),
+    ):
         _core.check_order(device.runtime, device.stream, data.itemsize, device.put(data), violations)
         assert int(device.get(violations, np.uint64)[0]) == int((data[1:] < data[:-1]).sum())
 
 
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)
-@pytest.mark.parametrize("shape", [([10], [10]), ([1000], [1000]), ([5, 0, 700], [300, 300]), ([1], [999]), ([0], [4]), ([64, 64, 64, 64], [64, 64, 64, 64])])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        ([10], [10]),
+        ([1000], [1000]),
+        ([5, 0, 700], [300, 300]),
+        ([1], [999]),
+        ([0], [4]),
+        ([64, 64, 64, 64], [64, 64, 64, 64]),
+    ],
+)
 def test_pivot_is_the_leftmost(device: OnDevice, shape: tuple[list[int], list[int]], distribution: str) -> None:
     left_lengths, right_lengths = shape
     data = keys(distribution, sum(left_lengths) + sum(right_lengths), np.uint32)
@@ -226,7 +260,9 @@ def test_pivot_is_the_leftmost(device: OnDevice, shape: tuple[list[int], list[in
         return [device.records(part) for part in np.split(values, np.cumsum(lengths)[:-1])]
 
     pivot = device.memory(8)
-    _core.select_pivot(device.runtime, device.stream, segments(left, left_lengths), segments(right, right_lengths), pivot)
+    _core.select_pivot(
+        device.runtime, device.stream, segments(left, left_lengths), segments(right, right_lengths), pivot
+    )
 
     def is_valid(p: int) -> bool:
         low = np.concatenate([left[: len(left) - p], right[:p]])

@@ -19,7 +19,9 @@ import linkwise
 from data import expected_order, keys
 from linkwise.sorting import parse_bytes
 
-ANY_DTYPE = [np.dtype(f"{kind}{size}") for kind in "ui" for size in (1, 2, 4, 8)] + [np.dtype(f"f{size}") for size in (2, 4, 8)]
+ANY_DTYPE = [np.dtype(f"{kind}{size}") for kind in "ui" for size in (1, 2, 4, 8)] + [
+    np.dtype(f"f{size}") for size in (2, 4, 8)
+]
 
 
 @pytest.mark.parametrize("dtype", ANY_DTYPE, ids=str)
@@ -119,7 +121,11 @@ def test_tables_against_pyarrow(by: str, nulls: Any, descending: bool) -> None:
     assert result.schema.equals(table.schema, check_metadata=True)
     stable = table.append_column("row", pa.array(range(table.num_rows)))
     expected = stable.take(
-        pc.sort_indices(stable, sort_keys=[(by, order), ("row", "ascending")], null_placement=f"at_{'start' if nulls == 'first' else 'end'}")
+        pc.sort_indices(
+            stable,
+            sort_keys=[(by, order), ("row", "ascending")],
+            null_placement=f"at_{'start' if nulls == 'first' else 'end'}",
+        )
     )
     assert result.equals(expected.drop_columns(["row"]))
     indices = linkwise.sort_indices(table, by=by, descending=descending, nulls=nulls)
@@ -172,7 +178,9 @@ def test_a_memory_limit_sorts_in_rounds() -> None:
         linkwise.sort(data, memory_limit="1KiB")
 
 
-@pytest.mark.parametrize(("text", "size"), [("4GiB", 4 << 30), ("512 MiB", 512 << 20), ("1.5k", 1536), ("77", 77), (9, 9), (None, 0)])
+@pytest.mark.parametrize(
+    ("text", "size"), [("4GiB", 4 << 30), ("512 MiB", 512 << 20), ("1.5k", 1536), ("77", 77), (9, 9), (None, 0)]
+)
 def test_sizes(text: Any, size: int) -> None:
     assert parse_bytes(text) == size
 
@@ -191,8 +199,16 @@ def test_sizes(text: Any, size: int) -> None:
         (lambda t, a: linkwise.sort([3, 1, 2]), linkwise.UsageError, "cannot sort a list"),
         (lambda t, a: linkwise.sort(a, gpus=[0, 99]), linkwise.UsageError, "no GPU 99"),
         (lambda t, a: linkwise.sort(a, gpus=[]), linkwise.UsageError, "gpus is empty"),
-        (lambda t, a: linkwise.sort(a, gpus=[0, 1, 2], strategy="p2p_merge"), linkwise.UsageError, "not on 3; use radix"),
-        (lambda t, a: linkwise.sort(a, strategy="bogo"), linkwise.UsageError, "no sort strategy 'bogo'; choose radix or p2p_merge"),
+        (
+            lambda t, a: linkwise.sort(a, gpus=[0, 1, 2], strategy="p2p_merge"),
+            linkwise.UsageError,
+            "not on 3; use radix",
+        ),
+        (
+            lambda t, a: linkwise.sort(a, strategy="bogo"),
+            linkwise.UsageError,
+            "no sort strategy 'bogo'; choose radix or p2p_merge",
+        ),
         (lambda t, a: linkwise.sort(a, machine="enterprise"), linkwise.UsageError, "no machine 'enterprise'"),
         (lambda t, a: linkwise.sort(a, memory_limit="lots"), linkwise.UsageError, "'lots' is not a size"),
         (lambda t, a: linkwise.sort(a, memory_limit=-1), linkwise.UsageError, "must be positive"),
@@ -206,7 +222,9 @@ def test_wrong_calls_say_what_to_do(call: Any, error: type[Exception], message: 
 def test_errors_are_what_python_people_catch() -> None:
     assert issubclass(linkwise.UsageError, ValueError)
     assert issubclass(linkwise.OutOfMemoryError, MemoryError)
-    assert all(issubclass(e, linkwise.Error) for e in (linkwise.UsageError, linkwise.OutOfMemoryError, linkwise.DeviceError))
+    assert all(
+        issubclass(e, linkwise.Error) for e in (linkwise.UsageError, linkwise.OutOfMemoryError, linkwise.DeviceError)
+    )
 
 
 def test_simulated_times_do_not_depend_on_the_run() -> None:

@@ -52,7 +52,11 @@ def test_every_kind_of_key_in_both_directions(strategy: str, exchange: str, dtyp
 def test_values_from_the_host_follow_their_keys(strategy: str, exchange: str, value_bytes: int) -> None:
     data = keys("zipf", 3000, np.uint64)
     carrier = {0: None, 4: np.dtype("u4"), 8: np.dtype("u8"), 16: np.dtype("c16")}[value_bytes]
-    values = None if carrier is None else np.random.default_rng(0).integers(0, 255, (3000, value_bytes), dtype=np.uint8).view(carrier).ravel()
+    values = (
+        None
+        if carrier is None
+        else np.random.default_rng(0).integers(0, 255, (3000, value_bytes), dtype=np.uint8).view(carrier).ravel()
+    )
     out_keys, out_values = np.empty_like(data), None if values is None else np.empty_like(values)
     plan = plan_for([3, 1, 2, 0], strategy, exchange)
     _core.sort_host(virtual(), plan, _core.KeyType.u64, data, values, out_keys, out_values)
@@ -115,7 +119,11 @@ def test_p2p_merge_skips_swaps_of_what_is_in_order() -> None:
 
     def exchanged(distribution: str) -> int:
         report = check_sort(virtual(), plan, keys(distribution, 4000, np.uint32))
-        return sum(entry.bytes for entry in report.timeline if entry.is_copy and entry.phase == "merge" and entry.source != entry.target and entry.target.is_gpu)
+        return sum(
+            entry.bytes
+            for entry in report.timeline
+            if entry.is_copy and entry.phase == "merge" and entry.source != entry.target and entry.target.is_gpu
+        )
 
     assert exchanged("sorted") == exchanged("all_equal") == 0
     assert 0 < exchanged("uniform") <= exchanged("reversed")
@@ -145,7 +153,11 @@ def test_a_corrupted_result_is_found() -> None:
     swapped[[5, 6]] = swapped[[6, 5]]
     changed[7] = 6
     _core.verify_parts(virtual(), data, data, 2)
-    for result, message in ((swapped, "out of order"), (changed, "checksums differ"), (np.roll(data, 500), "begins before")):
+    for result, message in (
+        (swapped, "out of order"),
+        (changed, "checksums differ"),
+        (np.roll(data, 500), "begins before"),
+    ):
         with pytest.raises(linkwise.CorruptDataError, match=message):
             _core.verify_parts(virtual(), data, result, 2)
 
@@ -177,7 +189,9 @@ def test_gpus_every_kind_of_key(strategy: str, exchange: str, dtype: Any) -> Non
         for distribution in ("uniform", "extremes"):
             for value_bytes in (0, 4, 8, 16)[: 3 if descending else 2]:
                 plan = plan_for(list(range(num_gpus)), strategy, exchange)
-                check_sort(runtime, plan, keys(distribution, 20_001, dtype), value_bytes=value_bytes, descending=descending)
+                check_sort(
+                    runtime, plan, keys(distribution, 20_001, dtype), value_bytes=value_bytes, descending=descending
+                )
 
 
 @pytest.mark.gpu

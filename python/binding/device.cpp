@@ -24,18 +24,20 @@ using Array = nb::ndarray<nb::c_contig, nb::device::cpu>;
 using ConstArray = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
 
 MemoryView view_of(const ConstArray& array) {
-  return {Place::host(), static_cast<std::byte*>(const_cast<void*>(array.data())), array.nbytes(), 0, !is_pinned(array.data())};  // NOLINT
+  return {Place::host(), static_cast<std::byte*>(const_cast<void*>(array.data())), array.nbytes(), 0,
+          !is_pinned(array.data())};  // NOLINT
 }
 
 void bind_arena(nb::module_& m) {
   nb::class_<StackArena>(m, "StackArena")
       .def(nb::init<std::uint64_t, std::uint64_t>(), nb::arg("capacity"), nb::arg("alignment"))
-      .def("allocate",
-           [](StackArena& self, std::uint64_t bytes) -> std::optional<std::uint64_t> {
-             const std::uint64_t offset = self.allocate(bytes);
-             return offset == StackArena::none ? std::nullopt : std::optional(offset);
-           },
-           nb::arg("bytes"), "The offset of a new allocation, or None if it does not fit.")
+      .def(
+          "allocate",
+          [](StackArena& self, std::uint64_t bytes) -> std::optional<std::uint64_t> {
+            const std::uint64_t offset = self.allocate(bytes);
+            return offset == StackArena::none ? std::nullopt : std::optional(offset);
+          },
+          nb::arg("bytes"), "The offset of a new allocation, or None if it does not fit.")
       .def("release", &StackArena::release, nb::arg("offset"))
       .def_prop_ro("top", &StackArena::top)
       .def_prop_ro("empty", &StackArena::empty);
@@ -71,11 +73,13 @@ void bind_runtime(nb::module_& m) {
       .def("slice", &Buffer::slice, nb::arg("offset"), nb::arg("bytes"))
       .def("release", [](Buffer& self) { self = Buffer(); }, "Gives the memory back now.");
 
-  nb::class_<std::stop_source>(m, "StopSource")
-      .def(nb::init<>())
-      .def("request_stop", [](std::stop_source& self) { self.request_stop(); });
+  nb::class_<std::stop_source>(m, "StopSource").def(nb::init<>()).def("request_stop", [](std::stop_source& self) {
+    self.request_stop();
+  });
 
-  nb::class_<Runtime::Progress>(m, "Progress").def_ro("enqueued", &Runtime::Progress::enqueued).def_ro("finished", &Runtime::Progress::finished);
+  nb::class_<Runtime::Progress>(m, "Progress")
+      .def_ro("enqueued", &Runtime::Progress::enqueued)
+      .def_ro("finished", &Runtime::Progress::finished);
 
   using Release = nb::call_guard<nb::gil_scoped_release>;
   nb::class_<Runtime>(m, "Runtime")
@@ -86,50 +90,80 @@ void bind_runtime(nb::module_& m) {
       .def("set_memory_limit", &Runtime::set_memory_limit, nb::arg("bytes_per_gpu"))
       .def("reserve", &Runtime::reserve, nb::arg("place"), nb::arg("bytes"))
       .def("trim", &Runtime::trim)
-      .def("allocate", [](Runtime& self, Place place, std::uint64_t bytes, const std::string& label) { return self.allocate(place, bytes, label); },
-           nb::arg("place"), nb::arg("bytes"), nb::arg("label") = "buffer", nb::keep_alive<0, 1>())
-      .def("stream", [](Runtime& self, Place place, const std::string& name) { return self.stream(place, name); }, nb::arg("place"), nb::arg("name") = "main")
+      .def(
+          "allocate",
+          [](Runtime& self, Place place, std::uint64_t bytes, const std::string& label) {
+            return self.allocate(place, bytes, label);
+          },
+          nb::arg("place"), nb::arg("bytes"), nb::arg("label") = "buffer", nb::keep_alive<0, 1>())
+      .def(
+          "stream", [](Runtime& self, Place place, const std::string& name) { return self.stream(place, name); },
+          nb::arg("place"), nb::arg("name") = "main")
       .def("record", &Runtime::record, nb::arg("stream"))
-      .def("stream_wait", [](Runtime& self, Stream stream, Event event) { self.wait(stream, event); }, nb::arg("stream"), nb::arg("event"))
-      .def("flag", [](Runtime& self, const std::string& name) { return self.flag(name); }, nb::arg("name"))
+      .def(
+          "stream_wait", [](Runtime& self, Stream stream, Event event) { self.wait(stream, event); }, nb::arg("stream"),
+          nb::arg("event"))
+      .def(
+          "flag", [](Runtime& self, const std::string& name) { return self.flag(name); }, nb::arg("name"))
       .def("set_flag", &Runtime::set, nb::arg("stream"), nb::arg("flag"), nb::arg("value"))
-      .def("wait_flag", [](Runtime& self, Stream stream, Flag flag, std::uint32_t value) { self.wait(stream, flag, value); },
-           nb::arg("stream"), nb::arg("flag"), nb::arg("value"))
-      .def("wait", [](Runtime& self, Event event) { self.wait(event); }, nb::arg("event"), Release())
+      .def(
+          "wait_flag",
+          [](Runtime& self, Stream stream, Flag flag, std::uint32_t value) { self.wait(stream, flag, value); },
+          nb::arg("stream"), nb::arg("flag"), nb::arg("value"))
+      .def(
+          "wait", [](Runtime& self, Event event) { self.wait(event); }, nb::arg("event"), Release())
       .def("synchronize", &Runtime::synchronize, Release())
       .def("copy", &Runtime::copy, nb::arg("stream"), nb::arg("to"), nb::arg("source"))
       // The runtime holds the arrays as long as it lives, since nobody else knows when their copies have run.
-      .def("copy_in", [](Runtime& self, Stream stream, const MemoryView& to, const ConstArray& array) { self.copy(stream, to, view_of(array)); },
-           nb::arg("stream"), nb::arg("to"), nb::arg("array"), nb::keep_alive<1, 4>())
-      .def("copy_out", [](Runtime& self, Stream stream, const Array& array, const MemoryView& from) { self.copy(stream, view_of(ConstArray(array)), from); },
-           nb::arg("stream"), nb::arg("array"), nb::arg("source"), nb::keep_alive<1, 3>())
-      .def("read_back",
-           [](Runtime& self, Stream stream, const MemoryView& from, const nb::bytes& expectation) {
-             if (expectation.size() != 0 && expectation.size() != from.bytes) throw UsageError("the expectation has another size");
-             std::string result(from.bytes, '\0');
-             const ReadBack read{stream, from, result.data(), expectation.size() == 0 ? nullptr : expectation.c_str()};
-             {
-               const nb::gil_scoped_release release;
-               self.read_back(read);
-             }
-             return nb::bytes(result.data(), result.size());
-           },
-           nb::arg("stream"), nb::arg("source"), nb::arg("expectation") = nb::bytes("", 0))
-      .def("set_phase", [](Runtime& self, const std::string& phase) { self.set_phase(phase); }, nb::arg("phase"))
+      .def(
+          "copy_in",
+          [](Runtime& self, Stream stream, const MemoryView& to, const ConstArray& array) {
+            self.copy(stream, to, view_of(array));
+          },
+          nb::arg("stream"), nb::arg("to"), nb::arg("array"), nb::keep_alive<1, 4>())
+      .def(
+          "copy_out",
+          [](Runtime& self, Stream stream, const Array& array, const MemoryView& from) {
+            self.copy(stream, view_of(ConstArray(array)), from);
+          },
+          nb::arg("stream"), nb::arg("array"), nb::arg("source"), nb::keep_alive<1, 3>())
+      .def(
+          "read_back",
+          [](Runtime& self, Stream stream, const MemoryView& from, const nb::bytes& expectation) {
+            if (expectation.size() != 0 && expectation.size() != from.bytes)
+              throw UsageError("the expectation has another size");
+            std::string result(from.bytes, '\0');
+            const ReadBack read{stream, from, result.data(), expectation.size() == 0 ? nullptr : expectation.c_str()};
+            {
+              const nb::gil_scoped_release release;
+              self.read_back(read);
+            }
+            return nb::bytes(result.data(), result.size());
+          },
+          nb::arg("stream"), nb::arg("source"), nb::arg("expectation") = nb::bytes("", 0))
+      .def(
+          "set_phase", [](Runtime& self, const std::string& phase) { self.set_phase(phase); }, nb::arg("phase"))
       .def("timeline", &Runtime::timeline, Release())
       .def("clear_timeline", &Runtime::clear_timeline, Release())
       .def("progress", &Runtime::progress)
-      .def("set_stop_source", [](Runtime& self, const std::stop_source& source) { self.set_stop_token(source.get_token()); }, nb::arg("source"));
+      .def(
+          "set_stop_source",
+          [](Runtime& self, const std::stop_source& source) { self.set_stop_token(source.get_token()); },
+          nb::arg("source"));
 
-  nb::enum_<VirtualMode>(m, "VirtualMode").value("execute", VirtualMode::execute).value("estimate", VirtualMode::estimate);
+  nb::enum_<VirtualMode>(m, "VirtualMode")
+      .value("execute", VirtualMode::execute)
+      .value("estimate", VirtualMode::estimate);
   nb::class_<VirtualRuntime, Runtime>(m, "VirtualRuntime")
-      .def("__init__",
-           [](VirtualRuntime* self, const Machine& machine, VirtualMode mode, std::uint64_t seed) {
-             new (self) VirtualRuntime(machine, mode, seed, make_virtual_kernels());
-           },
-           nb::arg("machine"), nb::arg("mode") = VirtualMode::execute, nb::arg("seed") = 0);
-  m.def("cuda_runtime", [](const Machine& machine) { return make_cuda_runtime(machine, make_cuda_kernels()); }, nb::arg("machine"),
-        "The runtime of the GPUs that CUDA shows; `machine` describes them.");
+      .def(
+          "__init__",
+          [](VirtualRuntime* self, const Machine& machine, VirtualMode mode, std::uint64_t seed) {
+            new (self) VirtualRuntime(machine, mode, seed, make_virtual_kernels());
+          },
+          nb::arg("machine"), nb::arg("mode") = VirtualMode::execute, nb::arg("seed") = 0);
+  m.def(
+      "cuda_runtime", [](const Machine& machine) { return make_cuda_runtime(machine, make_cuda_kernels()); },
+      nb::arg("machine"), "The runtime of the GPUs that CUDA shows; `machine` describes them.");
 
   nb::class_<CudaGpu>(m, "CudaGpu")
       .def_ro("name", &CudaGpu::name)
@@ -138,10 +172,13 @@ void bind_runtime(nb::module_& m) {
       .def_ro("compute_capability", &CudaGpu::compute_capability)
       .def_ro("pci_bus_id", &CudaGpu::pci_bus_id);
   m.def("cuda_gpus", &cuda_gpus, "What CUDA says about each GPU that it can use here.");
-  m.def("cuda_unavailable_reason", [] {
-    std::string why;
-    return count_cuda_gpus(&why) > 0 ? std::string() : why;
-  }, "Why CUDA cannot be used here; empty where it can.");
+  m.def(
+      "cuda_unavailable_reason",
+      [] {
+        std::string why;
+        return count_cuda_gpus(&why) > 0 ? std::string() : why;
+      },
+      "Why CUDA cannot be used here; empty where it can.");
 }
 
 }  // namespace
@@ -150,11 +187,14 @@ void bind_device(nb::module_& m) {
   bind_arena(m);
   bind_timeline(m);
   bind_runtime(m);
-  m.def("pinned_bytes", [](std::uint64_t bytes) {
-    auto* memory = new PinnedMemory(bytes);
-    const nb::capsule owner(memory, [](void* p) noexcept { delete static_cast<PinnedMemory*>(p); });
-    return nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>(memory->data(), {bytes}, owner);
-  }, nb::arg("bytes"), "Page-locked memory where CUDA can be used, plain aligned memory elsewhere.");
+  m.def(
+      "pinned_bytes",
+      [](std::uint64_t bytes) {
+        auto* memory = new PinnedMemory(bytes);
+        const nb::capsule owner(memory, [](void* p) noexcept { delete static_cast<PinnedMemory*>(p); });
+        return nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>(memory->data(), {bytes}, owner);
+      },
+      nb::arg("bytes"), "Page-locked memory where CUDA can be used, plain aligned memory elsewhere.");
   m.def("is_pinned", [](const ConstArray& array) { return is_pinned(array.data()); }, nb::arg("array"));
 }
 

@@ -14,8 +14,9 @@ void bind_plan(nb::module_& m) {
       .def(nb::init<>())
       .def_rw("key_type", &SortWorkload::key_type)
       .def_rw("count", &SortWorkload::count)
-      .def_prop_rw("value_bytes", [](const SortWorkload& w) { return static_cast<int>(w.value_width); },
-                   [](SortWorkload& w, int bytes) { w.value_width = to_value_width(bytes); })
+      .def_prop_rw(
+          "value_bytes", [](const SortWorkload& w) { return static_cast<int>(w.value_width); },
+          [](SortWorkload& w, int bytes) { w.value_width = to_value_width(bytes); })
       .def_rw("values_from_host", &SortWorkload::values_from_host)
       .def_rw("keys_returned", &SortWorkload::keys_returned)
       .def_rw("pageable", &SortWorkload::pageable)
@@ -31,7 +32,8 @@ void bind_plan(nb::module_& m) {
       .def_ro("phases", &PricedPlan::phases);
   using Release = nb::call_guard<nb::gil_scoped_release>;
   m.def("plan_sort", &plan_sort, nb::arg("machine"), nb::arg("workload"), nb::arg("constraints"), Release());
-  m.def("estimate_sort", &estimate_sort, nb::arg("machine"), nb::arg("workload"), nb::arg("plan"), nb::arg("memory_limit") = 0, Release());
+  m.def("estimate_sort", &estimate_sort, nb::arg("machine"), nb::arg("workload"), nb::arg("plan"),
+        nb::arg("memory_limit") = 0, Release());
 }
 
 }  // namespace linkwise::binding

@@ -16,7 +16,8 @@ using Keys = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu, nb::ndim<1>>;
 using Output = nb::ndarray<nb::c_contig, nb::device::cpu, nb::ndim<1>>;
 
 Splitters splitters_from(const std::vector<std::pair<std::uint64_t, std::uint64_t>>& cuts) {
-  if (cuts.size() >= max_destinations) throw UsageError("at most " + std::to_string(max_destinations - 1) + " splitters");
+  if (cuts.size() >= max_destinations)
+    throw UsageError("at most " + std::to_string(max_destinations - 1) + " splitters");
   Splitters splitters;
   for (const auto& [key, position] : cuts) {
     splitters.key[splitters.count] = key;
@@ -27,34 +28,56 @@ Splitters splitters_from(const std::vector<std::pair<std::uint64_t, std::uint64_
 
 std::vector<HostRun> runs_from(const std::vector<Keys>& keys, const std::vector<Keys>& values) {
   std::vector<HostRun> runs;
-  for (std::size_t r = 0; r < keys.size(); ++r) runs.push_back({keys[r].data(), values.empty() ? nullptr : values.at(r).data(), keys[r].size()});
+  for (std::size_t r = 0; r < keys.size(); ++r)
+    runs.push_back({keys[r].data(), values.empty() ? nullptr : values.at(r).data(), keys[r].size()});
   return runs;
 }
 
 void bind_host_primitives(nb::module_& m) {
-  m.def("multisequence_select", [](int key_bytes, const std::vector<Keys>& runs, std::uint64_t rank) {
-    return multisequence_select(to_key_width(key_bytes), runs_from(runs, {}), rank);
-  }, nb::arg("key_bytes"), nb::arg("runs"), nb::arg("rank"));
-  m.def("multiway_merge", [](int key_bytes, int value_bytes, const std::vector<Keys>& keys, const std::vector<Keys>& values, const Output& to_keys,
-                             const Output& to_values, int threads) {
-    multiway_merge({to_key_width(key_bytes), to_value_width(value_bytes)}, runs_from(keys, values), to_keys.data(), to_values.data(), threads);
-  }, nb::arg("key_bytes"), nb::arg("value_bytes"), nb::arg("keys"), nb::arg("values"), nb::arg("to_keys"), nb::arg("to_values"), nb::arg("threads") = 0);
+  m.def(
+      "multisequence_select",
+      [](int key_bytes, const std::vector<Keys>& runs, std::uint64_t rank) {
+        return multisequence_select(to_key_width(key_bytes), runs_from(runs, {}), rank);
+      },
+      nb::arg("key_bytes"), nb::arg("runs"), nb::arg("rank"));
+  m.def(
+      "multiway_merge",
+      [](int key_bytes, int value_bytes, const std::vector<Keys>& keys, const std::vector<Keys>& values,
+         const Output& to_keys, const Output& to_values, int threads) {
+        multiway_merge({to_key_width(key_bytes), to_value_width(value_bytes)}, runs_from(keys, values), to_keys.data(),
+                       to_values.data(), threads);
+      },
+      nb::arg("key_bytes"), nb::arg("value_bytes"), nb::arg("keys"), nb::arg("values"), nb::arg("to_keys"),
+      nb::arg("to_values"), nb::arg("threads") = 0);
 }
 
 }  // namespace
 
 void bind_primitives(nb::module_& m) {
   nb::enum_<KeyType>(m, "KeyType")
-      .value("u8", KeyType::u8).value("u16", KeyType::u16).value("u32", KeyType::u32).value("u64", KeyType::u64)
-      .value("i8", KeyType::i8).value("i16", KeyType::i16).value("i32", KeyType::i32).value("i64", KeyType::i64)
-      .value("f16", KeyType::f16).value("f32", KeyType::f32).value("f64", KeyType::f64);
+      .value("u8", KeyType::u8)
+      .value("u16", KeyType::u16)
+      .value("u32", KeyType::u32)
+      .value("u64", KeyType::u64)
+      .value("i8", KeyType::i8)
+      .value("i16", KeyType::i16)
+      .value("i32", KeyType::i32)
+      .value("i64", KeyType::i64)
+      .value("f16", KeyType::f16)
+      .value("f32", KeyType::f32)
+      .value("f64", KeyType::f64);
   nb::class_<RecordType>(m, "RecordType")
-      .def("__init__", [](RecordType* self, int key_bytes, int value_bytes) { new (self) RecordType{to_key_width(key_bytes), to_value_width(value_bytes)}; },
-           nb::arg("key_bytes"), nb::arg("value_bytes") = 0)
+      .def(
+          "__init__",
+          [](RecordType* self, int key_bytes, int value_bytes) {
+            new (self) RecordType{to_key_width(key_bytes), to_value_width(value_bytes)};
+          },
+          nb::arg("key_bytes"), nb::arg("value_bytes") = 0)
       .def_prop_ro("key_bytes", &RecordType::key_bytes)
       .def_prop_ro("value_bytes", &RecordType::value_bytes);
   nb::class_<Records>(m, "Records")
-      .def(nb::init<RecordType, std::uint64_t, MemoryView, MemoryView>(), nb::arg("type"), nb::arg("count"), nb::arg("keys"), nb::arg("values"))
+      .def(nb::init<RecordType, std::uint64_t, MemoryView, MemoryView>(), nb::arg("type"), nb::arg("count"),
+           nb::arg("keys"), nb::arg("values"))
       .def_ro("count", &Records::count)
       .def_ro("keys", &Records::keys)
       .def_ro("values", &Records::values)
@@ -62,42 +85,83 @@ void bind_primitives(nb::module_& m) {
   m.def("record_bytes", &record_bytes, nb::arg("type"), nb::arg("count"));
   m.def("records_in", &records_in, nb::arg("memory"), nb::arg("type"), nb::arg("count"));
 
-  m.def("sort_scratch_bytes", [](const Runtime& r, RecordType type, std::uint64_t count) { return r.kernels().sort_scratch_bytes(type, count); },
-        nb::arg("runtime"), nb::arg("type"), nb::arg("count"));
-  m.def("merge_scratch_bytes", [](const Runtime& r, RecordType type, std::uint64_t left, std::uint64_t right) { return r.kernels().merge_scratch_bytes(type, left, right); },
-        nb::arg("runtime"), nb::arg("type"), nb::arg("left"), nb::arg("right"));
-  m.def("partition_scratch_bytes", [](const Runtime& r, RecordType type, std::uint64_t count, int destinations) { return r.kernels().partition_scratch_bytes(type, count, destinations); },
-        nb::arg("runtime"), nb::arg("type"), nb::arg("count"), nb::arg("destinations"));
+  m.def(
+      "sort_scratch_bytes",
+      [](const Runtime& r, RecordType type, std::uint64_t count) {
+        return r.kernels().sort_scratch_bytes(type, count);
+      },
+      nb::arg("runtime"), nb::arg("type"), nb::arg("count"));
+  m.def(
+      "merge_scratch_bytes",
+      [](const Runtime& r, RecordType type, std::uint64_t left, std::uint64_t right) {
+        return r.kernels().merge_scratch_bytes(type, left, right);
+      },
+      nb::arg("runtime"), nb::arg("type"), nb::arg("left"), nb::arg("right"));
+  m.def(
+      "partition_scratch_bytes",
+      [](const Runtime& r, RecordType type, std::uint64_t count, int destinations) {
+        return r.kernels().partition_scratch_bytes(type, count, destinations);
+      },
+      nb::arg("runtime"), nb::arg("type"), nb::arg("count"), nb::arg("destinations"));
 
-  m.def("sort", [](Runtime& r, Stream s, const Records& primary, const Records& secondary, int begin_bit, int end_bit, const MemoryView& scratch) {
-    return sort(r, s, primary, secondary, {begin_bit, end_bit}, scratch);
-  }, nb::arg("runtime"), nb::arg("stream"), nb::arg("primary"), nb::arg("secondary"), nb::arg("begin_bit"), nb::arg("end_bit"), nb::arg("scratch"));
-  m.def("merge", &merge, nb::arg("runtime"), nb::arg("stream"), nb::arg("left"), nb::arg("right"), nb::arg("to"), nb::arg("scratch"));
-  m.def("encode", &encode, nb::arg("runtime"), nb::arg("stream"), nb::arg("type"), nb::arg("descending"), nb::arg("source"), nb::arg("to"));
-  m.def("decode", &decode, nb::arg("runtime"), nb::arg("stream"), nb::arg("type"), nb::arg("descending"), nb::arg("source"), nb::arg("to"));
-  m.def("iota", [](Runtime& r, Stream s, int value_bytes, const MemoryView& to, std::uint64_t first) { iota(r, s, to_value_width(value_bytes), to, first); },
-        nb::arg("runtime"), nb::arg("stream"), nb::arg("value_bytes"), nb::arg("to"), nb::arg("first"));
-  m.def("sample", [](Runtime& r, Stream s, int key_bytes, const MemoryView& keys, std::uint64_t seed, std::uint64_t tag_base, const MemoryView& sample_keys,
-                     const MemoryView& tags) { sample(r, s, to_key_width(key_bytes), keys, seed, tag_base, sample_keys, tags); },
-        nb::arg("runtime"), nb::arg("stream"), nb::arg("key_bytes"), nb::arg("keys"), nb::arg("seed"), nb::arg("tag_base"), nb::arg("sample_keys"), nb::arg("tags"));
-  m.def("gather", &gather, nb::arg("runtime"), nb::arg("stream"), nb::arg("element_bytes"), nb::arg("index_bytes"), nb::arg("source"), nb::arg("indices"), nb::arg("to"));
-  m.def("histogram", [](Runtime& r, Stream s, int key_bytes, const MemoryView& keys, int begin_bit, int end_bit, const MemoryView& counts) {
-    histogram(r, s, to_key_width(key_bytes), keys, {begin_bit, end_bit}, counts);
-  }, nb::arg("runtime"), nb::arg("stream"), nb::arg("key_bytes"), nb::arg("keys"), nb::arg("begin_bit"), nb::arg("end_bit"), nb::arg("counts"));
+  m.def(
+      "sort",
+      [](Runtime& r, Stream s, const Records& primary, const Records& secondary, int begin_bit, int end_bit,
+         const MemoryView& scratch) { return sort(r, s, primary, secondary, {begin_bit, end_bit}, scratch); },
+      nb::arg("runtime"), nb::arg("stream"), nb::arg("primary"), nb::arg("secondary"), nb::arg("begin_bit"),
+      nb::arg("end_bit"), nb::arg("scratch"));
+  m.def("merge", &merge, nb::arg("runtime"), nb::arg("stream"), nb::arg("left"), nb::arg("right"), nb::arg("to"),
+        nb::arg("scratch"));
+  m.def("encode", &encode, nb::arg("runtime"), nb::arg("stream"), nb::arg("type"), nb::arg("descending"),
+        nb::arg("source"), nb::arg("to"));
+  m.def("decode", &decode, nb::arg("runtime"), nb::arg("stream"), nb::arg("type"), nb::arg("descending"),
+        nb::arg("source"), nb::arg("to"));
+  m.def(
+      "iota",
+      [](Runtime& r, Stream s, int value_bytes, const MemoryView& to, std::uint64_t first) {
+        iota(r, s, to_value_width(value_bytes), to, first);
+      },
+      nb::arg("runtime"), nb::arg("stream"), nb::arg("value_bytes"), nb::arg("to"), nb::arg("first"));
+  m.def(
+      "sample",
+      [](Runtime& r, Stream s, int key_bytes, const MemoryView& keys, std::uint64_t seed, std::uint64_t tag_base,
+         const MemoryView& sample_keys,
+         const MemoryView& tags) { sample(r, s, to_key_width(key_bytes), keys, seed, tag_base, sample_keys, tags); },
+      nb::arg("runtime"), nb::arg("stream"), nb::arg("key_bytes"), nb::arg("keys"), nb::arg("seed"),
+      nb::arg("tag_base"), nb::arg("sample_keys"), nb::arg("tags"));
+  m.def("gather", &gather, nb::arg("runtime"), nb::arg("stream"), nb::arg("element_bytes"), nb::arg("index_bytes"),
+        nb::arg("source"), nb::arg("indices"), nb::arg("to"));
+  m.def(
+      "histogram",
+      [](Runtime& r, Stream s, int key_bytes, const MemoryView& keys, int begin_bit, int end_bit,
+         const MemoryView& counts) { histogram(r, s, to_key_width(key_bytes), keys, {begin_bit, end_bit}, counts); },
+      nb::arg("runtime"), nb::arg("stream"), nb::arg("key_bytes"), nb::arg("keys"), nb::arg("begin_bit"),
+      nb::arg("end_bit"), nb::arg("counts"));
   using Cuts = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
-  m.def("partition_count", [](Runtime& r, Stream s, const Records& from, const Cuts& cuts, const MemoryView& scratch, const MemoryView& totals) {
-    partition_count(r, s, from, splitters_from(cuts), scratch, totals);
-  }, nb::arg("runtime"), nb::arg("stream"), nb::arg("source"), nb::arg("splitters"), nb::arg("scratch"), nb::arg("totals"));
-  m.def("partition", [](Runtime& r, Stream s, const Records& from, const Cuts& cuts, const MemoryView& scratch, const std::vector<Records>& to) {
-    partition(r, s, from, splitters_from(cuts), scratch, to);
-  }, nb::arg("runtime"), nb::arg("stream"), nb::arg("source"), nb::arg("splitters"), nb::arg("scratch"), nb::arg("destinations"));
+  m.def(
+      "partition_count",
+      [](Runtime& r, Stream s, const Records& from, const Cuts& cuts, const MemoryView& scratch,
+         const MemoryView& totals) { partition_count(r, s, from, splitters_from(cuts), scratch, totals); },
+      nb::arg("runtime"), nb::arg("stream"), nb::arg("source"), nb::arg("splitters"), nb::arg("scratch"),
+      nb::arg("totals"));
+  m.def(
+      "partition",
+      [](Runtime& r, Stream s, const Records& from, const Cuts& cuts, const MemoryView& scratch,
+         const std::vector<Records>& to) { partition(r, s, from, splitters_from(cuts), scratch, to); },
+      nb::arg("runtime"), nb::arg("stream"), nb::arg("source"), nb::arg("splitters"), nb::arg("scratch"),
+      nb::arg("destinations"));
   m.def("checksum", &checksum, nb::arg("runtime"), nb::arg("stream"), nb::arg("records"), nb::arg("sum"));
-  m.def("check_order", [](Runtime& r, Stream s, int key_bytes, const MemoryView& keys, const MemoryView& violations) {
-    check_order(r, s, to_key_width(key_bytes), keys, violations);
-  }, nb::arg("runtime"), nb::arg("stream"), nb::arg("key_bytes"), nb::arg("keys"), nb::arg("violations"));
-  m.def("select_pivot", [](Runtime& r, Stream s, const std::vector<Records>& left, const std::vector<Records>& right, const MemoryView& pivot) {
-    select_pivot(r, s, left, right, pivot);
-  }, nb::arg("runtime"), nb::arg("stream"), nb::arg("left"), nb::arg("right"), nb::arg("pivot"));
+  m.def(
+      "check_order",
+      [](Runtime& r, Stream s, int key_bytes, const MemoryView& keys, const MemoryView& violations) {
+        check_order(r, s, to_key_width(key_bytes), keys, violations);
+      },
+      nb::arg("runtime"), nb::arg("stream"), nb::arg("key_bytes"), nb::arg("keys"), nb::arg("violations"));
+  m.def(
+      "select_pivot",
+      [](Runtime& r, Stream s, const std::vector<Records>& left, const std::vector<Records>& right,
+         const MemoryView& pivot) { select_pivot(r, s, left, right, pivot); },
+      nb::arg("runtime"), nb::arg("stream"), nb::arg("left"), nb::arg("right"), nb::arg("pivot"));
   bind_host_primitives(m);
 }
 

@@ -20,8 +20,9 @@ void require(bool condition, const char* what) {
   if (!condition) throw UsageError(what);
 }
 
-SortReport sort_arrays(Runtime& runtime, const SortPlan& plan, KeyType type, const Input& keys, const std::optional<Input>& values,
-                       const std::optional<Output>& out_keys, const std::optional<Output>& out_values, int row_number_bytes, bool pageable,
+SortReport sort_arrays(Runtime& runtime, const SortPlan& plan, KeyType type, const Input& keys,
+                       const std::optional<Input>& values, const std::optional<Output>& out_keys,
+                       const std::optional<Output>& out_values, int row_number_bytes, bool pageable,
                        const SortOptions& options) {
   require(keys.itemsize() == static_cast<std::size_t>(native_bytes(type)), "the keys have not the size of their type");
   HostColumns input{type, keys.size(), keys.data(), ValueWidth::none, nullptr, pageable};
@@ -34,7 +35,8 @@ SortReport sort_arrays(Runtime& runtime, const SortPlan& plan, KeyType type, con
   }
   HostOutputs output;
   if (out_keys) {
-    require(out_keys->size() == keys.size() && out_keys->itemsize() == keys.itemsize(), "the output for the keys has another shape");
+    require(out_keys->size() == keys.size() && out_keys->itemsize() == keys.itemsize(),
+            "the output for the keys has another shape");
     output.keys = out_keys->data();
   }
   if (out_values) {
@@ -47,8 +49,10 @@ SortReport sort_arrays(Runtime& runtime, const SortPlan& plan, KeyType type, con
 }
 
 // Verifies a result that somebody else claims for an input, spread over the first GPUs in equal parts.
-void verify_parts(Runtime& runtime, const nb::ndarray<const std::uint32_t, nb::ro, nb::c_contig, nb::device::cpu, nb::ndim<1>>& before,
-                  const nb::ndarray<const std::uint32_t, nb::ro, nb::c_contig, nb::device::cpu, nb::ndim<1>>& after, int gpus) {
+void verify_parts(Runtime& runtime,
+                  const nb::ndarray<const std::uint32_t, nb::ro, nb::c_contig, nb::device::cpu, nb::ndim<1>>& before,
+                  const nb::ndarray<const std::uint32_t, nb::ro, nb::c_contig, nb::device::cpu, nb::ndim<1>>& after,
+                  int gpus) {
   SortPlan plan;
   plan.gpus.clear();
   std::vector<Chunk> chunks;
@@ -73,7 +77,9 @@ void verify_parts(Runtime& runtime, const nb::ndarray<const std::uint32_t, nb::r
 }  // namespace
 
 void bind_sort(nb::module_& m) {
-  nb::enum_<SortStrategy>(m, "SortStrategy").value("radix", SortStrategy::radix).value("p2p_merge", SortStrategy::p2p_merge);
+  nb::enum_<SortStrategy>(m, "SortStrategy")
+      .value("radix", SortStrategy::radix)
+      .value("p2p_merge", SortStrategy::p2p_merge);
   nb::enum_<Exchange>(m, "Exchange").value("fused", Exchange::fused).value("copies", Exchange::copies);
   m.def("sort_strategy_from", &sort_strategy_from, nb::arg("name"));
   nb::class_<SortPlan>(m, "SortPlan")
@@ -86,16 +92,19 @@ void bind_sort(nb::module_& m) {
       .def_rw("slack", &SortPlan::slack)
       .def("__str__", &SortPlan::to_string);
   nb::class_<SortOptions>(m, "SortOptions")
-      .def("__init__", [](SortOptions* self, bool descending, bool verify) { new (self) SortOptions{descending, verify}; },
-           nb::arg("descending") = false, nb::arg("verify") = true);
+      .def(
+          "__init__",
+          [](SortOptions* self, bool descending, bool verify) { new (self) SortOptions{descending, verify}; },
+          nb::arg("descending") = false, nb::arg("verify") = true);
   nb::class_<SortReport>(m, "SortReport")
       .def_ro("seconds", &SortReport::seconds)
       .def_ro("verified", &SortReport::verified)
       .def_ro("phases", &SortReport::phases)
       .def_ro("timeline", &SortReport::timeline);
-  m.def("sort_host", &sort_arrays, nb::arg("runtime"), nb::arg("plan"), nb::arg("key_type"), nb::arg("keys"), nb::arg("values").none() = nb::none(),
-        nb::arg("out_keys").none() = nb::none(), nb::arg("out_values").none() = nb::none(), nb::arg("row_number_bytes") = 0,
-        nb::arg("pageable") = true, nb::arg("options") = SortOptions(),
+  m.def("sort_host", &sort_arrays, nb::arg("runtime"), nb::arg("plan"), nb::arg("key_type"), nb::arg("keys"),
+        nb::arg("values").none() = nb::none(), nb::arg("out_keys").none() = nb::none(),
+        nb::arg("out_values").none() = nb::none(), nb::arg("row_number_bytes") = 0, nb::arg("pageable") = true,
+        nb::arg("options") = SortOptions(),
         "Sorts host arrays by key; without values, row numbers of the given width follow the keys. Releases the GIL.");
   m.def("verify_parts", &verify_parts, nb::arg("runtime"), nb::arg("before"), nb::arg("after"), nb::arg("gpus"),
         "Checks a claimed result of sorting u32 keys as a sort checks its own. Raises CorruptDataError.");

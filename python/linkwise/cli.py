@@ -60,14 +60,14 @@ def _parse_gpus(text: str) -> Gpus:
 def _parse_by(by: str | None, contents: pa.Table | np.ndarray[Any, Any]) -> tuple[str | None, bool]:
     """(column, descending) from ``COL``, ``COL:desc`` or, for arrays, ``:desc``."""
     name, colon, direction = (by or "").rpartition(":") if by and ":" in by else (by or "", "", "")
-    is_table = isinstance(contents, pa.Table)
+    columns: list[str] = contents.column_names if isinstance(contents, pa.Table) else []
     if colon and direction not in ("asc", "desc"):
-        if not (is_table and by in contents.column_names):  # a column may have a colon in its name
+        if by not in columns:  # a column may have a colon in its name
             raise UsageError(f"--by is COL, COL:asc or COL:desc, not '{by}'")
         name, direction = by or "", ""
-    if is_table and not name:
-        raise UsageError(f"--by must name a column: {', '.join(contents.column_names)}")
-    if not is_table and name:
+    if columns and not name:
+        raise UsageError(f"--by must name a column: {', '.join(columns)}")
+    if name and not columns:
         raise UsageError("--by names a column, and an array has none; use --by :desc to turn its order round")
     return name or None, direction == "desc"
 
@@ -158,7 +158,9 @@ def machine_show(name: Annotated[str, typer.Argument(help="A described machine, 
 
 
 def _format_capacity(points: list[Any]) -> str:
-    return " … ".join(f"{point.gb_per_s:g}" + (f" at {point.flows} flows" if len(points) > 1 else "") for point in points)
+    return " … ".join(
+        f"{point.gb_per_s:g}" + (f" at {point.flows} flows" if len(points) > 1 else "") for point in points
+    )
 
 
 def _print_machine(console: Console, machine: Machine) -> None:

@@ -44,7 +44,9 @@ def verify(before: pa.Table, after: pa.Table, by: str) -> None:
     ids = set(zip(*(before[name].to_numpy().view(np.uint64 if before[name].type.bit_width == 64 else np.uint32)
                     for name in ("id", "ts")), strict=True))  # fmt: skip
     rows = after.take(pa.array(sample))
-    assert all((int(i), int(t) % (1 << 64)) in ids for i, t in zip(rows["id"].to_pylist(), rows["ts"].to_pylist(), strict=True))
+    assert all(
+        (int(i), int(t) % (1 << 64)) in ids for i, t in zip(rows["id"].to_pylist(), rows["ts"].to_pylist(), strict=True)
+    )
 
 
 def main() -> None:

@@ -1,10 +1,11 @@
-"""Files in and out. What goes out is written beside its place and renamed, so that nothing half-written is ever there."""
+"""Files in and out. What goes out is written beside its place and renamed: nothing half-written is ever there."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,7 @@ import pyarrow.parquet as pq
 
 from linkwise._core import Error, UsageError
 
-Contents = pa.Table | npt.NDArray[np.generic]
+Contents: TypeAlias = pa.Table | npt.NDArray[np.generic]
 FORMATS = (".parquet", ".npy")
 
 
@@ -29,8 +30,8 @@ def read(path: Path) -> Contents:
     try:
         path.open("rb").close()  # says what is wrong better than the libraries do
         if path.suffix == ".parquet":
-            return pq.read_table(path)
-        return np.load(path, mmap_mode="r", allow_pickle=False)
+            return cast(Contents, pq.read_table(path))
+        return cast(Contents, np.load(path, mmap_mode="r", allow_pickle=False))
     except OSError as error:
         raise Error(f"cannot read {path}: {error.strerror or error}") from None
     except (pa.ArrowException, ValueError, EOFError) as error:
@@ -41,7 +42,9 @@ def write(path: Path, contents: Contents) -> None:
     """Write a table or an array; ``path`` appears complete or not at all. Raises ``Error`` with one clear line."""
     check_format(path)
     if (path.suffix == ".parquet") != isinstance(contents, pa.Table):
-        raise UsageError(f"{path}: a {'table' if isinstance(contents, pa.Table) else 'NumPy array'} cannot be written there")
+        raise UsageError(
+            f"{path}: a {'table' if isinstance(contents, pa.Table) else 'NumPy array'} cannot be written there"
+        )
 
     def store(temporary: Path) -> None:
         if isinstance(contents, pa.Table):

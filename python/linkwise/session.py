@@ -1,7 +1,7 @@
 """Where work runs: the GPUs of this machine, or a virtual machine on its CPU.
 
-A ``Session`` holds a runtime and lends it to one call at a time. The session of the real GPUs is kept for the life of the
-process, so that memory stays allocated and kernels loaded between calls; a virtual one costs nothing and is made anew.
+A runtime is lent to one call at a time. That of the real GPUs is kept for the life of the process, so that memory stays
+allocated and kernels loaded between calls; a virtual one costs nothing and is made anew.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast, overload
+from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -212,9 +212,7 @@ def _split_nulls(table: pa.Table, by: str) -> tuple[pa.ChunkedArray, Array | Non
     return column.drop_null(), np.flatnonzero(~is_null), np.flatnonzero(is_null)
 
 
-def _place_nulls(
-    rows: Array, valid_rows: Array | None, null_rows: Array | None, nulls: str
-) -> Array:
+def _place_nulls(rows: Array, valid_rows: Array | None, null_rows: Array | None, nulls: str) -> Array:
     if valid_rows is None or null_rows is None:
         return rows
     parts = [valid_rows[rows], null_rows]
@@ -251,12 +249,8 @@ def _check_nulls(nulls: str) -> None:
         raise UsageError(f"nulls is 'first' or 'last', not {nulls!r}")
 
 
-@overload
-def sort_and_report(values: Array, **options: Any) -> tuple[Array, SortReport]: ...
-@overload
-def sort_and_report(values: pa.Table, **options: Any) -> tuple[pa.Table, SortReport]: ...
 def sort_and_report(
-    values: Array | pa.Table,
+    values: Values,
     *,
     by: str | None = None,
     descending: bool = False,
@@ -268,7 +262,7 @@ def sort_and_report(
     out: Array | None = None,
     verify: bool = True,
     on_progress: Progress | None = None,
-) -> tuple[Array | pa.Table, SortReport]:
+) -> tuple[Values, SortReport]:
     """As ``sort``, and a report of what happened where and how long it took.
 
     ``on_progress`` is called now and then with the fraction that is done.
@@ -303,7 +297,7 @@ def sort(
 ) -> Values:
     """Sort a NumPy array, or an Arrow table by one of its columns. Returns what came in, as a new object.
 
-    The order is total: numbers by value, -0.0 before 0.0, NaN after everything (``descending`` turns all of that round).
+    The order is total: numbers by value, -0.0 before 0.0, NaN last of all; ``descending`` turns all of that round.
     Rows with equal keys keep their order. Nulls go to the end that ``nulls`` says, whatever the direction.
 
     Parameters
@@ -332,7 +326,7 @@ def sort(
 
     """
     result, _ = sort_and_report(
-        cast(Any, values),
+        values,
         by=by,
         descending=descending,
         nulls=nulls,
@@ -343,7 +337,7 @@ def sort(
         out=out,
         verify=verify,
     )
-    return cast(Values, result)
+    return result
 
 
 def sort_indices(
@@ -376,7 +370,8 @@ def sort_indices(
         raise UsageError(f"cannot sort a {type(values).__name__}; NumPy arrays and PyArrow tables can be sorted")
     rows, _ = _sort_keys(keys, request, out_keys=None, row_number_bytes=_row_number_bytes(len(keys)))
     assert rows is not None
-    return _place_nulls(rows, valid_rows, null_rows, nulls).astype(np.int64, copy=False)
+    placed: npt.NDArray[np.int64] = _place_nulls(rows, valid_rows, null_rows, nulls).astype(np.int64, copy=False)
+    return placed
 
 
 def empty(shape: int | tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> Array:

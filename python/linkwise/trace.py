@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from linkwise._core import Place
 from linkwise.sorting import SortReport
 
 _STREAMS, _LINKS = 1, 2
@@ -25,7 +26,7 @@ def _directed_links(report: SortReport) -> Iterator[tuple[str, int]]:
             at = to
 
 
-def _end_node(report: SortReport, links: list[int], place: Any) -> int:
+def _end_node(report: SortReport, links: list[int], place: Place) -> int:
     """The node at which a path begins: the end of its first link that is the place's own."""
     nodes = report.machine_description.nodes
     kind = "gpu" if place.is_gpu else "memory"

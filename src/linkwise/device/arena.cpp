@@ -17,7 +17,8 @@ std::uint64_t StackArena::allocate(std::uint64_t bytes) {
 
 void StackArena::release(std::uint64_t offset) {
   // Most releases are of something recent: search from the top, as the paper does.
-  const auto found = std::find_if(live_.rbegin(), live_.rend(), [&](const Allocation& a) { return a.offset == offset; });
+  const auto found =
+      std::find_if(live_.rbegin(), live_.rend(), [&](const Allocation& a) { return a.offset == offset; });
   if (found == live_.rend()) throw ProgramError("arena: nothing alive starts at offset " + std::to_string(offset));
   live_.erase(std::next(found).base());
   top_ = live_.empty() ? 0 : live_.back().offset + live_.back().bytes;

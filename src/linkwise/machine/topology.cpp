@@ -52,8 +52,8 @@ Topology::Topology(Machine machine) : machine_(std::move(machine)) {
   first_processor_ = static_cast<int>(resources_.size());
   for (std::size_t i = 0; i < gpu_nodes_.size(); ++i) add_resource("gpu" + std::to_string(i), {{1, 1.0}});
   for (std::size_t i = 0; i < memory_nodes_.size(); ++i) add_resource("host" + std::to_string(i), {{1, 1.0}});
-  pageable_ = add_resource("pageable staging",
-                           {{1, machine_.pageable_gb_per_s > 0 ? machine_.pageable_gb_per_s : 1e6}});
+  pageable_ =
+      add_resource("pageable staging", {{1, machine_.pageable_gb_per_s > 0 ? machine_.pageable_gb_per_s : 1e6}});
 }
 
 int Topology::add_resource(std::string name, Capacity capacity) {
@@ -97,8 +97,8 @@ std::vector<int> Topology::shortest_path(int from, int to) const {
       if (link.a != node && link.b != node) continue;
       const int next = link.a == node ? link.b : link.a;
       const Capacity& capacity = link.a == node ? link.forward : link.backward;
-      const Reached candidate{reached[node].hops + 1,
-                              std::min(reached[node].width, capacity.front().gb_per_s), l, node};
+      const Reached candidate{reached[node].hops + 1, std::min(reached[node].width, capacity.front().gb_per_s), l,
+                              node};
       if (candidate.hops < reached[next].hops ||
           (candidate.hops == reached[next].hops && candidate.width > reached[next].width)) {
         reached[next] = candidate;
@@ -163,8 +163,7 @@ double capacity_at(const Capacity& capacity, int flows) {
   return low.gb_per_s + t * (high.gb_per_s - low.gb_per_s);
 }
 
-std::vector<double> fair_rates(std::span<const Resource> resources,
-                               std::span<const std::vector<Use>* const> flows) {
+std::vector<double> fair_rates(std::span<const Resource> resources, std::span<const std::vector<Use>* const> flows) {
   constexpr double unlimited = std::numeric_limits<double>::infinity();
   std::vector<double> rates(flows.size(), unlimited);
   // Only resources that somebody uses take part.

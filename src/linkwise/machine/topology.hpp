@@ -74,7 +74,6 @@ double capacity_at(const Capacity& capacity, int flows);
 /// The max-min fair rate of each flow: all rates rise together, and a flow stops when a resource that it
 /// uses is full (progressive filling). Rates are in the unit of the capacities; a flow that uses nothing
 /// gets infinity. O(flows · uses · bottlenecks).
-std::vector<double> fair_rates(std::span<const Resource> resources,
-                               std::span<const std::vector<Use>* const> flows);
+std::vector<double> fair_rates(std::span<const Resource> resources, std::span<const std::vector<Use>* const> flows);
 
 }  // namespace linkwise

@@ -24,7 +24,9 @@ double wire_seconds(Topology& topology, const std::vector<int>& gpus, double byt
   for (const bool inward : {true, false}) {
     std::vector<const std::vector<Use>*> uses;
     for (const int gpu : gpus)
-      uses.push_back(&(inward ? topology.route(Place::host(), Place::gpu(gpu)) : topology.route(Place::gpu(gpu), Place::host())).uses);
+      uses.push_back(
+          &(inward ? topology.route(Place::host(), Place::gpu(gpu)) : topology.route(Place::gpu(gpu), Place::host()))
+               .uses);
     double slowest = 1e300;
     for (const double rate : fair_rates(topology.resources(), uses)) slowest = std::min(slowest, rate);
     seconds += bytes / static_cast<double>(gpus.size()) / (slowest * 1e9);
@@ -81,7 +83,8 @@ std::vector<SortPlan> plans_for(const std::vector<int>& gpus, const SortConstrai
     plans.push_back(plan);
   }
   const bool merges = gpus.size() > 1 && std::has_single_bit(gpus.size());
-  if (constraints.strategy.value_or(SortStrategy::p2p_merge) == SortStrategy::p2p_merge && (merges || constraints.strategy)) {
+  if (constraints.strategy.value_or(SortStrategy::p2p_merge) == SortStrategy::p2p_merge &&
+      (merges || constraints.strategy)) {
     plan.strategy = SortStrategy::p2p_merge;
     if (std::has_single_bit(gpus.size())) plans.push_back(plan);
   }
@@ -90,18 +93,21 @@ std::vector<SortPlan> plans_for(const std::vector<int>& gpus, const SortConstrai
 
 }  // namespace
 
-SortReport estimate_sort(const Machine& machine, const SortWorkload& workload, const SortPlan& plan, std::uint64_t memory_limit) {
+SortReport estimate_sort(const Machine& machine, const SortWorkload& workload, const SortPlan& plan,
+                         std::uint64_t memory_limit) {
   VirtualRuntime runtime = estimating_runtime(machine);
   runtime.set_memory_limit(memory_limit);
   // Addresses that are never used: an estimate has no data.
   auto* anywhere = reinterpret_cast<std::byte*>(1);  // NOLINT
   HostColumns input{workload.key_type, workload.count, anywhere, workload.value_width, nullptr, workload.pageable};
   if (workload.values_from_host) input.values = anywhere;
-  HostOutputs output{workload.keys_returned ? anywhere : nullptr, workload.value_width == ValueWidth::none ? nullptr : anywhere};
+  HostOutputs output{workload.keys_returned ? anywhere : nullptr,
+                     workload.value_width == ValueWidth::none ? nullptr : anywhere};
   return sort_host(runtime, plan, input, output, {false, workload.verify});
 }
 
-std::vector<PricedPlan> plan_sort(const Machine& machine, const SortWorkload& workload, const SortConstraints& constraints) {
+std::vector<PricedPlan> plan_sort(const Machine& machine, const SortWorkload& workload,
+                                  const SortConstraints& constraints) {
   const std::vector<std::vector<int>> sets =
       constraints.gpus.empty() ? candidate_sets(machine, workload) : std::vector<std::vector<int>>{constraints.gpus};
   std::vector<PricedPlan> priced;
@@ -114,7 +120,8 @@ std::vector<PricedPlan> plan_sort(const Machine& machine, const SortWorkload& wo
       priced.push_back({plan, report.seconds, report.phases});
     }
   if (!any)
-    throw UsageError("p2p_merge runs on 2, 4, 8, … GPUs, not on " + std::to_string(constraints.gpus.size()) + "; use radix or other GPUs");
+    throw UsageError("p2p_merge runs on 2, 4, 8, … GPUs, not on " + std::to_string(constraints.gpus.size()) +
+                     "; use radix or other GPUs");
   if (priced.empty())
     throw OutOfMemoryError("memory_limit (" + std::to_string(constraints.memory_limit) +
                            " bytes a GPU) is too small to sort anything; raise it");

@@ -43,6 +43,7 @@ SortReport estimate_sort(const Machine& machine, const SortWorkload& workload, c
 
 /// The candidates by rising time; the first is the plan to use.
 /// @throws UsageError if what is pinned is impossible on this machine.
-std::vector<PricedPlan> plan_sort(const Machine& machine, const SortWorkload& workload, const SortConstraints& constraints);
+std::vector<PricedPlan> plan_sort(const Machine& machine, const SortWorkload& workload,
+                                  const SortConstraints& constraints);
 
 }  // namespace linkwise

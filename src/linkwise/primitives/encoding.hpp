@@ -50,7 +50,8 @@ LINKWISE_BOTH constexpr std::uint64_t mix64(std::uint64_t x) {
 }
 
 /// The checksum of a multiset of records is the sum of their hashes, modulo 2^64.
-LINKWISE_BOTH constexpr std::uint64_t record_hash(std::uint64_t key, std::uint64_t value_low, std::uint64_t value_high) {
+LINKWISE_BOTH constexpr std::uint64_t record_hash(std::uint64_t key, std::uint64_t value_low,
+                                                  std::uint64_t value_high) {
   return mix64(mix64(mix64(key) ^ value_low) ^ value_high);
 }
 
@@ -60,7 +61,7 @@ LINKWISE_BOTH constexpr std::uint64_t sample_position(std::uint64_t i, std::uint
   const std::uint64_t stride = count / n, longer = count % n;  // the first `longer` strata have one more
   const std::uint64_t begin = i * stride + (i < longer ? i : longer);
   const std::uint64_t length = stride + (i < longer ? 1 : 0);
-  return begin + (length == 1 ? 0 : mix64(seed ^ i) % length);
+  return begin + (length <= 1 ? 0 : mix64(seed ^ i) % length);
 }
 
 /// The destination of a record; see Splitters.

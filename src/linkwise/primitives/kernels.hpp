@@ -44,14 +44,17 @@ class Kernels {
   virtual void sort(void* stream, RecordType type, RawRecords primary, RawRecords secondary, std::uint64_t count,
                     BitRange bits, void* scratch, std::uint64_t scratch_bytes) const = 0;
 
-  [[nodiscard]] virtual std::uint64_t merge_scratch_bytes(RecordType type, std::uint64_t left, std::uint64_t right) const = 0;
+  [[nodiscard]] virtual std::uint64_t merge_scratch_bytes(RecordType type, std::uint64_t left,
+                                                          std::uint64_t right) const = 0;
   /// Stable: of equal keys, those of `left` come first.
   virtual void merge(void* stream, RecordType type, RawRecords left, std::uint64_t left_count, RawRecords right,
                      std::uint64_t right_count, RawRecords to, void* scratch, std::uint64_t scratch_bytes) const = 0;
 
   /// Native bytes ↔ codes; in place where the native width is the code's.
-  virtual void encode(void* stream, KeyType type, bool descending, const void* from, void* to, std::uint64_t count) const = 0;
-  virtual void decode(void* stream, KeyType type, bool descending, const void* from, void* to, std::uint64_t count) const = 0;
+  virtual void encode(void* stream, KeyType type, bool descending, const void* from, void* to,
+                      std::uint64_t count) const = 0;
+  virtual void decode(void* stream, KeyType type, bool descending, const void* from, void* to,
+                      std::uint64_t count) const = 0;
   /// first, first + 1, … as 4- or 8-byte values; of 16-byte values the upper half is 0.
   virtual void iota(void* stream, ValueWidth width, void* to, std::uint64_t first, std::uint64_t count) const = 0;
   /// One key of each of `samples` equal strata, and its tag: tag_base + position.
@@ -64,19 +67,22 @@ class Kernels {
   virtual void histogram(void* stream, KeyWidth width, const void* keys, std::uint64_t count, BitRange bits,
                          std::uint64_t* counts) const = 0;
 
-  [[nodiscard]] virtual std::uint64_t partition_scratch_bytes(RecordType type, std::uint64_t count, int destinations) const = 0;
+  [[nodiscard]] virtual std::uint64_t partition_scratch_bytes(RecordType type, std::uint64_t count,
+                                                              int destinations) const = 0;
   /// totals[d] = records that go to destination d; leaves in the scratch what `partition` needs.
   virtual void partition_count(void* stream, RecordType type, const void* keys, std::uint64_t count,
                                const Splitters& splitters, void* scratch, std::uint64_t scratch_bytes,
                                std::uint64_t* totals) const = 0;
   /// Stable; after `partition_count` on the same records, splitters and scratch.
-  virtual void partition(void* stream, RecordType type, RawRecords from, std::uint64_t count, const Splitters& splitters,
-                         const void* scratch, const RawDestinations& to) const = 0;
+  virtual void partition(void* stream, RecordType type, RawRecords from, std::uint64_t count,
+                         const Splitters& splitters, const void* scratch, const RawDestinations& to) const = 0;
 
   /// *sum = Σ record_hash over the records: equal for equal multisets.
-  virtual void checksum(void* stream, RecordType type, RawRecords records, std::uint64_t count, std::uint64_t* sum) const = 0;
+  virtual void checksum(void* stream, RecordType type, RawRecords records, std::uint64_t count,
+                        std::uint64_t* sum) const = 0;
   /// *violations = number of keys that are less than the key before them.
-  virtual void check_order(void* stream, KeyWidth width, const void* keys, std::uint64_t count, std::uint64_t* violations) const = 0;
+  virtual void check_order(void* stream, KeyWidth width, const void* keys, std::uint64_t count,
+                           std::uint64_t* violations) const = 0;
   /// The leftmost pivot (sort22 §5.2, algorithm 1; here for halves of any size): the least p such that the
   /// first |left| - p keys of left and the first p of right are ≤ all others.
   virtual void select_pivot(void* stream, KeyWidth width, const RawSegments& left, const RawSegments& right,

@@ -35,7 +35,8 @@ int digits(BitRange bits) { return (bits.end - bits.begin + 7) / 8; }
 
 Records Records::slice(std::uint64_t first, std::uint64_t length) const {
   Records part{type, length, keys.slice(first * type.key_bytes(), length * type.key_bytes()), values};
-  if (type.value != ValueWidth::none) part.values = values.slice(first * type.value_bytes(), length * type.value_bytes());
+  if (type.value != ValueWidth::none)
+    part.values = values.slice(first * type.value_bytes(), length * type.value_bytes());
   return part;
 }
 
@@ -48,14 +49,17 @@ std::uint64_t record_bytes(RecordType type, std::uint64_t count) {
 Records records_in(const MemoryView& memory, RecordType type, std::uint64_t count) {
   const std::uint64_t values_at = record_bytes({type.key, ValueWidth::none}, count);
   Records records{type, count, memory.slice(0, count * type.key_bytes()), {}};
-  records.values = type.value == ValueWidth::none ? memory.slice(0, 0) : memory.slice(values_at, count * type.value_bytes());
+  records.values =
+      type.value == ValueWidth::none ? memory.slice(0, 0) : memory.slice(values_at, count * type.value_bytes());
   return records;
 }
 
 Records sort(Runtime& runtime, Stream stream, const Records& primary, const Records& secondary, BitRange bits,
              const MemoryView& scratch) {
-  require(primary.type == secondary.type && primary.count == secondary.count, "sort", "the two records differ in shape");
-  require(0 <= bits.begin && bits.begin <= bits.end && bits.end <= primary.type.key_bits(), "sort", "bits outside of the key");
+  require(primary.type == secondary.type && primary.count == secondary.count, "sort",
+          "the two records differ in shape");
+  require(0 <= bits.begin && bits.begin <= bits.end && bits.end <= primary.type.key_bits(), "sort",
+          "bits outside of the key");
   require_here(stream, primary.keys, "sort");
   require_here(stream, secondary.keys, "sort");
   if (primary.count <= 1 || bits.begin == bits.end) return primary;
@@ -63,9 +67,11 @@ Records sort(Runtime& runtime, Stream stream, const Records& primary, const Reco
   require(scratch.bytes >= kernels.sort_scratch_bytes(primary.type, primary.count), "sort", "the scratch is too small");
   Operation operation{"sort", views_of({&primary}), views_of({&primary, &secondary}), {}, {}};
   operation.writes.push_back(scratch);
-  operation.work = {"sort", primary.count, static_cast<double>(primary.type.bytes()), static_cast<double>(digits(bits))};
+  operation.work = {"sort", primary.count, static_cast<double>(primary.type.bytes()),
+                    static_cast<double>(digits(bits))};
   operation.run = [&kernels, primary, secondary, bits, scratch](void* native) {
-    kernels.sort(native, primary.type, primary.raw(), secondary.raw(), primary.count, bits, scratch.data, scratch.bytes);
+    kernels.sort(native, primary.type, primary.raw(), secondary.raw(), primary.count, bits, scratch.data,
+                 scratch.bytes);
   };
   runtime.enqueue(stream, std::move(operation));
   return kernels.sort_lands_in_secondary(primary.type, primary.count, bits) ? secondary : primary;
@@ -77,12 +83,14 @@ void merge(Runtime& runtime, Stream stream, const Records& left, const Records& 
   require(left.count + right.count == to.count, "merge", "the output does not have as many records as the inputs");
   if (to.count == 0) return;
   const Kernels& kernels = runtime.kernels();
-  require(scratch.bytes >= kernels.merge_scratch_bytes(to.type, left.count, right.count), "merge", "the scratch is too small");
+  require(scratch.bytes >= kernels.merge_scratch_bytes(to.type, left.count, right.count), "merge",
+          "the scratch is too small");
   Operation operation{"merge", views_of({&left, &right}), views_of({&to}), {}, {}};
   operation.writes.push_back(scratch);
   operation.work = {"merge", to.count, static_cast<double>(to.type.bytes())};
   operation.run = [&kernels, left, right, to, scratch](void* native) {
-    kernels.merge(native, to.type, left.raw(), left.count, right.raw(), right.count, to.raw(), scratch.data, scratch.bytes);
+    kernels.merge(native, to.type, left.raw(), left.count, right.raw(), right.count, to.raw(), scratch.data,
+                  scratch.bytes);
   };
   runtime.enqueue(stream, std::move(operation));
 }
@@ -94,23 +102,31 @@ void copy(Runtime& runtime, Stream stream, const Records& to, const Records& fro
   if (to.type.value != ValueWidth::none) runtime.copy(stream, to.values, from.values);
 }
 
-void encode(Runtime& runtime, Stream stream, KeyType type, bool descending, const MemoryView& from, const MemoryView& to) {
+void encode(Runtime& runtime, Stream stream, KeyType type, bool descending, const MemoryView& from,
+            const MemoryView& to) {
   const std::uint64_t count = count_of(from, static_cast<std::uint64_t>(native_bytes(type)), "encode");
   require(to.bytes == count * static_cast<std::uint64_t>(key_width(type)), "encode", "the output has another size");
   if (count == 0) return;
   const Kernels& kernels = runtime.kernels();
-  runtime.enqueue(stream, {"encode", {from}, {to}, {"encode", count, static_cast<double>(native_bytes(type))},
+  runtime.enqueue(stream, {"encode",
+                           {from},
+                           {to},
+                           {"encode", count, static_cast<double>(native_bytes(type))},
                            [&kernels, type, descending, from, to, count](void* native) {
                              kernels.encode(native, type, descending, from.data, to.data, count);
                            }});
 }
 
-void decode(Runtime& runtime, Stream stream, KeyType type, bool descending, const MemoryView& from, const MemoryView& to) {
+void decode(Runtime& runtime, Stream stream, KeyType type, bool descending, const MemoryView& from,
+            const MemoryView& to) {
   const std::uint64_t count = count_of(to, static_cast<std::uint64_t>(native_bytes(type)), "decode");
   require(from.bytes == count * static_cast<std::uint64_t>(key_width(type)), "decode", "the input has another size");
   if (count == 0) return;
   const Kernels& kernels = runtime.kernels();
-  runtime.enqueue(stream, {"decode", {from}, {to}, {"encode", count, static_cast<double>(native_bytes(type))},
+  runtime.enqueue(stream, {"decode",
+                           {from},
+                           {to},
+                           {"encode", count, static_cast<double>(native_bytes(type))},
                            [&kernels, type, descending, from, to, count](void* native) {
                              kernels.decode(native, type, descending, from.data, to.data, count);
                            }});
@@ -121,8 +137,13 @@ void iota(Runtime& runtime, Stream stream, ValueWidth width, const MemoryView& t
   const std::uint64_t count = count_of(to, static_cast<std::uint64_t>(width), "iota");
   if (count == 0) return;
   const Kernels& kernels = runtime.kernels();
-  runtime.enqueue(stream, {"iota", {}, {to}, {"encode", count, static_cast<double>(width)},
-                           [&kernels, width, to, first, count](void* native) { kernels.iota(native, width, to.data, first, count); }});
+  runtime.enqueue(stream, {"iota",
+                           {},
+                           {to},
+                           {"encode", count, static_cast<double>(width)},
+                           [&kernels, width, to, first, count](void* native) {
+                             kernels.iota(native, width, to.data, first, count);
+                           }});
 }
 
 void sample(Runtime& runtime, Stream stream, KeyWidth width, const MemoryView& keys, std::uint64_t seed,
@@ -133,7 +154,10 @@ void sample(Runtime& runtime, Stream stream, KeyWidth width, const MemoryView& k
   require(samples <= count && tags.bytes == samples * 8, "sample", "more samples than keys, or not a tag for each");
   if (samples == 0) return;
   const Kernels& kernels = runtime.kernels();
-  runtime.enqueue(stream, {"sample", {keys}, {sample_keys, tags}, {"gather", samples, static_cast<double>(key_bytes)},
+  runtime.enqueue(stream, {"sample",
+                           {keys},
+                           {sample_keys, tags},
+                           {"gather", samples, static_cast<double>(key_bytes)},
                            [=, &kernels](void* native) {
                              kernels.sample(native, width, keys.data, count, samples, seed, tag_base, sample_keys.data,
                                             reinterpret_cast<std::uint64_t*>(tags.data));
@@ -149,22 +173,29 @@ void gather(Runtime& runtime, Stream stream, int element_bytes, int index_bytes,
   require(to.bytes == count * static_cast<std::uint64_t>(element_bytes), "gather", "the output has another size");
   if (count == 0) return;
   const Kernels& kernels = runtime.kernels();
-  runtime.enqueue(stream, {"gather", {from, indices}, {to}, {"gather", count, static_cast<double>(element_bytes)},
+  runtime.enqueue(stream, {"gather",
+                           {from, indices},
+                           {to},
+                           {"gather", count, static_cast<double>(element_bytes)},
                            [=, &kernels](void* native) {
-                             kernels.gather(native, element_bytes, index_bytes, from.data, indices.data, to.data, count);
+                             kernels.gather(native, element_bytes, index_bytes, from.data, indices.data, to.data,
+                                            count);
                            }});
 }
 
-void histogram(Runtime& runtime, Stream stream, KeyWidth width, const MemoryView& keys, BitRange bits, const MemoryView& counts) {
+void histogram(Runtime& runtime, Stream stream, KeyWidth width, const MemoryView& keys, BitRange bits,
+               const MemoryView& counts) {
   const std::uint64_t count = count_of(keys, static_cast<std::uint64_t>(width), "histogram");
   require(0 <= bits.begin && bits.begin < bits.end && bits.end - bits.begin <= 16 &&
-              bits.end <= 8 * static_cast<int>(width), "histogram", "from 1 to 16 bits of the key");
+              bits.end <= 8 * static_cast<int>(width),
+          "histogram", "from 1 to 16 bits of the key");
   require(counts.bytes == (8ULL << (bits.end - bits.begin)), "histogram", "the output has another size");
   const Kernels& kernels = runtime.kernels();
-  runtime.enqueue(stream, {"histogram", {keys}, {counts}, {"histogram", count, static_cast<double>(width)},
-                           [=, &kernels](void* native) {
-                             kernels.histogram(native, width, keys.data, count, bits, reinterpret_cast<std::uint64_t*>(counts.data));
-                           }});
+  runtime.enqueue(
+      stream,
+      {"histogram", {keys}, {counts}, {"histogram", count, static_cast<double>(width)}, [=, &kernels](void* native) {
+         kernels.histogram(native, width, keys.data, count, bits, reinterpret_cast<std::uint64_t*>(counts.data));
+       }});
 }
 
 void partition_count(Runtime& runtime, Stream stream, const Records& from, const Splitters& splitters,
@@ -174,19 +205,25 @@ void partition_count(Runtime& runtime, Stream stream, const Records& from, const
   const Kernels& kernels = runtime.kernels();
   require(scratch.bytes >= kernels.partition_scratch_bytes(from.type, from.count, splitters.count + 1), "partition",
           "the scratch is too small");
-  runtime.enqueue(stream, {"count", {from.keys}, {scratch, totals}, {"histogram", from.count, static_cast<double>(from.type.key_bytes())},
+  runtime.enqueue(stream, {"count",
+                           {from.keys},
+                           {scratch, totals},
+                           {"histogram", from.count, static_cast<double>(from.type.key_bytes())},
                            [=, &kernels](void* native) {
-                             kernels.partition_count(native, from.type, from.keys.data, from.count, splitters, scratch.data,
-                                                     scratch.bytes, reinterpret_cast<std::uint64_t*>(totals.data));
+                             kernels.partition_count(native, from.type, from.keys.data, from.count, splitters,
+                                                     scratch.data, scratch.bytes,
+                                                     reinterpret_cast<std::uint64_t*>(totals.data));
                            }});
 }
 
 void partition(Runtime& runtime, Stream stream, const Records& from, const Splitters& splitters,
                const MemoryView& scratch, std::span<const Records> destinations) {
-  require(static_cast<int>(destinations.size()) == splitters.count + 1, "partition", "one destination more than splitters");
+  require(static_cast<int>(destinations.size()) == splitters.count + 1, "partition",
+          "one destination more than splitters");
   if (from.count == 0) return;
   RawDestinations raw;
-  Operation operation{"partition", views_of({&from}), {}, {"partition", from.count, static_cast<double>(from.type.bytes())}, {}};
+  Operation operation{
+      "partition", views_of({&from}), {}, {"partition", from.count, static_cast<double>(from.type.bytes())}, {}};
   operation.reads.push_back(scratch);
   for (std::size_t d = 0; d < destinations.size(); ++d) {
     require(destinations[d].type == from.type, "partition", "a destination has another type");
@@ -204,28 +241,36 @@ void partition(Runtime& runtime, Stream stream, const Records& from, const Split
 void checksum(Runtime& runtime, Stream stream, const Records& records, const MemoryView& sum) {
   require(sum.bytes == 8, "checksum", "the sum has 8 bytes");
   const Kernels& kernels = runtime.kernels();
-  runtime.enqueue(stream, {"checksum", views_of({&records}), {sum}, {"checksum", records.count, static_cast<double>(records.type.bytes())},
+  runtime.enqueue(stream, {"checksum",
+                           views_of({&records}),
+                           {sum},
+                           {"checksum", records.count, static_cast<double>(records.type.bytes())},
                            [=, &kernels](void* native) {
                              kernels.checksum(native, records.type, records.raw(), records.count,
                                               reinterpret_cast<std::uint64_t*>(sum.data));
                            }});
 }
 
-void check_order(Runtime& runtime, Stream stream, KeyWidth width, const MemoryView& keys, const MemoryView& violations) {
+void check_order(Runtime& runtime, Stream stream, KeyWidth width, const MemoryView& keys,
+                 const MemoryView& violations) {
   require(violations.bytes == 8, "check_order", "the count has 8 bytes");
   const std::uint64_t count = count_of(keys, static_cast<std::uint64_t>(width), "check_order");
   const Kernels& kernels = runtime.kernels();
-  runtime.enqueue(stream, {"check order", {keys}, {violations}, {"checksum", count, static_cast<double>(width)},
+  runtime.enqueue(stream, {"check order",
+                           {keys},
+                           {violations},
+                           {"checksum", count, static_cast<double>(width)},
                            [=, &kernels](void* native) {
-                             kernels.check_order(native, width, keys.data, count, reinterpret_cast<std::uint64_t*>(violations.data));
+                             kernels.check_order(native, width, keys.data, count,
+                                                 reinterpret_cast<std::uint64_t*>(violations.data));
                            }});
 }
 
 void select_pivot(Runtime& runtime, Stream stream, std::span<const Records> left, std::span<const Records> right,
                   const MemoryView& pivot) {
   require(pivot.bytes == 8, "select_pivot", "the pivot has 8 bytes");
-  require(!left.empty() && !right.empty() && left.size() <= max_segments && right.size() <= max_segments, "select_pivot",
-          "from 1 to 32 segments on each side");
+  require(!left.empty() && !right.empty() && left.size() <= max_segments && right.size() <= max_segments,
+          "select_pivot", "from 1 to 32 segments on each side");
   const KeyWidth width = left.front().type.key;
   Operation operation{"select pivot", {}, {pivot}, {"pivot"}, {}};
   const auto raw_segments = [&](std::span<const Records> segments) {

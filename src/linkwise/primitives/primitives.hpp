@@ -40,14 +40,17 @@ void merge(Runtime& runtime, Stream stream, const Records& left, const Records& 
 /// Copies keys and values.
 void copy(Runtime& runtime, Stream stream, const Records& to, const Records& from);
 
-void encode(Runtime& runtime, Stream stream, KeyType type, bool descending, const MemoryView& from, const MemoryView& to);
-void decode(Runtime& runtime, Stream stream, KeyType type, bool descending, const MemoryView& from, const MemoryView& to);
+void encode(Runtime& runtime, Stream stream, KeyType type, bool descending, const MemoryView& from,
+            const MemoryView& to);
+void decode(Runtime& runtime, Stream stream, KeyType type, bool descending, const MemoryView& from,
+            const MemoryView& to);
 void iota(Runtime& runtime, Stream stream, ValueWidth width, const MemoryView& to, std::uint64_t first);
 void sample(Runtime& runtime, Stream stream, KeyWidth width, const MemoryView& keys, std::uint64_t seed,
             std::uint64_t tag_base, const MemoryView& sample_keys, const MemoryView& tags);
 void gather(Runtime& runtime, Stream stream, int element_bytes, int index_bytes, const MemoryView& from,
             const MemoryView& indices, const MemoryView& to);
-void histogram(Runtime& runtime, Stream stream, KeyWidth width, const MemoryView& keys, BitRange bits, const MemoryView& counts);
+void histogram(Runtime& runtime, Stream stream, KeyWidth width, const MemoryView& keys, BitRange bits,
+               const MemoryView& counts);
 
 /// totals: splitters.count + 1 counters of 64 bits.
 void partition_count(Runtime& runtime, Stream stream, const Records& from, const Splitters& splitters,

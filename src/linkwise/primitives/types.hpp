@@ -33,10 +33,17 @@ enum class KeyType : std::uint8_t { u8, u16, u32, u64, i8, i16, i32, i64, f16, f
 
 constexpr int native_bytes(KeyType type) {
   switch (type) {
-    case KeyType::u8: case KeyType::i8: return 1;
-    case KeyType::u16: case KeyType::i16: case KeyType::f16: return 2;
-    case KeyType::u32: case KeyType::i32: case KeyType::f32: return 4;
-    case KeyType::u64: case KeyType::i64: case KeyType::f64: return 8;
+    case KeyType::u8:
+    case KeyType::i8: return 1;
+    case KeyType::u16:
+    case KeyType::i16:
+    case KeyType::f16: return 2;
+    case KeyType::u32:
+    case KeyType::i32:
+    case KeyType::f32: return 4;
+    case KeyType::u64:
+    case KeyType::i64:
+    case KeyType::f64: return 8;
   }
   return 0;
 }

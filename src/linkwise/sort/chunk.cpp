@@ -40,14 +40,15 @@ Records Chunk::other(std::uint64_t count) const {
 }
 
 void sort_locally(Runtime& runtime, Chunk& chunk, BitRange bits) {
-  const Records sorted = sort(runtime, chunk.stream(), chunk.records(), chunk.other(chunk.count()), bits, chunk.scratch());
+  const Records sorted =
+      sort(runtime, chunk.stream(), chunk.records(), chunk.other(chunk.count()), bits, chunk.scratch());
   if (sorted.keys.data != chunk.records().keys.data) chunk.flip(chunk.count());
 }
 
 std::uint64_t chunk_bytes(const Kernels& kernels, const SortPlan& plan, RecordType type, std::uint64_t capacity) {
   const auto rounded = [](std::uint64_t bytes) { return (bytes + 127) / 128 * 128; };
-  return 2 * rounded(record_bytes(type, capacity)) + rounded(scratch_bytes(kernels, plan, type, capacity)) + counter_bytes +
-         radix_sample_bytes(kernels, plan, type);
+  return 2 * rounded(record_bytes(type, capacity)) + rounded(scratch_bytes(kernels, plan, type, capacity)) +
+         counter_bytes + radix_sample_bytes(kernels, plan, type);
 }
 
 std::uint64_t chunk_capacity(const SortPlan& plan, std::uint64_t records) {

@@ -5,9 +5,9 @@
 #include <memory>
 
 #include "linkwise/error.hpp"
+#include "linkwise/primitives/dispatch.hpp"
 #include "linkwise/primitives/encoding.hpp"
 #include "linkwise/primitives/host/multiway_merge.hpp"
-#include "linkwise/primitives/dispatch.hpp"
 #include "linkwise/sort/chunk.hpp"
 #include "linkwise/sort/verify.hpp"
 
@@ -24,11 +24,18 @@ std::byte* at(void* data, std::uint64_t bytes) { return static_cast<std::byte*>(
 
 class HostSort {
  public:
-  HostSort(Runtime& runtime, const SortPlan& plan, const HostColumns& input, const HostOutputs& output, const SortOptions& options)
-      : runtime_(runtime), plan_(plan), input_(input), output_(output), options_(options), type_{key_width(input.key_type), input.value_width} {}
+  HostSort(Runtime& runtime, const SortPlan& plan, const HostColumns& input, const HostOutputs& output,
+           const SortOptions& options)
+      : runtime_(runtime),
+        plan_(plan),
+        input_(input),
+        output_(output),
+        options_(options),
+        type_{key_width(input.key_type), input.value_width} {}
 
   void run() {
-    const std::uint64_t at_once = plan_.chunkset_records == 0 ? input_.count : std::min(input_.count, plan_.chunkset_records);
+    const std::uint64_t at_once =
+        plan_.chunkset_records == 0 ? input_.count : std::min(input_.count, plan_.chunkset_records);
     make_chunks(at_once);
     if (at_once >= input_.count) {
       sort_chunkset(0, input_.count, output_, /*decode_keys=*/true);
@@ -82,13 +89,16 @@ class HostSort {
     const Records records = chunk.records();
     // Narrow keys cross the link as they are and are widened on the other side.
     const MemoryView raw = narrow() ? chunk.other(count).keys.slice(0, count * native()) : records.keys;
-    if (count > 0) runtime_.copy(chunk.stream(), raw, host_view(at(input_.keys, first * native()), count * native(), input_.pageable));
+    if (count > 0)
+      runtime_.copy(chunk.stream(), raw,
+                    host_view(at(input_.keys, first * native()), count * native(), input_.pageable));
     if (!is_own_code(input_.key_type, options_.descending))
       encode(runtime_, chunk.stream(), input_.key_type, options_.descending, raw, records.keys);
     if (type_.value == ValueWidth::none || count == 0) return;
     if (input_.values == nullptr) return iota(runtime_, chunk.stream(), type_.value, records.values, first);
-    runtime_.copy(chunk.stream(), records.values,
-                  host_view(at(input_.values, first * type_.value_bytes()), count * type_.value_bytes(), input_.pageable));
+    runtime_.copy(
+        chunk.stream(), records.values,
+        host_view(at(input_.values, first * type_.value_bytes()), count * type_.value_bytes(), input_.pageable));
   }
 
   void store(Chunk& chunk, std::uint64_t first, const HostOutputs& to, bool decode_keys) {
@@ -104,7 +114,8 @@ class HostSort {
       runtime_.copy(chunk.stream(), host_view(at(to.keys, first * width), out.bytes, input_.pageable), out);
     }
     if (to.values != nullptr)
-      runtime_.copy(chunk.stream(), host_view(at(to.values, first * type_.value_bytes()), records.values.bytes, input_.pageable),
+      runtime_.copy(chunk.stream(),
+                    host_view(at(to.values, first * type_.value_bytes()), records.values.bytes, input_.pageable),
                     records.values);
   }
 
@@ -116,7 +127,8 @@ class HostSort {
     for (std::uint64_t first = 0; first < input_.count; first += at_once) {
       const std::uint64_t count = std::min(at_once, input_.count - first);
       const Records run = all.slice(first, count);
-      sort_chunkset(first, count, {run.keys.data, type_.value == ValueWidth::none ? nullptr : run.values.data}, /*decode_keys=*/false);
+      sort_chunkset(first, count, {run.keys.data, type_.value == ValueWidth::none ? nullptr : run.values.data},
+                    /*decode_keys=*/false);
       parts.push_back({run.keys.data, run.values.data, count});
     }
     merge_runs(parts, all);
@@ -128,14 +140,16 @@ class HostSort {
     const bool into_output = output_.keys != nullptr && !narrow();
     const Buffer merged = runtime_.allocate(Place::host(), into_output ? 0 : all.keys.bytes, "merged codes");
     void* codes = into_output ? output_.keys : merged.view().data;
-    const Buffer spare_values = runtime_.allocate(Place::host(), output_.values == nullptr ? all.values.bytes : 0, "merged values");
+    const Buffer spare_values =
+        runtime_.allocate(Place::host(), output_.values == nullptr ? all.values.bytes : 0, "merged values");
     void* values = output_.values == nullptr ? spare_values.view().data : output_.values;
     Operation operation{"multiway merge", {all.keys}, {host_view(codes, all.keys.bytes, false)}, {}, {}};
     if (type_.value != ValueWidth::none) {
       operation.reads.push_back(all.values);
       operation.writes.push_back(host_view(values, all.values.bytes, false));
     }
-    if (output_.keys != nullptr && !into_output) operation.writes.push_back(host_view(output_.keys, input_.count * native(), false));
+    if (output_.keys != nullptr && !into_output)
+      operation.writes.push_back(host_view(output_.keys, input_.count * native(), false));
     operation.work = {"multiway_merge", input_.count, static_cast<double>(type_.bytes())};
     operation.run = [this, parts, codes, values](void*) {
       multiway_merge(type_, parts, codes, values);
@@ -170,9 +184,10 @@ void validate(const Runtime& runtime, const SortPlan& plan) {
   if (plan.gpus.empty()) throw UsageError("a sort needs at least one GPU");
   for (std::size_t g = 0; g < plan.gpus.size(); ++g) {
     if (plan.gpus[g] < 0 || plan.gpus[g] >= runtime.machine().num_gpus())
-      throw UsageError("there is no GPU " + std::to_string(plan.gpus[g]) + "; machine '" + runtime.machine().name + "' has " +
-                       std::to_string(runtime.machine().num_gpus()) + " GPUs, from 0");
-    if (std::find(plan.gpus.begin(), plan.gpus.begin() + static_cast<std::ptrdiff_t>(g), plan.gpus[g]) != plan.gpus.begin() + static_cast<std::ptrdiff_t>(g))
+      throw UsageError("there is no GPU " + std::to_string(plan.gpus[g]) + "; machine '" + runtime.machine().name +
+                       "' has " + std::to_string(runtime.machine().num_gpus()) + " GPUs, from 0");
+    if (std::find(plan.gpus.begin(), plan.gpus.begin() + static_cast<std::ptrdiff_t>(g), plan.gpus[g]) !=
+        plan.gpus.begin() + static_cast<std::ptrdiff_t>(g))
       throw UsageError("GPU " + std::to_string(plan.gpus[g]) + " is named twice");
   }
 }
@@ -192,7 +207,8 @@ std::uint64_t records_that_fit(Runtime& runtime, const SortPlan& plan, RecordTyp
     else high = middle - 1;
   }
   if (low < 1024)
-    throw OutOfMemoryError("the GPUs offer " + std::to_string(available) + " bytes each, too few to sort anything; raise memory_limit");
+    throw OutOfMemoryError("the GPUs offer " + std::to_string(available) +
+                           " bytes each, too few to sort anything; raise memory_limit");
   return low;
 }
 

@@ -122,7 +122,8 @@ class Merger {
     // What a touched chunk keeps is copied within its memory, beside the transfers (sort22 §5.2).
     const auto keep = [&](Chunk& chunk, std::uint64_t first, std::uint64_t count, std::uint64_t boundary) {
       if (count > 0)
-        shipments.push_back({chunk.stream(), chunk.records().slice(first, count), chunk.other(chunk.count()).slice(first, count)});
+        shipments.push_back(
+            {chunk.stream(), chunk.records().slice(first, count), chunk.other(chunk.count()).slice(first, count)});
       touched.push_back({&chunk, boundary});
     };
     for (const Piece& piece : pieces_of(left, kept_left, pivot)) keep(left[piece.chunk], 0, piece.first, piece.first);
@@ -137,8 +138,8 @@ class Merger {
       chunk.flip(chunk.count());
       if (each.boundary == 0 || each.boundary == chunk.count()) continue;  // one run: sorted already
       const Records runs = chunk.records();
-      merge(runtime_, chunk.stream(), runs.slice(0, each.boundary), runs.slice(each.boundary, chunk.count() - each.boundary),
-            chunk.other(chunk.count()), chunk.scratch());
+      merge(runtime_, chunk.stream(), runs.slice(0, each.boundary),
+            runs.slice(each.boundary, chunk.count() - each.boundary), chunk.other(chunk.count()), chunk.scratch());
       chunk.flip(chunk.count());
     }
   }

@@ -36,8 +36,8 @@ std::vector<Cut> choose_cuts(Runtime& runtime, const SortPlan& plan, std::vector
   std::uint64_t samples = 0;
   for (const Chunk& chunk : chunks) {
     const bool all = total <= plan.samples;
-    const auto proportional = static_cast<std::uint64_t>(static_cast<double>(chunk.count()) / static_cast<double>(total) *
-                                                         static_cast<double>(plan.samples));
+    const auto proportional = static_cast<std::uint64_t>(
+        static_cast<double>(chunk.count()) / static_cast<double>(total) * static_cast<double>(plan.samples));
     shares.push_back(all ? chunk.count() : std::min(chunk.count(), proportional));
     samples += shares.back();
   }
@@ -46,7 +46,8 @@ std::vector<Cut> choose_cuts(Runtime& runtime, const SortPlan& plan, std::vector
     return runtime.allocate(place, record_bytes(type, count), "samples");
   };
   const Buffer primary = sample_buffer(leader.place(), samples), secondary = sample_buffer(leader.place(), samples);
-  const Buffer scratch = runtime.allocate(leader.place(), runtime.kernels().sort_scratch_bytes(type, samples), "sample scratch");
+  const Buffer scratch =
+      runtime.allocate(leader.place(), runtime.kernels().sort_scratch_bytes(type, samples), "sample scratch");
   const Records gathered = records_in(primary.view(), type, samples);
 
   std::vector<Buffer> local;
@@ -84,8 +85,9 @@ Splitters splitters_for(std::size_t source, const std::vector<Cut>& cuts) {
   for (const Cut& cut : cuts) {
     const std::uint64_t owner = cut.tag >> position_bits;
     splitters.key[splitters.count] = cut.key;
-    splitters.position[splitters.count++] =
-        source == owner ? (cut.tag & position_mask) : source < owner ? std::numeric_limits<std::uint64_t>::max() : 0;
+    splitters.position[splitters.count++] = source == owner  ? (cut.tag & position_mask)
+                                            : source < owner ? std::numeric_limits<std::uint64_t>::max()
+                                                             : 0;
   }
   return splitters;
 }
@@ -99,7 +101,8 @@ std::vector<std::vector<std::uint64_t>> count_parts(Runtime& runtime, std::vecto
   for (std::size_t s = 0; s < gpus; ++s) {
     const MemoryView totals = chunks[s].counters().slice(0, 8 * gpus);
     partition_count(runtime, chunks[s].stream(), chunks[s].records(), splitters[s], chunks[s].scratch(), totals);
-    for (std::size_t d = 0; d < gpus; ++d) expected[s][d] = chunks[s].count() * (d + 1) / gpus - chunks[s].count() * d / gpus;
+    for (std::size_t d = 0; d < gpus; ++d)
+      expected[s][d] = chunks[s].count() * (d + 1) / gpus - chunks[s].count() * d / gpus;
     reads.push_back({chunks[s].stream(), totals, counts[s].data(), expected[s].data()});
   }
   runtime.read_back(reads);
@@ -135,7 +138,8 @@ void exchange_fused(Runtime& runtime, std::vector<Chunk>& chunks, const std::vec
 
 // Partition locally into the other buffers, then copy from there back into the current ones of the
 // destinations, once nobody partitions out of them any more.
-void exchange_by_partition_and_copies(Runtime& runtime, std::vector<Chunk>& chunks, const std::vector<Splitters>& splitters,
+void exchange_by_partition_and_copies(Runtime& runtime, std::vector<Chunk>& chunks,
+                                      const std::vector<Splitters>& splitters,
                                       const std::vector<std::vector<std::uint64_t>>& counts,
                                       const std::vector<std::uint64_t>& received) {
   const auto offsets = receive_offsets(counts);
@@ -152,13 +156,14 @@ void exchange_by_partition_and_copies(Runtime& runtime, std::vector<Chunk>& chun
     partitioned.push_back(runtime.record(chunks[s].stream()));
   }
   runtime.set_phase("exchange");
-  for (std::size_t d = 0; d < chunks.size(); ++d) chunks[d].flip(chunks[d].count());  // the partitioned records
+  for (Chunk& chunk : chunks) chunk.flip(chunk.count());  // to the partitioned records
   // Source s starts with its own successor, so that no destination is everyone's first.
   std::vector<Shipment> shipments;
   for (std::size_t step = 0; step < chunks.size(); ++step)
     for (std::size_t s = 0; s < chunks.size(); ++s) {
       const std::size_t d = (s + step) % chunks.size();
-      shipments.push_back({chunks[s].stream(), parts[s][d], chunks[d].other(received[d]).slice(offsets[s][d], counts[s][d])});
+      shipments.push_back(
+          {chunks[s].stream(), parts[s][d], chunks[d].other(received[d]).slice(offsets[s][d], counts[s][d])});
     }
   const std::vector<Event> sent = exchange_by_copies(runtime, shipments, partitioned);
   for (std::size_t d = 0; d < chunks.size(); ++d) {
@@ -172,7 +177,8 @@ void exchange_by_partition_and_copies(Runtime& runtime, std::vector<Chunk>& chun
 std::uint64_t radix_sample_bytes(const Kernels& kernels, const SortPlan& plan, RecordType type) {
   if (plan.strategy != SortStrategy::radix || plan.gpus.size() < 2) return 0;
   // The leader holds everyone's samples twice, its own once more, and the scratch; rounded up for alignment.
-  return 3 * record_bytes(sample_type(type), plan.samples) + kernels.sort_scratch_bytes(sample_type(type), plan.samples) + 4096;
+  return 3 * record_bytes(sample_type(type), plan.samples) +
+         kernels.sort_scratch_bytes(sample_type(type), plan.samples) + 4096;
 }
 
 void radix_sort(Runtime& runtime, const SortPlan& plan, std::vector<Chunk>& chunks) {

@@ -8,7 +8,8 @@ enum Number { sum_before, sum_after, violations, num_numbers };
 }
 
 SortVerifier::SortVerifier(Runtime& runtime, std::vector<Chunk>& chunks) : runtime_(runtime), chunks_(chunks) {
-  for (const Chunk& chunk : chunks) numbers_.push_back(runtime.allocate(chunk.place(), 8 * num_numbers, "verification"));
+  for (const Chunk& chunk : chunks)
+    numbers_.push_back(runtime.allocate(chunk.place(), 8 * num_numbers, "verification"));
 }
 
 MemoryView SortVerifier::number(std::size_t chunk, int which) const {
@@ -48,12 +49,14 @@ void SortVerifier::check() {
     change += results[c].numbers[sum_after] - results[c].numbers[sum_before];
     if (chunks_[c].count() == 0) continue;
     if (previous != nullptr && results[c].first < previous->last)
-      throw CorruptDataError(where + " begins before the data of the GPU in front of it ends; check the links and run again");
+      throw CorruptDataError(where +
+                             " begins before the data of the GPU in front of it ends; check the links and run again");
     previous = &results[c];
   }
   if (change != 0)
-    throw CorruptDataError("the sorted records are not those that came in (their checksums differ); check the links between "
-                           "the GPUs and run again");
+    throw CorruptDataError(
+        "the sorted records are not those that came in (their checksums differ); check the links between "
+        "the GPUs and run again");
 }
 
 }  // namespace linkwise

@@ -15,7 +15,8 @@ std::vector<std::vector<std::uint64_t>> receive_offsets(const std::vector<std::v
   return offsets;
 }
 
-std::vector<Event> exchange_by_copies(Runtime& runtime, std::span<const Shipment> shipments, std::span<const Event> ready) {
+std::vector<Event> exchange_by_copies(Runtime& runtime, std::span<const Shipment> shipments,
+                                      std::span<const Event> ready) {
   std::vector<Event> sent;
   for (const Shipment& shipment : shipments) {
     if (shipment.to.count == 0) continue;

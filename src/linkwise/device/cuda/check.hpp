@@ -11,7 +11,8 @@ namespace linkwise {
 
 inline void check(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;
-  const std::string message = std::string(what) + ": " + cudaGetErrorName(status) + " (" + cudaGetErrorString(status) + ")";
+  const std::string message =
+      std::string(what) + ": " + cudaGetErrorName(status) + " (" + cudaGetErrorString(status) + ")";
   if (status == cudaErrorMemoryAllocation) {
     (void)cudaGetLastError();  // not sticky: the device goes on
     throw OutOfMemoryError(message + "; free GPU memory, lower memory_limit, or use more GPUs");

@@ -9,12 +9,12 @@
 
 #include "linkwise/device/cuda/check.hpp"
 #include "linkwise/device/cuda/cuda.hpp"
+#include "linkwise/device/cuda/staging.hpp"
 #include "linkwise/primitives/kernels.hpp"
 
 namespace linkwise {
 namespace {
 
-constexpr std::uint64_t staging_bytes = 2 << 20;  // fits into the caches on the way
 constexpr auto unlimited = std::numeric_limits<std::uint64_t>::max();
 using Clock = std::chrono::steady_clock;
 
@@ -26,32 +26,6 @@ Function driver_function(const char* name) {
   check(cudaGetDriverEntryPointByVersion(name, &entry, 12000, cudaEnableDefault, &result), name);
   if (result != cudaDriverEntryPointSuccess) throw DeviceError(std::string("the driver has no ") + name);
   return reinterpret_cast<Function>(entry);
-}
-
-// Copies between pageable memory and a device without ever blocking the submitter, as CUDA's own copies
-// would: the stream itself moves each piece between the pageable memory and a pinned buffer, by a host function.
-void copy_through(std::byte* buffer, cudaStream_t stream, const MemoryView& to, const MemoryView& from) {
-  struct Move {
-    void *to, *from;
-    std::size_t bytes;
-  };
-  const auto move_on_host = [&](void* target, void* source, std::size_t bytes) {
-    auto move = std::make_unique<Move>(Move{target, source, bytes});
-    const auto run = [](void* argument) {
-      const std::unique_ptr<Move> mine(static_cast<Move*>(argument));
-      std::memcpy(mine->to, mine->from, mine->bytes);
-    };
-    check(cudaLaunchHostFunc(stream, run, move.get()), "copy through pinned memory");
-    (void)move.release();
-  };
-  for (std::uint64_t done = 0; done < to.bytes; done += staging_bytes) {
-    const std::uint64_t bytes = std::min(staging_bytes, to.bytes - done);
-    if (to.place.is_gpu()) move_on_host(buffer, from.data + done, bytes);
-    check(cudaMemcpyAsync(to.place.is_gpu() ? to.data + done : buffer, to.place.is_gpu() ? buffer : from.data + done, bytes,
-                          cudaMemcpyDefault, stream),
-          "copy through pinned memory");
-    if (!to.place.is_gpu()) move_on_host(to.data + done, buffer, bytes);
-  }
 }
 
 void check_driver(CUresult status, const char* what) {
@@ -111,8 +85,8 @@ CudaRuntime::CudaRuntime(Machine machine, std::unique_ptr<Kernels> kernels)
   const int gpus = count_cuda_gpus(&why);
   if (gpus == 0) throw DeviceError("CUDA cannot be used: " + why);
   if (gpus != machine_.num_gpus())
-    throw UsageError("machine '" + machine_.name + "' has " + std::to_string(machine_.num_gpus()) + " GPUs, CUDA shows " +
-                     std::to_string(gpus));
+    throw UsageError("machine '" + machine_.name + "' has " + std::to_string(machine_.num_gpus()) +
+                     " GPUs, CUDA shows " + std::to_string(gpus));
   int previous = 0;
   check(cudaGetDevice(&previous), "ask for the current device");
   for (int g = 0; g < gpus; ++g) {
@@ -131,7 +105,8 @@ CudaRuntime::CudaRuntime(Machine machine, std::unique_ptr<Kernels> kernels)
     memory.allocate = [g](std::uint64_t bytes) {
       void* data = nullptr;
       check(cudaSetDevice(g), "use device");
-      check(cudaMalloc(&data, bytes), ("allocate " + std::to_string(bytes) + " bytes on GPU " + std::to_string(g)).c_str());
+      check(cudaMalloc(&data, bytes),
+            ("allocate " + std::to_string(bytes) + " bytes on GPU " + std::to_string(g)).c_str());
       return static_cast<std::byte*>(data);
     };
     memory.release = [](std::byte* data, std::uint64_t) { (void)cudaFree(data); };
@@ -178,7 +153,8 @@ CudaRuntime::~CudaRuntime() {
 CudaRuntime::Device& CudaRuntime::device(Place place) {
   if (!place.is_gpu()) return *devices_.back();
   if (place.index < 0 || place.index >= static_cast<int>(devices_.size()) - 1)
-    throw UsageError("there is no " + place.name() + "; this machine has " + std::to_string(devices_.size() - 1) + " GPUs");
+    throw UsageError("there is no " + place.name() + "; this machine has " + std::to_string(devices_.size() - 1) +
+                     " GPUs");
   return *devices_[place.index];
 }
 
@@ -195,7 +171,8 @@ std::uint64_t CudaRuntime::available(Place place) {
   check(cudaSetDevice(previous), "use device");
   const std::uint64_t idle = target.arena->reserved() - target.arena->in_use();
   const std::uint64_t possible = free_bytes + idle;
-  return memory_limit_ == 0 ? possible : std::min(possible, memory_limit_ - std::min(memory_limit_, target.arena->in_use()));
+  return memory_limit_ == 0 ? possible
+                            : std::min(possible, memory_limit_ - std::min(memory_limit_, target.arena->in_use()));
 }
 
 void CudaRuntime::set_memory_limit(std::uint64_t bytes_per_gpu) {
@@ -278,7 +255,8 @@ void CudaRuntime::wait(Stream stream, Event event) {
 
 Flag CudaRuntime::flag(std::string_view) {
   std::uint32_t* memory = nullptr;
-  check(cudaHostAlloc(reinterpret_cast<void**>(&memory), sizeof *memory, cudaHostAllocPortable | cudaHostAllocMapped), "allocate flag");
+  check(cudaHostAlloc(reinterpret_cast<void**>(&memory), sizeof *memory, cudaHostAllocPortable | cudaHostAllocMapped),
+        "allocate flag");
   *memory = 0;
   flags_.push_back(memory);
   return {static_cast<int>(flags_.size()) - 1};
@@ -289,7 +267,8 @@ void CudaRuntime::set(Stream stream, Flag flag, std::uint32_t value) {
   std::uint32_t* memory = flags_.at(flag.id);
   device(stream.place).submitter->post([=, native = lanes_.at(stream.id).native] {
     if (!stream.place.is_gpu()) return std::atomic_ref(*memory).store(value, std::memory_order_release);
-    check_driver(write_value(*native, reinterpret_cast<CUdeviceptr>(memory), value, CU_STREAM_WRITE_VALUE_DEFAULT), "set flag");
+    check_driver(write_value(*native, reinterpret_cast<CUdeviceptr>(memory), value, CU_STREAM_WRITE_VALUE_DEFAULT),
+                 "set flag");
   });
 }
 
@@ -298,7 +277,8 @@ void CudaRuntime::wait(Stream stream, Flag flag, std::uint32_t value) {
   std::uint32_t* memory = flags_.at(flag.id);
   device(stream.place).submitter->post([=, native = lanes_.at(stream.id).native] {
     if (stream.place.is_gpu())
-      return check_driver(wait_value(*native, reinterpret_cast<CUdeviceptr>(memory), value, CU_STREAM_WAIT_VALUE_GEQ), "wait for flag");
+      return check_driver(wait_value(*native, reinterpret_cast<CUdeviceptr>(memory), value, CU_STREAM_WAIT_VALUE_GEQ),
+                          "wait for flag");
     while (std::atomic_ref(*memory).load(std::memory_order_acquire) < value) std::this_thread::yield();
   });
 }
@@ -380,12 +360,14 @@ void CudaRuntime::copy(Stream stream, const MemoryView& to, const MemoryView& fr
   entry.to = to.place;
   entry.bytes = to.bytes;
   entry.is_copy = true;
-  const bool staged = stream.place.is_gpu() && from.place.is_gpu() != to.place.is_gpu() && (from.pageable || to.pageable);
+  const bool staged =
+      stream.place.is_gpu() && from.place.is_gpu() != to.place.is_gpu() && (from.pageable || to.pageable);
   submit(stream, std::move(entry), [to, from, staged, staging = lanes_.at(stream.id).staging](cudaStream_t native) {
     if (staging == nullptr) std::memcpy(to.data, from.data, to.bytes);  // the host's own stream
     else if (staged) copy_through(staging, native, to, from);
     else if (from.place.is_gpu() && to.place.is_gpu() && from.place != to.place)
-      check(cudaMemcpyPeerAsync(to.data, to.place.index, from.data, from.place.index, to.bytes, native), "copy to a peer");
+      check(cudaMemcpyPeerAsync(to.data, to.place.index, from.data, from.place.index, to.bytes, native),
+            "copy to a peer");
     else check(cudaMemcpyAsync(to.data, from.data, to.bytes, cudaMemcpyDefault, native), "copy");
   });
 }
@@ -451,36 +433,6 @@ void CudaRuntime::clear_timeline() {
       });
     }
   synchronize();
-}
-
-int count_cuda_gpus(std::string* why) {
-  const auto none = [&](const std::string& reason) {
-    if (why != nullptr) *why = reason;
-    return 0;
-  };
-  // cudaGetDeviceCount fails alike without a driver and with one that is too old: ask for the driver first.
-  int driver = 0, runtime = 0;
-  if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) return none("there is no NVIDIA driver");
-  if (cudaRuntimeGetVersion(&runtime) != cudaSuccess || driver / 1000 < runtime / 1000)
-    return none("the NVIDIA driver is for CUDA " + std::to_string(driver / 1000) + "; CUDA 13 needs driver 580 or newer");
-  int count = 0;
-  const cudaError_t status = cudaGetDeviceCount(&count);
-  (void)cudaGetLastError();
-  if (status != cudaSuccess) return none(cudaGetErrorString(status));
-  return count == 0 ? none("CUDA shows no GPU") : count;
-}
-
-std::vector<CudaGpu> cuda_gpus() {
-  std::vector<CudaGpu> gpus;
-  for (int g = 0; g < count_cuda_gpus(); ++g) {
-    cudaDeviceProp properties{};
-    check(cudaGetDeviceProperties(&properties, g), "ask for device properties");
-    char bus_id[32] = {};
-    check(cudaDeviceGetPCIBusId(bus_id, sizeof bus_id, g), "ask for the PCI bus id");
-    gpus.push_back({properties.name, static_cast<double>(properties.totalGlobalMem) / (1ULL << 30),
-                    properties.multiProcessorCount, 10 * properties.major + properties.minor, bus_id});
-  }
-  return gpus;
 }
 
 std::unique_ptr<Runtime> make_cuda_runtime(Machine machine, std::unique_ptr<Kernels> kernels) {

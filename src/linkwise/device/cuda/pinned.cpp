@@ -27,7 +27,8 @@ void populate(std::byte* data, std::uint64_t bytes) {
 
 PinnedMemory::PinnedMemory(std::uint64_t bytes) : bytes_(align_up(std::max<std::uint64_t>(bytes, 1), huge_page)) {
   void* mapped = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (mapped == MAP_FAILED) throw OutOfMemoryError("the host cannot give " + std::to_string(bytes) + " bytes; free memory first");
+  if (mapped == MAP_FAILED)
+    throw OutOfMemoryError("the host cannot give " + std::to_string(bytes) + " bytes; free memory first");
   data_ = static_cast<std::byte*>(mapped);
   if (bytes_ >= 2 * huge_page) (void)madvise(data_, bytes_, MADV_HUGEPAGE);
   if (count_cuda_gpus() == 0) return;

@@ -28,8 +28,10 @@ class RaceDetector {
   };
 
   /// Returns the operation that this access races with, if any, and remembers the access.
-  std::optional<std::int64_t> read(std::uintptr_t begin, std::uintptr_t end, const Access& access, const VectorClock& clock);
-  std::optional<std::int64_t> write(std::uintptr_t begin, std::uintptr_t end, const Access& access, const VectorClock& clock);
+  std::optional<std::int64_t> read(std::uintptr_t begin, std::uintptr_t end, const Access& access,
+                                   const VectorClock& clock);
+  std::optional<std::int64_t> write(std::uintptr_t begin, std::uintptr_t end, const Access& access,
+                                    const VectorClock& clock);
   /// Forgets a range that was given back; returns an operation on it that `clock` has not waited for.
   std::optional<std::int64_t> forget(std::uintptr_t begin, std::uintptr_t end, const VectorClock& clock);
 

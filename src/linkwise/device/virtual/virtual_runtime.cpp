@@ -13,7 +13,7 @@ namespace linkwise {
 struct VirtualRuntime::FlagState {
   std::string name;
   std::uint32_t value = 0;
-  VectorClock clock;  // of the set that gave the value
+  VectorClock clock;                                         // of the set that gave the value
   std::vector<std::pair<std::uint32_t, std::int64_t>> sets;  // executed, in order: value, node
 };
 
@@ -26,7 +26,7 @@ struct VirtualRuntime::Lane {
 
 struct VirtualRuntime::Node {
   std::int64_t id = 0;
-  int lane = -1;  // -1: a fence of the host
+  int lane = -1;            // -1: a fence of the host
   std::int64_t number = 0;  // on its lane, from 1
   std::string name;
   std::string phase;
@@ -64,8 +64,9 @@ Arena& VirtualRuntime::arena(Place place) {
     memory.allocate = [place](std::uint64_t bytes) {
       void* data = std::aligned_alloc(4096, align_up(bytes, 4096));
       if (data == nullptr)
-        throw OutOfMemoryError(place.name() + ": the host cannot give " + std::to_string(bytes) +
-                               " bytes to stand in for device memory; sort less at once or on a machine with more memory");
+        throw OutOfMemoryError(
+            place.name() + ": the host cannot give " + std::to_string(bytes) +
+            " bytes to stand in for device memory; sort less at once or on a machine with more memory");
       return static_cast<std::byte*>(data);
     };
     memory.release = [](std::byte* data, std::uint64_t) { std::free(data); };
@@ -73,7 +74,8 @@ Arena& VirtualRuntime::arena(Place place) {
   const auto gpu_bytes = static_cast<std::uint64_t>(machine().gpu.memory_gib * (1ULL << 30));
   std::uint64_t limit = std::numeric_limits<std::uint64_t>::max();
   if (place.is_gpu()) limit = memory_limit_ == 0 ? gpu_bytes : std::min(memory_limit_, gpu_bytes);
-  slot = std::make_unique<Arena>(place.name(), std::move(memory), place.is_gpu() ? device_alignment : host_alignment, limit);
+  slot = std::make_unique<Arena>(place.name(), std::move(memory), place.is_gpu() ? device_alignment : host_alignment,
+                                 limit);
   return *slot;
 }
 
@@ -210,10 +212,10 @@ void VirtualRuntime::host_waits_for(std::int64_t id) {
 }
 
 void VirtualRuntime::synchronize() {
-  for (std::size_t s = 0; s < lanes_.size(); ++s)
-    if (!lanes_[s].nodes.empty() && lanes_[s].next < lanes_[s].nodes.size()) run_until(lanes_[s].nodes.back());
-  for (std::size_t s = 0; s < lanes_.size(); ++s)
-    if (!lanes_[s].nodes.empty()) host_waits_for(lanes_[s].nodes.back());
+  for (const Lane& lane : lanes_)
+    if (!lane.nodes.empty()) run_until(lane.nodes.back());
+  for (const Lane& lane : lanes_)
+    if (!lane.nodes.empty()) host_waits_for(lane.nodes.back());
   throw_pending();
 }
 
@@ -305,7 +307,8 @@ void VirtualRuntime::run_until(std::int64_t id) {
     if (stop_.stop_requested()) throw Cancelled("stopped on request");
     ready.clear();
     for (const Lane& lane : lanes_)
-      if (lane.next < lane.nodes.size() && is_ready(*nodes_[lane.nodes[lane.next]])) ready.push_back(lane.nodes[lane.next]);
+      if (lane.next < lane.nodes.size() && is_ready(*nodes_[lane.nodes[lane.next]]))
+        ready.push_back(lane.nodes[lane.next]);
     if (ready.empty()) report_deadlock(id);
     execute(ready[random_() % ready.size()]);
   }

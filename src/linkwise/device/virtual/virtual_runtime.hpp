@@ -62,8 +62,8 @@ class VirtualRuntime final : public Runtime {
   void release_memory(const MemoryView& view) noexcept override;
 
  private:
-  struct Node;       // a recorded operation
-  struct Lane;       // a stream
+  struct Node;  // a recorded operation
+  struct Lane;  // a stream
   struct FlagState;
 
   Node& add(Stream stream, std::string name);

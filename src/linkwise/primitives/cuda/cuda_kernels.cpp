@@ -43,17 +43,19 @@ class CudaKernels final : public Kernels {
              std::uint64_t right_count, RawRecords to, void* scratch, std::uint64_t scratch_bytes) const override {
     cuda::merge(on(stream), type, left, left_count, right, right_count, to, scratch, scratch_bytes);
   }
-  void encode(void* stream, KeyType type, bool descending, const void* from, void* to, std::uint64_t count) const override {
+  void encode(void* stream, KeyType type, bool descending, const void* from, void* to,
+              std::uint64_t count) const override {
     cuda::encode(on(stream), type, descending, from, to, count);
   }
-  void decode(void* stream, KeyType type, bool descending, const void* from, void* to, std::uint64_t count) const override {
+  void decode(void* stream, KeyType type, bool descending, const void* from, void* to,
+              std::uint64_t count) const override {
     cuda::decode(on(stream), type, descending, from, to, count);
   }
   void iota(void* stream, ValueWidth width, void* to, std::uint64_t first, std::uint64_t count) const override {
     cuda::iota(on(stream), width, to, first, count);
   }
-  void sample(void* stream, KeyWidth width, const void* keys, std::uint64_t count, std::uint64_t samples, std::uint64_t seed,
-              std::uint64_t tag_base, void* sample_keys, std::uint64_t* tags) const override {
+  void sample(void* stream, KeyWidth width, const void* keys, std::uint64_t count, std::uint64_t samples,
+              std::uint64_t seed, std::uint64_t tag_base, void* sample_keys, std::uint64_t* tags) const override {
     cuda::sample(on(stream), width, keys, count, samples, seed, tag_base, sample_keys, tags);
   }
   void gather(void* stream, int element_bytes, int index_bytes, const void* from, const void* indices, void* to,
@@ -75,10 +77,12 @@ class CudaKernels final : public Kernels {
                  const void* scratch, const RawDestinations& to) const override {
     cuda::partition(on(stream), type, from, count, splitters, scratch, to);
   }
-  void checksum(void* stream, RecordType type, RawRecords records, std::uint64_t count, std::uint64_t* sum) const override {
+  void checksum(void* stream, RecordType type, RawRecords records, std::uint64_t count,
+                std::uint64_t* sum) const override {
     cuda::checksum(on(stream), type, records, count, sum);
   }
-  void check_order(void* stream, KeyWidth width, const void* keys, std::uint64_t count, std::uint64_t* violations) const override {
+  void check_order(void* stream, KeyWidth width, const void* keys, std::uint64_t count,
+                   std::uint64_t* violations) const override {
     cuda::check_order(on(stream), width, keys, count, violations);
   }
   void select_pivot(void* stream, KeyWidth width, const RawSegments& left, const RawSegments& right,

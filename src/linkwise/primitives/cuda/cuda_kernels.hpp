@@ -34,14 +34,16 @@ void sample(cudaStream_t stream, KeyWidth width, const void* keys, std::uint64_t
 void gather(cudaStream_t stream, int element_bytes, int index_bytes, const void* from, const void* indices, void* to,
             std::uint64_t count);
 
-void histogram(cudaStream_t stream, KeyWidth width, const void* keys, std::uint64_t count, BitRange bits, std::uint64_t* counts);
+void histogram(cudaStream_t stream, KeyWidth width, const void* keys, std::uint64_t count, BitRange bits,
+               std::uint64_t* counts);
 void checksum(cudaStream_t stream, RecordType type, RawRecords records, std::uint64_t count, std::uint64_t* sum);
 void check_order(cudaStream_t stream, KeyWidth width, const void* keys, std::uint64_t count, std::uint64_t* violations);
-void select_pivot(cudaStream_t stream, KeyWidth width, const RawSegments& left, const RawSegments& right, std::uint64_t* pivot);
+void select_pivot(cudaStream_t stream, KeyWidth width, const RawSegments& left, const RawSegments& right,
+                  std::uint64_t* pivot);
 
 std::uint64_t partition_scratch_bytes(RecordType type, std::uint64_t count, int destinations);
-void partition_count(cudaStream_t stream, RecordType type, const void* keys, std::uint64_t count, const Splitters& splitters,
-                     void* scratch, std::uint64_t scratch_bytes, std::uint64_t* totals);
+void partition_count(cudaStream_t stream, RecordType type, const void* keys, std::uint64_t count,
+                     const Splitters& splitters, void* scratch, std::uint64_t scratch_bytes, std::uint64_t* totals);
 void partition(cudaStream_t stream, RecordType type, RawRecords from, std::uint64_t count, const Splitters& splitters,
                const void* scratch, const RawDestinations& to);
 

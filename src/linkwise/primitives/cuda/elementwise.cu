@@ -11,13 +11,15 @@ template <typename Bits>
 using CodeOf = std::conditional_t<sizeof(Bits) == 8, std::uint64_t, std::uint32_t>;
 
 template <typename Bits>
-__global__ void encode_kernel(const Bits* from, CodeOf<Bits>* to, std::uint64_t count, KeyClass key_class, bool descending) {
+__global__ void encode_kernel(const Bits* from, CodeOf<Bits>* to, std::uint64_t count, KeyClass key_class,
+                              bool descending) {
   for (std::uint64_t i = global_thread(); i < count; i += grid_threads())
     to[i] = encode_bits<Bits>(from[i], key_class, descending);
 }
 
 template <typename Bits>
-__global__ void decode_kernel(const CodeOf<Bits>* from, Bits* to, std::uint64_t count, KeyClass key_class, bool descending) {
+__global__ void decode_kernel(const CodeOf<Bits>* from, Bits* to, std::uint64_t count, KeyClass key_class,
+                              bool descending) {
   for (std::uint64_t i = global_thread(); i < count; i += grid_threads())
     to[i] = decode_bits<Bits>(static_cast<Bits>(from[i]), key_class, descending);
 }
@@ -46,20 +48,25 @@ __global__ void gather_kernel(const Element* from, const Index* indices, Element
 }
 
 template <typename Kernel>
-const void* address(Kernel* kernel) { return reinterpret_cast<const void*>(kernel); }
+const void* address(Kernel* kernel) {
+  return reinterpret_cast<const void*>(kernel);
+}
 
 }  // namespace
 
 KernelList elementwise_kernels() {
-  KernelList list{address(iota_kernel<std::uint32_t>), address(iota_kernel<std::uint64_t>), address(iota_kernel<Value16>),
-                  address(sample_kernel<std::uint32_t>), address(sample_kernel<std::uint64_t>)};
+  KernelList list{address(iota_kernel<std::uint32_t>), address(iota_kernel<std::uint64_t>),
+                  address(iota_kernel<Value16>), address(sample_kernel<std::uint32_t>),
+                  address(sample_kernel<std::uint64_t>)};
   for (const int bytes : {1, 2, 4, 8})
     with_bits(bytes, [&](auto tag) {
       using Bits = typename decltype(tag)::type;
-      list.insert(list.end(), {address(encode_kernel<Bits>), address(decode_kernel<Bits>),
-                               address(gather_kernel<Bits, std::uint32_t>), address(gather_kernel<Bits, std::uint64_t>)});
+      list.insert(list.end(),
+                  {address(encode_kernel<Bits>), address(decode_kernel<Bits>),
+                   address(gather_kernel<Bits, std::uint32_t>), address(gather_kernel<Bits, std::uint64_t>)});
     });
-  list.insert(list.end(), {address(gather_kernel<Value16, std::uint32_t>), address(gather_kernel<Value16, std::uint64_t>)});
+  list.insert(list.end(),
+              {address(gather_kernel<Value16, std::uint32_t>), address(gather_kernel<Value16, std::uint64_t>)});
   return list;
 }
 
@@ -94,8 +101,8 @@ void sample(cudaStream_t stream, KeyWidth width, const void* keys, std::uint64_t
             std::uint64_t seed, std::uint64_t tag_base, void* sample_keys, std::uint64_t* tags) {
   with_key(width, [&](auto tag) {
     using Key = typename decltype(tag)::type;
-    sample_kernel<Key><<<grid_for(samples), block_threads, 0, stream>>>(static_cast<const Key*>(keys), count, samples, seed,
-                                                                        tag_base, static_cast<Key*>(sample_keys), tags);
+    sample_kernel<Key><<<grid_for(samples), block_threads, 0, stream>>>(
+        static_cast<const Key*>(keys), count, samples, seed, tag_base, static_cast<Key*>(sample_keys), tags);
   });
   check_launch("sample");
 }

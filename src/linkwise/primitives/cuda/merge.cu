@@ -8,8 +8,9 @@
 namespace linkwise::cuda {
 namespace {
 
-cudaError_t call_cub(void* scratch, std::size_t& scratch_bytes, RecordType type, RawRecords left, std::uint64_t left_count,
-                     RawRecords right, std::uint64_t right_count, RawRecords to, cudaStream_t stream) {
+cudaError_t call_cub(void* scratch, std::size_t& scratch_bytes, RecordType type, RawRecords left,
+                     std::uint64_t left_count, RawRecords right, std::uint64_t right_count, RawRecords to,
+                     cudaStream_t stream) {
   cudaError_t status = cudaSuccess;
   const auto lefts = static_cast<std::int64_t>(left_count), rights = static_cast<std::int64_t>(right_count);
   with_record(type, [&](auto key, auto value) {
@@ -20,8 +21,8 @@ cudaError_t call_cub(void* scratch, std::size_t& scratch_bytes, RecordType type,
       status = cub::DeviceMerge::MergeKeys(scratch, scratch_bytes, left_keys, lefts, right_keys, rights,
                                            static_cast<Key*>(to.keys), {}, stream);
     else
-      status = cub::DeviceMerge::MergePairs(scratch, scratch_bytes, left_keys, static_cast<const Value*>(left.values), lefts,
-                                            right_keys, static_cast<const Value*>(right.values), rights,
+      status = cub::DeviceMerge::MergePairs(scratch, scratch_bytes, left_keys, static_cast<const Value*>(left.values),
+                                            lefts, right_keys, static_cast<const Value*>(right.values), rights,
                                             static_cast<Key*>(to.keys), static_cast<Value*>(to.values), {}, stream);
   });
   return status;

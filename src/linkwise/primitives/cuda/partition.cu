@@ -28,7 +28,9 @@ constexpr int items_per_thread(int widest_bytes) { return tile_bytes / widest_by
 std::uint64_t tile_records(RecordType type) {
   return static_cast<std::uint64_t>(items_per_thread(widest(type.key_bytes(), type.value_bytes()))) * block_threads;
 }
-std::uint64_t tiles_of(RecordType type, std::uint64_t count) { return (count + tile_records(type) - 1) / tile_records(type); }
+std::uint64_t tiles_of(RecordType type, std::uint64_t count) {
+  return (count + tile_records(type) - 1) / tile_records(type);
+}
 
 // Copies the splitters to shared memory: a kernel parameter indexed by lane would be read lane by lane.
 __device__ const Splitters& share(const Splitters& splitters) {
@@ -86,7 +88,8 @@ __global__ void __launch_bounds__(block_threads) count_kernel(const Key* keys, s
   Key key[items];
   int destination[items];
   unsigned rank[items];
-  rank_tile<Key, items>(keys, count, blockIdx.x * std::uint64_t{items * block_threads}, splitters, counters, key, destination, rank);
+  rank_tile<Key, items>(keys, count, blockIdx.x * std::uint64_t{items * block_threads}, splitters, counters, key,
+                        destination, rank);
   const int d = threadIdx.x;
   if (d > splitters.count) return;
   std::uint64_t sum = 0;
@@ -104,8 +107,8 @@ __global__ void totals_kernel(const std::uint64_t* offsets, std::uint64_t tiles,
 
 template <typename Key, typename Value>
 __global__ void __launch_bounds__(block_threads)
-    partition_kernel(const Key* keys, const Value* values, std::uint64_t count, Splitters parameter, std::uint64_t tiles,
-                     const std::uint64_t* offsets, RawDestinations to) {
+    partition_kernel(const Key* keys, const Value* values, std::uint64_t count, Splitters parameter,
+                     std::uint64_t tiles, const std::uint64_t* offsets, RawDestinations to) {
   constexpr bool has_value = !std::is_same_v<Value, NoValue>;
   constexpr int items = items_per_thread(widest(sizeof(Key), has_value ? sizeof(Value) : 0));
   constexpr int tile = items * block_threads;
@@ -172,7 +175,9 @@ std::size_t scan_bytes(std::uint64_t length) {
 }
 
 template <typename Kernel>
-const void* address(Kernel* kernel) { return reinterpret_cast<const void*>(kernel); }
+const void* address(Kernel* kernel) {
+  return reinterpret_cast<const void*>(kernel);
+}
 
 // Calls body(Tag<Key>, std::integral_constant<int, items>).
 template <typename Body>
@@ -180,7 +185,9 @@ void with_key_and_items(RecordType type, Body&& body) {
   with_key(type.key, [&](auto key) {
     constexpr int key_bytes = sizeof(typename decltype(key)::type);
     switch (widest(type.key_bytes(), type.value_bytes())) {
-      case 4: if constexpr (key_bytes == 4) body(key, std::integral_constant<int, items_per_thread(4)>{}); return;
+      case 4:
+        if constexpr (key_bytes == 4) body(key, std::integral_constant<int, items_per_thread(4)>{});
+        return;
       case 8: return body(key, std::integral_constant<int, items_per_thread(8)>{});
       default: return body(key, std::integral_constant<int, items_per_thread(16)>{});
     }
@@ -207,8 +214,8 @@ std::uint64_t partition_scratch_bytes(RecordType type, std::uint64_t count, int 
   return offset_bytes(type, count, destinations) + scan_bytes(tiles_of(type, count) * destinations);
 }
 
-void partition_count(cudaStream_t stream, RecordType type, const void* keys, std::uint64_t count, const Splitters& splitters,
-                     void* scratch, std::uint64_t scratch_bytes, std::uint64_t* totals) {
+void partition_count(cudaStream_t stream, RecordType type, const void* keys, std::uint64_t count,
+                     const Splitters& splitters, void* scratch, std::uint64_t scratch_bytes, std::uint64_t* totals) {
   const int destinations = splitters.count + 1;
   if (count == 0) return check(cudaMemsetAsync(totals, 0, 8 * destinations, stream), "clear totals");
   const std::uint64_t tiles = tiles_of(type, count);
@@ -221,7 +228,8 @@ void partition_count(cudaStream_t stream, RecordType type, const void* keys, std
   check_launch("count");
   const std::uint64_t used = offset_bytes(type, count, destinations);
   std::size_t left = scratch_bytes - used;
-  check(cub::DeviceScan::ExclusiveSum(static_cast<char*>(scratch) + used, left, offsets, offsets, tiles * destinations, stream),
+  check(cub::DeviceScan::ExclusiveSum(static_cast<char*>(scratch) + used, left, offsets, offsets, tiles * destinations,
+                                      stream),
         "scan counts");
   totals_kernel<<<1, max_destinations, 0, stream>>>(offsets, tiles, count, destinations, totals);
   check_launch("totals");

@@ -10,8 +10,8 @@ namespace {
 
 // Calls CUB; `buffers` tells afterwards where the result lies.
 template <typename Key, typename Value>
-cudaError_t call_cub(void* scratch, std::size_t& scratch_bytes, cub::DoubleBuffer<Key>& keys, cub::DoubleBuffer<Value>& values,
-                     std::uint64_t count, BitRange bits, cudaStream_t stream) {
+cudaError_t call_cub(void* scratch, std::size_t& scratch_bytes, cub::DoubleBuffer<Key>& keys,
+                     cub::DoubleBuffer<Value>& values, std::uint64_t count, BitRange bits, cudaStream_t stream) {
   if constexpr (std::is_same_v<Value, NoValue>)
     return cub::DeviceRadixSort::SortKeys(scratch, scratch_bytes, keys, count, bits.begin, bits.end, stream);
   else
@@ -25,14 +25,17 @@ std::uint64_t radix_sort_scratch_bytes(RecordType type, std::uint64_t count) {
   with_record(type, [&](auto key, auto value) {
     cub::DoubleBuffer<typename decltype(key)::type> keys;
     cub::DoubleBuffer<typename decltype(value)::type> values;
-    check(call_cub(nullptr, bytes, keys, values, count, {0, type.key_bits()}, nullptr), "ask for the scratch of a radix sort");
+    check(call_cub(nullptr, bytes, keys, values, count, {0, type.key_bits()}, nullptr),
+          "ask for the scratch of a radix sort");
   });
   return bytes;
 }
 
 // CUB flips once a digit of eight bits, and once in all where a single tile suffices. It tells only after the
 // call; the deciding thread must know before, so this predicts and `radix_sort` corrects a wrong guess.
-bool radix_sort_lands_in_secondary(RecordType, std::uint64_t, BitRange bits) { return (bits.end - bits.begin + 7) / 8 % 2 == 1; }
+bool radix_sort_lands_in_secondary(RecordType, std::uint64_t, BitRange bits) {
+  return (bits.end - bits.begin + 7) / 8 % 2 == 1;
+}
 
 void radix_sort(cudaStream_t stream, RecordType type, RawRecords primary, RawRecords secondary, std::uint64_t count,
                 BitRange bits, void* scratch, std::uint64_t scratch_bytes) {

@@ -66,7 +66,9 @@ __global__ void select_pivot_kernel(RawSegments left, RawSegments right, std::ui
 }
 
 template <typename Kernel>
-const void* address(Kernel* kernel) { return reinterpret_cast<const void*>(kernel); }
+const void* address(Kernel* kernel) {
+  return reinterpret_cast<const void*>(kernel);
+}
 
 void clear(std::uint64_t* counters, std::uint64_t count, cudaStream_t stream) {
   check(cudaMemsetAsync(counters, 0, count * sizeof *counters, stream), "clear counters");
@@ -79,9 +81,11 @@ KernelList reduce_kernels() {
   for (const KeyWidth width : {KeyWidth::k32, KeyWidth::k64})
     with_key(width, [&](auto key) {
       using Key = typename decltype(key)::type;
-      list.insert(list.end(), {address(check_order_kernel<Key>), address(histogram_kernel<Key>), address(select_pivot_kernel<Key>)});
+      list.insert(list.end(), {address(check_order_kernel<Key>), address(histogram_kernel<Key>),
+                               address(select_pivot_kernel<Key>)});
       for (const ValueWidth value_width : {ValueWidth::none, ValueWidth::v4, ValueWidth::v8, ValueWidth::v16})
-        with_value(value_width, [&](auto value) { list.push_back(address(checksum_kernel<Key, typename decltype(value)::type>)); });
+        with_value(value_width,
+                   [&](auto value) { list.push_back(address(checksum_kernel<Key, typename decltype(value)::type>)); });
     });
   return list;
 }
@@ -97,26 +101,33 @@ void checksum(cudaStream_t stream, RecordType type, RawRecords records, std::uin
   check_launch("checksum");
 }
 
-void check_order(cudaStream_t stream, KeyWidth width, const void* keys, std::uint64_t count, std::uint64_t* violations) {
+void check_order(cudaStream_t stream, KeyWidth width, const void* keys, std::uint64_t count,
+                 std::uint64_t* violations) {
   clear(violations, 1, stream);
   with_key(width, [&](auto key) {
     using Key = typename decltype(key)::type;
-    check_order_kernel<Key><<<grid_for(count), block_threads, 0, stream>>>(static_cast<const Key*>(keys), count, violations);
+    check_order_kernel<Key>
+        <<<grid_for(count), block_threads, 0, stream>>>(static_cast<const Key*>(keys), count, violations);
   });
   check_launch("check order");
 }
 
-void histogram(cudaStream_t stream, KeyWidth width, const void* keys, std::uint64_t count, BitRange bits, std::uint64_t* counts) {
+void histogram(cudaStream_t stream, KeyWidth width, const void* keys, std::uint64_t count, BitRange bits,
+               std::uint64_t* counts) {
   clear(counts, 1ULL << (bits.end - bits.begin), stream);
   with_key(width, [&](auto key) {
     using Key = typename decltype(key)::type;
-    histogram_kernel<Key><<<grid_for(count), block_threads, 0, stream>>>(static_cast<const Key*>(keys), count, bits, counts);
+    histogram_kernel<Key>
+        <<<grid_for(count), block_threads, 0, stream>>>(static_cast<const Key*>(keys), count, bits, counts);
   });
   check_launch("histogram");
 }
 
-void select_pivot(cudaStream_t stream, KeyWidth width, const RawSegments& left, const RawSegments& right, std::uint64_t* pivot) {
-  with_key(width, [&](auto key) { select_pivot_kernel<typename decltype(key)::type><<<1, 1, 0, stream>>>(left, right, pivot); });
+void select_pivot(cudaStream_t stream, KeyWidth width, const RawSegments& left, const RawSegments& right,
+                  std::uint64_t* pivot) {
+  with_key(width, [&](auto key) {
+    select_pivot_kernel<typename decltype(key)::type><<<1, 1, 0, stream>>>(left, right, pivot);
+  });
   check_launch("select pivot");
 }
 

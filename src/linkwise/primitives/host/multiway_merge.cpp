@@ -1,10 +1,9 @@
 #include "linkwise/primitives/host/multiway_merge.hpp"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <thread>
 
 #include "linkwise/primitives/dispatch.hpp"
 
@@ -23,7 +22,8 @@ std::vector<std::uint64_t> select(std::span<const HostRun> runs, std::uint64_t r
   const auto keys = [](const HostRun& run) { return std::span(static_cast<const Key*>(run.keys), run.count); };
   const auto at_most = [&](Key key) {
     std::uint64_t sum = 0;
-    for (const HostRun& run : runs) sum += static_cast<std::uint64_t>(std::ranges::upper_bound(keys(run), key) - keys(run).begin());
+    for (const HostRun& run : runs)
+      sum += static_cast<std::uint64_t>(std::ranges::upper_bound(keys(run), key) - keys(run).begin());
     return sum;
   };
   Key low = 0, high = std::numeric_limits<Key>::max();  // the least key with at_most(key) >= rank
@@ -40,7 +40,8 @@ std::vector<std::uint64_t> select(std::span<const HostRun> runs, std::uint64_t r
   }
   std::uint64_t missing = rank - below;
   for (std::size_t r = 0; r < runs.size(); ++r) {
-    const auto equal = static_cast<std::uint64_t>(std::ranges::upper_bound(keys(runs[r]), low) - keys(runs[r]).begin()) - cuts[r];
+    const auto equal =
+        static_cast<std::uint64_t>(std::ranges::upper_bound(keys(runs[r]), low) - keys(runs[r]).begin()) - cuts[r];
     const std::uint64_t taken = std::min(missing, equal);
     cuts[r] += taken;
     missing -= taken;
@@ -104,7 +105,8 @@ void merge_part(std::span<const HostRun> runs, std::span<const std::uint64_t> be
   for (std::size_t r = 0; r < runs.size(); ++r) {
     const auto* run_keys = static_cast<const Key*>(runs[r].keys);
     cursors.push_back({run_keys + begin[r], run_keys + end[r]});
-    if constexpr (!std::is_same_v<Value, NoValue>) next_value.push_back(static_cast<const Value*>(runs[r].values) + begin[r]);
+    if constexpr (!std::is_same_v<Value, NoValue>)
+      next_value.push_back(static_cast<const Value*>(runs[r].values) + begin[r]);
     count += end[r] - begin[r];
   }
   LoserTree<Key> tree(std::move(cursors));
@@ -129,8 +131,8 @@ std::vector<std::uint64_t> multisequence_select(KeyWidth width, std::span<const 
 void multiway_merge(RecordType type, std::span<const HostRun> runs, void* keys, void* values, int threads) {
   constexpr std::uint64_t worthwhile = 1 << 14;  // records that pay for a thread
   const std::uint64_t count = total(runs);
-  const std::uint64_t available = threads > 0 ? static_cast<std::uint64_t>(threads) : static_cast<std::uint64_t>(omp_get_max_threads());
-  const int parts = static_cast<int>(threads > 0 ? available : std::clamp<std::uint64_t>(count / worthwhile, 1, available));
+  const std::uint64_t cores = std::max(std::thread::hardware_concurrency(), 1U);
+  const int parts = threads > 0 ? threads : static_cast<int>(std::clamp<std::uint64_t>(count / worthwhile, 1, cores));
   with_record(type, [&](auto key_tag, auto value_tag) {
     using Key = typename decltype(key_tag)::type;
     using Value = typename decltype(value_tag)::type;

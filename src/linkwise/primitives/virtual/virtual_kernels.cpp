@@ -165,12 +165,13 @@ class VirtualKernels final : public Kernels {
     with_key(type.key, [&](auto tag) {
       using Key = typename decltype(tag)::type;
       std::fill_n(totals, splitters.count + 1, 0);
-      for (std::uint64_t i = 0; i < count; ++i) ++totals[destination_of(splitters, static_cast<const Key*>(keys)[i], i)];
+      for (std::uint64_t i = 0; i < count; ++i)
+        ++totals[destination_of(splitters, static_cast<const Key*>(keys)[i], i)];
     });
   }
 
-  void partition(void*, RecordType type, RawRecords raw_from, std::uint64_t count, const Splitters& splitters, const void*,
-                 const RawDestinations& destinations) const override {
+  void partition(void*, RecordType type, RawRecords raw_from, std::uint64_t count, const Splitters& splitters,
+                 const void*, const RawDestinations& destinations) const override {
     with_record(type, [&](auto key, auto value) {
       using Typed = TypedRecords<typename decltype(key)::type, typename decltype(value)::type>;
       const Typed from(raw_from);
@@ -195,7 +196,8 @@ class VirtualKernels final : public Kernels {
     });
   }
 
-  void check_order(void*, KeyWidth width, const void* keys, std::uint64_t count, std::uint64_t* violations) const override {
+  void check_order(void*, KeyWidth width, const void* keys, std::uint64_t count,
+                   std::uint64_t* violations) const override {
     with_key(width, [&](auto tag) {
       const auto* data = static_cast<const typename decltype(tag)::type*>(keys);
       *violations = 0;

@@ -1,0 +1,38 @@
+// What CUDA says about this machine, without making a context.
+#include "linkwise/device/cuda/check.hpp"
+#include "linkwise/device/cuda/cuda.hpp"
+
+namespace linkwise {
+
+int count_cuda_gpus(std::string* why) {
+  const auto none = [&](const std::string& reason) {
+    if (why != nullptr) *why = reason;
+    return 0;
+  };
+  // cudaGetDeviceCount fails alike without a driver and with one that is too old: ask for the driver first.
+  int driver = 0, runtime = 0;
+  if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) return none("there is no NVIDIA driver");
+  if (cudaRuntimeGetVersion(&runtime) != cudaSuccess || driver / 1000 < runtime / 1000)
+    return none("the NVIDIA driver is for CUDA " + std::to_string(driver / 1000) +
+                "; CUDA 13 needs driver 580 or newer");
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  (void)cudaGetLastError();
+  if (status != cudaSuccess) return none(cudaGetErrorString(status));
+  return count == 0 ? none("CUDA shows no GPU") : count;
+}
+
+std::vector<CudaGpu> cuda_gpus() {
+  std::vector<CudaGpu> gpus;
+  for (int g = 0; g < count_cuda_gpus(); ++g) {
+    cudaDeviceProp properties{};
+    check(cudaGetDeviceProperties(&properties, g), "ask for device properties");
+    char bus_id[32] = {};
+    check(cudaDeviceGetPCIBusId(bus_id, sizeof bus_id, g), "ask for the PCI bus id");
+    gpus.push_back({properties.name, static_cast<double>(properties.totalGlobalMem) / (1ULL << 30),
+                    properties.multiProcessorCount, 10 * properties.major + properties.minor, bus_id});
+  }
+  return gpus;
+}
+
+}  // namespace linkwise

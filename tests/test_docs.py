@@ -1,0 +1,76 @@
+"""Every code block of the README and the docs runs."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_blocks(page: Path) -> None:
+    """A page's blocks run one after the other, as a reader would type them."""
+    names: dict[str, object] = {}
+    for block in blocks(page, "python"):
+        exec(compile(block, str(page), "exec"), names)
+
+
+def shell_lines() -> list[str]:
+    lines = [line for page in PAGES for block in blocks(page, "sh") for line in block.splitlines()]
+    return [line.split("#")[0].strip() for line in lines]
+
+
+@pytest.mark.parametrize("line", [line for line in shell_lines() if line.startswith("linkwise ")])
+def test_command_lines(line: str, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    pq.write_table(
+        pa.table({"ts": random.integers(0, 99, 1000), "x": random.random(1000)}), tmp_path / "orders.parquet"
+    )
+    np.save(tmp_path / "keys.npy", random.random(1000))
+    done = subprocess.run(
+        [sys.executable, "-m", *line.split()], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_make_targets_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    text = " ".join(page.read_text(encoding="utf-8") for page in PAGES)
+    named = set(re.findall(r"`make (\w+)`", text)) | {
+        line.split()[1] for line in shell_lines() if line.startswith("make ")
+    }
+    assert {"demo", "test", "lint", "bench"} <= named
+    assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in named)
+
+
+def test_the_performance_page_is_made_from_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import sort as benchmark
+
+    assert benchmark.PERFORMANCE_PAGE.read_text(encoding="utf-8") == benchmark.performance_page()
+
+
+def test_links_lead_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\((?!http)([^)#]+)\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_map_names_what_there_is() -> None:
+    for path in re.findall(
+        r"`((?:src|python|tests|scripts|benchmarks)/[\w/.]*)`", (ROOT / "CONTRIBUTING.md").read_text()
+    ):
+        assert (ROOT / path).exists(), path
