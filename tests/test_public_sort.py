@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -251,21 +252,25 @@ def test_calls_from_several_threads() -> None:
 
 def test_ctrl_c_in_the_middle_leaves_a_usable_process() -> None:
     program = """
-import signal, threading, time, os, numpy as np, linkwise
-data = np.random.default_rng(0).integers(0, 2**32, 20_000_000, dtype=np.uint32)
-threading.Timer(0.15, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+import numpy as np, linkwise
+from interrupted import interrupt_the_next_sort
+data = np.random.default_rng(0).integers(0, 2**32, 1_000_000, dtype=np.uint32)
+interrupt_the_next_sort()
 try:
-    linkwise.sort(data, machine="dgx-a100", gpus=range(8))
-    print("not interrupted")
+    linkwise.sort(data)
 except KeyboardInterrupt:
-    small = data[:1000].copy()
-    assert (linkwise.sort(small, machine="dgx-a100") == np.sort(small)).all()
+    assert (linkwise.sort(data) == np.sort(data)).all()
     print("interrupted and usable")
 """
-    began = time.monotonic()
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+        cwd=Path(__file__).parent,
+    )
     assert done.stdout.strip() == "interrupted and usable", done.stderr
-    assert time.monotonic() - began < 30
 
 
 def test_no_gpu_is_said_once() -> None:

@@ -1,0 +1,26 @@
+"""Makes Ctrl-C come in the middle of a sort, every time: the sort's own thread sends the signal and then begins its work."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import Any
+
+from linkwise import sorting
+
+_run_interruptibly = sorting.run_interruptibly
+
+
+def interrupt_the_next_sort() -> None:
+    def interrupting(runtime: Any, work: Any, on_progress: Any = None) -> Any:
+        sorting.run_interruptibly = _run_interruptibly
+
+        def interrupted_work() -> Any:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.2)  # until the main thread has asked the work to stop
+            return work()
+
+        return _run_interruptibly(runtime, interrupted_work, on_progress)
+
+    sorting.run_interruptibly = interrupting
