@@ -1,4 +1,4 @@
-"""Makes Ctrl-C come in the middle of a sort, every time: the sort's own thread sends the signal and then begins its work."""
+"""Makes Ctrl-C come in the middle of a sort, every time: the sort's own thread sends it, then begins its work."""
 
 from __future__ import annotations
 

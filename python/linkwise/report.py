@@ -12,7 +12,7 @@ from rich.text import Text
 from linkwise.sorting import SortReport
 from linkwise.trace import trace_events
 
-_WIDTH = 64
+_WIDTH = 48
 _STYLES = {
     "HtoD": "cyan",
     "DtoH": "magenta",
