@@ -15,7 +15,7 @@ def main() -> None:
     for group in sys.argv[1:]:
         if group == "build":
             wanted += project["build-system"]["requires"] + project["project"]["dependencies"]
-            wanted += ["cmake>=3.25", "ninja"]
+            wanted += ["cmake>=3.28", "ninja"]
         else:
             wanted += project["project"]["optional-dependencies"][group]
     subprocess.run([sys.executable, "-m", "pip", "install", "-q", *wanted], check=True)
