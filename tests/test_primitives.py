@@ -130,15 +130,18 @@ def test_iota(device: OnDevice, count: int) -> None:
         assert (device.get(view, dtype) == expected).all()
 
 
-@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("key_type", KEY_TYPES, ids=lambda key_type: key_type.name)
 @pytest.mark.parametrize(("count", "samples"), [(1, 1), (10, 10), (1000, 37), (70_001, 4096), (100, 0)])
-def test_samples_are_one_of_each_stratum(device: OnDevice, key: Any, count: int, samples: int) -> None:
-    data = keys("uniform", count, key)
-    sample_keys, tags = device.memory(samples * data.itemsize), device.memory(samples * 8)
+def test_samples_are_one_of_each_stratum(device: OnDevice, key_type: Any, count: int, samples: int) -> None:
+    data = keys("uniform", count, KEY_TYPES[key_type])
+    code = np.dtype(np.uint64 if data.itemsize == 8 else np.uint32)
+    codes, tags, all_codes = (device.memory(size) for size in (samples * code.itemsize, samples * 8, count * code.itemsize))
     tag_base = 5 << 48
-    _core.sample(device.runtime, device.stream, data.itemsize, device.put(data), 3, tag_base, sample_keys, tags)
-    positions = device.get(tags, np.uint64) - np.uint64(tag_base)
-    assert (device.get(sample_keys, key) == data[positions.astype(np.int64)]).all()
+    source = device.put(data)
+    _core.sample(device.runtime, device.stream, key_type, True, source, 3, tag_base, codes, tags)
+    _core.encode(device.runtime, device.stream, key_type, True, source, all_codes)
+    positions = (device.get(tags, np.uint64) - np.uint64(tag_base)).astype(np.int64)
+    assert (device.get(codes, code) == device.get(all_codes, code)[positions]).all()
     strata = np.array_split(np.arange(count), samples) if samples else []
     assert all(stratum[0] <= p <= stratum[-1] for p, stratum in zip(positions, strata, strict=True))
 

@@ -122,13 +122,8 @@ void bind_primitives(nb::module_& m) {
         iota(r, s, to_value_width(value_bytes), to, first);
       },
       nb::arg("runtime"), nb::arg("stream"), nb::arg("value_bytes"), nb::arg("to"), nb::arg("first"));
-  m.def(
-      "sample",
-      [](Runtime& r, Stream s, int key_bytes, const MemoryView& keys, std::uint64_t seed, std::uint64_t tag_base,
-         const MemoryView& sample_keys,
-         const MemoryView& tags) { sample(r, s, to_key_width(key_bytes), keys, seed, tag_base, sample_keys, tags); },
-      nb::arg("runtime"), nb::arg("stream"), nb::arg("key_bytes"), nb::arg("keys"), nb::arg("seed"),
-      nb::arg("tag_base"), nb::arg("sample_keys"), nb::arg("tags"));
+  m.def("sample", &sample, nb::arg("runtime"), nb::arg("stream"), nb::arg("type"), nb::arg("descending"),
+        nb::arg("keys"), nb::arg("seed"), nb::arg("tag_base"), nb::arg("codes"), nb::arg("tags"));
   m.def("gather", &gather, nb::arg("runtime"), nb::arg("stream"), nb::arg("element_bytes"), nb::arg("index_bytes"),
         nb::arg("source"), nb::arg("indices"), nb::arg("to"));
   m.def(

@@ -57,9 +57,11 @@ class Kernels {
                       std::uint64_t count) const = 0;
   /// first, first + 1, … as 4- or 8-byte values; of 16-byte values the upper half is 0.
   virtual void iota(void* stream, ValueWidth width, void* to, std::uint64_t first, std::uint64_t count) const = 0;
-  /// One key of each of `samples` equal strata, and its tag: tag_base + position.
-  virtual void sample(void* stream, KeyWidth width, const void* keys, std::uint64_t count, std::uint64_t samples,
-                      std::uint64_t seed, std::uint64_t tag_base, void* sample_keys, std::uint64_t* tags) const = 0;
+  /// The code of one key of each of `samples` equal strata, and its tag: tag_base + position. The keys may lie in
+  /// page-locked host memory.
+  virtual void sample(void* stream, KeyType type, bool descending, const void* keys, std::uint64_t count,
+                      std::uint64_t samples, std::uint64_t seed, std::uint64_t tag_base, void* codes,
+                      std::uint64_t* tags) const = 0;
   /// to[i] = from[indices[i]], elements of 1, 2, 4, 8 or 16 bytes, indices of 4 or 8 bytes.
   virtual void gather(void* stream, int element_bytes, int index_bytes, const void* from, const void* indices, void* to,
                       std::uint64_t count) const = 0;

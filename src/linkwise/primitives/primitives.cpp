@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "linkwise/error.hpp"
+#include "linkwise/primitives/host/sample.hpp"
 
 namespace linkwise {
 namespace {
@@ -146,21 +147,29 @@ void iota(Runtime& runtime, Stream stream, ValueWidth width, const MemoryView& t
                            }});
 }
 
-void sample(Runtime& runtime, Stream stream, KeyWidth width, const MemoryView& keys, std::uint64_t seed,
-            std::uint64_t tag_base, const MemoryView& sample_keys, const MemoryView& tags) {
-  const auto key_bytes = static_cast<std::uint64_t>(width);
-  const std::uint64_t count = count_of(keys, key_bytes, "sample");
-  const std::uint64_t samples = count_of(sample_keys, key_bytes, "sample");
-  require(samples <= count && tags.bytes == samples * 8, "sample", "more samples than keys, or not a tag for each");
+void sample(Runtime& runtime, Stream stream, KeyType type, bool descending, const MemoryView& keys, std::uint64_t seed,
+            std::uint64_t tag_base, const MemoryView& codes, const MemoryView& tags) {
+  const std::uint64_t count = count_of(keys, static_cast<std::uint64_t>(native_bytes(type)), "sample");
+  const std::uint64_t samples = count_of(tags, 8, "sample");
+  require(samples <= count && codes.bytes == samples * static_cast<std::uint64_t>(key_width(type)), "sample",
+          "more samples than keys, or not a code for each");
+  const bool on_host = !stream.place.is_gpu();
+  require(on_host || keys.place == stream.place || !keys.pageable, "sample",
+          "a device cannot read pageable host memory");
   if (samples == 0) return;
   const Kernels& kernels = runtime.kernels();
   runtime.enqueue(stream, {"sample",
                            {keys},
-                           {sample_keys, tags},
-                           {"gather", samples, static_cast<double>(key_bytes)},
+                           {codes, tags},
+                           {keys.place.is_gpu() ? "gather" : "sample host", samples, 8.0},
                            [=, &kernels](void* native) {
-                             kernels.sample(native, width, keys.data, count, samples, seed, tag_base, sample_keys.data,
-                                            reinterpret_cast<std::uint64_t*>(tags.data));
+                             auto* tag_data = reinterpret_cast<std::uint64_t*>(tags.data);
+                             if (on_host)
+                               sample_on_host(type, descending, keys.data, count, samples, seed, tag_base, codes.data,
+                                              tag_data);
+                             else
+                               kernels.sample(native, type, descending, keys.data, count, samples, seed, tag_base,
+                                              codes.data, tag_data);
                            }});
 }
 

@@ -45,8 +45,10 @@ void encode(Runtime& runtime, Stream stream, KeyType type, bool descending, cons
 void decode(Runtime& runtime, Stream stream, KeyType type, bool descending, const MemoryView& from,
             const MemoryView& to);
 void iota(Runtime& runtime, Stream stream, ValueWidth width, const MemoryView& to, std::uint64_t first);
-void sample(Runtime& runtime, Stream stream, KeyWidth width, const MemoryView& keys, std::uint64_t seed,
-            std::uint64_t tag_base, const MemoryView& sample_keys, const MemoryView& tags);
+/// As many samples as `tags` has room for; `keys` are native; a GPU's stream
+/// reads its own or page-locked host memory, the host's any of the host.
+void sample(Runtime& runtime, Stream stream, KeyType type, bool descending, const MemoryView& keys, std::uint64_t seed,
+            std::uint64_t tag_base, const MemoryView& codes, const MemoryView& tags);
 void gather(Runtime& runtime, Stream stream, int element_bytes, int index_bytes, const MemoryView& from,
             const MemoryView& indices, const MemoryView& to);
 void histogram(Runtime& runtime, Stream stream, KeyWidth width, const MemoryView& keys, BitRange bits,

@@ -6,6 +6,7 @@
 #include "linkwise/error.hpp"
 #include "linkwise/sort/p2p_merge_sort.hpp"
 #include "linkwise/sort/radix_sort.hpp"
+#include "linkwise/sort/splitters.hpp"
 
 namespace linkwise {
 namespace {
@@ -46,9 +47,11 @@ void sort_locally(Runtime& runtime, Chunk& chunk, BitRange bits) {
 }
 
 std::uint64_t chunk_bytes(const Kernels& kernels, const SortPlan& plan, RecordType type, std::uint64_t capacity) {
+  const bool splits = plan.strategy == SortStrategy::radix && plan.gpus.size() > 1;
+  const std::uint64_t samples = splits ? sample_bytes(kernels, type.key, plan.samples) : 0;
   const auto rounded = [](std::uint64_t bytes) { return (bytes + 127) / 128 * 128; };
   return 2 * rounded(record_bytes(type, capacity)) + rounded(scratch_bytes(kernels, plan, type, capacity)) +
-         counter_bytes + radix_sample_bytes(kernels, plan, type);
+         counter_bytes + samples;
 }
 
 std::uint64_t chunk_capacity(const SortPlan& plan, std::uint64_t records) {

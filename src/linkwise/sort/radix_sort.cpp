@@ -1,11 +1,9 @@
 #include "linkwise/sort/radix_sort.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <limits>
-#include <optional>
 
+#include "linkwise/sort/splitters.hpp"
 #include "linkwise/transfer/exchange.hpp"
 
 namespace linkwise {
@@ -15,67 +13,21 @@ namespace {
 constexpr int position_bits = 48;
 constexpr std::uint64_t position_mask = (1ULL << position_bits) - 1;
 
-struct Cut {
-  std::uint64_t key = 0;
-  std::uint64_t tag = 0;
-};
-
-RecordType sample_type(RecordType type) { return {type.key, ValueWidth::v8}; }
-
 std::uint64_t total_count(const std::vector<Chunk>& chunks) {
   std::uint64_t sum = 0;
   for (const Chunk& chunk : chunks) sum += chunk.count();
   return sum;
 }
 
-// Samples every chunk in proportion to its size and returns the g - 1 cuts that split them evenly.
-std::vector<Cut> choose_cuts(Runtime& runtime, const SortPlan& plan, std::vector<Chunk>& chunks) {
-  const RecordType type = sample_type(chunks.front().type());
+// Samples every chunk in proportion to its size.
+std::vector<Cut> choose_cuts(Runtime& runtime, const SortPlan& plan, const std::vector<Chunk>& chunks) {
   const std::uint64_t total = total_count(chunks);
-  std::vector<std::uint64_t> shares;
-  std::uint64_t samples = 0;
-  for (const Chunk& chunk : chunks) {
-    const bool all = total <= plan.samples;
-    const auto proportional = static_cast<std::uint64_t>(
-        static_cast<double>(chunk.count()) / static_cast<double>(total) * static_cast<double>(plan.samples));
-    shares.push_back(all ? chunk.count() : std::min(chunk.count(), proportional));
-    samples += shares.back();
-  }
-  Chunk& leader = chunks.front();
-  const auto sample_buffer = [&](Place place, std::uint64_t count) {
-    return runtime.allocate(place, record_bytes(type, count), "samples");
-  };
-  const Buffer primary = sample_buffer(leader.place(), samples), secondary = sample_buffer(leader.place(), samples);
-  const Buffer scratch =
-      runtime.allocate(leader.place(), runtime.kernels().sort_scratch_bytes(type, samples), "sample scratch");
-  const Records gathered = records_in(primary.view(), type, samples);
-
-  std::vector<Buffer> local;
-  std::uint64_t first = 0;
-  for (std::size_t s = 0; s < chunks.size(); ++s) {
-    Chunk& chunk = chunks[s];
-    local.push_back(sample_buffer(chunk.place(), shares[s]));
-    const Records taken = records_in(local.back().view(), type, shares[s]);
-    sample(runtime, chunk.stream(), type.key, chunk.records().keys, s, s << position_bits, taken.keys, taken.values);
-    copy(runtime, chunk.stream(), gathered.slice(first, shares[s]), taken);
-    runtime.wait(leader.stream(), runtime.record(chunk.stream()));
-    first += shares[s];
-  }
-  const Records sorted = sort(runtime, leader.stream(), gathered, records_in(secondary.view(), type, samples),
-                              {0, type.key_bits()}, scratch.view());
-
-  std::vector<Cut> cuts(chunks.size() - 1), expected(chunks.size() - 1);
-  std::vector<ReadBack> reads;
-  for (std::size_t d = 1; d < chunks.size(); ++d) {
-    Cut &cut = cuts[d - 1], &guess = expected[d - 1];
-    const auto fraction = static_cast<double>(d) / static_cast<double>(chunks.size());
-    guess.key = static_cast<std::uint64_t>(std::ldexp(fraction, type.key_bits()));
-    const Records at = sorted.slice(samples * d / chunks.size(), 1);
-    reads.push_back({leader.stream(), at.keys, &cut.key, &guess.key});  // little-endian: 4 bytes fill the low half
-    reads.push_back({leader.stream(), at.values, &cut.tag, &guess.tag});
-  }
-  runtime.read_back(reads);
-  return cuts;
+  std::vector<SampleSource> sources;
+  for (std::size_t s = 0; s < chunks.size(); ++s)
+    sources.push_back({chunks[s].stream(), chunks[s].records().keys, samples_of(chunks[s].count(), total, plan.samples),
+                       s << position_bits});
+  const KeyType codes = chunks.front().type().key == KeyWidth::k32 ? KeyType::u32 : KeyType::u64;
+  return choose_cuts(runtime, codes, /*descending=*/false, sources, static_cast<int>(chunks.size()));
 }
 
 // The cuts as a source sees them: its records of a cut's key go left of the cut if it is an earlier source
@@ -84,7 +36,7 @@ Splitters splitters_for(std::size_t source, const std::vector<Cut>& cuts) {
   Splitters splitters;
   for (const Cut& cut : cuts) {
     const std::uint64_t owner = cut.tag >> position_bits;
-    splitters.key[splitters.count] = cut.key;
+    splitters.key[splitters.count] = cut.code;
     splitters.position[splitters.count++] = source == owner  ? (cut.tag & position_mask)
                                             : source < owner ? std::numeric_limits<std::uint64_t>::max()
                                                              : 0;
@@ -107,14 +59,6 @@ std::vector<std::vector<std::uint64_t>> count_parts(Runtime& runtime, std::vecto
   }
   runtime.read_back(reads);
   return counts;
-}
-
-// The bits in which keys between two neighbouring cuts can differ.
-BitRange open_bits(const std::vector<Cut>& cuts, std::size_t destination, int key_bits) {
-  const std::uint64_t lowest = destination == 0 ? 0 : cuts[destination - 1].key;
-  const std::uint64_t highest =
-      destination == cuts.size() ? std::numeric_limits<std::uint64_t>::max() >> (64 - key_bits) : cuts[destination].key;
-  return {0, static_cast<int>(std::bit_width(lowest ^ highest))};
 }
 
 // The partition kernel stores straight into the destinations.
@@ -173,13 +117,6 @@ void exchange_by_partition_and_copies(Runtime& runtime, std::vector<Chunk>& chun
 }
 
 }  // namespace
-
-std::uint64_t radix_sample_bytes(const Kernels& kernels, const SortPlan& plan, RecordType type) {
-  if (plan.strategy != SortStrategy::radix || plan.gpus.size() < 2) return 0;
-  // The leader holds everyone's samples twice, its own once more, and the scratch; rounded up for alignment.
-  return 3 * record_bytes(sample_type(type), plan.samples) +
-         kernels.sort_scratch_bytes(sample_type(type), plan.samples) + 4096;
-}
 
 void radix_sort(Runtime& runtime, const SortPlan& plan, std::vector<Chunk>& chunks) {
   if (total_count(chunks) == 0) return;

@@ -16,7 +16,4 @@ namespace linkwise {
 /// See sort_chunks. Any number of GPUs; stable.
 void radix_sort(Runtime& runtime, const SortPlan& plan, std::vector<Chunk>& chunks);
 
-/// Bytes that the samples take on the GPU that sorts them.
-std::uint64_t radix_sample_bytes(const Kernels& kernels, const SortPlan& plan, RecordType type);
-
 }  // namespace linkwise

@@ -54,9 +54,9 @@ class CudaKernels final : public Kernels {
   void iota(void* stream, ValueWidth width, void* to, std::uint64_t first, std::uint64_t count) const override {
     cuda::iota(on(stream), width, to, first, count);
   }
-  void sample(void* stream, KeyWidth width, const void* keys, std::uint64_t count, std::uint64_t samples,
-              std::uint64_t seed, std::uint64_t tag_base, void* sample_keys, std::uint64_t* tags) const override {
-    cuda::sample(on(stream), width, keys, count, samples, seed, tag_base, sample_keys, tags);
+  void sample(void* stream, KeyType type, bool descending, const void* keys, std::uint64_t count, std::uint64_t samples,
+              std::uint64_t seed, std::uint64_t tag_base, void* codes, std::uint64_t* tags) const override {
+    cuda::sample(on(stream), type, descending, keys, count, samples, seed, tag_base, codes, tags);
   }
   void gather(void* stream, int element_bytes, int index_bytes, const void* from, const void* indices, void* to,
               std::uint64_t count) const override {

@@ -29,8 +29,8 @@ void merge(cudaStream_t stream, RecordType type, RawRecords left, std::uint64_t 
 void encode(cudaStream_t stream, KeyType type, bool descending, const void* from, void* to, std::uint64_t count);
 void decode(cudaStream_t stream, KeyType type, bool descending, const void* from, void* to, std::uint64_t count);
 void iota(cudaStream_t stream, ValueWidth width, void* to, std::uint64_t first, std::uint64_t count);
-void sample(cudaStream_t stream, KeyWidth width, const void* keys, std::uint64_t count, std::uint64_t samples,
-            std::uint64_t seed, std::uint64_t tag_base, void* sample_keys, std::uint64_t* tags);
+void sample(cudaStream_t stream, KeyType type, bool descending, const void* keys, std::uint64_t count,
+            std::uint64_t samples, std::uint64_t seed, std::uint64_t tag_base, void* codes, std::uint64_t* tags);
 void gather(cudaStream_t stream, int element_bytes, int index_bytes, const void* from, const void* indices, void* to,
             std::uint64_t count);
 

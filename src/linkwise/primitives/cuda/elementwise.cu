@@ -32,12 +32,13 @@ __global__ void iota_kernel(Value* to, std::uint64_t first, std::uint64_t count)
   }
 }
 
-template <typename Key>
-__global__ void sample_kernel(const Key* keys, std::uint64_t count, std::uint64_t samples, std::uint64_t seed,
-                              std::uint64_t tag_base, Key* sample_keys, std::uint64_t* tags) {
+template <typename Bits>
+__global__ void sample_kernel(const Bits* keys, std::uint64_t count, std::uint64_t samples, std::uint64_t seed,
+                              std::uint64_t tag_base, KeyClass key_class, bool descending, CodeOf<Bits>* codes,
+                              std::uint64_t* tags) {
   for (std::uint64_t i = global_thread(); i < samples; i += grid_threads()) {
     const std::uint64_t position = sample_position(i, samples, count, seed);
-    sample_keys[i] = keys[position];
+    codes[i] = encode_bits<Bits>(keys[position], key_class, descending);
     tags[i] = tag_base + position;
   }
 }
@@ -56,13 +57,12 @@ const void* address(Kernel* kernel) {
 
 KernelList elementwise_kernels() {
   KernelList list{address(iota_kernel<std::uint32_t>), address(iota_kernel<std::uint64_t>),
-                  address(iota_kernel<Value16>), address(sample_kernel<std::uint32_t>),
-                  address(sample_kernel<std::uint64_t>)};
+                  address(iota_kernel<Value16>)};
   for (const int bytes : {1, 2, 4, 8})
     with_bits(bytes, [&](auto tag) {
       using Bits = typename decltype(tag)::type;
       list.insert(list.end(),
-                  {address(encode_kernel<Bits>), address(decode_kernel<Bits>),
+                  {address(encode_kernel<Bits>), address(decode_kernel<Bits>), address(sample_kernel<Bits>),
                    address(gather_kernel<Bits, std::uint32_t>), address(gather_kernel<Bits, std::uint64_t>)});
     });
   list.insert(list.end(),
@@ -97,12 +97,13 @@ void iota(cudaStream_t stream, ValueWidth width, void* to, std::uint64_t first, 
   check_launch("iota");
 }
 
-void sample(cudaStream_t stream, KeyWidth width, const void* keys, std::uint64_t count, std::uint64_t samples,
-            std::uint64_t seed, std::uint64_t tag_base, void* sample_keys, std::uint64_t* tags) {
-  with_key(width, [&](auto tag) {
-    using Key = typename decltype(tag)::type;
-    sample_kernel<Key><<<grid_for(samples), block_threads, 0, stream>>>(
-        static_cast<const Key*>(keys), count, samples, seed, tag_base, static_cast<Key*>(sample_keys), tags);
+void sample(cudaStream_t stream, KeyType type, bool descending, const void* keys, std::uint64_t count,
+            std::uint64_t samples, std::uint64_t seed, std::uint64_t tag_base, void* codes, std::uint64_t* tags) {
+  with_bits(native_bytes(type), [&](auto tag) {
+    using Bits = typename decltype(tag)::type;
+    sample_kernel<Bits><<<grid_for(samples), block_threads, 0, stream>>>(static_cast<const Bits*>(keys), count, samples,
+                                                                         seed, tag_base, key_class(type), descending,
+                                                                         static_cast<CodeOf<Bits>*>(codes), tags);
   });
   check_launch("sample");
 }

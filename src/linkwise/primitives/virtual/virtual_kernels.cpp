@@ -7,6 +7,7 @@
 
 #include "linkwise/primitives/dispatch.hpp"
 #include "linkwise/primitives/encoding.hpp"
+#include "linkwise/primitives/host/sample.hpp"
 #include "linkwise/primitives/kernels.hpp"
 #include "linkwise/primitives/segments.hpp"
 
@@ -120,16 +121,9 @@ class VirtualKernels final : public Kernels {
     });
   }
 
-  void sample(void*, KeyWidth width, const void* keys, std::uint64_t count, std::uint64_t samples, std::uint64_t seed,
-              std::uint64_t tag_base, void* sample_keys, std::uint64_t* tags) const override {
-    with_key(width, [&](auto tag) {
-      using Key = typename decltype(tag)::type;
-      for (std::uint64_t i = 0; i < samples; ++i) {
-        const std::uint64_t position = sample_position(i, samples, count, seed);
-        static_cast<Key*>(sample_keys)[i] = static_cast<const Key*>(keys)[position];
-        tags[i] = tag_base + position;
-      }
-    });
+  void sample(void*, KeyType type, bool descending, const void* keys, std::uint64_t count, std::uint64_t samples,
+              std::uint64_t seed, std::uint64_t tag_base, void* codes, std::uint64_t* tags) const override {
+    sample_on_host(type, descending, keys, count, samples, seed, tag_base, codes, tags);
   }
 
   void gather(void*, int element_bytes, int index_bytes, const void* from, const void* indices, void* to,

@@ -1,0 +1,27 @@
+#include "linkwise/primitives/host/sample.hpp"
+
+#include <type_traits>
+
+#include "linkwise/primitives/dispatch.hpp"
+#include "linkwise/primitives/encoding.hpp"
+
+namespace linkwise {
+
+void sample_on_host(KeyType type, bool descending, const void* keys, std::uint64_t count, std::uint64_t samples,
+                    std::uint64_t seed, std::uint64_t tag_base, void* codes, std::uint64_t* tags) {
+  with_bits(native_bytes(type), [&](auto tag) {
+    using Bits = typename decltype(tag)::type;
+    using Code = std::conditional_t<sizeof(Bits) == 8, std::uint64_t, std::uint32_t>;
+    const auto* native = static_cast<const Bits*>(keys);
+    auto* to = static_cast<Code*>(codes);
+    // Every sample is a cache miss: many cores have many of them in flight.
+#pragma omp parallel for if (samples > 4096)
+    for (std::uint64_t i = 0; i < samples; ++i) {
+      const std::uint64_t position = sample_position(i, samples, count, seed);
+      to[i] = encode_bits<Bits>(native[position], key_class(type), descending);
+      tags[i] = tag_base + position;
+    }
+  });
+}
+
+}  // namespace linkwise
