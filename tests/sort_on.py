@@ -11,14 +11,17 @@ from linkwise import _core
 from linkwise.keys import key_type_of
 
 Array = np.ndarray[Any, Any]
-VARIANTS = [("radix", "copies"), ("radix", "fused"), ("p2p_merge", "copies")]
+# (strategy, exchange); "streamed" is the radix sort that exchanges pieces as they arrive.
+VARIANTS = [("radix", "streamed"), ("radix", "copies"), ("radix", "fused"), ("p2p_merge", "copies")]
 
 
 def plan_for(gpus: list[int], strategy: str, exchange: str, **fields: Any) -> _core.SortPlan:
     plan = _core.SortPlan()
     plan.gpus = gpus
     plan.strategy = getattr(_core.SortStrategy, strategy)
-    plan.exchange = getattr(_core.Exchange, exchange)
+    plan.streamed = exchange == "streamed"
+    if not plan.streamed:
+        plan.exchange = getattr(_core.Exchange, exchange)
     for name, value in fields.items():
         setattr(plan, name, value)
     return plan

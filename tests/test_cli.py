@@ -105,16 +105,8 @@ def test_trace_has_every_stream_and_link(table: Path, tmp_path: Path) -> None:
     )
     events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
     tracks = {event["args"]["name"] for event in events if event["name"] == "thread_name"}
-    assert {
-        "gpu0/compute",
-        "gpu2/compute",
-        "gpu0/to gpu2",
-        "mem0 → cpu0",
-        "cpu0 → switch0",
-        "switch1 → gpu2",
-        "gpu2 → nvswitch",
-        "nvswitch → gpu0",
-    } <= tracks
+    assert {"gpu0/compute", "gpu2/compute", "mem0 → cpu0", "cpu0 → switch0", "switch1 → gpu2"} <= tracks
+    assert {"gpu2 → nvswitch", "nvswitch → gpu0"} <= tracks, "stores of the partition kernel cross links too"
     slices = [event for event in events if event["ph"] == "X"]
     assert all(event["dur"] >= 0 and event["ts"] >= 0 for event in slices)
     for pid, tid in {(event["pid"], event["tid"]) for event in slices if event["pid"] == 1}:

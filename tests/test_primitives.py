@@ -135,7 +135,9 @@ def test_iota(device: OnDevice, count: int) -> None:
 def test_samples_are_one_of_each_stratum(device: OnDevice, key_type: Any, count: int, samples: int) -> None:
     data = keys("uniform", count, KEY_TYPES[key_type])
     code = np.dtype(np.uint64 if data.itemsize == 8 else np.uint32)
-    codes, tags, all_codes = (device.memory(size) for size in (samples * code.itemsize, samples * 8, count * code.itemsize))
+    codes, tags, all_codes = (
+        device.memory(size) for size in (samples * code.itemsize, samples * 8, count * code.itemsize)
+    )
     tag_base = 5 << 48
     source = device.put(data)
     _core.sample(device.runtime, device.stream, key_type, True, source, 3, tag_base, codes, tags)

@@ -33,7 +33,7 @@ def test_every_size_and_distribution(strategy: str, exchange: str, num_gpus: int
     for size in SIZES:
         for distribution in DISTRIBUTIONS:
             # Few samples, so that splitters are estimates already at this size; and room for their error.
-            plan = plan_for(list(range(num_gpus)), strategy, exchange, samples=512, slack=1.0)
+            plan = plan_for(list(range(num_gpus)), strategy, exchange, samples=512, slack=1.0, piece_bytes=500)
             check_sort(virtual(size), plan, keys(distribution, size, np.uint32))
 
 
@@ -73,8 +73,11 @@ def test_every_legal_order(seed: int) -> None:
     for strategy, exchange in VARIANTS:
         num_gpus = int(random.integers(1, 9)) if strategy == "radix" else int(2 ** random.integers(1, 4))
         gpus = random.permutation(8)[:num_gpus].tolist()
-        data = keys(str(random.choice(DISTRIBUTIONS)), int(random.integers(0, 4000)), np.uint32, seed)
-        plan = plan_for(gpus, strategy, exchange, samples=int(random.integers(64, 1024)), slack=1.0)
+        dtype = [np.uint32, np.int64, np.float32, np.float64, np.uint8][seed % 5]
+        data = keys(str(random.choice(DISTRIBUTIONS)), int(random.integers(0, 4000)), dtype, seed)
+        piece_bytes = int(2 ** random.integers(6, 16))
+        samples = int(random.integers(256, 2048))
+        plan = plan_for(gpus, strategy, exchange, samples=samples, slack=1.0, piece_bytes=piece_bytes)
         check_sort(virtual(seed), plan, data)
 
 
@@ -84,11 +87,14 @@ def test_every_legal_order(seed: int) -> None:
     num_gpus=st.integers(1, 8),
     variant=st.sampled_from(VARIANTS),
     chunkset=st.sampled_from([0, 0, 7, 64]),
+    piece_bytes=st.sampled_from([16, 100, 1 << 20]),
     seed=st.integers(0, 2**32),
 )
-def test_any_input(data: list[int], num_gpus: int, variant: tuple[str, str], chunkset: int, seed: int) -> None:
+def test_any_input(
+    data: list[int], num_gpus: int, variant: tuple[str, str], chunkset: int, piece_bytes: int, seed: int
+) -> None:
     if can_run(variant[0], num_gpus):
-        plan = plan_for(list(range(num_gpus)), *variant, chunkset_records=chunkset)
+        plan = plan_for(list(range(num_gpus)), *variant, chunkset_records=chunkset, piece_bytes=piece_bytes)
         check_sort(virtual(seed), plan, np.array(data, np.uint32))
 
 
@@ -101,16 +107,37 @@ def test_chunksets_become_runs_that_are_merged(strategy: str, exchange: str, dty
         assert "merge runs" in [phase.phase for phase in report.phases]
 
 
+@pytest.mark.parametrize("exchange", ["streamed", "copies"])
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)
-def test_radix_gives_every_gpu_its_share(distribution: str) -> None:
+def test_radix_gives_every_gpu_its_share(distribution: str, exchange: str) -> None:
     """Max/mean ≤ 1.01 in one round, all-equal included: what arrives is seen in what each GPU copies out."""
     for num_gpus in (2, 3, 8):
         data = keys(distribution, 400_000, np.uint32)
-        plan = plan_for(list(range(num_gpus)), "radix", "copies", samples=1 << 17)
+        plan = plan_for(list(range(num_gpus)), "radix", exchange, samples=1 << 17, buckets=1)
         report = check_sort(virtual(), plan, data, value_bytes=0)
         received = [entry.bytes for entry in report.timeline if entry.is_copy and entry.phase == "DtoH"]
         assert len(received) == num_gpus
         assert max(received) <= 1.01 * sum(received) / num_gpus
+
+
+def test_unlucky_samples_only_cost_time() -> None:
+    """Far too few samples: a bucket overflows, and the sort goes another way."""
+    data = keys("uniform", 50_000, np.uint32)
+    plan = plan_for([0, 1, 2, 3], "radix", "streamed", samples=8, slack=0.9, piece_bytes=4096)
+    report = check_sort(virtual(), plan, data)
+    assert [phase.phase for phase in report.phases].count("sample") == 1
+
+
+def test_streaming_overlaps_transfers_with_work() -> None:
+    """Pieces are exchanged while others arrive, and buckets leave while others are sorted."""
+    plan = plan_for([0, 2], "radix", "streamed", piece_bytes=1 << 18)
+    report = check_sort(virtual(), plan, keys("uniform", 1 << 20, np.uint32))
+    copies_in = [entry for entry in report.timeline if entry.phase == "HtoD"]
+    exchanges = [entry for entry in report.timeline if entry.name == "partition"]
+    copies_out = [entry for entry in report.timeline if entry.phase == "DtoH" and entry.is_copy]
+    sorts = [entry for entry in report.timeline if entry.name == "sort" and entry.phase == "sort"]
+    assert min(entry.start_ps for entry in exchanges) < max(entry.start_ps for entry in copies_in)
+    assert min(entry.start_ps for entry in copies_out) < max(entry.start_ps for entry in sorts)
 
 
 def test_p2p_merge_skips_swaps_of_what_is_in_order() -> None:

@@ -44,6 +44,11 @@ void bind_arena(nb::module_& m) {
 }
 
 void bind_timeline(nb::module_& m) {
+  nb::class_<Passage>(m, "Passage")
+      .def_ro("source", &Passage::from)
+      .def_ro("target", &Passage::to)
+      .def_ro("bytes", &Passage::bytes)
+      .def_ro("links", &Passage::links);
   nb::class_<TimelineEntry>(m, "TimelineEntry")
       .def_ro("name", &TimelineEntry::name)
       .def_ro("phase", &TimelineEntry::phase)
@@ -53,7 +58,7 @@ void bind_timeline(nb::module_& m) {
       .def_ro("target", &TimelineEntry::to)
       .def_ro("bytes", &TimelineEntry::bytes)
       .def_ro("is_copy", &TimelineEntry::is_copy)
-      .def_ro("links", &TimelineEntry::links)
+      .def_ro("passages", &TimelineEntry::passages)
       .def_ro("start_ps", &TimelineEntry::start_ps)
       .def_ro("end_ps", &TimelineEntry::end_ps);
   nb::class_<PhaseTime>(m, "PhaseTime").def_ro("phase", &PhaseTime::phase).def_ro("seconds", &PhaseTime::seconds);

@@ -90,6 +90,9 @@ void bind_sort(nb::module_& m) {
       .def_rw("chunkset_records", &SortPlan::chunkset_records)
       .def_rw("samples", &SortPlan::samples)
       .def_rw("slack", &SortPlan::slack)
+      .def_rw("streamed", &SortPlan::streamed)
+      .def_rw("buckets", &SortPlan::buckets)
+      .def_rw("piece_bytes", &SortPlan::piece_bytes)
       .def("__str__", &SortPlan::to_string);
   nb::class_<SortOptions>(m, "SortOptions")
       .def(

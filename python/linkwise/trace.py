@@ -13,24 +13,23 @@ from linkwise.sorting import SortReport
 _STREAMS, _LINKS = 1, 2
 
 
-def _directed_links(report: SortReport) -> Iterator[tuple[str, int]]:
-    """(name, timeline index) of each link that a copy crosses, in the direction in which it crosses it."""
+def _directed_links(report: SortReport) -> Iterator[tuple[str, int, int]]:
+    """(name, timeline index, bytes) for each link that bytes cross, in the direction in which they cross it."""
     machine = report.machine_description
     for index, entry in enumerate(report.timeline):
-        # Links are listed from source to target; the shared node of two neighbours tells the direction.
-        at = _end_node(report, entry.links, entry.source) if entry.links else -1
-        for link_index in entry.links:
-            link = machine.links[link_index]
-            to = link.b if link.a == at else link.a
-            yield f"{machine.nodes[at].name} → {machine.nodes[to].name}", index
-            at = to
+        for passage in entry.passages:
+            # Links are listed from source to target: each begins where the one before it ends.
+            at = _node_of(report, passage.source)
+            for link_index in passage.links:
+                link = machine.links[link_index]
+                to = link.b if link.a == at else link.a
+                yield f"{machine.nodes[at].name} → {machine.nodes[to].name}", index, passage.bytes
+                at = to
 
 
-def _end_node(report: SortReport, links: list[int], place: Place) -> int:
-    """The node at which a path begins: the end of its first link that is the place's own."""
-    nodes = report.machine_description.nodes
+def _node_of(report: SortReport, place: Place) -> int:
     kind = "gpu" if place.is_gpu else "memory"
-    of_kind = [index for index, node in enumerate(nodes) if node.kind.name == kind]
+    of_kind = [index for index, node in enumerate(report.machine_description.nodes) if node.kind.name == kind]
     return of_kind[place.index]
 
 
@@ -51,7 +50,7 @@ def trace_events(report: SortReport) -> list[dict[str, Any]]:
     for process, name in ((_STREAMS, "streams"), (_LINKS, "links")):
         events.append({"ph": "M", "name": "process_name", "pid": process, "args": {"name": name}})
 
-    def slice_of(index: int, process: int, name: str) -> dict[str, Any]:
+    def slice_of(index: int, process: int, name: str, num_bytes: int) -> dict[str, Any]:
         entry = report.timeline[index]
         seconds = max(entry.end_ps - entry.start_ps, 1) * 1e-12
         return {
@@ -62,13 +61,13 @@ def trace_events(report: SortReport) -> list[dict[str, Any]]:
             "tid": track(process, name),
             "ts": (entry.start_ps - origin) * 1e-6,
             "dur": (entry.end_ps - entry.start_ps) * 1e-6,
-            "args": {"phase": entry.phase, "bytes": entry.bytes, "GB/s": round(entry.bytes / seconds * 1e-9, 3)},
+            "args": {"phase": entry.phase, "bytes": num_bytes, "GB/s": round(num_bytes / seconds * 1e-9, 3)},
         }
 
     for index, entry in enumerate(report.timeline):
-        events.append(slice_of(index, _STREAMS, f"{entry.place!r}/{entry.stream}"))
-    for name, index in _directed_links(report):
-        events.append(slice_of(index, _LINKS, name))
+        events.append(slice_of(index, _STREAMS, f"{entry.place!r}/{entry.stream}", entry.bytes))
+    for name, index, num_bytes in _directed_links(report):
+        events.append(slice_of(index, _LINKS, name, num_bytes))
     return events
 
 

@@ -36,6 +36,21 @@ Buffer Runtime::allocate(Place place, std::uint64_t bytes, std::string_view labe
   return {*this, allocate_memory(place, bytes, label)};
 }
 
+Passage passage_of(Topology& topology, const MemoryView& from, const MemoryView& to) {
+  return {from.place, to.place, to.bytes, topology.route(from.place, to.place, from.pageable || to.pageable).links};
+}
+
+std::vector<Passage> passages_of(Topology& topology, Place place, const Operation& operation) {
+  std::vector<Passage> passages;
+  for (const MemoryView& view : operation.writes) {
+    if (view.place == place || view.bytes == 0) continue;
+    const auto same = std::ranges::find(passages, view.place, &Passage::to);
+    if (same != passages.end()) same->bytes += view.bytes;
+    else passages.push_back({place, view.place, view.bytes, topology.route(place, view.place).links});
+  }
+  return passages;
+}
+
 std::vector<PhaseTime> phase_times(std::span<const TimelineEntry> timeline) {
   struct Span {
     std::string phase;

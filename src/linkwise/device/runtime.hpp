@@ -18,8 +18,7 @@
 #include <string_view>
 #include <vector>
 
-#include "linkwise/machine/machine.hpp"
-#include "linkwise/machine/place.hpp"
+#include "linkwise/machine/topology.hpp"
 
 namespace linkwise {
 
@@ -92,6 +91,14 @@ struct ReadBack {
   const void* expectation = nullptr;  ///< what an estimate takes instead; null: zeros
 };
 
+/// Bytes that went from one place to another, and the links that they crossed (indices into Machine::links).
+struct Passage {
+  Place from;
+  Place to;
+  std::uint64_t bytes = 0;
+  std::vector<int> links;
+};
+
 /// One operation or copy, when it has run.
 struct TimelineEntry {
   std::string name;
@@ -102,7 +109,7 @@ struct TimelineEntry {
   Place to;
   std::uint64_t bytes = 0;
   bool is_copy = false;
-  std::vector<int> links;  ///< of a copy: indices into Machine::links
+  std::vector<Passage> passages;  ///< of a copy, and of a kernel that stores to peers
   std::int64_t start_ps = 0;
   std::int64_t end_ps = 0;
 };
@@ -177,6 +184,10 @@ class Runtime {
   virtual MemoryView allocate_memory(Place place, std::uint64_t bytes, std::string_view label) = 0;
   virtual void release_memory(const MemoryView& view) noexcept = 0;
 };
+
+/// What an operation at a place stores elsewhere.
+std::vector<Passage> passages_of(Topology& topology, Place place, const Operation& operation);
+Passage passage_of(Topology& topology, const MemoryView& from, const MemoryView& to);
 
 /// The seconds of each phase, in the order in which they begin. A phase ends when its last operation does
 /// and counts from where the phases before it ended (sort22 §6.1), so the phases add up to the whole.

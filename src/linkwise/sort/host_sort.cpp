@@ -9,18 +9,20 @@
 #include "linkwise/primitives/encoding.hpp"
 #include "linkwise/primitives/host/multiway_merge.hpp"
 #include "linkwise/sort/chunk.hpp"
+#include "linkwise/sort/host_io.hpp"
+#include "linkwise/sort/streamed_radix_sort.hpp"
 #include "linkwise/sort/verify.hpp"
 
 namespace linkwise {
 namespace {
 
-MemoryView host_view(const void* data, std::uint64_t bytes, bool pageable) {
-  // Reads do not change what they read, so the input's const is kept by never writing through the view.
-  return {Place::host(), static_cast<std::byte*>(const_cast<void*>(data)), bytes, 0, pageable};  // NOLINT
-}
+bool is_streamed(const SortPlan& plan) { return plan.strategy == SortStrategy::radix && plan.streamed; }
 
-const std::byte* at(const void* data, std::uint64_t bytes) { return static_cast<const std::byte*>(data) + bytes; }
-std::byte* at(void* data, std::uint64_t bytes) { return static_cast<std::byte*>(data) + bytes; }
+// Bytes that each GPU needs to sort that many records at once.
+std::uint64_t bytes_per_gpu(const Kernels& kernels, const SortPlan& plan, RecordType type, std::uint64_t records) {
+  return is_streamed(plan) ? StreamedRadixSort::bytes_per_gpu(kernels, plan, type, records)
+                           : chunk_bytes(kernels, plan, type, chunk_capacity(plan, records));
+}
 
 class HostSort {
  public:
@@ -31,40 +33,34 @@ class HostSort {
         input_(input),
         output_(output),
         options_(options),
-        type_{key_width(input.key_type), input.value_width} {}
+        io_(runtime, input, options),
+        type_(io_.record_type()) {}
 
   void run() {
-    const std::uint64_t at_once =
-        plan_.chunkset_records == 0 ? input_.count : std::min(input_.count, plan_.chunkset_records);
-    make_chunks(at_once);
-    if (at_once >= input_.count) {
-      sort_chunkset(0, input_.count, output_, /*decode_keys=*/true);
-    } else {
-      sort_in_chunksets(at_once);
-    }
+    at_once_ = plan_.chunkset_records == 0 ? input_.count : std::min(input_.count, plan_.chunkset_records);
+    if (is_streamed(plan_)) streamed_ = std::make_unique<StreamedRadixSort>(runtime_, plan_, io_, at_once_);
+    if (at_once_ >= input_.count) sort_chunkset(0, input_.count, output_, /*as_codes=*/false);
+    else sort_in_chunksets();
     runtime_.synchronize();
   }
 
  private:
-  [[nodiscard]] std::uint64_t native() const { return static_cast<std::uint64_t>(native_bytes(input_.key_type)); }
-  [[nodiscard]] bool narrow() const { return native() < type_.key_bytes(); }
-
-  void make_chunks(std::uint64_t at_once) {
-    const std::uint64_t capacity = chunk_capacity(plan_, at_once);
-    for (const int gpu : plan_.gpus) {
-      runtime_.reserve(Place::gpu(gpu), chunk_bytes(runtime_.kernels(), plan_, type_, capacity));
-      chunks_.emplace_back(runtime_, plan_, gpu, type_, capacity);
+  // Sorts rows [first, first + count) of the input into `to`, as native keys or as codes.
+  void sort_chunkset(std::uint64_t first, std::uint64_t count, const HostOutputs& to, bool as_codes) {
+    if (streamed_) {
+      if (streamed_->sort(input_.key_type, first, count, to, as_codes, options_)) return;
+      streamed_.reset();  // the samples were very unlucky: go on without estimates of what each bucket receives
     }
-  }
-
-  // Sorts records [first, first + count) of the input into `to`, as native keys or as codes.
-  void sort_chunkset(std::uint64_t first, std::uint64_t count, const HostOutputs& to, bool decode_keys) {
+    if (chunks_.empty()) make_chunks();
     const std::uint64_t gpus = chunks_.size();
     runtime_.set_phase("HtoD");
     for (std::uint64_t g = 0; g < gpus; ++g) {
       const std::uint64_t begin = first + count * g / gpus, end = first + count * (g + 1) / gpus;
       chunks_[g].set_count(end - begin);
-      load(chunks_[g], begin, end - begin);
+      const Records records = chunks_[g].records();
+      const MemoryView raw = native_bytes_beside(chunks_[g]);
+      io_.copy_in(chunks_[g].stream(), begin, records, raw);
+      io_.encode_rows(chunks_[g].stream(), begin, records, raw);
     }
     SortVerifier verifier(runtime_, chunks_);
     if (options_.verify) {
@@ -77,58 +73,41 @@ class HostSort {
       verifier.check();
     }
     runtime_.set_phase("DtoH");
-    std::uint64_t begin = 0;
-    for (Chunk& chunk : chunks_) {
-      store(chunk, begin, to, decode_keys);
-      begin += chunk.count();
+    std::uint64_t row = 0;
+    for (const Chunk& chunk : chunks_) {
+      const Records records = chunk.records();
+      const bool decodes = !as_codes && to.keys != nullptr;
+      const MemoryView keys =
+          decodes ? io_.decode_keys(chunk.stream(), records, native_bytes_beside(chunk)) : records.keys;
+      io_.copy_out(chunk.stream(), row, records, keys, as_codes ? type_.key_bytes() : io_.native_key_bytes(), to);
+      row += records.count;
     }
     for (const Chunk& chunk : chunks_) runtime_.wait(runtime_.record(chunk.stream()));
   }
 
-  void load(Chunk& chunk, std::uint64_t first, std::uint64_t count) {
-    const Records records = chunk.records();
-    // Narrow keys cross the link as they are and are widened on the other side.
-    const MemoryView raw = narrow() ? chunk.other(count).keys.slice(0, count * native()) : records.keys;
-    if (count > 0)
-      runtime_.copy(chunk.stream(), raw,
-                    host_view(at(input_.keys, first * native()), count * native(), input_.pageable));
-    if (!is_own_code(input_.key_type, options_.descending))
-      encode(runtime_, chunk.stream(), input_.key_type, options_.descending, raw, records.keys);
-    if (type_.value == ValueWidth::none || count == 0) return;
-    if (input_.values == nullptr) return iota(runtime_, chunk.stream(), type_.value, records.values, first);
-    runtime_.copy(
-        chunk.stream(), records.values,
-        host_view(at(input_.values, first * type_.value_bytes()), count * type_.value_bytes(), input_.pageable));
+  void make_chunks() {
+    const std::uint64_t capacity = chunk_capacity(plan_, at_once_);
+    for (const int gpu : plan_.gpus) {
+      runtime_.reserve(Place::gpu(gpu), chunk_bytes(runtime_.kernels(), plan_, type_, capacity));
+      chunks_.emplace_back(runtime_, plan_, gpu, type_, capacity);
+    }
   }
 
-  void store(Chunk& chunk, std::uint64_t first, const HostOutputs& to, bool decode_keys) {
-    const Records records = chunk.records();
-    if (records.count == 0) return;
-    if (to.keys != nullptr) {
-      MemoryView out = records.keys;
-      if (decode_keys && !is_own_code(input_.key_type, options_.descending)) {
-        if (narrow()) out = chunk.other(records.count).keys.slice(0, records.count * native());
-        decode(runtime_, chunk.stream(), input_.key_type, options_.descending, records.keys, out);
-      }
-      const std::uint64_t width = decode_keys ? native() : type_.key_bytes();
-      runtime_.copy(chunk.stream(), host_view(at(to.keys, first * width), out.bytes, input_.pageable), out);
-    }
-    if (to.values != nullptr)
-      runtime_.copy(chunk.stream(),
-                    host_view(at(to.values, first * type_.value_bytes()), records.values.bytes, input_.pageable),
-                    records.values);
+  // Room for the native bytes of a chunk's keys, in the buffer that is not in use.
+  [[nodiscard]] MemoryView native_bytes_beside(const Chunk& chunk) const {
+    return chunk.other(chunk.count()).keys.slice(0, chunk.count() * io_.native_key_bytes());
   }
 
   // Every chunkset becomes a run of codes in host memory; then the runs are merged into the output.
-  void sort_in_chunksets(std::uint64_t at_once) {
+  void sort_in_chunksets() {
     const Buffer runs = runtime_.allocate(Place::host(), record_bytes(type_, input_.count), "runs");
     const Records all = records_in(runs.view(), type_, input_.count);
     std::vector<HostRun> parts;
-    for (std::uint64_t first = 0; first < input_.count; first += at_once) {
-      const std::uint64_t count = std::min(at_once, input_.count - first);
+    for (std::uint64_t first = 0; first < input_.count; first += at_once_) {
+      const std::uint64_t count = std::min(at_once_, input_.count - first);
       const Records run = all.slice(first, count);
       sort_chunkset(first, count, {run.keys.data, type_.value == ValueWidth::none ? nullptr : run.values.data},
-                    /*decode_keys=*/false);
+                    /*as_codes=*/true);
       parts.push_back({run.keys.data, run.values.data, count});
     }
     merge_runs(parts, all);
@@ -137,19 +116,19 @@ class HostSort {
   void merge_runs(const std::vector<HostRun>& parts, const Records& all) {
     runtime_.set_phase("merge runs");
     const Stream host = runtime_.stream(Place::host(), "merge");
-    const bool into_output = output_.keys != nullptr && !narrow();
+    const bool into_output = output_.keys != nullptr && !io_.is_narrow();
     const Buffer merged = runtime_.allocate(Place::host(), into_output ? 0 : all.keys.bytes, "merged codes");
     void* codes = into_output ? output_.keys : merged.view().data;
     const Buffer spare_values =
         runtime_.allocate(Place::host(), output_.values == nullptr ? all.values.bytes : 0, "merged values");
     void* values = output_.values == nullptr ? spare_values.view().data : output_.values;
-    Operation operation{"multiway merge", {all.keys}, {host_view(codes, all.keys.bytes, false)}, {}, {}};
+    Operation operation{"multiway merge", {all.keys}, {here(codes, all.keys.bytes)}, {}, {}};
     if (type_.value != ValueWidth::none) {
       operation.reads.push_back(all.values);
-      operation.writes.push_back(host_view(values, all.values.bytes, false));
+      operation.writes.push_back(here(values, all.values.bytes));
     }
     if (output_.keys != nullptr && !into_output)
-      operation.writes.push_back(host_view(output_.keys, input_.count * native(), false));
+      operation.writes.push_back(here(output_.keys, input_.count * io_.native_key_bytes()));
     operation.work = {"multiway_merge", input_.count, static_cast<double>(type_.bytes())};
     operation.run = [this, parts, codes, values](void*) {
       multiway_merge(type_, parts, codes, values);
@@ -157,6 +136,10 @@ class HostSort {
     };
     runtime_.enqueue(host, std::move(operation));
     runtime_.wait(runtime_.record(host));
+  }
+
+  static MemoryView here(void* data, std::uint64_t bytes) {
+    return {Place::host(), static_cast<std::byte*>(data), bytes, 0, false};
   }
 
   void decode_on_host(const void* codes) const {
@@ -176,7 +159,10 @@ class HostSort {
   const HostColumns& input_;
   const HostOutputs& output_;
   const SortOptions& options_;
+  HostIo io_;
   RecordType type_;
+  std::uint64_t at_once_ = 0;
+  std::unique_ptr<StreamedRadixSort> streamed_;
   std::vector<Chunk> chunks_;
 };
 
@@ -203,7 +189,7 @@ std::uint64_t records_that_fit(Runtime& runtime, const SortPlan& plan, RecordTyp
   std::uint64_t low = 0, high = available / type.key_bytes() * plan.gpus.size();
   while (low < high) {
     const std::uint64_t middle = high - (high - low) / 2;
-    if (chunk_bytes(runtime.kernels(), plan, type, chunk_capacity(plan, middle)) <= available) low = middle;
+    if (bytes_per_gpu(runtime.kernels(), plan, type, middle) <= available) low = middle;
     else high = middle - 1;
   }
   if (low < 1024)

@@ -18,7 +18,8 @@ std::string SortPlan::to_string() const {
   std::string text = linkwise::to_string(strategy) + " on GPUs (";
   for (std::size_t g = 0; g < gpus.size(); ++g) text += (g == 0 ? "" : ",") + std::to_string(gpus[g]);
   text += ")";
-  if (strategy == SortStrategy::radix && gpus.size() > 1) text += ", exchange by " + linkwise::to_string(exchange);
+  if (strategy == SortStrategy::radix && streamed) text += ", streamed";
+  else if (strategy == SortStrategy::radix && gpus.size() > 1) text += ", exchange by " + linkwise::to_string(exchange);
   if (chunkset_records > 0) text += ", " + std::to_string(chunkset_records) + " records at once";
   return text;
 }

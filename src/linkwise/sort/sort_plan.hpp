@@ -24,6 +24,10 @@ struct SortPlan {
   std::uint64_t chunkset_records = 0;  ///< records sorted at once over all GPUs; 0: all
   std::uint64_t samples = 1 << 20;     ///< of the radix strategy, in all
   double slack = 0.02;                 ///< room beyond an equal share, for parts that are not quite equal
+  bool streamed = true;                ///< radix on host data: exchange while pieces arrive, copy out while sorting
+  int buckets = 4;                     ///< of each GPU when streamed: one is sorted while another leaves
+  std::uint64_t piece_bytes =
+      32 << 20;  ///< that arrive at a GPU at once when streamed; less in all is one piece, one bucket
 
   [[nodiscard]] std::string to_string() const;
 };

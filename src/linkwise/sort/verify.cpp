@@ -39,24 +39,33 @@ void SortVerifier::check() {
     reads.push_back({chunk.stream(), records.slice(records.count - 1, 1).keys, &results[c].last});
   }
   runtime_.read_back(reads);
-  std::uint64_t change = 0;
-  const Result* previous = nullptr;
+  ResultCheck check(chunks_.front().type().key);
   for (std::size_t c = 0; c < chunks_.size(); ++c) {
-    const std::string where = "the sorted data on GPU " + std::to_string(chunks_[c].place().index);
-    if (results[c].numbers[violations] > 0)
-      throw CorruptDataError(where + " is out of order in " + std::to_string(results[c].numbers[violations]) +
-                             " places; check the GPU's memory and run again");
-    change += results[c].numbers[sum_after] - results[c].numbers[sum_before];
-    if (chunks_[c].count() == 0) continue;
-    if (previous != nullptr && results[c].first < previous->last)
-      throw CorruptDataError(where +
-                             " begins before the data of the GPU in front of it ends; check the links and run again");
-    previous = &results[c];
+    check.came_in(results[c].numbers[sum_before]);
+    if (chunks_[c].count() > 0)
+      check.came_out(chunks_[c].place(), results[c].numbers[sum_after], results[c].numbers[violations],
+                     results[c].first, results[c].last);
   }
-  if (change != 0)
+  check.finish();
+}
+
+void ResultCheck::came_out(Place place, std::uint64_t checksum, std::uint64_t violations, std::uint64_t first_key,
+                           std::uint64_t last_key) {
+  const std::string where = "the sorted data on GPU " + std::to_string(place.index);
+  if (violations > 0)
+    throw CorruptDataError(where + " is out of order in " + std::to_string(violations) +
+                           " places; check the GPU's memory and run again");
+  if ((first_key & mask_) < last_key_)
+    throw CorruptDataError(where + " begins before what precedes it ends; check the links and run again");
+  last_key_ = last_key & mask_;
+  change_ += checksum;
+}
+
+void ResultCheck::finish() const {
+  if (change_ != 0)
     throw CorruptDataError(
-        "the sorted records are not those that came in (their checksums differ); check the links between "
-        "the GPUs and run again");
+        "the sorted records are not those that came in (their checksums differ); check the links between the GPUs and "
+        "run again");
 }
 
 }  // namespace linkwise

@@ -9,6 +9,23 @@
 
 namespace linkwise {
 
+/// Judges numbers that GPUs computed: what came in, and the sorted parts in their order.
+class ResultCheck {
+ public:
+  explicit ResultCheck(KeyWidth width) : mask_(width == KeyWidth::k32 ? 0xffffffffULL : ~0ULL) {}
+  void came_in(std::uint64_t checksum) { change_ -= checksum; }
+  /// A sorted part that is not empty. @throws CorruptDataError.
+  void came_out(Place place, std::uint64_t checksum, std::uint64_t violations, std::uint64_t first_key,
+                std::uint64_t last_key);
+  /// @throws CorruptDataError if what came out is not what came in.
+  void finish() const;
+
+ private:
+  std::uint64_t mask_;
+  std::uint64_t change_ = 0;
+  std::uint64_t last_key_ = 0;
+};
+
 /// Usage: `before` when the input is encoded, then sort, then `check`.
 class SortVerifier {
  public:

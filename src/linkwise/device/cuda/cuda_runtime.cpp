@@ -79,14 +79,13 @@ struct CudaRuntime::Device {
 };
 
 CudaRuntime::CudaRuntime(Machine machine, std::unique_ptr<Kernels> kernels)
-    : machine_(std::move(machine)), kernels_(std::move(kernels)) {
-  machine_.validate();
+    : topology_(std::move(machine)), kernels_(std::move(kernels)) {
   std::string why;
   const int gpus = count_cuda_gpus(&why);
   if (gpus == 0) throw DeviceError("CUDA cannot be used: " + why);
-  if (gpus != machine_.num_gpus())
-    throw UsageError("machine '" + machine_.name + "' has " + std::to_string(machine_.num_gpus()) +
-                     " GPUs, CUDA shows " + std::to_string(gpus));
+  if (gpus != topology_.machine().num_gpus())
+    throw UsageError("machine '" + topology_.machine().name + "' has " +
+                     std::to_string(topology_.machine().num_gpus()) + " GPUs, CUDA shows " + std::to_string(gpus));
   int previous = 0;
   check(cudaGetDevice(&previous), "ask for the current device");
   for (int g = 0; g < gpus; ++g) {
@@ -347,6 +346,7 @@ void CudaRuntime::enqueue(Stream stream, Operation operation) {
   entry.name = std::move(operation.name);
   for (const MemoryView& view : operation.reads) entry.bytes += view.bytes;
   entry.from = entry.to = stream.place;
+  entry.passages = passages_of(topology_, stream.place, operation);
   submit(stream, std::move(entry), [run = std::move(operation.run)](cudaStream_t native) { run(native); });
 }
 
@@ -360,6 +360,7 @@ void CudaRuntime::copy(Stream stream, const MemoryView& to, const MemoryView& fr
   entry.to = to.place;
   entry.bytes = to.bytes;
   entry.is_copy = true;
+  entry.passages = {passage_of(topology_, from, to)};
   const bool staged =
       stream.place.is_gpu() && from.place.is_gpu() != to.place.is_gpu() && (from.pageable || to.pageable);
   submit(stream, std::move(entry), [to, from, staged, staging = lanes_.at(stream.id).staging](cudaStream_t native) {

@@ -25,7 +25,7 @@ class CudaRuntime final : public Runtime {
   CudaRuntime(Machine machine, std::unique_ptr<Kernels> kernels);
   ~CudaRuntime() override;
 
-  const Machine& machine() const override { return machine_; }
+  const Machine& machine() const override { return topology_.machine(); }
   const Kernels& kernels() const override { return *kernels_; }
   bool simulated() const override { return false; }
 
@@ -68,7 +68,7 @@ class CudaRuntime final : public Runtime {
   void check_submitters();
   void wait_until_recorded(const EventState& event);
 
-  Machine machine_;
+  Topology topology_;
   std::unique_ptr<Kernels> kernels_;
   std::uint64_t memory_limit_ = 0;
   std::vector<std::unique_ptr<Device>> devices_;  // the GPUs, then the host

@@ -370,6 +370,10 @@ Task VirtualRuntime::task_of(const Node& node) {
     task.work = work.passes * static_cast<double>(work.records) *
                 (rate->second.ps_per_record + rate->second.ps_per_byte * work.bytes_per_record) * 1e-3;
     task.uses = {{topology_.processor_of(place), 1}};
+    // A kernel that stores to peers needs their links at the rate at which it would run alone.
+    for (const Passage& passage : passages_of(topology_, place, node.operation))
+      for (const Use& use : topology_.route(passage.from, passage.to).uses)
+        task.uses.push_back({use.resource, use.weight * static_cast<double>(passage.bytes) / std::max(task.work, 1.0)});
   }
   return task;
 }
@@ -400,9 +404,10 @@ std::vector<TimelineEntry> VirtualRuntime::timeline() {
       entry.from = node.from.place;
       entry.to = node.to.place;
       entry.bytes = node.to.bytes;
-      entry.links = topology_.route(entry.from, entry.to, node.from.pageable || node.to.pageable).links;
+      entry.passages = {passage_of(topology_, node.from, node.to)};
     } else {
       for (const MemoryView& view : node.operation.reads) entry.bytes += view.bytes;
+      entry.passages = passages_of(topology_, lanes_[node.lane].place, node.operation);
     }
     entry.start_ps = intervals[n].start_ps;
     entry.end_ps = intervals[n].end_ps;

@@ -1,0 +1,46 @@
+#include "linkwise/sort/host_io.hpp"
+
+namespace linkwise {
+
+MemoryView HostIo::host_view(const void* data, std::uint64_t offset, std::uint64_t bytes) const {
+  // Inputs are never written through their view, so their const is kept.
+  auto* start = static_cast<std::byte*>(const_cast<void*>(data));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+  return {Place::host(), start + offset, bytes, 0, input_.pageable};
+}
+
+MemoryView HostIo::host_keys(std::uint64_t first, std::uint64_t count) const {
+  return host_view(input_.keys, first * native_key_bytes(), count * native_key_bytes());
+}
+
+void HostIo::copy_in(Stream stream, std::uint64_t first, const Records& records, const MemoryView& raw) const {
+  if (records.count == 0) return;
+  runtime_.copy(stream, is_narrow() ? raw : records.keys, host_keys(first, records.count));
+  if (input_.values == nullptr) return;
+  const std::uint64_t width = records.type.value_bytes();
+  runtime_.copy(stream, records.values, host_view(input_.values, first * width, records.count * width));
+}
+
+void HostIo::encode_rows(Stream stream, std::uint64_t first, const Records& records, const MemoryView& raw) const {
+  if (!is_own_code(input_.key_type, options_.descending))
+    encode(runtime_, stream, input_.key_type, options_.descending, is_narrow() ? raw : records.keys, records.keys);
+  if (records.type.value != ValueWidth::none && input_.values == nullptr)
+    iota(runtime_, stream, records.type.value, records.values, first);
+}
+
+MemoryView HostIo::decode_keys(Stream stream, const Records& records, const MemoryView& raw) const {
+  if (is_own_code(input_.key_type, options_.descending)) return records.keys;
+  const MemoryView& to = is_narrow() ? raw : records.keys;
+  decode(runtime_, stream, input_.key_type, options_.descending, records.keys, to);
+  return to;
+}
+
+void HostIo::copy_out(Stream stream, std::uint64_t first, const Records& records, const MemoryView& keys,
+                      std::uint64_t bytes_per_key, const HostOutputs& output) const {
+  if (records.count == 0) return;
+  if (output.keys != nullptr) runtime_.copy(stream, host_view(output.keys, first * bytes_per_key, keys.bytes), keys);
+  if (output.values == nullptr) return;
+  const std::uint64_t width = records.type.value_bytes();
+  runtime_.copy(stream, host_view(output.values, first * width, records.values.bytes), records.values);
+}
+
+}  // namespace linkwise

@@ -1,0 +1,42 @@
+// Host columns to codes on a GPU, and back: the two ends of every sort of host data.
+#pragma once
+
+#include "linkwise/primitives/primitives.hpp"
+#include "linkwise/sort/host_sort.hpp"
+
+namespace linkwise {
+
+class HostIo {
+ public:
+  HostIo(Runtime& runtime, const HostColumns& input, const SortOptions& options)
+      : runtime_(runtime), input_(input), options_(options) {}
+
+  [[nodiscard]] RecordType record_type() const { return {key_width(input_.key_type), input_.value_width}; }
+  [[nodiscard]] std::uint64_t native_key_bytes() const {
+    return static_cast<std::uint64_t>(native_bytes(input_.key_type));
+  }
+  /// Narrow keys cross the link as they are and are widened on the other side.
+  [[nodiscard]] bool is_narrow() const { return native_key_bytes() < record_type().key_bytes(); }
+  /// Keys [first, first + count) where they lie.
+  [[nodiscard]] MemoryView host_keys(std::uint64_t first, std::uint64_t count) const;
+
+  /// Copies rows [first, first + records.count) in, by `stream`. `raw` takes narrow keys: their native bytes.
+  void copy_in(Stream stream, std::uint64_t first, const Records& records, const MemoryView& raw) const;
+  /// Encodes what `copy_in` brought, and makes row numbers where they are the values.
+  void encode_rows(Stream stream, std::uint64_t first, const Records& records, const MemoryView& raw) const;
+
+  /// What is copied out of the records as keys: native keys, decoded in place or into `raw`.
+  MemoryView decode_keys(Stream stream, const Records& records, const MemoryView& raw) const;
+  /// Copies keys (decoded, or codes) and values to rows [first, …) of the output.
+  void copy_out(Stream stream, std::uint64_t first, const Records& records, const MemoryView& keys,
+                std::uint64_t bytes_per_key, const HostOutputs& output) const;
+
+ private:
+  [[nodiscard]] MemoryView host_view(const void* data, std::uint64_t offset, std::uint64_t bytes) const;
+
+  Runtime& runtime_;
+  const HostColumns& input_;
+  const SortOptions& options_;
+};
+
+}  // namespace linkwise

@@ -1,0 +1,272 @@
+#include "linkwise/sort/streamed_radix_sort.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "linkwise/sort/verify.hpp"
+
+namespace linkwise {
+namespace {
+
+constexpr int ring_slots = 3;   // one piece arrives, one is partitioned, one is spare
+constexpr int max_pieces = 16;  // more hide no more and cost a round trip to the host each
+
+enum Number { sum_out, violations, first_key, last_key, num_numbers };  // of a sorted bucket
+
+std::uint64_t rounded(std::uint64_t bytes) { return (bytes + 127) / 128 * 128; }
+
+}  // namespace
+
+struct StreamedRadixSort::Worker {
+  Place place;
+  Stream in, compute, out;
+  Buffer primary, secondary, scratch;
+  Buffer ring[ring_slots];
+  Event slot_full[ring_slots], slot_free[ring_slots];
+  Buffer numbers;  // totals of a piece by part; checksums of the pieces; `num_numbers` for each bucket
+
+  [[nodiscard]] MemoryView number(int at) const { return numbers.slice(8 * static_cast<std::uint64_t>(at), 8); }
+};
+
+StreamedRadixSort::Layout StreamedRadixSort::layout_of(const SortPlan& plan, RecordType type, std::uint64_t records) {
+  Layout layout;
+  layout.gpus = static_cast<int>(plan.gpus.size());
+  const auto gpus = static_cast<std::uint64_t>(layout.gpus);
+  const std::uint64_t share = (records + gpus - 1) / gpus;
+  layout.pieces = static_cast<int>(std::clamp<std::uint64_t>(share * type.bytes() / plan.piece_bytes, 1, max_pieces));
+  if (layout.pieces > 1) layout.buckets = std::clamp(max_destinations / layout.gpus, 1, plan.buckets);
+  const auto pieces = static_cast<std::uint64_t>(layout.pieces);
+  layout.piece_capacity = (share + pieces - 1) / pieces + 1;
+  const std::uint64_t even = records / static_cast<std::uint64_t>(layout.parts()) + 1;
+  // Sampling errs by about sqrt(parts / samples) of a part; five times that never happens.
+  const double error = 5 * std::sqrt(static_cast<double>(layout.parts()) / static_cast<double>(plan.samples));
+  const double slack = layout.parts() == 1 || records <= plan.samples ? 0 : std::max(plan.slack, error);
+  const auto extra = static_cast<std::uint64_t>(std::ceil(slack * static_cast<double>(even)));
+  layout.bucket_capacity = (std::min(records, even + extra) + 31) / 32 * 32;
+  return layout;
+}
+
+std::uint64_t StreamedRadixSort::bytes_per_gpu(const Kernels& kernels, const SortPlan& plan, RecordType type,
+                                               std::uint64_t capacity) {
+  const Layout layout = layout_of(plan, type, capacity);
+  const auto buckets = static_cast<std::uint64_t>(layout.buckets);
+  const std::uint64_t scratch = std::max(kernels.sort_scratch_bytes(type, layout.bucket_capacity),
+                                         kernels.partition_scratch_bytes(type, layout.piece_capacity, layout.parts()));
+  // A slot of the ring has room for native keys behind the records.
+  const std::uint64_t slot =
+      rounded(record_bytes(type, layout.piece_capacity)) + rounded(layout.piece_capacity * type.key_bytes() / 2);
+  const std::uint64_t samples =
+      layout.parts() > 1 ? sample_bytes(kernels, type.key, std::min(plan.samples, capacity)) : 0;
+  return 2 * rounded(record_bytes(type, buckets * layout.bucket_capacity)) + rounded(scratch) + ring_slots * slot +
+         samples + 8192;
+}
+
+StreamedRadixSort::StreamedRadixSort(Runtime& runtime, const SortPlan& plan, const HostIo& io, std::uint64_t capacity)
+    : runtime_(runtime), plan_(plan), io_(io) {
+  const RecordType type = io.record_type();
+  const Layout layout = layout_of(plan, type, capacity);
+  const Kernels& kernels = runtime.kernels();
+  const auto buckets = static_cast<std::uint64_t>(layout.buckets);
+  for (const int gpu : plan.gpus) {
+    const Place place = Place::gpu(gpu);
+    runtime.reserve(place, bytes_per_gpu(kernels, plan, type, capacity));
+    auto worker = std::make_unique<Worker>();
+    worker->place = place;
+    worker->in = runtime.stream(place, "in");
+    worker->compute = runtime.stream(place, "compute");
+    worker->out = runtime.stream(place, "out");
+    const auto allocate = [&](std::uint64_t bytes, const char* label) { return runtime.allocate(place, bytes, label); };
+    worker->primary = allocate(record_bytes(type, buckets * layout.bucket_capacity), "buckets");
+    worker->secondary = allocate(record_bytes(type, buckets * layout.bucket_capacity), "sorted buckets");
+    worker->scratch = allocate(std::max(kernels.sort_scratch_bytes(type, layout.bucket_capacity),
+                                        kernels.partition_scratch_bytes(type, layout.piece_capacity, layout.parts())),
+                               "scratch");
+    for (Buffer& slot : worker->ring)
+      slot = allocate(rounded(record_bytes(type, layout.piece_capacity)) + layout.piece_capacity * type.key_bytes() / 2,
+                      "piece");
+    worker->numbers = allocate(8 * (max_destinations + max_pieces + num_numbers * buckets), "numbers");
+    workers_.push_back(std::move(worker));
+  }
+}
+
+StreamedRadixSort::~StreamedRadixSort() = default;
+
+bool StreamedRadixSort::sort(KeyType type, std::uint64_t first, std::uint64_t count, const HostOutputs& output,
+                             bool as_codes, const SortOptions& options) {
+  Run run{layout_of(plan_, io_.record_type(), count), first, count, {}, {}, options.verify};
+  run.received.resize(static_cast<std::size_t>(run.layout.parts()), 0);
+  if (run.layout.parts() > 1) run.cuts = sample_cuts(type, options.descending, run);
+  for (int piece = 0; piece < std::min(ring_slots, run.layout.pieces); ++piece) copy_in(run, piece);
+  for (int piece = 0; piece < run.layout.pieces; ++piece) {
+    if (!exchange(run, piece)) {
+      runtime_.synchronize();
+      return false;
+    }
+    if (piece + ring_slots < run.layout.pieces) copy_in(run, piece + ring_slots);
+  }
+  sort_and_copy_out(run, output, as_codes);
+  if (options.verify) verify(run);
+  for (const auto& worker : workers_) runtime_.wait(runtime_.record(worker->out));
+  return true;
+}
+
+std::vector<Cut> StreamedRadixSort::sample_cuts(KeyType type, bool descending, const Run& run) {
+  runtime_.set_phase("sample");
+  std::vector<SampleSource> sources;
+  const std::uint64_t gpus = workers_.size();
+  for (std::uint64_t g = 0; g < gpus; ++g) {
+    const std::uint64_t begin = run.count * g / gpus, end = run.count * (g + 1) / gpus;
+    sources.push_back({workers_[g]->compute, io_.host_keys(run.first + begin, end - begin),
+                       samples_of(end - begin, run.count, plan_.samples), begin});
+  }
+  return choose_cuts(runtime_, type, descending, sources, run.layout.parts());
+}
+
+// The rows of a piece that one GPU takes, counted from the first row of the run.
+StreamedRadixSort::Rows StreamedRadixSort::rows_of(const Run& run, int piece, std::size_t gpu) const {
+  const auto pieces = static_cast<std::uint64_t>(run.layout.pieces), p = static_cast<std::uint64_t>(piece);
+  const std::uint64_t begin = run.count * p / pieces, length = run.count * (p + 1) / pieces - begin;
+  return {begin + length * gpu / workers_.size(), begin + length * (gpu + 1) / workers_.size()};
+}
+
+StreamedRadixSort::Slot StreamedRadixSort::slot_of(const Run& run, int piece, std::size_t gpu) const {
+  const Rows rows = rows_of(run, piece, gpu);
+  const RecordType type = io_.record_type();
+  const Buffer& memory = workers_[gpu]->ring[piece % ring_slots];
+  const std::uint64_t native_at = rounded(record_bytes(type, run.layout.piece_capacity));
+  const std::uint64_t native_bytes = io_.is_narrow() ? rows.count() * io_.native_key_bytes() : 0;
+  return {records_in(memory.view(), type, rows.count()), memory.slice(native_at, native_bytes)};
+}
+
+void StreamedRadixSort::copy_in(const Run& run, int piece) {
+  runtime_.set_phase("HtoD");
+  for (std::size_t g = 0; g < workers_.size(); ++g) {
+    Worker& worker = *workers_[g];
+    const Slot slot = slot_of(run, piece, g);
+    runtime_.wait(worker.in, worker.slot_free[piece % ring_slots]);
+    io_.copy_in(worker.in, run.first + rows_of(run, piece, g).begin, slot.records, slot.native);
+    worker.slot_full[piece % ring_slots] = runtime_.record(worker.in);
+  }
+}
+
+// Splitters as a range of rows sees them: the cuts' tags are rows of the run.
+Splitters StreamedRadixSort::splitters_for(const Run& run, const Rows& rows) {
+  Splitters splitters;
+  for (const Cut& cut : run.cuts) {
+    splitters.key[splitters.count] = cut.code;
+    splitters.position[splitters.count++] = cut.tag > rows.begin ? cut.tag - rows.begin : 0;
+  }
+  return splitters;
+}
+
+// Counts a piece by destination and stores its records into their buckets. While the host waits for the counts, the
+// copies of the next pieces are on their way.
+bool StreamedRadixSort::exchange(Run& run, int piece) {
+  runtime_.set_phase("partition");
+  const auto parts = static_cast<std::size_t>(run.layout.parts());
+  std::vector<std::vector<std::uint64_t>> counts(workers_.size(), std::vector<std::uint64_t>(parts)), expected = counts;
+  std::vector<ReadBack> reads;
+  for (std::size_t g = 0; g < workers_.size(); ++g) {
+    Worker& worker = *workers_[g];
+    const Rows rows = rows_of(run, piece, g);
+    const Slot slot = slot_of(run, piece, g);
+    runtime_.wait(worker.compute, worker.slot_full[piece % ring_slots]);
+    io_.encode_rows(worker.compute, run.first + rows.begin, slot.records, slot.native);
+    if (run.verify) checksum(runtime_, worker.compute, slot.records, worker.number(max_destinations + piece));
+    const MemoryView totals = worker.numbers.slice(0, 8 * parts);
+    partition_count(runtime_, worker.compute, slot.records, splitters_for(run, rows), worker.scratch.view(), totals);
+    for (std::size_t part = 0; part < parts; ++part)
+      expected[g][part] = rows.count() * (part + 1) / parts - rows.count() * part / parts;
+    reads.push_back({worker.compute, totals, counts[g].data(), expected[g].data()});
+  }
+  runtime_.read_back(reads);
+
+  runtime_.set_phase("exchange");
+  for (std::size_t g = 0; g < workers_.size(); ++g) {
+    Worker& worker = *workers_[g];
+    std::vector<Records> destinations;
+    for (std::size_t part = 0; part < parts; ++part) {
+      const std::uint64_t begin = run.received[part], length = counts[g][part];
+      if (begin + length > run.layout.bucket_capacity) return false;
+      destinations.push_back(bucket(run, part, &Worker::primary).slice(begin, length));
+      run.received[part] += length;
+    }
+    partition(runtime_, worker.compute, slot_of(run, piece, g).records, splitters_for(run, rows_of(run, piece, g)),
+              worker.scratch.view(), destinations);
+    worker.slot_free[piece % ring_slots] = runtime_.record(worker.compute);
+  }
+  return true;
+}
+
+// A part's bucket, at full capacity, in one of the two buffers of the GPU that owns it.
+Records StreamedRadixSort::bucket(const Run& run, std::size_t part, Buffer Worker::* buffer) const {
+  const auto buckets = static_cast<std::size_t>(run.layout.buckets);
+  const Worker& owner = *workers_[part / buckets];
+  const Records all = records_in((owner.*buffer).view(), io_.record_type(), buckets * run.layout.bucket_capacity);
+  return all.slice(part % buckets * run.layout.bucket_capacity, run.layout.bucket_capacity);
+}
+
+void StreamedRadixSort::sort_and_copy_out(const Run& run, const HostOutputs& output, bool as_codes) {
+  std::vector<Event> exchanged;
+  for (const auto& worker : workers_) exchanged.push_back(runtime_.record(worker->compute));
+  std::vector<std::uint64_t> output_row{0};
+  for (const std::uint64_t count : run.received) output_row.push_back(output_row.back() + count);
+  const auto buckets = static_cast<std::size_t>(run.layout.buckets);
+  for (std::size_t b = 0; b < buckets; ++b)
+    for (std::size_t g = 0; g < workers_.size(); ++g) {
+      Worker& worker = *workers_[g];
+      if (b == 0)
+        for (const Event event : exchanged) runtime_.wait(worker.compute, event);
+      const std::size_t part = g * buckets + b;
+      const std::uint64_t count = run.received[part];
+      if (count == 0) continue;
+      runtime_.set_phase("sort");
+      const Records primary = bucket(run, part, &Worker::primary).slice(0, count);
+      const Records secondary = bucket(run, part, &Worker::secondary).slice(0, count);
+      const BitRange bits = open_bits(run.cuts, part, primary.type.key_bits());
+      const Records sorted = linkwise::sort(runtime_, worker.compute, primary, secondary, bits, worker.scratch.view());
+      if (run.verify) note_result(worker, max_destinations + max_pieces + num_numbers * static_cast<int>(b), sorted);
+      const MemoryView& idle = sorted.keys.data == primary.keys.data ? secondary.keys : primary.keys;
+      MemoryView keys = sorted.keys;
+      if (!as_codes && output.keys != nullptr)
+        keys = io_.decode_keys(worker.compute, sorted, idle.slice(0, count * io_.native_key_bytes()));
+      runtime_.set_phase("DtoH");
+      runtime_.wait(worker.out, runtime_.record(worker.compute));
+      io_.copy_out(worker.out, output_row[part], sorted, keys, keys.bytes / count, output);
+    }
+}
+
+// Keeps what `verify` needs to know of a sorted bucket, before it is decoded.
+void StreamedRadixSort::note_result(const Worker& worker, int at, const Records& sorted) {
+  checksum(runtime_, worker.compute, sorted, worker.number(at + sum_out));
+  check_order(runtime_, worker.compute, sorted.type.key, sorted.keys, worker.number(at + violations));
+  const std::uint64_t width = sorted.type.key_bytes();
+  runtime_.copy(worker.compute, worker.number(at + first_key).slice(0, width), sorted.keys.slice(0, width));
+  runtime_.copy(worker.compute, worker.number(at + last_key).slice(0, width),
+                sorted.keys.slice(sorted.keys.bytes - width, width));
+}
+
+void StreamedRadixSort::verify(const Run& run) {
+  runtime_.set_phase("verify");
+  std::vector<std::vector<std::uint64_t>> numbers(workers_.size());
+  std::vector<ReadBack> reads;
+  for (std::size_t g = 0; g < workers_.size(); ++g) {
+    numbers[g].resize(workers_[g]->numbers.view().bytes / 8);
+    reads.push_back({workers_[g]->compute, workers_[g]->numbers.view(), numbers[g].data()});
+  }
+  runtime_.read_back(reads);
+  ResultCheck check(io_.record_type().key);
+  const auto buckets = static_cast<std::size_t>(run.layout.buckets);
+  for (std::size_t g = 0; g < workers_.size(); ++g)
+    for (int piece = 0; piece < run.layout.pieces; ++piece) check.came_in(numbers[g][max_destinations + piece]);
+  for (std::size_t part = 0; part < run.received.size(); ++part) {
+    if (run.received[part] == 0) continue;
+    const std::uint64_t* of_bucket =
+        &numbers[part / buckets][max_destinations + max_pieces + num_numbers * (part % buckets)];
+    check.came_out(workers_[part / buckets]->place, of_bucket[sum_out], of_bucket[violations], of_bucket[first_key],
+                   of_bucket[last_key]);
+  }
+  check.finish();
+}
+
+}  // namespace linkwise

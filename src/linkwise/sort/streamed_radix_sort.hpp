@@ -1,0 +1,93 @@
+// Radix sort of host data in which nothing waits for everything: pieces are partitioned and exchanged while later
+// ones still arrive, and sorted buckets leave while later ones are still being sorted.
+//
+//   1. Splitters come first, from samples that the GPUs read out of host memory: g·b parts of equal size, b buckets
+//      for each of the g GPUs (splitters.hpp).
+//   2. The input arrives in pieces, each a consecutive range that the GPUs share. As soon as a piece is there, every
+//      GPU counts its part by destination; from the counts the host says where in each bucket the records go, and the
+//      partition kernel stores them straight into the GPUs that own the buckets.
+//   3. When the last piece is exchanged, each GPU sorts its buckets one after the other, and copies each out while it
+//      sorts the next.
+//
+// So what is added to the wire time is the exchange of one piece and the sort of one bucket. Records enter a bucket
+// piece by piece and source by source, which is input order: the sort is stable. join25 §3.1.2 overlaps the copies out
+// with sorting buckets; the rest of the overlap is ours.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "linkwise/sort/host_io.hpp"
+#include "linkwise/sort/sort_plan.hpp"
+#include "linkwise/sort/splitters.hpp"
+
+namespace linkwise {
+
+class StreamedRadixSort {
+ public:
+  /// Allocates for sorts of up to `capacity` records. @throws OutOfMemoryError.
+  StreamedRadixSort(Runtime& runtime, const SortPlan& plan, const HostIo& io, std::uint64_t capacity);
+  ~StreamedRadixSort();
+  StreamedRadixSort(const StreamedRadixSort&) = delete;
+  StreamedRadixSort& operator=(const StreamedRadixSort&) = delete;
+
+  /// Sorts rows [first, first + count) of the input into rows [0, count) of `output`, as native keys or as codes.
+  /// Blocks until they are there. Returns false, with nothing in the output but garbage, if the samples misjudged
+  /// a bucket by more than the plan's slack; then sort in another way.
+  [[nodiscard]] bool sort(KeyType type, std::uint64_t first, std::uint64_t count, const HostOutputs& output,
+                          bool as_codes, const SortOptions& options);
+
+  /// Bytes of memory that each GPU needs for that capacity.
+  static std::uint64_t bytes_per_gpu(const Kernels& kernels, const SortPlan& plan, RecordType type,
+                                     std::uint64_t capacity);
+
+ private:
+  /// How a number of records is cut up.
+  struct Layout {
+    int gpus = 1;
+    int buckets = 1;  ///< of each GPU
+    int pieces = 1;
+    std::uint64_t piece_capacity = 0;   ///< records of a piece on one GPU
+    std::uint64_t bucket_capacity = 0;  ///< records, with slack
+
+    [[nodiscard]] int parts() const { return gpus * buckets; }
+  };
+  /// One call of `sort`.
+  struct Run {
+    Layout layout;
+    std::uint64_t first, count;
+    std::vector<Cut> cuts;
+    std::vector<std::uint64_t> received;  ///< records in each part so far
+    bool verify;
+  };
+  struct Rows {
+    std::uint64_t begin, end;
+    [[nodiscard]] std::uint64_t count() const { return end - begin; }
+  };
+  /// Where a piece lies on a GPU: as records, and behind them the native bytes of narrow keys.
+  struct Slot {
+    Records records;
+    MemoryView native;
+  };
+  struct Worker;
+
+  static Layout layout_of(const SortPlan& plan, RecordType type, std::uint64_t records);
+  static Splitters splitters_for(const Run& run, const Rows& rows);
+  [[nodiscard]] Rows rows_of(const Run& run, int piece, std::size_t gpu) const;
+  [[nodiscard]] Slot slot_of(const Run& run, int piece, std::size_t gpu) const;
+  Records bucket(const Run& run, std::size_t part, Buffer Worker::* buffer) const;
+
+  std::vector<Cut> sample_cuts(KeyType type, bool descending, const Run& run);
+  void copy_in(const Run& run, int piece);
+  bool exchange(Run& run, int piece);
+  void sort_and_copy_out(const Run& run, const HostOutputs& output, bool as_codes);
+  void note_result(const Worker& worker, int at, const Records& sorted);
+  void verify(const Run& run);
+
+  Runtime& runtime_;
+  const SortPlan& plan_;
+  const HostIo& io_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+};
+
+}  // namespace linkwise
