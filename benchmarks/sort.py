@@ -14,6 +14,8 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,13 +43,19 @@ class Case:
         return f"{self.strategy}/{self.exchange} {self.count / 1e9:g}·10⁹ {self.dtype} on ({where})"
 
 
-def cases(num_gpus: int, counts: list[int]) -> list[Case]:
+def gpu_sets(num_gpus: int) -> list[tuple[int, ...]]:
     sets = [tuple(range(size)) for size in range(1, num_gpus + 1) if size in (1, 2, 4, num_gpus)]
-    if num_gpus == 8:
-        sets.append((4, 5, 6, 7))
+    return [*sets, (4, 5, 6, 7)] if num_gpus == 8 else sets
+
+
+def cases(num_gpus: int, counts: list[int]) -> list[Case]:
+    sets = gpu_sets(num_gpus)
     found = []
     for count in counts:
         for gpus in sets:
+            found.append(Case("radix", "streamed", gpus, count))
+            if count > 4e9:
+                continue
             found.append(Case("radix", "copies", gpus, count))
             if len(gpus) > 1:
                 found.append(Case("radix", "fused", gpus, count))
@@ -59,18 +67,61 @@ def cases(num_gpus: int, counts: list[int]) -> list[Case]:
 def plan_of(case: Case) -> _core.SortPlan:
     plan = _core.SortPlan()
     plan.strategy = getattr(_core.SortStrategy, case.strategy)
-    plan.exchange = getattr(_core.Exchange, case.exchange)
+    plan.streamed = case.exchange == "streamed"
+    if not plan.streamed:
+        plan.exchange = getattr(_core.Exchange, case.exchange)
     plan.gpus = list(case.gpus)
     return plan
 
 
+BLOCK = 1 << 26
+
+
+def in_blocks(function: Callable[[int], Any], count: int) -> list[Any]:
+    """function(first) for each block of the array, on all cores: NumPy lets go of the interpreter."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(function, range(0, count, BLOCK)))
+
+
+def total(array: np.ndarray) -> int:
+    return sum(in_blocks(lambda i: int(array[i : i + BLOCK].sum(dtype=np.uint64)), len(array))) % (1 << 64)
+
+
+def fill(array: np.ndarray) -> None:
+    def one(first: int) -> None:
+        part = array[first : first + BLOCK]
+        part[:] = np.random.default_rng(first + 1).integers(0, 1 << 32, len(part), dtype=np.uint32)
+
+    in_blocks(one, len(array))
+
+
 def is_sorted_permutation(before_sum: int, result: np.ndarray) -> bool:
-    step = 1 << 26
-    in_order = all(
-        bool((result[i : i + step][:-1] <= result[i : i + step][1:]).all()) and (i == 0 or result[i - 1] <= result[i])
-        for i in range(0, len(result), step)
-    )
-    return in_order and int(result.sum(dtype=np.uint64)) == before_sum
+    def in_order(i: int) -> bool:
+        part = result[max(i - 1, 0) : i + BLOCK]
+        return bool((part[:-1] <= part[1:]).all())
+
+    return all(in_blocks(in_order, len(result))) and total(result) == before_sum
+
+
+def wire_rates(runtime: _core.Runtime, gpus: tuple[int, ...], source: np.ndarray, out: np.ndarray) -> dict[str, float]:
+    """GB/s into and out of a set of GPUs with equal shares: medians of plain copies between pinned memory and them."""
+    share = min(1 << 29, len(source) // len(gpus))
+    buffers = {gpu: runtime.allocate(_core.Place.gpu(gpu), 4 * share) for gpu in gpus}
+    rates: dict[str, list[float]] = {"in": [], "out": []}
+    for _ in range(REPETITIONS + 1):
+        for direction in rates:
+            runtime.clear_timeline()
+            for index, gpu in enumerate(gpus):
+                stream = runtime.stream(_core.Place.gpu(gpu), "wire")
+                part = slice(index * share, (index + 1) * share)
+                if direction == "in":
+                    runtime.copy_in(stream, buffers[gpu].view, source[part])
+                else:
+                    runtime.copy_out(stream, out[part], buffers[gpu].view)
+            timeline = runtime.timeline()
+            picoseconds = max(entry.end_ps for entry in timeline) - min(entry.start_ps for entry in timeline)
+            rates[direction].append(4 * share * len(gpus) / picoseconds * 1e3)
+    return {direction: statistics.median(values[1:]) for direction, values in rates.items()}
 
 
 def run_case(runtime: _core.Runtime, case: Case, source: np.ndarray, out: np.ndarray, checksum: int) -> dict[str, Any]:
@@ -147,14 +198,16 @@ def measure(counts: list[int]) -> dict[str, Any]:
     }
     runtime = _core.cuda_runtime(machine)
     source, out = linkwise.empty(max(counts), np.uint32), linkwise.empty(max(counts), np.uint32)
-    random = np.random.default_rng(1)
-    for i in range(0, len(source), 1 << 26):
-        part = source[i : i + (1 << 26)]
-        part[:] = random.integers(0, 1 << 32, len(part), dtype=np.uint32)
+    fill(source)
+    sums = {count: total(source[:count]) for count in counts}
+    wire = {gpus: wire_rates(runtime, gpus, source, out) for gpus in gpu_sets(machine.num_gpus)}
+    best = {direction: max(rates[direction] for rates in wire.values()) for direction in ("in", "out")}
+    about |= {"wire_gb_per_s": {"best": best, "by_gpus": [{"gpus": gpus, **rates} for gpus, rates in wire.items()]}}
     results = []
     for case in cases(machine.num_gpus, counts):
-        checksum = int(source[: case.count].sum(dtype=np.uint64))
-        results.append(run_case(runtime, case, source, out, checksum))
+        result = run_case(runtime, case, source, out, sums[case.count])
+        result["wire_seconds"] = 4 * case.count * (1 / best["in"] + 1 / best["out"]) / 1e9
+        results.append(result)
         print(f"{results[-1]['median_wall_seconds'] * 1e3:9.2f} ms  {case.name}", file=sys.stderr, flush=True)
         runtime.trim()
     return about | {"results": results}
@@ -163,12 +216,18 @@ def measure(counts: list[int]) -> dict[str, Any]:
 def markdown(results: dict[str, Any]) -> str:
     kind = "simulated" if results["simulated"] else f"measured, medians of {REPETITIONS}"
     lines = [f"{results['machine']}, {kind}, {results['date'][:10]}, commit {results['commit']}", ""]
-    lines += ["| sort | ms | GB/s in+out | phases, ms |", "|---|---:|---:|---|"]
+    wire = results.get("wire_gb_per_s", {}).get("best")
+    if wire:
+        lines += [
+            f"Best plain copies of equal shares: {wire['in']:.0f} GB/s in, {wire['out']:.0f} GB/s out (the wire).",
+            "",
+        ]
+    lines += ["| sort | ms | × wire | phases, ms |", "|---|---:|---:|---|"]
     for result in results["results"]:
         seconds = result.get("median_wall_seconds", result.get("simulated_seconds"))
         phases = ", ".join(f"{name} {value * 1e3:.1f}" for name, value in result["phases"].items())
-        num_bytes = 8 * result["case"]["count"]
-        lines.append(f"| {result['case']['name']} | {seconds * 1e3:.1f} | {num_bytes / seconds / 1e9:.0f} | {phases} |")
+        ratio = f"{seconds / result['wire_seconds']:.2f}" if "wire_seconds" in result else ""
+        lines.append(f"| {result['case']['name']} | {seconds * 1e3:.1f} | {ratio} | {phases} |")
     return "\n".join(lines) + "\n"
 
 
