@@ -109,7 +109,7 @@ def wire_rates(runtime: _core.Runtime, gpus: tuple[int, ...], source: np.ndarray
     buffers = {gpu: runtime.allocate(_core.Place.gpu(gpu), 4 * share) for gpu in gpus}
     rates: dict[str, list[float]] = {"in": [], "out": []}
     for _ in range(REPETITIONS + 1):
-        for direction in rates:
+        for direction, measured in rates.items():
             runtime.clear_timeline()
             for index, gpu in enumerate(gpus):
                 stream = runtime.stream(_core.Place.gpu(gpu), "wire")
@@ -120,7 +120,7 @@ def wire_rates(runtime: _core.Runtime, gpus: tuple[int, ...], source: np.ndarray
                     runtime.copy_out(stream, out[part], buffers[gpu].view)
             timeline = runtime.timeline()
             picoseconds = max(entry.end_ps for entry in timeline) - min(entry.start_ps for entry in timeline)
-            rates[direction].append(4 * share * len(gpus) / picoseconds * 1e3)
+            measured.append(4 * share * len(gpus) / picoseconds * 1e3)
     return {direction: statistics.median(values[1:]) for direction, values in rates.items()}
 
 
