@@ -370,8 +370,8 @@ def sort_indices(
         raise UsageError(f"cannot sort a {type(values).__name__}; NumPy arrays and PyArrow tables can be sorted")
     rows, _ = _sort_keys(keys, request, out_keys=None, row_number_bytes=_row_number_bytes(len(keys)))
     assert rows is not None
-    placed = _place_nulls(rows, valid_rows, null_rows, nulls).astype(np.int64, copy=False)
-    return cast(npt.NDArray[np.int64], placed)
+    placed: Array = _place_nulls(rows, valid_rows, null_rows, nulls).astype(np.int64, copy=False)
+    return placed
 
 
 def empty(shape: int | tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> Array:

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "linkwise/error.hpp"
-#include "linkwise/primitives/host/sample.hpp"
+#include "linkwise/primitives/host/keys.hpp"
 
 namespace linkwise {
 namespace {

@@ -1,5 +1,7 @@
 #include "linkwise/sort/host_io.hpp"
 
+#include "linkwise/primitives/host/keys.hpp"
+
 namespace linkwise {
 
 MemoryView HostIo::host_view(const void* data, std::uint64_t offset, std::uint64_t bytes) const {
@@ -34,11 +36,23 @@ MemoryView HostIo::decode_keys(Stream stream, const Records& records, const Memo
   return to;
 }
 
+void HostIo::decode_on_host(Stream stream, const MemoryView& codes, void* keys) const {
+  if (is_own_code(input_.key_type, options_.descending)) return;
+  const std::uint64_t count = codes.bytes / record_type().key_bytes();
+  runtime_.enqueue(stream, {"decode",
+                            {codes},
+                            {host_view(keys, 0, count * native_key_bytes())},
+                            {"multiway_merge", count, static_cast<double>(native_key_bytes())},
+                            [type = input_.key_type, descending = options_.descending, codes, keys, count](void*) {
+                              linkwise::decode_on_host(type, descending, codes.data, keys, count);
+                            }});
+}
+
 void HostIo::copy_out(Stream stream, std::uint64_t first, const Records& records, const MemoryView& keys,
                       std::uint64_t bytes_per_key, const HostOutputs& output) const {
   if (records.count == 0) return;
   if (output.keys != nullptr) runtime_.copy(stream, host_view(output.keys, first * bytes_per_key, keys.bytes), keys);
-  if (output.values == nullptr) return;
+  if (output.values == nullptr || records.type.value == ValueWidth::none) return;
   const std::uint64_t width = records.type.value_bytes();
   runtime_.copy(stream, host_view(output.values, first * width, records.values.bytes), records.values);
 }

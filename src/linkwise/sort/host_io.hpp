@@ -31,6 +31,11 @@ class HostIo {
   void copy_out(Stream stream, std::uint64_t first, const Records& records, const MemoryView& keys,
                 std::uint64_t bytes_per_key, const HostOutputs& output) const;
 
+  /// Decodes merged codes into the output's keys, on the host's stream; in place unless keys are narrow.
+  void decode_on_host(Stream stream, const MemoryView& codes, void* keys) const;
+  /// An array of the output.
+  [[nodiscard]] MemoryView output_view(void* data, std::uint64_t bytes) const { return host_view(data, 0, bytes); }
+
  private:
   [[nodiscard]] MemoryView host_view(const void* data, std::uint64_t offset, std::uint64_t bytes) const;
 

@@ -5,11 +5,9 @@
 #include <memory>
 
 #include "linkwise/error.hpp"
-#include "linkwise/primitives/dispatch.hpp"
-#include "linkwise/primitives/encoding.hpp"
-#include "linkwise/primitives/host/multiway_merge.hpp"
 #include "linkwise/sort/chunk.hpp"
 #include "linkwise/sort/host_io.hpp"
+#include "linkwise/sort/run_merge.hpp"
 #include "linkwise/sort/streamed_radix_sort.hpp"
 #include "linkwise/sort/verify.hpp"
 
@@ -100,58 +98,16 @@ class HostSort {
 
   // Every chunkset becomes a run of codes in host memory; then the runs are merged into the output.
   void sort_in_chunksets() {
-    const Buffer runs = runtime_.allocate(Place::host(), record_bytes(type_, input_.count), "runs");
-    const Records all = records_in(runs.view(), type_, input_.count);
-    std::vector<HostRun> parts;
+    const Buffer memory = runtime_.allocate(Place::host(), record_bytes(type_, input_.count), "runs");
+    const Records all = records_in(memory.view(), type_, input_.count);
+    std::vector<Records> runs;
     for (std::uint64_t first = 0; first < input_.count; first += at_once_) {
-      const std::uint64_t count = std::min(at_once_, input_.count - first);
-      const Records run = all.slice(first, count);
-      sort_chunkset(first, count, {run.keys.data, type_.value == ValueWidth::none ? nullptr : run.values.data},
-                    /*as_codes=*/true);
-      parts.push_back({run.keys.data, run.values.data, count});
+      const Records run = all.slice(first, std::min(at_once_, input_.count - first));
+      sort_chunkset(first, run.count, {run.keys.data, run.values.data}, /*as_codes=*/true);
+      runs.push_back(run);
     }
-    merge_runs(parts, all);
-  }
-
-  void merge_runs(const std::vector<HostRun>& parts, const Records& all) {
     runtime_.set_phase("merge runs");
-    const Stream host = runtime_.stream(Place::host(), "merge");
-    const bool into_output = output_.keys != nullptr && !io_.is_narrow();
-    const Buffer merged = runtime_.allocate(Place::host(), into_output ? 0 : all.keys.bytes, "merged codes");
-    void* codes = into_output ? output_.keys : merged.view().data;
-    const Buffer spare_values =
-        runtime_.allocate(Place::host(), output_.values == nullptr ? all.values.bytes : 0, "merged values");
-    void* values = output_.values == nullptr ? spare_values.view().data : output_.values;
-    Operation operation{"multiway merge", {all.keys}, {here(codes, all.keys.bytes)}, {}, {}};
-    if (type_.value != ValueWidth::none) {
-      operation.reads.push_back(all.values);
-      operation.writes.push_back(here(values, all.values.bytes));
-    }
-    if (output_.keys != nullptr && !into_output)
-      operation.writes.push_back(here(output_.keys, input_.count * io_.native_key_bytes()));
-    operation.work = {"multiway_merge", input_.count, static_cast<double>(type_.bytes())};
-    operation.run = [this, parts, codes, values](void*) {
-      multiway_merge(type_, parts, codes, values);
-      if (output_.keys != nullptr) decode_on_host(codes);
-    };
-    runtime_.enqueue(host, std::move(operation));
-    runtime_.wait(runtime_.record(host));
-  }
-
-  static MemoryView here(void* data, std::uint64_t bytes) {
-    return {Place::host(), static_cast<std::byte*>(data), bytes, 0, false};
-  }
-
-  void decode_on_host(const void* codes) const {
-    with_bits(native_bytes(input_.key_type), [&](auto tag) {
-      using Bits = typename decltype(tag)::type;
-      using Code = std::conditional_t<sizeof(Bits) == 8, std::uint64_t, std::uint32_t>;
-      const auto* from = static_cast<const Code*>(codes);
-      auto* to = static_cast<Bits*>(output_.keys);
-#pragma omp parallel for
-      for (std::uint64_t i = 0; i < input_.count; ++i)
-        to[i] = decode_bits<Bits>(static_cast<Bits>(from[i]), key_class(input_.key_type), options_.descending);
-    });
+    merge_into_output(runtime_, io_, runs, output_);
   }
 
   Runtime& runtime_;

@@ -7,7 +7,7 @@
 
 #include "linkwise/primitives/dispatch.hpp"
 #include "linkwise/primitives/encoding.hpp"
-#include "linkwise/primitives/host/sample.hpp"
+#include "linkwise/primitives/host/keys.hpp"
 #include "linkwise/primitives/kernels.hpp"
 #include "linkwise/primitives/segments.hpp"
 
@@ -88,24 +88,11 @@ class VirtualKernels final : public Kernels {
   }
 
   void encode(void*, KeyType type, bool descending, const void* from, void* to, std::uint64_t count) const override {
-    with_bits(native_bytes(type), [&](auto tag) {
-      using Bits = typename decltype(tag)::type;
-      using Code = std::conditional_t<sizeof(Bits) == 8, std::uint64_t, std::uint32_t>;
-      const auto* native = static_cast<const Bits*>(from);
-      auto* codes = static_cast<Code*>(to);
-      for (std::uint64_t i = 0; i < count; ++i) codes[i] = encode_bits<Bits>(native[i], key_class(type), descending);
-    });
+    encode_on_host(type, descending, from, to, count);
   }
 
   void decode(void*, KeyType type, bool descending, const void* from, void* to, std::uint64_t count) const override {
-    with_bits(native_bytes(type), [&](auto tag) {
-      using Bits = typename decltype(tag)::type;
-      using Code = std::conditional_t<sizeof(Bits) == 8, std::uint64_t, std::uint32_t>;
-      const auto* codes = static_cast<const Code*>(from);
-      auto* native = static_cast<Bits*>(to);
-      for (std::uint64_t i = 0; i < count; ++i)
-        native[i] = decode_bits<Bits>(static_cast<Bits>(codes[i]), key_class(type), descending);
-    });
+    decode_on_host(type, descending, from, to, count);
   }
 
   void iota(void*, ValueWidth width, void* to, std::uint64_t first, std::uint64_t count) const override {

@@ -1,0 +1,55 @@
+#include "linkwise/primitives/host/keys.hpp"
+
+#include <type_traits>
+
+#include "linkwise/primitives/dispatch.hpp"
+#include "linkwise/primitives/encoding.hpp"
+
+namespace linkwise {
+namespace {
+
+constexpr std::uint64_t worthwhile = 1 << 16;  // elements that pay for waking the other cores
+
+template <typename Bits>
+using CodeOf = std::conditional_t<sizeof(Bits) == 8, std::uint64_t, std::uint32_t>;
+
+}  // namespace
+
+void encode_on_host(KeyType type, bool descending, const void* from, void* to, std::uint64_t count) {
+  with_bits(native_bytes(type), [&](auto tag) {
+    using Bits = typename decltype(tag)::type;
+    const auto* native = static_cast<const Bits*>(from);
+    auto* codes = static_cast<CodeOf<Bits>*>(to);
+#pragma omp parallel for if (count > worthwhile)
+    for (std::uint64_t i = 0; i < count; ++i) codes[i] = encode_bits<Bits>(native[i], key_class(type), descending);
+  });
+}
+
+void decode_on_host(KeyType type, bool descending, const void* from, void* to, std::uint64_t count) {
+  with_bits(native_bytes(type), [&](auto tag) {
+    using Bits = typename decltype(tag)::type;
+    const auto* codes = static_cast<const CodeOf<Bits>*>(from);
+    auto* native = static_cast<Bits*>(to);
+#pragma omp parallel for if (count > worthwhile)
+    for (std::uint64_t i = 0; i < count; ++i)
+      native[i] = decode_bits<Bits>(static_cast<Bits>(codes[i]), key_class(type), descending);
+  });
+}
+
+void sample_on_host(KeyType type, bool descending, const void* keys, std::uint64_t count, std::uint64_t samples,
+                    std::uint64_t seed, std::uint64_t tag_base, void* codes, std::uint64_t* tags) {
+  with_bits(native_bytes(type), [&](auto tag) {
+    using Bits = typename decltype(tag)::type;
+    const auto* native = static_cast<const Bits*>(keys);
+    auto* to = static_cast<CodeOf<Bits>*>(codes);
+    // Every sample is a cache miss: many cores have many of them in flight.
+#pragma omp parallel for if (samples > 4096)
+    for (std::uint64_t i = 0; i < samples; ++i) {
+      const std::uint64_t position = sample_position(i, samples, count, seed);
+      to[i] = encode_bits<Bits>(native[position], key_class(type), descending);
+      tags[i] = tag_base + position;
+    }
+  });
+}
+
+}  // namespace linkwise

@@ -1,0 +1,16 @@
+// Keys on the host's cores: encode, decode, and sampling, for memory that no device can read itself.
+#pragma once
+
+#include <cstdint>
+
+#include "linkwise/primitives/types.hpp"
+
+namespace linkwise {
+
+/// See Kernels::encode, ::decode and ::sample.
+void encode_on_host(KeyType type, bool descending, const void* from, void* to, std::uint64_t count);
+void decode_on_host(KeyType type, bool descending, const void* from, void* to, std::uint64_t count);
+void sample_on_host(KeyType type, bool descending, const void* keys, std::uint64_t count, std::uint64_t samples,
+                    std::uint64_t seed, std::uint64_t tag_base, void* codes, std::uint64_t* tags);
+
+}  // namespace linkwise

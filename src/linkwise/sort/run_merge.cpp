@@ -1,0 +1,48 @@
+#include "linkwise/sort/run_merge.hpp"
+
+namespace linkwise {
+namespace {
+
+Operation merge_operation(std::span<const Records> runs, const Records& to) {
+  Operation operation{"multiway merge", {}, {to.keys}, {}, {}};
+  std::vector<HostRun> raw;
+  for (const Records& run : runs) {
+    raw.push_back({run.keys.data, run.values.data, run.count});
+    operation.reads.push_back(run.keys);
+    if (run.type.value != ValueWidth::none) operation.reads.push_back(run.values);
+  }
+  if (to.type.value != ValueWidth::none) operation.writes.push_back(to.values);
+  operation.work = {"multiway_merge", to.count, static_cast<double>(to.type.bytes())};
+  operation.run = [type = to.type, raw, keys = to.keys.data, values = to.values.data](void*) {
+    multiway_merge(type, raw, keys, values);
+  };
+  return operation;
+}
+
+}  // namespace
+
+Stream merge_stream(Runtime& runtime) { return runtime.stream(Place::host(), "merge"); }
+
+void enqueue_merge(Runtime& runtime, std::span<const Records> runs, const Records& to) {
+  runtime.enqueue(merge_stream(runtime), merge_operation(runs, to));
+}
+
+void merge_into_output(Runtime& runtime, const HostIo& io, std::span<const Records> runs, const HostOutputs& output) {
+  const RecordType type = io.record_type();
+  std::uint64_t count = 0;
+  for (const Records& run : runs) count += run.count;
+  // What the output has no room for is merged beside it.
+  const bool keys_in_place = output.keys != nullptr && !io.is_narrow();
+  const Buffer codes = runtime.allocate(Place::host(), keys_in_place ? 0 : count * type.key_bytes(), "merged codes");
+  const Buffer values =
+      runtime.allocate(Place::host(), output.values != nullptr ? 0 : count * type.value_bytes(), "merged values");
+  const Records to{
+      type, count, keys_in_place ? io.output_view(output.keys, count * type.key_bytes()) : codes.view(),
+      output.values != nullptr ? io.output_view(output.values, count * type.value_bytes()) : values.view()};
+  const Stream host = merge_stream(runtime);
+  enqueue_merge(runtime, runs, to);
+  if (output.keys != nullptr) io.decode_on_host(host, to.keys, output.keys);
+  runtime.wait(runtime.record(host));
+}
+
+}  // namespace linkwise

@@ -1,0 +1,21 @@
+// Merging sorted runs of codes in host memory, as an operation on the host's own stream.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "linkwise/primitives/host/multiway_merge.hpp"
+#include "linkwise/sort/host_io.hpp"
+
+namespace linkwise {
+
+/// The host's stream on which merges run, one after the other.
+Stream merge_stream(Runtime& runtime);
+
+/// Enqueues the merge of `runs` into `to`; all of them codes. Stable in the order of the runs.
+void enqueue_merge(Runtime& runtime, std::span<const Records> runs, const Records& to);
+
+/// Merges `runs` into the output, decoded, and blocks until it is there. Null outputs are left out.
+void merge_into_output(Runtime& runtime, const HostIo& io, std::span<const Records> runs, const HostOutputs& output);
+
+}  // namespace linkwise
