@@ -56,7 +56,7 @@ def cases(num_gpus: int, counts: list[int]) -> list[Case]:
             found.append(Case("radix", "streamed", gpus, count))
             if count > 4e9:
                 continue
-            found.append(Case("radix", "copies", gpus, count))
+            found += [Case("radix", "copies", gpus, count), Case("het", "2n", gpus, count)]
             if len(gpus) > 1:
                 found.append(Case("radix", "fused", gpus, count))
                 if len(gpus) & (len(gpus) - 1) == 0:

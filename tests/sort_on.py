@@ -12,7 +12,11 @@ from linkwise.keys import key_type_of
 
 Array = np.ndarray[Any, Any]
 # (strategy, exchange); "streamed" is the radix sort that exchanges pieces as they arrive.
-VARIANTS = [("radix", "streamed"), ("radix", "copies"), ("radix", "fused"), ("p2p_merge", "copies")]
+# het: with two or three buffers, and with eager merging.
+VARIANTS = [
+    ("radix", "streamed"), ("radix", "copies"), ("radix", "fused"), ("p2p_merge", "copies"),
+    ("het", "2n"), ("het", "3n"), ("het", "3n eager"),
+]  # fmt: skip
 
 
 def plan_for(gpus: list[int], strategy: str, exchange: str, **fields: Any) -> _core.SortPlan:
@@ -20,7 +24,10 @@ def plan_for(gpus: list[int], strategy: str, exchange: str, **fields: Any) -> _c
     plan.gpus = gpus
     plan.strategy = getattr(_core.SortStrategy, strategy)
     plan.streamed = exchange == "streamed"
-    if not plan.streamed:
+    if strategy == "het":
+        plan.het_buffers = int(exchange[0])
+        plan.eager_merge = exchange.endswith("eager")
+    elif not plan.streamed:
         plan.exchange = getattr(_core.Exchange, exchange)
     for name, value in fields.items():
         setattr(plan, name, value)
@@ -28,7 +35,7 @@ def plan_for(gpus: list[int], strategy: str, exchange: str, **fields: Any) -> _c
 
 
 def can_run(strategy: str, num_gpus: int) -> bool:
-    return strategy == "radix" or num_gpus & (num_gpus - 1) == 0
+    return strategy != "p2p_merge" or num_gpus & (num_gpus - 1) == 0
 
 
 def check_sort(

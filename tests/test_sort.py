@@ -71,7 +71,7 @@ def test_every_legal_order(seed: int) -> None:
     """Seeded random orders of execution; races, deadlocks and uses after free raise."""
     random = np.random.default_rng(seed)
     for strategy, exchange in VARIANTS:
-        num_gpus = int(random.integers(1, 9)) if strategy == "radix" else int(2 ** random.integers(1, 4))
+        num_gpus = int(2 ** random.integers(1, 4)) if strategy == "p2p_merge" else int(random.integers(1, 9))
         gpus = random.permutation(8)[:num_gpus].tolist()
         dtype = [np.uint32, np.int64, np.float32, np.float64, np.uint8][seed % 5]
         data = keys(str(random.choice(DISTRIBUTIONS)), int(random.integers(0, 4000)), dtype, seed)
@@ -104,7 +104,7 @@ def test_chunksets_become_runs_that_are_merged(strategy: str, exchange: str, dty
     for at_once in (1, 999, 1000, 2500):
         plan = plan_for([0, 1], strategy, exchange, chunkset_records=at_once)
         report = check_sort(virtual(), plan, keys("uniform", 4000 if at_once > 1 else 20, dtype), descending=True)
-        assert "merge runs" in [phase.phase for phase in report.phases]
+        assert {"merge runs", "merge"} & {phase.phase for phase in report.phases}
 
 
 @pytest.mark.parametrize("exchange", ["streamed", "copies"])
@@ -138,6 +138,28 @@ def test_streaming_overlaps_transfers_with_work() -> None:
     sorts = [entry for entry in report.timeline if entry.name == "sort" and entry.phase == "sort"]
     assert min(entry.start_ps for entry in exchanges) < max(entry.start_ps for entry in copies_in)
     assert min(entry.start_ps for entry in copies_out) < max(entry.start_ps for entry in sorts)
+
+
+def het_entries(exchange: str) -> list[_core.TimelineEntry]:
+    plan = plan_for([0, 2], "het", exchange, chunkset_records=200_000)
+    return list(check_sort(virtual(), plan, keys("uniform", 1_000_000, np.uint32)).timeline)
+
+
+def overlaps(entries: list[_core.TimelineEntry], one: str, other: str) -> bool:
+    """Whether an operation of one phase runs, on some GPU, while one of the other phase does."""
+    first, second = ([e for e in entries if e.phase == phase] for phase in (one, other))
+    return any(a.start_ps < b.end_ps and b.start_ps < a.end_ps and a.place == b.place for a in first for b in second)
+
+
+def test_het_overlaps_as_its_variant_says() -> None:
+    """sort22 §5.3, figures 10 and 11."""
+    two, three, eager = (het_entries(exchange) for exchange in ("2n", "3n", "3n eager"))
+    assert overlaps(two, "HtoD", "DtoH") and overlaps(three, "HtoD", "DtoH")
+    assert not overlaps(two, "sort", "HtoD"), "two buffers: copies wait for the sort"
+    assert overlaps(three, "sort", "HtoD") and overlaps(three, "sort", "DtoH")
+    merges = [entry for entry in eager if entry.phase == "eager merge"]
+    assert len(merges) == 4, "all groups but the last"
+    assert merges[0].start_ps < max(entry.start_ps for entry in eager if entry.phase == "sort")
 
 
 def test_p2p_merge_skips_swaps_of_what_is_in_order() -> None:

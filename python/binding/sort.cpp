@@ -79,7 +79,8 @@ void verify_parts(Runtime& runtime,
 void bind_sort(nb::module_& m) {
   nb::enum_<SortStrategy>(m, "SortStrategy")
       .value("radix", SortStrategy::radix)
-      .value("p2p_merge", SortStrategy::p2p_merge);
+      .value("p2p_merge", SortStrategy::p2p_merge)
+      .value("het", SortStrategy::het);
   nb::enum_<Exchange>(m, "Exchange").value("fused", Exchange::fused).value("copies", Exchange::copies);
   m.def("sort_strategy_from", &sort_strategy_from, nb::arg("name"));
   nb::class_<SortPlan>(m, "SortPlan")
@@ -90,6 +91,8 @@ void bind_sort(nb::module_& m) {
       .def_rw("chunkset_records", &SortPlan::chunkset_records)
       .def_rw("samples", &SortPlan::samples)
       .def_rw("slack", &SortPlan::slack)
+      .def_rw("het_buffers", &SortPlan::het_buffers)
+      .def_rw("eager_merge", &SortPlan::eager_merge)
       .def_rw("streamed", &SortPlan::streamed)
       .def_rw("buckets", &SortPlan::buckets)
       .def_rw("piece_bytes", &SortPlan::piece_bytes)

@@ -22,7 +22,7 @@ from linkwise.keys import array_of_column, key_type_of, plain_array
 from linkwise.session import open_session, run_interruptibly
 
 Array = npt.NDArray[Any]
-Values = TypeVar("Values", Array, pa.Table)
+Values = TypeVar("Values")  # a NumPy array or a pyarrow.Table
 Gpus = Literal["auto"] | Sequence[int]
 MachineLike = str | Path | _core.Machine
 Progress = Callable[[float], None]
@@ -278,7 +278,7 @@ def sort_and_report(
     if isinstance(values, np.ndarray):
         if by is not None:
             raise UsageError("by= is for tables; an array is sorted by its values")
-        return _sort_array(values, request, out)
+        return cast(tuple[Values, SortReport], _sort_array(values, request, out))
     raise UsageError(f"cannot sort a {type(values).__name__}; NumPy arrays and PyArrow tables can be sorted")
 
 
@@ -312,7 +312,7 @@ def sort(
     gpus
         GPU numbers in the order in which they hold the result, or ``"auto"``: those that the plan finds fastest.
     strategy
-        ``"radix"``, ``"p2p_merge"`` (2, 4, 8, … GPUs) or ``"auto"``.
+        ``"radix"``, ``"p2p_merge"`` (2, 4, 8, … GPUs), ``"het"`` (merged on the CPU) or ``"auto"``.
     memory_limit
         What a GPU may use, in bytes or like ``"4GiB"``. What does not fit is sorted in rounds and merged on the host.
     out

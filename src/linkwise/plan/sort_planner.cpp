@@ -75,19 +75,17 @@ bool fit(const Machine& machine, const SortWorkload& workload, std::uint64_t mem
 }
 
 std::vector<SortPlan> plans_for(const std::vector<int>& gpus, const SortConstraints& constraints) {
+  const auto wanted = [&](SortStrategy strategy) { return constraints.strategy.value_or(strategy) == strategy; };
   std::vector<SortPlan> plans;
   SortPlan plan;
   plan.gpus = gpus;
-  if (constraints.strategy.value_or(SortStrategy::radix) == SortStrategy::radix) {
-    plan.strategy = SortStrategy::radix;
+  if (wanted(SortStrategy::radix)) plans.push_back(plan);
+  plan.strategy = SortStrategy::p2p_merge;
+  // On one GPU p2p_merge is the local sort, as radix is: no candidate of its own unless it is asked for.
+  if (wanted(plan.strategy) && std::has_single_bit(gpus.size()) && (gpus.size() > 1 || constraints.strategy))
     plans.push_back(plan);
-  }
-  const bool merges = gpus.size() > 1 && std::has_single_bit(gpus.size());
-  if (constraints.strategy.value_or(SortStrategy::p2p_merge) == SortStrategy::p2p_merge &&
-      (merges || constraints.strategy)) {
-    plan.strategy = SortStrategy::p2p_merge;
-    if (std::has_single_bit(gpus.size())) plans.push_back(plan);
-  }
+  plan.strategy = SortStrategy::het;
+  if (wanted(plan.strategy)) plans.push_back(plan);
   return plans;
 }
 

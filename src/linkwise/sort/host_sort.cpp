@@ -6,6 +6,7 @@
 
 #include "linkwise/error.hpp"
 #include "linkwise/sort/chunk.hpp"
+#include "linkwise/sort/het_sort.hpp"
 #include "linkwise/sort/host_io.hpp"
 #include "linkwise/sort/run_merge.hpp"
 #include "linkwise/sort/streamed_radix_sort.hpp"
@@ -18,6 +19,7 @@ bool is_streamed(const SortPlan& plan) { return plan.strategy == SortStrategy::r
 
 // Bytes that each GPU needs to sort that many records at once.
 std::uint64_t bytes_per_gpu(const Kernels& kernels, const SortPlan& plan, RecordType type, std::uint64_t records) {
+  if (plan.strategy == SortStrategy::het) return het_bytes_per_gpu(kernels, plan, type, records);
   return is_streamed(plan) ? StreamedRadixSort::bytes_per_gpu(kernels, plan, type, records)
                            : chunk_bytes(kernels, plan, type, chunk_capacity(plan, records));
 }
@@ -35,6 +37,7 @@ class HostSort {
         type_(io_.record_type()) {}
 
   void run() {
+    if (plan_.strategy == SortStrategy::het) return het_sort(runtime_, plan_, io_, input_.count, output_, options_);
     at_once_ = plan_.chunkset_records == 0 ? input_.count : std::min(input_.count, plan_.chunkset_records);
     if (is_streamed(plan_)) streamed_ = std::make_unique<StreamedRadixSort>(runtime_, plan_, io_, at_once_);
     if (at_once_ >= input_.count) sort_chunkset(0, input_.count, output_, /*as_codes=*/false);

@@ -4,12 +4,19 @@
 
 namespace linkwise {
 
-std::string to_string(SortStrategy strategy) { return strategy == SortStrategy::radix ? "radix" : "p2p_merge"; }
+std::string to_string(SortStrategy strategy) {
+  switch (strategy) {
+    case SortStrategy::radix: return "radix";
+    case SortStrategy::p2p_merge: return "p2p_merge";
+    case SortStrategy::het: return "het";
+  }
+  return "";
+}
 
 SortStrategy sort_strategy_from(const std::string& name) {
-  if (name == "radix") return SortStrategy::radix;
-  if (name == "p2p_merge") return SortStrategy::p2p_merge;
-  throw UsageError("there is no sort strategy '" + name + "'; choose radix or p2p_merge, or auto");
+  for (const SortStrategy strategy : {SortStrategy::radix, SortStrategy::p2p_merge, SortStrategy::het})
+    if (to_string(strategy) == name) return strategy;
+  throw UsageError("there is no sort strategy '" + name + "'; choose radix, p2p_merge or het, or auto");
 }
 
 std::string to_string(Exchange exchange) { return exchange == Exchange::fused ? "fused" : "copies"; }
@@ -20,6 +27,8 @@ std::string SortPlan::to_string() const {
   text += ")";
   if (strategy == SortStrategy::radix && streamed) text += ", streamed";
   else if (strategy == SortStrategy::radix && gpus.size() > 1) text += ", exchange by " + linkwise::to_string(exchange);
+  if (strategy == SortStrategy::het)
+    text += ", " + std::to_string(het_buffers) + " buffers each" + (eager_merge ? ", merged eagerly" : "");
   if (chunkset_records > 0) text += ", " + std::to_string(chunkset_records) + " records at once";
   return text;
 }

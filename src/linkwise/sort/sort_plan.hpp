@@ -7,7 +7,7 @@
 
 namespace linkwise {
 
-enum class SortStrategy { radix, p2p_merge };
+enum class SortStrategy { radix, p2p_merge, het };
 std::string to_string(SortStrategy strategy);
 /// @throws UsageError naming the strategies there are.
 SortStrategy sort_strategy_from(const std::string& name);
@@ -25,9 +25,11 @@ struct SortPlan {
   std::uint64_t samples = 1 << 20;     ///< of the radix strategy, in all
   double slack = 0.02;                 ///< room beyond an equal share, for parts that are not quite equal
   bool streamed = true;                ///< radix on host data: exchange while pieces arrive, copy out while sorting
-  int buckets = 4;                     ///< of each GPU when streamed: one is sorted while another leaves
-  std::uint64_t piece_bytes =
-      32 << 20;  ///< that arrive at a GPU at once when streamed; less in all is one piece, one bucket
+  int het_buffers = 2;                 ///< of each GPU when het: 2 or 3 (sort22 §5.3)
+  bool eager_merge = false;            ///< het: merge each group's runs while later groups are sorted
+  /// That arrive at a GPU at once when streamed; where there is less in all, it is one piece and one bucket.
+  std::uint64_t piece_bytes = 32 << 20;
+  int buckets = 4;  ///< of each GPU when streamed: one is sorted while another leaves
 
   [[nodiscard]] std::string to_string() const;
 };

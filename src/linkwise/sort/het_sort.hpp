@@ -1,0 +1,25 @@
+// Heterogeneous sort (sort22 §5.3): the GPUs sort chunks, the CPU merges them.
+//
+// The input is cut into groups of one chunk a GPU. A chunk is copied in, sorted and copied back as a run; the next
+// group arrives while the last one leaves. In the end the CPU merges all runs (multiway_merge.hpp). Variants:
+//   2n  two buffers a GPU: copies in and out run together, and the sort, which needs both buffers, between them.
+//   3n  three buffers: the third takes a chunk out and the next one in, piece by piece in the same memory, while the
+//       other two sort. It hides the sort and makes the chunks smaller (after Stehle and Jacobsen).
+//   eager merging: the runs of a group are merged while the GPUs go on with the next groups; the last group is not,
+//       since nothing is left to overlap with (after Gowanlock and Karsin; sort22 §6.2 finds it slower).
+// O(n) GPU work, n/g records over each link once each way, and a merge of all runs that is bound by host memory.
+#pragma once
+
+#include "linkwise/sort/host_io.hpp"
+#include "linkwise/sort/sort_plan.hpp"
+
+namespace linkwise {
+
+/// Sorts the whole input into the output; stable. Blocks. @throws OutOfMemoryError.
+void het_sort(Runtime& runtime, const SortPlan& plan, const HostIo& io, std::uint64_t count, const HostOutputs& output,
+              const SortOptions& options);
+
+/// Bytes of memory that each GPU needs for groups of `records` records.
+std::uint64_t het_bytes_per_gpu(const Kernels& kernels, const SortPlan& plan, RecordType type, std::uint64_t records);
+
+}  // namespace linkwise
