@@ -68,7 +68,9 @@ def plan_of(case: Case) -> _core.SortPlan:
     plan = _core.SortPlan()
     plan.strategy = getattr(_core.SortStrategy, case.strategy)
     plan.streamed = case.exchange == "streamed"
-    if not plan.streamed:
+    if case.strategy == "het":
+        plan.het_buffers = int(case.exchange[0])
+    elif not plan.streamed:
         plan.exchange = getattr(_core.Exchange, case.exchange)
     plan.gpus = list(case.gpus)
     return plan

@@ -12,6 +12,7 @@ namespace linkwise::binding {
 void bind_plan(nb::module_& m) {
   nb::class_<SortWorkload>(m, "SortWorkload")
       .def(nb::init<>())
+      .def("__copy__", [](const SortWorkload& self) { return self; })
       .def_rw("key_type", &SortWorkload::key_type)
       .def_rw("count", &SortWorkload::count)
       .def_prop_rw(

@@ -85,6 +85,7 @@ void bind_sort(nb::module_& m) {
   m.def("sort_strategy_from", &sort_strategy_from, nb::arg("name"));
   nb::class_<SortPlan>(m, "SortPlan")
       .def(nb::init<>())
+      .def("__copy__", [](const SortPlan& self) { return self; })
       .def_rw("strategy", &SortPlan::strategy)
       .def_rw("gpus", &SortPlan::gpus)
       .def_rw("exchange", &SortPlan::exchange)

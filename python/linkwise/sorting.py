@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import re
 import time
@@ -92,7 +93,17 @@ def parse_bytes(size: int | str | None) -> int:
     return int(float(match[1]) * _UNITS[match[2].upper()])
 
 
-def _choose_plan(runtime: _core.Runtime, workload: _core.SortWorkload, request: _Request) -> _core.SortPlan:
+_WIDE_KEYS = (_core.KeyType.u64, _core.KeyType.i64, _core.KeyType.f64)
+_plans: dict[tuple[object, ...], _core.SortPlan] = {}  # what was planned before; a machine by its name
+
+
+def _rounded_up(count: int) -> int:
+    """To three significant binary digits: inputs of nearly the same size share a plan."""
+    step = 1 << max(count.bit_length() - 3, 0)
+    return -(-count // step) * step
+
+
+def _plan(runtime: _core.Runtime, workload: _core.SortWorkload, request: _Request) -> _core.SortPlan:
     constraints = _core.SortConstraints()
     if request.gpus != "auto":
         constraints.gpus = [int(gpu) for gpu in request.gpus]
@@ -101,17 +112,28 @@ def _choose_plan(runtime: _core.Runtime, workload: _core.SortWorkload, request: 
     if request.strategy != "auto":
         constraints.strategy = _core.sort_strategy_from(request.strategy)
     constraints.memory_limit = parse_bytes(request.memory_limit)
-    runtime.set_memory_limit(constraints.memory_limit)
-    plan = _core.plan_sort(runtime.machine, workload, constraints)[0].plan
+    like = copy.copy(workload)
+    like.count = _rounded_up(workload.count)
+    key = (
+        *(request.machine, runtime.simulated, tuple(constraints.gpus), constraints.strategy, constraints.memory_limit),
+        *(like.key_type, like.count, like.value_bytes, like.keys_returned, like.pageable, like.verify),
+    )
+    if not isinstance(request.machine, str) or request.machine.endswith(".json"):  # these may change
+        return _core.plan_sort(runtime.machine, like, constraints)[0].plan
+    if key not in _plans:
+        _plans[key] = _core.plan_sort(runtime.machine, like, constraints)[0].plan
+    return copy.copy(_plans[key])
+
+
+def _choose_plan(runtime: _core.Runtime, workload: _core.SortWorkload, request: _Request) -> _core.SortPlan:
+    plan = _plan(runtime, workload, request)
+    runtime.set_memory_limit(parse_bytes(request.memory_limit))
     # The plan is for the described memory; what is really free may be less.
     record = _core.RecordType(8 if workload.key_type in _WIDE_KEYS else 4, workload.value_bytes)
     fitting = _core.records_that_fit(runtime, plan, record)
     if fitting < workload.count and (plan.chunkset_records == 0 or fitting < plan.chunkset_records):
         plan.chunkset_records = fitting
     return plan
-
-
-_WIDE_KEYS = (_core.KeyType.u64, _core.KeyType.i64, _core.KeyType.f64)
 
 
 def _sort_keys(

@@ -19,14 +19,14 @@ VirtualRuntime estimating_runtime(const Machine& machine) {
 }
 
 // Seconds to bring equal shares of `bytes` in to the set and out again, nothing else running.
-double wire_seconds(Topology& topology, const std::vector<int>& gpus, double bytes) {
+double wire_seconds(Topology& topology, const std::vector<int>& gpus, double bytes, bool pageable) {
   double seconds = 0;
   for (const bool inward : {true, false}) {
     std::vector<const std::vector<Use>*> uses;
     for (const int gpu : gpus)
-      uses.push_back(
-          &(inward ? topology.route(Place::host(), Place::gpu(gpu)) : topology.route(Place::gpu(gpu), Place::host()))
-               .uses);
+      uses.push_back(&(inward ? topology.route(Place::host(), Place::gpu(gpu), pageable)
+                              : topology.route(Place::gpu(gpu), Place::host(), pageable))
+                          .uses);
     double slowest = 1e300;
     for (const double rate : fair_rates(topology.resources(), uses)) slowest = std::min(slowest, rate);
     seconds += bytes / static_cast<double>(gpus.size()) / (slowest * 1e9);
@@ -48,7 +48,7 @@ std::vector<std::vector<int>> candidate_sets(const Machine& machine, const SortW
     std::vector<int> set;
     for (int g = 0; g < gpus; ++g)
       if ((mask >> g & 1) != 0) set.push_back(g);
-    const double seconds = wire_seconds(topology, set, bytes);
+    const double seconds = wire_seconds(topology, set, bytes, workload.pageable);
     by_size[set.size()].push_back({seconds, std::move(set)});
   }
   std::vector<std::vector<int>> sets;
