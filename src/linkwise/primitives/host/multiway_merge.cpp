@@ -1,9 +1,11 @@
 #include "linkwise/primitives/host/multiway_merge.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <limits>
+#include <memory>
 #include <thread>
+#include <type_traits>
+#include <utility>
 
 #include "linkwise/primitives/dispatch.hpp"
 
@@ -49,72 +51,111 @@ std::vector<std::uint64_t> select(std::span<const HostRun> runs, std::uint64_t r
   return cuts;
 }
 
-// A tournament of the runs' heads in which every inner node remembers its loser.
-template <typename Key>
-class LoserTree {
+// A node of a binary tree of two-way merges: a leaf is a run, an inner node merges its children into a block that
+// stays in the first-level cache. While neither child can run out, a step has no branch that depends on the data.
+template <typename Key, typename Value>
+class MergeNode {
  public:
-  struct Cursor {
-    const Key* at;
-    const Key* end;
-  };
+  MergeNode(const Key* keys, const Value* values, std::uint64_t count)
+      : keys_(keys), values_(values), left_over_(count) {}
+  MergeNode(std::unique_ptr<MergeNode> left, std::unique_ptr<MergeNode> right)
+      : left_(std::move(left)), right_(std::move(right)), key_block_(block), value_block_(has_value ? block : 0) {}
 
-  explicit LoserTree(std::vector<Cursor> cursors) : cursors_(std::move(cursors)) {
-    leaves_ = std::bit_ceil(std::max<std::size_t>(cursors_.size(), 2));
-    cursors_.resize(leaves_, {nullptr, nullptr});
-    losers_.resize(leaves_);
-    winner_ = play(1);
-  }
-
-  [[nodiscard]] std::size_t winner() const { return winner_; }
-  [[nodiscard]] Key key() const { return *cursors_[winner_].at; }
-
-  void advance() {
-    ++cursors_[winner_].at;
-    for (std::size_t node = (winner_ + leaves_) / 2; node > 0; node /= 2)
-      if (beats(losers_[node], winner_)) std::swap(losers_[node], winner_);
+  /// Writes the next `wanted` records, or as many as are left; returns how many.
+  std::uint64_t produce(Key* keys, Value* values, std::uint64_t wanted) {
+    if (!left_) return take_from(*this, keys, values, wanted);
+    std::uint64_t made = 0;
+    while (made < wanted) {
+      left_->refill();
+      right_->refill();
+      Value* value_target = has_value ? values + made : nullptr;
+      const std::uint64_t steps = std::min({wanted - made, left_->left_over_, right_->left_over_});
+      const std::uint64_t done =
+          steps > 0 ? merge_steps(keys + made, value_target, steps)
+                    : take_from(left_->left_over_ > 0 ? *left_ : *right_, keys + made, value_target, wanted - made);
+      if (done == 0) break;
+      made += done;
+    }
+    return made;
   }
 
  private:
-  [[nodiscard]] bool beats(std::size_t a, std::size_t b) const {
-    const Cursor &x = cursors_[a], &y = cursors_[b];
-    if (x.at == x.end) return false;
-    if (y.at == y.end) return true;
-    return *x.at < *y.at || (*x.at == *y.at && a < b);
+  static constexpr bool has_value = !std::is_same_v<Value, NoValue>;
+  static constexpr std::uint64_t block = 512;
+
+  // Makes sure that something is left over, if there is anything more.
+  void refill() {
+    if (left_over_ > 0 || !left_) return;
+    keys_ = key_block_.data();
+    values_ = value_block_.data();
+    left_over_ = produce(key_block_.data(), value_block_.data(), block);
   }
 
-  std::size_t play(std::size_t node) {
-    if (node >= leaves_) return node - leaves_;
-    const std::size_t left = play(2 * node), right = play(2 * node + 1);
-    const bool right_wins = beats(right, left);
-    losers_[node] = right_wins ? left : right;
-    return right_wins ? right : left;
+  static std::uint64_t take_from(MergeNode& node, Key* keys, Value* values, std::uint64_t wanted) {
+    const std::uint64_t count = std::min(wanted, node.left_over_);
+    std::copy_n(node.keys_, count, keys);
+    if constexpr (has_value) std::copy_n(node.values_, count, values);
+    node.advance(count);
+    return count;
   }
 
-  std::vector<Cursor> cursors_;
-  std::vector<std::size_t> losers_;
-  std::size_t leaves_ = 0;
-  std::size_t winner_ = 0;
+  // Of equal keys the left one comes first.
+  std::uint64_t merge_steps(Key* keys, Value* values, std::uint64_t steps) {
+    const Key *a = left_->keys_, *b = right_->keys_;
+    const Value *u = left_->values_, *v = right_->values_;
+    for (std::uint64_t i = 0; i < steps; ++i) {
+      const Key left_key = *a, right_key = *b;
+      const std::uint64_t right = right_key < left_key ? 1 : 0;
+      keys[i] = right != 0 ? right_key : left_key;
+      if constexpr (has_value) {
+        const Value* const taken[2] = {u, v};
+        values[i] = *taken[right];
+        v += right;
+        u += 1 - right;
+      }
+      b += right;
+      a += 1 - right;
+    }
+    left_->advance(static_cast<std::uint64_t>(a - left_->keys_));
+    right_->advance(static_cast<std::uint64_t>(b - right_->keys_));
+    return steps;
+  }
+
+  void advance(std::uint64_t count) {
+    keys_ += count;
+    if constexpr (has_value) values_ += count;
+    left_over_ -= count;
+  }
+
+  const Key* keys_ = nullptr;  // what is left over: of the run, or of the block
+  const Value* values_ = nullptr;
+  std::uint64_t left_over_ = 0;
+  std::unique_ptr<MergeNode> left_, right_;  // none in a leaf
+  std::vector<Key> key_block_;
+  std::vector<Value> value_block_;
 };
+
+template <typename Key, typename Value>
+std::unique_ptr<MergeNode<Key, Value>> merge_tree(std::span<std::unique_ptr<MergeNode<Key, Value>>> leaves) {
+  if (leaves.size() == 1) return std::move(leaves.front());
+  const std::size_t half = leaves.size() / 2;
+  return std::make_unique<MergeNode<Key, Value>>(merge_tree(leaves.first(half)), merge_tree(leaves.subspan(half)));
+}
 
 template <typename Key, typename Value>
 void merge_part(std::span<const HostRun> runs, std::span<const std::uint64_t> begin, std::span<const std::uint64_t> end,
                 Key* keys, Value* values) {
-  std::vector<typename LoserTree<Key>::Cursor> cursors;
-  std::vector<const Value*> next_value;
+  std::vector<std::unique_ptr<MergeNode<Key, Value>>> leaves;
   std::uint64_t count = 0;
   for (std::size_t r = 0; r < runs.size(); ++r) {
-    const auto* run_keys = static_cast<const Key*>(runs[r].keys);
-    cursors.push_back({run_keys + begin[r], run_keys + end[r]});
-    if constexpr (!std::is_same_v<Value, NoValue>)
-      next_value.push_back(static_cast<const Value*>(runs[r].values) + begin[r]);
+    if (begin[r] == end[r]) continue;
+    const auto* run_values = static_cast<const Value*>(runs[r].values);
+    if constexpr (!std::is_same_v<Value, NoValue>) run_values += begin[r];
+    leaves.push_back(std::make_unique<MergeNode<Key, Value>>(static_cast<const Key*>(runs[r].keys) + begin[r],
+                                                             run_values, end[r] - begin[r]));
     count += end[r] - begin[r];
   }
-  LoserTree<Key> tree(std::move(cursors));
-  for (std::uint64_t i = 0; i < count; ++i) {
-    keys[i] = tree.key();
-    if constexpr (!std::is_same_v<Value, NoValue>) values[i] = *next_value[tree.winner()]++;
-    tree.advance();
-  }
+  if (!leaves.empty()) merge_tree(std::span(leaves))->produce(keys, values, count);
 }
 
 }  // namespace

@@ -1,9 +1,10 @@
 // Merging sorted runs on the host (join25 §3.2), over separate key and value arrays.
 //
 // libstdc++'s parallel multiway merge takes no proxy iterators, so this is our own: exact multisequence
-// selection cuts the output into one equal part a thread, and each thread merges its slices with a loser
-// tree, which needs log2(k) comparisons a record (sort22 §5.3). Stable: of equal keys, those of the earlier
-// run come first.
+// selection cuts the output into one equal part a thread, and each thread merges its slices through a binary tree of
+// two-way merges with cache-sized blocks between them. It needs as many comparisons as the loser tree that sort22
+// §5.3 recommends, log2(k) a record, but none of its unpredictable branches. Stable: of equal keys, those of the
+// earlier run come first.
 #pragma once
 
 #include <cstdint>
