@@ -13,6 +13,8 @@ _run_interruptibly = sorting.run_interruptibly
 
 
 def interrupt_the_next_sort() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs start with it ignored
+
     def interrupting(runtime: Any, work: Any, on_progress: Any = None) -> Any:
         sorting.run_interruptibly = _run_interruptibly
 
