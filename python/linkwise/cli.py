@@ -18,9 +18,10 @@ from rich.table import Table
 from linkwise import __version__, files
 from linkwise._core import Error, Machine, UsageError
 from linkwise.machine import described_machines, load_machine
+from linkwise.planning import Gpus
 from linkwise.report import format_seconds, print_report, where_it_ran
 from linkwise.session import NoGpuWarning
-from linkwise.sorting import Gpus, sort_and_report
+from linkwise.sorting import sort_and_report
 from linkwise.trace import write_trace
 
 app = typer.Typer(

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import os
-import re
 import time
-from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
@@ -20,15 +16,11 @@ import pyarrow.compute as pc
 from linkwise import _core
 from linkwise._core import UsageError
 from linkwise.keys import array_of_column, key_type_of, plain_array
+from linkwise.planning import Gpus, MachineLike, Progress, Request, choose_plan, parse_bytes
 from linkwise.session import open_session, run_interruptibly
 
 Array = npt.NDArray[Any]
 Values = TypeVar("Values")  # a NumPy array or a pyarrow.Table
-Gpus = Literal["auto"] | Sequence[int]
-MachineLike = str | Path | _core.Machine
-Progress = Callable[[float], None]
-
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 @dataclass(frozen=True)
@@ -68,77 +60,9 @@ class SortReport:
         }
 
 
-@dataclass(frozen=True)
-class _Request:
-    machine: MachineLike
-    gpus: Gpus
-    strategy: str
-    memory_limit: int | str | None
-    descending: bool
-    verify: bool
-    on_progress: Progress | None = None
-
-
-def parse_bytes(size: int | str | None) -> int:
-    """Bytes from ``4096``, ``"512MiB"`` or ``"4GiB"``; 0 for ``None``. Raises ``UsageError``."""
-    if size is None:
-        return 0
-    if isinstance(size, int):
-        if size <= 0:
-            raise UsageError(f"memory_limit is {size}; it must be positive")
-        return size
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", size, re.IGNORECASE)
-    if match is None or float(match[1]) <= 0:
-        raise UsageError(f"'{size}' is not a size; write it like 512MiB or 4GiB")
-    return int(float(match[1]) * _UNITS[match[2].upper()])
-
-
-_WIDE_KEYS = (_core.KeyType.u64, _core.KeyType.i64, _core.KeyType.f64)
-_plans: dict[tuple[object, ...], _core.SortPlan] = {}  # what was planned before; a machine by its name
-
-
-def _rounded_up(count: int) -> int:
-    """To three significant binary digits: inputs of nearly the same size share a plan."""
-    step = 1 << max(count.bit_length() - 3, 0)
-    return -(-count // step) * step
-
-
-def _plan(runtime: _core.Runtime, workload: _core.SortWorkload, request: _Request) -> _core.SortPlan:
-    constraints = _core.SortConstraints()
-    if request.gpus != "auto":
-        constraints.gpus = [int(gpu) for gpu in request.gpus]
-        if not constraints.gpus:
-            raise UsageError("gpus is empty; name at least one GPU, or leave it at 'auto'")
-    if request.strategy != "auto":
-        constraints.strategy = _core.sort_strategy_from(request.strategy)
-    constraints.memory_limit = parse_bytes(request.memory_limit)
-    like = copy.copy(workload)
-    like.count = _rounded_up(workload.count)
-    key = (
-        *(request.machine, runtime.simulated, tuple(constraints.gpus), constraints.strategy, constraints.memory_limit),
-        *(like.key_type, like.count, like.value_bytes, like.keys_returned, like.pageable, like.verify),
-    )
-    if not isinstance(request.machine, str) or request.machine.endswith(".json"):  # these may change
-        return _core.plan_sort(runtime.machine, like, constraints)[0].plan
-    if key not in _plans:
-        _plans[key] = _core.plan_sort(runtime.machine, like, constraints)[0].plan
-    return copy.copy(_plans[key])
-
-
-def _choose_plan(runtime: _core.Runtime, workload: _core.SortWorkload, request: _Request) -> _core.SortPlan:
-    plan = _plan(runtime, workload, request)
-    runtime.set_memory_limit(parse_bytes(request.memory_limit))
-    # The plan is for the described memory; what is really free may be less.
-    record = _core.RecordType(8 if workload.key_type in _WIDE_KEYS else 4, workload.value_bytes)
-    fitting = _core.records_that_fit(runtime, plan, record)
-    if fitting < workload.count and (plan.chunkset_records == 0 or fitting < plan.chunkset_records):
-        plan.chunkset_records = fitting
-    return plan
-
-
 def _sort_keys(
     keys: Array,
-    request: _Request,
+    request: Request,
     *,
     out_keys: Array | None,
     row_number_bytes: int = 0,
@@ -155,7 +79,7 @@ def _sort_keys(
     workload.verify = request.verify
     rows = np.empty(len(keys), f"u{row_number_bytes}") if row_number_bytes else None
     with open_session(request.machine) as runtime:
-        plan = _choose_plan(runtime, workload, request)
+        plan = choose_plan(runtime, workload, request)
         expected = _expected_operations(runtime, workload, plan, request)
 
         def show(progress: _core.Progress) -> None:
@@ -197,7 +121,7 @@ def _sort_keys(
 
 
 def _expected_operations(
-    runtime: _core.Runtime, workload: _core.SortWorkload, plan: _core.SortPlan, request: _Request
+    runtime: _core.Runtime, workload: _core.SortWorkload, plan: _core.SortPlan, request: Request
 ) -> int:
     if request.on_progress is None or workload.count == 0:
         return 1
@@ -209,7 +133,7 @@ def _row_number_bytes(rows: int) -> int:
     return 4 if rows < 1 << 32 else 8
 
 
-def _sort_array(values: Array, request: _Request, out: Array | None) -> tuple[Array, SortReport]:
+def _sort_array(values: Array, request: Request, out: Array | None) -> tuple[Array, SortReport]:
     keys = plain_array(values)
     if out is None:
         out = np.empty_like(keys)
@@ -249,7 +173,7 @@ def _take(table: pa.Table, rows: Array, columns: list[str]) -> dict[str, pa.Chun
         return dict(zip(columns, taken, strict=True))
 
 
-def _sort_table(table: pa.Table, by: str, request: _Request, nulls: str) -> tuple[pa.Table, SortReport]:
+def _sort_table(table: pa.Table, by: str, request: Request, nulls: str) -> tuple[pa.Table, SortReport]:
     column, valid_rows, null_rows = _split_nulls(table, by)
     keys = array_of_column(column, by)
     sorted_keys = np.empty_like(keys)
@@ -290,7 +214,7 @@ def sort_and_report(
     ``on_progress`` is called now and then with the fraction that is done.
     """
     _check_nulls(nulls)
-    request = _Request(machine, gpus, strategy, memory_limit, descending, verify, on_progress)
+    request = Request(machine, gpus, strategy, memory_limit, descending, verify, on_progress)
     if isinstance(values, pa.Table):
         if by is None:
             raise UsageError(f"by= must name a column: {', '.join(map(repr, values.column_names))}")
@@ -379,7 +303,7 @@ def sort_indices(
     Takes what ``sort`` takes and returns an int64 array.
     """
     _check_nulls(nulls)
-    request = _Request(machine, gpus, strategy, memory_limit, descending, verify)
+    request = Request(machine, gpus, strategy, memory_limit, descending, verify)
     valid_rows = null_rows = None
     if isinstance(values, pa.Table):
         if by is None:
