@@ -120,6 +120,12 @@ def test_radix_gives_every_gpu_its_share(distribution: str, exchange: str) -> No
         assert max(received) <= 1.01 * sum(received) / num_gpus
 
 
+def test_a_last_round_that_is_smaller_but_not_small() -> None:
+    """3000 records are three pieces of 1000; the remaining 1900, cut alone, would be one piece that has no room."""
+    plan = plan_for([0], "radix", "streamed", chunkset_records=3000, piece_bytes=8000)
+    check_sort(virtual(), plan, keys("uniform", 4900, np.uint32))
+
+
 def test_unlucky_samples_only_cost_time() -> None:
     """Far too few samples: a bucket overflows, and the sort goes another way."""
     data = keys("uniform", 50_000, np.uint32)

@@ -62,11 +62,10 @@ std::uint64_t StreamedRadixSort::bytes_per_gpu(const Kernels& kernels, const Sor
 }
 
 StreamedRadixSort::StreamedRadixSort(Runtime& runtime, const SortPlan& plan, const HostIo& io, std::uint64_t capacity)
-    : runtime_(runtime), plan_(plan), io_(io) {
+    : runtime_(runtime), plan_(plan), io_(io), layout_(layout_of(plan, io.record_type(), capacity)) {
   const RecordType type = io.record_type();
-  const Layout layout = layout_of(plan, type, capacity);
   const Kernels& kernels = runtime.kernels();
-  const auto buckets = static_cast<std::uint64_t>(layout.buckets);
+  const auto buckets = static_cast<std::uint64_t>(layout_.buckets);
   for (const int gpu : plan.gpus) {
     const Place place = Place::gpu(gpu);
     runtime.reserve(place, bytes_per_gpu(kernels, plan, type, capacity));
@@ -76,14 +75,14 @@ StreamedRadixSort::StreamedRadixSort(Runtime& runtime, const SortPlan& plan, con
     worker->compute = runtime.stream(place, "compute");
     worker->out = runtime.stream(place, "out");
     const auto allocate = [&](std::uint64_t bytes, const char* label) { return runtime.allocate(place, bytes, label); };
-    worker->primary = allocate(record_bytes(type, buckets * layout.bucket_capacity), "buckets");
-    worker->secondary = allocate(record_bytes(type, buckets * layout.bucket_capacity), "sorted buckets");
-    worker->scratch = allocate(std::max(kernels.sort_scratch_bytes(type, layout.bucket_capacity),
-                                        kernels.partition_scratch_bytes(type, layout.piece_capacity, layout.parts())),
+    worker->primary = allocate(record_bytes(type, buckets * layout_.bucket_capacity), "buckets");
+    worker->secondary = allocate(record_bytes(type, buckets * layout_.bucket_capacity), "sorted buckets");
+    worker->scratch = allocate(std::max(kernels.sort_scratch_bytes(type, layout_.bucket_capacity),
+                                        kernels.partition_scratch_bytes(type, layout_.piece_capacity, layout_.parts())),
                                "scratch");
     for (Buffer& slot : worker->ring)
-      slot = allocate(rounded(record_bytes(type, layout.piece_capacity)) + layout.piece_capacity * type.key_bytes() / 2,
-                      "piece");
+      slot = allocate(
+          rounded(record_bytes(type, layout_.piece_capacity)) + layout_.piece_capacity * type.key_bytes() / 2, "piece");
     worker->numbers = allocate(8 * (max_destinations + max_pieces + num_numbers * buckets), "numbers");
     workers_.push_back(std::move(worker));
   }
@@ -93,16 +92,16 @@ StreamedRadixSort::~StreamedRadixSort() = default;
 
 bool StreamedRadixSort::sort(KeyType type, std::uint64_t first, std::uint64_t count, const HostOutputs& output,
                              bool as_codes, const SortOptions& options) {
-  Run run{layout_of(plan_, io_.record_type(), count), first, count, {}, {}, options.verify};
-  run.received.resize(static_cast<std::size_t>(run.layout.parts()), 0);
-  if (run.layout.parts() > 1) run.cuts = sample_cuts(type, options.descending, run);
-  for (int piece = 0; piece < std::min(ring_slots, run.layout.pieces); ++piece) copy_in(run, piece);
-  for (int piece = 0; piece < run.layout.pieces; ++piece) {
+  Run run{first, count, {}, {}, options.verify};
+  run.received.resize(static_cast<std::size_t>(layout_.parts()), 0);
+  if (layout_.parts() > 1) run.cuts = sample_cuts(type, options.descending, run);
+  for (int piece = 0; piece < std::min(ring_slots, layout_.pieces); ++piece) copy_in(run, piece);
+  for (int piece = 0; piece < layout_.pieces; ++piece) {
     if (!exchange(run, piece)) {
       runtime_.synchronize();
       return false;
     }
-    if (piece + ring_slots < run.layout.pieces) copy_in(run, piece + ring_slots);
+    if (piece + ring_slots < layout_.pieces) copy_in(run, piece + ring_slots);
   }
   sort_and_copy_out(run, output, as_codes);
   if (options.verify) verify(run);
@@ -119,12 +118,12 @@ std::vector<Cut> StreamedRadixSort::sample_cuts(KeyType type, bool descending, c
     sources.push_back({workers_[g]->compute, io_.host_keys(run.first + begin, end - begin),
                        samples_of(end - begin, run.count, plan_.samples), begin});
   }
-  return choose_cuts(runtime_, type, descending, sources, run.layout.parts());
+  return choose_cuts(runtime_, type, descending, sources, layout_.parts());
 }
 
 // The rows of a piece that one GPU takes, counted from the first row of the run.
 StreamedRadixSort::Rows StreamedRadixSort::rows_of(const Run& run, int piece, std::size_t gpu) const {
-  const auto pieces = static_cast<std::uint64_t>(run.layout.pieces), p = static_cast<std::uint64_t>(piece);
+  const auto pieces = static_cast<std::uint64_t>(layout_.pieces), p = static_cast<std::uint64_t>(piece);
   const std::uint64_t begin = run.count * p / pieces, length = run.count * (p + 1) / pieces - begin;
   return {begin + length * gpu / workers_.size(), begin + length * (gpu + 1) / workers_.size()};
 }
@@ -133,7 +132,7 @@ StreamedRadixSort::Slot StreamedRadixSort::slot_of(const Run& run, int piece, st
   const Rows rows = rows_of(run, piece, gpu);
   const RecordType type = io_.record_type();
   const Buffer& memory = workers_[gpu]->ring[piece % ring_slots];
-  const std::uint64_t native_at = rounded(record_bytes(type, run.layout.piece_capacity));
+  const std::uint64_t native_at = rounded(record_bytes(type, layout_.piece_capacity));
   const std::uint64_t native_bytes = io_.is_narrow() ? rows.count() * io_.native_key_bytes() : 0;
   return {records_in(memory.view(), type, rows.count()), memory.slice(native_at, native_bytes)};
 }
@@ -163,7 +162,7 @@ Splitters StreamedRadixSort::splitters_for(const Run& run, const Rows& rows) {
 // copies of the next pieces are on their way.
 bool StreamedRadixSort::exchange(Run& run, int piece) {
   runtime_.set_phase("partition");
-  const auto parts = static_cast<std::size_t>(run.layout.parts());
+  const auto parts = static_cast<std::size_t>(layout_.parts());
   std::vector<std::vector<std::uint64_t>> counts(workers_.size(), std::vector<std::uint64_t>(parts)), expected = counts;
   std::vector<ReadBack> reads;
   for (std::size_t g = 0; g < workers_.size(); ++g) {
@@ -187,8 +186,8 @@ bool StreamedRadixSort::exchange(Run& run, int piece) {
     std::vector<Records> destinations;
     for (std::size_t part = 0; part < parts; ++part) {
       const std::uint64_t begin = run.received[part], length = counts[g][part];
-      if (begin + length > run.layout.bucket_capacity) return false;
-      destinations.push_back(bucket(run, part, &Worker::primary).slice(begin, length));
+      if (begin + length > layout_.bucket_capacity) return false;
+      destinations.push_back(bucket(part, &Worker::primary).slice(begin, length));
       run.received[part] += length;
     }
     partition(runtime_, worker.compute, slot_of(run, piece, g).records, splitters_for(run, rows_of(run, piece, g)),
@@ -199,11 +198,11 @@ bool StreamedRadixSort::exchange(Run& run, int piece) {
 }
 
 // A part's bucket, at full capacity, in one of the two buffers of the GPU that owns it.
-Records StreamedRadixSort::bucket(const Run& run, std::size_t part, Buffer Worker::* buffer) const {
-  const auto buckets = static_cast<std::size_t>(run.layout.buckets);
+Records StreamedRadixSort::bucket(std::size_t part, Buffer Worker::* buffer) const {
+  const auto buckets = static_cast<std::size_t>(layout_.buckets);
   const Worker& owner = *workers_[part / buckets];
-  const Records all = records_in((owner.*buffer).view(), io_.record_type(), buckets * run.layout.bucket_capacity);
-  return all.slice(part % buckets * run.layout.bucket_capacity, run.layout.bucket_capacity);
+  const Records all = records_in((owner.*buffer).view(), io_.record_type(), buckets * layout_.bucket_capacity);
+  return all.slice(part % buckets * layout_.bucket_capacity, layout_.bucket_capacity);
 }
 
 void StreamedRadixSort::sort_and_copy_out(const Run& run, const HostOutputs& output, bool as_codes) {
@@ -211,7 +210,7 @@ void StreamedRadixSort::sort_and_copy_out(const Run& run, const HostOutputs& out
   for (const auto& worker : workers_) exchanged.push_back(runtime_.record(worker->compute));
   std::vector<std::uint64_t> output_row{0};
   for (const std::uint64_t count : run.received) output_row.push_back(output_row.back() + count);
-  const auto buckets = static_cast<std::size_t>(run.layout.buckets);
+  const auto buckets = static_cast<std::size_t>(layout_.buckets);
   for (std::size_t b = 0; b < buckets; ++b)
     for (std::size_t g = 0; g < workers_.size(); ++g) {
       Worker& worker = *workers_[g];
@@ -221,8 +220,8 @@ void StreamedRadixSort::sort_and_copy_out(const Run& run, const HostOutputs& out
       const std::uint64_t count = run.received[part];
       if (count == 0) continue;
       runtime_.set_phase("sort");
-      const Records primary = bucket(run, part, &Worker::primary).slice(0, count);
-      const Records secondary = bucket(run, part, &Worker::secondary).slice(0, count);
+      const Records primary = bucket(part, &Worker::primary).slice(0, count);
+      const Records secondary = bucket(part, &Worker::secondary).slice(0, count);
       const BitRange bits = open_bits(run.cuts, part, primary.type.key_bits());
       const Records sorted = linkwise::sort(runtime_, worker.compute, primary, secondary, bits, worker.scratch.view());
       if (run.verify) note_result(worker, max_destinations + max_pieces + num_numbers * static_cast<int>(b), sorted);
@@ -256,9 +255,9 @@ void StreamedRadixSort::verify(const Run& run) {
   }
   runtime_.read_back(reads);
   ResultCheck check(io_.record_type().key);
-  const auto buckets = static_cast<std::size_t>(run.layout.buckets);
+  const auto buckets = static_cast<std::size_t>(layout_.buckets);
   for (std::size_t g = 0; g < workers_.size(); ++g)
-    for (int piece = 0; piece < run.layout.pieces; ++piece) check.came_in(numbers[g][max_destinations + piece]);
+    for (int piece = 0; piece < layout_.pieces; ++piece) check.came_in(numbers[g][max_destinations + piece]);
   for (std::size_t part = 0; part < run.received.size(); ++part) {
     if (run.received[part] == 0) continue;
     const std::uint64_t* of_bucket =

@@ -42,7 +42,7 @@ class StreamedRadixSort {
                                      std::uint64_t capacity);
 
  private:
-  /// How a number of records is cut up.
+  /// How the capacity is cut up. A smaller run is cut in the same way, into smaller pieces.
   struct Layout {
     int gpus = 1;
     int buckets = 1;  ///< of each GPU
@@ -54,7 +54,6 @@ class StreamedRadixSort {
   };
   /// One call of `sort`.
   struct Run {
-    Layout layout;
     std::uint64_t first, count;
     std::vector<Cut> cuts;
     std::vector<std::uint64_t> received;  ///< records in each part so far
@@ -75,7 +74,7 @@ class StreamedRadixSort {
   static Splitters splitters_for(const Run& run, const Rows& rows);
   [[nodiscard]] Rows rows_of(const Run& run, int piece, std::size_t gpu) const;
   [[nodiscard]] Slot slot_of(const Run& run, int piece, std::size_t gpu) const;
-  Records bucket(const Run& run, std::size_t part, Buffer Worker::* buffer) const;
+  Records bucket(std::size_t part, Buffer Worker::* buffer) const;
 
   std::vector<Cut> sample_cuts(KeyType type, bool descending, const Run& run);
   void copy_in(const Run& run, int piece);
@@ -87,6 +86,7 @@ class StreamedRadixSort {
   Runtime& runtime_;
   const SortPlan& plan_;
   const HostIo& io_;
+  Layout layout_;
   std::vector<std::unique_ptr<Worker>> workers_;
 };
 
