@@ -74,9 +74,9 @@ class HetSort {
       for (std::size_t g = 0; g < workers_.size(); ++g) copy_out(g, groups_ - 1, workers_[g]->sorted);
       collect_runs(groups_ - 1);
     }
-    if (verify_) check_results();
     for (const auto& worker : workers_) runtime_.wait(runtime_.record(worker->out));
     runtime_.wait(runtime_.record(merge_stream(runtime_)));
+    if (verify_) check_results();  // only now: a copy engine would hold these small copies back behind the large ones
     runtime_.set_phase("merge");
     merge_into_output(runtime_, io_, final_runs_, output);
   }
