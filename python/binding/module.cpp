@@ -31,5 +31,6 @@ NB_MODULE(_core, m) {
   bind_device(m);
   bind_primitives(m);
   bind_sort(m);
+  bind_device_sort(m);
   bind_plan(m);
 }

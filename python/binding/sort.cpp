@@ -67,11 +67,11 @@ void verify_parts(Runtime& runtime,
     }
   };
   for (const int gpu : plan.gpus) chunks.emplace_back(runtime, plan, gpu, RecordType{}, count);
-  SortVerifier verifier(runtime, chunks);
+  SortVerifier verifier(runtime, streams_of(chunks));
   fill(before.data());
-  verifier.before();
+  verifier.before(records_of(chunks));
   fill(after.data());
-  verifier.check();
+  verifier.check(records_of(chunks));
 }
 
 }  // namespace

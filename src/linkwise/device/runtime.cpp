@@ -36,6 +36,21 @@ Buffer Runtime::allocate(Place place, std::uint64_t bytes, std::string_view labe
   return {*this, allocate_memory(place, bytes, label)};
 }
 
+void Runtime::retire(Buffer buffer, std::vector<std::shared_ptr<SharedEvent>> users) {
+  const std::lock_guard lock(retired_mutex_);
+  retired_.push_back({std::move(buffer), std::move(users)});
+}
+
+void Runtime::release_retired() {
+  std::vector<Retired> ready;
+  {
+    const std::lock_guard lock(retired_mutex_);
+    ready.swap(retired_);
+  }
+  for (const Retired& each : ready)
+    for (const auto& user : each.users) user->wait();
+}
+
 Passage passage_of(Topology& topology, const MemoryView& from, const MemoryView& to) {
   return {from.place, to.place, to.bytes, topology.route(from.place, to.place, from.pageable || to.pageable).links};
 }

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -114,6 +115,17 @@ struct TimelineEntry {
   std::int64_t end_ps = 0;
 };
 
+/// A moment of a device's that other software's streams can wait for. Any thread may use it, and it outlives the
+/// call that recorded it.
+class SharedEvent {
+ public:
+  virtual ~SharedEvent() = default;
+  /// What is enqueued on that stream (a cudaStream_t) from now on comes after the moment.
+  virtual void hold(void* native_stream) = 0;
+  /// Blocks the calling thread until the moment has passed.
+  virtual void wait() = 0;
+};
+
 class Runtime {
  public:
   Runtime() = default;
@@ -139,6 +151,9 @@ class Runtime {
   Buffer allocate(Place place, std::uint64_t bytes, std::string_view label);
   /// Gives unused physical memory back.
   virtual void trim() = 0;
+  /// Takes back memory that is still in use: by work enqueued so far, and until `users` have passed. It can be
+  /// allocated again after the next `synchronize`. Any thread may call this.
+  void retire(Buffer buffer, std::vector<std::shared_ptr<SharedEvent>> users = {});
 
   // Order.
   /// The stream of that name at a place; made on first use.
@@ -152,8 +167,17 @@ class Runtime {
   virtual void wait(Stream stream, Flag flag, std::uint32_t value) = 0;
   /// Blocks the host. @throws DeviceError, Cancelled, or a ProgramError of the virtual machine.
   virtual void wait(Event event) = 0;
-  /// Blocks the host until everything enqueued has run.
+  /// Blocks the host until everything enqueued on our own streams has run.
   virtual void synchronize() = 0;
+
+  // Other software's streams, which CUDA programs hand over as a cudaStream_t; null is the legacy default stream.
+  /// The caller's stream as one of ours, so that events order our work behind theirs and theirs behind ours.
+  virtual Stream foreign_stream(Place place, void* native) = 0;
+  /// Blocks until the devices have been given everything enqueued, so that what the caller enqueues comes behind it.
+  virtual void flush() = 0;
+  virtual std::shared_ptr<SharedEvent> share(Event event) = 0;
+  /// When everything that is on that stream now has run. Any thread may call this.
+  virtual std::shared_ptr<SharedEvent> record_foreign(Place place, void* native) = 0;
 
   // Work.
   virtual void enqueue(Stream stream, Operation operation) = 0;
@@ -183,6 +207,18 @@ class Runtime {
   friend class Buffer;
   virtual MemoryView allocate_memory(Place place, std::uint64_t bytes, std::string_view label) = 0;
   virtual void release_memory(const MemoryView& view) noexcept = 0;
+  /// Gives back what was retired; to be called when nothing of ours runs.
+  void release_retired();
+  /// The same without looking; to be called by destructors.
+  void drop_retired() noexcept { retired_.clear(); }
+
+ private:
+  struct Retired {
+    Buffer buffer;
+    std::vector<std::shared_ptr<SharedEvent>> users;
+  };
+  std::mutex retired_mutex_;
+  std::vector<Retired> retired_;
 };
 
 /// What an operation at a place stores elsewhere.

@@ -71,7 +71,7 @@ struct BitRange {
   int end = 0;
 };
 
-constexpr int max_destinations = 32;
+constexpr int max_destinations = 64;
 
 /// Cuts records into at most `max_destinations` parts: a record with key k at position p of its source goes
 /// to the number of splitters at or before it, where a splitter is at or before it if its key is less, or

@@ -40,6 +40,25 @@ Records Chunk::other(std::uint64_t count) const {
   return records_in(buffers_[1 - current_].view(), type_, count);
 }
 
+Buffer Chunk::take(Runtime& runtime) {
+  runtime.retire(std::move(buffers_[1 - current_]));
+  runtime.retire(std::move(scratch_));
+  runtime.retire(std::move(counters_));
+  return std::move(buffers_[current_]);
+}
+
+std::vector<Stream> streams_of(const std::vector<Chunk>& chunks) {
+  std::vector<Stream> streams;
+  for (const Chunk& chunk : chunks) streams.push_back(chunk.stream());
+  return streams;
+}
+
+std::vector<Records> records_of(const std::vector<Chunk>& chunks) {
+  std::vector<Records> records;
+  for (const Chunk& chunk : chunks) records.push_back(chunk.records());
+  return records;
+}
+
 void sort_locally(Runtime& runtime, Chunk& chunk, BitRange bits) {
   const Records sorted =
       sort(runtime, chunk.stream(), chunk.records(), chunk.other(chunk.count()), bits, chunk.scratch());

@@ -27,6 +27,9 @@ class Chunk {
   /// A few numbers for what kernels count: 64 of 64 bits.
   [[nodiscard]] MemoryView counters() const { return counters_.view(); }
 
+  /// Hands over the buffer that holds the records; the rest is retired, and the chunk is no more.
+  Buffer take(Runtime& runtime);
+
   void set_count(std::uint64_t count) { count_ = count; }
   /// Makes the other buffer the current one, with `count` records.
   void flip(std::uint64_t count) {
@@ -45,6 +48,9 @@ class Chunk {
   Buffer scratch_;
   Buffer counters_;
 };
+
+std::vector<Stream> streams_of(const std::vector<Chunk>& chunks);
+std::vector<Records> records_of(const std::vector<Chunk>& chunks);
 
 /// Sorts the chunk's records by the bits, on its own stream.
 void sort_locally(Runtime& runtime, Chunk& chunk, BitRange bits);

@@ -63,15 +63,15 @@ class HostSort {
       io_.copy_in(chunks_[g].stream(), begin, records, raw);
       io_.encode_rows(chunks_[g].stream(), begin, records, raw);
     }
-    SortVerifier verifier(runtime_, chunks_);
+    SortVerifier verifier(runtime_, streams_of(chunks_));
     if (options_.verify) {
       runtime_.set_phase("verify input");
-      verifier.before();
+      verifier.before(records_of(chunks_));
     }
     sort_chunks(runtime_, plan_, chunks_);
     if (options_.verify) {
       runtime_.set_phase("verify");
-      verifier.check();
+      verifier.check(records_of(chunks_));
     }
     runtime_.set_phase("DtoH");
     std::uint64_t row = 0;
@@ -125,22 +125,10 @@ class HostSort {
   std::vector<Chunk> chunks_;
 };
 
-void validate(const Runtime& runtime, const SortPlan& plan) {
-  if (plan.gpus.empty()) throw UsageError("a sort needs at least one GPU");
-  for (std::size_t g = 0; g < plan.gpus.size(); ++g) {
-    if (plan.gpus[g] < 0 || plan.gpus[g] >= runtime.machine().num_gpus())
-      throw UsageError("there is no GPU " + std::to_string(plan.gpus[g]) + "; machine '" + runtime.machine().name +
-                       "' has " + std::to_string(runtime.machine().num_gpus()) + " GPUs, from 0");
-    if (std::find(plan.gpus.begin(), plan.gpus.begin() + static_cast<std::ptrdiff_t>(g), plan.gpus[g]) !=
-        plan.gpus.begin() + static_cast<std::ptrdiff_t>(g))
-      throw UsageError("GPU " + std::to_string(plan.gpus[g]) + " is named twice");
-  }
-}
-
 }  // namespace
 
 std::uint64_t records_that_fit(Runtime& runtime, const SortPlan& plan, RecordType type) {
-  validate(runtime, plan);
+  check_gpus(runtime.machine(), plan);
   std::uint64_t available = std::numeric_limits<std::uint64_t>::max();
   for (const int gpu : plan.gpus) available = std::min(available, runtime.available(Place::gpu(gpu)));
   // An eighth of a percent is left for verification counters and rounding.
@@ -159,7 +147,7 @@ std::uint64_t records_that_fit(Runtime& runtime, const SortPlan& plan, RecordTyp
 
 SortReport sort_host(Runtime& runtime, const SortPlan& plan, const HostColumns& input, const HostOutputs& output,
                      const SortOptions& options) {
-  validate(runtime, plan);
+  check_gpus(runtime.machine(), plan);
   runtime.clear_timeline();
   if (input.count > 0) HostSort(runtime, plan, input, output, options).run();
   SortReport report;

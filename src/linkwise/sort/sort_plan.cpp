@@ -1,5 +1,7 @@
 #include "linkwise/sort/sort_plan.hpp"
 
+#include <algorithm>
+
 #include "linkwise/error.hpp"
 
 namespace linkwise {
@@ -20,6 +22,16 @@ SortStrategy sort_strategy_from(const std::string& name) {
 }
 
 std::string to_string(Exchange exchange) { return exchange == Exchange::fused ? "fused" : "copies"; }
+
+void check_gpus(const Machine& machine, const SortPlan& plan) {
+  if (plan.gpus.empty()) throw UsageError("a sort needs at least one GPU");
+  for (const int gpu : plan.gpus) {
+    if (gpu < 0 || gpu >= machine.num_gpus())
+      throw UsageError("there is no GPU " + std::to_string(gpu) + "; machine '" + machine.name + "' has " +
+                       std::to_string(machine.num_gpus()) + " GPUs, from 0");
+    if (std::ranges::count(plan.gpus, gpu) > 1) throw UsageError("GPU " + std::to_string(gpu) + " is named twice");
+  }
+}
 
 std::string SortPlan::to_string() const {
   std::string text = linkwise::to_string(strategy) + " on GPUs (";

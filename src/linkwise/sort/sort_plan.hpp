@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "linkwise/machine/machine.hpp"
+
 namespace linkwise {
 
 enum class SortStrategy { radix, p2p_merge, het };
@@ -27,11 +29,17 @@ struct SortPlan {
   bool streamed = true;                ///< radix on host data: exchange while pieces arrive, copy out while sorting
   int het_buffers = 2;                 ///< of each GPU when het: 2 or 3 (sort22 §5.3)
   bool eager_merge = false;            ///< het: merge each group's runs while later groups are sorted
-  /// That arrive at a GPU at once when streamed; where there is less in all, it is one piece and one bucket.
+  /// That arrive at a GPU at once when streamed; where there is less in all, it is one piece and one bucket. For data
+  /// on the GPUs: no bucket is smaller.
   std::uint64_t piece_bytes = 32 << 20;
-  int buckets = 4;  ///< of each GPU when streamed: one is sorted while another leaves
+  /// Of each GPU, of the radix sort: streamed, one is sorted while another leaves; on the GPUs, the more there are, the
+  /// less memory it takes.
+  int buckets = 4;
 
   [[nodiscard]] std::string to_string() const;
 };
+
+/// @throws UsageError if the plan names no GPU, one twice, or one that the machine does not have.
+void check_gpus(const Machine& machine, const SortPlan& plan);
 
 }  // namespace linkwise

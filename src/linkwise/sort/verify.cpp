@@ -1,5 +1,7 @@
 #include "linkwise/sort/verify.hpp"
 
+#include <utility>
+
 #include "linkwise/error.hpp"
 
 namespace linkwise {
@@ -7,44 +9,44 @@ namespace {
 enum Number { sum_before, sum_after, violations, num_numbers };
 }
 
-SortVerifier::SortVerifier(Runtime& runtime, std::vector<Chunk>& chunks) : runtime_(runtime), chunks_(chunks) {
-  for (const Chunk& chunk : chunks)
-    numbers_.push_back(runtime.allocate(chunk.place(), 8 * num_numbers, "verification"));
+SortVerifier::SortVerifier(Runtime& runtime, std::vector<Stream> streams)
+    : runtime_(runtime), streams_(std::move(streams)) {
+  for (const Stream stream : streams_)
+    numbers_.push_back(runtime.allocate(stream.place, 8 * num_numbers, "verification"));
 }
 
-MemoryView SortVerifier::number(std::size_t chunk, int which) const {
-  return numbers_[chunk].slice(8 * static_cast<std::uint64_t>(which), 8);
+MemoryView SortVerifier::number(std::size_t part, int which) const {
+  return numbers_[part].slice(8 * static_cast<std::uint64_t>(which), 8);
 }
 
-void SortVerifier::before() {
-  for (std::size_t c = 0; c < chunks_.size(); ++c)
-    checksum(runtime_, chunks_[c].stream(), chunks_[c].records(), number(c, sum_before));
+void SortVerifier::before(std::span<const Records> input) {
+  for (std::size_t p = 0; p < input.size(); ++p)
+    checksum(runtime_, streams_[p], input[p], number(p, sum_before));
 }
 
-void SortVerifier::check() {
+void SortVerifier::check(std::span<const Records> sorted) {
   struct Result {
     std::uint64_t numbers[num_numbers] = {};
     std::uint64_t first = 0, last = 0;
   };
-  std::vector<Result> results(chunks_.size());
+  std::vector<Result> results(sorted.size());
   std::vector<ReadBack> reads;
-  for (std::size_t c = 0; c < chunks_.size(); ++c) {
-    const Chunk& chunk = chunks_[c];
-    const Records records = chunk.records();
-    checksum(runtime_, chunk.stream(), records, number(c, sum_after));
-    check_order(runtime_, chunk.stream(), chunk.type().key, records.keys, number(c, violations));
-    reads.push_back({chunk.stream(), numbers_[c].slice(0, 8 * num_numbers), results[c].numbers});
+  for (std::size_t p = 0; p < sorted.size(); ++p) {
+    const Records& records = sorted[p];
+    checksum(runtime_, streams_[p], records, number(p, sum_after));
+    check_order(runtime_, streams_[p], records.type.key, records.keys, number(p, violations));
+    reads.push_back({streams_[p], numbers_[p].slice(0, 8 * num_numbers), results[p].numbers});
     if (records.count == 0) continue;
-    reads.push_back({chunk.stream(), records.slice(0, 1).keys, &results[c].first});
-    reads.push_back({chunk.stream(), records.slice(records.count - 1, 1).keys, &results[c].last});
+    reads.push_back({streams_[p], records.slice(0, 1).keys, &results[p].first});
+    reads.push_back({streams_[p], records.slice(records.count - 1, 1).keys, &results[p].last});
   }
   runtime_.read_back(reads);
-  ResultCheck check(chunks_.front().type().key);
-  for (std::size_t c = 0; c < chunks_.size(); ++c) {
-    check.came_in(results[c].numbers[sum_before]);
-    if (chunks_[c].count() > 0)
-      check.came_out(chunks_[c].place(), results[c].numbers[sum_after], results[c].numbers[violations],
-                     results[c].first, results[c].last);
+  ResultCheck check(sorted.front().type.key);
+  for (std::size_t p = 0; p < sorted.size(); ++p) {
+    check.came_in(results[p].numbers[sum_before]);
+    if (sorted[p].count > 0)
+      check.came_out(streams_[p].place, results[p].numbers[sum_after], results[p].numbers[violations], results[p].first,
+                     results[p].last);
   }
   check.finish();
 }

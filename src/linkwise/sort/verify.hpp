@@ -3,9 +3,10 @@
 // between host memory and the GPUs.
 #pragma once
 
+#include <span>
 #include <vector>
 
-#include "linkwise/sort/chunk.hpp"
+#include "linkwise/primitives/primitives.hpp"
 
 namespace linkwise {
 
@@ -26,19 +27,19 @@ class ResultCheck {
   std::uint64_t last_key_ = 0;
 };
 
-/// Usage: `before` when the input is encoded, then sort, then `check`.
+/// Usage: `before` when the input is encoded, then sort, then `check`; with what lies on each stream's GPU.
 class SortVerifier {
  public:
-  SortVerifier(Runtime& runtime, std::vector<Chunk>& chunks);
-  void before();
+  SortVerifier(Runtime& runtime, std::vector<Stream> streams);
+  void before(std::span<const Records> input);
   /// Reads the results back. @throws CorruptDataError saying what is wrong and on which GPU.
-  void check();
+  void check(std::span<const Records> sorted);
 
  private:
-  [[nodiscard]] MemoryView number(std::size_t chunk, int which) const;
+  [[nodiscard]] MemoryView number(std::size_t part, int which) const;
 
   Runtime& runtime_;
-  std::vector<Chunk>& chunks_;
+  std::vector<Stream> streams_;
   std::vector<Buffer> numbers_;
 };
 

@@ -48,6 +48,7 @@ struct CudaRuntime::EventState {
 struct CudaRuntime::Lane {
   std::string name;
   Place place;
+  bool is_foreign = false;
   std::shared_ptr<cudaStream_t> native = std::make_shared<cudaStream_t>(nullptr);
   std::byte* staging = nullptr;  // pinned; for copies from and to pageable memory
 };
@@ -134,8 +135,9 @@ CudaRuntime::CudaRuntime(Machine machine, std::unique_ptr<Kernels> kernels)
 
 CudaRuntime::~CudaRuntime() {
   for (auto& device : devices_) device->submitter.reset();  // runs what was posted
+  drop_retired();
   for (const Lane& lane : lanes_)
-    if (*lane.native != nullptr) {
+    if (*lane.native != nullptr && !lane.is_foreign) {
       (void)cudaStreamSynchronize(*lane.native);
       (void)cudaStreamDestroy(*lane.native);
     }
@@ -214,7 +216,7 @@ void CudaRuntime::release_memory(const MemoryView& view) noexcept {
 Stream CudaRuntime::stream(Place place, std::string_view name) {
   Device& target = device(place);
   for (std::size_t s = 0; s < lanes_.size(); ++s)
-    if (lanes_[s].place == place && lanes_[s].name == name) return {static_cast<int>(s), place};
+    if (lanes_[s].place == place && lanes_[s].name == name && !lanes_[s].is_foreign) return {static_cast<int>(s), place};
   lanes_.push_back({std::string(name), place});
   if (place.is_gpu()) lanes_.back().staging = pinned_->allocate(staging_bytes);
   if (place.is_gpu())
@@ -307,9 +309,67 @@ void CudaRuntime::wait(Event event) {
 
 void CudaRuntime::synchronize() {
   std::vector<Event> events;
-  for (std::size_t s = 0; s < lanes_.size(); ++s) events.push_back(record({static_cast<int>(s), lanes_[s].place}));
+  for (std::size_t s = 0; s < lanes_.size(); ++s)
+    if (!lanes_[s].is_foreign) events.push_back(record({static_cast<int>(s), lanes_[s].place}));
   for (const Event event : events) wait(event);
   check_submitters();
+  release_retired();
+}
+
+// ---- Other software's streams
+
+Stream CudaRuntime::foreign_stream(Place place, void* native) {
+  (void)device(place);
+  for (std::size_t s = 0; s < lanes_.size(); ++s)
+    if (lanes_[s].is_foreign && lanes_[s].place == place && *lanes_[s].native == native)
+      return {static_cast<int>(s), place};
+  lanes_.push_back({"caller", place, true});
+  *lanes_.back().native = static_cast<cudaStream_t>(native);
+  return {static_cast<int>(lanes_.size()) - 1, place};
+}
+
+void CudaRuntime::flush() {
+  std::vector<std::shared_ptr<std::atomic<bool>>> submitted;
+  for (const auto& each : devices_) {
+    auto flag = submitted.emplace_back(std::make_shared<std::atomic<bool>>(false));
+    each->submitter->post({}, [flag] {
+      flag->store(true, std::memory_order_release);
+      flag->notify_all();
+    });
+  }
+  for (const auto& flag : submitted) flag->wait(false, std::memory_order_acquire);
+  check_submitters();
+}
+
+struct CudaRuntime::NativeSharedEvent : SharedEvent {
+  explicit NativeSharedEvent(std::shared_ptr<EventState> of) : state(std::move(of)) {}
+  void hold(void* native_stream) override {
+    state->recorded.wait(false, std::memory_order_acquire);
+    if (state->event != nullptr)
+      check(cudaStreamWaitEvent(static_cast<cudaStream_t>(native_stream), state->event), "wait for event");
+  }
+  void wait() override {
+    state->recorded.wait(false, std::memory_order_acquire);
+    if (state->event != nullptr) check(cudaEventSynchronize(state->event), "wait for event");
+  }
+  std::shared_ptr<EventState> state;
+};
+
+std::shared_ptr<SharedEvent> CudaRuntime::share(Event event) {
+  return std::make_shared<NativeSharedEvent>(events_.at(event.id));
+}
+
+std::shared_ptr<SharedEvent> CudaRuntime::record_foreign(Place place, void* native) {
+  auto state = std::make_shared<EventState>();
+  state->place = place;
+  int previous = 0;
+  check(cudaGetDevice(&previous), "ask for the current device");
+  check(cudaSetDevice(place.index), "use device");
+  check(cudaEventCreateWithFlags(&state->event, cudaEventDisableTiming), "create event");
+  check(cudaEventRecord(state->event, static_cast<cudaStream_t>(native)), "record event");
+  check(cudaSetDevice(previous), "use device");
+  state->recorded = true;
+  return std::make_shared<NativeSharedEvent>(std::move(state));
 }
 
 // ---- Work

@@ -43,6 +43,10 @@ class CudaRuntime final : public Runtime {
   void wait(Stream stream, Flag flag, std::uint32_t value) override;
   void wait(Event event) override;
   void synchronize() override;
+  Stream foreign_stream(Place place, void* native) override;
+  void flush() override;
+  std::shared_ptr<SharedEvent> share(Event event) override;
+  std::shared_ptr<SharedEvent> record_foreign(Place place, void* native) override;
   void enqueue(Stream stream, Operation operation) override;
   void copy(Stream stream, const MemoryView& to, const MemoryView& from) override;
   void read_back(std::span<const ReadBack> reads) override;
@@ -61,6 +65,7 @@ class CudaRuntime final : public Runtime {
   struct Device;
   struct Lane;
   struct EventState;
+  struct NativeSharedEvent;
   struct Timed;
 
   Device& device(Place place);

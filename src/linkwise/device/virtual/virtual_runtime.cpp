@@ -44,7 +44,7 @@ struct VirtualRuntime::Node {
 VirtualRuntime::VirtualRuntime(Machine machine, VirtualMode mode, std::uint64_t seed, std::unique_ptr<Kernels> kernels)
     : topology_(std::move(machine)), mode_(mode), kernels_(std::move(kernels)), random_(seed), seed_(seed) {}
 
-VirtualRuntime::~VirtualRuntime() = default;
+VirtualRuntime::~VirtualRuntime() { drop_retired(); }
 
 // ---- Memory
 
@@ -216,8 +216,22 @@ void VirtualRuntime::synchronize() {
     if (!lane.nodes.empty()) run_until(lane.nodes.back());
   for (const Lane& lane : lanes_)
     if (!lane.nodes.empty()) host_waits_for(lane.nodes.back());
+  release_retired();
   throw_pending();
 }
+
+// Other software has no streams here: the caller's arrays are ready, and nobody reads a result before `synchronize`.
+Stream VirtualRuntime::foreign_stream(Place place, void*) { return stream(place, "caller"); }
+
+std::shared_ptr<SharedEvent> VirtualRuntime::share(Event) {
+  struct Passed : SharedEvent {
+    void hold(void*) override {}
+    void wait() override {}
+  };
+  return std::make_shared<Passed>();
+}
+
+std::shared_ptr<SharedEvent> VirtualRuntime::record_foreign(Place, void*) { return share({}); }
 
 // ---- Work
 

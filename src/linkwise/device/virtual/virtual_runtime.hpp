@@ -47,6 +47,10 @@ class VirtualRuntime final : public Runtime {
   void wait(Stream stream, Flag flag, std::uint32_t value) override;
   void wait(Event event) override;
   void synchronize() override;
+  Stream foreign_stream(Place place, void* native) override;
+  void flush() override {}
+  std::shared_ptr<SharedEvent> share(Event event) override;
+  std::shared_ptr<SharedEvent> record_foreign(Place place, void* native) override;
   void enqueue(Stream stream, Operation operation) override;
   void copy(Stream stream, const MemoryView& to, const MemoryView& from) override;
   void read_back(std::span<const ReadBack> reads) override;

@@ -1,11 +1,14 @@
 // Stable partition of records by splitters, in two passes over the keys.
 //
-// A block takes a tile of consecutive records; each of its warps a consecutive part of that, 32 records a
-// round. Within a round, lanes with the same destination rank themselves by `__match_any_sync`; a counter
-// per (destination, warp) carries the rank from round to round. So the rank follows the input order, which
-// makes the partition stable. The first pass counts and a scan over (destination, tile) turns counts into
-// offsets; the second orders each tile by destination in shared memory and stores contiguous pieces, which
-// may lie in the memory of peers: the exchange of join25 §3.1.2 without its copies.
+// The first pass counts every tile's records by destination, and a scan over (destination, tile) turns the counts
+// into offsets. The second pass ranks the records of a tile, orders them by destination in shared memory and stores
+// runs that begin and end at the destination's cache lines, which may lie in the memory of peers: the exchange of
+// join25 §3.1.2 without its copies. Whole lines matter there: over NVLink they arrive a fifth faster than the same
+// bytes stored a warp at a time from wherever a run begins.
+//
+// In a tile each warp has a consecutive part, 32 records a round. Within a round, lanes with the same destination
+// find each other by one ballot for each bit of its number; a counter for each (warp, destination) carries the rank
+// from round to round. So the rank follows the input order, which makes the partition stable.
 #include <cub/block/block_scan.cuh>
 #include <cub/device/device_scan.cuh>
 
@@ -17,84 +20,103 @@
 namespace linkwise::cuda {
 namespace {
 
-constexpr int warps = block_threads / 32;
-constexpr int tile_bytes = 16 << 10;
-static_assert(max_destinations * warps == block_threads, "one (destination, warp) counter a thread");
+constexpr int tile_bytes = 64 << 10;  // of the widest column
+constexpr int count_threads = 512;
+constexpr unsigned long_run = 1024;  // records that a whole block stores together
 
 constexpr int widest(std::uint64_t key_bytes, std::uint64_t value_bytes) {
   return static_cast<int>(key_bytes > value_bytes ? key_bytes : value_bytes);
 }
-constexpr int items_per_thread(int widest_bytes) { return tile_bytes / widest_bytes / block_threads; }
-std::uint64_t tile_records(RecordType type) {
-  return static_cast<std::uint64_t>(items_per_thread(widest(type.key_bytes(), type.value_bytes()))) * block_threads;
-}
+constexpr int tile_of(int widest_bytes) { return tile_bytes / widest_bytes; }
+constexpr int threads_of(int widest_bytes) { return widest_bytes == 4 ? 1024 : 512; }
+int tile_of(RecordType type) { return tile_of(widest(type.key_bytes(), type.value_bytes())); }
 std::uint64_t tiles_of(RecordType type, std::uint64_t count) {
-  return (count + tile_records(type) - 1) / tile_records(type);
+  const auto tile = static_cast<std::uint64_t>(tile_of(type));
+  return (count + tile - 1) / tile;
 }
 
-// Copies the splitters to shared memory: a kernel parameter indexed by lane would be read lane by lane.
-__device__ const Splitters& share(const Splitters& splitters) {
-  __shared__ Splitters shared;
-  if (threadIdx.x == 0) shared.count = splitters.count;
-  for (int s = threadIdx.x; s < splitters.count; s += blockDim.x) {
-    shared.key[s] = splitters.key[s];
-    shared.position[s] = splitters.position[s];
-  }
-  __syncthreads();
-  return shared;
-}
+// Splitters in shared memory, padded to a power of two with the greatest key.
+template <typename Key>
+struct SharedSplitters {
+  Key key[max_destinations];
+  std::uint64_t position[max_destinations];
+  int count, highest_step;
 
-// Position in the tile of a thread's item.
-template <int items>
-__device__ int position_in_tile(int item) {
-  return (threadIdx.x / 32) * 32 * items + item * 32 + threadIdx.x % 32;
-}
-
-// Ranks the tile's records: destination[i] and rank[i] of the thread's items, and per (destination, warp) the
-// number of records in counters[destination * warps + warp]. Absent records get destination -1.
-template <typename Key, int items>
-__device__ void rank_tile(const Key* keys, std::uint64_t count, std::uint64_t tile_begin, const Splitters& splitters,
-                          unsigned* counters, Key (&key)[items], int (&destination)[items], unsigned (&rank)[items]) {
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  counters[threadIdx.x] = 0;
-  __syncthreads();
-#pragma unroll
-  for (int i = 0; i < items; ++i) {
-    const std::uint64_t position = tile_begin + position_in_tile<items>(i);
-    destination[i] = -1;
-    if (position < count) {
-      key[i] = keys[position];
-      destination[i] = destination_of(splitters, key[i], position);
+  __device__ void load(const Splitters& from) {
+    for (int s = threadIdx.x; s < max_destinations; s += blockDim.x) {
+      key[s] = s < from.count ? static_cast<Key>(from.key[s]) : static_cast<Key>(~Key{0});
+      position[s] = s < from.count ? from.position[s] : 0;
     }
+    if (threadIdx.x != 0) return;
+    count = from.count;
+    highest_step = from.count == 0 ? 0 : 1 << (31 - __clz(from.count));
   }
+
+  /// As destination_of, but looks at positions only where a splitter has the very key.
+  __device__ int destination(Key wanted, std::uint64_t at) const {
+    int below = 0;  // splitters whose key is less or equal
+    for (int step = highest_step; step > 0; step /= 2)
+      if (key[below + step - 1] <= wanted) below += step;
+    below = min(below, count);
+    if (below == 0 || key[below - 1] != wanted) return below;
+    int low = 0, high = below;
+    while (low < high) {
+      const int middle = (low + high) / 2;
+      if (key[middle] < wanted || position[middle] <= at) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+};
+
+// Each thread counts its own records in bytes of shared memory that nobody else writes: no atomics, and no bank
+// conflicts, whatever the keys are.
+template <typename Key, int tile>
+__global__ void __launch_bounds__(count_threads)
+    count_kernel(const Key* keys, std::uint64_t count, const __grid_constant__ Splitters parameter, std::uint64_t tiles,
+                 std::uint64_t* tile_counts) {
+  constexpr int items = tile / count_threads;
+  static_assert(items < 256, "a thread's counter is a byte");
+  __shared__ SharedSplitters<Key> splitters;
+  __shared__ unsigned counters[max_destinations / 4][count_threads];  // four destinations a word
+  splitters.load(parameter);
+  const int rows = parameter.count / 4 + 1;
+  for (int row = 0; row < rows; ++row) counters[row][threadIdx.x] = 0;
+  __syncthreads();
+  const std::uint64_t begin = blockIdx.x * std::uint64_t{tile};
+  const int present = static_cast<int>(count - begin < tile ? count - begin : tile);
+  Key key[items];
 #pragma unroll
   for (int i = 0; i < items; ++i) {
-    const unsigned alike = __match_any_sync(0xffffffffu, destination[i]);
-    const unsigned before = __popc(alike & ((1u << lane) - 1));
-    rank[i] = 0;
-    if (destination[i] >= 0) rank[i] = counters[destination[i] * warps + warp] + before;
-    __syncwarp();
-    if (destination[i] >= 0 && before == 0) counters[destination[i] * warps + warp] += __popc(alike);
-    __syncwarp();
+    const int at = i * count_threads + threadIdx.x;
+    if (at < present) key[i] = keys[begin + at];
+  }
+  auto* bytes = reinterpret_cast<unsigned char*>(counters);
+#pragma unroll
+  for (int i = 0; i < items; ++i) {
+    const int at = i * count_threads + threadIdx.x;
+    if (at >= present) continue;
+    const int d = splitters.destination(key[i], begin + at);
+    ++bytes[((d / 4) * count_threads + threadIdx.x) * 4 + d % 4];
   }
   __syncthreads();
-}
-
-template <typename Key, int items>
-__global__ void __launch_bounds__(block_threads) count_kernel(const Key* keys, std::uint64_t count, Splitters parameter,
-                                                              std::uint64_t tiles, std::uint64_t* tile_counts) {
-  const Splitters& splitters = share(parameter);
-  __shared__ unsigned counters[block_threads];
-  Key key[items];
-  int destination[items];
-  unsigned rank[items];
-  rank_tile<Key, items>(keys, count, blockIdx.x * std::uint64_t{items * block_threads}, splitters, counters, key,
-                        destination, rank);
-  const int d = threadIdx.x;
-  if (d > splitters.count) return;
-  std::uint64_t sum = 0;
-  for (int warp = 0; warp < warps; ++warp) sum += counters[d * warps + warp];
-  tile_counts[d * tiles + blockIdx.x] = sum;
+  // A warp adds up a row, two destinations at a time in the halves of a word.
+  for (int row = threadIdx.x / 32; row < rows; row += count_threads / 32) {
+    unsigned even = 0, odd = 0;
+    for (int column = threadIdx.x % 32; column < count_threads; column += 32) {
+      const unsigned word = counters[row][column];
+      even += word & 0x00ff00ffu;
+      odd += word >> 8 & 0x00ff00ffu;
+    }
+    for (int offset = 16; offset > 0; offset /= 2) {
+      even += __shfl_down_sync(0xffffffffu, even, offset);
+      odd += __shfl_down_sync(0xffffffffu, odd, offset);
+    }
+    if (threadIdx.x % 32 != 0) continue;
+    const unsigned sums[] = {even & 0xffff, odd & 0xffff, even >> 16, odd >> 16};
+    for (int i = 0; i < 4; ++i)
+      if (row * 4 + i <= parameter.count) tile_counts[(row * 4 + i) * tiles + blockIdx.x] = sums[i];
+  }
 }
 
 // offsets is the exclusive scan over (destination, tile); the next destination's start ends this one.
@@ -105,62 +127,129 @@ __global__ void totals_kernel(const std::uint64_t* offsets, std::uint64_t tiles,
   totals[d] = (d + 1 < destinations ? offsets[(d + 1) * tiles] : count) - offsets[d * tiles];
 }
 
+// What a block of the partition keeps in dynamic shared memory.
+template <int threads, int tile, int widest_bytes>
+struct PartitionStorage {
+  alignas(16) unsigned char staged[tile * widest_bytes];
+  unsigned short counters[threads / 32][max_destinations];
+};
+
+// Stores runs of the ordered tile: [starts[d], starts[d + 1]) goes to out[d] from its shift on. Short runs are a
+// warp's each, long ones the block's; lanes line up with the lines of the destination.
+template <int threads, typename Element, typename Out>
+__device__ void store_runs(const Element* staged, const unsigned* starts, const std::int64_t* shift, int destinations,
+                           Out out) {
+  constexpr int line = 128 / sizeof(Element);
+  const auto store = [&](int d, int thread, int stride) {
+    const int first = starts[d], last = starts[d + 1];
+    Element* to = out(d) + shift[d];
+    const int into_line = static_cast<int>(reinterpret_cast<std::uintptr_t>(to + first) / sizeof(Element) % line);
+    for (int i = first - into_line + thread; i < last; i += stride)
+      if (i >= first) to[i] = staged[i];
+  };
+  for (int d = threadIdx.x / 32; d < destinations; d += threads / 32)
+    if (starts[d + 1] - starts[d] <= long_run) store(d, threadIdx.x % 32, 32);
+  for (int d = 0; d < destinations; ++d)
+    if (starts[d + 1] - starts[d] > long_run) store(d, threadIdx.x, threads);
+}
+
 template <typename Key, typename Value>
-__global__ void __launch_bounds__(block_threads)
-    partition_kernel(const Key* keys, const Value* values, std::uint64_t count, Splitters parameter,
-                     std::uint64_t tiles, const std::uint64_t* offsets, RawDestinations to) {
-  constexpr bool has_value = !std::is_same_v<Value, NoValue>;
-  constexpr int items = items_per_thread(widest(sizeof(Key), has_value ? sizeof(Value) : 0));
-  constexpr int tile = items * block_threads;
-  const Splitters& splitters = share(parameter);
-  __shared__ unsigned counters[block_threads];
-  __shared__ alignas(16) unsigned char staging[tile_bytes];
-  __shared__ unsigned char staged_destination[tile];
-  __shared__ std::uint64_t shift[max_destinations];  // add to the position in the ordered tile: the output position
-  Key key[items];
-  int destination[items];
-  unsigned rank[items];
-  const std::uint64_t tile_begin = blockIdx.x * std::uint64_t{tile};
-  rank_tile<Key, items>(keys, count, tile_begin, splitters, counters, key, destination, rank);
-
-  using Scan = cub::BlockScan<unsigned, block_threads>;
+__global__ void __launch_bounds__(threads_of(widest(sizeof(Key), sizeof(Value))),
+                                  sizeof(Key) > 4 || sizeof(Value) > 4 ? 2 : 1)
+    partition_kernel(const Key* keys, const Value* values, std::uint64_t count,
+                     const __grid_constant__ Splitters parameter, std::uint64_t tiles, const std::uint64_t* offsets,
+                     const __grid_constant__ RawDestinations to) {
+  constexpr int widest_bytes = widest(sizeof(Key), sizeof(Value));
+  constexpr int tile = tile_of(widest_bytes), threads = threads_of(widest_bytes), items = tile / threads;
+  constexpr int warps = threads / 32;
+  extern __shared__ __align__(16) unsigned char dynamic[];
+  auto& storage = *reinterpret_cast<PartitionStorage<threads, tile, widest_bytes>*>(dynamic);
+  __shared__ SharedSplitters<Key> splitters;
+  __shared__ unsigned starts[max_destinations + 1];
+  __shared__ std::int64_t shift[max_destinations];  // add to the position in the ordered tile: the output position
+  using Scan = cub::BlockScan<unsigned, threads>;
   __shared__ typename Scan::TempStorage scan_storage;
-  unsigned start = 0;
-  Scan(scan_storage).ExclusiveSum(counters[threadIdx.x], start);
-  counters[threadIdx.x] = start;
-  if (threadIdx.x % warps == 0) {
-    const int d = threadIdx.x / warps;
-    if (d <= splitters.count) shift[d] = offsets[d * tiles + blockIdx.x] - offsets[d * tiles] - start;
-  }
-  __syncthreads();
 
-  auto* staged_keys = reinterpret_cast<Key*>(staging);
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const std::uint64_t tile_begin = blockIdx.x * std::uint64_t{tile};
+  const int present = static_cast<int>(count - tile_begin < tile ? count - tile_begin : tile);
+  const int mine = warp * 32 * items + lane;  // the place in the tile of this thread's first record
+  Key key[items];
+#pragma unroll
+  for (int i = 0; i < items; ++i)
+    if (mine + 32 * i < present) key[i] = keys[tile_begin + mine + 32 * i];
+
+  splitters.load(parameter);
+  for (int d = lane; d < max_destinations; d += 32) storage.counters[warp][d] = 0;
+  __syncthreads();
+  const int destinations = parameter.count + 1, bits = 32 - __clz(parameter.count);
+  unsigned ranked[items];  // rank among the warp's records for that destination · max_destinations + destination
 #pragma unroll
   for (int i = 0; i < items; ++i) {
-    if (destination[i] < 0) continue;
-    rank[i] += counters[destination[i] * warps + threadIdx.x / 32];
-    staged_keys[rank[i]] = key[i];
-    staged_destination[rank[i]] = static_cast<unsigned char>(destination[i]);
+    const bool is_present = mine + 32 * i < present;
+    const int d = is_present ? splitters.destination(key[i], tile_begin + mine + 32 * i) : 0;
+    unsigned alike = __ballot_sync(0xffffffffu, is_present);
+    for (int bit = 0; bit < bits; ++bit) {
+      const bool is_set = (d >> bit & 1) != 0;
+      const unsigned set = __ballot_sync(0xffffffffu, is_set);
+      alike &= is_set ? set : ~set;
+    }
+    const int before = __popc(alike & ((1u << lane) - 1));
+    const int earlier = storage.counters[warp][d];
+    __syncwarp();
+    if (is_present && before == 0) storage.counters[warp][d] = static_cast<unsigned short>(earlier + __popc(alike));
+    __syncwarp();
+    ranked[i] = static_cast<unsigned>((earlier + before) * max_destinations + d);
   }
   __syncthreads();
-  const int present = static_cast<int>(count - tile_begin < tile ? count - tile_begin : tile);
-  for (int i = threadIdx.x; i < present; i += block_threads) {
-    const int d = staged_destination[i];
-    static_cast<Key*>(to.records[d].keys)[shift[d] + i] = staged_keys[i];
+
+  // For each destination: where it begins in the ordered tile, and where each warp's part of it does.
+  unsigned total = 0, start = 0;
+  if (threadIdx.x < max_destinations)
+    for (int w = 0; w < warps; ++w) {
+      const unsigned of_warp = storage.counters[w][threadIdx.x];
+      storage.counters[w][threadIdx.x] = static_cast<unsigned short>(total);
+      total += of_warp;
+    }
+  Scan(scan_storage).ExclusiveSum(total, start);
+  if (threadIdx.x < destinations) {
+    const std::uint64_t* of_destination = offsets + threadIdx.x * tiles;
+    starts[threadIdx.x] = start;
+    shift[threadIdx.x] = static_cast<std::int64_t>(of_destination[blockIdx.x] - of_destination[0]) - start;
+    if (threadIdx.x + 1 == destinations) starts[destinations] = start + total;
   }
-  if constexpr (has_value) {
+  __syncthreads();
+
+  auto* staged_keys = reinterpret_cast<Key*>(storage.staged);
+#pragma unroll
+  for (int i = 0; i < items; ++i) {
+    if (mine + 32 * i >= present) continue;
+    const unsigned d = ranked[i] % max_destinations;
+    ranked[i] = ranked[i] / max_destinations + starts[d] + storage.counters[warp][d];
+    staged_keys[ranked[i]] = key[i];
+  }
+  __syncthreads();
+  store_runs<threads>(staged_keys, starts, shift, destinations,
+                      [&](int d) { return static_cast<Key*>(to.records[d].keys); });
+  if constexpr (!std::is_same_v<Value, NoValue>) {
     __syncthreads();
-    auto* staged_values = reinterpret_cast<Value*>(staging);
+    auto* staged_values = reinterpret_cast<Value*>(storage.staged);
 #pragma unroll
     for (int i = 0; i < items; ++i)
-      if (destination[i] >= 0) staged_values[rank[i]] = values[tile_begin + position_in_tile<items>(i)];
+      if (mine + 32 * i < present) staged_values[ranked[i]] = values[tile_begin + mine + 32 * i];
     __syncthreads();
-    for (int i = threadIdx.x; i < present; i += block_threads) {
-      const int d = staged_destination[i];
-      static_cast<Value*>(to.records[d].values)[shift[d] + i] = staged_values[i];
-    }
+    store_runs<threads>(staged_values, starts, shift, destinations,
+                        [&](int d) { return static_cast<Value*>(to.records[d].values); });
   }
 }
+
+// How a partition of such records is launched.
+template <typename Key, typename Value>
+struct PartitionLaunch {
+  static constexpr int widest_bytes = widest(sizeof(Key), sizeof(Value));
+  static constexpr int threads = threads_of(widest_bytes);
+  static constexpr int shared_bytes = sizeof(PartitionStorage<threads, tile_of(widest_bytes), widest_bytes>);
+};
 
 // The scratch holds the offsets and, behind them, what the scan needs.
 std::uint64_t offset_bytes(RecordType type, std::uint64_t count, int destinations) {
@@ -179,17 +268,17 @@ const void* address(Kernel* kernel) {
   return reinterpret_cast<const void*>(kernel);
 }
 
-// Calls body(Tag<Key>, std::integral_constant<int, items>).
+// Calls body(Tag<Key>, std::integral_constant<int, tile>).
 template <typename Body>
-void with_key_and_items(RecordType type, Body&& body) {
+void with_key_and_tile(RecordType type, Body&& body) {
   with_key(type.key, [&](auto key) {
     constexpr int key_bytes = sizeof(typename decltype(key)::type);
     switch (widest(type.key_bytes(), type.value_bytes())) {
       case 4:
-        if constexpr (key_bytes == 4) body(key, std::integral_constant<int, items_per_thread(4)>{});
+        if constexpr (key_bytes == 4) body(key, std::integral_constant<int, tile_of(4)>{});
         return;
-      case 8: return body(key, std::integral_constant<int, items_per_thread(8)>{});
-      default: return body(key, std::integral_constant<int, items_per_thread(16)>{});
+      case 8: return body(key, std::integral_constant<int, tile_of(8)>{});
+      default: return body(key, std::integral_constant<int, tile_of(16)>{});
     }
   });
 }
@@ -200,11 +289,13 @@ KernelList partition_kernels() {
   KernelList list{address(totals_kernel)};
   for (const KeyWidth key_width : {KeyWidth::k32, KeyWidth::k64})
     for (const ValueWidth value_width : {ValueWidth::none, ValueWidth::v4, ValueWidth::v8, ValueWidth::v16}) {
-      with_key_and_items({key_width, value_width}, [&](auto key, auto items) {
-        list.push_back(address(count_kernel<typename decltype(key)::type, decltype(items)::value>));
+      with_key_and_tile({key_width, value_width}, [&](auto key, auto tile) {
+        list.push_back(address(count_kernel<typename decltype(key)::type, decltype(tile)::value>));
       });
       with_record({key_width, value_width}, [&](auto key, auto value) {
-        list.push_back(address(partition_kernel<typename decltype(key)::type, typename decltype(value)::type>));
+        using Key = typename decltype(key)::type;
+        using Value = typename decltype(value)::type;
+        list.push_back(address(partition_kernel<Key, Value>));
       });
     }
   return list;
@@ -220,9 +311,9 @@ void partition_count(cudaStream_t stream, RecordType type, const void* keys, std
   if (count == 0) return check(cudaMemsetAsync(totals, 0, 8 * destinations, stream), "clear totals");
   const std::uint64_t tiles = tiles_of(type, count);
   auto* offsets = static_cast<std::uint64_t*>(scratch);
-  with_key_and_items(type, [&](auto key, auto items) {
+  with_key_and_tile(type, [&](auto key, auto tile) {
     using Key = typename decltype(key)::type;
-    count_kernel<Key, decltype(items)::value><<<static_cast<unsigned>(tiles), block_threads, 0, stream>>>(
+    count_kernel<Key, decltype(tile)::value><<<static_cast<unsigned>(tiles), count_threads, 0, stream>>>(
         static_cast<const Key*>(keys), count, splitters, tiles, offsets);
   });
   check_launch("count");
@@ -241,7 +332,11 @@ void partition(cudaStream_t stream, RecordType type, RawRecords from, std::uint6
   with_record(type, [&](auto key, auto value) {
     using Key = typename decltype(key)::type;
     using Value = typename decltype(value)::type;
-    partition_kernel<Key, Value><<<static_cast<unsigned>(tiles), block_threads, 0, stream>>>(
+    using Launch = PartitionLaunch<Key, Value>;
+    check(cudaFuncSetAttribute(partition_kernel<Key, Value>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               Launch::shared_bytes),
+          "partition");
+    partition_kernel<Key, Value><<<static_cast<unsigned>(tiles), Launch::threads, Launch::shared_bytes, stream>>>(
         static_cast<const Key*>(from.keys), static_cast<const Value*>(from.values), count, splitters, tiles,
         static_cast<const std::uint64_t*>(scratch), to);
   });

@@ -138,7 +138,7 @@ class VirtualKernels final : public Kernels {
   }
 
   std::uint64_t partition_scratch_bytes(RecordType, std::uint64_t count, int destinations) const override {
-    return (count / 2048 + 2) * 8 * static_cast<std::uint64_t>(destinations) + (64 << 10);
+    return (count / 4096 + 2) * 8 * static_cast<std::uint64_t>(destinations) + (64 << 10);
   }
 
   void partition_count(void*, RecordType type, const void* keys, std::uint64_t count, const Splitters& splitters, void*,

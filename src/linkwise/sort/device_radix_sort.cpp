@@ -1,0 +1,197 @@
+#include "linkwise/sort/device_radix_sort.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "linkwise/sort/radix_exchange.hpp"
+
+namespace linkwise {
+namespace {
+
+constexpr std::size_t lanes = 2;  // streams that sort buckets of one GPU: one fills the other's gaps
+
+struct Bucket {
+  std::uint64_t first, count;  // in the sorted records
+  BitRange bits;
+};
+
+// What one GPU receives, and where it is sorted.
+struct Share {
+  std::vector<Bucket> buckets;
+  bool is_odd = false;  // the sort lands in its second buffer
+  std::uint64_t count = 0;
+  std::uint64_t room = 0;  // spare records, in its own memory
+  bool spare_in_input = false;
+  Buffer memory;
+
+  [[nodiscard]] Records all(RecordType type) const { return records_in(memory.view(), type, count + room); }
+  // Where the bucket is received.
+  [[nodiscard]] Records arriving(RecordType type, const Bucket& bucket) const {
+    return all(type).slice((is_odd ? room : 0) + bucket.first, bucket.count);
+  }
+};
+
+class DeviceRadixSort {
+ public:
+  DeviceRadixSort(Runtime& runtime, const SortPlan& plan, std::span<const Stream> streams,
+                  std::span<const Records> input, bool overwrites)
+      : runtime_(runtime),
+        plan_(plan),
+        streams_(streams),
+        input_(input),
+        overwrites_(overwrites),
+        type_(input.front().type),
+        shares_(input.size()) {
+    for (const Records& records : input) total_ += records.count;
+    const auto most = std::clamp<std::uint64_t>(max_destinations / input.size(), 1, plan.buckets);
+    buckets_ = std::clamp<std::uint64_t>(total_ * type_.bytes() / input.size() / plan.piece_bytes, 1, most);
+  }
+
+  std::vector<SortedRecords> run() {
+    runtime_.set_phase("partition");
+    std::vector<Event> arrived;
+    if (total_ == 0) {
+      // Nothing to sample: every GPU holds one empty bucket.
+    } else if (input_.size() * buckets_ == 1) {
+      shares_.front().buckets = {{0, input_.front().count, {0, type_.key_bits()}}};
+      lay_out(0);
+      runtime_.set_phase("exchange");
+      copy(runtime_, streams_.front(), shares_.front().arriving(type_, shares_.front().buckets.front()),
+           input_.front());
+    } else {
+      arrived = exchange();
+    }
+    runtime_.set_phase("sort");
+    std::vector<SortedRecords> sorted;
+    for (std::size_t g = 0; g < shares_.size(); ++g) {
+      if (total_ == 0) shares_[g].memory = runtime_.allocate(streams_[g].place, 0, "sorted records");
+      else sort_buckets(g, arrived);
+      const Records records = shares_[g].all(type_).slice(0, shares_[g].count);
+      sorted.push_back({std::move(shares_[g].memory), records});
+    }
+    return sorted;
+  }
+
+ private:
+  std::vector<Event> exchange() {
+    const auto parts = static_cast<int>(input_.size() * buckets_);
+    std::vector<Buffer> scratch;
+    std::vector<ExchangeSource> sources;
+    for (std::size_t g = 0; g < input_.size(); ++g) {
+      const Place place = streams_[g].place;
+      reserve(place, input_[g].count);
+      const std::uint64_t bytes = runtime_.kernels().partition_scratch_bytes(type_, input_[g].count, parts);
+      scratch.push_back(runtime_.allocate(place, bytes, "partition scratch"));
+      scratch.push_back(runtime_.allocate(place, 8 * static_cast<std::uint64_t>(parts), "counters"));
+      sources.push_back({streams_[g], input_[g], scratch[2 * g].view(), scratch[2 * g + 1].view()});
+    }
+    RadixExchange exchange(runtime_, plan_, std::move(sources), parts);
+    std::vector<Records> to;
+    for (std::size_t g = 0; g < shares_.size(); ++g) {
+      std::uint64_t first = 0;
+      for (std::size_t b = 0; b < buckets_; ++b) {
+        const auto part = static_cast<int>(g * buckets_ + b);
+        shares_[g].buckets.push_back({first, exchange.received(part), exchange.bits(part)});
+        first += exchange.received(part);
+      }
+      lay_out(g);
+      for (const Bucket& bucket : shares_[g].buckets) to.push_back(shares_[g].arriving(type_, bucket));
+    }
+    runtime_.set_phase("exchange");
+    std::vector<Event> arrived = exchange.store(to);
+    for (Buffer& buffer : scratch) runtime_.retire(std::move(buffer));
+    return arrived;
+  }
+
+  // Makes room at once for about what the sort will allocate.
+  void reserve(Place place, std::uint64_t count) {
+    const auto share = static_cast<std::uint64_t>(static_cast<double>(count) * (1 + plan_.slack)) + 1024;
+    const std::uint64_t per_bucket = share / buckets_;
+    const std::uint64_t room = overwrites_ ? 0 : std::min(lanes, buckets_) * per_bucket;
+    const Kernels& kernels = runtime_.kernels();
+    const auto parts = static_cast<int>(input_.size() * buckets_);
+    runtime_.reserve(place, record_bytes(type_, share + room) + lanes * kernels.sort_scratch_bytes(type_, per_bucket) +
+                                kernels.partition_scratch_bytes(type_, count, parts) +
+                                sample_bytes(kernels, type_.key, std::min(plan_.samples, total_)));
+  }
+
+  [[nodiscard]] bool lands_in_secondary(const Bucket& bucket, int end) const {
+    return runtime_.kernels().sort_lands_in_secondary(type_, bucket.count, {0, end});
+  }
+
+  // Decides where the share's buckets are received and sorted, and allocates.
+  void lay_out(std::size_t g) {
+    Share& share = shares_[g];
+    std::uint64_t largest = 0;
+    int bits = 0;
+    for (const Bucket& bucket : share.buckets) {
+      share.count += bucket.count;
+      largest = std::max(largest, bucket.count);
+      bits = std::max(bits, bucket.bits.end);
+    }
+    // All buckets must land in the same buffer: the one in which most passes end. A bucket that has fewer sorts by
+    // some bits more than it needs.
+    share.is_odd = lands_in_secondary(share.buckets.front(), bits);
+    for (Bucket& bucket : share.buckets)
+      while (lands_in_secondary(bucket, bucket.bits.end) != share.is_odd && bucket.bits.end < bits) ++bucket.bits.end;
+    const std::uint64_t wanted = std::min(lanes, buckets_) * largest;
+    share.spare_in_input = overwrites_ && !share.is_odd && wanted <= input_[g].count;
+    share.room = share.spare_in_input ? 0 : wanted;
+    share.memory = runtime_.allocate(streams_[g].place, record_bytes(type_, share.count + share.room), "sorted records");
+  }
+
+  void sort_buckets(std::size_t g, std::span<const Event> arrived) {
+    const Share& share = shares_[g];
+    const std::size_t used = std::min(lanes, buckets_);
+    const std::uint64_t largest = std::ranges::max(share.buckets, {}, &Bucket::count).count;
+    std::vector<Stream> streams{streams_[g]};
+    if (used > 1) streams.push_back(runtime_.stream(streams_[g].place, "compute 2"));
+    std::vector<Buffer> scratch;
+    for (const Stream stream : streams) {
+      if (arrived.empty()) runtime_.wait(stream, runtime_.record(streams_[g]));
+      for (const Event event : arrived) runtime_.wait(stream, event);
+      const std::uint64_t bytes = runtime_.kernels().sort_scratch_bytes(type_, largest);
+      scratch.push_back(runtime_.allocate(stream.place, bytes, "sort scratch"));
+    }
+    std::vector<Event> done;
+    for (std::size_t b = 0; b < share.buckets.size(); ++b) {
+      const Bucket& bucket = share.buckets[b];
+      const std::size_t lane = b % used;
+      // The room is as long as two buckets: an odd sort may write over all before its predecessor.
+      if (share.is_odd && b > lanes) runtime_.wait(streams[lane], done[b - lanes - 1]);
+      const Records first = share.arriving(type_, bucket), second = other_buffer(g, bucket, lane * largest);
+      const Records sorted = sort(runtime_, streams[lane], first, second, bucket.bits, scratch[lane].view());
+      // A single record is not moved by sorting it.
+      if (share.is_odd && sorted.keys.data == first.keys.data) copy(runtime_, streams[lane], second, sorted);
+      done.push_back(runtime_.record(streams[lane]));
+    }
+    for (std::size_t lane = 1; lane < used; ++lane) runtime_.wait(streams_[g], runtime_.record(streams[lane]));
+    for (Buffer& buffer : scratch) runtime_.retire(std::move(buffer));
+  }
+
+  // An odd sort's result goes to its place among the sorted records; what an even one needs is anywhere in the room.
+  [[nodiscard]] Records other_buffer(std::size_t g, const Bucket& bucket, std::uint64_t at) const {
+    const Share& share = shares_[g];
+    if (share.spare_in_input) return input_[g].slice(at, bucket.count);
+    return share.all(type_).slice(share.is_odd ? bucket.first : share.count + at, bucket.count);
+  }
+
+  Runtime& runtime_;
+  const SortPlan& plan_;
+  std::span<const Stream> streams_;
+  std::span<const Records> input_;
+  bool overwrites_;
+  RecordType type_;
+  std::uint64_t total_ = 0;
+  std::size_t buckets_ = 1;  // of each GPU
+  std::vector<Share> shares_;
+};
+
+}  // namespace
+
+std::vector<SortedRecords> device_radix_sort(Runtime& runtime, const SortPlan& plan, std::span<const Stream> streams,
+                                             std::span<const Records> input, bool overwrites) {
+  return DeviceRadixSort(runtime, plan, streams, input, overwrites).run();
+}
+
+}  // namespace linkwise

@@ -1,0 +1,154 @@
+#include "linkwise/sort/device_sort.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "linkwise/device/arena.hpp"
+#include "linkwise/error.hpp"
+#include "linkwise/sort/chunk.hpp"
+#include "linkwise/sort/device_radix_sort.hpp"
+#include "linkwise/sort/verify.hpp"
+
+namespace linkwise {
+namespace {
+
+class DeviceSort {
+ public:
+  DeviceSort(Runtime& runtime, const SortPlan& plan, const DeviceColumns& columns, const SortOptions& options)
+      : runtime_(runtime),
+        plan_(plan),
+        columns_(columns),
+        options_(options),
+        type_{key_width(columns.key_type), columns.value_width} {
+    for (std::size_t g = 0; g < plan.gpus.size(); ++g) {
+      const Place place = Place::gpu(plan.gpus[g]);
+      streams_.push_back(runtime.stream(place, "compute"));
+      callers_.push_back(runtime.foreign_stream(place, columns.parts[g].stream));
+    }
+  }
+
+  std::vector<SortedPart> run() {
+    for (std::size_t g = 0; g < streams_.size(); ++g) runtime_.wait(streams_[g], runtime_.record(callers_[g]));
+    const std::vector<Records> input = encoded_input();
+    SortVerifier verifier(runtime_, streams_);
+    if (options_.verify) {
+      runtime_.set_phase("verify input");
+      verifier.before(input);
+    }
+    std::vector<SortedRecords> sorted =
+        plan_.strategy == SortStrategy::radix
+            ? device_radix_sort(runtime_, plan_, streams_, input, columns_.donated || !codes_.empty())
+            : merge_sort(input);
+    for (Buffer& codes : codes_) runtime_.retire(std::move(codes));
+    if (options_.verify) {
+      runtime_.set_phase("verify");
+      std::vector<Records> records;
+      for (const SortedRecords& part : sorted) records.push_back(part.records);
+      verifier.check(records);
+    }
+    std::vector<SortedPart> parts;
+    for (std::size_t g = 0; g < sorted.size(); ++g) parts.push_back(finished(g, std::move(sorted[g])));
+    runtime_.flush();
+    return parts;
+  }
+
+ private:
+  [[nodiscard]] std::uint64_t native_key_bytes() const {
+    return static_cast<std::uint64_t>(native_bytes(columns_.key_type));
+  }
+  [[nodiscard]] bool is_narrow() const { return native_key_bytes() < type_.key_bytes(); }
+
+  // The caller's records, with codes for keys: in their place where they may be overwritten.
+  std::vector<Records> encoded_input() {
+    runtime_.set_phase("encode");
+    std::vector<Records> input;
+    for (std::size_t g = 0; g < streams_.size(); ++g) {
+      const DevicePart& part = columns_.parts[g];
+      const auto view = [&](void* data, std::uint64_t bytes) {
+        return MemoryView{streams_[g].place, static_cast<std::byte*>(data), bytes, 0, false};
+      };
+      const MemoryView keys = view(part.keys, part.count * native_key_bytes());
+      Records records{type_, part.count, keys, view(part.values, part.count * type_.value_bytes())};
+      if (!is_own_code(columns_.key_type, options_.descending)) {
+        if (!columns_.donated || is_narrow()) {
+          codes_.push_back(runtime_.allocate(keys.place, part.count * type_.key_bytes(), "codes"));
+          records.keys = codes_.back().view();
+        }
+        encode(runtime_, streams_[g], columns_.key_type, options_.descending, keys, records.keys);
+      }
+      input.push_back(records);
+    }
+    return input;
+  }
+
+  std::vector<SortedRecords> merge_sort(const std::vector<Records>& input) {
+    std::uint64_t capacity = 0;
+    for (const Records& records : input) capacity = std::max(capacity, records.count);
+    std::vector<Chunk> chunks;
+    for (std::size_t g = 0; g < input.size(); ++g) {
+      runtime_.reserve(streams_[g].place, chunk_bytes(runtime_.kernels(), plan_, type_, capacity));
+      Chunk& chunk = chunks.emplace_back(runtime_, plan_, plan_.gpus[g], type_, capacity);
+      chunk.set_count(input[g].count);
+      copy(runtime_, streams_[g], chunk.records(), input[g]);
+    }
+    sort_chunks(runtime_, plan_, chunks);
+    std::vector<SortedRecords> sorted;
+    for (Chunk& chunk : chunks) {
+      const Records records = chunk.records();
+      sorted.push_back({chunk.take(runtime_), records});
+    }
+    return sorted;
+  }
+
+  // Native keys again, and the caller's stream behind them.
+  SortedPart finished(std::size_t g, SortedRecords sorted) {
+    runtime_.set_phase("decode");
+    SortedPart part{plan_.gpus[g], sorted.records.count, std::move(sorted.memory), sorted.records.keys,
+                    sorted.records.values, nullptr};
+    if (!is_own_code(columns_.key_type, options_.descending)) {
+      // Narrow keys shrink where they are, into memory of their own: threads would overtake each other in place.
+      if (is_narrow()) {
+        const MemoryView codes = part.keys;
+        Buffer codes_and_values = std::exchange(part.memory, {});
+        const std::uint64_t key_bytes = align_up(part.count * native_key_bytes(), device_alignment);
+        part.memory = runtime_.allocate(codes.place, key_bytes + part.values.bytes, "sorted records");
+        part.keys = part.memory.slice(0, part.count * native_key_bytes());
+        decode(runtime_, streams_[g], columns_.key_type, options_.descending, codes, part.keys);
+        const MemoryView values = part.memory.slice(key_bytes, part.values.bytes);
+        if (values.bytes > 0) runtime_.copy(streams_[g], values, part.values);
+        part.values = values;
+        runtime_.retire(std::move(codes_and_values));
+      } else {
+        decode(runtime_, streams_[g], columns_.key_type, options_.descending, part.keys, part.keys);
+      }
+    }
+    const Event ready = runtime_.record(streams_[g]);
+    runtime_.wait(callers_[g], ready);
+    part.ready = runtime_.share(ready);
+    return part;
+  }
+
+  Runtime& runtime_;
+  const SortPlan& plan_;
+  const DeviceColumns& columns_;
+  const SortOptions& options_;
+  RecordType type_;
+  std::vector<Stream> streams_, callers_;
+  std::vector<Buffer> codes_;
+};
+
+}  // namespace
+
+std::vector<SortedPart> sort_device(Runtime& runtime, const SortPlan& plan, const DeviceColumns& columns,
+                                    const SortOptions& options) {
+  check_gpus(runtime.machine(), plan);
+  if (plan.strategy == SortStrategy::het)
+    throw UsageError("het merges in host memory; sort data that lies on GPUs by radix or p2p_merge");
+  if (columns.parts.size() != plan.gpus.size())
+    throw UsageError("there are " + std::to_string(columns.parts.size()) + " parts for " +
+                     std::to_string(plan.gpus.size()) + " GPUs; give one for each");
+  runtime.clear_timeline();
+  return DeviceSort(runtime, plan, columns, options).run();
+}
+
+}  // namespace linkwise

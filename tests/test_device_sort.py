@@ -1,0 +1,192 @@
+"""Sorting what lies on the GPUs: NumPy arrays stand in for them on virtual machines, CuPy's and torch's are real."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import linkwise
+from conftest import HAVE_GPU, SEEDS, cuda_runtime
+from data import DISTRIBUTIONS, expected_order, keys
+from linkwise import _core
+from sort_on import plan_for
+
+Array = np.ndarray[Any, Any]
+MACHINE = linkwise.load_machine("h200x8")
+DTYPES = (np.uint32, np.uint64, np.int64, np.float32, np.float64, np.uint8, np.int16, np.float16)
+
+
+def virtual(seed: int = 0) -> _core.Runtime:
+    return _core.VirtualRuntime(MACHINE, _core.VirtualMode.execute, seed)
+
+
+def on_gpu(array: Array, gpu: int) -> Any:
+    cupy = pytest.importorskip("cupy")
+    with cupy.cuda.Device(gpu):
+        return cupy.asarray(array)
+
+
+def check(
+    runtime: _core.Runtime,
+    plan: _core.SortPlan,
+    data: list[Array],
+    payload: list[Array] | None = None,
+    *,
+    descending: bool = False,
+    donated: bool = False,
+    verify: bool = True,
+) -> list[int]:
+    """Sorts, compares with a stable NumPy sort of everything, and returns how much each GPU holds."""
+
+    def placed(arrays: list[Array]) -> list[Any]:
+        return [a.copy() if runtime.simulated else on_gpu(a, gpu) for a, gpu in zip(arrays, plan.gpus, strict=False)]
+
+    place = placed(data)
+    result = _core.sort_device(
+        runtime, plan, place, placed(payload or []), [None] * len(place), donated, _core.SortOptions(descending, verify)
+    )
+    everything = np.concatenate(data)
+    order = expected_order(everything, descending)
+    assert np.concatenate([part.numpy() for part, _ in result]).tobytes() == everything[order].tobytes()
+    if payload is not None:
+        carried = np.concatenate([part.numpy() for _, part in result])
+        assert carried.tobytes() == np.concatenate(payload)[order].tobytes()
+    if not donated:
+        back = place if runtime.simulated else [a.get() for a in place]
+        assert all(a.tobytes() == b.tobytes() for a, b in zip(back, data, strict=True)), "the input was changed"
+    assert [part.gpu for part, _ in result] == plan.gpus
+    return [len(part) for part, _ in result]
+
+
+def spread(data: Array, parts: int, random: np.random.Generator) -> list[Array]:
+    """Cut in pieces that are not equal, some of them perhaps empty."""
+    cuts = np.sort(random.integers(0, len(data) + 1, parts - 1))
+    return np.split(data, cuts)
+
+
+def backends(num_gpus: int) -> list[_core.Runtime]:
+    real = [cuda_runtime()] if HAVE_GPU and cuda_runtime().machine.num_gpus >= num_gpus else []
+    return [virtual(num_gpus), *real]
+
+
+def small(strategy: str, num_gpus: int, buckets: int, **fields: Any) -> _core.SortPlan:
+    return plan_for(list(range(num_gpus)), strategy, "fused", buckets=buckets, piece_bytes=256, slack=0.5, **fields)
+
+
+@pytest.mark.parametrize("num_gpus", range(1, 9))
+@pytest.mark.parametrize(("strategy", "buckets"), [("radix", 1), ("radix", 2), ("radix", 7), ("p2p_merge", 1)])
+def test_every_size_and_distribution(strategy: str, buckets: int, num_gpus: int) -> None:
+    if strategy == "p2p_merge" and num_gpus & (num_gpus - 1):
+        return
+    random = np.random.default_rng(num_gpus)
+    for size, distribution in itertools.product((0, 1, 2, 3, 63, 1000, 5003), DISTRIBUTIONS):
+        data = spread(keys(distribution, size, np.uint32), num_gpus, random)
+        check(virtual(size), small(strategy, num_gpus, buckets, samples=512), data, donated=size % 2 == 1)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("num_gpus", range(1, 9))
+@pytest.mark.parametrize(("strategy", "buckets"), [("radix", 1), ("radix", 2), ("radix", 7), ("p2p_merge", 1)])
+def test_every_size_and_distribution_on_gpus(strategy: str, buckets: int, num_gpus: int) -> None:
+    if num_gpus > cuda_runtime().machine.num_gpus or (strategy == "p2p_merge" and num_gpus & (num_gpus - 1)):
+        return
+    random = np.random.default_rng(num_gpus)
+    for size, distribution in itertools.product((0, 1, 63, 70_001, 1_000_003), DISTRIBUTIONS):
+        data = spread(keys(distribution, size, np.uint32), num_gpus, random)
+        check(cuda_runtime(), small(strategy, num_gpus, buckets), data, donated=size % 2 == 0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: np.dtype(dtype).name)
+@pytest.mark.parametrize("strategy", ["radix", "p2p_merge"])
+def test_every_kind_of_key_in_both_directions(strategy: str, dtype: Any) -> None:
+    for num_gpus, distribution in itertools.product((1, 2, 4), ("uniform", "extremes", "one_bit")):
+        data = np.array_split(keys(distribution, 3001, dtype), num_gpus)
+        rows = np.array_split(np.arange(3001, dtype=np.uint32), num_gpus)
+        for descending, donated, runtime in itertools.product((False, True), (False, True), backends(num_gpus)):
+            plan = small(strategy, num_gpus, 3)
+            check(runtime, plan, data, rows, descending=descending, donated=donated)
+
+
+@pytest.mark.parametrize("carrier", ["u4", "u8", "c16"])
+@pytest.mark.parametrize("key", [np.uint32, np.uint64])
+def test_payload_follows_its_keys_and_keeps_their_order(key: Any, carrier: str) -> None:
+    random = np.random.default_rng(3)
+    for num_gpus, buckets in itertools.product((1, 3, 4), (1, 4)):
+        data = spread(keys("zipf", 6000, key), num_gpus, random)
+        values = [np.arange(len(a)).astype(carrier) + g for g, a in enumerate(data)]
+        for runtime in backends(num_gpus):
+            check(runtime, small("radix", num_gpus, buckets), data, values)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_legal_order(seed: int) -> None:
+    """Seeded random orders of execution; races, deadlocks and uses after free raise."""
+    random = np.random.default_rng(seed)
+    num_gpus = int(random.integers(1, 9))
+    dtype = [np.uint32, np.uint64, np.float32, np.int16][seed % 4]
+    data = keys(str(random.choice(DISTRIBUTIONS)), int(random.integers(0, 8000)), dtype, seed)
+    plan = small("radix", num_gpus, int(random.integers(1, 9)), samples=int(random.integers(256, 2048)))
+    plan.gpus = random.permutation(8)[:num_gpus].tolist()
+    check(virtual(seed), plan, spread(data, num_gpus, random), donated=bool(seed % 2), descending=bool(seed % 3 == 0))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    lengths=st.lists(st.integers(0, 300), min_size=1, max_size=8),
+    buckets=st.integers(1, 8),
+    low_bits=st.integers(0, 32),
+    seed=st.integers(0, 2**32),
+)
+def test_keys_that_differ_in_few_bits(lengths: list[int], buckets: int, low_bits: int, seed: int) -> None:
+    """However many passes the local sorts make, the buckets end up one behind the other."""
+    random = np.random.default_rng(seed)
+    data = [random.integers(0, 1 << low_bits, n, dtype=np.uint64).astype(np.uint32) for n in lengths]
+    check(virtual(seed), small("radix", len(lengths), buckets), data, donated=bool(seed % 2))
+
+
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+def test_the_result_is_balanced(distribution: str) -> None:
+    data = np.array_split(keys(distribution, 400_000, np.uint32), 8)
+    held = check(virtual(), plan_for(list(range(8)), "radix", "fused"), data)
+    assert max(held) <= 1.01 * np.mean(held)
+
+
+def test_spare_memory_shrinks_with_buckets_and_donation() -> None:
+    def peak(buckets: int, donated: bool) -> int:
+        data = [np.random.default_rng(g).integers(0, 2**64, 1_000_000, dtype=np.uint64) for g in range(2)]  # 8 MB
+        plan = plan_for([0, 1], "radix", "fused", buckets=buckets, piece_bytes=1024, samples=4096)
+        limit = 24_000_000
+        while True:  # the least limit with which it runs
+            runtime = virtual()
+            runtime.set_memory_limit(limit)
+            try:
+                check(runtime, plan, data, donated=donated, verify=False)
+            except linkwise.OutOfMemoryError:
+                return limit
+            limit -= 500_000
+
+    assert peak(8, False) < 0.75 * peak(1, False)
+    assert peak(8, True) < 0.9 * peak(8, False)
+
+
+def test_bad_input_is_refused() -> None:
+    plan = plan_for([0, 1], "radix", "fused")
+    options = _core.SortOptions()
+    one, two = np.zeros(3, np.uint32), np.zeros(3, np.uint64)
+
+    def refused(match: str, arrays: list[Any], payload: list[Any], with_plan: _core.SortPlan = plan) -> None:
+        with pytest.raises(linkwise.UsageError, match=match):
+            _core.sort_device(virtual(), with_plan, arrays, payload, [None] * len(arrays), False, options)
+
+    refused("differ in type", [one, two], [])
+    refused("for each GPU", [one], [])
+    refused("as many values", [one, one], [two, two[:1]])
+    refused("contiguous", [one, np.zeros(6, np.uint32)[::2]], [])
+    refused("cannot be sorted", [one.astype("c8"), one.astype("c8")], [])
+    refused("merges in host memory", [one, one], [], plan_for([0, 1], "het", "2n"))
+    refused("named twice", [one, one], [], plan_for([1, 1], "radix", "fused"))
