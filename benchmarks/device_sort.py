@@ -15,7 +15,7 @@ import numpy as np
 import linkwise
 from linkwise import _core
 
-REPETITIONS = 7
+REPETITIONS = 5
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,14 @@ def is_sorted_permutation(keys: list[Any], result: list[Any]) -> bool:
     return change % (1 << 64) == 0
 
 
+def copies(arrays: list[Any]) -> list[Any]:
+    made = []
+    for array in arrays:
+        with array.device:
+            made.append(array.copy())
+    return made
+
+
 def run(runtime: _core.Runtime, case: DeviceCase) -> dict[str, Any]:
     import cupy  # noqa: PLC0415
 
@@ -77,8 +85,7 @@ def run(runtime: _core.Runtime, case: DeviceCase) -> dict[str, Any]:
     streams = [1] * case.gpus
     wall, phases, peak_extra = [], [], 0
     for repetition in range(REPETITIONS + 1):
-        inputs = [part.copy() for part in keys]
-        carried = [part.copy() for part in payload]
+        inputs, carried = copies(keys), copies(payload)
         for gpu in range(case.gpus):
             with cupy.cuda.Device(gpu):
                 cupy.cuda.get_current_stream().synchronize()

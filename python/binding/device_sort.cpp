@@ -83,7 +83,7 @@ nb::object to_dlpack(DeviceArray& self, std::optional<std::int64_t> stream) {
   const int device_type = self.simulated() ? nb::device::cpu::value : nb::device::cuda::value;
   const nb::ndarray<> array(self.view.data, {self.size()}, owner, {}, self.type, device_type,
                             self.simulated() ? 0 : self.view.place.index);
-  return nb::cast(array).attr("__dlpack__")();
+  return nb::cast(array);  // a capsule
 }
 
 nb::dict cuda_array_interface(DeviceArray& self) {

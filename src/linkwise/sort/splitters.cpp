@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 namespace linkwise {
@@ -71,8 +72,9 @@ std::vector<Cut> choose_cuts(Runtime& runtime, KeyType type, bool descending, st
   const Buffer on_device = allocate(3 * 8 * num_cuts);
   const MemoryView indices = on_device.slice(0, 8 * num_cuts), cut_tags = on_device.slice(8 * num_cuts, 8 * num_cuts);
   const MemoryView cut_codes = on_device.slice(16 * num_cuts, record.key_bytes() * num_cuts);
-  auto* position_data = reinterpret_cast<std::byte*>(positions.data());
-  runtime.copy(leader, indices, {Place::host(), position_data, 8 * num_cuts, 0, true});
+  const Buffer pinned = runtime.allocate(Place::host(), indices.bytes, "positions of cuts");
+  if (!runtime.estimating()) std::memcpy(pinned.view().data, positions.data(), indices.bytes);
+  runtime.copy(leader, indices, pinned.view());
   gather(runtime, leader, 8, 8, sorted.values, indices, cut_tags);
   gather(runtime, leader, static_cast<int>(record.key_bytes()), 8, sorted.keys, indices, cut_codes);
   std::vector<std::uint32_t> narrow(num_cuts), expected_narrow(expected_codes.begin(), expected_codes.end());

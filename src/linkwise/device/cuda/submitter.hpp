@@ -2,7 +2,9 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <exception>
 #include <functional>
@@ -32,6 +34,7 @@ class Submitter {
       const std::lock_guard lock(mutex_);
       jobs_.push_back({std::move(work), std::move(always)});
     }
+    posted_.fetch_add(1, std::memory_order_release);
     wake_.notify_one();
   }
 
@@ -59,14 +62,24 @@ class Submitter {
     }
   }
 
+  // Waking a thread takes longer than a sort has between two steps: look for work a while before sleeping.
+  void wait_awake() const {
+    constexpr auto patience = std::chrono::microseconds(500);
+    const auto began = std::chrono::steady_clock::now();
+    while (posted_.load(std::memory_order_acquire) == taken_ && std::chrono::steady_clock::now() - began < patience)
+      std::this_thread::yield();
+  }
+
   void run(const std::function<void()>& begin) {
     attempt(begin);
     while (true) {
+      wait_awake();
       std::unique_lock lock(mutex_);
       wake_.wait(lock, [&] { return ending_ || !jobs_.empty(); });
       if (jobs_.empty()) return;
       const Job job = std::move(jobs_.front());
       jobs_.pop_front();
+      ++taken_;
       lock.unlock();
       attempt(job.work);
       if (job.always) job.always();
@@ -76,6 +89,8 @@ class Submitter {
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<Job> jobs_;
+  std::atomic<std::uint64_t> posted_ = 0;
+  std::uint64_t taken_ = 0;  // by the thread
   bool ending_ = false;
   std::atomic<bool> failed_ = false;
   std::exception_ptr error_;

@@ -35,88 +35,141 @@ std::uint64_t tiles_of(RecordType type, std::uint64_t count) {
   return (count + tile - 1) / tile;
 }
 
-// Splitters in shared memory, padded to a power of two with the greatest key.
+// Splitters as one tile sees them, in shared memory. A splitter with a position in front of the tile takes all records
+// of its key, one behind the tile none; so its position is forgotten, and a record belongs to the number of `least`
+// that are not greater. Only a tile that contains a splitter's position looks at positions.
 template <typename Key>
-struct SharedSplitters {
-  Key key[max_destinations];
+struct TileSplitters {
+  static constexpr Key greatest = static_cast<Key>(~Key{0});
+  Key least[max_destinations];  // padded with the greatest key
   std::uint64_t position[max_destinations];
-  int count, highest_step;
+  int count;
+  bool by_position;
 
-  __device__ void load(const Splitters& from) {
+  /// All threads of the block; the caller synchronises it afterwards.
+  __device__ void load(const Splitters& from, std::uint64_t tile_begin, std::uint64_t tile_end) {
+    if (threadIdx.x == 0) {
+      count = from.count;
+      by_position = false;
+    }
+    __syncthreads();
+    bool inside = false;
+    for (int s = threadIdx.x; s < from.count; s += blockDim.x)
+      inside |= from.position[s] > tile_begin &&
+                (from.position[s] < tile_end || static_cast<Key>(from.key[s]) == greatest);
+    if (inside) by_position = true;
+    __syncthreads();
     for (int s = threadIdx.x; s < max_destinations; s += blockDim.x) {
-      key[s] = s < from.count ? static_cast<Key>(from.key[s]) : static_cast<Key>(~Key{0});
+      const Key key = s < from.count ? static_cast<Key>(from.key[s]) : greatest;
+      const bool takes_none = s < from.count && !by_position && from.position[s] > tile_begin;
+      least[s] = static_cast<Key>(key + (takes_none ? 1 : 0));
       position[s] = s < from.count ? from.position[s] : 0;
     }
-    if (threadIdx.x != 0) return;
-    count = from.count;
-    highest_step = from.count == 0 ? 0 : 1 << (31 - __clz(from.count));
   }
 
-  /// As destination_of, but looks at positions only where a splitter has the very key.
-  __device__ int destination(Key wanted, std::uint64_t at) const {
-    int below = 0;  // splitters whose key is less or equal
-    for (int step = highest_step; step > 0; step /= 2)
-      if (key[below + step - 1] <= wanted) below += step;
+  /// The destination of a record, among 2^levels at most.
+  template <int levels>
+  __device__ int destination(Key key, std::uint64_t at) const {
+    int below = 0;
+#pragma unroll
+    for (int step = 1 << (levels - 1); step > 0; step /= 2)
+      if (least[below + step - 1] <= key) below += step;
     below = min(below, count);
-    if (below == 0 || key[below - 1] != wanted) return below;
+    if (!by_position || below == 0 || least[below - 1] != key) return below;
     int low = 0, high = below;
     while (low < high) {
       const int middle = (low + high) / 2;
-      if (key[middle] < wanted || position[middle] <= at) low = middle + 1;
+      if (least[middle] < key || position[middle] <= at) low = middle + 1;
       else high = middle;
     }
     return low;
   }
 };
 
-// Each thread counts its own records in bytes of shared memory that nobody else writes: no atomics, and no bank
-// conflicts, whatever the keys are.
+constexpr int few_levels = 3, many_levels = 6;  // of the search: up to 8 destinations, or all
+static_assert(max_destinations == 1 << many_levels);
+
+// Adds up what each thread of the block counted, for destination after destination.
+template <int threads>
+__device__ void write_sums(const unsigned* counters, int destinations, std::uint64_t tiles,
+                           std::uint64_t* tile_counts) {
+  // A warp adds up a row of words, which count four destinations: two at a time, in the halves of a word.
+  for (int row = threadIdx.x / 32; row * 4 < destinations; row += threads / 32) {
+    unsigned even = 0, odd = 0;
+    for (int column = threadIdx.x % 32; column < threads; column += 32) {
+      const unsigned word = counters[row * threads + column];
+      even += word & 0x00ff00ffu;
+      odd += word >> 8 & 0x00ff00ffu;
+    }
+    even = __reduce_add_sync(0xffffffffu, even);
+    odd = __reduce_add_sync(0xffffffffu, odd);
+    if (threadIdx.x % 32 != 0) continue;
+    const unsigned sums[] = {even & 0xffff, odd & 0xffff, even >> 16, odd >> 16};
+    for (int i = 0; i < 4; ++i)
+      if (row * 4 + i < destinations) tile_counts[(row * 4 + i) * tiles + blockIdx.x] = sums[i];
+  }
+}
+
+// Each thread counts its own records in bytes that nobody else writes: no atomics, and no bank conflicts, whatever the
+// keys are. `tile_counts` is ordered by (destination, tile).
 template <typename Key, int tile>
 __global__ void __launch_bounds__(count_threads)
     count_kernel(const Key* keys, std::uint64_t count, const __grid_constant__ Splitters parameter, std::uint64_t tiles,
                  std::uint64_t* tile_counts) {
   constexpr int items = tile / count_threads;
   static_assert(items < 256, "a thread's counter is a byte");
-  __shared__ SharedSplitters<Key> splitters;
-  __shared__ unsigned counters[max_destinations / 4][count_threads];  // four destinations a word
-  splitters.load(parameter);
-  const int rows = parameter.count / 4 + 1;
-  for (int row = 0; row < rows; ++row) counters[row][threadIdx.x] = 0;
-  __syncthreads();
+  __shared__ TileSplitters<Key> splitters;
+  __shared__ unsigned counters[max_destinations / 4 * count_threads];  // four destinations a word
   const std::uint64_t begin = blockIdx.x * std::uint64_t{tile};
   const int present = static_cast<int>(count - begin < tile ? count - begin : tile);
   Key key[items];
 #pragma unroll
   for (int i = 0; i < items; ++i) {
     const int at = i * count_threads + threadIdx.x;
-    if (at < present) key[i] = keys[begin + at];
+    key[i] = at < present ? keys[begin + at] : Key{0};
   }
-  auto* bytes = reinterpret_cast<unsigned char*>(counters);
+  for (int row = 0; row <= parameter.count / 4; ++row) counters[row * count_threads + threadIdx.x] = 0;
+  splitters.load(parameter, begin, begin + present);
+  __syncthreads();
+  auto* bytes = reinterpret_cast<unsigned char*>(counters) + 4 * threadIdx.x;
+  const auto count_all = [&](auto levels) {
 #pragma unroll
-  for (int i = 0; i < items; ++i) {
-    const int at = i * count_threads + threadIdx.x;
-    if (at >= present) continue;
-    const int d = splitters.destination(key[i], begin + at);
-    ++bytes[((d / 4) * count_threads + threadIdx.x) * 4 + d % 4];
+    for (int i = 0; i < items; ++i) {
+      const int at = i * count_threads + threadIdx.x;
+      if (at >= present) continue;
+      const int d = splitters.template destination<decltype(levels)::value>(key[i], begin + at);
+      ++bytes[(d / 4) * (4 * count_threads) + d % 4];
+    }
+  };
+  if (parameter.count >= 1 << few_levels) {
+    count_all(std::integral_constant<int, many_levels>{});
+  } else if (splitters.by_position) {
+    count_all(std::integral_constant<int, few_levels>{});
+  } else {
+    // Few destinations: each thread counts the records from each splitter on, in registers.
+    unsigned from[(1 << few_levels) - 1] = {};
+    Key least[(1 << few_levels) - 1];
+#pragma unroll
+    for (int s = 0; s < (1 << few_levels) - 1; ++s) least[s] = splitters.least[s];
+    const int absent = items - (present > static_cast<int>(threadIdx.x) ? (present - threadIdx.x - 1) / count_threads + 1 : 0);
+#pragma unroll
+    for (int i = 0; i < items; ++i)
+#pragma unroll
+      for (int s = 0; s < (1 << few_levels) - 1; ++s) from[s] += key[i] >= least[s] ? 1 : 0;
+    // What is not there was read as the least key, which may belong anywhere only if splitters are least as well.
+#pragma unroll
+    for (int s = 0; s < (1 << few_levels) - 1; ++s) from[s] -= least[s] == 0 ? absent : 0;
+    unsigned before = items - absent;
+    for (int d = 0; d <= parameter.count; ++d) {
+      unsigned next = 0;
+#pragma unroll
+      for (int s = 0; s < (1 << few_levels) - 1; ++s) next = s == d && s < parameter.count ? from[s] : next;
+      bytes[(d / 4) * (4 * count_threads) + d % 4] = static_cast<unsigned char>(before - next);
+      before = next;
+    }
   }
   __syncthreads();
-  // A warp adds up a row, two destinations at a time in the halves of a word.
-  for (int row = threadIdx.x / 32; row < rows; row += count_threads / 32) {
-    unsigned even = 0, odd = 0;
-    for (int column = threadIdx.x % 32; column < count_threads; column += 32) {
-      const unsigned word = counters[row][column];
-      even += word & 0x00ff00ffu;
-      odd += word >> 8 & 0x00ff00ffu;
-    }
-    for (int offset = 16; offset > 0; offset /= 2) {
-      even += __shfl_down_sync(0xffffffffu, even, offset);
-      odd += __shfl_down_sync(0xffffffffu, odd, offset);
-    }
-    if (threadIdx.x % 32 != 0) continue;
-    const unsigned sums[] = {even & 0xffff, odd & 0xffff, even >> 16, odd >> 16};
-    for (int i = 0; i < 4; ++i)
-      if (row * 4 + i <= parameter.count) tile_counts[(row * 4 + i) * tiles + blockIdx.x] = sums[i];
-  }
+  write_sums<count_threads>(counters, parameter.count + 1, tiles, tile_counts);
 }
 
 // offsets is the exclusive scan over (destination, tile); the next destination's start ends this one.
@@ -164,7 +217,7 @@ __global__ void __launch_bounds__(threads_of(widest(sizeof(Key), sizeof(Value)))
   constexpr int warps = threads / 32;
   extern __shared__ __align__(16) unsigned char dynamic[];
   auto& storage = *reinterpret_cast<PartitionStorage<threads, tile, widest_bytes>*>(dynamic);
-  __shared__ SharedSplitters<Key> splitters;
+  __shared__ TileSplitters<Key> splitters;
   __shared__ unsigned starts[max_destinations + 1];
   __shared__ std::int64_t shift[max_destinations];  // add to the position in the ordered tile: the output position
   using Scan = cub::BlockScan<unsigned, threads>;
@@ -179,40 +232,49 @@ __global__ void __launch_bounds__(threads_of(widest(sizeof(Key), sizeof(Value)))
   for (int i = 0; i < items; ++i)
     if (mine + 32 * i < present) key[i] = keys[tile_begin + mine + 32 * i];
 
-  splitters.load(parameter);
+  splitters.load(parameter, tile_begin, tile_begin + present);
   for (int d = lane; d < max_destinations; d += 32) storage.counters[warp][d] = 0;
   __syncthreads();
-  const int destinations = parameter.count + 1, bits = 32 - __clz(parameter.count);
+  const int destinations = parameter.count + 1;
   unsigned ranked[items];  // rank among the warp's records for that destination · max_destinations + destination
+  const auto rank_all = [&](auto levels) {
 #pragma unroll
-  for (int i = 0; i < items; ++i) {
-    const bool is_present = mine + 32 * i < present;
-    const int d = is_present ? splitters.destination(key[i], tile_begin + mine + 32 * i) : 0;
-    unsigned alike = __ballot_sync(0xffffffffu, is_present);
-    for (int bit = 0; bit < bits; ++bit) {
-      const bool is_set = (d >> bit & 1) != 0;
-      const unsigned set = __ballot_sync(0xffffffffu, is_set);
-      alike &= is_set ? set : ~set;
+    for (int i = 0; i < items; ++i) {
+      const bool is_present = mine + 32 * i < present;
+      const int d = is_present ? splitters.template destination<decltype(levels)::value>(
+                                     key[i], tile_begin + mine + 32 * i)
+                               : 0;
+      unsigned alike = __ballot_sync(0xffffffffu, is_present);
+#pragma unroll
+      for (int bit = 0; bit < decltype(levels)::value; ++bit) {
+        const bool is_set = (d >> bit & 1) != 0;
+        const unsigned set = __ballot_sync(0xffffffffu, is_set);
+        alike &= is_set ? set : ~set;
+      }
+      const int before = __popc(alike & ((1u << lane) - 1));
+      const int earlier = storage.counters[warp][d];
+      __syncwarp();
+      if (is_present && before == 0) storage.counters[warp][d] = static_cast<unsigned short>(earlier + __popc(alike));
+      __syncwarp();
+      ranked[i] = static_cast<unsigned>((earlier + before) * max_destinations + d);
     }
-    const int before = __popc(alike & ((1u << lane) - 1));
-    const int earlier = storage.counters[warp][d];
-    __syncwarp();
-    if (is_present && before == 0) storage.counters[warp][d] = static_cast<unsigned short>(earlier + __popc(alike));
-    __syncwarp();
-    ranked[i] = static_cast<unsigned>((earlier + before) * max_destinations + d);
-  }
+  };
+  if (parameter.count < 1 << few_levels) rank_all(std::integral_constant<int, few_levels>{});
+  else rank_all(std::integral_constant<int, many_levels>{});
   __syncthreads();
 
   // For each destination: where it begins in the ordered tile, and where each warp's part of it does.
   unsigned total = 0, start = 0;
-  if (threadIdx.x < max_destinations)
-    for (int w = 0; w < warps; ++w) {
-      const unsigned of_warp = storage.counters[w][threadIdx.x];
-      storage.counters[w][threadIdx.x] = static_cast<unsigned short>(total);
-      total += of_warp;
-    }
+  if (threadIdx.x < destinations)
+    for (int w = 0; w < warps; ++w) total += storage.counters[w][threadIdx.x];
   Scan(scan_storage).ExclusiveSum(total, start);
   if (threadIdx.x < destinations) {
+    unsigned next = start;
+    for (int w = 0; w < warps; ++w) {
+      const unsigned of_warp = storage.counters[w][threadIdx.x];
+      storage.counters[w][threadIdx.x] = static_cast<unsigned short>(next);
+      next += of_warp;
+    }
     const std::uint64_t* of_destination = offsets + threadIdx.x * tiles;
     starts[threadIdx.x] = start;
     shift[threadIdx.x] = static_cast<std::int64_t>(of_destination[blockIdx.x] - of_destination[0]) - start;
@@ -224,8 +286,7 @@ __global__ void __launch_bounds__(threads_of(widest(sizeof(Key), sizeof(Value)))
 #pragma unroll
   for (int i = 0; i < items; ++i) {
     if (mine + 32 * i >= present) continue;
-    const unsigned d = ranked[i] % max_destinations;
-    ranked[i] = ranked[i] / max_destinations + starts[d] + storage.counters[warp][d];
+    ranked[i] = ranked[i] / max_destinations + storage.counters[warp][ranked[i] % max_destinations];
     staged_keys[ranked[i]] = key[i];
   }
   __syncthreads();
