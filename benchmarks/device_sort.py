@@ -36,7 +36,7 @@ class DeviceCase:
     def plan(self) -> _core.SortPlan:
         plan = _core.SortPlan()
         plan.gpus = list(range(self.gpus))
-        plan.buckets = self.buckets
+        plan.device_buckets = self.buckets
         return plan
 
 

@@ -46,9 +46,9 @@ def check(
     def placed(arrays: list[Array]) -> list[Any]:
         return [a.copy() if runtime.simulated else on_gpu(a, gpu) for a, gpu in zip(arrays, plan.gpus, strict=False)]
 
-    place = placed(data)
+    place, place_of_payload = placed(data), placed(payload or [])
     result = _core.sort_device(
-        runtime, plan, place, placed(payload or []), [None] * len(place), donated, _core.SortOptions(descending, verify)
+        runtime, plan, place, place_of_payload, [None] * len(place), donated, _core.SortOptions(descending, verify)
     )
     everything = np.concatenate(data)
     order = expected_order(everything, descending)
@@ -57,8 +57,10 @@ def check(
         carried = np.concatenate([part.numpy() for _, part in result])
         assert carried.tobytes() == np.concatenate(payload)[order].tobytes()
     if not donated:
-        back = place if runtime.simulated else [a.get() for a in place]
-        assert all(a.tobytes() == b.tobytes() for a, b in zip(back, data, strict=True)), "the input was changed"
+        given = [*place, *place_of_payload]
+        back = given if runtime.simulated else [a.get() for a in given]
+        before = [*data, *(payload or [])]
+        assert all(a.tobytes() == b.tobytes() for a, b in zip(back, before, strict=True)), "the input was changed"
     assert [part.gpu for part, _ in result] == plan.gpus
     return [len(part) for part, _ in result]
 
@@ -75,7 +77,7 @@ def backends(num_gpus: int) -> list[_core.Runtime]:
 
 
 def small(strategy: str, num_gpus: int, buckets: int, **fields: Any) -> _core.SortPlan:
-    return plan_for(list(range(num_gpus)), strategy, "fused", buckets=buckets, piece_bytes=256, slack=0.5, **fields)
+    return plan_for(list(range(num_gpus)), strategy, "fused", device_buckets=buckets, slack=0.5, **fields)
 
 
 @pytest.mark.parametrize("num_gpus", range(1, 9))
@@ -159,7 +161,7 @@ def test_the_result_is_balanced(distribution: str) -> None:
 def test_spare_memory_shrinks_with_buckets_and_donation() -> None:
     def peak(buckets: int, donated: bool) -> int:
         data = [np.random.default_rng(g).integers(0, 2**64, 1_000_000, dtype=np.uint64) for g in range(2)]  # 8 MB
-        plan = plan_for([0, 1], "radix", "fused", buckets=buckets, piece_bytes=1024, samples=4096)
+        plan = plan_for([0, 1], "radix", "fused", device_buckets=buckets, samples=4096)
         limit = 24_000_000
         while True:  # the least limit with which it runs
             runtime = virtual()

@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from conftest import HAVE_GPU
+
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
@@ -25,6 +27,8 @@ def test_python_blocks(page: Path) -> None:
     """A page's blocks run one after the other, as a reader would type them."""
     names: dict[str, object] = {}
     for block in blocks(page, "python"):
+        if block.startswith("# needs GPUs") and not HAVE_GPU:
+            continue
         exec(compile(block, str(page), "exec"), names)
 
 

@@ -118,7 +118,8 @@ std::vector<nb::tuple> sort_arrays(const nb::object& runtime_object, const SortP
                                    const std::vector<std::optional<std::int64_t>>& streams, bool donated,
                                    const SortOptions& options) {
   auto& runtime = nb::cast<Runtime&>(runtime_object);
-  if (keys.size() != plan.gpus.size() || streams.size() != keys.size() || (!values.empty() && values.size() != keys.size()))
+  if (keys.size() != plan.gpus.size() || streams.size() != keys.size() ||
+      (!values.empty() && values.size() != keys.size()))
     throw UsageError("there must be an array of keys, and one of values or none, for each GPU");
   DeviceColumns columns{key_type_of(keys.front().dtype()), ValueWidth::none, {}, donated};
   if (!values.empty()) columns.value_width = to_value_width(static_cast<int>(values.front().itemsize()));

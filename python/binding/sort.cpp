@@ -96,6 +96,7 @@ void bind_sort(nb::module_& m) {
       .def_rw("eager_merge", &SortPlan::eager_merge)
       .def_rw("streamed", &SortPlan::streamed)
       .def_rw("buckets", &SortPlan::buckets)
+      .def_rw("device_buckets", &SortPlan::device_buckets)
       .def_rw("piece_bytes", &SortPlan::piece_bytes)
       .def("__str__", &SortPlan::to_string);
   nb::class_<SortOptions>(m, "SortOptions")

@@ -5,6 +5,7 @@ from importlib.metadata import version
 from linkwise._core import (
     Cancelled,
     CorruptDataError,
+    DeviceArray,
     DeviceError,
     Error,
     Machine,
@@ -20,6 +21,7 @@ __version__ = version("linkwise")
 __all__ = [
     "Cancelled",
     "CorruptDataError",
+    "DeviceArray",
     "DeviceError",
     "Error",
     "Machine",

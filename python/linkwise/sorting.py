@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar, cast
@@ -15,6 +16,7 @@ import pyarrow.compute as pc
 
 from linkwise import _core
 from linkwise._core import UsageError
+from linkwise.gpu_arrays import GpuSort, is_list_of_arrays
 from linkwise.keys import array_of_column, key_type_of, plain_array
 from linkwise.planning import Gpus, MachineLike, Progress, Request, choose_plan, parse_bytes
 from linkwise.session import open_session, run_interruptibly
@@ -207,6 +209,8 @@ def sort_and_report(
     memory_limit: int | str | None = None,
     out: Array | None = None,
     verify: bool = True,
+    payload: Sequence[Any] | None = None,
+    donate: bool = False,
     on_progress: Progress | None = None,
 ) -> tuple[Values, SortReport]:
     """As ``sort``, and a report of what happened where and how long it took.
@@ -215,6 +219,11 @@ def sort_and_report(
     """
     _check_nulls(nulls)
     request = Request(machine, gpus, strategy, memory_limit, descending, verify, on_progress)
+    if is_list_of_arrays(values):
+        result, fields = _sort_on_gpus(values, request, by, out, payload, donate=donate, with_report=True)
+        return result, SortReport(**fields)
+    if payload is not None or donate:
+        raise UsageError("payload= and donate= are for lists of arrays on GPUs")
     if isinstance(values, pa.Table):
         if by is None:
             raise UsageError(f"by= must name a column: {', '.join(map(repr, values.column_names))}")
@@ -226,6 +235,21 @@ def sort_and_report(
             raise UsageError("by= is for tables; an array is sorted by its values")
         return cast(tuple[Values, SortReport], _sort_array(values, request, out))
     raise UsageError(f"cannot sort a {type(values).__name__}; NumPy arrays and PyArrow tables can be sorted")
+
+
+def _sort_on_gpus(
+    values: Any,
+    request: Request,
+    by: str | None,
+    out: Array | None,
+    payload: Sequence[Any] | None,
+    *,
+    donate: bool,
+    with_report: bool,
+) -> tuple[Any, Any]:
+    if by is not None or out is not None:
+        raise UsageError("by= is for tables and out= for arrays in host memory, not for lists of arrays on GPUs")
+    return GpuSort(values, payload, request, donate=donate).run(with_report=with_report)
 
 
 def sort(
@@ -240,8 +264,12 @@ def sort(
     memory_limit: int | str | None = None,
     out: Array | None = None,
     verify: bool = True,
+    payload: Sequence[Any] | None = None,
+    donate: bool = False,
 ) -> Values:
-    """Sort a NumPy array, or an Arrow table by one of its columns. Returns what came in, as a new object.
+    """Sort a NumPy array, an Arrow table by one of its columns, or arrays that lie on the GPUs.
+
+    Returns what came in, as a new object.
 
     The order is total: numbers by value, -0.0 before 0.0, NaN last of all; ``descending`` turns all of that round.
     Rows with equal keys keep their order. Nulls go to the end that ``nulls`` says, whatever the direction.
@@ -249,7 +277,8 @@ def sort(
     Parameters
     ----------
     values
-        A one-dimensional array of any integer or float type, or a ``pyarrow.Table``. Never changed.
+        A one-dimensional array of any integer or float type, or a ``pyarrow.Table``. Never changed. Or a list of
+        arrays of torch, CuPy or another library with DLPack, one for each GPU: see ``docs/gpu-arrays.md``.
     by
         The column to sort a table by.
     machine
@@ -265,12 +294,21 @@ def sort(
         For arrays: where the result goes. Pinned memory (``linkwise.empty``) is filled at the speed of the links.
     verify
         Check order and checksum of the result on the GPUs.
+    payload
+        For lists of arrays on GPUs: as many arrays, of 4, 8 or 16 bytes an element, that follow their keys. Then two
+        lists come back.
+    donate
+        For lists of arrays on GPUs: the input may be overwritten, which saves memory.
 
     Raises
     ------
     UsageError, OutOfMemoryError, DeviceError, CorruptDataError
 
     """
+    if is_list_of_arrays(values):  # a report would wait until all is done
+        request = Request(machine, gpus, strategy, memory_limit, descending, verify)
+        sorted_arrays, _ = _sort_on_gpus(values, request, by, out, payload, donate=donate, with_report=False)
+        return cast(Values, sorted_arrays)
     result, _ = sort_and_report(
         values,
         by=by,
@@ -282,6 +320,8 @@ def sort(
         memory_limit=memory_limit,
         out=out,
         verify=verify,
+        payload=payload,
+        donate=donate,
     )
     return result
 

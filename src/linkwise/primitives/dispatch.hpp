@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
+#include "linkwise/primitives/encoding.hpp"
 #include "linkwise/primitives/types.hpp"
 
 namespace linkwise {
@@ -11,6 +13,14 @@ struct NoValue {};
 struct alignas(16) Value16 {
   std::uint64_t low = 0, high = 0;
 };
+
+/// The checksum of a multiset of records is the sum of their hashes, modulo 2^64.
+template <typename Key, typename Value>
+LINKWISE_BOTH std::uint64_t record_hash(Key key, const Value& value) {
+  if constexpr (std::is_same_v<Value, NoValue>) return mix64(key);
+  else if constexpr (std::is_same_v<Value, Value16>) return mix64(mix64(mix64(key) ^ value.low) ^ value.high);
+  else return mix64(mix64(key) ^ value);
+}
 
 template <typename Type>
 struct Tag {

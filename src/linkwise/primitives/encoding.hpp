@@ -49,12 +49,6 @@ LINKWISE_BOTH constexpr std::uint64_t mix64(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// The checksum of a multiset of records is the sum of their hashes, modulo 2^64.
-LINKWISE_BOTH constexpr std::uint64_t record_hash(std::uint64_t key, std::uint64_t value_low,
-                                                  std::uint64_t value_high) {
-  return mix64(mix64(mix64(key) ^ value_low) ^ value_high);
-}
-
 /// The position of sample i of n among `count` keys: one at random in each of n equal strata.
 LINKWISE_BOTH constexpr std::uint64_t sample_position(std::uint64_t i, std::uint64_t n, std::uint64_t count,
                                                       std::uint64_t seed) {

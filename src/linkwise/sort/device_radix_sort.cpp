@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "linkwise/error.hpp"
 #include "linkwise/sort/radix_exchange.hpp"
 
 namespace linkwise {
 namespace {
 
-constexpr std::size_t lanes = 2;  // streams that sort buckets of one GPU: one fills the other's gaps
+constexpr std::size_t lanes = 2;         // streams that sort buckets of one GPU: one fills the other's gaps
+constexpr std::size_t max_buckets = 16;  // of each GPU; with more the spare room hardly shrinks
+constexpr std::uint64_t small_things = 64 << 10;
 
 struct Bucket {
   std::uint64_t first, count;  // in the sorted records
@@ -43,8 +46,7 @@ class DeviceRadixSort {
         type_(input.front().type),
         shares_(input.size()) {
     for (const Records& records : input) total_ += records.count;
-    const auto most = std::clamp<std::uint64_t>(max_destinations / input.size(), 1, plan.buckets);
-    buckets_ = std::clamp<std::uint64_t>(total_ * type_.bytes() / input.size() / plan.piece_bytes, 1, most);
+    choose_buckets();
   }
 
   std::vector<SortedRecords> run() {
@@ -79,7 +81,6 @@ class DeviceRadixSort {
     std::vector<ExchangeSource> sources;
     for (std::size_t g = 0; g < input_.size(); ++g) {
       const Place place = streams_[g].place;
-      reserve(place, input_[g].count);
       const std::uint64_t bytes = runtime_.kernels().partition_scratch_bytes(type_, input_[g].count, parts);
       scratch.push_back(runtime_.allocate(place, bytes, "partition scratch"));
       scratch.push_back(runtime_.allocate(place, 8 * static_cast<std::uint64_t>(parts), "counters"));
@@ -103,16 +104,34 @@ class DeviceRadixSort {
     return arrived;
   }
 
+  // Takes what the plan says or, where it leaves that open, as few as there is memory for: each costs time.
+  void choose_buckets() {
+    const std::size_t most = std::max<std::size_t>(max_destinations / input_.size(), 1);
+    buckets_ = std::clamp<std::size_t>(static_cast<std::size_t>(plan_.device_buckets), 1, most);
+    while (true) {
+      try {
+        for (std::size_t g = 0; g < input_.size(); ++g) reserve(g);
+        return;
+      } catch (const OutOfMemoryError&) {
+        if (plan_.device_buckets > 0 || 2 * buckets_ > std::min(most, max_buckets)) throw;
+        buckets_ *= 2;
+      }
+    }
+  }
+
   // Makes room at once for about what the sort will allocate.
-  void reserve(Place place, std::uint64_t count) {
-    const auto share = static_cast<std::uint64_t>(static_cast<double>(count) * (1 + plan_.slack)) + 1024;
-    const std::uint64_t per_bucket = share / buckets_;
-    const std::uint64_t room = overwrites_ ? 0 : std::min(lanes, buckets_) * per_bucket;
+  void reserve(std::size_t g) {
+    const std::uint64_t even = total_ / input_.size() + 1;
+    const auto share = even + static_cast<std::uint64_t>(static_cast<double>(even) * plan_.slack) + 64;
+    const std::uint64_t per_bucket = share / buckets_ + 1;
+    const bool spare_in_input = overwrites_ && std::min(lanes, buckets_) * per_bucket <= input_[g].count;
+    const std::uint64_t room = spare_in_input ? 0 : std::min(lanes, buckets_) * per_bucket;
     const Kernels& kernels = runtime_.kernels();
     const auto parts = static_cast<int>(input_.size() * buckets_);
-    runtime_.reserve(place, record_bytes(type_, share + room) + lanes * kernels.sort_scratch_bytes(type_, per_bucket) +
-                                kernels.partition_scratch_bytes(type_, count, parts) +
-                                sample_bytes(kernels, type_.key, std::min(plan_.samples, total_)));
+    runtime_.reserve(streams_[g].place,
+                     record_bytes(type_, share + room) + lanes * kernels.sort_scratch_bytes(type_, per_bucket) +
+                         kernels.partition_scratch_bytes(type_, input_[g].count, parts) +
+                         sample_bytes(kernels, type_.key, std::min(plan_.samples, total_)) + small_things);
   }
 
   [[nodiscard]] bool lands_in_secondary(const Bucket& bucket, int end) const {
@@ -137,7 +156,8 @@ class DeviceRadixSort {
     const std::uint64_t wanted = std::min(lanes, buckets_) * largest;
     share.spare_in_input = overwrites_ && !share.is_odd && wanted <= input_[g].count;
     share.room = share.spare_in_input ? 0 : wanted;
-    share.memory = runtime_.allocate(streams_[g].place, record_bytes(type_, share.count + share.room), "sorted records");
+    share.memory =
+        runtime_.allocate(streams_[g].place, record_bytes(type_, share.count + share.room), "sorted records");
   }
 
   void sort_buckets(std::size_t g, std::span<const Event> arrived) {

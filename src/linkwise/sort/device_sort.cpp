@@ -35,10 +35,11 @@ class DeviceSort {
       runtime_.set_phase("verify input");
       verifier.before(input);
     }
-    std::vector<SortedRecords> sorted =
-        plan_.strategy == SortStrategy::radix
-            ? device_radix_sort(runtime_, plan_, streams_, input, columns_.donated || !codes_.empty())
-            : merge_sort(input);
+    // Keys that were encoded into our memory may be overwritten; with them, values only if they are donated.
+    const bool overwrites = columns_.donated || (!codes_.empty() && type_.value == ValueWidth::none);
+    std::vector<SortedRecords> sorted = plan_.strategy == SortStrategy::radix
+                                            ? device_radix_sort(runtime_, plan_, streams_, input, overwrites)
+                                            : merge_sort(input);
     for (Buffer& codes : codes_) runtime_.retire(std::move(codes));
     if (options_.verify) {
       runtime_.set_phase("verify");
@@ -103,8 +104,8 @@ class DeviceSort {
   // Native keys again, and the caller's stream behind them.
   SortedPart finished(std::size_t g, SortedRecords sorted) {
     runtime_.set_phase("decode");
-    SortedPart part{plan_.gpus[g], sorted.records.count, std::move(sorted.memory), sorted.records.keys,
-                    sorted.records.values, nullptr};
+    SortedPart part{plan_.gpus[g],       sorted.records.count,  std::move(sorted.memory),
+                    sorted.records.keys, sorted.records.values, nullptr};
     if (!is_own_code(columns_.key_type, options_.descending)) {
       // Narrow keys shrink where they are, into memory of their own: threads would overtake each other in place.
       if (is_narrow()) {

@@ -29,12 +29,10 @@ struct SortPlan {
   bool streamed = true;                ///< radix on host data: exchange while pieces arrive, copy out while sorting
   int het_buffers = 2;                 ///< of each GPU when het: 2 or 3 (sort22 §5.3)
   bool eager_merge = false;            ///< het: merge each group's runs while later groups are sorted
-  /// That arrive at a GPU at once when streamed; where there is less in all, it is one piece and one bucket. For data
-  /// on the GPUs: no bucket is smaller.
+  /// That arrive at a GPU at once when streamed; where there is less in all, it is one piece and one bucket.
   std::uint64_t piece_bytes = 32 << 20;
-  /// Of each GPU, of the radix sort: streamed, one is sorted while another leaves; on the GPUs, the more there are, the
-  /// less memory it takes.
-  int buckets = 4;
+  int buckets = 4;         ///< of each GPU when streamed: one is sorted while another leaves
+  int device_buckets = 0;  ///< of each GPU, for data on the GPUs: the more, the less spare memory. 0: as few as fit
 
   [[nodiscard]] std::string to_string() const;
 };

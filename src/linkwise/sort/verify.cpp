@@ -20,8 +20,7 @@ MemoryView SortVerifier::number(std::size_t part, int which) const {
 }
 
 void SortVerifier::before(std::span<const Records> input) {
-  for (std::size_t p = 0; p < input.size(); ++p)
-    checksum(runtime_, streams_[p], input[p], number(p, sum_before));
+  for (std::size_t p = 0; p < input.size(); ++p) checksum(runtime_, streams_[p], input[p], number(p, sum_before));
 }
 
 void SortVerifier::check(std::span<const Records> sorted) {

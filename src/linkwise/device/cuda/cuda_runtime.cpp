@@ -216,7 +216,8 @@ void CudaRuntime::release_memory(const MemoryView& view) noexcept {
 Stream CudaRuntime::stream(Place place, std::string_view name) {
   Device& target = device(place);
   for (std::size_t s = 0; s < lanes_.size(); ++s)
-    if (lanes_[s].place == place && lanes_[s].name == name && !lanes_[s].is_foreign) return {static_cast<int>(s), place};
+    if (lanes_[s].place == place && lanes_[s].name == name && !lanes_[s].is_foreign)
+      return {static_cast<int>(s), place};
   lanes_.push_back({std::string(name), place});
   if (place.is_gpu()) lanes_.back().staging = pinned_->allocate(staging_bytes);
   if (place.is_gpu())

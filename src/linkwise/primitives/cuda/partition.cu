@@ -55,8 +55,8 @@ struct TileSplitters {
     __syncthreads();
     bool inside = false;
     for (int s = threadIdx.x; s < from.count; s += blockDim.x)
-      inside |= from.position[s] > tile_begin &&
-                (from.position[s] < tile_end || static_cast<Key>(from.key[s]) == greatest);
+      inside |=
+          from.position[s] > tile_begin && (from.position[s] < tile_end || static_cast<Key>(from.key[s]) == greatest);
     if (inside) by_position = true;
     __syncthreads();
     for (int s = threadIdx.x; s < max_destinations; s += blockDim.x) {
@@ -151,7 +151,8 @@ __global__ void __launch_bounds__(count_threads)
     Key least[(1 << few_levels) - 1];
 #pragma unroll
     for (int s = 0; s < (1 << few_levels) - 1; ++s) least[s] = splitters.least[s];
-    const int absent = items - (present > static_cast<int>(threadIdx.x) ? (present - threadIdx.x - 1) / count_threads + 1 : 0);
+    const int absent =
+        items - (present > static_cast<int>(threadIdx.x) ? (present - threadIdx.x - 1) / count_threads + 1 : 0);
 #pragma unroll
     for (int i = 0; i < items; ++i)
 #pragma unroll
@@ -241,9 +242,8 @@ __global__ void __launch_bounds__(threads_of(widest(sizeof(Key), sizeof(Value)))
 #pragma unroll
     for (int i = 0; i < items; ++i) {
       const bool is_present = mine + 32 * i < present;
-      const int d = is_present ? splitters.template destination<decltype(levels)::value>(
-                                     key[i], tile_begin + mine + 32 * i)
-                               : 0;
+      const int d =
+          is_present ? splitters.template destination<decltype(levels)::value>(key[i], tile_begin + mine + 32 * i) : 0;
       unsigned alike = __ballot_sync(0xffffffffu, is_present);
 #pragma unroll
       for (int bit = 0; bit < decltype(levels)::value; ++bit) {

@@ -27,11 +27,8 @@ template <typename Key, typename Value>
 __global__ void checksum_kernel(const Key* keys, const Value* values, std::uint64_t count, std::uint64_t* sum) {
   std::uint64_t mine = 0;
   for (std::uint64_t i = global_thread(); i < count; i += grid_threads()) {
-    if constexpr (std::is_same_v<Value, NoValue>) mine += record_hash(keys[i], 0, 0);
-    else if constexpr (std::is_same_v<Value, Value16>) {
-      const Value16 value = values[i];
-      mine += record_hash(keys[i], value.low, value.high);
-    } else mine += record_hash(keys[i], values[i], 0);
+    if constexpr (std::is_same_v<Value, NoValue>) mine += record_hash(keys[i], NoValue{});
+    else mine += record_hash(keys[i], values[i]);
   }
   add_block_sum(mine, sum);
 }

@@ -30,13 +30,6 @@ struct TypedRecords {
   }
 };
 
-template <typename Value>
-std::pair<std::uint64_t, std::uint64_t> value_halves(const Value& value) {
-  if constexpr (std::is_same_v<Value, NoValue>) return {0, 0};
-  else if constexpr (std::is_same_v<Value, Value16>) return {value.low, value.high};
-  else return {value, 0};
-}
-
 class VirtualKernels final : public Kernels {
  public:
   void load() const override {}
@@ -170,9 +163,8 @@ class VirtualKernels final : public Kernels {
       const TypedRecords<typename decltype(key)::type, Value> records(raw);
       *sum = 0;
       for (std::uint64_t i = 0; i < count; ++i) {
-        std::pair<std::uint64_t, std::uint64_t> halves{};
-        if constexpr (has_value<Value>) halves = value_halves(records.values[i]);
-        *sum += record_hash(records.keys[i], halves.first, halves.second);
+        if constexpr (has_value<Value>) *sum += record_hash(records.keys[i], records.values[i]);
+        else *sum += record_hash(records.keys[i], NoValue{});
       }
     });
   }

@@ -1,0 +1,141 @@
+"""Sorting arrays that lie on the GPUs: those of torch, CuPy and whoever else speaks DLPack, one for each GPU.
+
+On a machine that is simulated, NumPy arrays stand in for them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from linkwise import _core
+from linkwise._core import DeviceArray, UsageError
+from linkwise.planning import Request, parse_bytes
+from linkwise.session import open_session, run_interruptibly
+
+_CUDA = 2  # kDLCUDA
+
+
+def _library_of(array: Any) -> str:
+    return type(array).__module__.partition(".")[0]
+
+
+def is_list_of_arrays(values: object) -> bool:
+    """Whether these are arrays that lie somewhere, one for each GPU."""
+    return isinstance(values, list | tuple) and bool(values) and all(hasattr(v, "__dlpack_device__") for v in values)
+
+
+def _gpus_of(arrays: Sequence[Any]) -> list[int] | None:
+    """The GPU that each array lies on; None if they are in host memory."""
+    devices = [tuple(map(int, array.__dlpack_device__())) for array in arrays]
+    if all(kind == _CUDA for kind, _ in devices):
+        return [number for _, number in devices]
+    if all(isinstance(array, np.ndarray) for array in arrays):
+        return None
+    raise UsageError("the arrays of a list must all lie on GPUs; sort a single array of host memory by itself")
+
+
+def _current_stream(array: Any, gpu: int) -> int | None:
+    """The stream on which its library now works with the array, as DLPack numbers it; None if nobody knows."""
+    library = _library_of(array)
+    if library == "torch":
+        return int(importlib.import_module("torch").cuda.current_stream(gpu).cuda_stream)
+    if library == "cupy":
+        cupy = importlib.import_module("cupy")
+        with cupy.cuda.Device(gpu):
+            return int(cupy.cuda.get_current_stream().ptr)
+    return None
+
+
+def _like(array: DeviceArray, original: Any) -> Any:
+    """The array in the library that the original came from, without a copy."""
+    library = _library_of(original)
+    if library == "torch":
+        return importlib.import_module("torch").from_dlpack(array)
+    if library == "cupy":
+        cupy = importlib.import_module("cupy")
+        with cupy.cuda.Device(array.gpu):
+            return cupy.from_dlpack(array)
+    if library == "numpy":
+        return array.numpy()
+    return array
+
+
+class GpuSort:
+    """One sort of arrays on GPUs: ``run``, and then what it did."""
+
+    def __init__(self, keys: Sequence[Any], payload: Sequence[Any] | None, request: Request, *, donate: bool) -> None:
+        if payload is not None and not (is_list_of_arrays(payload) and len(payload) == len(keys)):
+            raise UsageError(f"payload must be a list of {len(keys)} arrays, one for each array of keys")
+        self._keys, self._payload, self._request, self._donate = keys, payload, request, donate
+        on_gpus = _gpus_of(keys)
+        if payload is not None and _gpus_of(payload) != on_gpus:
+            raise UsageError("an array of the payload does not lie on the GPU of its keys")
+        self._streams = [None if on_gpus is None else _current_stream(a, a.__dlpack_device__()[1]) for a in keys]
+        self.plan = self._plan(on_gpus)
+        self._is_real = on_gpus is not None
+
+    def _plan(self, on_gpus: list[int] | None) -> _core.SortPlan:
+        plan = _core.SortPlan()
+        if self._request.strategy != "auto":
+            plan.strategy = _core.sort_strategy_from(self._request.strategy)
+        asked = None if self._request.gpus == "auto" else [int(gpu) for gpu in self._request.gpus]
+        if on_gpus is not None and asked not in (None, on_gpus):
+            raise UsageError(f"the arrays lie on GPUs {on_gpus}; gpus= cannot say otherwise")
+        plan.gpus = on_gpus or asked or list(range(len(self._keys)))
+        if len(plan.gpus) != len(self._keys):
+            raise UsageError(f"there are {len(self._keys)} arrays for {len(plan.gpus)} GPUs; give one for each")
+        return plan
+
+    def run(self, *, with_report: bool) -> tuple[Any, dict[str, Any] | None]:
+        """The sorted arrays (with a payload: two lists), and the fields of a ``SortReport`` if wanted."""
+        began = time.perf_counter()
+        with open_session(self._request.machine) as runtime:
+            if runtime.simulated == self._is_real:
+                raise UsageError(
+                    "arrays on GPUs can only be sorted there; leave machine= at 'auto'"
+                    if self._is_real
+                    else "a list of NumPy arrays stands for arrays on the GPUs of a simulated machine; name one, "
+                    "or pass a single array"
+                )
+            runtime.set_memory_limit(parse_bytes(self._request.memory_limit))
+
+            def work() -> Any:
+                options = _core.SortOptions(self._request.descending, self._request.verify)
+                return _core.sort_device(
+                    runtime, self.plan, self._keys, self._payload or [], self._streams, self._donate, options
+                )
+
+            # On GPUs the call takes milliseconds, and a thread to listen for Ctrl-C a good part of one.
+            sorted_parts = work() if self._is_real else run_interruptibly(runtime, work)
+            report = self._report(runtime, began) if with_report else None
+            keys = [_like(part, original) for (part, _), original in zip(sorted_parts, self._keys, strict=True)]
+            if self._payload is None:
+                return keys, report
+            carried = [_like(part, original) for (_, part), original in zip(sorted_parts, self._payload, strict=True)]
+            return (keys, carried), report
+
+    def _report(self, runtime: _core.Runtime, began: float) -> dict[str, Any]:
+        timeline = runtime.timeline()
+        phases = _core.phase_times(timeline)
+        rows = sum(int(array.shape[0]) for array in self._keys)
+        row_bytes = sum(a.dtype.itemsize for a in (self._keys[0], *(self._payload or [])[:1]))
+        return {
+            "rows": rows,
+            "bytes": rows * row_bytes,
+            "machine": runtime.machine.name,
+            "simulated": runtime.simulated,
+            "gpus": list(self.plan.gpus),
+            "strategy": self.plan.strategy.name,
+            "plan": f"{self.plan.strategy.name} of data on GPUs ({','.join(map(str, self.plan.gpus))})",
+            "seconds": sum(phase.seconds for phase in phases),
+            "phases": {phase.phase: phase.seconds for phase in phases},
+            "wall_seconds": time.perf_counter() - began,
+            "verified": self._request.verify,
+            "machine_description": runtime.machine,
+            "timeline": timeline,
+        }

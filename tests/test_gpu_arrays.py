@@ -1,0 +1,147 @@
+"""`linkwise.sort` of lists of arrays on GPUs: torch's and CuPy's, and NumPy's on simulated machines."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import numpy as np
+import pytest
+
+import linkwise
+from conftest import cuda_runtime
+
+
+def parts(dtype: Any = np.int64, lengths: tuple[int, ...] = (3000, 0, 5000)) -> list[np.ndarray]:
+    return [np.random.default_rng(i).integers(-99, 99, n).astype(dtype) for i, n in enumerate(lengths)]
+
+
+@pytest.mark.parametrize("strategy", ["auto", "radix", "p2p_merge"])
+@pytest.mark.parametrize("descending", [False, True])
+def test_numpy_stands_in_on_a_simulated_machine(strategy: str, descending: bool) -> None:
+    lengths = (3000, 10, 5000, 1) if strategy == "p2p_merge" else (3000, 0, 5000)
+    data = parts(lengths=lengths)
+    rows = [np.arange(len(part), dtype=np.uint32) + 100_000 * g for g, part in enumerate(data)]
+    before = [part.copy() for part in data]
+    keys, carried = linkwise.sort(
+        data, payload=rows, machine="h200x8", strategy=strategy, descending=descending, donate=False
+    )
+    everything = np.concatenate(data)
+    order = np.argsort(~everything if descending else everything, kind="stable")
+    assert (np.concatenate(keys) == everything[order]).all()
+    assert (np.concatenate(carried) == np.concatenate(rows)[order]).all()
+    assert all((a == b).all() for a, b in zip(data, before, strict=True))
+
+
+def test_the_report_tells_phases_and_gpus() -> None:
+    _, report = linkwise.sort_and_report(parts(), machine="h200x8", gpus=[5, 2, 7])
+    assert report.gpus == [5, 2, 7] and report.rows == 8000 and report.bytes == 64_000
+    assert report.simulated and report.verified and {"exchange", "sort"} <= set(report.phases)
+
+
+def test_bad_input_is_refused() -> None:
+    def refused(match: str, values: Any, **options: Any) -> None:
+        with pytest.raises(linkwise.UsageError, match=match):
+            linkwise.sort(values, **{"machine": "h200x8", **options})
+
+    refused("merges in host memory", parts(), strategy="het")
+    refused("one for each array of keys", parts(), payload=parts()[:2])
+    refused("not for lists of arrays", parts(), by="x")
+    refused("for lists of arrays", parts()[0], donate=True)
+    refused("one for each", parts(), gpus=[0])
+    refused("p2p_merge", parts(), strategy="p2p_merge")
+
+
+def devices(count: int) -> list[int]:
+    return [gpu % cuda_runtime().machine.num_gpus for gpu in range(count)][: cuda_runtime().machine.num_gpus]
+
+
+@pytest.mark.gpu
+def test_torch_tensors_on_streams_of_their_own() -> None:
+    """The sort waits for what is on the caller's streams, and they for it, while nobody synchronises."""
+    torch = pytest.importorskip("torch")
+    gpus = devices(8)
+    length = 3_000_000
+    streams = [torch.cuda.Stream(gpu) for gpu in gpus]
+    for repetition in range(5):
+        keys, rows = [], []
+        for gpu, stream in zip(gpus, streams, strict=True):
+            torch.cuda.set_stream(stream)
+            generator = torch.Generator(device=f"cuda:{gpu}").manual_seed(repetition)
+            slow = torch.randn(3000, 3000, device=f"cuda:{gpu}")
+            for _ in range(20):
+                slow = slow @ slow  # what the sort must wait for
+            keys.append(
+                torch.randint(-1000, 1000, (length,), generator=generator, device=f"cuda:{gpu}", dtype=torch.int32)
+            )
+            rows.append(torch.arange(length, device=f"cuda:{gpu}") + gpu * length)
+        originals = [key.clone() for key in keys]
+        result, carried = linkwise.sort(keys, payload=rows, verify=False)
+        copies = []
+        for g in range(len(gpus)):
+            torch.cuda.set_stream(streams[g])
+            copies.append((result[g] + 0, carried[g] + 0))  # on their streams, right behind
+            keys[g].zero_()  # must not reach the sort
+        del result, carried
+        gc.collect()
+        again = linkwise.sort([o for o in originals], verify=True)  # takes the memory of the first result
+        for stream in streams:
+            stream.synchronize()
+        everything = np.concatenate([o.cpu().numpy() for o in originals])
+        order = np.argsort(everything, kind="stable")
+        assert (np.concatenate([k.cpu().numpy() for k, _ in copies]) == everything[order]).all()
+        assert (np.concatenate([v.cpu().numpy() for _, v in copies]) == order).all()
+        assert (np.concatenate([a.cpu().numpy() for a in again]) == everything[order]).all()
+    for gpu in gpus:
+        torch.cuda.set_stream(torch.cuda.default_stream(gpu))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("donate", [False, True])
+def test_cupy_arrays(donate: bool) -> None:
+    cupy = pytest.importorskip("cupy")
+    gpus = devices(8)
+    host = [np.random.default_rng(g).random(1_000_000 + g) for g in gpus]
+    arrays = []
+    for gpu, data in zip(gpus, host, strict=True):
+        with cupy.cuda.Device(gpu):
+            arrays.append(cupy.asarray(data))
+    result = linkwise.sort(arrays, donate=donate, descending=True)
+    assert all(isinstance(part, cupy.ndarray) and part.device.id == gpu for part, gpu in zip(result, gpus, strict=True))
+    assert (np.concatenate([part.get() for part in result]) == np.sort(np.concatenate(host))[::-1]).all()
+
+
+@pytest.mark.gpu
+def test_the_cuda_array_interface() -> None:
+    cupy = pytest.importorskip("cupy")
+    cupy.cuda.Device(0).use()
+
+    class Foreign:  # an array of a library that nobody knows
+        def __init__(self, array: Any) -> None:
+            self.array = array
+            self.shape, self.dtype = array.shape, array.dtype
+
+        def __dlpack__(self, **options: Any) -> Any:
+            return self.array.__dlpack__(**options)
+
+        def __dlpack_device__(self) -> Any:
+            return self.array.__dlpack_device__()
+
+    (result,) = linkwise.sort([Foreign(cupy.asarray([3.0, 1.0, 2.0]))])
+    assert isinstance(result, linkwise.DeviceArray)
+    assert cupy.asarray(result).tolist() == [1.0, 2.0, 3.0] == result.numpy().tolist()
+
+
+@pytest.mark.gpu
+def test_arrays_in_the_wrong_place_are_refused() -> None:
+    cupy = pytest.importorskip("cupy")
+    cupy.cuda.Device(0).use()
+    array = cupy.arange(10)
+    with pytest.raises(linkwise.UsageError, match="named twice"):
+        linkwise.sort([array, array])
+    with pytest.raises(linkwise.UsageError, match="only be sorted there"):
+        linkwise.sort([array], machine="h200x8")
+    with pytest.raises(linkwise.UsageError, match="must all lie on GPUs"):
+        linkwise.sort([array, np.arange(10)])
+    with pytest.raises(linkwise.UsageError, match="simulated machine"):
+        linkwise.sort([np.arange(10)])
