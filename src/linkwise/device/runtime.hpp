@@ -170,6 +170,9 @@ class Runtime {
   /// Blocks the host until everything enqueued on our own streams has run.
   virtual void synchronize() = 0;
 
+  /// After an exception: blocks until nothing that was enqueued touches the caller's memory any more.
+  virtual void abandon() noexcept = 0;
+
   // Other software's streams, which CUDA programs hand over as a cudaStream_t; null is the legacy default stream.
   /// The caller's stream as one of ours, so that events order our work behind theirs and theirs behind ours.
   virtual Stream foreign_stream(Place place, void* native) = 0;
@@ -220,6 +223,17 @@ class Runtime {
   std::mutex retired_mutex_;
   std::vector<Retired> retired_;
 };
+
+/// Calls work(); if that throws, the caller's memory is let go of before the exception goes on.
+template <typename Work>
+void run_or_abandon(Runtime& runtime, Work&& work) {
+  try {
+    work();
+  } catch (...) {
+    runtime.abandon();
+    throw;
+  }
+}
 
 /// What an operation at a place stores elsewhere.
 std::vector<Passage> passages_of(Topology& topology, Place place, const Operation& operation);

@@ -149,7 +149,9 @@ std::vector<SortedPart> sort_device(Runtime& runtime, const SortPlan& plan, cons
     throw UsageError("there are " + std::to_string(columns.parts.size()) + " parts for " +
                      std::to_string(plan.gpus.size()) + " GPUs; give one for each");
   runtime.clear_timeline();
-  return DeviceSort(runtime, plan, columns, options).run();
+  std::vector<SortedPart> parts;
+  run_or_abandon(runtime, [&] { parts = DeviceSort(runtime, plan, columns, options).run(); });
+  return parts;
 }
 
 }  // namespace linkwise

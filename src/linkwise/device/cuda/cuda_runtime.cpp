@@ -1,7 +1,5 @@
 #include "linkwise/device/cuda/cuda_runtime.hpp"
 
-#include <cuda.h>
-
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -9,6 +7,7 @@
 
 #include "linkwise/device/cuda/check.hpp"
 #include "linkwise/device/cuda/cuda.hpp"
+#include "linkwise/device/cuda/driver.hpp"
 #include "linkwise/device/cuda/staging.hpp"
 #include "linkwise/primitives/kernels.hpp"
 
@@ -16,21 +15,8 @@ namespace linkwise {
 namespace {
 
 constexpr auto unlimited = std::numeric_limits<std::uint64_t>::max();
+constexpr std::uint64_t small_reads_bytes = 8 << 20;  // pinned, so that reading small results back allocates nothing
 using Clock = std::chrono::steady_clock;
-
-// Driver functions are looked up at run time: nothing links libcuda, so the package loads without a driver.
-template <typename Function>
-Function driver_function(const char* name) {
-  void* entry = nullptr;
-  cudaDriverEntryPointQueryResult result{};
-  check(cudaGetDriverEntryPointByVersion(name, &entry, 12000, cudaEnableDefault, &result), name);
-  if (result != cudaDriverEntryPointSuccess) throw DeviceError(std::string("the driver has no ") + name);
-  return reinterpret_cast<Function>(entry);
-}
-
-void check_driver(CUresult status, const char* what) {
-  if (status != CUDA_SUCCESS) throw DeviceError(std::string(what) + ": driver error " + std::to_string(status));
-}
 
 }  // namespace
 
@@ -50,7 +36,7 @@ struct CudaRuntime::Lane {
   Place place;
   bool is_foreign = false;
   std::shared_ptr<cudaStream_t> native = std::make_shared<cudaStream_t>(nullptr);
-  std::byte* staging = nullptr;  // pinned; for copies from and to pageable memory
+  std::shared_ptr<StagingRing> staging;  // made by the first copy from or to pageable memory
 };
 
 // An operation with the events around it; on the host's stream, with times instead.
@@ -129,7 +115,7 @@ CudaRuntime::CudaRuntime(Machine machine, std::unique_ptr<Kernels> kernels)
   };
   pinned.release = [](std::byte* data, std::uint64_t) { (void)cudaFreeHost(data); };
   pinned_ = std::make_unique<Arena>("pinned host memory", std::move(pinned), host_alignment, unlimited);
-  pinned_->reserve(16 * staging_bytes * static_cast<std::uint64_t>(gpus));  // so that later streams allocate nothing
+  pinned_->reserve(small_reads_bytes);
   clear_timeline();
 }
 
@@ -141,6 +127,7 @@ CudaRuntime::~CudaRuntime() {
       (void)cudaStreamSynchronize(*lane.native);
       (void)cudaStreamDestroy(*lane.native);
     }
+  for (Lane& lane : lanes_) lane.staging.reset();  // before the memory that its threads look at
   for (const auto& timed : timed_)
     for (const cudaEvent_t event : {timed->start, timed->end})
       if (event != nullptr) (void)cudaEventDestroy(event);
@@ -149,6 +136,12 @@ CudaRuntime::~CudaRuntime() {
     if (device->base != nullptr) (void)cudaEventDestroy(device->base);
   }
   for (std::uint32_t* flag : flags_) (void)cudaFreeHost(flag);
+}
+
+// A link is fed by a few cores; all links in one direction may be busy at once, and the other has rings of its own.
+int CudaRuntime::staging_threads() const {
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  return std::clamp(cores / (2 * machine().num_gpus()), 1, 8);
 }
 
 CudaRuntime::Device& CudaRuntime::device(Place place) {
@@ -219,7 +212,6 @@ Stream CudaRuntime::stream(Place place, std::string_view name) {
     if (lanes_[s].place == place && lanes_[s].name == name && !lanes_[s].is_foreign)
       return {static_cast<int>(s), place};
   lanes_.push_back({std::string(name), place});
-  if (place.is_gpu()) lanes_.back().staging = pinned_->allocate(staging_bytes);
   if (place.is_gpu())
     target.submitter->post([native = lanes_.back().native] {
       check(cudaStreamCreateWithFlags(native.get(), cudaStreamNonBlocking), "create stream");
@@ -265,22 +257,17 @@ Flag CudaRuntime::flag(std::string_view) {
 }
 
 void CudaRuntime::set(Stream stream, Flag flag, std::uint32_t value) {
-  static const auto write_value = driver_function<decltype(&cuStreamWriteValue32)>("cuStreamWriteValue32");
   std::uint32_t* memory = flags_.at(flag.id);
   device(stream.place).submitter->post([=, native = lanes_.at(stream.id).native] {
     if (!stream.place.is_gpu()) return std::atomic_ref(*memory).store(value, std::memory_order_release);
-    check_driver(write_value(*native, reinterpret_cast<CUdeviceptr>(memory), value, CU_STREAM_WRITE_VALUE_DEFAULT),
-                 "set flag");
+    driver::set_flag(*native, memory, value);
   });
 }
 
 void CudaRuntime::wait(Stream stream, Flag flag, std::uint32_t value) {
-  static const auto wait_value = driver_function<decltype(&cuStreamWaitValue32)>("cuStreamWaitValue32");
   std::uint32_t* memory = flags_.at(flag.id);
   device(stream.place).submitter->post([=, native = lanes_.at(stream.id).native] {
-    if (stream.place.is_gpu())
-      return check_driver(wait_value(*native, reinterpret_cast<CUdeviceptr>(memory), value, CU_STREAM_WAIT_VALUE_GEQ),
-                          "wait for flag");
+    if (stream.place.is_gpu()) return driver::wait_for_flag(*native, memory, value);
     while (std::atomic_ref(*memory).load(std::memory_order_acquire) < value) std::this_thread::yield();
   });
 }
@@ -315,6 +302,15 @@ void CudaRuntime::synchronize() {
   for (const Event event : events) wait(event);
   check_submitters();
   release_retired();
+}
+
+void CudaRuntime::abandon() noexcept {
+  const std::stop_token stop = std::exchange(stop_, {});  // or waiting would throw at once
+  try {
+    synchronize();
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the devices have failed: nothing runs there
+  }
+  stop_ = stop;
 }
 
 // ---- Other software's streams
@@ -424,10 +420,15 @@ void CudaRuntime::copy(Stream stream, const MemoryView& to, const MemoryView& fr
   entry.passages = {passage_of(topology_, from, to)};
   const bool staged =
       stream.place.is_gpu() && from.place.is_gpu() != to.place.is_gpu() && (from.pageable || to.pageable);
-  submit(stream, std::move(entry), [to, from, staged, staging = lanes_.at(stream.id).staging](cudaStream_t native) {
-    if (staging == nullptr) std::memcpy(to.data, from.data, to.bytes);  // the host's own stream
-    else if (staged) copy_through(staging, native, to, from);
-    else if (from.place.is_gpu() && to.place.is_gpu() && from.place != to.place)
+  if (!stream.place.is_gpu())
+    return submit(stream, std::move(entry), [to, from](auto) { std::memcpy(to.data, from.data, to.bytes); });
+  if (staged) {
+    auto& ring = lanes_.at(stream.id).staging;
+    if (!ring) ring = std::make_shared<StagingRing>(pinned_->allocate(StagingRing::bytes()), staging_threads());
+    return submit(stream, std::move(entry), [to, from, ring](cudaStream_t native) { ring->copy(native, to, from); });
+  }
+  submit(stream, std::move(entry), [to, from](cudaStream_t native) {
+    if (from.place.is_gpu() && to.place.is_gpu() && from.place != to.place)
       check(cudaMemcpyPeerAsync(to.data, to.place.index, from.data, from.place.index, to.bytes, native),
             "copy to a peer");
     else check(cudaMemcpyAsync(to.data, from.data, to.bytes, cudaMemcpyDefault, native), "copy");

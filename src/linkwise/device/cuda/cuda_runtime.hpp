@@ -43,6 +43,7 @@ class CudaRuntime final : public Runtime {
   void wait(Stream stream, Flag flag, std::uint32_t value) override;
   void wait(Event event) override;
   void synchronize() override;
+  void abandon() noexcept override;
   Stream foreign_stream(Place place, void* native) override;
   void flush() override;
   std::shared_ptr<SharedEvent> share(Event event) override;
@@ -69,6 +70,7 @@ class CudaRuntime final : public Runtime {
   struct Timed;
 
   Device& device(Place place);
+  [[nodiscard]] int staging_threads() const;
   void submit(Stream stream, TimelineEntry entry, std::function<void(cudaStream_t)> work);
   void check_submitters();
   void wait_until_recorded(const EventState& event);

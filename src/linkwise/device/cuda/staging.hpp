@@ -1,18 +1,72 @@
-// Copies between pageable host memory and a device.
+// Copies between pageable host memory and a device, at the speed of the link.
+//
+// A GPU reads and writes page-locked memory only. So each stream that copies has a ring of page-locked slots, small
+// enough to stay in the caches, and a few threads: they move pieces between the caller's memory and the ring while the
+// copy engine moves others between the ring and the device. Host memory is read or written once, not three times. Flags
+// in host memory, which the stream waits for and sets by itself, say which slot is whose; neither the stream nor the
+// thread that submits to it ever blocks.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
+#include <condition_variable>
 #include <cstdint>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <vector>
 
 #include "linkwise/device/runtime.hpp"
 
 namespace linkwise {
 
-constexpr std::uint64_t staging_bytes = 2 << 20;  // fits into the caches on the way
+class StagingRing {
+ public:
+  /// Bytes of page-locked memory that a ring needs.
+  static std::uint64_t bytes();
 
-/// Enqueues the copy without ever blocking the caller, as CUDA's own copies would: the stream itself moves each
-/// piece between the pageable memory and `buffer`, pinned and of staging_bytes, by a host function.
-void copy_through(std::byte* buffer, cudaStream_t stream, const MemoryView& to, const MemoryView& from);
+  StagingRing(std::byte* memory, int threads);
+  ~StagingRing();
+  StagingRing(const StagingRing&) = delete;
+  StagingRing& operator=(const StagingRing&) = delete;
+
+  /// Enqueues the copy, one end of which is pageable host memory. One thread at a time calls this, always with the same
+  /// stream.
+  void copy(cudaStream_t stream, const MemoryView& to, const MemoryView& from);
+
+ private:
+  /// The flags of a slot, each on a cache line of its own: the number of the last piece that the host has finished with
+  /// (filled the slot, or emptied it), and the same for the device.
+  struct Slot {
+    alignas(64) std::uint32_t host;
+    alignas(64) std::uint32_t device;
+  };
+  struct Piece {
+    std::uint32_t number;
+    std::uint32_t copy;  ///< counts copies; an inward one begins when the stream reaches it
+    bool is_inward;
+    std::byte* memory;  ///< the caller's
+    std::uint64_t bytes;
+  };
+
+  [[nodiscard]] std::byte* data_of(std::uint32_t piece) const;
+  void move(const Piece& piece);
+  bool wait_for(const std::uint32_t& flag, std::uint32_t value) const;
+  bool take(Piece& piece);
+
+  std::byte* data_;
+  Slot* slots_;
+  std::uint32_t* reached_;  ///< the copy that the stream has come to
+  std::uint32_t next_piece_;
+  std::uint32_t copies_ = 0;
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<Piece> pieces_;
+  std::atomic<std::uint32_t> waiting_ = 0;  ///< pieces that no thread has taken
+  std::atomic<bool> ending_ = false;
+  std::vector<std::jthread> threads_;  // last: they use the others
+};
 
 }  // namespace linkwise

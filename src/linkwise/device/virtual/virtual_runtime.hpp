@@ -47,6 +47,7 @@ class VirtualRuntime final : public Runtime {
   void wait(Stream stream, Flag flag, std::uint32_t value) override;
   void wait(Event event) override;
   void synchronize() override;
+  void abandon() noexcept override {}  // what nobody waits for never runs
   Stream foreign_stream(Place place, void* native) override;
   void flush() override {}
   std::shared_ptr<SharedEvent> share(Event event) override;

@@ -1,0 +1,17 @@
+// What the CUDA runtime does not offer: flags in memory that a stream waits for and sets.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "linkwise/device/cuda/check.hpp"
+
+namespace linkwise::driver {
+
+/// The stream sets the flag when everything before has run and is visible. The flag lies in page-locked memory.
+void set_flag(cudaStream_t stream, std::uint32_t* flag, std::uint32_t value);
+/// Later work of the stream runs once the flag has come to the value: flag - value ≥ 0, as 32-bit integers.
+void wait_for_flag(cudaStream_t stream, const std::uint32_t* flag, std::uint32_t value);
+
+}  // namespace linkwise::driver
