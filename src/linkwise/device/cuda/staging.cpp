@@ -25,6 +25,8 @@ StagingRing::StagingRing(std::byte* memory, int threads) : data_(memory), next_p
   flags += (alignof(Slot) - reinterpret_cast<std::uintptr_t>(flags) % alignof(Slot)) % alignof(Slot);
   slots_ = reinterpret_cast<Slot*>(flags);
   reached_ = &slots_[num_slots].device;  // one more than there are slots
+  // As if a round of pieces had gone by: the next in slot s is s + num_slots.
+  for (std::uint32_t s = 0; s < num_slots; ++s) slots_[s].host = slots_[s].device = s;
   for (int t = 0; t < threads; ++t)
     threads_.emplace_back([this] {
       Piece piece{};
