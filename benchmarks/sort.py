@@ -140,7 +140,6 @@ def run_case(runtime: _core.Runtime, case: Case, source: np.ndarray, out: np.nda
             result,
             None,
             0,
-            False,
             _core.SortOptions(False, True),
         )
         if repetition == 0:  # warms up, and is checked

@@ -46,7 +46,7 @@ def check_sort(
     out_keys = np.empty_like(data)
     out_rows = np.empty(len(data), f"u{value_bytes}") if value_bytes else None
     report = _core.sort_host(
-        runtime, plan, key_type_of(data.dtype), data, None, out_keys, out_rows, value_bytes, True,
+        runtime, plan, key_type_of(data.dtype), data, None, out_keys, out_rows, value_bytes,
         _core.SortOptions(descending, True),
     )  # fmt: skip
     order = expected_order(data, descending)

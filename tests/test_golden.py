@@ -70,12 +70,13 @@ def test_an_estimate_prices_what_an_execution_does() -> None:
     """Same operations, and nearly the same time: only the data's own sizes differ from the expected ones."""
     import numpy as np
 
-    data = np.random.default_rng(0).integers(0, 1 << 32, 1 << 20, dtype=np.uint32)
+    data, out = linkwise.empty(1 << 20, np.uint32), linkwise.empty(1 << 20, np.uint32)
+    data[:] = np.random.default_rng(0).integers(0, 1 << 32, len(data), dtype=np.uint32)
     machine = linkwise.load_machine("dgx-a100")
     for strategy in ("radix", "p2p_merge"):
         plan = plan_for([0, 2, 4, 6], strategy, "copies")
         executed = _core.sort_host(
-            _core.VirtualRuntime(machine), plan, _core.KeyType.u32, data, None, np.empty_like(data), None, 0, False,
+            _core.VirtualRuntime(machine), plan, _core.KeyType.u32, data, None, out, None, 0,
             _core.SortOptions(False, False),
         )  # fmt: skip
         expected = estimate("dgx-a100", [0, 2, 4, 6], strategy, len(data))

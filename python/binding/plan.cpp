@@ -21,6 +21,7 @@ void bind_plan(nb::module_& m) {
       .def_rw("values_from_host", &SortWorkload::values_from_host)
       .def_rw("keys_returned", &SortWorkload::keys_returned)
       .def_rw("pageable", &SortWorkload::pageable)
+      .def_rw("pageable_out", &SortWorkload::pageable_out)
       .def_rw("verify", &SortWorkload::verify);
   nb::class_<SortConstraints>(m, "SortConstraints")
       .def(nb::init<>())

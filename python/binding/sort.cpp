@@ -4,6 +4,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings.hpp"
+#include "linkwise/device/cuda/pinned.hpp"
 #include "linkwise/sort/chunk.hpp"
 #include "linkwise/sort/host_sort.hpp"
 #include "linkwise/sort/verify.hpp"
@@ -22,14 +23,16 @@ void require(bool condition, const char* what) {
 
 SortReport sort_arrays(Runtime& runtime, const SortPlan& plan, KeyType type, const Input& keys,
                        const std::optional<Input>& values, const std::optional<Output>& out_keys,
-                       const std::optional<Output>& out_values, int row_number_bytes, bool pageable,
+                       const std::optional<Output>& out_values, int row_number_bytes,
                        const SortOptions& options) {
   require(keys.itemsize() == static_cast<std::size_t>(native_bytes(type)), "the keys have not the size of their type");
-  HostColumns input{type, keys.size(), keys.data(), ValueWidth::none, nullptr, pageable};
+  HostColumns input{type, keys.size(), keys.data()};
+  input.keys_pageable = !is_pinned(keys.data());
   if (values) {
     require(values->size() == keys.size(), "there are not as many values as keys");
     input.value_width = to_value_width(static_cast<int>(values->itemsize()));
     input.values = values->data();
+    input.values_pageable = !is_pinned(values->data());
   } else {
     input.value_width = to_value_width(row_number_bytes);
   }
@@ -38,11 +41,13 @@ SortReport sort_arrays(Runtime& runtime, const SortPlan& plan, KeyType type, con
     require(out_keys->size() == keys.size() && out_keys->itemsize() == keys.itemsize(),
             "the output for the keys has another shape");
     output.keys = out_keys->data();
+    output.keys_pageable = !is_pinned(out_keys->data());
   }
   if (out_values) {
     require(out_values->size() == keys.size() && out_values->itemsize() == static_cast<std::size_t>(input.value_width),
             "the output for the values has another shape");
     output.values = out_values->data();
+    output.values_pageable = !is_pinned(out_values->data());
   }
   const nb::gil_scoped_release release;
   return sort_host(runtime, plan, input, output, options);
@@ -111,7 +116,7 @@ void bind_sort(nb::module_& m) {
       .def_ro("timeline", &SortReport::timeline);
   m.def("sort_host", &sort_arrays, nb::arg("runtime"), nb::arg("plan"), nb::arg("key_type"), nb::arg("keys"),
         nb::arg("values").none() = nb::none(), nb::arg("out_keys").none() = nb::none(),
-        nb::arg("out_values").none() = nb::none(), nb::arg("row_number_bytes") = 0, nb::arg("pageable") = true,
+        nb::arg("out_values").none() = nb::none(), nb::arg("row_number_bytes") = 0,
         nb::arg("options") = SortOptions(),
         "Sorts host arrays by key; without values, row numbers of the given width follow the keys. Releases the GIL.");
   m.def("verify_parts", &verify_parts, nb::arg("runtime"), nb::arg("before"), nb::arg("after"), nb::arg("gpus"),

@@ -78,6 +78,7 @@ def _sort_keys(
     workload.value_bytes = row_number_bytes
     workload.keys_returned = out_keys is not None
     workload.pageable = not _core.is_pinned(keys)
+    workload.pageable_out = out_keys is None or not _core.is_pinned(out_keys)
     workload.verify = request.verify
     rows = np.empty(len(keys), f"u{row_number_bytes}") if row_number_bytes else None
     with open_session(request.machine) as runtime:
@@ -99,7 +100,6 @@ def _sort_keys(
                 out_keys,
                 rows,
                 row_number_bytes,
-                workload.pageable,
                 _core.SortOptions(request.descending, request.verify),
             ),
             show,

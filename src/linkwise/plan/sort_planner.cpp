@@ -19,13 +19,13 @@ VirtualRuntime estimating_runtime(const Machine& machine) {
 }
 
 // Seconds to bring equal shares of `bytes` in to the set and out again, nothing else running.
-double wire_seconds(Topology& topology, const std::vector<int>& gpus, double bytes, bool pageable) {
+double wire_seconds(Topology& topology, const std::vector<int>& gpus, double bytes, const SortWorkload& workload) {
   double seconds = 0;
   for (const bool inward : {true, false}) {
     std::vector<const std::vector<Use>*> uses;
     for (const int gpu : gpus)
-      uses.push_back(&(inward ? topology.route(Place::host(), Place::gpu(gpu), pageable)
-                              : topology.route(Place::gpu(gpu), Place::host(), pageable))
+      uses.push_back(&(inward ? topology.route(Place::host(), Place::gpu(gpu), workload.pageable)
+                              : topology.route(Place::gpu(gpu), Place::host(), workload.pageable_out))
                           .uses);
     double slowest = 1e300;
     for (const double rate : fair_rates(topology.resources(), uses)) slowest = std::min(slowest, rate);
@@ -48,7 +48,7 @@ std::vector<std::vector<int>> candidate_sets(const Machine& machine, const SortW
     std::vector<int> set;
     for (int g = 0; g < gpus; ++g)
       if ((mask >> g & 1) != 0) set.push_back(g);
-    const double seconds = wire_seconds(topology, set, bytes, workload.pageable);
+    const double seconds = wire_seconds(topology, set, bytes, workload);
     by_size[set.size()].push_back({seconds, std::move(set)});
   }
   std::vector<std::vector<int>> sets;
@@ -97,10 +97,12 @@ SortReport estimate_sort(const Machine& machine, const SortWorkload& workload, c
   runtime.set_memory_limit(memory_limit);
   // Addresses that are never used: an estimate has no data.
   auto* anywhere = reinterpret_cast<std::byte*>(1);  // NOLINT
-  HostColumns input{workload.key_type, workload.count, anywhere, workload.value_width, nullptr, workload.pageable};
+  HostColumns input{workload.key_type, workload.count, anywhere, workload.value_width, nullptr};
+  input.keys_pageable = input.values_pageable = workload.pageable;
   if (workload.values_from_host) input.values = anywhere;
   HostOutputs output{workload.keys_returned ? anywhere : nullptr,
                      workload.value_width == ValueWidth::none ? nullptr : anywhere};
+  output.keys_pageable = output.values_pageable = workload.pageable_out;
   return sort_host(runtime, plan, input, output, {false, workload.verify});
 }
 

@@ -20,7 +20,8 @@ struct SortWorkload {
   ValueWidth value_width = ValueWidth::none;
   bool values_from_host = false;  ///< otherwise row numbers, or none
   bool keys_returned = true;
-  bool pageable = false;
+  bool pageable = false;      ///< the input is not page-locked
+  bool pageable_out = false;  ///< neither is the output
   bool verify = true;
 };
 

@@ -4,14 +4,14 @@
 
 namespace linkwise {
 
-MemoryView HostIo::host_view(const void* data, std::uint64_t offset, std::uint64_t bytes) const {
+MemoryView host_view(const void* data, std::uint64_t offset, std::uint64_t bytes, bool pageable) {
   // Inputs are never written through their view, so their const is kept.
   auto* start = static_cast<std::byte*>(const_cast<void*>(data));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
-  return {Place::host(), start + offset, bytes, 0, input_.pageable};
+  return {Place::host(), start + offset, bytes, 0, pageable};
 }
 
 MemoryView HostIo::host_keys(std::uint64_t first, std::uint64_t count) const {
-  return host_view(input_.keys, first * native_key_bytes(), count * native_key_bytes());
+  return host_view(input_.keys, first * native_key_bytes(), count * native_key_bytes(), input_.keys_pageable);
 }
 
 void HostIo::copy_in(Stream stream, std::uint64_t first, const Records& records, const MemoryView& raw) const {
@@ -19,7 +19,7 @@ void HostIo::copy_in(Stream stream, std::uint64_t first, const Records& records,
   runtime_.copy(stream, is_narrow() ? raw : records.keys, host_keys(first, records.count));
   if (input_.values == nullptr) return;
   const std::uint64_t width = records.type.value_bytes();
-  runtime_.copy(stream, records.values, host_view(input_.values, first * width, records.count * width));
+  runtime_.copy(stream, records.values, host_view(input_.values, first * width, records.count * width, input_.values_pageable));
 }
 
 void HostIo::encode_rows(Stream stream, std::uint64_t first, const Records& records, const MemoryView& raw) const {
@@ -41,7 +41,7 @@ void HostIo::decode_on_host(Stream stream, const MemoryView& codes, void* keys) 
   const std::uint64_t count = codes.bytes / record_type().key_bytes();
   runtime_.enqueue(stream, {"decode",
                             {codes},
-                            {host_view(keys, 0, count * native_key_bytes())},
+                            {host_view(keys, 0, count * native_key_bytes(), true)},
                             {"multiway_merge", count, static_cast<double>(native_key_bytes())},
                             [type = input_.key_type, descending = options_.descending, codes, keys, count](void*) {
                               linkwise::decode_on_host(type, descending, codes.data, keys, count);
@@ -51,10 +51,10 @@ void HostIo::decode_on_host(Stream stream, const MemoryView& codes, void* keys) 
 void HostIo::copy_out(Stream stream, std::uint64_t first, const Records& records, const MemoryView& keys,
                       std::uint64_t bytes_per_key, const HostOutputs& output) const {
   if (records.count == 0) return;
-  if (output.keys != nullptr) runtime_.copy(stream, host_view(output.keys, first * bytes_per_key, keys.bytes), keys);
+  if (output.keys != nullptr) runtime_.copy(stream, host_view(output.keys, first * bytes_per_key, keys.bytes, output.keys_pageable), keys);
   if (output.values == nullptr || records.type.value == ValueWidth::none) return;
   const std::uint64_t width = records.type.value_bytes();
-  runtime_.copy(stream, host_view(output.values, first * width, records.values.bytes), records.values);
+  runtime_.copy(stream, host_view(output.values, first * width, records.values.bytes, output.values_pageable), records.values);
 }
 
 }  // namespace linkwise

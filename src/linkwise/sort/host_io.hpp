@@ -6,6 +6,9 @@
 
 namespace linkwise {
 
+/// `bytes` bytes of the caller's, in host memory.
+MemoryView host_view(const void* data, std::uint64_t offset, std::uint64_t bytes, bool pageable);
+
 class HostIo {
  public:
   HostIo(Runtime& runtime, const HostColumns& input, const SortOptions& options)
@@ -33,12 +36,8 @@ class HostIo {
 
   /// Decodes merged codes into the output's keys, on the host's stream; in place unless keys are narrow.
   void decode_on_host(Stream stream, const MemoryView& codes, void* keys) const;
-  /// An array of the output.
-  [[nodiscard]] MemoryView output_view(void* data, std::uint64_t bytes) const { return host_view(data, 0, bytes); }
 
  private:
-  [[nodiscard]] MemoryView host_view(const void* data, std::uint64_t offset, std::uint64_t bytes) const;
-
   Runtime& runtime_;
   const HostColumns& input_;
   const SortOptions& options_;

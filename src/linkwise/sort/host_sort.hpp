@@ -21,13 +21,16 @@ struct HostColumns {
   const void* keys = nullptr;
   ValueWidth value_width = ValueWidth::none;
   const void* values = nullptr;  ///< null with a width: the row numbers 0, 1, …, made on the GPUs
-  bool pageable = false;         ///< the arrays here and in the output are not page-locked
+  bool keys_pageable = false;  ///< not page-locked
+  bool values_pageable = false;
 };
 
 /// Where results go; a null array is not brought back. Never the same memory as the input.
 struct HostOutputs {
   void* keys = nullptr;
   void* values = nullptr;
+  bool keys_pageable = false;
+  bool values_pageable = false;
 };
 
 struct SortOptions {

@@ -3,6 +3,8 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <map>
+#include <mutex>
 
 #include "linkwise/device/arena.hpp"
 #include "linkwise/device/cuda/check.hpp"
@@ -23,6 +25,17 @@ void populate(std::byte* data, std::uint64_t bytes) {
 #endif
 }
 
+// What was made here: page-locked where CUDA can be used, and taken for it where it is simulated.
+struct Registry {
+  std::mutex mutex;
+  std::map<const std::byte*, std::uint64_t> ranges;  // first byte → bytes
+};
+
+Registry& registry() {
+  static Registry the_registry;
+  return the_registry;
+}
+
 }  // namespace
 
 PinnedMemory::PinnedMemory(std::uint64_t bytes) : bytes_(align_up(std::max<std::uint64_t>(bytes, 1), huge_page)) {
@@ -31,22 +44,40 @@ PinnedMemory::PinnedMemory(std::uint64_t bytes) : bytes_(align_up(std::max<std::
     throw OutOfMemoryError("the host cannot give " + std::to_string(bytes) + " bytes; free memory first");
   data_ = static_cast<std::byte*>(mapped);
   if (bytes_ >= 2 * huge_page) (void)madvise(data_, bytes_, MADV_HUGEPAGE);
+  {
+    const std::lock_guard lock(registry().mutex);
+    registry().ranges[data_] = bytes_;
+  }
   if (count_cuda_gpus() == 0) return;
   populate(data_, bytes_);
   const cudaError_t status = cudaHostRegister(data_, bytes_, cudaHostRegisterPortable);
   if (status != cudaSuccess) {
     munmap(data_, bytes_);
+    const std::lock_guard lock(registry().mutex);
+    registry().ranges.erase(data_);
     check(status, ("pin " + std::to_string(bytes) + " bytes of host memory").c_str());
   }
   registered_ = true;
 }
 
 PinnedMemory::~PinnedMemory() {
+  {
+    const std::lock_guard lock(registry().mutex);
+    registry().ranges.erase(data_);
+  }
   if (registered_) (void)cudaHostUnregister(data_);
   munmap(data_, bytes_);
 }
 
 bool is_pinned(const void* data) {
+  {
+    const std::lock_guard lock(registry().mutex);
+    auto after = registry().ranges.upper_bound(static_cast<const std::byte*>(data));
+    if (after != registry().ranges.begin()) {
+      const auto& [begin, bytes] = *--after;
+      if (data < begin + bytes) return true;
+    }
+  }
   if (count_cuda_gpus() == 0) return false;
   cudaPointerAttributes attributes{};
   const cudaError_t status = cudaPointerGetAttributes(&attributes, data);

@@ -24,7 +24,7 @@ class PinnedMemory {
   bool registered_ = false;
 };
 
-/// Whether CUDA knows the host memory at this address as page-locked. False without CUDA.
+/// Whether the host memory at this address is page-locked: made above, or known to CUDA as such.
 bool is_pinned(const void* data);
 
 }  // namespace linkwise
