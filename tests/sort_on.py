@@ -12,10 +12,11 @@ from linkwise.keys import key_type_of
 
 Array = np.ndarray[Any, Any]
 # (strategy, exchange); "streamed" is the radix sort that exchanges pieces as they arrive.
-# het: with two or three buffers, and with eager merging.
+# het: with two or three buffers, and with eager merging. cpu: by which algorithm.
 VARIANTS = [
     ("radix", "streamed"), ("radix", "copies"), ("radix", "fused"), ("p2p_merge", "copies"),
     ("het", "2n"), ("het", "3n"), ("het", "3n eager"),
+    ("cpu", "radix"), ("cpu", "comparison"),
 ]  # fmt: skip
 
 
@@ -27,6 +28,8 @@ def plan_for(gpus: list[int], strategy: str, exchange: str, **fields: Any) -> _c
     if strategy == "het":
         plan.het_buffers = int(exchange[0])
         plan.eager_merge = exchange.endswith("eager")
+    elif strategy == "cpu":
+        plan.cpu_algorithm = getattr(_core.CpuAlgorithm, exchange)
     elif not plan.streamed:
         plan.exchange = getattr(_core.Exchange, exchange)
     for name, value in fields.items():

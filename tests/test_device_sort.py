@@ -190,5 +190,5 @@ def test_bad_input_is_refused() -> None:
     refused("as many values", [one, one], [two, two[:1]])
     refused("contiguous", [one, np.zeros(6, np.uint32)[::2]], [])
     refused("cannot be sorted", [one.astype("c8"), one.astype("c8")], [])
-    refused("merges in host memory", [one, one], [], plan_for([0, 1], "het", "2n"))
+    refused("work in host memory", [one, one], [], plan_for([0, 1], "het", "2n"))
     refused("named twice", [one, one], [], plan_for([1, 1], "radix", "fused"))

@@ -44,7 +44,7 @@ def test_bad_input_is_refused() -> None:
         with pytest.raises(linkwise.UsageError, match=match):
             linkwise.sort(values, **{"machine": "h200x8", **options})
 
-    refused("merges in host memory", parts(), strategy="het")
+    refused("work in host memory", parts(), strategy="het")
     refused("one for each array of keys", parts(), payload=parts()[:2])
     refused("not for lists of arrays", parts(), by="x")
     refused("for lists of arrays", parts()[0], donate=True)

@@ -170,6 +170,25 @@ def test_what_is_pinned_is_done(strategy: str) -> None:
     assert not unverified.verified and "verify" not in unverified.phases
 
 
+def test_the_cpu_alone_simulates_nothing() -> None:
+    data = keys("normal", 200_000, np.float32)
+    result, report = linkwise.sort_and_report(data, strategy="cpu", descending=True)
+    assert (result == np.sort(data)[::-1]).all()
+    assert not report.simulated and report.verified and report.gpus == [] and report.seconds > 0
+    table = pa.table({"k": pa.array(data), "row": pa.array(np.arange(len(data)))})
+    by_column = linkwise.sort(table, by="k", strategy="cpu")
+    assert by_column["row"].to_numpy().tolist() == np.argsort(data, kind="stable").tolist()
+    _, simulated = linkwise.sort_and_report(data, strategy="cpu", machine="dgx-a100")
+    assert simulated.simulated and simulated.strategy == "cpu"
+    with pytest.raises(linkwise.UsageError, match="uses no GPUs"):
+        linkwise.sort(data, strategy="cpu", gpus=[0])
+
+
+def test_small_inputs_stay_on_the_cpu() -> None:
+    _, report = linkwise.sort_and_report(keys("uniform", 1000, np.uint32), machine="dgx-a100")
+    assert report.strategy == "cpu"
+
+
 def test_a_memory_limit_sorts_in_rounds() -> None:
     data = keys("uniform", 3_000_000, np.uint32)
     result, report = linkwise.sort_and_report(
@@ -210,7 +229,7 @@ def test_sizes(text: Any, size: int) -> None:
         (
             lambda t, a: linkwise.sort(a, strategy="bogo"),
             linkwise.UsageError,
-            "no sort strategy 'bogo'; choose radix, p2p_merge or het",
+            "no sort strategy 'bogo'; choose radix, p2p_merge, het, cpu",
         ),
         (lambda t, a: linkwise.sort(a, machine="enterprise"), linkwise.UsageError, "no machine 'enterprise'"),
         (lambda t, a: linkwise.sort(a, memory_limit="lots"), linkwise.UsageError, "'lots' is not a size"),

@@ -6,6 +6,7 @@
 #include "bindings.hpp"
 #include "linkwise/device/cuda/pinned.hpp"
 #include "linkwise/sort/chunk.hpp"
+#include "linkwise/sort/cpu_sort.hpp"
 #include "linkwise/sort/host_sort.hpp"
 #include "linkwise/sort/verify.hpp"
 
@@ -21,36 +22,55 @@ void require(bool condition, const char* what) {
   if (!condition) throw UsageError(what);
 }
 
+// What the caller passed, checked.
+struct HostArrays {
+  HostColumns input;
+  HostOutputs output;
+
+  HostArrays(KeyType type, const Input& keys, const std::optional<Input>& values, const std::optional<Output>& out_keys,
+             const std::optional<Output>& out_values, int row_number_bytes) {
+    require(keys.itemsize() == static_cast<std::size_t>(native_bytes(type)),
+            "the keys have not the size of their type");
+    input = {type, keys.size(), keys.data()};
+    input.keys_pageable = !is_pinned(keys.data());
+    if (values) {
+      require(values->size() == keys.size(), "there are not as many values as keys");
+      input.value_width = to_value_width(static_cast<int>(values->itemsize()));
+      input.values = values->data();
+      input.values_pageable = !is_pinned(values->data());
+    } else {
+      input.value_width = to_value_width(row_number_bytes);
+    }
+    if (out_keys) {
+      require(out_keys->size() == keys.size() && out_keys->itemsize() == keys.itemsize(),
+              "the output for the keys has another shape");
+      output.keys = out_keys->data();
+      output.keys_pageable = !is_pinned(out_keys->data());
+    }
+    if (out_values) {
+      require(
+          out_values->size() == keys.size() && out_values->itemsize() == static_cast<std::size_t>(input.value_width),
+          "the output for the values has another shape");
+      output.values = out_values->data();
+      output.values_pageable = !is_pinned(out_values->data());
+    }
+  }
+};
+
 SortReport sort_arrays(Runtime& runtime, const SortPlan& plan, KeyType type, const Input& keys,
                        const std::optional<Input>& values, const std::optional<Output>& out_keys,
-                       const std::optional<Output>& out_values, int row_number_bytes,
-                       const SortOptions& options) {
-  require(keys.itemsize() == static_cast<std::size_t>(native_bytes(type)), "the keys have not the size of their type");
-  HostColumns input{type, keys.size(), keys.data()};
-  input.keys_pageable = !is_pinned(keys.data());
-  if (values) {
-    require(values->size() == keys.size(), "there are not as many values as keys");
-    input.value_width = to_value_width(static_cast<int>(values->itemsize()));
-    input.values = values->data();
-    input.values_pageable = !is_pinned(values->data());
-  } else {
-    input.value_width = to_value_width(row_number_bytes);
-  }
-  HostOutputs output;
-  if (out_keys) {
-    require(out_keys->size() == keys.size() && out_keys->itemsize() == keys.itemsize(),
-            "the output for the keys has another shape");
-    output.keys = out_keys->data();
-    output.keys_pageable = !is_pinned(out_keys->data());
-  }
-  if (out_values) {
-    require(out_values->size() == keys.size() && out_values->itemsize() == static_cast<std::size_t>(input.value_width),
-            "the output for the values has another shape");
-    output.values = out_values->data();
-    output.values_pageable = !is_pinned(out_values->data());
-  }
+                       const std::optional<Output>& out_values, int row_number_bytes, const SortOptions& options) {
+  const HostArrays arrays(type, keys, values, out_keys, out_values, row_number_bytes);
   const nb::gil_scoped_release release;
-  return sort_host(runtime, plan, input, output, options);
+  return sort_host(runtime, plan, arrays.input, arrays.output, options);
+}
+
+void sort_arrays_on_cpu(KeyType type, const Input& keys, const std::optional<Input>& values,
+                        const std::optional<Output>& out_keys, const std::optional<Output>& out_values,
+                        int row_number_bytes, const SortOptions& options, CpuAlgorithm algorithm) {
+  const HostArrays arrays(type, keys, values, out_keys, out_values, row_number_bytes);
+  const nb::gil_scoped_release release;
+  sort_on_cpu(arrays.input, arrays.output, options, algorithm);
 }
 
 // Verifies a result that somebody else claims for an input, spread over the first GPUs in equal parts.
@@ -85,7 +105,11 @@ void bind_sort(nb::module_& m) {
   nb::enum_<SortStrategy>(m, "SortStrategy")
       .value("radix", SortStrategy::radix)
       .value("p2p_merge", SortStrategy::p2p_merge)
-      .value("het", SortStrategy::het);
+      .value("het", SortStrategy::het)
+      .value("cpu", SortStrategy::cpu);
+  nb::enum_<CpuAlgorithm>(m, "CpuAlgorithm")
+      .value("radix", CpuAlgorithm::radix)
+      .value("comparison", CpuAlgorithm::comparison);
   nb::enum_<Exchange>(m, "Exchange").value("fused", Exchange::fused).value("copies", Exchange::copies);
   m.def("sort_strategy_from", &sort_strategy_from, nb::arg("name"));
   nb::class_<SortPlan>(m, "SortPlan")
@@ -101,6 +125,7 @@ void bind_sort(nb::module_& m) {
       .def_rw("eager_merge", &SortPlan::eager_merge)
       .def_rw("streamed", &SortPlan::streamed)
       .def_rw("buckets", &SortPlan::buckets)
+      .def_rw("cpu_algorithm", &SortPlan::cpu_algorithm)
       .def_rw("device_buckets", &SortPlan::device_buckets)
       .def_rw("piece_bytes", &SortPlan::piece_bytes)
       .def("__str__", &SortPlan::to_string);
@@ -119,6 +144,10 @@ void bind_sort(nb::module_& m) {
         nb::arg("out_values").none() = nb::none(), nb::arg("row_number_bytes") = 0,
         nb::arg("options") = SortOptions(),
         "Sorts host arrays by key; without values, row numbers of the given width follow the keys. Releases the GIL.");
+  m.def("sort_on_cpu", &sort_arrays_on_cpu, nb::arg("key_type"), nb::arg("keys"), nb::arg("values").none() = nb::none(),
+        nb::arg("out_keys").none() = nb::none(), nb::arg("out_values").none() = nb::none(),
+        nb::arg("row_number_bytes") = 0, nb::arg("options") = SortOptions(),
+        nb::arg("algorithm") = CpuAlgorithm::radix, "As sort_host, on the cores of this machine. Releases the GIL.");
   m.def("verify_parts", &verify_parts, nb::arg("runtime"), nb::arg("before"), nb::arg("after"), nb::arg("gpus"),
         "Checks a claimed result of sorting u32 keys as a sort checks its own. Raises CorruptDataError.");
   m.def("records_that_fit", &records_that_fit, nb::arg("runtime"), nb::arg("plan"), nb::arg("type"));

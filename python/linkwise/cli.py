@@ -105,7 +105,9 @@ def sort(
         str, typer.Option(help="auto, local, or a described machine to simulate (see 'linkwise machine list').")
     ] = "auto",
     gpus: Annotated[str, typer.Option(metavar="0,2|auto", help="GPUs, in the order of the result.")] = "auto",
-    strategy: Annotated[Literal["auto", "radix", "p2p_merge", "het"], typer.Option(help="How to sort.")] = "auto",
+    strategy: Annotated[
+        Literal["auto", "radix", "p2p_merge", "het", "cpu"], typer.Option(help="How to sort; cpu uses no GPU.")
+    ] = "auto",
     memory_limit: Annotated[str | None, typer.Option(metavar="4GiB", help="Memory to use on each GPU.")] = None,
     trace: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a Chrome/Perfetto trace.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object about the sort.")] = False,

@@ -46,6 +46,8 @@ def where_it_ran(report: SortReport) -> str:
     """One line that says what executed, and whose clock the times are of."""
     if report.simulated:
         return f"No GPU was used: the CPU executed, and all times are simulated for the machine '{report.machine}'."
+    if not report.gpus:
+        return "Ran on the cores of this machine, without GPUs."
     return f"Ran on the GPUs of this machine ('{report.machine}'); times are from CUDA events."
 
 

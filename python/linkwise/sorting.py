@@ -81,6 +81,9 @@ def _sort_keys(
     workload.pageable_out = out_keys is None or not _core.is_pinned(out_keys)
     workload.verify = request.verify
     rows = np.empty(len(keys), f"u{row_number_bytes}") if row_number_bytes else None
+    row_size = row_bytes if row_bytes is not None else keys.itemsize
+    if request.strategy == "cpu" and request.machine in ("auto", "local"):
+        return rows, _sort_on_cpu(keys, workload, request, out_keys, rows, row_size)
     with open_session(request.machine) as runtime:
         plan = choose_plan(runtime, workload, request)
         expected = _expected_operations(runtime, workload, plan, request)
@@ -107,7 +110,7 @@ def _sort_keys(
         machine, simulated = runtime.machine, runtime.simulated
     return rows, SortReport(
         rows=len(keys),
-        bytes=len(keys) * (row_bytes if row_bytes is not None else keys.itemsize),
+        bytes=len(keys) * row_size,
         machine=machine.name,
         simulated=simulated,
         gpus=list(plan.gpus),
@@ -119,6 +122,41 @@ def _sort_keys(
         verified=report.verified,
         machine_description=machine,
         timeline=report.timeline,
+    )
+
+
+def _sort_on_cpu(
+    keys: Array,
+    workload: _core.SortWorkload,
+    request: Request,
+    out_keys: Array | None,
+    rows: Array | None,
+    row_bytes: int,
+) -> SortReport:
+    """Really on the cores of this machine: nothing is simulated, whether there are GPUs or not."""
+    if request.gpus != "auto":
+        raise UsageError("the cpu strategy uses no GPUs; leave gpus at 'auto'")
+    parse_bytes(request.memory_limit)
+    began = time.perf_counter()
+    options = _core.SortOptions(request.descending, request.verify)
+    _core.sort_on_cpu(workload.key_type, keys, None, out_keys, rows, workload.value_bytes, options)
+    seconds = time.perf_counter() - began
+    machine = _core.Machine()
+    machine.name = "cpu"
+    return SortReport(
+        rows=len(keys),
+        bytes=len(keys) * row_bytes,
+        machine="cpu",
+        simulated=False,
+        gpus=[],
+        strategy="cpu",
+        plan="cpu, radix sort",
+        seconds=seconds,
+        phases={"sort": seconds},
+        wall_seconds=seconds,
+        verified=request.verify,
+        machine_description=machine,
+        timeline=[],
     )
 
 
@@ -287,7 +325,8 @@ def sort(
     gpus
         GPU numbers in the order in which they hold the result, or ``"auto"``: those that the plan finds fastest.
     strategy
-        ``"radix"``, ``"p2p_merge"`` (2, 4, 8, … GPUs), ``"het"`` (merged on the CPU) or ``"auto"``.
+        ``"radix"``, ``"p2p_merge"`` (2, 4, 8, … GPUs), ``"het"`` (merged on the CPU), ``"cpu"`` (no GPU
+        at all; what small inputs take) or ``"auto"``.
     memory_limit
         What a GPU may use, in bytes or like ``"4GiB"``. What does not fit is sorted in rounds and merged on the host.
     out

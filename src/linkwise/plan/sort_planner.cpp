@@ -111,7 +111,11 @@ std::vector<PricedPlan> plan_sort(const Machine& machine, const SortWorkload& wo
   const std::vector<std::vector<int>> sets =
       constraints.gpus.empty() ? candidate_sets(machine, workload) : std::vector<std::vector<int>>{constraints.gpus};
   std::vector<PricedPlan> priced;
-  bool any = false;
+  const bool only_cpu = constraints.strategy == SortStrategy::cpu;
+  const bool may_use_cpu = only_cpu || (!constraints.strategy && constraints.gpus.empty() &&
+                                        machine.host.rates.contains("cpu_sort"));
+  if (only_cpu && !constraints.gpus.empty()) throw UsageError("the cpu strategy uses no GPUs; leave gpus at 'auto'");
+  bool any = only_cpu;
   for (const auto& set : sets)
     for (SortPlan plan : plans_for(set, constraints)) {
       any = true;
@@ -122,9 +126,16 @@ std::vector<PricedPlan> plan_sort(const Machine& machine, const SortWorkload& wo
   if (!any)
     throw UsageError("p2p_merge runs on 2, 4, 8, … GPUs, not on " + std::to_string(constraints.gpus.size()) +
                      "; use radix or other GPUs");
-  if (priced.empty())
+  if (priced.empty() && !only_cpu)
     throw OutOfMemoryError("memory_limit (" + std::to_string(constraints.memory_limit) +
                            " bytes a GPU) is too small to sort anything; raise it");
+  if (may_use_cpu) {
+    SortPlan plan;
+    plan.strategy = SortStrategy::cpu;
+    plan.gpus.clear();
+    const SortReport report = estimate_sort(machine, workload, plan);
+    priced.push_back({plan, report.seconds, report.phases});
+  }
   std::ranges::stable_sort(priced, {}, &PricedPlan::seconds);
   return priced;
 }

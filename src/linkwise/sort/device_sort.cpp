@@ -143,8 +143,8 @@ class DeviceSort {
 std::vector<SortedPart> sort_device(Runtime& runtime, const SortPlan& plan, const DeviceColumns& columns,
                                     const SortOptions& options) {
   check_gpus(runtime.machine(), plan);
-  if (plan.strategy == SortStrategy::het)
-    throw UsageError("het merges in host memory; sort data that lies on GPUs by radix or p2p_merge");
+  if (plan.strategy == SortStrategy::het || plan.strategy == SortStrategy::cpu)
+    throw UsageError("het and cpu work in host memory; sort data that lies on GPUs by radix or p2p_merge");
   if (columns.parts.size() != plan.gpus.size())
     throw UsageError("there are " + std::to_string(columns.parts.size()) + " parts for " +
                      std::to_string(plan.gpus.size()) + " GPUs; give one for each");

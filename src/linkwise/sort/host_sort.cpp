@@ -6,6 +6,7 @@
 
 #include "linkwise/error.hpp"
 #include "linkwise/sort/chunk.hpp"
+#include "linkwise/sort/cpu_sort.hpp"
 #include "linkwise/sort/het_sort.hpp"
 #include "linkwise/sort/host_io.hpp"
 #include "linkwise/sort/run_merge.hpp"
@@ -37,6 +38,7 @@ class HostSort {
         type_(io_.record_type()) {}
 
   void run() {
+    if (plan_.strategy == SortStrategy::cpu) return cpu_sort(runtime_, plan_, input_, output_, options_);
     if (plan_.strategy == SortStrategy::het) return het_sort(runtime_, plan_, io_, input_.count, output_, options_);
     at_once_ = plan_.chunkset_records == 0 ? input_.count : std::min(input_.count, plan_.chunkset_records);
     if (is_streamed(plan_)) streamed_ = std::make_unique<StreamedRadixSort>(runtime_, plan_, io_, at_once_);
@@ -128,6 +130,7 @@ class HostSort {
 }  // namespace
 
 std::uint64_t records_that_fit(Runtime& runtime, const SortPlan& plan, RecordType type) {
+  if (plan.strategy == SortStrategy::cpu) return std::numeric_limits<std::uint64_t>::max();
   check_gpus(runtime.machine(), plan);
   std::uint64_t available = std::numeric_limits<std::uint64_t>::max();
   for (const int gpu : plan.gpus) available = std::min(available, runtime.available(Place::gpu(gpu)));
@@ -147,7 +150,7 @@ std::uint64_t records_that_fit(Runtime& runtime, const SortPlan& plan, RecordTyp
 
 SortReport sort_host(Runtime& runtime, const SortPlan& plan, const HostColumns& input, const HostOutputs& output,
                      const SortOptions& options) {
-  check_gpus(runtime.machine(), plan);
+  if (plan.strategy != SortStrategy::cpu) check_gpus(runtime.machine(), plan);
   runtime.clear_timeline();
   if (input.count > 0)
     run_or_abandon(runtime, [&] { HostSort(runtime, plan, input, output, options).run(); });

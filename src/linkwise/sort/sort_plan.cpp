@@ -11,14 +11,15 @@ std::string to_string(SortStrategy strategy) {
     case SortStrategy::radix: return "radix";
     case SortStrategy::p2p_merge: return "p2p_merge";
     case SortStrategy::het: return "het";
+    case SortStrategy::cpu: return "cpu";
   }
   return "";
 }
 
 SortStrategy sort_strategy_from(const std::string& name) {
-  for (const SortStrategy strategy : {SortStrategy::radix, SortStrategy::p2p_merge, SortStrategy::het})
+  for (const SortStrategy strategy : {SortStrategy::radix, SortStrategy::p2p_merge, SortStrategy::het, SortStrategy::cpu})
     if (to_string(strategy) == name) return strategy;
-  throw UsageError("there is no sort strategy '" + name + "'; choose radix, p2p_merge or het, or auto");
+  throw UsageError("there is no sort strategy '" + name + "'; choose radix, p2p_merge, het, cpu or auto");
 }
 
 std::string to_string(Exchange exchange) { return exchange == Exchange::fused ? "fused" : "copies"; }
@@ -34,6 +35,8 @@ void check_gpus(const Machine& machine, const SortPlan& plan) {
 }
 
 std::string SortPlan::to_string() const {
+  if (strategy == SortStrategy::cpu)
+    return cpu_algorithm == CpuAlgorithm::radix ? "cpu, radix sort" : "cpu, comparison sort";
   std::string text = linkwise::to_string(strategy) + " on GPUs (";
   for (std::size_t g = 0; g < gpus.size(); ++g) text += (g == 0 ? "" : ",") + std::to_string(gpus[g]);
   text += ")";

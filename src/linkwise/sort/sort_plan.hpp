@@ -9,7 +9,7 @@
 
 namespace linkwise {
 
-enum class SortStrategy { radix, p2p_merge, het };
+enum class SortStrategy { radix, p2p_merge, het, cpu };
 std::string to_string(SortStrategy strategy);
 /// @throws UsageError naming the strategies there are.
 SortStrategy sort_strategy_from(const std::string& name);
@@ -18,6 +18,9 @@ SortStrategy sort_strategy_from(const std::string& name);
 /// partitions locally and copy engines carry the parts.
 enum class Exchange { fused, copies };
 std::string to_string(Exchange exchange);
+
+/// How the host sorts by itself: primitives/host/cpu_sort.hpp.
+enum class CpuAlgorithm { radix, comparison };
 
 struct SortPlan {
   SortStrategy strategy = SortStrategy::radix;
@@ -28,6 +31,7 @@ struct SortPlan {
   double slack = 0.02;                 ///< room beyond an equal share, for parts that are not quite equal
   bool streamed = true;                ///< radix on host data: exchange while pieces arrive, copy out while sorting
   int het_buffers = 2;                 ///< of each GPU when het: 2 or 3 (sort22 §5.3)
+  CpuAlgorithm cpu_algorithm = CpuAlgorithm::radix;
   bool eager_merge = false;            ///< het: merge each group's runs while later groups are sorted
   /// That arrive at a GPU at once when streamed; where there is less in all, it is one piece and one bucket.
   std::uint64_t piece_bytes = 32 << 20;

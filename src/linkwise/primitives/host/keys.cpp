@@ -36,6 +36,18 @@ void decode_on_host(KeyType type, bool descending, const void* from, void* to, s
   });
 }
 
+void iota_on_host(ValueWidth width, void* to, std::uint64_t count) {
+  with_value(width, [&](auto tag) {
+    using Value = typename decltype(tag)::type;
+    auto* values = static_cast<Value*>(to);
+#pragma omp parallel for if (count > worthwhile)
+    for (std::uint64_t i = 0; i < count; ++i) {
+      if constexpr (std::is_same_v<Value, Value16>) values[i] = {i, 0};
+      else if constexpr (!std::is_same_v<Value, NoValue>) values[i] = static_cast<Value>(i);
+    }
+  });
+}
+
 void sample_on_host(KeyType type, bool descending, const void* keys, std::uint64_t count, std::uint64_t samples,
                     std::uint64_t seed, std::uint64_t tag_base, void* codes, std::uint64_t* tags) {
   with_bits(native_bytes(type), [&](auto tag) {

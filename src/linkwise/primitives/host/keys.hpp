@@ -10,6 +10,8 @@ namespace linkwise {
 /// See Kernels::encode, ::decode and ::sample.
 void encode_on_host(KeyType type, bool descending, const void* from, void* to, std::uint64_t count);
 void decode_on_host(KeyType type, bool descending, const void* from, void* to, std::uint64_t count);
+/// 0, 1, … as values; of 16-byte values the upper half is 0.
+void iota_on_host(ValueWidth width, void* to, std::uint64_t count);
 void sample_on_host(KeyType type, bool descending, const void* keys, std::uint64_t count, std::uint64_t samples,
                     std::uint64_t seed, std::uint64_t tag_base, void* codes, std::uint64_t* tags);
 

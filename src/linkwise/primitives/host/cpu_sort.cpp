@@ -1,0 +1,184 @@
+#include "linkwise/primitives/host/cpu_sort.hpp"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <parallel/algorithm>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "linkwise/primitives/dispatch.hpp"
+
+namespace linkwise {
+namespace {
+
+constexpr int digit_bits = 8, digits = 1 << digit_bits;
+constexpr std::uint64_t records_per_thread = 1 << 14;  // fewer do not pay for waking another core
+
+using Counts = std::array<std::uint64_t, digits>;
+
+int threads_for(std::uint64_t count) {
+  return static_cast<int>(
+      std::clamp<std::uint64_t>(count / records_per_thread, 1, static_cast<std::uint64_t>(omp_get_max_threads())));
+}
+
+template <typename Value>
+constexpr bool has_value = !std::is_same_v<Value, NoValue>;
+
+// The records of one part on their way to their digits, a cache line of keys at a time.
+template <typename Key, typename Value>
+class Scatter {
+ public:
+  Scatter(Counts offsets, Key* keys, Value* values) : next_(offsets), keys_(keys), values_(values) {}
+
+  void put(int digit, Key key, const Value& value) {
+    const int at = filled_[digit]++;
+    key_lines_[digit][at] = key;
+    if constexpr (has_value<Value>) value_lines_[digit][at] = value;
+    if (at + 1 == line) flush(digit);
+  }
+  void flush_all() {
+    for (int d = 0; d < digits; ++d) flush(d);
+  }
+
+ private:
+  static constexpr int line = 64 / sizeof(Key);
+
+  void flush(int digit) {
+    const auto length = static_cast<std::size_t>(filled_[digit]);
+    std::memcpy(keys_ + next_[digit], key_lines_[digit], length * sizeof(Key));
+    if constexpr (has_value<Value>) std::memcpy(values_ + next_[digit], value_lines_[digit], length * sizeof(Value));
+    next_[digit] += length;
+    filled_[digit] = 0;
+  }
+
+  alignas(64) Key key_lines_[digits][line];
+  alignas(64) Value value_lines_[has_value<Value> ? digits : 1][line];
+  Counts next_;
+  int filled_[digits] = {};
+  Key* keys_;
+  Value* values_;
+};
+
+template <typename Key>
+int digit_of(Key key, int shift) {
+  return static_cast<int>(key >> shift) & (digits - 1);
+}
+
+// One pass, from → to. The team's threads each own a part.
+template <typename Key, typename Value>
+void pass(const Key* keys, const Value* values, Key* to_keys, Value* to_values, std::uint64_t count, int shift,
+          int threads) {
+  std::vector<Counts> of_thread(static_cast<std::size_t>(threads), Counts{});
+#pragma omp parallel num_threads(threads)
+  {
+    const auto t = static_cast<std::uint64_t>(omp_get_thread_num()), team = static_cast<std::uint64_t>(threads);
+    const std::uint64_t begin = count * t / team, end = count * (t + 1) / team;
+    Counts& mine = of_thread[t];
+    for (std::uint64_t i = begin; i < end; ++i) ++mine[static_cast<std::size_t>(digit_of(keys[i], shift))];
+#pragma omp barrier
+#pragma omp single
+    {
+      std::uint64_t sum = 0;
+      for (std::size_t d = 0; d < digits; ++d)
+        for (Counts& counts : of_thread) sum += std::exchange(counts[d], sum);
+    }
+    Scatter<Key, Value> scatter(mine, to_keys, to_values);
+    for (std::uint64_t i = begin; i < end; ++i) {
+      if constexpr (has_value<Value>) scatter.put(digit_of(keys[i], shift), keys[i], values[i]);
+      else scatter.put(digit_of(keys[i], shift), keys[i], {});
+    }
+    scatter.flush_all();
+  }
+}
+
+// The bits in which any two keys differ.
+template <typename Key>
+Key differing_bits(const Key* keys, std::uint64_t count) {
+  Key any = 0, all = static_cast<Key>(~Key{0});
+#pragma omp parallel for reduction(| : any) reduction(& : all) num_threads(threads_for(count))
+  for (std::uint64_t i = 0; i < count; ++i) {
+    any |= keys[i];
+    all &= keys[i];
+  }
+  return any & static_cast<Key>(~all);
+}
+
+}  // namespace
+
+bool radix_sort_on_host(RecordType type, RawRecords records, RawRecords spare, std::uint64_t count) {
+  bool in_spare = false;
+  if (count < 2) return in_spare;
+  with_record(type, [&](auto key, auto value) {
+    using Key = typename decltype(key)::type;
+    using Value = typename decltype(value)::type;
+    auto *keys = static_cast<Key*>(records.keys), *to_keys = static_cast<Key*>(spare.keys);
+    auto *values = static_cast<Value*>(records.values), *to_values = static_cast<Value*>(spare.values);
+    const Key differing = differing_bits(keys, count);
+    for (int shift = 0; shift < type.key_bits(); shift += digit_bits) {
+      if (digit_of(differing, shift) == 0) continue;
+      pass(keys, values, to_keys, to_values, count, shift, threads_for(count));
+      std::swap(keys, to_keys);
+      std::swap(values, to_values);
+      in_spare = !in_spare;
+    }
+  });
+  return in_spare;
+}
+
+void comparison_sort_on_host(RecordType type, RawRecords records, std::uint64_t count) {
+  with_record(type, [&](auto key, auto value) {
+    using Key = typename decltype(key)::type;
+    using Value = typename decltype(value)::type;
+    auto* keys = static_cast<Key*>(records.keys);
+    if constexpr (!has_value<Value>) {
+      __gnu_parallel::sort(keys, keys + count);
+    } else {
+      struct Record {
+        Key key;
+        Value value;
+      };
+      auto* values = static_cast<Value*>(records.values);
+      std::vector<Record> packed(count);
+#pragma omp parallel for num_threads(threads_for(count))
+      for (std::uint64_t i = 0; i < count; ++i) packed[i] = {keys[i], values[i]};
+      __gnu_parallel::stable_sort(packed.begin(), packed.end(),
+                                  [](const Record& a, const Record& b) { return a.key < b.key; });
+#pragma omp parallel for num_threads(threads_for(count))
+      for (std::uint64_t i = 0; i < count; ++i) {
+        keys[i] = packed[i].key;
+        values[i] = packed[i].value;
+      }
+    }
+  });
+}
+
+std::uint64_t checksum_on_host(RecordType type, RawRecords records, std::uint64_t count) {
+  std::uint64_t sum = 0;
+  with_record(type, [&](auto key, auto value) {
+    using Value = typename decltype(value)::type;
+    const auto* keys = static_cast<const typename decltype(key)::type*>(records.keys);
+    [[maybe_unused]] const auto* values = static_cast<const Value*>(records.values);
+#pragma omp parallel for reduction(+ : sum) num_threads(threads_for(count))
+    for (std::uint64_t i = 0; i < count; ++i) {
+      if constexpr (has_value<Value>) sum += record_hash(keys[i], values[i]);
+      else sum += record_hash(keys[i], NoValue{});
+    }
+  });
+  return sum;
+}
+
+std::uint64_t violations_on_host(KeyWidth width, const void* keys, std::uint64_t count) {
+  std::uint64_t violations = 0;
+  with_key(width, [&](auto key) {
+    const auto* data = static_cast<const typename decltype(key)::type*>(keys);
+#pragma omp parallel for reduction(+ : violations) num_threads(threads_for(count))
+    for (std::uint64_t i = 1; i < count; ++i) violations += data[i] < data[i - 1] ? 1 : 0;
+  });
+  return violations;
+}
+
+}  // namespace linkwise

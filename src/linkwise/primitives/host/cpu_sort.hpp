@@ -1,0 +1,26 @@
+// Sorting records of codes on the CPU with all its cores: the papers' baseline, and what small inputs take.
+//
+// The radix sort goes from the least significant digit on, eight bits a pass, and leaves out digits that all keys share.
+// Each thread has a consecutive part; per digit, its records come behind those of the threads before it, which keeps the
+// sort stable. A thread collects a cache line for each digit before it writes, as Polychroniou and Ross do (sort22 §6).
+// The comparison sort is libstdc++'s parallel mode (sort22 §6: "GNU parallel algorithms extension").
+#pragma once
+
+#include <cstdint>
+
+#include "linkwise/primitives/kernels.hpp"
+#include "linkwise/primitives/types.hpp"
+
+namespace linkwise {
+
+/// Sorts `records`; `spare` has as much room. Returns whether the result is in the spare. Stable.
+bool radix_sort_on_host(RecordType type, RawRecords records, RawRecords spare, std::uint64_t count);
+
+/// Sorts `records` by comparison. Stable.
+void comparison_sort_on_host(RecordType type, RawRecords records, std::uint64_t count);
+
+/// What ResultCheck wants to know of records in host memory.
+std::uint64_t checksum_on_host(RecordType type, RawRecords records, std::uint64_t count);
+std::uint64_t violations_on_host(KeyWidth width, const void* keys, std::uint64_t count);
+
+}  // namespace linkwise
