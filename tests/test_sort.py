@@ -77,7 +77,11 @@ def test_every_legal_order(seed: int) -> None:
         data = keys(str(random.choice(DISTRIBUTIONS)), int(random.integers(0, 4000)), dtype, seed)
         piece_bytes = int(2 ** random.integers(6, 16))
         samples = int(random.integers(256, 2048))
-        plan = plan_for(gpus, strategy, exchange, samples=samples, slack=1.0, piece_bytes=piece_bytes)
+        at_once = int(random.choice([0, 0, 500, 1500]))
+        plan = plan_for(
+            gpus, strategy, exchange, samples=samples, slack=1.0, piece_bytes=piece_bytes, chunkset_records=at_once
+        )
+        plan.merge_on_gpus = bool(random.integers(0, 2))
         check_sort(virtual(seed), plan, data)
 
 
@@ -87,14 +91,22 @@ def test_every_legal_order(seed: int) -> None:
     num_gpus=st.integers(1, 8),
     variant=st.sampled_from(VARIANTS),
     chunkset=st.sampled_from([0, 0, 7, 64]),
+    merge_on_gpus=st.booleans(),
     piece_bytes=st.sampled_from([16, 100, 1 << 20]),
     seed=st.integers(0, 2**32),
 )
 def test_any_input(
-    data: list[int], num_gpus: int, variant: tuple[str, str], chunkset: int, piece_bytes: int, seed: int
+    data: list[int],
+    num_gpus: int,
+    variant: tuple[str, str],
+    chunkset: int,
+    merge_on_gpus: bool,
+    piece_bytes: int,
+    seed: int,
 ) -> None:
     if can_run(variant[0], num_gpus):
         plan = plan_for(list(range(num_gpus)), *variant, chunkset_records=chunkset, piece_bytes=piece_bytes)
+        plan.merge_on_gpus = merge_on_gpus
         check_sort(virtual(seed), plan, np.array(data, np.uint32))
 
 
@@ -102,9 +114,10 @@ def test_any_input(
 @pytest.mark.parametrize(("strategy", "exchange"), [variant for variant in VARIANTS if variant[0] != "cpu"])
 def test_chunksets_become_runs_that_are_merged(strategy: str, exchange: str, dtype: Any) -> None:
     for at_once in (1, 999, 1000, 2500):
-        plan = plan_for([0, 1], strategy, exchange, chunkset_records=at_once)
-        report = check_sort(virtual(), plan, keys("uniform", 4000 if at_once > 1 else 20, dtype), descending=True)
-        assert {"merge runs", "merge"} & {phase.phase for phase in report.phases}
+        for merge_on_gpus in (False, True):
+            plan = plan_for([0, 1], strategy, exchange, chunkset_records=at_once, merge_on_gpus=merge_on_gpus)
+            report = check_sort(virtual(), plan, keys("uniform", 4000 if at_once > 1 else 20, dtype), descending=True)
+            assert {"merge runs", "merge"} & {phase.phase for phase in report.phases}
 
 
 @pytest.mark.parametrize("exchange", ["streamed", "copies"])
@@ -253,5 +266,7 @@ def test_gpus_every_kind_of_key(strategy: str, exchange: str, dtype: Any) -> Non
 @pytest.mark.parametrize(("strategy", "exchange"), VARIANTS)
 def test_gpus_chunksets(strategy: str, exchange: str) -> None:
     runtime = cuda_runtime()
-    plan = plan_for([0] if runtime.machine.num_gpus == 1 else [0, 1], strategy, exchange, chunkset_records=30_000)
-    check_sort(runtime, plan, keys("uniform", 100_000, np.int32))
+    gpus = [0] if runtime.machine.num_gpus == 1 else [0, 1]
+    for merge_on_gpus in (False, True):
+        plan = plan_for(gpus, strategy, exchange, chunkset_records=30_000, merge_on_gpus=merge_on_gpus)
+        check_sort(runtime, plan, keys("uniform", 100_000, np.int32))

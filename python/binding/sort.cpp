@@ -119,6 +119,7 @@ void bind_sort(nb::module_& m) {
       .def_rw("gpus", &SortPlan::gpus)
       .def_rw("exchange", &SortPlan::exchange)
       .def_rw("chunkset_records", &SortPlan::chunkset_records)
+      .def_rw("merge_on_gpus", &SortPlan::merge_on_gpus)
       .def_rw("samples", &SortPlan::samples)
       .def_rw("slack", &SortPlan::slack)
       .def_rw("het_buffers", &SortPlan::het_buffers)

@@ -120,8 +120,13 @@ std::vector<PricedPlan> plan_sort(const Machine& machine, const SortWorkload& wo
     for (SortPlan plan : plans_for(set, constraints)) {
       any = true;
       if (!fit(machine, workload, constraints.memory_limit, plan)) continue;
-      const SortReport report = estimate_sort(machine, workload, plan, constraints.memory_limit);
-      priced.push_back({plan, report.seconds, report.phases});
+      const bool has_runs = plan.chunkset_records > 0 && plan.strategy != SortStrategy::het;
+      for (const bool on_gpus : {true, false}) {
+        if (!on_gpus && !has_runs) continue;
+        plan.merge_on_gpus = on_gpus;
+        const SortReport report = estimate_sort(machine, workload, plan, constraints.memory_limit);
+        priced.push_back({plan, report.seconds, report.phases});
+      }
     }
   if (!any)
     throw UsageError("p2p_merge runs on 2, 4, 8, … GPUs, not on " + std::to_string(constraints.gpus.size()) +

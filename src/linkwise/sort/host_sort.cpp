@@ -7,6 +7,7 @@
 #include "linkwise/error.hpp"
 #include "linkwise/sort/chunk.hpp"
 #include "linkwise/sort/cpu_sort.hpp"
+#include "linkwise/sort/gpu_merge.hpp"
 #include "linkwise/sort/het_sort.hpp"
 #include "linkwise/sort/host_io.hpp"
 #include "linkwise/sort/run_merge.hpp"
@@ -51,7 +52,10 @@ class HostSort {
   // Sorts rows [first, first + count) of the input into `to`, as native keys or as codes.
   void sort_chunkset(std::uint64_t first, std::uint64_t count, const HostOutputs& to, bool as_codes) {
     if (streamed_) {
-      if (streamed_->sort(input_.key_type, first, count, to, as_codes, options_)) return;
+      if (streamed_->sort(input_.key_type, first, count, to, as_codes, options_)) {
+        checksum_ += streamed_->result_checksum();
+        return;
+      }
       streamed_.reset();  // the samples were very unlucky: go on without estimates of what each bucket receives
     }
     if (chunks_.empty()) make_chunks();
@@ -73,7 +77,7 @@ class HostSort {
     sort_chunks(runtime_, plan_, chunks_);
     if (options_.verify) {
       runtime_.set_phase("verify");
-      verifier.check(records_of(chunks_));
+      checksum_ += verifier.check(records_of(chunks_));
     }
     runtime_.set_phase("DtoH");
     std::uint64_t row = 0;
@@ -112,7 +116,12 @@ class HostSort {
       runs.push_back(run);
     }
     runtime_.set_phase("merge runs");
-    merge_into_output(runtime_, io_, runs, output_);
+    if (!plan_.merge_on_gpus) return merge_into_output(runtime_, io_, runs, output_);
+    runtime_.synchronize();
+    streamed_.reset();
+    chunks_.clear();
+    gpu_merge(runtime_, plan_, io_, runs, output_, bytes_per_gpu(runtime_.kernels(), plan_, type_, at_once_),
+              options_.verify, checksum_);
   }
 
   Runtime& runtime_;
@@ -123,6 +132,7 @@ class HostSort {
   HostIo io_;
   RecordType type_;
   std::uint64_t at_once_ = 0;
+  std::uint64_t checksum_ = 0;  // of the runs
   std::unique_ptr<StreamedRadixSort> streamed_;
   std::vector<Chunk> chunks_;
 };

@@ -44,7 +44,8 @@ std::string SortPlan::to_string() const {
   else if (strategy == SortStrategy::radix && gpus.size() > 1) text += ", exchange by " + linkwise::to_string(exchange);
   if (strategy == SortStrategy::het)
     text += ", " + std::to_string(het_buffers) + " buffers each" + (eager_merge ? ", merged eagerly" : "");
-  if (chunkset_records > 0) text += ", " + std::to_string(chunkset_records) + " records at once";
+  if (chunkset_records > 0) text += ", " + std::to_string(chunkset_records) + " records at once, merged on the " +
+            (merge_on_gpus && strategy != SortStrategy::het ? "GPUs" : "host");
   return text;
 }
 

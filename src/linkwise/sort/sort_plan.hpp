@@ -27,6 +27,7 @@ struct SortPlan {
   std::vector<int> gpus{0};  ///< in the order in which they hold the result
   Exchange exchange = Exchange::copies;
   std::uint64_t chunkset_records = 0;  ///< records sorted at once over all GPUs; 0: all
+  bool merge_on_gpus = true;           ///< the runs of an out-of-core sort; otherwise the host merges them
   std::uint64_t samples = 1 << 20;     ///< of the radix strategy, in all
   double slack = 0.02;                 ///< room beyond an equal share, for parts that are not quite equal
   bool streamed = true;                ///< radix on host data: exchange while pieces arrive, copy out while sorting

@@ -266,6 +266,7 @@ void StreamedRadixSort::verify(const Run& run) {
                    of_bucket[last_key]);
   }
   check.finish();
+  checksum_ = check.checksum();
 }
 
 }  // namespace linkwise

@@ -37,6 +37,9 @@ class StreamedRadixSort {
   [[nodiscard]] bool sort(KeyType type, std::uint64_t first, std::uint64_t count, const HostOutputs& output,
                           bool as_codes, const SortOptions& options);
 
+  /// Of what the last sort returned, if it was verified.
+  [[nodiscard]] std::uint64_t result_checksum() const { return checksum_; }
+
   /// Bytes of memory that each GPU needs for that capacity.
   static std::uint64_t bytes_per_gpu(const Kernels& kernels, const SortPlan& plan, RecordType type,
                                      std::uint64_t capacity);
@@ -88,6 +91,7 @@ class StreamedRadixSort {
   const HostIo& io_;
   Layout layout_;
   std::vector<std::unique_ptr<Worker>> workers_;
+  std::uint64_t checksum_ = 0;
 };
 
 }  // namespace linkwise

@@ -23,7 +23,7 @@ void SortVerifier::before(std::span<const Records> input) {
   for (std::size_t p = 0; p < input.size(); ++p) checksum(runtime_, streams_[p], input[p], number(p, sum_before));
 }
 
-void SortVerifier::check(std::span<const Records> sorted) {
+std::uint64_t SortVerifier::check(std::span<const Records> sorted) {
   struct Result {
     std::uint64_t numbers[num_numbers] = {};
     std::uint64_t first = 0, last = 0;
@@ -48,6 +48,7 @@ void SortVerifier::check(std::span<const Records> sorted) {
                      results[p].last);
   }
   check.finish();
+  return check.checksum();
 }
 
 void ResultCheck::came_out(Place place, std::uint64_t checksum, std::uint64_t violations, std::uint64_t first_key,
@@ -60,6 +61,7 @@ void ResultCheck::came_out(Place place, std::uint64_t checksum, std::uint64_t vi
     throw CorruptDataError(where + " begins before what precedes it ends; check the links and run again");
   last_key_ = last_key & mask_;
   change_ += checksum;
+  checksum_ += checksum;
 }
 
 void ResultCheck::finish() const {

@@ -20,10 +20,13 @@ class ResultCheck {
                 std::uint64_t last_key);
   /// @throws CorruptDataError if what came out is not what came in.
   void finish() const;
+  /// Of all that came out.
+  [[nodiscard]] std::uint64_t checksum() const { return checksum_; }
 
  private:
   std::uint64_t mask_;
   std::uint64_t change_ = 0;
+  std::uint64_t checksum_ = 0;
   std::uint64_t last_key_ = 0;
 };
 
@@ -32,8 +35,8 @@ class SortVerifier {
  public:
   SortVerifier(Runtime& runtime, std::vector<Stream> streams);
   void before(std::span<const Records> input);
-  /// Reads the results back. @throws CorruptDataError saying what is wrong and on which GPU.
-  void check(std::span<const Records> sorted);
+  /// Reads the results back and returns their checksum. @throws CorruptDataError saying what is wrong and where.
+  std::uint64_t check(std::span<const Records> sorted);
 
  private:
   [[nodiscard]] MemoryView number(std::size_t part, int which) const;

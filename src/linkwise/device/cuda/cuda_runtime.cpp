@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <utility>
 
 #include "linkwise/device/cuda/check.hpp"
 #include "linkwise/device/cuda/cuda.hpp"
 #include "linkwise/device/cuda/driver.hpp"
+#include "linkwise/device/cuda/pinned.hpp"
 #include "linkwise/device/cuda/staging.hpp"
 #include "linkwise/primitives/kernels.hpp"
 
@@ -108,12 +110,14 @@ CudaRuntime::CudaRuntime(Machine machine, std::unique_ptr<Kernels> kernels)
   host->submitter = std::make_unique<Submitter>([] {});
   devices_.push_back(std::move(host));
   PhysicalMemory pinned;
-  pinned.allocate = [](std::uint64_t bytes) {
-    void* data = nullptr;
-    check(cudaHostAlloc(&data, bytes, cudaHostAllocPortable), "allocate pinned memory");
-    return static_cast<std::byte*>(data);
+  auto blocks = std::make_shared<std::map<std::byte*, std::unique_ptr<PinnedMemory>>>();
+  pinned.allocate = [blocks](std::uint64_t bytes) {
+    auto block = std::make_unique<PinnedMemory>(bytes);
+    std::byte* data = block->data();
+    blocks->emplace(data, std::move(block));
+    return data;
   };
-  pinned.release = [](std::byte* data, std::uint64_t) { (void)cudaFreeHost(data); };
+  pinned.release = [blocks](std::byte* data, std::uint64_t) { blocks->erase(data); };
   pinned_ = std::make_unique<Arena>("pinned host memory", std::move(pinned), host_alignment, unlimited);
   pinned_->reserve(small_reads_bytes);
   clear_timeline();
