@@ -67,26 +67,16 @@ std::vector<Passage> passages_of(Topology& topology, Place place, const Operatio
 }
 
 std::vector<PhaseTime> phase_times(std::span<const TimelineEntry> timeline) {
-  struct Span {
-    std::string phase;
-    std::int64_t start, end;
-  };
-  std::vector<Span> spans;
-  for (const TimelineEntry& entry : timeline) {
-    const auto found = std::ranges::find(spans, entry.phase, &Span::phase);
-    if (found == spans.end()) {
-      spans.push_back({entry.phase, entry.start_ps, entry.end_ps});
-    } else {
-      found->start = std::min(found->start, entry.start_ps);
-      found->end = std::max(found->end, entry.end_ps);
-    }
-  }
-  std::ranges::stable_sort(spans, {}, &Span::start);
+  std::vector<const TimelineEntry*> entries;
+  for (const TimelineEntry& entry : timeline) entries.push_back(&entry);
+  std::ranges::stable_sort(entries, {}, &TimelineEntry::start_ps);
   std::vector<PhaseTime> times;
-  std::int64_t reached = spans.empty() ? 0 : spans.front().start;
-  for (const Span& span : spans) {
-    times.push_back({span.phase, static_cast<double>(std::max<std::int64_t>(span.end - reached, 0)) * 1e-12});
-    reached = std::max(reached, span.end);
+  std::int64_t reached = entries.empty() ? 0 : entries.front()->start_ps;
+  for (const TimelineEntry* entry : entries) {
+    auto phase = std::ranges::find(times, entry->phase, &PhaseTime::phase);
+    if (phase == times.end()) phase = times.insert(times.end(), {entry->phase, 0});
+    phase->seconds += static_cast<double>(std::max<std::int64_t>(entry->end_ps - reached, 0)) * 1e-12;
+    reached = std::max(reached, entry->end_ps);
   }
   return times;
 }

@@ -239,8 +239,9 @@ void run_or_abandon(Runtime& runtime, Work&& work) {
 std::vector<Passage> passages_of(Topology& topology, Place place, const Operation& operation);
 Passage passage_of(Topology& topology, const MemoryView& from, const MemoryView& to);
 
-/// The seconds of each phase, in the order in which they begin. A phase ends when its last operation does
-/// and counts from where the phases before it ended (sort22 §6.1), so the phases add up to the whole.
+/// The seconds of each phase, in the order in which they begin. What an operation adds to the time that those begun
+/// before it take, and the wait before it, is its phase's: so the phases add up to the whole, a phase that waits for the
+/// last of its operations lasts until then (sort22 §6.1), and one that comes again counts again.
 struct PhaseTime {
   std::string phase;
   double seconds = 0;
