@@ -53,8 +53,8 @@ class GpuMerge {
   void run(std::uint64_t checksum) {
     select_cuts();
     for (std::uint64_t b = 0; b < num_blocks_; ++b) merge_block(b);
-    if (verify_) verify(checksum);
     for (const Worker& worker : workers_) runtime_.wait(runtime_.record(worker.out));
+    if (verify_) verify(checksum);
   }
 
  private:

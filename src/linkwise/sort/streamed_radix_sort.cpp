@@ -104,8 +104,8 @@ bool StreamedRadixSort::sort(KeyType type, std::uint64_t first, std::uint64_t co
     if (piece + ring_slots < layout_.pieces) copy_in(run, piece + ring_slots);
   }
   sort_and_copy_out(run, output, as_codes);
-  if (options.verify) verify(run);
   for (const auto& worker : workers_) runtime_.wait(runtime_.record(worker->out));
+  if (options.verify) verify(run);
   return true;
 }
 

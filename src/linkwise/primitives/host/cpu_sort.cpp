@@ -11,28 +11,31 @@
 #include <vector>
 
 #include "linkwise/primitives/dispatch.hpp"
+#include "linkwise/primitives/host/stream_copy.hpp"
 
 namespace linkwise {
 namespace {
 
 constexpr int digit_bits = 8, digits = 1 << digit_bits;
-constexpr std::uint64_t records_per_thread = 1 << 14;  // fewer do not pay for waking another core
+constexpr std::uint64_t worthwhile = 1 << 18;  // records that pay for waking the other cores
 
 using Counts = std::array<std::uint64_t, digits>;
 
-int threads_for(std::uint64_t count) {
-  return static_cast<int>(
-      std::clamp<std::uint64_t>(count / records_per_thread, 1, static_cast<std::uint64_t>(omp_get_max_threads())));
-}
+// One or all: OpenMP makes its threads anew when the team's size changes.
+int threads_for(std::uint64_t count) { return count < worthwhile ? 1 : omp_get_max_threads(); }
 
 template <typename Value>
 constexpr bool has_value = !std::is_same_v<Value, NoValue>;
 
-// The records of one part on their way to their digits, a cache line of keys at a time.
+// The records of one part on their way to their digits. They gather in a cache line for each digit, which lines up with
+// the line where they go; a full one is written around the caches, so that memory need not be read first.
 template <typename Key, typename Value>
 class Scatter {
  public:
-  Scatter(Counts offsets, Key* keys, Value* values) : next_(offsets), keys_(keys), values_(values) {}
+  Scatter(const Counts& offsets, Key* keys, Value* values) : next_(offsets), keys_(keys), values_(values) {
+    for (std::size_t d = 0; d < digits; ++d)
+      first_[d] = filled_[d] = static_cast<int>(reinterpret_cast<std::uintptr_t>(keys + next_[d]) / sizeof(Key) % line);
+  }
 
   void put(int digit, Key key, const Value& value) {
     const int at = filled_[digit]++;
@@ -42,23 +45,32 @@ class Scatter {
   }
   void flush_all() {
     for (int d = 0; d < digits; ++d) flush(d);
+    finish_streaming();
   }
 
  private:
-  static constexpr int line = 64 / sizeof(Key);
+  static constexpr int line = cache_line / sizeof(Key);
 
   void flush(int digit) {
-    const auto length = static_cast<std::size_t>(filled_[digit]);
-    std::memcpy(keys_ + next_[digit], key_lines_[digit], length * sizeof(Key));
-    if constexpr (has_value<Value>) std::memcpy(values_ + next_[digit], value_lines_[digit], length * sizeof(Value));
-    next_[digit] += length;
-    filled_[digit] = 0;
+    const auto first = static_cast<std::size_t>(first_[digit]), end = static_cast<std::size_t>(filled_[digit]);
+    write(keys_ + next_[digit], key_lines_[digit] + first, end - first);
+    if constexpr (has_value<Value>) write(values_ + next_[digit], value_lines_[digit] + first, end - first);
+    next_[digit] += end - first;
+    first_[digit] = filled_[digit] = 0;
   }
 
-  alignas(64) Key key_lines_[digits][line];
-  alignas(64) Value value_lines_[has_value<Value> ? digits : 1][line];
+  template <typename Element>
+  static void write(Element* to, const Element* from, std::size_t length) {
+    constexpr std::size_t bytes = line * sizeof(Element);
+    if (bytes % cache_line == 0 && length == line && reinterpret_cast<std::uintptr_t>(to) % cache_line == 0)
+      stream_lines(to, from, bytes / cache_line);
+    else std::memcpy(to, from, length * sizeof(Element));
+  }
+
+  alignas(cache_line) Key key_lines_[digits][line];
+  alignas(cache_line) Value value_lines_[has_value<Value> ? digits : 1][line];
   Counts next_;
-  int filled_[digits] = {};
+  int first_[digits], filled_[digits];  // what the line holds
   Key* keys_;
   Value* values_;
 };

@@ -2,30 +2,18 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
-
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
 
 namespace linkwise {
 
 void stream_copy(std::byte* to, const std::byte* from, std::size_t bytes) {
-#ifdef __SSE2__
-  constexpr std::size_t line = 64;
-  const std::size_t head = std::min((line - reinterpret_cast<std::uintptr_t>(to) % line) % line, bytes);
+  const std::size_t into_line = reinterpret_cast<std::uintptr_t>(to) % cache_line;
+  const std::size_t head = std::min((cache_line - into_line) % cache_line, bytes);
   std::memcpy(to, from, head);
-  to += head;
-  from += head;
-  bytes -= head;
-  for (; bytes >= line; bytes -= line, to += line, from += line) {
-    __m128i words[4];
-    for (int w = 0; w < 4; ++w) words[w] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from) + w);
-    for (int w = 0; w < 4; ++w) _mm_stream_si128(reinterpret_cast<__m128i*>(to) + w, words[w]);
-  }
-  _mm_sfence();
-#endif
-  std::memcpy(to, from, bytes);
+  const std::size_t lines = (bytes - head) / cache_line;
+  stream_lines(to + head, from + head, lines);
+  finish_streaming();
+  const std::size_t done = head + lines * cache_line;
+  std::memcpy(to + done, from + done, bytes - done);
 }
 
 }  // namespace linkwise

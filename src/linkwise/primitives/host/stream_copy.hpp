@@ -1,11 +1,40 @@
-// Copying to memory that nobody reads soon.
+// Writing memory that nobody reads soon, around the caches: lines are written without having been read, and push nothing
+// out.
 #pragma once
 
 #include <cstddef>
+#include <cstring>
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 namespace linkwise {
 
-/// memcpy that goes around the caches: lines are written without having been read, and push nothing out.
+inline constexpr std::size_t cache_line = 64;
+
+/// Copies whole cache lines to where one begins; others see them after `finish_streaming`.
+inline void stream_lines(void* to, const void* from, std::size_t lines) {
+#ifdef __SSE2__
+  auto* target = static_cast<__m128i*>(to);
+  const auto* source = static_cast<const __m128i*>(from);
+  for (; lines > 0; --lines, target += 4, source += 4) {
+    __m128i words[4];
+    for (int w = 0; w < 4; ++w) words[w] = _mm_loadu_si128(source + w);
+    for (int w = 0; w < 4; ++w) _mm_stream_si128(target + w, words[w]);
+  }
+#else
+  std::memcpy(to, from, lines * cache_line);
+#endif
+}
+
+inline void finish_streaming() {
+#ifdef __SSE2__
+  _mm_sfence();
+#endif
+}
+
+/// memcpy in that way.
 void stream_copy(std::byte* to, const std::byte* from, std::size_t bytes);
 
 }  // namespace linkwise
