@@ -62,7 +62,7 @@ def test_make_targets_exist() -> None:
 
 def test_the_performance_page_is_made_from_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    import sort as benchmark
+    import render as benchmark
 
     assert benchmark.PERFORMANCE_PAGE.read_text(encoding="utf-8") == benchmark.performance_page()
 

@@ -95,6 +95,7 @@ void bind_runtime(nb::module_& m) {
       .def_prop_ro("simulated", &Runtime::simulated)
       .def_prop_ro("estimating", &Runtime::estimating)
       .def("available", &Runtime::available, nb::arg("place"))
+      .def("reserved", &Runtime::reserved, nb::arg("place"))
       .def("set_memory_limit", &Runtime::set_memory_limit, nb::arg("bytes_per_gpu"))
       .def("reserve", &Runtime::reserve, nb::arg("place"), nb::arg("bytes"))
       .def("trim", &Runtime::trim)

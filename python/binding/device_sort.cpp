@@ -139,7 +139,7 @@ std::vector<nb::tuple> sort_arrays(const nb::object& runtime_object, const SortP
       if (values[g].size() != keys[g].size()) throw UsageError("there are not as many values as keys");
       part.values = values[g].data();
     }
-    if (streams[g]) part.stream = native_stream(*streams[g]);
+    if (streams[g].has_value()) part.stream = native_stream(streams[g]);
     columns.parts.push_back(part);
   }
   std::vector<SortedPart> sorted;
@@ -177,7 +177,8 @@ void bind_device_sort(nb::module_& m) {
           [](DeviceArray& self, std::optional<std::int64_t> stream, const nb::kwargs&) {
             return to_dlpack(self, stream);
           },
-          nb::arg("stream").none() = nb::none(), nb::arg("kwargs"))
+          nb::arg("stream").none() = nb::none(), nb::arg("kwargs"),
+          nb::sig("def __dlpack__(self, stream: int | None = None, **kwargs: object) -> object"))
       .def("__dlpack_device__",
            [](const DeviceArray& self) {
              return self.simulated() ? nb::make_tuple(nb::device::cpu::value, 0)

@@ -34,6 +34,8 @@ void bind_plan(nb::module_& m) {
       .def_ro("phases", &PricedPlan::phases);
   using Release = nb::call_guard<nb::gil_scoped_release>;
   m.def("plan_sort", &plan_sort, nb::arg("machine"), nb::arg("workload"), nb::arg("constraints"), Release());
+  m.def("estimate_device_sort", &estimate_device_sort, nb::arg("machine"), nb::arg("workload"), nb::arg("plan"),
+        nb::arg("donated") = false, Release());
   m.def("estimate_sort", &estimate_sort, nb::arg("machine"), nb::arg("workload"), nb::arg("plan"),
         nb::arg("memory_limit") = 0, Release());
 }

@@ -142,13 +142,12 @@ void bind_sort(nb::module_& m) {
       .def_ro("timeline", &SortReport::timeline);
   m.def("sort_host", &sort_arrays, nb::arg("runtime"), nb::arg("plan"), nb::arg("key_type"), nb::arg("keys"),
         nb::arg("values").none() = nb::none(), nb::arg("out_keys").none() = nb::none(),
-        nb::arg("out_values").none() = nb::none(), nb::arg("row_number_bytes") = 0,
-        nb::arg("options") = SortOptions(),
+        nb::arg("out_values").none() = nb::none(), nb::arg("row_number_bytes") = 0, nb::arg("options") = SortOptions(),
         "Sorts host arrays by key; without values, row numbers of the given width follow the keys. Releases the GIL.");
   m.def("sort_on_cpu", &sort_arrays_on_cpu, nb::arg("key_type"), nb::arg("keys"), nb::arg("values").none() = nb::none(),
         nb::arg("out_keys").none() = nb::none(), nb::arg("out_values").none() = nb::none(),
-        nb::arg("row_number_bytes") = 0, nb::arg("options") = SortOptions(),
-        nb::arg("algorithm") = CpuAlgorithm::radix, "As sort_host, on the cores of this machine. Releases the GIL.");
+        nb::arg("row_number_bytes") = 0, nb::arg("options") = SortOptions(), nb::arg("algorithm") = CpuAlgorithm::radix,
+        "As sort_host, on the cores of this machine. Releases the GIL.");
   m.def("verify_parts", &verify_parts, nb::arg("runtime"), nb::arg("before"), nb::arg("after"), nb::arg("gpus"),
         "Checks a claimed result of sorting u32 keys as a sort checks its own. Raises CorruptDataError.");
   m.def("records_that_fit", &records_that_fit, nb::arg("runtime"), nb::arg("plan"), nb::arg("type"));

@@ -19,6 +19,7 @@ from linkwise import __version__, files
 from linkwise._core import Error, Machine, UsageError
 from linkwise.machine import described_machines, load_machine
 from linkwise.planning import Gpus
+from linkwise.plots import phase_picture
 from linkwise.report import format_seconds, print_report, where_it_ran
 from linkwise.session import NoGpuWarning
 from linkwise.sorting import sort_and_report
@@ -110,6 +111,9 @@ def sort(
     ] = "auto",
     memory_limit: Annotated[str | None, typer.Option(metavar="4GiB", help="Memory to use on each GPU.")] = None,
     trace: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a Chrome/Perfetto trace.")] = None,
+    picture: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the phases, as .svg, .png or .pdf.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object about the sort.")] = False,
 ) -> None:
     """Sort a file by a column, and write the result to another."""
@@ -137,6 +141,8 @@ def sort(
         advance(1.0)
     if trace is not None:
         write_trace(trace, report)
+    if picture is not None:
+        phase_picture({report.strategy: report.phases}, picture, title=f"{report.plan}; {where_it_ran(report)}")
     if as_json:
         typer.echo(json.dumps(report.as_dict()))
     elif sys.stdout.isatty():

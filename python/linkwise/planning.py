@@ -69,7 +69,15 @@ def _plan(runtime: _core.Runtime, workload: _core.SortWorkload, request: Request
     like.count = _rounded_up(workload.count)
     key = (
         *(request.machine, runtime.simulated, tuple(constraints.gpus), constraints.strategy, constraints.memory_limit),
-        *(like.key_type, like.count, like.value_bytes, like.keys_returned, like.pageable, like.pageable_out, like.verify),
+        *(
+            like.key_type,
+            like.count,
+            like.value_bytes,
+            like.keys_returned,
+            like.pageable,
+            like.pageable_out,
+            like.verify,
+        ),
     )
     if not isinstance(request.machine, str) or request.machine.endswith(".json"):  # these may change
         return _core.plan_sort(runtime.machine, like, constraints)[0].plan

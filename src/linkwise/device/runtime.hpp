@@ -143,6 +143,8 @@ class Runtime {
   // Memory. A host place gives page-locked memory.
   /// Bytes that a place can still give, within the limit.
   [[nodiscard]] virtual std::uint64_t available(Place place) = 0;
+  /// Physical bytes that the place's arena holds, in use or not.
+  [[nodiscard]] virtual std::uint64_t reserved(Place place) = 0;
   /// Limits what the arena of each GPU may hold. 0 lifts the limit.
   virtual void set_memory_limit(std::uint64_t bytes_per_gpu) = 0;
   /// Makes room for `bytes` in one physical allocation, so that later ones are cheap.
@@ -240,8 +242,8 @@ std::vector<Passage> passages_of(Topology& topology, Place place, const Operatio
 Passage passage_of(Topology& topology, const MemoryView& from, const MemoryView& to);
 
 /// The seconds of each phase, in the order in which they begin. What an operation adds to the time that those begun
-/// before it take, and the wait before it, is its phase's: so the phases add up to the whole, a phase that waits for the
-/// last of its operations lasts until then (sort22 §6.1), and one that comes again counts again.
+/// before it take, and the wait before it, is its phase's: so the phases add up to the whole, a phase that waits for
+/// the last of its operations lasts until then (sort22 §6.1), and one that comes again counts again.
 struct PhaseTime {
   std::string phase;
   double seconds = 0;

@@ -6,6 +6,7 @@
 #include "linkwise/device/virtual/virtual_runtime.hpp"
 #include "linkwise/error.hpp"
 #include "linkwise/primitives/kernels.hpp"
+#include "linkwise/sort/device_sort.hpp"
 
 namespace linkwise {
 namespace {
@@ -106,14 +107,31 @@ SortReport estimate_sort(const Machine& machine, const SortWorkload& workload, c
   return sort_host(runtime, plan, input, output, {false, workload.verify});
 }
 
+SortReport estimate_device_sort(const Machine& machine, const SortWorkload& workload, const SortPlan& plan,
+                                bool donated) {
+  VirtualRuntime runtime = estimating_runtime(machine);
+  auto* anywhere = reinterpret_cast<std::byte*>(1);  // NOLINT: never used, as above
+  DeviceColumns columns{workload.key_type, workload.value_width, {}, donated};
+  const std::uint64_t gpus = plan.gpus.size();
+  for (std::uint64_t g = 0; g < gpus; ++g)
+    columns.parts.push_back({workload.count * (g + 1) / gpus - workload.count * g / gpus, anywhere, anywhere, nullptr});
+  std::vector<SortedPart> parts = sort_device(runtime, plan, columns, {false, workload.verify});
+  SortReport report;
+  report.timeline = runtime.timeline();
+  report.phases = phase_times(report.timeline);
+  for (const PhaseTime& phase : report.phases) report.seconds += phase.seconds;
+  report.verified = workload.verify;
+  return report;
+}
+
 std::vector<PricedPlan> plan_sort(const Machine& machine, const SortWorkload& workload,
                                   const SortConstraints& constraints) {
   const std::vector<std::vector<int>> sets =
       constraints.gpus.empty() ? candidate_sets(machine, workload) : std::vector<std::vector<int>>{constraints.gpus};
   std::vector<PricedPlan> priced;
   const bool only_cpu = constraints.strategy == SortStrategy::cpu;
-  const bool may_use_cpu = only_cpu || (!constraints.strategy && constraints.gpus.empty() &&
-                                        machine.host.rates.contains("cpu_sort"));
+  const bool may_use_cpu =
+      only_cpu || (!constraints.strategy && constraints.gpus.empty() && machine.host.rates.contains("cpu_sort"));
   if (only_cpu && !constraints.gpus.empty()) throw UsageError("the cpu strategy uses no GPUs; leave gpus at 'auto'");
   bool any = only_cpu;
   for (const auto& set : sets)

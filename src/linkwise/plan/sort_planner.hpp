@@ -42,6 +42,10 @@ struct PricedPlan {
 SortReport estimate_sort(const Machine& machine, const SortWorkload& workload, const SortPlan& plan,
                          std::uint64_t memory_limit = 0);
 
+/// The same for data that lies in equal parts on the plan's GPUs.
+SortReport estimate_device_sort(const Machine& machine, const SortWorkload& workload, const SortPlan& plan,
+                                bool donated);
+
 /// The candidates by rising time; the first is the plan to use.
 /// @throws UsageError if what is pinned is impossible on this machine.
 std::vector<PricedPlan> plan_sort(const Machine& machine, const SortWorkload& workload,

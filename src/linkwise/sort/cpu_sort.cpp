@@ -101,8 +101,7 @@ void cpu_sort(Runtime& runtime, const SortPlan& plan, const HostColumns& input, 
   if (input.values != nullptr) operation.reads.push_back(host_view(input.values, 0, values, true));
   if (output.keys != nullptr) operation.writes.push_back(host_view(output.keys, 0, keys, true));
   if (output.values != nullptr) operation.writes.push_back(host_view(output.values, 0, values, true));
-  operation.work = {"cpu_sort", input.count, static_cast<double>(type.bytes()),
-                    static_cast<double>(native)};
+  operation.work = {"cpu_sort", input.count, static_cast<double>(type.bytes()), static_cast<double>(native)};
   operation.run = [=, algorithm = plan.cpu_algorithm](void*) { sort_on_cpu(input, output, options, algorithm); };
   runtime.set_phase("sort");
   runtime.enqueue(host, std::move(operation));

@@ -19,7 +19,8 @@ void HostIo::copy_in(Stream stream, std::uint64_t first, const Records& records,
   runtime_.copy(stream, is_narrow() ? raw : records.keys, host_keys(first, records.count));
   if (input_.values == nullptr) return;
   const std::uint64_t width = records.type.value_bytes();
-  runtime_.copy(stream, records.values, host_view(input_.values, first * width, records.count * width, input_.values_pageable));
+  runtime_.copy(stream, records.values,
+                host_view(input_.values, first * width, records.count * width, input_.values_pageable));
 }
 
 void HostIo::encode_rows(Stream stream, std::uint64_t first, const Records& records, const MemoryView& raw) const {
@@ -51,10 +52,12 @@ void HostIo::decode_on_host(Stream stream, const MemoryView& codes, void* keys) 
 void HostIo::copy_out(Stream stream, std::uint64_t first, const Records& records, const MemoryView& keys,
                       std::uint64_t bytes_per_key, const HostOutputs& output) const {
   if (records.count == 0) return;
-  if (output.keys != nullptr) runtime_.copy(stream, host_view(output.keys, first * bytes_per_key, keys.bytes, output.keys_pageable), keys);
+  if (output.keys != nullptr)
+    runtime_.copy(stream, host_view(output.keys, first * bytes_per_key, keys.bytes, output.keys_pageable), keys);
   if (output.values == nullptr || records.type.value == ValueWidth::none) return;
   const std::uint64_t width = records.type.value_bytes();
-  runtime_.copy(stream, host_view(output.values, first * width, records.values.bytes, output.values_pageable), records.values);
+  runtime_.copy(stream, host_view(output.values, first * width, records.values.bytes, output.values_pageable),
+                records.values);
 }
 
 }  // namespace linkwise

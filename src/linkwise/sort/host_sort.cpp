@@ -162,8 +162,7 @@ SortReport sort_host(Runtime& runtime, const SortPlan& plan, const HostColumns& 
                      const SortOptions& options) {
   if (plan.strategy != SortStrategy::cpu) check_gpus(runtime.machine(), plan);
   runtime.clear_timeline();
-  if (input.count > 0)
-    run_or_abandon(runtime, [&] { HostSort(runtime, plan, input, output, options).run(); });
+  if (input.count > 0) run_or_abandon(runtime, [&] { HostSort(runtime, plan, input, output, options).run(); });
   SortReport report;
   report.timeline = runtime.timeline();
   report.phases = phase_times(report.timeline);

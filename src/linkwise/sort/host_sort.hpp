@@ -21,7 +21,7 @@ struct HostColumns {
   const void* keys = nullptr;
   ValueWidth value_width = ValueWidth::none;
   const void* values = nullptr;  ///< null with a width: the row numbers 0, 1, …, made on the GPUs
-  bool keys_pageable = false;  ///< not page-locked
+  bool keys_pageable = false;    ///< not page-locked
   bool values_pageable = false;
 };
 

@@ -37,8 +37,10 @@ void merge_into_output(Runtime& runtime, const HostIo& io, std::span<const Recor
   const Buffer values =
       runtime.allocate(Place::host(), output.values != nullptr ? 0 : count * type.value_bytes(), "merged values");
   const Records to{
-      type, count, keys_in_place ? host_view(output.keys, 0, count * type.key_bytes(), output.keys_pageable) : codes.view(),
-      output.values != nullptr ? host_view(output.values, 0, count * type.value_bytes(), output.values_pageable) : values.view()};
+      type, count,
+      keys_in_place ? host_view(output.keys, 0, count * type.key_bytes(), output.keys_pageable) : codes.view(),
+      output.values != nullptr ? host_view(output.values, 0, count * type.value_bytes(), output.values_pageable)
+                               : values.view()};
   const Stream host = merge_stream(runtime);
   enqueue_merge(runtime, runs, to);
   if (output.keys != nullptr) io.decode_on_host(host, to.keys, output.keys);

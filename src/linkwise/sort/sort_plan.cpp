@@ -17,7 +17,8 @@ std::string to_string(SortStrategy strategy) {
 }
 
 SortStrategy sort_strategy_from(const std::string& name) {
-  for (const SortStrategy strategy : {SortStrategy::radix, SortStrategy::p2p_merge, SortStrategy::het, SortStrategy::cpu})
+  for (const SortStrategy strategy :
+       {SortStrategy::radix, SortStrategy::p2p_merge, SortStrategy::het, SortStrategy::cpu})
     if (to_string(strategy) == name) return strategy;
   throw UsageError("there is no sort strategy '" + name + "'; choose radix, p2p_merge, het, cpu or auto");
 }
@@ -44,7 +45,8 @@ std::string SortPlan::to_string() const {
   else if (strategy == SortStrategy::radix && gpus.size() > 1) text += ", exchange by " + linkwise::to_string(exchange);
   if (strategy == SortStrategy::het)
     text += ", " + std::to_string(het_buffers) + " buffers each" + (eager_merge ? ", merged eagerly" : "");
-  if (chunkset_records > 0) text += ", " + std::to_string(chunkset_records) + " records at once, merged on the " +
+  if (chunkset_records > 0)
+    text += ", " + std::to_string(chunkset_records) + " records at once, merged on the " +
             (merge_on_gpus && strategy != SortStrategy::het ? "GPUs" : "host");
   return text;
 }

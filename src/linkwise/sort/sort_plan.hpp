@@ -33,7 +33,7 @@ struct SortPlan {
   bool streamed = true;                ///< radix on host data: exchange while pieces arrive, copy out while sorting
   int het_buffers = 2;                 ///< of each GPU when het: 2 or 3 (sort22 §5.3)
   CpuAlgorithm cpu_algorithm = CpuAlgorithm::radix;
-  bool eager_merge = false;            ///< het: merge each group's runs while later groups are sorted
+  bool eager_merge = false;  ///< het: merge each group's runs while later groups are sorted
   /// That arrive at a GPU at once when streamed; where there is less in all, it is one piece and one bucket.
   std::uint64_t piece_bytes = 32 << 20;
   int buckets = 4;         ///< of each GPU when streamed: one is sorted while another leaves

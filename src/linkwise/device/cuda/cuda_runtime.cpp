@@ -6,11 +6,10 @@
 #include <map>
 #include <utility>
 
-#include "linkwise/device/cuda/check.hpp"
 #include "linkwise/device/cuda/cuda.hpp"
+#include "linkwise/device/cuda/cuda_runtime_parts.hpp"
 #include "linkwise/device/cuda/driver.hpp"
 #include "linkwise/device/cuda/pinned.hpp"
-#include "linkwise/device/cuda/staging.hpp"
 #include "linkwise/primitives/kernels.hpp"
 
 namespace linkwise {
@@ -21,51 +20,6 @@ constexpr std::uint64_t small_reads_bytes = 8 << 20;  // pinned, so that reading
 using Clock = std::chrono::steady_clock;
 
 }  // namespace
-
-// An event of CUDA, or of the host's own stream, where `happened` says it all.
-struct CudaRuntime::EventState {
-  Place place;
-  cudaEvent_t event = nullptr;
-  std::atomic<bool> recorded = false;
-
-  ~EventState() {
-    if (event != nullptr) (void)cudaEventDestroy(event);
-  }
-};
-
-struct CudaRuntime::Lane {
-  std::string name;
-  Place place;
-  bool is_foreign = false;
-  std::shared_ptr<cudaStream_t> native = std::make_shared<cudaStream_t>(nullptr);
-  std::shared_ptr<StagingRing> staging;  // made by the first copy from or to pageable memory
-};
-
-// An operation with the events around it; on the host's stream, with times instead.
-struct CudaRuntime::Timed {
-  TimelineEntry entry;
-  cudaEvent_t start = nullptr, end = nullptr;
-  Clock::time_point host_start, host_end;
-};
-
-struct CudaRuntime::Device {
-  Place place;
-  std::unique_ptr<Arena> arena;
-  std::vector<cudaEvent_t> spare_events;  // used by the submitter only
-  cudaEvent_t base = nullptr;             // the device's moment `epoch_`
-  std::unique_ptr<Submitter> submitter;   // last: its jobs use the others
-
-  cudaEvent_t take_event() {
-    if (spare_events.empty()) {
-      cudaEvent_t event = nullptr;
-      check(cudaEventCreate(&event), "create event");
-      return event;
-    }
-    const cudaEvent_t event = spare_events.back();
-    spare_events.pop_back();
-    return event;
-  }
-};
 
 CudaRuntime::CudaRuntime(Machine machine, std::unique_ptr<Kernels> kernels)
     : topology_(std::move(machine)), kernels_(std::move(kernels)) {
@@ -154,58 +108,6 @@ CudaRuntime::Device& CudaRuntime::device(Place place) {
     throw UsageError("there is no " + place.name() + "; this machine has " + std::to_string(devices_.size() - 1) +
                      " GPUs");
   return *devices_[place.index];
-}
-
-// ---- Memory
-
-std::uint64_t CudaRuntime::available(Place place) {
-  if (!place.is_gpu()) return unlimited;
-  Device& target = device(place);
-  int previous = 0;
-  std::size_t free_bytes = 0, total = 0;
-  check(cudaGetDevice(&previous), "ask for the current device");
-  check(cudaSetDevice(place.index), "use device");
-  check(cudaMemGetInfo(&free_bytes, &total), "ask for free memory");
-  check(cudaSetDevice(previous), "use device");
-  const std::uint64_t idle = target.arena->reserved() - target.arena->in_use();
-  const std::uint64_t possible = free_bytes + idle;
-  return memory_limit_ == 0 ? possible
-                            : std::min(possible, memory_limit_ - std::min(memory_limit_, target.arena->in_use()));
-}
-
-void CudaRuntime::set_memory_limit(std::uint64_t bytes_per_gpu) {
-  memory_limit_ = bytes_per_gpu;
-  for (const auto& each : devices_)
-    if (each->arena) each->arena->set_limit(bytes_per_gpu == 0 ? unlimited : bytes_per_gpu);
-}
-
-void CudaRuntime::reserve(Place place, std::uint64_t bytes) {
-  int previous = 0;
-  check(cudaGetDevice(&previous), "ask for the current device");
-  (place.is_gpu() ? *device(place).arena : *pinned_).reserve(bytes);
-  check(cudaSetDevice(previous), "use device");
-}
-
-void CudaRuntime::trim() {
-  for (const auto& each : devices_)
-    if (each->arena) each->arena->trim();
-  pinned_->trim();
-}
-
-MemoryView CudaRuntime::allocate_memory(Place place, std::uint64_t bytes, std::string_view) {
-  int previous = 0;
-  check(cudaGetDevice(&previous), "ask for the current device");
-  std::byte* data = (place.is_gpu() ? *device(place).arena : *pinned_).allocate(bytes);
-  check(cudaSetDevice(previous), "use device");
-  return {place, data, bytes, 1, false};
-}
-
-void CudaRuntime::release_memory(const MemoryView& view) noexcept {
-  try {
-    (view.place.is_gpu() ? *device(view.place).arena : *pinned_).release(view.data);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "linkwise: %s\n", error.what());
-  }
 }
 
 // ---- Order
@@ -317,62 +219,6 @@ void CudaRuntime::abandon() noexcept {
   stop_ = stop;
 }
 
-// ---- Other software's streams
-
-Stream CudaRuntime::foreign_stream(Place place, void* native) {
-  (void)device(place);
-  for (std::size_t s = 0; s < lanes_.size(); ++s)
-    if (lanes_[s].is_foreign && lanes_[s].place == place && *lanes_[s].native == native)
-      return {static_cast<int>(s), place};
-  lanes_.push_back({"caller", place, true});
-  *lanes_.back().native = static_cast<cudaStream_t>(native);
-  return {static_cast<int>(lanes_.size()) - 1, place};
-}
-
-void CudaRuntime::flush() {
-  std::vector<std::shared_ptr<std::atomic<bool>>> submitted;
-  for (const auto& each : devices_) {
-    auto flag = submitted.emplace_back(std::make_shared<std::atomic<bool>>(false));
-    each->submitter->post({}, [flag] {
-      flag->store(true, std::memory_order_release);
-      flag->notify_all();
-    });
-  }
-  for (const auto& flag : submitted) flag->wait(false, std::memory_order_acquire);
-  check_submitters();
-}
-
-struct CudaRuntime::NativeSharedEvent : SharedEvent {
-  explicit NativeSharedEvent(std::shared_ptr<EventState> of) : state(std::move(of)) {}
-  void hold(void* native_stream) override {
-    state->recorded.wait(false, std::memory_order_acquire);
-    if (state->event != nullptr)
-      check(cudaStreamWaitEvent(static_cast<cudaStream_t>(native_stream), state->event), "wait for event");
-  }
-  void wait() override {
-    state->recorded.wait(false, std::memory_order_acquire);
-    if (state->event != nullptr) check(cudaEventSynchronize(state->event), "wait for event");
-  }
-  std::shared_ptr<EventState> state;
-};
-
-std::shared_ptr<SharedEvent> CudaRuntime::share(Event event) {
-  return std::make_shared<NativeSharedEvent>(events_.at(event.id));
-}
-
-std::shared_ptr<SharedEvent> CudaRuntime::record_foreign(Place place, void* native) {
-  auto state = std::make_shared<EventState>();
-  state->place = place;
-  int previous = 0;
-  check(cudaGetDevice(&previous), "ask for the current device");
-  check(cudaSetDevice(place.index), "use device");
-  check(cudaEventCreateWithFlags(&state->event, cudaEventDisableTiming), "create event");
-  check(cudaEventRecord(state->event, static_cast<cudaStream_t>(native)), "record event");
-  check(cudaSetDevice(previous), "use device");
-  state->recorded = true;
-  return std::make_shared<NativeSharedEvent>(std::move(state));
-}
-
 // ---- Work
 
 void CudaRuntime::submit(Stream stream, TimelineEntry entry, std::function<void(cudaStream_t)> work) {
@@ -450,56 +296,6 @@ void CudaRuntime::read_back(std::span<const ReadBack> reads) {
   }
   for (const Event event : events) wait(event);
   for (std::size_t r = 0; r < reads.size(); ++r) std::memcpy(reads[r].to, staging[r].view().data, reads[r].from.bytes);
-}
-
-// ---- Time
-
-std::vector<TimelineEntry> CudaRuntime::timeline() {
-  synchronize();
-  const auto picoseconds = [&](Clock::time_point t) {
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(t - epoch_).count() * 1000;
-  };
-  std::vector<TimelineEntry> entries;
-  for (const auto& timed : timed_) {
-    TimelineEntry entry = timed->entry;
-    if (timed->start == nullptr) {
-      entry.start_ps = picoseconds(timed->host_start);
-      entry.end_ps = picoseconds(timed->host_end);
-    } else {
-      const cudaEvent_t base = device(entry.place).base;
-      float start_ms = 0, end_ms = 0;
-      check(cudaEventElapsedTime(&start_ms, base, timed->start), "read event");
-      check(cudaEventElapsedTime(&end_ms, base, timed->end), "read event");
-      entry.start_ps = static_cast<std::int64_t>(static_cast<double>(start_ms) * 1e9);
-      entry.end_ps = static_cast<std::int64_t>(static_cast<double>(end_ms) * 1e9);
-    }
-    entries.push_back(std::move(entry));
-  }
-  std::ranges::stable_sort(entries, {}, &TimelineEntry::start_ps);
-  return entries;
-}
-
-void CudaRuntime::clear_timeline() {
-  synchronize();
-  for (auto& timed : timed_)
-    if (timed->start != nullptr) {
-      auto& spare = device(timed->entry.place).spare_events;  // the submitters are idle: everything has run
-      spare.insert(spare.end(), {timed->start, timed->end});
-    }
-  timed_.clear();
-  events_.clear();
-  enqueued_ = finished_ = 0;
-  // Every device's base event stands for the same moment: nothing runs, so recording takes microseconds.
-  epoch_ = Clock::now();
-  for (auto& each : devices_)
-    if (each->place.is_gpu()) {
-      const Stream base = stream(each->place, "clock");
-      each->submitter->post([target = each.get(), native = lanes_[base.id].native] {
-        check(cudaEventRecord(target->base, *native), "record event");
-        check(cudaEventSynchronize(target->base), "record event");
-      });
-    }
-  synchronize();
 }
 
 std::unique_ptr<Runtime> make_cuda_runtime(Machine machine, std::unique_ptr<Kernels> kernels) {

@@ -30,6 +30,7 @@ class CudaRuntime final : public Runtime {
   bool simulated() const override { return false; }
 
   std::uint64_t available(Place place) override;
+  std::uint64_t reserved(Place place) override;
   void set_memory_limit(std::uint64_t bytes_per_gpu) override;
   void reserve(Place place, std::uint64_t bytes) override;
   void trim() override;

@@ -1,4 +1,4 @@
-#include "linkwise/device/virtual/virtual_runtime.hpp"
+#include "linkwise/device/virtual/virtual_runtime_parts.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -9,37 +9,6 @@
 #include "linkwise/primitives/kernels.hpp"
 
 namespace linkwise {
-
-struct VirtualRuntime::FlagState {
-  std::string name;
-  std::uint32_t value = 0;
-  VectorClock clock;                                         // of the set that gave the value
-  std::vector<std::pair<std::uint32_t, std::int64_t>> sets;  // executed, in order: value, node
-};
-
-struct VirtualRuntime::Lane {
-  std::string name;
-  Place place;
-  std::vector<std::int64_t> nodes;
-  std::size_t next = 0;  // first that has not run
-};
-
-struct VirtualRuntime::Node {
-  std::int64_t id = 0;
-  int lane = -1;            // -1: a fence of the host
-  std::int64_t number = 0;  // on its lane, from 1
-  std::string name;
-  std::string phase;
-  Operation operation;
-  bool is_copy = false;
-  MemoryView from, to;  // of a copy
-  std::vector<std::int64_t> after;
-  int awaited_flag = -1, set_flag = -1;
-  std::uint32_t flag_value = 0;
-  bool done = false;
-  bool shown = false;  // has a place in the timeline
-  VectorClock clock;
-};
 
 VirtualRuntime::VirtualRuntime(Machine machine, VirtualMode mode, std::uint64_t seed, std::unique_ptr<Kernels> kernels)
     : topology_(std::move(machine)), mode_(mode), kernels_(std::move(kernels)), random_(seed), seed_(seed) {}
@@ -85,6 +54,8 @@ std::uint64_t VirtualRuntime::available(Place place) {
   const std::uint64_t limit = memory_limit_ == 0 ? capacity : std::min(memory_limit_, capacity);
   return limit - std::min(limit, arena(place).in_use());
 }
+
+std::uint64_t VirtualRuntime::reserved(Place place) { return arena(place).reserved(); }
 
 void VirtualRuntime::set_memory_limit(std::uint64_t bytes_per_gpu) {
   memory_limit_ = bytes_per_gpu;
@@ -352,102 +323,6 @@ void VirtualRuntime::report_deadlock(std::int64_t awaited) const {
   }
   message.back() = ' ';
   throw DeadlockError(message + "(seed " + std::to_string(seed_) + ")");
-}
-
-// ---- Time
-
-int VirtualRuntime::engine_of(Place from, Place to) const {
-  if (from == to || (!from.is_gpu() && !to.is_gpu())) return -1;
-  if (!from.is_gpu()) return 3 * to.index;
-  return 3 * from.index + (to.is_gpu() ? 2 : 1);
-}
-
-Task VirtualRuntime::task_of(const Node& node) {
-  Task task;
-  for (const std::int64_t before : node.after) task.after.push_back(static_cast<int>(before));
-  if (node.is_copy) {
-    if (node.to.bytes == 0) return task;
-    const Route& route = topology_.route(node.from.place, node.to.place, node.from.pageable || node.to.pageable);
-    task.fixed_ps = static_cast<std::int64_t>(route.latency_us * 1e6);
-    task.work = static_cast<double>(node.to.bytes);
-    task.uses = route.uses;
-    task.engine = engine_of(node.from.place, node.to.place);
-  } else if (node.lane >= 0 && !node.operation.work.rate.empty()) {
-    const Place place = lanes_[node.lane].place;
-    const Work& work = node.operation.work;
-    const Processor& processor = place.is_gpu() ? machine().gpu : machine().host;
-    const auto rate = processor.rates.find(work.rate);
-    if (rate == processor.rates.end())
-      throw UsageError("machine '" + machine().name + "': no rate for '" + work.rate + "' on its " +
-                       (place.is_gpu() ? "GPUs" : "host"));
-    task.fixed_ps = static_cast<std::int64_t>(rate->second.fixed_us * 1e6);
-    task.work = work.passes * static_cast<double>(work.records) *
-                (rate->second.ps_per_record + rate->second.ps_per_byte * work.bytes_per_record) * 1e-3;
-    task.uses = {{topology_.processor_of(place), 1}};
-    // A kernel that stores to peers needs their links at the rate at which it would run alone.
-    for (const Passage& passage : passages_of(topology_, place, node.operation))
-      for (const Use& use : topology_.route(passage.from, passage.to).uses)
-        task.uses.push_back({use.resource, use.weight * static_cast<double>(passage.bytes) / std::max(task.work, 1.0)});
-  }
-  return task;
-}
-
-std::vector<TimelineEntry> VirtualRuntime::timeline() {
-  synchronize();
-  std::vector<Task> tasks;
-  tasks.reserve(nodes_.size());
-  for (const auto& node : nodes_) tasks.push_back(task_of(*node));
-  std::vector<int> slots;
-  for (int g = 0; g < machine().num_gpus(); ++g) {
-    slots.push_back(machine().copy_engines.host_to_device);
-    slots.push_back(machine().copy_engines.device_to_host);
-    slots.push_back(machine().copy_engines.peer);
-  }
-  const std::vector<Interval> intervals = simulate(topology_.resources(), tasks, slots);
-  std::vector<TimelineEntry> entries;
-  for (std::size_t n = 0; n < nodes_.size(); ++n) {
-    const Node& node = *nodes_[n];
-    if (!node.shown) continue;
-    TimelineEntry entry;
-    entry.name = node.name;
-    entry.phase = node.phase;
-    entry.stream = lanes_[node.lane].name;
-    entry.place = entry.from = entry.to = lanes_[node.lane].place;
-    entry.is_copy = node.is_copy;
-    if (node.is_copy) {
-      entry.from = node.from.place;
-      entry.to = node.to.place;
-      entry.bytes = node.to.bytes;
-      entry.passages = {passage_of(topology_, node.from, node.to)};
-    } else {
-      for (const MemoryView& view : node.operation.reads) entry.bytes += view.bytes;
-      entry.passages = passages_of(topology_, lanes_[node.lane].place, node.operation);
-    }
-    entry.start_ps = intervals[n].start_ps;
-    entry.end_ps = intervals[n].end_ps;
-    entries.push_back(std::move(entry));
-  }
-  std::ranges::stable_sort(entries, {}, &TimelineEntry::start_ps);
-  return entries;
-}
-
-void VirtualRuntime::clear_timeline() {
-  synchronize();
-  nodes_.clear();
-  for (Lane& lane : lanes_) {
-    lane.nodes.clear();
-    lane.next = 0;
-  }
-  for (FlagState& flag : flags_) {
-    flag.sets.clear();
-    flag.clock.clear();
-  }
-  // Everything that ran happened before everything to come, so the past needs no traces.
-  races_ = {};
-  freed_.clear();
-  host_clock_.clear();
-  host_fence_ = -1;
-  enqueued_ = finished_ = 0;
 }
 
 }  // namespace linkwise

@@ -34,6 +34,7 @@ class VirtualRuntime final : public Runtime {
   bool estimating() const override { return mode_ == VirtualMode::estimate; }
 
   std::uint64_t available(Place place) override;
+  std::uint64_t reserved(Place place) override;
   void set_memory_limit(std::uint64_t bytes_per_gpu) override;
   void reserve(Place place, std::uint64_t bytes) override;
   void trim() override;

@@ -1,5 +1,5 @@
-// Writing memory that nobody reads soon, around the caches: lines are written without having been read, and push nothing
-// out.
+// Writing memory that nobody reads soon, around the caches: lines are written without having been read, and push
+// nothing out.
 #pragma once
 
 #include <cstddef>

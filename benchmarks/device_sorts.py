@@ -1,0 +1,131 @@
+"""Sorts of data that lies on the GPUs. On real ones CuPy makes the data and checks the results."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from harness import REPETITIONS, median_phases, result_of, simulated_result
+from linkwise import _core
+from linkwise.keys import key_type_of
+
+SECTION = "on the GPUs"
+
+
+@dataclass(frozen=True)
+class DeviceCase:
+    count: int
+    dtype: str
+    payload: str | None
+    gpus: int
+    buckets: int = 0  # as few as memory allows
+    verify: bool = False
+
+    @property
+    def name(self) -> str:
+        kind = self.dtype if self.payload is None else f"{self.dtype}/{self.payload}"
+        more = f", {self.buckets} buckets" if self.buckets else ""
+        return f"{self.count / 1e9:g}·10⁹ {kind} on {self.gpus}{more}{', verified' * self.verify}"
+
+    @property
+    def plan(self) -> _core.SortPlan:
+        plan = _core.SortPlan()
+        plan.gpus = list(range(self.gpus))
+        plan.device_buckets = self.buckets
+        return plan
+
+    def length(self, gpu: int) -> int:
+        """What lies on that GPU."""
+        return self.count * (gpu + 1) // self.gpus - self.count * gpu // self.gpus
+
+
+def cases(num_gpus: int, scale: float) -> list[DeviceCase]:
+    """Strong scaling over 1 … n GPUs; where there are fewer than eight, also with what each of eight would hold."""
+    kinds = [
+        (int(2e9 * scale), "uint32", None),
+        (int(1e9 * scale), "uint64", None),
+        (int(1e9 * scale), "uint64", "uint64"),
+    ]
+    found = [DeviceCase(n, key, value, gpus) for n, key, value in kinds for gpus in range(1, num_gpus + 1)]
+    for n, key, value in kinds:
+        as_of_eight = n * num_gpus // 8
+        found += [DeviceCase(as_of_eight, key, value, num_gpus, buckets) for buckets in (0, 2, 8)]
+        found.append(DeviceCase(as_of_eight, key, value, num_gpus, verify=True))
+    return found
+
+
+def _random_parts(case: DeviceCase, dtype: str, seed: int) -> list[Any]:
+    import cupy  # noqa: PLC0415
+
+    parts = []
+    for gpu in range(case.gpus):
+        with cupy.cuda.Device(gpu):
+            words = case.length(gpu) * np.dtype(dtype).itemsize // 4
+            random = cupy.random.default_rng(seed + gpu)
+            parts.append(random.integers(0, 1 << 32, words, dtype=cupy.uint32).view(dtype))
+    return parts
+
+
+def _copies(arrays: list[Any]) -> list[Any]:
+    made = []
+    for array in arrays:
+        with array.device:
+            made.append(array.copy())
+            array.device.synchronize()
+    return made
+
+
+def _check(case: DeviceCase, keys: list[Any], result: list[Any]) -> None:
+    """Order within and across the parts, and the sum modulo 2^64."""
+    import cupy  # noqa: PLC0415
+
+    previous, change, right = 0, 0, True
+    for before, after in zip(keys, result, strict=True):
+        with before.device:
+            part = cupy.from_dlpack(after)
+            right &= int(part[0]) >= previous and bool((part[:-1] <= part[1:]).all())
+            previous = int(part[-1])
+            change += int(part.sum(dtype=cupy.uint64)) - int(before.sum(dtype=cupy.uint64))
+    if not right or change % (1 << 64) != 0:
+        raise SystemExit(f"{case.name}: wrong result")
+
+
+def run(runtime: _core.Runtime, case: DeviceCase) -> dict[str, Any]:
+    """From the call until everything is there; the input is donated."""
+    keys = _random_parts(case, case.dtype, 1)
+    payload = [] if case.payload is None else _random_parts(case, case.payload, 100)
+    wall, phases = [], []
+    load = extra = 0.0
+    for repetition in range(REPETITIONS + 1):
+        inputs, carried = _copies(keys), _copies(payload)
+        runtime.synchronize()
+        options = _core.SortOptions(False, case.verify)
+        began = time.perf_counter()
+        result = _core.sort_device(runtime, case.plan, inputs, carried, [1] * case.gpus, True, options)
+        runtime.synchronize()
+        seconds = time.perf_counter() - began
+        if repetition == 0:
+            _check(case, keys, [part for part, _ in result])
+            load = max(len(part) for part, _ in result) * case.gpus / case.count
+            first = inputs[0].nbytes + (carried[0].nbytes if carried else 0)
+            extra = runtime.reserved(_core.Place.gpu(0)) / first
+        else:
+            wall.append(seconds)
+            phases.append({p.phase: p.seconds for p in _core.phase_times(runtime.timeline())})
+        del result
+    more = {"phases": median_phases(phases), "largest_load": load, "extra_memory": extra, "gpus": case.gpus}
+    return result_of(SECTION, case.name, wall, **more)
+
+
+def simulate(machine: _core.Machine, case: DeviceCase) -> dict[str, Any]:
+    """Prices a case on a described machine."""
+    workload = _core.SortWorkload()
+    workload.key_type = key_type_of(np.dtype(case.dtype))
+    workload.count = case.count
+    workload.value_bytes = 0 if case.payload is None else np.dtype(case.payload).itemsize
+    workload.verify = case.verify
+    report = _core.estimate_device_sort(machine, workload, case.plan, True)
+    return simulated_result(SECTION, case.name, report, gpus=case.gpus)

@@ -1,0 +1,151 @@
+"""What every benchmark needs: data, checks of results, repetition, the wire, and what it ran on."""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+import linkwise
+from linkwise import _core
+
+REPETITIONS = 5
+BLOCK = 1 << 26  # elements that a core works on at once
+Array = np.ndarray[Any, Any]
+
+
+def in_blocks(function: Callable[[int], Any], count: int) -> list[Any]:
+    """function(first) for each block of an array, on all cores: NumPy lets go of the interpreter."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(function, range(0, count, BLOCK)))
+
+
+def fill(array: Array, distribution: str = "uniform") -> None:
+    """Random keys of the array's type. Floats are uniform in [0, 1) but for the other distributions."""
+    bits = 8 * array.itemsize
+    kind = array.dtype
+
+    def one(first: int) -> None:
+        part = array[first : first + BLOCK]
+        random = np.random.default_rng(first + 1)
+        if distribution == "uniform" and kind.kind == "f":
+            part[:] = random.random(len(part), kind.type)
+        elif distribution == "uniform":
+            unsigned = np.dtype(f"u{kind.itemsize}")
+            part[:] = random.integers(0, 1 << bits, len(part), dtype=unsigned).view(kind)
+        elif distribution == "normal":
+            part[:] = np.clip(random.normal(2**31, 2**28, len(part)), 0, 2**32 - 1).astype(kind)
+        elif distribution == "zipf 1.5":
+            part[:] = np.minimum(random.zipf(1.5, len(part)), 2**32 - 1).astype(kind)
+        elif distribution == "all equal":
+            part[:] = 77
+        elif distribution == "one bit":
+            part[:] = random.integers(0, 2, len(part), dtype=np.uint8)
+        else:  # of the positions
+            position = np.arange(first, first + len(part), dtype=np.uint64)
+            spread = position * (2**32 - 1) // len(array)
+            if distribution == "reversed":
+                spread = (2**32 - 1) - spread
+            if distribution == "nearly sorted":
+                swapped = random.integers(0, len(part), len(part) // 100)
+                spread[swapped] = random.integers(0, 2**32, len(swapped), dtype=np.uint64)
+            part[:] = spread.astype(kind)
+
+    in_blocks(one, len(array))
+
+
+def total(array: Array) -> int:
+    """The sum of the bit patterns, modulo 2^64."""
+    bits = array.view(f"u{array.itemsize}")
+    return sum(in_blocks(lambda i: int(bits[i : i + BLOCK].sum(dtype=np.uint64)), len(bits))) % (1 << 64)
+
+
+def check(name: str, before_sum: int, result: Array) -> None:
+    """Stops the benchmark unless the result is in order and has the input's sum."""
+
+    def in_order(i: int) -> bool:
+        part = result[max(i - 1, 0) : i + BLOCK]
+        return bool((part[:-1] <= part[1:]).all())
+
+    if not all(in_blocks(in_order, len(result))) or total(result) != before_sum:
+        raise SystemExit(f"{name}: wrong result")
+
+
+def result_of(section: str, name: str, wall: list[float], **more: Any) -> dict[str, Any]:
+    """One row of the table; prints it too."""
+    median = statistics.median(wall)
+    print(f"{median * 1e3:9.2f} ms  {section}: {name}", file=sys.stderr, flush=True)
+    return {
+        "section": section,
+        "case": {"name": name},
+        "wall_seconds": wall,
+        "median_wall_seconds": median,
+        "spread": (max(wall) - min(wall)) / median,
+        **more,
+    }
+
+
+def simulated_result(section: str, name: str, report: _core.SortReport, **more: Any) -> dict[str, Any]:
+    """The same of an estimate."""
+    phases = {phase.phase: phase.seconds for phase in report.phases}
+    return {"section": section, "case": {"name": name}, "simulated_seconds": report.seconds, "phases": phases, **more}
+
+
+def median_phases(runs: list[dict[str, float]]) -> dict[str, float]:
+    """The median of each phase over several runs."""
+    return {name: statistics.median(run.get(name, 0) for run in runs) for name in runs[-1]}
+
+
+def gpu_sets(num_gpus: int) -> list[tuple[int, ...]]:
+    """The sets whose wire is measured."""
+    sets = [tuple(range(size)) for size in range(1, num_gpus + 1) if size in (1, 2, 4, num_gpus)]
+    return [*sets, (4, 5, 6, 7)] if num_gpus == 8 else sets
+
+
+def wire_rates(runtime: _core.Runtime, gpus: tuple[int, ...], source: Array, out: Array) -> dict[str, float]:
+    """GB/s into and out of a set of GPUs with equal shares: medians of plain copies between pinned memory and them."""
+    share = min(1 << 29, len(source) // len(gpus))
+    buffers = {gpu: runtime.allocate(_core.Place.gpu(gpu), 4 * share) for gpu in gpus}
+    rates: dict[str, list[float]] = {"in": [], "out": []}
+    for _ in range(REPETITIONS + 1):
+        for direction, measured in rates.items():
+            runtime.clear_timeline()
+            for index, gpu in enumerate(gpus):
+                stream = runtime.stream(_core.Place.gpu(gpu), "wire")
+                part = slice(index * share, (index + 1) * share)
+                if direction == "in":
+                    runtime.copy_in(stream, buffers[gpu].view, source[part])
+                else:
+                    runtime.copy_out(stream, out[part], buffers[gpu].view)
+            timeline = runtime.timeline()
+            picoseconds = max(entry.end_ps for entry in timeline) - min(entry.start_ps for entry in timeline)
+            measured.append(4 * share * len(gpus) / picoseconds * 1e3)
+    return {direction: statistics.median(values[1:]) for direction, values in rates.items()}
+
+
+def _commit() -> str:
+    if "LINKWISE_COMMIT" in os.environ:  # where the repository's history did not come along
+        return os.environ["LINKWISE_COMMIT"]
+    done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
+
+
+def about(machine: _core.Machine, *, simulated: bool) -> dict[str, Any]:
+    """What was measured, when, and on what."""
+    return {
+        "date": datetime.now(UTC).isoformat(),
+        "commit": _commit(),
+        "linkwise": linkwise.__version__,
+        "machine": machine.name,
+        "simulated": simulated,
+        "gpus": [] if simulated else [gpu.name for gpu in _core.cuda_gpus()],
+        "cpu": f"{platform.machine()}, {os.cpu_count()} cores",
+    }

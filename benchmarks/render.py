@@ -1,0 +1,63 @@
+"""Results as Markdown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results"
+PERFORMANCE_PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
+
+
+def _row(result: dict[str, Any]) -> str:
+    seconds = result.get("median_wall_seconds", result.get("simulated_seconds", 0))
+    spread = f" ± {result['spread'] / 2:.0%}" if "spread" in result else ""
+    phases = ", ".join(f"{name} {value * 1e3:.1f}" for name, value in result["phases"].items())
+    notes = []
+    if "wire_seconds" in result:
+        notes.append(f"{seconds / result['wire_seconds']:.2f} × wire")
+    if "numpy_seconds" in result:
+        notes.append(f"NumPy {result['numpy_seconds'] * 1e3:.2f} ms")
+    if "largest_load" in result:
+        notes.append(f"load {result['largest_load']:.3f}")
+    if result.get("extra_memory"):
+        notes.append(f"memory + {result['extra_memory']:.2f} ×")
+    if result.get("plan"):
+        notes.append(result["plan"])
+    return f"| {result['case']['name']} | {seconds * 1e3:.1f}{spread} | {'; '.join(notes)} | {phases} |"
+
+
+def _sections(results: list[dict[str, Any]]) -> Iterable[tuple[str, list[dict[str, Any]]]]:
+    names = dict.fromkeys(result.get("section", "sorts") for result in results)
+    return ((name, [r for r in results if r.get("section", "sorts") == name]) for name in names)
+
+
+def markdown(results: dict[str, Any]) -> str:
+    """One file of results as tables, a section each."""
+    kind = "simulated" if results["simulated"] else "measured, medians"
+    lines = [f"{results['machine']}, {kind}, {results['date'][:10]}, commit {results['commit']}", ""]
+    wire = results.get("wire_gb_per_s", {}).get("best")
+    if wire:
+        gpus = f"{len(results['gpus'])} × {results['gpus'][0]}"
+        rates = f"{wire['in']:.0f} GB/s in, {wire['out']:.0f} GB/s out (the wire)"
+        lines += [f"{gpus}. Best plain copies of equal shares: {rates}.", ""]
+    for name, rows in _sections(results["results"]):
+        lines += [f"**{name}**", "", "| sort | ms | | phases, ms |", "|---|---:|---|---|", *map(_row, rows), ""]
+    return "\n".join(lines)
+
+
+def performance_page() -> str:
+    """docs/performance.md, made from the raw results."""
+    page = [
+        "# Performance",
+        "",
+        "Host to host: pinned memory in and out unless another kind is named, order and checksum verified on the GPUs.",
+        "On the GPUs: from the call until all is there, input donated, verified where it says so. Made from the raw results",
+        "in `benchmarks/results/` by `python benchmarks/sort.py --render`; `make bench` measures your machine.",
+        "",
+    ]
+    for path in sorted(RESULTS.glob("*sort.json"), reverse=True):
+        page += [f"## {path.stem}", "", markdown(json.loads(path.read_text(encoding="utf-8")))]
+    return "\n".join(page)

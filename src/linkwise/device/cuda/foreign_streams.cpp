@@ -1,0 +1,62 @@
+// The CUDA runtime and other software's streams.
+#include "linkwise/device/cuda/cuda_runtime_parts.hpp"
+
+#include <utility>
+
+namespace linkwise {
+
+Stream CudaRuntime::foreign_stream(Place place, void* native) {
+  (void)device(place);
+  for (std::size_t s = 0; s < lanes_.size(); ++s)
+    if (lanes_[s].is_foreign && lanes_[s].place == place && *lanes_[s].native == native)
+      return {static_cast<int>(s), place};
+  lanes_.push_back({"caller", place, true});
+  *lanes_.back().native = static_cast<cudaStream_t>(native);
+  return {static_cast<int>(lanes_.size()) - 1, place};
+}
+
+void CudaRuntime::flush() {
+  std::vector<std::shared_ptr<std::atomic<bool>>> submitted;
+  for (const auto& each : devices_) {
+    auto flag = submitted.emplace_back(std::make_shared<std::atomic<bool>>(false));
+    each->submitter->post({}, [flag] {
+      flag->store(true, std::memory_order_release);
+      flag->notify_all();
+    });
+  }
+  for (const auto& flag : submitted) flag->wait(false, std::memory_order_acquire);
+  check_submitters();
+}
+
+struct CudaRuntime::NativeSharedEvent : SharedEvent {
+  explicit NativeSharedEvent(std::shared_ptr<EventState> of) : state(std::move(of)) {}
+  void hold(void* native_stream) override {
+    state->recorded.wait(false, std::memory_order_acquire);
+    if (state->event != nullptr)
+      check(cudaStreamWaitEvent(static_cast<cudaStream_t>(native_stream), state->event), "wait for event");
+  }
+  void wait() override {
+    state->recorded.wait(false, std::memory_order_acquire);
+    if (state->event != nullptr) check(cudaEventSynchronize(state->event), "wait for event");
+  }
+  std::shared_ptr<EventState> state;
+};
+
+std::shared_ptr<SharedEvent> CudaRuntime::share(Event event) {
+  return std::make_shared<NativeSharedEvent>(events_.at(event.id));
+}
+
+std::shared_ptr<SharedEvent> CudaRuntime::record_foreign(Place place, void* native) {
+  auto state = std::make_shared<EventState>();
+  state->place = place;
+  int previous = 0;
+  check(cudaGetDevice(&previous), "ask for the current device");
+  check(cudaSetDevice(place.index), "use device");
+  check(cudaEventCreateWithFlags(&state->event, cudaEventDisableTiming), "create event");
+  check(cudaEventRecord(state->event, static_cast<cudaStream_t>(native)), "record event");
+  check(cudaSetDevice(previous), "use device");
+  state->recorded = true;
+  return std::make_shared<NativeSharedEvent>(std::move(state));
+}
+
+}  // namespace linkwise
