@@ -54,8 +54,8 @@ def performance_page() -> str:
         "# Performance",
         "",
         "Host to host: pinned memory in and out unless another kind is named, order and checksum verified on the GPUs.",
-        "On the GPUs: from the call until all is there, input donated, verified where it says so. Made from the raw results",
-        "in `benchmarks/results/` by `python benchmarks/sort.py --render`; `make bench` measures your machine.",
+        "On the GPUs: from the call until all is there, input donated, verified where it says so. Made from the raw",
+        "results in `benchmarks/results/` by `python benchmarks/sort.py --render`; `make bench` measures your machine.",
         "",
     ]
     for path in sorted(RESULTS.glob("*sort.json"), reverse=True):

@@ -22,7 +22,7 @@ sanitize() {
 memcheck() { compute-sanitizer --tool memcheck --error-exitcode 99 "$python" -m pytest tests -p no:cacheprovider -m gpu \
   -k "contract or primitives or chunksets or (kind and uint32) or (kind and float16)" 2>&1 | tail -n 25 | tee "$OUT/memcheck.log"; }
 racecheck() { sanitize racecheck "partition or checksum or histogram"; }
-bench() { "$python" benchmarks/sort.py --output "$OUT/sort.json"; }
+bench() { "$python" benchmarks/sort.py ${SCALE:+--scale $SCALE} --output "$OUT/sort.json"; }
 
 for step in ${@:-build test bench}; do
   echo "== $step"

@@ -147,7 +147,7 @@ def test_machines() -> None:
         (["sort", "none.parquet", "-o", "o.parquet", "--by", "id"], 1, "cannot read none.parquet: No such file"),
         (["sort", "in.txt", "-o", "o.parquet"], 2, "cannot tell the format"),
         (["sort", "in.parquet", "-o", "o.csv", "--by", "id"], 2, "cannot tell the format"),
-        (["sort", "in.parquet", "-o", "o.npy", "--by", "id"], 2, "a table cannot be written there"),
+        (["sort", "in.parquet", "-o", "o.npy", "--by", "id"], 2, ".parquet cannot become .npy"),
         (["sort", "in.parquet", "-o", "o.parquet"], 2, "--by must name a column: id, ts"),
         (["sort", "in.parquet", "-o", "o.parquet", "--by", "x"], 2, "no column 'x'"),
         (["sort", "in.parquet", "-o", "o.parquet", "--by", "id:up"], 2, "--by is COL, COL:asc or COL:desc"),

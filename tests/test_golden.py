@@ -83,3 +83,18 @@ def test_an_estimate_prices_what_an_execution_does() -> None:
         assert executed.seconds == pytest.approx(expected.seconds, rel=0.02)
         if strategy == "radix":
             assert sorted(e.name for e in executed.timeline) == sorted(e.name for e in expected.timeline)
+
+
+def test_p2p_merge_chooses_the_order_of_the_gpus() -> None:
+    """sort22 §5.4: on the DELTA D22x, (0, 2, 1, 3) merges over the host where other orders need not."""
+    workload = _core.SortWorkload()
+    workload.count = 2 * 10**9
+    constraints = _core.SortConstraints()
+    constraints.strategy = _core.SortStrategy.p2p_merge
+    plans = _core.plan_sort(linkwise.load_machine("delta-d22x"), workload, constraints)
+    seconds = {tuple(priced.plan.gpus): priced.seconds for priced in plans}
+    assert plans[0].seconds < 0.8 * seconds[0, 2, 1, 3]
+    constraints.gpus = [0, 2, 1, 3]  # what is asked for is kept
+    assert [p.plan.gpus for p in _core.plan_sort(linkwise.load_machine("delta-d22x"), workload, constraints)] == [
+        [0, 2, 1, 3]
+    ]

@@ -5,6 +5,7 @@
 
 #include "bindings.hpp"
 #include "linkwise/device/cuda/pinned.hpp"
+#include "linkwise/primitives/host/keys.hpp"
 #include "linkwise/sort/chunk.hpp"
 #include "linkwise/sort/cpu_sort.hpp"
 #include "linkwise/sort/host_sort.hpp"
@@ -71,6 +72,17 @@ void sort_arrays_on_cpu(KeyType type, const Input& keys, const std::optional<Inp
   const HostArrays arrays(type, keys, values, out_keys, out_values, row_number_bytes);
   const nb::gil_scoped_release release;
   sort_on_cpu(arrays.input, arrays.output, options, algorithm);
+}
+
+// The codes of an array's keys: unsigned integers in their order.
+nb::object encode_keys(KeyType type, bool descending, const Input& keys) {
+  require(keys.itemsize() == static_cast<std::size_t>(native_bytes(type)), "the keys have not the size of their type");
+  const auto width = static_cast<std::size_t>(key_width(type));
+  auto* codes = new std::byte[std::max<std::size_t>(keys.size() * width, 1)];
+  const nb::capsule owner(codes, [](void* p) noexcept { delete[] static_cast<std::byte*>(p); });
+  encode_on_host(type, descending, keys.data(), codes, keys.size());
+  const nb::dlpack::dtype code_type = width == 8 ? nb::dtype<std::uint64_t>() : nb::dtype<std::uint32_t>();
+  return nb::cast(nb::ndarray<nb::numpy>(codes, {keys.size()}, owner, {}, code_type));
 }
 
 // Verifies a result that somebody else claims for an input, spread over the first GPUs in equal parts.
@@ -148,6 +160,7 @@ void bind_sort(nb::module_& m) {
         nb::arg("out_keys").none() = nb::none(), nb::arg("out_values").none() = nb::none(),
         nb::arg("row_number_bytes") = 0, nb::arg("options") = SortOptions(), nb::arg("algorithm") = CpuAlgorithm::radix,
         "As sort_host, on the cores of this machine. Releases the GIL.");
+  m.def("encode_keys", &encode_keys, nb::arg("key_type"), nb::arg("descending"), nb::arg("keys"));
   m.def("verify_parts", &verify_parts, nb::arg("runtime"), nb::arg("before"), nb::arg("after"), nb::arg("gpus"),
         "Checks a claimed result of sorting u32 keys as a sort checks its own. Raises CorruptDataError.");
   m.def("records_that_fit", &records_that_fit, nb::arg("runtime"), nb::arg("plan"), nb::arg("type"));

@@ -12,6 +12,7 @@ from linkwise._core import (
     OutOfMemoryError,
     UsageError,
 )
+from linkwise.file_sorting import sort_file
 from linkwise.machine import described_machines, load_machine, local_machine
 from linkwise.session import NoGpuWarning
 from linkwise.sorting import SortReport, empty, sort, sort_and_report, sort_indices
@@ -35,5 +36,6 @@ __all__ = [
     "local_machine",
     "sort",
     "sort_and_report",
+    "sort_file",
     "sort_indices",
 ]

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import numpy as np
-import pyarrow as pa
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
@@ -17,12 +15,12 @@ from rich.table import Table
 
 from linkwise import __version__, files
 from linkwise._core import Error, Machine, UsageError
+from linkwise.file_sorting import columns_of, sort_file
 from linkwise.machine import described_machines, load_machine
 from linkwise.planning import Gpus
 from linkwise.plots import phase_picture
 from linkwise.report import format_seconds, print_report, where_it_ran
 from linkwise.session import NoGpuWarning
-from linkwise.sorting import sort_and_report
 from linkwise.trace import write_trace
 
 app = typer.Typer(
@@ -59,10 +57,9 @@ def _parse_gpus(text: str) -> Gpus:
         raise UsageError(f"--gpus is 'auto' or numbers like 0,2, not '{text}'") from None
 
 
-def _parse_by(by: str | None, contents: pa.Table | np.ndarray[Any, Any]) -> tuple[str | None, bool]:
+def _parse_by(by: str | None, columns: list[str]) -> tuple[str | None, bool]:
     """(column, descending) from ``COL``, ``COL:desc`` or, for arrays, ``:desc``."""
     name, colon, direction = (by or "").rpartition(":") if by and ":" in by else (by or "", "", "")
-    columns: list[str] = contents.column_names if isinstance(contents, pa.Table) else []
     if colon and direction not in ("asc", "desc"):
         if by not in columns:  # a column may have a colon in its name
             raise UsageError(f"--by is COL, COL:asc or COL:desc, not '{by}'")
@@ -98,7 +95,7 @@ def _interrupt_is_a_failure() -> Any:
 
 @app.command()
 def sort(
-    source: Annotated[Path, typer.Argument(metavar="IN", help="A .parquet or .npy file.")],
+    source: Annotated[Path, typer.Argument(metavar="IN", help="A .parquet, .npy or raw .bin file.")],
     out: Annotated[Path, typer.Option("-o", "--output", metavar="OUT", help="Where the result goes.")],
     by: Annotated[str | None, typer.Option(metavar="COL[:desc]", help="The column to sort a table by.")] = None,
     nulls: Annotated[Literal["first", "last"], typer.Option(help="Where rows without a key go.")] = "last",
@@ -110,6 +107,14 @@ def sort(
         Literal["auto", "radix", "p2p_merge", "het", "cpu"], typer.Option(help="How to sort; cpu uses no GPU.")
     ] = "auto",
     memory_limit: Annotated[str | None, typer.Option(metavar="4GiB", help="Memory to use on each GPU.")] = None,
+    host_memory: Annotated[
+        str | None,
+        typer.Option(metavar="64GiB", help="Host memory to use: what does not fit is spilled."),
+    ] = None,
+    temporary: Annotated[
+        Path | None, typer.Option("--temporary-directory", "-T", metavar="DIR", help="Where to spill.")
+    ] = None,
+    dtype: Annotated[str | None, typer.Option(help="The type of the numbers in a .bin file, as uint32.")] = None,
     trace: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a Chrome/Perfetto trace.")] = None,
     picture: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the phases, as .svg, .png or .pdf.")
@@ -117,15 +122,14 @@ def sort(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object about the sort.")] = False,
 ) -> None:
     """Sort a file by a column, and write the result to another."""
+    files.check_format(source)
     files.check_format(out)
+    column, descending = _parse_by(by, columns_of(source, dtype))
     with _progress_bar() as step, _interrupt_is_a_failure():
-        advance = step(f"read {source.name}")
-        contents = files.read(source)
-        advance(1.0)
-        column, descending = _parse_by(by, contents)
-        advance = step("sort")
-        result, report = sort_and_report(
-            contents,
+        advance = step(f"sort {source.name}")
+        report = sort_file(
+            source,
+            out,
             by=column,
             descending=descending,
             nulls=nulls,
@@ -133,11 +137,11 @@ def sort(
             gpus=_parse_gpus(gpus),
             strategy=strategy,
             memory_limit=memory_limit,
+            host_memory_limit=host_memory,
+            temporary_directory=temporary,
+            dtype=dtype,
             on_progress=advance,
         )
-        advance(1.0)
-        advance = step(f"write {out.name}")
-        files.write(out, result)
         advance(1.0)
     if trace is not None:
         write_trace(trace, report)

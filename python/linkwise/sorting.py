@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
@@ -227,6 +227,7 @@ def _sort_table(table: pa.Table, by: str, request: Request, nulls: str) -> tuple
     columns: dict[str, Any] = {by: pa.chunked_array(key_parts)}
     if rows is not None:
         columns |= _take(table, _place_nulls(rows, valid_rows, null_rows, nulls), others)
+    report = replace(report, rows=table.num_rows)  # with those that have no key
     return pa.table([columns[name] for name in table.column_names], schema=table.schema), report
 
 

@@ -151,7 +151,7 @@ class Runtime {
   virtual void reserve(Place place, std::uint64_t bytes) = 0;
   /// @throws OutOfMemoryError.
   Buffer allocate(Place place, std::uint64_t bytes, std::string_view label);
-  /// Gives unused physical memory back.
+  /// Gives unused physical memory back. Synchronises.
   virtual void trim() = 0;
   /// Takes back memory that is still in use: by work enqueued so far, and until `users` have passed. It can be
   /// allocated again after the next `synchronize`. Any thread may call this.

@@ -75,6 +75,16 @@ bool fit(const Machine& machine, const SortWorkload& workload, std::uint64_t mem
   }
 }
 
+// The orders in which to merge: neighbours exchange most (sort22 §5.4). Four GPUs pair up in three ways, and face each
+// other in two; with eight, all machines that we know join all of them alike. An order that is asked for is kept.
+std::vector<std::vector<int>> merge_orders(const std::vector<int>& gpus, const SortConstraints& constraints) {
+  std::vector<std::vector<int>> orders{gpus};
+  if (gpus.size() != 4 || !constraints.gpus.empty()) return orders;
+  std::vector<int> order = gpus;
+  while (std::next_permutation(order.begin() + 1, order.end())) orders.push_back(order);
+  return orders;
+}
+
 std::vector<SortPlan> plans_for(const std::vector<int>& gpus, const SortConstraints& constraints) {
   const auto wanted = [&](SortStrategy strategy) { return constraints.strategy.value_or(strategy) == strategy; };
   std::vector<SortPlan> plans;
@@ -84,7 +94,11 @@ std::vector<SortPlan> plans_for(const std::vector<int>& gpus, const SortConstrai
   plan.strategy = SortStrategy::p2p_merge;
   // On one GPU p2p_merge is the local sort, as radix is: no candidate of its own unless it is asked for.
   if (wanted(plan.strategy) && std::has_single_bit(gpus.size()) && (gpus.size() > 1 || constraints.strategy))
-    plans.push_back(plan);
+    for (const std::vector<int>& order : merge_orders(gpus, constraints)) {
+      plan.gpus = order;
+      plans.push_back(plan);
+    }
+  plan.gpus = gpus;
   plan.strategy = SortStrategy::het;
   if (wanted(plan.strategy)) plans.push_back(plan);
   return plans;

@@ -42,7 +42,8 @@ std::string SortPlan::to_string() const {
   for (std::size_t g = 0; g < gpus.size(); ++g) text += (g == 0 ? "" : ",") + std::to_string(gpus[g]);
   text += ")";
   if (strategy == SortStrategy::radix && streamed) text += ", streamed";
-  else if (strategy == SortStrategy::radix && gpus.size() > 1) text += ", exchange by " + linkwise::to_string(exchange);
+  else if (strategy == SortStrategy::radix && gpus.size() > 1)
+    text += exchange == Exchange::fused ? ", exchange fused" : ", exchange by copies";
   if (strategy == SortStrategy::het)
     text += ", " + std::to_string(het_buffers) + " buffers each" + (eager_merge ? ", merged eagerly" : "");
   if (chunkset_records > 0)

@@ -43,6 +43,7 @@ void CudaRuntime::reserve(Place place, std::uint64_t bytes) {
 }
 
 void CudaRuntime::trim() {
+  synchronize();  // and with it, what was retired comes back
   for (const auto& each : devices_)
     if (each->arena) each->arena->trim();
   pinned_->trim();

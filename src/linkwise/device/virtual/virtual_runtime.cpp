@@ -67,6 +67,7 @@ void VirtualRuntime::set_memory_limit(std::uint64_t bytes_per_gpu) {
 void VirtualRuntime::reserve(Place place, std::uint64_t bytes) { arena(place).reserve(bytes); }
 
 void VirtualRuntime::trim() {
+  synchronize();
   for (auto& [place, arena] : arenas_) arena->trim();
 }
 

@@ -1,0 +1,118 @@
+"""Sorting a file into another: in memory where it fits, by spilled runs where it does not."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from pathlib import Path
+from typing import Literal
+
+from linkwise import files
+from linkwise._core import UsageError
+from linkwise.files import Contents
+from linkwise.planning import Gpus, MachineLike, Progress, parse_bytes
+from linkwise.sorting import SortReport, sort_and_report
+from linkwise.spilling import SpillSort
+from linkwise.streams import Reader, Writer, open_reader
+
+_ROOM = 3  # times its size: the input, the result, and what comes between
+
+
+def _free_memory() -> int:
+    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) << 10
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+
+
+def sort_file(
+    source: str | Path,
+    out: str | Path,
+    *,
+    by: str | None = None,
+    descending: bool = False,
+    nulls: Literal["first", "last"] = "last",
+    machine: MachineLike = "auto",
+    gpus: Gpus = "auto",
+    strategy: str = "auto",
+    memory_limit: int | str | None = None,
+    host_memory_limit: int | str | None = None,
+    temporary_directory: str | Path | None = None,
+    dtype: str | None = None,
+    verify: bool = True,
+    on_progress: Progress | None = None,
+) -> SortReport:
+    """Sort a file and write another; ``.parquet`` by a column, ``.npy`` and raw ``.bin`` (of ``dtype``) by value.
+
+    What does not fit into ``host_memory_limit`` (bytes, or like ``"64GiB"``; all that is free unless given) is sorted
+    in runs, which are spilled to ``temporary_directory`` (the system's unless given) and merged back as a stream. The
+    output appears complete or not at all, and no run is left behind. Other parameters and errors: as ``linkwise.sort``.
+    """
+    source, out = Path(source), Path(out)
+    files.check_format(source)
+    files.check_format(out)
+    if (source.suffix == ".parquet") != (out.suffix == ".parquet"):
+        raise UsageError(f"{out}: {source.suffix} cannot become {out.suffix}; give both the same kind of contents")
+    if nulls not in ("first", "last"):
+        raise UsageError(f"nulls is 'first' or 'last', not {nulls!r}")
+    memory = parse_bytes(host_memory_limit) if host_memory_limit is not None else _free_memory()
+    reports: list[SortReport] = []
+
+    def sort(contents: Contents, progress: Progress | None = None) -> Contents:
+        result, report = sort_and_report(
+            contents,
+            by=by,
+            descending=descending,
+            nulls=nulls,
+            machine=machine,
+            gpus=gpus,
+            strategy=strategy,
+            memory_limit=memory_limit,
+            verify=verify,
+            on_progress=progress,
+        )
+        reports.append(report)
+        return result
+
+    began = time.perf_counter()
+    reader = open_reader(source, dtype)
+    _check_key(reader, source, by)
+    if _ROOM * reader.rows * reader.row_bytes <= memory:
+        files.write(out, sort(files.read(source, dtype), on_progress))
+        return reports[0]
+    directory = None if temporary_directory is None else Path(temporary_directory)
+    spill = SpillSort(by, descending, nulls, sort, memory, directory, on_progress or (lambda _: None))
+    with Writer(out, reader.rows) as writer:
+        runs = spill.run(reader, writer)
+    return _in_runs(reports, reader, runs, time.perf_counter() - began)
+
+
+def _check_key(reader: Reader, source: Path, by: str | None) -> None:
+    if reader.is_table and by not in reader.columns:
+        raise UsageError(f"there is no column {by!r} in {source}; there are {', '.join(map(repr, reader.columns))}")
+    if by is not None and not reader.is_table:
+        raise UsageError(f"{source} has no columns; leave by= out")
+
+
+def _in_runs(reports: list[SortReport], reader: Reader, runs: int, wall_seconds: float) -> SortReport:
+    """One report of many sorts: times add up, and the rest is the first's."""
+    phases: dict[str, float] = {}
+    for report in reports:
+        for phase, seconds in report.phases.items():
+            phases[phase] = phases.get(phase, 0.0) + seconds
+    return dataclasses.replace(
+        reports[0],
+        rows=reader.rows,
+        bytes=reader.rows * reader.row_bytes,
+        plan=f"{reports[0].plan}; {runs} runs spilled and merged",
+        seconds=sum(report.seconds for report in reports),
+        phases=phases,
+        wall_seconds=wall_seconds,
+        timeline=[],
+    )
+
+
+def columns_of(source: Path, dtype: str | None) -> list[str]:
+    """The columns of a file; none for an array."""
+    return open_reader(source, dtype).columns
