@@ -174,6 +174,7 @@ def test_spare_memory_shrinks_with_buckets_and_donation() -> None:
 
     assert peak(8, False) < 0.75 * peak(1, False)
     assert peak(8, True) < 0.9 * peak(8, False)
+    assert peak(2, True) < 0.75 * peak(1, False)
 
 
 def test_bad_input_is_refused() -> None:

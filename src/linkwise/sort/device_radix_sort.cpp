@@ -9,8 +9,9 @@
 namespace linkwise {
 namespace {
 
-constexpr std::size_t lanes = 2;         // streams that sort buckets of one GPU: one fills the other's gaps
-constexpr std::size_t max_buckets = 16;  // of each GPU; with more the spare room hardly shrinks
+constexpr std::size_t max_lanes = 2;          // streams that sort buckets of one GPU: one fills the other's gaps
+constexpr std::size_t max_buckets = 16;       // of each GPU; with more the spare room hardly shrinks
+constexpr std::uint64_t worth_two = 1 << 24;  // records of a share that cost nothing to sort in two buckets
 constexpr std::uint64_t small_things = 64 << 10;
 
 struct Bucket {
@@ -23,6 +24,7 @@ struct Share {
   std::vector<Bucket> buckets;
   bool is_odd = false;  // the sort lands in its second buffer
   std::uint64_t count = 0;
+  std::size_t lanes = 1;
   std::uint64_t room = 0;  // spare records, in its own memory
   bool spare_in_input = false;
   Buffer memory;
@@ -104,10 +106,12 @@ class DeviceRadixSort {
     return arrived;
   }
 
-  // Takes what the plan says or, where it leaves that open, as few as there is memory for: each costs time.
+  // Takes what the plan says or, where it leaves that open, as few as there is memory for: each costs time. Two, if the
+  // input can be the spare room: its GPU may receive a few records more than it gave, but not twice as many.
   void choose_buckets() {
     const std::size_t most = std::max<std::size_t>(max_destinations / input_.size(), 1);
-    buckets_ = std::clamp<std::size_t>(static_cast<std::size_t>(plan_.device_buckets), 1, most);
+    const std::size_t least = overwrites_ && total_ / input_.size() >= worth_two ? 2 : 1;
+    buckets_ = std::clamp(std::max(static_cast<std::size_t>(plan_.device_buckets), least), std::size_t{1}, most);
     while (true) {
       try {
         for (std::size_t g = 0; g < input_.size(); ++g) reserve(g);
@@ -124,12 +128,12 @@ class DeviceRadixSort {
     const std::uint64_t even = total_ / input_.size() + 1;
     const auto share = even + static_cast<std::uint64_t>(static_cast<double>(even) * plan_.slack) + 64;
     const std::uint64_t per_bucket = share / buckets_ + 1;
-    const bool spare_in_input = overwrites_ && std::min(lanes, buckets_) * per_bucket <= input_[g].count;
-    const std::uint64_t room = spare_in_input ? 0 : std::min(lanes, buckets_) * per_bucket;
+    const std::uint64_t room =
+        overwrites_ && per_bucket <= input_[g].count ? 0 : std::min(max_lanes, buckets_) * per_bucket;
     const Kernels& kernels = runtime_.kernels();
     const auto parts = static_cast<int>(input_.size() * buckets_);
     runtime_.reserve(streams_[g].place,
-                     record_bytes(type_, share + room) + lanes * kernels.sort_scratch_bytes(type_, per_bucket) +
+                     record_bytes(type_, share + room) + max_lanes * kernels.sort_scratch_bytes(type_, per_bucket) +
                          kernels.partition_scratch_bytes(type_, input_[g].count, parts) +
                          sample_bytes(kernels, type_.key, std::min(plan_.samples, total_)) + small_things);
   }
@@ -153,19 +157,19 @@ class DeviceRadixSort {
     share.is_odd = lands_in_secondary(share.buckets.front(), bits);
     for (Bucket& bucket : share.buckets)
       while (lands_in_secondary(bucket, bucket.bits.end) != share.is_odd && bucket.bits.end < bits) ++bucket.bits.end;
-    const std::uint64_t wanted = std::min(lanes, buckets_) * largest;
-    share.spare_in_input = overwrites_ && !share.is_odd && wanted <= input_[g].count;
-    share.room = share.spare_in_input ? 0 : wanted;
+    share.spare_in_input = overwrites_ && !share.is_odd && largest <= input_[g].count;
+    share.lanes = std::min(max_lanes, buckets_);
+    if (share.spare_in_input && share.lanes * largest > input_[g].count) share.lanes = 1;
+    share.room = share.spare_in_input ? 0 : share.lanes * largest;
     share.memory =
         runtime_.allocate(streams_[g].place, record_bytes(type_, share.count + share.room), "sorted records");
   }
 
   void sort_buckets(std::size_t g, std::span<const Event> arrived) {
     const Share& share = shares_[g];
-    const std::size_t used = std::min(lanes, buckets_);
     const std::uint64_t largest = std::ranges::max(share.buckets, {}, &Bucket::count).count;
     std::vector<Stream> streams{streams_[g]};
-    if (used > 1) streams.push_back(runtime_.stream(streams_[g].place, "compute 2"));
+    if (share.lanes > 1) streams.push_back(runtime_.stream(streams_[g].place, "compute 2"));
     std::vector<Buffer> scratch;
     for (const Stream stream : streams) {
       if (arrived.empty()) runtime_.wait(stream, runtime_.record(streams_[g]));
@@ -176,16 +180,16 @@ class DeviceRadixSort {
     std::vector<Event> done;
     for (std::size_t b = 0; b < share.buckets.size(); ++b) {
       const Bucket& bucket = share.buckets[b];
-      const std::size_t lane = b % used;
+      const std::size_t lane = b % share.lanes;
       // The room is as long as two buckets: an odd sort may write over all before its predecessor.
-      if (share.is_odd && b > lanes) runtime_.wait(streams[lane], done[b - lanes - 1]);
+      if (share.is_odd && b > share.lanes) runtime_.wait(streams[lane], done[b - share.lanes - 1]);
       const Records first = share.arriving(type_, bucket), second = other_buffer(g, bucket, lane * largest);
       const Records sorted = sort(runtime_, streams[lane], first, second, bucket.bits, scratch[lane].view());
       // A single record is not moved by sorting it.
       if (share.is_odd && sorted.keys.data == first.keys.data) copy(runtime_, streams[lane], second, sorted);
       done.push_back(runtime_.record(streams[lane]));
     }
-    for (std::size_t lane = 1; lane < used; ++lane) runtime_.wait(streams_[g], runtime_.record(streams[lane]));
+    for (std::size_t lane = 1; lane < share.lanes; ++lane) runtime_.wait(streams_[g], runtime_.record(streams[lane]));
     for (Buffer& buffer : scratch) runtime_.retire(std::move(buffer));
   }
 
