@@ -110,8 +110,9 @@ class DeviceRadixSort {
   // input can be the spare room: its GPU may receive a few records more than it gave, but not twice as many.
   void choose_buckets() {
     const std::size_t most = std::max<std::size_t>(max_destinations / input_.size(), 1);
-    const std::size_t least = overwrites_ && total_ / input_.size() >= worth_two ? 2 : 1;
-    buckets_ = std::clamp(std::max(static_cast<std::size_t>(plan_.device_buckets), least), std::size_t{1}, most);
+    const bool prefers_two = overwrites_ && input_.size() > 1 && total_ / input_.size() >= worth_two;
+    const auto wanted = static_cast<std::size_t>(plan_.device_buckets > 0 ? plan_.device_buckets : prefers_two ? 2 : 1);
+    buckets_ = std::min(wanted, most);
     while (true) {
       try {
         for (std::size_t g = 0; g < input_.size(); ++g) reserve(g);
