@@ -107,9 +107,8 @@ nb::object to_numpy(const DeviceArray& self) {
   auto* bytes = new std::byte[std::max<std::uint64_t>(self.view.bytes, 1)];
   const nb::capsule owner(bytes, [](void* p) noexcept { delete[] static_cast<std::byte*>(p); });
   {
-    Runtime& runtime = self.memory->runtime();
     const nb::gil_scoped_release release;
-    if (self.view.bytes > 0) runtime.read_back({runtime.stream(self.view.place, "compute"), self.view, bytes});
+    if (self.view.bytes > 0) self.memory->runtime().fetch(bytes, self.view, *self.memory->part().ready);
   }
   return nb::cast(nb::ndarray<nb::numpy>(bytes, {self.size()}, owner, {}, self.type));
 }

@@ -183,6 +183,8 @@ class Runtime {
   virtual std::shared_ptr<SharedEvent> share(Event event) = 0;
   /// When everything that is on that stream now has run. Any thread may call this.
   virtual std::shared_ptr<SharedEvent> record_foreign(Place place, void* native) = 0;
+  /// Copies to host memory what is ready after that moment, and blocks until it is there. Any thread may call this.
+  virtual void fetch(void* to, const MemoryView& from, SharedEvent& ready) = 0;
 
   // Work.
   virtual void enqueue(Stream stream, Operation operation) = 0;

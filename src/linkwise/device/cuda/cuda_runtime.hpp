@@ -49,6 +49,7 @@ class CudaRuntime final : public Runtime {
   void flush() override;
   std::shared_ptr<SharedEvent> share(Event event) override;
   std::shared_ptr<SharedEvent> record_foreign(Place place, void* native) override;
+  void fetch(void* to, const MemoryView& from, SharedEvent& ready) override;
   void enqueue(Stream stream, Operation operation) override;
   void copy(Stream stream, const MemoryView& to, const MemoryView& from) override;
   void read_back(std::span<const ReadBack> reads) override;

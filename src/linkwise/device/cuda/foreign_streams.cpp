@@ -59,4 +59,9 @@ std::shared_ptr<SharedEvent> CudaRuntime::record_foreign(Place place, void* nati
   return std::make_shared<NativeSharedEvent>(std::move(state));
 }
 
+void CudaRuntime::fetch(void* to, const MemoryView& from, SharedEvent& ready) {
+  ready.wait();
+  check(cudaMemcpy(to, from.data, from.bytes, cudaMemcpyDefault), "copy to the host");
+}
+
 }  // namespace linkwise
