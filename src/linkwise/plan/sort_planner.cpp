@@ -129,13 +129,9 @@ SortReport estimate_device_sort(const Machine& machine, const SortWorkload& work
   const std::uint64_t gpus = plan.gpus.size();
   for (std::uint64_t g = 0; g < gpus; ++g)
     columns.parts.push_back({workload.count * (g + 1) / gpus - workload.count * g / gpus, anywhere, anywhere, nullptr});
-  std::vector<SortedPart> parts = sort_device(runtime, plan, columns, {false, workload.verify});
-  SortReport report;
-  report.timeline = runtime.timeline();
-  report.phases = phase_times(report.timeline);
-  for (const PhaseTime& phase : report.phases) report.seconds += phase.seconds;
-  report.verified = workload.verify;
-  return report;
+  const SortOptions options{false, workload.verify};
+  const std::vector<SortedPart> parts = sort_device(runtime, plan, columns, options);
+  return report_of(runtime, options);
 }
 
 std::vector<PricedPlan> plan_sort(const Machine& machine, const SortWorkload& workload,
@@ -143,6 +139,10 @@ std::vector<PricedPlan> plan_sort(const Machine& machine, const SortWorkload& wo
   const std::vector<std::vector<int>> sets =
       constraints.gpus.empty() ? candidate_sets(machine, workload) : std::vector<std::vector<int>>{constraints.gpus};
   std::vector<PricedPlan> priced;
+  const auto price = [&](const SortPlan& plan) {
+    const SortReport report = estimate_sort(machine, workload, plan, constraints.memory_limit);
+    priced.push_back({plan, report.seconds, report.phases});
+  };
   const bool only_cpu = constraints.strategy == SortStrategy::cpu;
   const bool may_use_cpu =
       only_cpu || (!constraints.strategy && constraints.gpus.empty() && machine.host.rates.contains("cpu_sort"));
@@ -152,13 +152,10 @@ std::vector<PricedPlan> plan_sort(const Machine& machine, const SortWorkload& wo
     for (SortPlan plan : plans_for(set, constraints)) {
       any = true;
       if (!fit(machine, workload, constraints.memory_limit, plan)) continue;
-      const bool has_runs = plan.chunkset_records > 0 && plan.strategy != SortStrategy::het;
-      for (const bool on_gpus : {true, false}) {
-        if (!on_gpus && !has_runs) continue;
-        plan.merge_on_gpus = on_gpus;
-        const SortReport report = estimate_sort(machine, workload, plan, constraints.memory_limit);
-        priced.push_back({plan, report.seconds, report.phases});
-      }
+      price(plan);
+      if (plan.chunkset_records == 0 || plan.strategy == SortStrategy::het) continue;
+      plan.merge_on_gpus = false;
+      price(plan);
     }
   if (!any)
     throw UsageError("p2p_merge runs on 2, 4, 8, … GPUs, not on " + std::to_string(constraints.gpus.size()) +
@@ -170,8 +167,7 @@ std::vector<PricedPlan> plan_sort(const Machine& machine, const SortWorkload& wo
     SortPlan plan;
     plan.strategy = SortStrategy::cpu;
     plan.gpus.clear();
-    const SortReport report = estimate_sort(machine, workload, plan);
-    priced.push_back({plan, report.seconds, report.phases});
+    price(plan);
   }
   std::ranges::stable_sort(priced, {}, &PricedPlan::seconds);
   return priced;

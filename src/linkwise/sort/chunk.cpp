@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "linkwise/device/arena.hpp"
 #include "linkwise/error.hpp"
 #include "linkwise/sort/p2p_merge_sort.hpp"
 #include "linkwise/sort/radix_sort.hpp"
@@ -68,7 +69,7 @@ void sort_locally(Runtime& runtime, Chunk& chunk, BitRange bits) {
 std::uint64_t chunk_bytes(const Kernels& kernels, const SortPlan& plan, RecordType type, std::uint64_t capacity) {
   const bool splits = plan.strategy == SortStrategy::radix && plan.gpus.size() > 1;
   const std::uint64_t samples = splits ? sample_bytes(kernels, type.key, plan.samples) : 0;
-  const auto rounded = [](std::uint64_t bytes) { return (bytes + 127) / 128 * 128; };
+  const auto rounded = [](std::uint64_t bytes) { return align_up(bytes, device_alignment); };
   return 2 * rounded(record_bytes(type, capacity)) + rounded(scratch_bytes(kernels, plan, type, capacity)) +
          counter_bytes + samples;
 }

@@ -32,27 +32,29 @@ class Room {
 
 class CpuSort {
  public:
-  CpuSort(const HostColumns& input, const HostOutputs& output, const SortOptions& options)
+  CpuSort(const HostColumns& input, const HostOutputs& output, const SortOptions& options, CpuAlgorithm algorithm)
       : input_(input),
         output_(output),
         options_(options),
+        algorithm_(algorithm),
         type_{key_width(input.key_type), input.value_width},
         // The output's own arrays are one of the two buffers, where there are some of the right width.
         own_keys_(keys_fit() ? 0 : input.count * type_.key_bytes()),
         own_values_(output.values != nullptr ? 0 : input.count * type_.value_bytes()),
-        spare_keys_(input.count * type_.key_bytes()),
-        spare_values_(input.count * type_.value_bytes()) {}
+        spare_keys_(algorithm == CpuAlgorithm::radix ? input.count * type_.key_bytes() : 0),
+        spare_values_(algorithm == CpuAlgorithm::radix ? input.count * type_.value_bytes() : 0) {}
 
-  void run(CpuAlgorithm algorithm) {
+  void run() {
     RawRecords records{keys_fit() ? output_.keys : own_keys_.get(),
                        output_.values != nullptr ? output_.values : own_values_.get()};
     RawRecords spare{spare_keys_.get(), spare_values_.get()};
     read_input(records);
     const std::uint64_t before = options_.verify ? checksum_on_host(type_, records, input_.count) : 0;
-    if (algorithm == CpuAlgorithm::comparison) comparison_sort_on_host(type_, records, input_.count);
+    if (algorithm_ == CpuAlgorithm::comparison) comparison_sort_on_host(type_, records, input_.count);
     else if (radix_sort_on_host(type_, records, spare, input_.count)) std::swap(records, spare);
     if (options_.verify) verify(before, records);
-    if (output_.keys != nullptr)
+    const bool is_there = records.keys == output_.keys && is_own_code(input_.key_type, options_.descending);
+    if (output_.keys != nullptr && !is_there)
       decode_on_host(input_.key_type, options_.descending, records.keys, output_.keys, input_.count);
     if (output_.values != nullptr && records.values != output_.values)
       std::memcpy(output_.values, records.values, input_.count * type_.value_bytes());
@@ -72,14 +74,15 @@ class CpuSort {
   void verify(std::uint64_t before, const RawRecords& sorted) const {
     ResultCheck check(type_.key);
     check.came_in(before);
-    check.came_out(Place::host(), checksum_on_host(type_, sorted, input_.count),
-                   violations_on_host(type_.key, sorted.keys, input_.count), 0, 0);
+    check.came_out(Place::host(), {checksum_on_host(type_, sorted, input_.count),
+                                   violations_on_host(type_.key, sorted.keys, input_.count)});
     check.finish();
   }
 
   const HostColumns& input_;
   const HostOutputs& output_;
   const SortOptions& options_;
+  CpuAlgorithm algorithm_;
   RecordType type_;
   Room own_keys_, own_values_, spare_keys_, spare_values_;
 };
@@ -88,7 +91,7 @@ class CpuSort {
 
 void sort_on_cpu(const HostColumns& input, const HostOutputs& output, const SortOptions& options,
                  CpuAlgorithm algorithm) {
-  if (input.count > 0) CpuSort(input, output, options).run(algorithm);
+  if (input.count > 0) CpuSort(input, output, options, algorithm).run();
 }
 
 void cpu_sort(Runtime& runtime, const SortPlan& plan, const HostColumns& input, const HostOutputs& output,

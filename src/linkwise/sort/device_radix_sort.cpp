@@ -24,6 +24,7 @@ struct Share {
   std::vector<Bucket> buckets;
   bool is_odd = false;  // the sort lands in its second buffer
   std::uint64_t count = 0;
+  std::uint64_t largest = 0;  // records of a bucket
   std::size_t lanes = 1;
   std::uint64_t room = 0;  // spare records, in its own memory
   bool spare_in_input = false;
@@ -53,23 +54,11 @@ class DeviceRadixSort {
 
   std::vector<SortedRecords> run() {
     runtime_.set_phase("partition");
-    std::vector<Event> arrived;
-    if (total_ == 0) {
-      // Nothing to sample: every GPU holds one empty bucket.
-    } else if (input_.size() * buckets_ == 1) {
-      shares_.front().buckets = {{0, input_.front().count, {0, type_.key_bits()}}};
-      lay_out(0);
-      runtime_.set_phase("exchange");
-      copy(runtime_, streams_.front(), shares_.front().arriving(type_, shares_.front().buckets.front()),
-           input_.front());
-    } else {
-      arrived = exchange();
-    }
+    const std::vector<Event> arrived = input_.size() * buckets_ == 1 || total_ == 0 ? stay() : exchange();
     runtime_.set_phase("sort");
     std::vector<SortedRecords> sorted;
     for (std::size_t g = 0; g < shares_.size(); ++g) {
-      if (total_ == 0) shares_[g].memory = runtime_.allocate(streams_[g].place, 0, "sorted records");
-      else sort_buckets(g, arrived);
+      sort_buckets(g, arrived);
       const Records records = shares_[g].all(type_).slice(0, shares_[g].count);
       sorted.push_back({std::move(shares_[g].memory), records});
     }
@@ -77,6 +66,19 @@ class DeviceRadixSort {
   }
 
  private:
+  // One bucket on each GPU, of what it brought: where that is one GPU, or nothing at all.
+  std::vector<Event> stay() {
+    std::vector<Event> arrived;
+    runtime_.set_phase("exchange");
+    for (std::size_t g = 0; g < shares_.size(); ++g) {
+      shares_[g].buckets = {{0, input_[g].count, {0, type_.key_bits()}}};
+      lay_out(g);
+      copy(runtime_, streams_[g], shares_[g].arriving(type_, shares_[g].buckets.front()), input_[g]);
+      arrived.push_back(runtime_.record(streams_[g]));
+    }
+    return arrived;
+  }
+
   std::vector<Event> exchange() {
     const auto parts = static_cast<int>(input_.size() * buckets_);
     std::vector<Buffer> scratch;
@@ -146,11 +148,10 @@ class DeviceRadixSort {
   // Decides where the share's buckets are received and sorted, and allocates.
   void lay_out(std::size_t g) {
     Share& share = shares_[g];
-    std::uint64_t largest = 0;
     int bits = 0;
     for (const Bucket& bucket : share.buckets) {
       share.count += bucket.count;
-      largest = std::max(largest, bucket.count);
+      share.largest = std::max(share.largest, bucket.count);
       bits = std::max(bits, bucket.bits.end);
     }
     // All buckets must land in the same buffer: the one in which most passes end. A bucket that has fewer sorts by
@@ -158,24 +159,22 @@ class DeviceRadixSort {
     share.is_odd = lands_in_secondary(share.buckets.front(), bits);
     for (Bucket& bucket : share.buckets)
       while (lands_in_secondary(bucket, bucket.bits.end) != share.is_odd && bucket.bits.end < bits) ++bucket.bits.end;
-    share.spare_in_input = overwrites_ && !share.is_odd && largest <= input_[g].count;
+    share.spare_in_input = overwrites_ && !share.is_odd && share.largest <= input_[g].count;
     share.lanes = std::min(max_lanes, buckets_);
-    if (share.spare_in_input && share.lanes * largest > input_[g].count) share.lanes = 1;
-    share.room = share.spare_in_input ? 0 : share.lanes * largest;
+    if (share.spare_in_input && share.lanes * share.largest > input_[g].count) share.lanes = 1;
+    share.room = share.spare_in_input ? 0 : share.lanes * share.largest;
     share.memory =
         runtime_.allocate(streams_[g].place, record_bytes(type_, share.count + share.room), "sorted records");
   }
 
   void sort_buckets(std::size_t g, std::span<const Event> arrived) {
     const Share& share = shares_[g];
-    const std::uint64_t largest = std::ranges::max(share.buckets, {}, &Bucket::count).count;
     std::vector<Stream> streams{streams_[g]};
     if (share.lanes > 1) streams.push_back(runtime_.stream(streams_[g].place, "compute 2"));
     std::vector<Buffer> scratch;
     for (const Stream stream : streams) {
-      if (arrived.empty()) runtime_.wait(stream, runtime_.record(streams_[g]));
       for (const Event event : arrived) runtime_.wait(stream, event);
-      const std::uint64_t bytes = runtime_.kernels().sort_scratch_bytes(type_, largest);
+      const std::uint64_t bytes = runtime_.kernels().sort_scratch_bytes(type_, share.largest);
       scratch.push_back(runtime_.allocate(stream.place, bytes, "sort scratch"));
     }
     std::vector<Event> done;
@@ -184,7 +183,7 @@ class DeviceRadixSort {
       const std::size_t lane = b % share.lanes;
       // The room is as long as two buckets: an odd sort may write over all before its predecessor.
       if (share.is_odd && b > share.lanes) runtime_.wait(streams[lane], done[b - share.lanes - 1]);
-      const Records first = share.arriving(type_, bucket), second = other_buffer(g, bucket, lane * largest);
+      const Records first = share.arriving(type_, bucket), second = other_buffer(g, bucket, lane * share.largest);
       const Records sorted = sort(runtime_, streams[lane], first, second, bucket.bits, scratch[lane].view());
       // A single record is not moved by sorting it.
       if (share.is_odd && sorted.keys.data == first.keys.data) copy(runtime_, streams[lane], second, sorted);

@@ -7,6 +7,7 @@
 
 #include "linkwise/device/arena.hpp"
 #include "linkwise/primitives/host/multiway_merge.hpp"
+#include "linkwise/sort/largest_that_fits.hpp"
 #include "linkwise/sort/verify.hpp"
 
 namespace linkwise {
@@ -14,8 +15,6 @@ namespace {
 
 constexpr int slots = 3;          // one arrives, one is merged, one leaves
 constexpr int blocks_a_slot = 2;  // at least, so that there is something to overlap
-
-enum Number { sum_out, violations, first_key, last_key, num_numbers };  // of a block
 
 std::uint64_t slot_bytes(RecordType type, std::uint64_t block) {
   return align_up(record_bytes(type, block), device_alignment);
@@ -31,12 +30,12 @@ class GpuMerge {
     block_ = std::min(largest_block(bytes_per_gpu), total_ / (gpus * slots * blocks_a_slot) + 1);
     room_ = block_ + runs.size();
     num_blocks_ = (total_ + block_ - 1) / block_;
-    const std::uint64_t numbers = 8 * num_numbers * ((num_blocks_ + gpus - 1) / gpus);
+    const std::uint64_t notes = sizeof(PartNumbers) * ((num_blocks_ + gpus - 1) / gpus);
     for (const int gpu : plan.gpus) {
       const Place place = Place::gpu(gpu);
       const std::uint64_t scratch = runtime.kernels().sort_scratch_bytes(type_, room_);
       runtime.reserve(place, 2 * slots * slot_bytes(type_, room_) + align_up(scratch, device_alignment) +
-                                 align_up(numbers, device_alignment));
+                                 align_up(notes, device_alignment));
       Worker& worker = workers_.emplace_back();
       worker.in = runtime.stream(place, "in");
       worker.compute = runtime.stream(place, "compute");
@@ -46,7 +45,7 @@ class GpuMerge {
         worker.secondary[s] = runtime.allocate(place, record_bytes(type_, room_), "merged block");
       }
       worker.scratch = runtime.allocate(place, scratch, "scratch");
-      worker.numbers = runtime.allocate(place, numbers, "numbers");
+      worker.notes = runtime.allocate(place, notes, "verification");
     }
   }
 
@@ -60,20 +59,17 @@ class GpuMerge {
  private:
   struct Worker {
     Stream in, compute, out;
-    Buffer primary[slots], secondary[slots], scratch, numbers;
+    Buffer primary[slots], secondary[slots], scratch, notes;
     Event left[slots];  // what was in the slot
   };
 
   [[nodiscard]] std::uint64_t largest_block(std::uint64_t bytes) const {
-    std::uint64_t low = 1, high = std::max<std::uint64_t>(bytes / (2 * slots * type_.bytes()), 1);
-    while (low < high) {
-      const std::uint64_t middle = high - (high - low) / 2;
-      const std::uint64_t room = middle + runs_.size();
-      if (2 * slots * slot_bytes(type_, room) + runtime_.kernels().sort_scratch_bytes(type_, room) <= bytes)
-        low = middle;
-      else high = middle - 1;
-    }
-    return low;
+    const std::uint64_t too_large = bytes / (2 * slots * type_.bytes()) + 1;
+    return std::max<std::uint64_t>(
+        1, largest_that_fits(too_large, [&](std::uint64_t block) {
+          const std::uint64_t room = block + runs_.size();
+          return 2 * slots * slot_bytes(type_, room) + runtime_.kernels().sort_scratch_bytes(type_, room) <= bytes;
+        }));
   }
 
   // cuts_[b][r]: where block b begins in run r. The host looks at the runs, which are complete; an estimate, which has
@@ -125,44 +121,26 @@ class GpuMerge {
     }
     runtime_.wait(worker.compute, runtime_.record(worker.in));
     const Records merged = sort(runtime_, worker.compute, primary, secondary, bits_of(block), worker.scratch.view());
-    if (verify_) note(worker, round, merged);
-    const MemoryView& idle = merged.keys.data == primary.keys.data ? secondary.keys : primary.keys;
+    if (verify_)
+      note_part(runtime_, worker.compute, merged, worker.notes.slice(sizeof(PartNumbers) * round, sizeof(PartNumbers)));
     MemoryView keys = merged.keys;
-    if (output_.keys != nullptr)
-      keys = io_.decode_keys(worker.compute, merged, idle.slice(0, count * io_.native_key_bytes()));
+    if (output_.keys != nullptr) keys = io_.decode_sorted(worker.compute, merged, primary, secondary);
     runtime_.wait(worker.out, runtime_.record(worker.compute));
     io_.copy_out(worker.out, block * block_, merged, keys, keys.bytes / count, output_);
     worker.left[slot] = runtime_.record(worker.out);
   }
 
-  [[nodiscard]] static MemoryView number(const Worker& worker, std::uint64_t round, int which) {
-    return worker.numbers.slice(8 * (num_numbers * round + static_cast<std::uint64_t>(which)), 8);
-  }
-
-  // Keeps what `verify` needs to know of a block, before it is decoded.
-  void note(const Worker& worker, std::uint64_t round, const Records& merged) {
-    checksum(runtime_, worker.compute, merged, number(worker, round, sum_out));
-    check_order(runtime_, worker.compute, type_.key, merged.keys, number(worker, round, violations));
-    const std::uint64_t width = type_.key_bytes();
-    runtime_.copy(worker.compute, number(worker, round, first_key).slice(0, width), merged.keys.slice(0, width));
-    runtime_.copy(worker.compute, number(worker, round, last_key).slice(0, width),
-                  merged.keys.slice(merged.keys.bytes - width, width));
-  }
-
   void verify(std::uint64_t came_in) {
-    std::vector<std::vector<std::uint64_t>> numbers;
+    std::vector<std::vector<PartNumbers>> notes;
     std::vector<ReadBack> reads;
-    for (const Worker& worker : workers_) numbers.emplace_back(worker.numbers.view().bytes / 8);
+    for (const Worker& worker : workers_) notes.emplace_back(worker.notes.view().bytes / sizeof(PartNumbers));
     for (std::size_t w = 0; w < workers_.size(); ++w)
-      reads.push_back({workers_[w].compute, workers_[w].numbers.view(), numbers[w].data()});
+      reads.push_back({workers_[w].compute, workers_[w].notes.view(), notes[w].data()});
     runtime_.read_back(reads);
     ResultCheck check(type_.key);
     check.came_in(runtime_.estimating() ? 0 : came_in);
-    for (std::uint64_t b = 0; b < num_blocks_; ++b) {
-      const std::uint64_t* of_block = &numbers[b % workers_.size()][num_numbers * (b / workers_.size())];
-      check.came_out(workers_[b % workers_.size()].in.place, of_block[sum_out], of_block[violations],
-                     of_block[first_key], of_block[last_key]);
-    }
+    for (std::uint64_t b = 0; b < num_blocks_; ++b)
+      check.came_out(workers_[b % workers_.size()].in.place, notes[b % workers_.size()][b / workers_.size()]);
     check.finish();
   }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "linkwise/device/arena.hpp"
 #include "linkwise/sort/run_merge.hpp"
 #include "linkwise/sort/verify.hpp"
 
@@ -11,7 +12,7 @@ namespace {
 
 constexpr int swap_pieces = 8;  // of an in-place transfer swap: one leaves while the one before it is overwritten
 
-std::uint64_t rounded(std::uint64_t bytes) { return (bytes + 127) / 128 * 128; }
+std::uint64_t rounded(std::uint64_t bytes) { return align_up(bytes, device_alignment); }
 
 // A buffer holds a chunk's records and, behind them, the native bytes of narrow keys.
 std::uint64_t buffer_bytes(RecordType type, std::uint64_t records) {
@@ -229,7 +230,7 @@ class HetSort {
         const std::uint64_t* of_chunk = &numbers[g][num_numbers * group];
         ResultCheck check(type_.key);
         check.came_in(of_chunk[sum_in]);
-        check.came_out(Place::gpu(plan_.gpus[g]), of_chunk[sum_out], of_chunk[violations], 0, 0);
+        check.came_out(Place::gpu(plan_.gpus[g]), {of_chunk[sum_out], of_chunk[violations]});
         check.finish();
       }
   }

@@ -30,6 +30,12 @@ class HostIo {
 
   /// What is copied out of the records as keys: native keys, decoded in place or into `raw`.
   MemoryView decode_keys(Stream stream, const Records& records, const MemoryView& raw) const;
+  /// The same of what `sort` left in one of its two records: narrow keys go into the other.
+  MemoryView decode_sorted(Stream stream, const Records& sorted, const Records& primary,
+                           const Records& secondary) const {
+    const MemoryView& idle = sorted.keys.data == primary.keys.data ? secondary.keys : primary.keys;
+    return decode_keys(stream, sorted, idle.slice(0, sorted.count * native_key_bytes()));
+  }
   /// Copies keys (decoded, or codes) and values to rows [first, …) of the output.
   void copy_out(Stream stream, std::uint64_t first, const Records& records, const MemoryView& keys,
                 std::uint64_t bytes_per_key, const HostOutputs& output) const;

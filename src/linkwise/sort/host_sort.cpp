@@ -10,6 +10,7 @@
 #include "linkwise/sort/gpu_merge.hpp"
 #include "linkwise/sort/het_sort.hpp"
 #include "linkwise/sort/host_io.hpp"
+#include "linkwise/sort/largest_that_fits.hpp"
 #include "linkwise/sort/run_merge.hpp"
 #include "linkwise/sort/streamed_radix_sort.hpp"
 #include "linkwise/sort/verify.hpp"
@@ -146,16 +147,14 @@ std::uint64_t records_that_fit(Runtime& runtime, const SortPlan& plan, RecordTyp
   for (const int gpu : plan.gpus) available = std::min(available, runtime.available(Place::gpu(gpu)));
   // An eighth of a percent is left for verification counters and rounding.
   available -= available / 800;
-  std::uint64_t low = 0, high = available / type.key_bytes() * plan.gpus.size();
-  while (low < high) {
-    const std::uint64_t middle = high - (high - low) / 2;
-    if (bytes_per_gpu(runtime.kernels(), plan, type, middle) <= available) low = middle;
-    else high = middle - 1;
-  }
-  if (low < 1024)
+  const std::uint64_t too_many = available / type.key_bytes() * plan.gpus.size() + 1;
+  const std::uint64_t fitting = largest_that_fits(too_many, [&](std::uint64_t records) {
+    return bytes_per_gpu(runtime.kernels(), plan, type, records) <= available;
+  });
+  if (fitting < 1024)
     throw OutOfMemoryError("the GPUs offer " + std::to_string(available) +
                            " bytes each, too few to sort anything; raise memory_limit");
-  return low;
+  return fitting;
 }
 
 SortReport sort_host(Runtime& runtime, const SortPlan& plan, const HostColumns& input, const HostOutputs& output,
@@ -163,6 +162,10 @@ SortReport sort_host(Runtime& runtime, const SortPlan& plan, const HostColumns& 
   if (plan.strategy != SortStrategy::cpu) check_gpus(runtime.machine(), plan);
   runtime.clear_timeline();
   if (input.count > 0) run_or_abandon(runtime, [&] { HostSort(runtime, plan, input, output, options).run(); });
+  return report_of(runtime, options);
+}
+
+SortReport report_of(Runtime& runtime, const SortOptions& options) {
   SortReport report;
   report.timeline = runtime.timeline();
   report.phases = phase_times(report.timeline);

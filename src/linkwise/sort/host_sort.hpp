@@ -45,6 +45,9 @@ struct SortReport {
   std::vector<TimelineEntry> timeline;
 };
 
+/// Of the sort that the runtime has run since its timeline was cleared. Synchronises.
+SortReport report_of(Runtime& runtime, const SortOptions& options);
+
 /// The records that fit into the plan's GPUs at once. @throws OutOfMemoryError if not even a few do.
 std::uint64_t records_that_fit(Runtime& runtime, const SortPlan& plan, RecordType type);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "linkwise/device/arena.hpp"
 #include "linkwise/sort/verify.hpp"
 
 namespace linkwise {
@@ -11,9 +12,7 @@ namespace {
 constexpr int ring_slots = 3;   // one piece arrives, one is partitioned, one is spare
 constexpr int max_pieces = 16;  // more hide no more and cost a round trip to the host each
 
-enum Number { sum_out, violations, first_key, last_key, num_numbers };  // of a sorted bucket
-
-std::uint64_t rounded(std::uint64_t bytes) { return (bytes + 127) / 128 * 128; }
+std::uint64_t rounded(std::uint64_t bytes) { return align_up(bytes, device_alignment); }
 
 }  // namespace
 
@@ -23,9 +22,9 @@ struct StreamedRadixSort::Worker {
   Buffer primary, secondary, scratch;
   Buffer ring[ring_slots];
   Event slot_full[ring_slots], slot_free[ring_slots];
-  Buffer numbers;  // totals of a piece by part; checksums of the pieces; `num_numbers` for each bucket
-
-  [[nodiscard]] MemoryView number(int at) const { return numbers.slice(8 * static_cast<std::uint64_t>(at), 8); }
+  Buffer totals;   // of a piece, by part
+  Buffer came_in;  // checksums of the pieces
+  Buffer notes;    // PartNumbers of each bucket
 };
 
 StreamedRadixSort::Layout StreamedRadixSort::layout_of(const SortPlan& plan, RecordType type, std::uint64_t records) {
@@ -83,7 +82,9 @@ StreamedRadixSort::StreamedRadixSort(Runtime& runtime, const SortPlan& plan, con
     for (Buffer& slot : worker->ring)
       slot = allocate(
           rounded(record_bytes(type, layout_.piece_capacity)) + layout_.piece_capacity * type.key_bytes() / 2, "piece");
-    worker->numbers = allocate(8 * (max_destinations + max_pieces + num_numbers * buckets), "numbers");
+    worker->totals = allocate(8 * max_destinations, "totals");
+    worker->came_in = allocate(8 * static_cast<std::uint64_t>(layout_.pieces), "checksums");
+    worker->notes = allocate(sizeof(PartNumbers) * buckets, "verification");
     workers_.push_back(std::move(worker));
   }
 }
@@ -171,8 +172,9 @@ bool StreamedRadixSort::exchange(Run& run, int piece) {
     const Slot slot = slot_of(run, piece, g);
     runtime_.wait(worker.compute, worker.slot_full[piece % ring_slots]);
     io_.encode_rows(worker.compute, run.first + rows.begin, slot.records, slot.native);
-    if (run.verify) checksum(runtime_, worker.compute, slot.records, worker.number(max_destinations + piece));
-    const MemoryView totals = worker.numbers.slice(0, 8 * parts);
+    if (run.verify)
+      checksum(runtime_, worker.compute, slot.records, worker.came_in.slice(8 * static_cast<std::uint64_t>(piece), 8));
+    const MemoryView totals = worker.totals.slice(0, 8 * parts);
     partition_count(runtime_, worker.compute, slot.records, splitters_for(run, rows), worker.scratch.view(), totals);
     for (std::size_t part = 0; part < parts; ++part)
       expected[g][part] = rows.count() * (part + 1) / parts - rows.count() * part / parts;
@@ -224,47 +226,33 @@ void StreamedRadixSort::sort_and_copy_out(const Run& run, const HostOutputs& out
       const Records secondary = bucket(part, &Worker::secondary).slice(0, count);
       const BitRange bits = open_bits(run.cuts, part, primary.type.key_bits());
       const Records sorted = linkwise::sort(runtime_, worker.compute, primary, secondary, bits, worker.scratch.view());
-      if (run.verify) note_result(worker, max_destinations + max_pieces + num_numbers * static_cast<int>(b), sorted);
-      const MemoryView& idle = sorted.keys.data == primary.keys.data ? secondary.keys : primary.keys;
+      if (run.verify)
+        note_part(runtime_, worker.compute, sorted, worker.notes.slice(sizeof(PartNumbers) * b, sizeof(PartNumbers)));
       MemoryView keys = sorted.keys;
-      if (!as_codes && output.keys != nullptr)
-        keys = io_.decode_keys(worker.compute, sorted, idle.slice(0, count * io_.native_key_bytes()));
+      if (!as_codes && output.keys != nullptr) keys = io_.decode_sorted(worker.compute, sorted, primary, secondary);
       runtime_.set_phase("DtoH");
       runtime_.wait(worker.out, runtime_.record(worker.compute));
       io_.copy_out(worker.out, output_row[part], sorted, keys, keys.bytes / count, output);
     }
 }
 
-// Keeps what `verify` needs to know of a sorted bucket, before it is decoded.
-void StreamedRadixSort::note_result(const Worker& worker, int at, const Records& sorted) {
-  checksum(runtime_, worker.compute, sorted, worker.number(at + sum_out));
-  check_order(runtime_, worker.compute, sorted.type.key, sorted.keys, worker.number(at + violations));
-  const std::uint64_t width = sorted.type.key_bytes();
-  runtime_.copy(worker.compute, worker.number(at + first_key).slice(0, width), sorted.keys.slice(0, width));
-  runtime_.copy(worker.compute, worker.number(at + last_key).slice(0, width),
-                sorted.keys.slice(sorted.keys.bytes - width, width));
-}
-
 void StreamedRadixSort::verify(const Run& run) {
   runtime_.set_phase("verify");
-  std::vector<std::vector<std::uint64_t>> numbers(workers_.size());
+  const auto buckets = static_cast<std::size_t>(layout_.buckets);
+  std::vector<std::vector<std::uint64_t>> came_in;
+  std::vector<PartNumbers> came_out(run.received.size());
   std::vector<ReadBack> reads;
   for (std::size_t g = 0; g < workers_.size(); ++g) {
-    numbers[g].resize(workers_[g]->numbers.view().bytes / 8);
-    reads.push_back({workers_[g]->compute, workers_[g]->numbers.view(), numbers[g].data()});
+    came_in.emplace_back(static_cast<std::size_t>(layout_.pieces));
+    reads.push_back({workers_[g]->compute, workers_[g]->came_in.view(), came_in[g].data()});
+    reads.push_back({workers_[g]->compute, workers_[g]->notes.view(), &came_out[g * buckets]});
   }
   runtime_.read_back(reads);
   ResultCheck check(io_.record_type().key);
-  const auto buckets = static_cast<std::size_t>(layout_.buckets);
-  for (std::size_t g = 0; g < workers_.size(); ++g)
-    for (int piece = 0; piece < layout_.pieces; ++piece) check.came_in(numbers[g][max_destinations + piece]);
-  for (std::size_t part = 0; part < run.received.size(); ++part) {
-    if (run.received[part] == 0) continue;
-    const std::uint64_t* of_bucket =
-        &numbers[part / buckets][max_destinations + max_pieces + num_numbers * (part % buckets)];
-    check.came_out(workers_[part / buckets]->place, of_bucket[sum_out], of_bucket[violations], of_bucket[first_key],
-                   of_bucket[last_key]);
-  }
+  for (const auto& of_worker : came_in)
+    for (const std::uint64_t piece : of_worker) check.came_in(piece);
+  for (std::size_t part = 0; part < run.received.size(); ++part)
+    if (run.received[part] > 0) check.came_out(workers_[part / buckets]->place, came_out[part]);
   check.finish();
   checksum_ = check.checksum();
 }

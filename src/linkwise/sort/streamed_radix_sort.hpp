@@ -83,7 +83,6 @@ class StreamedRadixSort {
   void copy_in(const Run& run, int piece);
   bool exchange(Run& run, int piece);
   void sort_and_copy_out(const Run& run, const HostOutputs& output, bool as_codes);
-  void note_result(const Worker& worker, int at, const Records& sorted);
   void verify(const Run& run);
 
   Runtime& runtime_;

@@ -10,14 +10,21 @@
 
 namespace linkwise {
 
+/// What is asked of a sorted part that is not empty.
+struct PartNumbers {
+  std::uint64_t checksum = 0, violations = 0, first_key = 0, last_key = 0;
+};
+
+/// Computes them on the part's GPU, into as many bytes there.
+void note_part(Runtime& runtime, Stream stream, const Records& sorted, const MemoryView& numbers);
+
 /// Judges numbers that GPUs computed: what came in, and the sorted parts in their order.
 class ResultCheck {
  public:
   explicit ResultCheck(KeyWidth width) : mask_(width == KeyWidth::k32 ? 0xffffffffULL : ~0ULL) {}
   void came_in(std::uint64_t checksum) { change_ -= checksum; }
-  /// A sorted part that is not empty. @throws CorruptDataError.
-  void came_out(Place place, std::uint64_t checksum, std::uint64_t violations, std::uint64_t first_key,
-                std::uint64_t last_key);
+  /// A sorted part, in the order of the parts. @throws CorruptDataError.
+  void came_out(Place place, const PartNumbers& part);
   /// @throws CorruptDataError if what came out is not what came in.
   void finish() const;
   /// Of all that came out.
@@ -39,11 +46,14 @@ class SortVerifier {
   std::uint64_t check(std::span<const Records> sorted);
 
  private:
-  [[nodiscard]] MemoryView number(std::size_t part, int which) const;
+  struct Numbers {
+    std::uint64_t came_in = 0;
+    PartNumbers came_out;
+  };
 
   Runtime& runtime_;
   std::vector<Stream> streams_;
-  std::vector<Buffer> numbers_;
+  std::vector<Buffer> numbers_;  // each a Numbers
 };
 
 }  // namespace linkwise
