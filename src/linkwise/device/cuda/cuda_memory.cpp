@@ -3,31 +3,26 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <limits>
+
+#include "linkwise/device/cuda/current_device.hpp"
 
 namespace linkwise {
-namespace {
-constexpr auto unlimited = std::numeric_limits<std::uint64_t>::max();
-}
+
+Arena& CudaRuntime::arena(Place place) { return place.is_gpu() ? *device(place).arena : *pinned_; }
 
 std::uint64_t CudaRuntime::available(Place place) {
   if (!place.is_gpu()) return unlimited;
   Device& target = device(place);
-  int previous = 0;
+  const CurrentDevice current(place.index);
   std::size_t free_bytes = 0, total = 0;
-  check(cudaGetDevice(&previous), "ask for the current device");
-  check(cudaSetDevice(place.index), "use device");
   check(cudaMemGetInfo(&free_bytes, &total), "ask for free memory");
-  check(cudaSetDevice(previous), "use device");
   const std::uint64_t idle = target.arena->reserved() - target.arena->in_use();
   const std::uint64_t possible = free_bytes + idle;
   return memory_limit_ == 0 ? possible
                             : std::min(possible, memory_limit_ - std::min(memory_limit_, target.arena->in_use()));
 }
 
-std::uint64_t CudaRuntime::reserved(Place place) {
-  return (place.is_gpu() ? *device(place).arena : *pinned_).reserved();
-}
+std::uint64_t CudaRuntime::reserved(Place place) { return arena(place).reserved(); }
 
 void CudaRuntime::set_memory_limit(std::uint64_t bytes_per_gpu) {
   memory_limit_ = bytes_per_gpu;
@@ -36,10 +31,8 @@ void CudaRuntime::set_memory_limit(std::uint64_t bytes_per_gpu) {
 }
 
 void CudaRuntime::reserve(Place place, std::uint64_t bytes) {
-  int previous = 0;
-  check(cudaGetDevice(&previous), "ask for the current device");
-  (place.is_gpu() ? *device(place).arena : *pinned_).reserve(bytes);
-  check(cudaSetDevice(previous), "use device");
+  const CurrentDevice kept;
+  arena(place).reserve(bytes);
 }
 
 void CudaRuntime::trim() {
@@ -50,16 +43,13 @@ void CudaRuntime::trim() {
 }
 
 MemoryView CudaRuntime::allocate_memory(Place place, std::uint64_t bytes, std::string_view) {
-  int previous = 0;
-  check(cudaGetDevice(&previous), "ask for the current device");
-  std::byte* data = (place.is_gpu() ? *device(place).arena : *pinned_).allocate(bytes);
-  check(cudaSetDevice(previous), "use device");
-  return {place, data, bytes, 1, false};
+  const CurrentDevice kept;
+  return {place, arena(place).allocate(bytes), bytes, 1, false};
 }
 
 void CudaRuntime::release_memory(const MemoryView& view) noexcept {
   try {
-    (view.place.is_gpu() ? *device(view.place).arena : *pinned_).release(view.data);
+    arena(view.place).release(view.data);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "linkwise: %s\n", error.what());
   }

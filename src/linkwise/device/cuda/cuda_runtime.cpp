@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <map>
 #include <utility>
 
 #include "linkwise/device/cuda/cuda.hpp"
 #include "linkwise/device/cuda/cuda_runtime_parts.hpp"
+#include "linkwise/device/cuda/current_device.hpp"
 #include "linkwise/device/cuda/driver.hpp"
 #include "linkwise/device/cuda/pinned.hpp"
 #include "linkwise/primitives/kernels.hpp"
@@ -15,9 +15,7 @@
 namespace linkwise {
 namespace {
 
-constexpr auto unlimited = std::numeric_limits<std::uint64_t>::max();
 constexpr std::uint64_t small_reads_bytes = 8 << 20;  // pinned, so that reading small results back allocates nothing
-using Clock = std::chrono::steady_clock;
 
 }  // namespace
 
@@ -29,8 +27,7 @@ CudaRuntime::CudaRuntime(Machine machine, std::unique_ptr<Kernels> kernels)
   if (gpus != topology_.machine().num_gpus())
     throw UsageError("machine '" + topology_.machine().name + "' has " +
                      std::to_string(topology_.machine().num_gpus()) + " GPUs, CUDA shows " + std::to_string(gpus));
-  int previous = 0;
-  check(cudaGetDevice(&previous), "ask for the current device");
+  const CurrentDevice kept;
   for (int g = 0; g < gpus; ++g) {
     check(cudaSetDevice(g), "use device");
     check(cudaFree(nullptr), "make the primary context");
@@ -58,7 +55,6 @@ CudaRuntime::CudaRuntime(Machine machine, std::unique_ptr<Kernels> kernels)
     devices_.push_back(std::move(device));
   }
   kernels_->load();
-  check(cudaSetDevice(previous), "use device");
   auto host = std::make_unique<Device>();
   host->place = Place::host();
   host->submitter = std::make_unique<Submitter>([] {});

@@ -72,6 +72,7 @@ class CudaRuntime final : public Runtime {
   struct Timed;
 
   Device& device(Place place);
+  Arena& arena(Place place);
   [[nodiscard]] int staging_threads() const;
   void submit(Stream stream, TimelineEntry entry, std::function<void(cudaStream_t)> work);
   void check_submitters();

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 namespace linkwise {
 
 using Clock = std::chrono::steady_clock;
+inline constexpr auto unlimited = std::numeric_limits<std::uint64_t>::max();
 
 // An event of CUDA, or of the host's own stream, where `happened` says it all.
 struct CudaRuntime::EventState {

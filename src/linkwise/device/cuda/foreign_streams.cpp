@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "linkwise/device/cuda/current_device.hpp"
+
 namespace linkwise {
 
 Stream CudaRuntime::foreign_stream(Place place, void* native) {
@@ -49,12 +51,9 @@ std::shared_ptr<SharedEvent> CudaRuntime::share(Event event) {
 std::shared_ptr<SharedEvent> CudaRuntime::record_foreign(Place place, void* native) {
   auto state = std::make_shared<EventState>();
   state->place = place;
-  int previous = 0;
-  check(cudaGetDevice(&previous), "ask for the current device");
-  check(cudaSetDevice(place.index), "use device");
+  const CurrentDevice current(place.index);
   check(cudaEventCreateWithFlags(&state->event, cudaEventDisableTiming), "create event");
   check(cudaEventRecord(state->event, static_cast<cudaStream_t>(native)), "record event");
-  check(cudaSetDevice(previous), "use device");
   state->recorded = true;
   return std::make_shared<NativeSharedEvent>(std::move(state));
 }

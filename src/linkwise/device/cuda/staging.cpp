@@ -1,8 +1,8 @@
 #include "linkwise/device/cuda/staging.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "linkwise/device/cuda/driver.hpp"
@@ -13,7 +13,6 @@ namespace {
 
 constexpr std::uint64_t slot_bytes = 2 << 20;
 constexpr std::uint32_t num_slots = 12;
-constexpr auto patience = std::chrono::milliseconds(1);  // to look for pieces before sleeping
 
 }  // namespace
 
@@ -29,17 +28,13 @@ StagingRing::StagingRing(std::byte* memory, int threads) : data_(memory), next_p
   for (std::uint32_t s = 0; s < num_slots; ++s) slots_[s].host = slots_[s].device = s;
   for (int t = 0; t < threads; ++t)
     threads_.emplace_back([this] {
-      Piece piece{};
-      while (take(piece)) move(piece);
+      while (const std::optional<Piece> piece = pieces_.pop()) move(*piece);
     });
 }
 
 StagingRing::~StagingRing() {
-  {
-    const std::lock_guard lock(mutex_);
-    ending_ = true;
-  }
-  wake_.notify_all();
+  ending_ = true;
+  pieces_.end();
 }
 
 std::byte* StagingRing::data_of(std::uint32_t piece) const { return data_ + piece % num_slots * slot_bytes; }
@@ -50,31 +45,22 @@ void StagingRing::copy(cudaStream_t stream, const MemoryView& to, const MemoryVi
   std::byte* on_device = is_inward ? to.data : from.data;
   ++copies_;
   if (is_inward) driver::set_flag(stream, reached_, copies_);
-  const std::uint32_t first = next_piece_;
-  const auto count = static_cast<std::uint32_t>((to.bytes + slot_bytes - 1) / slot_bytes);
-  {
-    const std::lock_guard lock(mutex_);
-    for (std::uint32_t p = 0; p < count; ++p) {
-      const std::uint64_t begin = p * slot_bytes;
-      pieces_.push_back({first + p, copies_, is_inward, on_host + begin, std::min(slot_bytes, to.bytes - begin)});
-    }
-  }
-  waiting_.fetch_add(count, std::memory_order_release);
-  wake_.notify_all();
-  for (std::uint32_t p = 0; p < count; ++p) {
-    const std::uint32_t number = first + p;
-    Slot& slot = slots_[number % num_slots];
-    const std::uint64_t begin = p * slot_bytes, length = std::min(slot_bytes, to.bytes - begin);
-    driver::wait_for_flag(stream, &slot.host, is_inward ? number : number - num_slots);
-    std::byte *target = on_device + begin, *source = data_of(number);
+  std::vector<Piece> pieces;
+  for (std::uint64_t begin = 0; begin < to.bytes; begin += slot_bytes)
+    pieces.push_back({next_piece_++, copies_, is_inward, on_host + begin, std::min(slot_bytes, to.bytes - begin)});
+  pieces_.push_all(pieces);
+  for (const Piece& piece : pieces) {
+    Slot& slot = slots_[piece.number % num_slots];
+    driver::wait_for_flag(stream, &slot.host, is_inward ? piece.number : piece.number - num_slots);
+    std::byte *target = on_device + (piece.memory - on_host), *source = data_of(piece.number);
     if (!is_inward) std::swap(target, source);
-    check(cudaMemcpyAsync(target, source, length, cudaMemcpyDefault, stream), "copy through page-locked memory");
-    driver::set_flag(stream, &slot.device, number);
+    check(cudaMemcpyAsync(target, source, piece.bytes, cudaMemcpyDefault, stream), "copy through page-locked memory");
+    driver::set_flag(stream, &slot.device, piece.number);
   }
-  next_piece_ += count;
   // What comes behind an outward copy finds it in the caller's memory.
+  const auto in_slots = static_cast<std::uint32_t>(std::min<std::size_t>(pieces.size(), num_slots));
   if (!is_inward)
-    for (std::uint32_t number = next_piece_ - std::min(count, num_slots); number != next_piece_; ++number)
+    for (std::uint32_t number = next_piece_ - in_slots; number != next_piece_; ++number)
       driver::wait_for_flag(stream, &slots_[number % num_slots].host, number);
 }
 
@@ -100,20 +86,6 @@ void StagingRing::move(const Piece& piece) {
     stream_copy(piece.memory, data_of(piece.number), piece.bytes);
   }
   std::atomic_ref(slot.host).store(piece.number, std::memory_order_release);
-}
-
-bool StagingRing::take(Piece& piece) {
-  const auto began = std::chrono::steady_clock::now();
-  while (waiting_.load(std::memory_order_acquire) == 0 && !ending_.load(std::memory_order_relaxed) &&
-         std::chrono::steady_clock::now() - began < patience)
-    std::this_thread::yield();
-  std::unique_lock lock(mutex_);
-  wake_.wait(lock, [&] { return ending_ || !pieces_.empty(); });
-  if (ending_) return false;
-  piece = pieces_.front();
-  pieces_.pop_front();
-  waiting_.fetch_sub(1, std::memory_order_relaxed);
-  return true;
 }
 
 }  // namespace linkwise

@@ -10,13 +10,12 @@
 #include <cuda_runtime_api.h>
 
 #include <atomic>
-#include <condition_variable>
+#include <chrono>
 #include <cstdint>
-#include <deque>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "linkwise/device/cuda/work_queue.hpp"
 #include "linkwise/device/runtime.hpp"
 
 namespace linkwise {
@@ -53,7 +52,6 @@ class StagingRing {
   [[nodiscard]] std::byte* data_of(std::uint32_t piece) const;
   void move(const Piece& piece);
   bool wait_for(const std::uint32_t& flag, std::uint32_t value) const;
-  bool take(Piece& piece);
 
   std::byte* data_;
   Slot* slots_;
@@ -61,10 +59,7 @@ class StagingRing {
   std::uint32_t next_piece_;
   std::uint32_t copies_ = 0;
 
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<Piece> pieces_;
-  std::atomic<std::uint32_t> waiting_ = 0;  ///< pieces that no thread has taken
+  WorkQueue<Piece> pieces_{std::chrono::milliseconds(1)};
   std::atomic<bool> ending_ = false;
   std::vector<std::jthread> threads_;  // last: they use the others
 };

@@ -1,6 +1,7 @@
 #include "linkwise/primitives/cuda/cuda_kernels.hpp"
 
 #include "linkwise/device/cuda/check.hpp"
+#include "linkwise/device/cuda/current_device.hpp"
 
 namespace linkwise {
 namespace {
@@ -12,8 +13,8 @@ class CudaKernels final : public Kernels {
   // CUDA loads a kernel at its first launch, which waits for the device: a launch behind a stream that
   // waits for a flag would then never happen. So load all of ours first, on every device.
   void load() const override {
-    int previous = 0, count = 0;
-    check(cudaGetDevice(&previous), "ask for the current device");
+    const CurrentDevice kept;
+    int count = 0;
     check(cudaGetDeviceCount(&count), "count devices");
     for (int device = 0; device < count; ++device) {
       check(cudaSetDevice(device), "use device");
@@ -23,7 +24,6 @@ class CudaKernels final : public Kernels {
           check(cudaFuncGetAttributes(&attributes, kernel), "load kernel");
         }
     }
-    check(cudaSetDevice(previous), "use device");
   }
 
   std::uint64_t sort_scratch_bytes(RecordType type, std::uint64_t count) const override {
