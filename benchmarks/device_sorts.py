@@ -114,7 +114,7 @@ def run(runtime: _core.Runtime, case: DeviceCase) -> dict[str, Any]:
             extra = runtime.reserved(_core.Place.gpu(0)) / first
         else:
             wall.append(seconds)
-            phases.append({p.phase: p.seconds for p in _core.phase_times(runtime.timeline())})
+            phases.append({p.phase: p.seconds for p in _core.report_of(runtime, options).phases})
         del result
     more = {"phases": median_phases(phases), "largest_load": load, "extra_memory": extra, "gpus": case.gpus}
     return result_of(SECTION, case.name, wall, **more)

@@ -12,6 +12,7 @@ import linkwise
 from harness import REPETITIONS, Array, check, fill, median_phases, result_of, simulated_result, total
 from linkwise import _core
 from linkwise.keys import key_type_of
+from linkwise.planning import parse_bytes
 
 CHOICE, STRATEGIES, TYPES = "the plan's own choice", "strategies", "key types, 8 GB each"
 DISTRIBUTIONS, MEMORY, OUT_OF_CORE, SMALL = "distributions", "memory", "out of core", "small inputs"
@@ -65,7 +66,7 @@ def cases(num_gpus: int, scale: float) -> list[HostCase]:
     found = [HostCase(CHOICE, f"{n / 1e9:g}·10⁹ uint32", n) for n in (two, eight)]
     found += strategy_cases(num_gpus, two)
     for dtype in ("uint32", "int32", "float32", "uint64", "int64", "float64"):
-        found.append(HostCase(TYPES, dtype, 2 * two * 2 // np.dtype(dtype).itemsize, dtype))
+        found.append(HostCase(TYPES, dtype, 4 * two // np.dtype(dtype).itemsize, dtype))
     distributions = ("normal", "zipf 1.5", "sorted", "reversed", "nearly sorted", "all equal", "one bit")
     found += [HostCase(DISTRIBUTIONS, name, two, distribution=name) for name in distributions]
     found += [
@@ -158,7 +159,7 @@ def simulate(machine: _core.Machine, case: HostCase) -> dict[str, Any]:
     workload.key_type = key_type_of(np.dtype(case.dtype))
     workload.count = case.count
     workload.pageable, workload.pageable_out = case.pageable_in, case.out != "pinned"
-    limit = 1 << 30 if case.memory_limit else 0
+    limit = parse_bytes(case.memory_limit)
     if case.plan is not None:
         plan = plan_of(case)
     else:

@@ -65,9 +65,6 @@ void bind_timeline(nb::module_& m) {
 }
 
 void bind_runtime(nb::module_& m) {
-  m.def(
-      "phase_times", [](const std::vector<TimelineEntry>& timeline) { return phase_times(timeline); },
-      nb::arg("timeline"));
   nb::class_<Stream>(m, "Stream").def_ro("place", &Stream::place);
   nb::class_<Event>(m, "Event");
   nb::class_<Flag>(m, "Flag");

@@ -160,6 +160,8 @@ void bind_sort(nb::module_& m) {
         nb::arg("out_keys").none() = nb::none(), nb::arg("out_values").none() = nb::none(),
         nb::arg("row_number_bytes") = 0, nb::arg("options") = SortOptions(), nb::arg("algorithm") = CpuAlgorithm::radix,
         "As sort_host, on the cores of this machine. Releases the GIL.");
+  m.def("report_of", &report_of, nb::arg("runtime"), nb::arg("options"), nb::call_guard<nb::gil_scoped_release>(),
+        "Of the sort that the runtime has run last.");
   m.def("encode_keys", &encode_keys, nb::arg("key_type"), nb::arg("descending"), nb::arg("keys"));
   m.def("verify_parts", &verify_parts, nb::arg("runtime"), nb::arg("before"), nb::arg("after"), nb::arg("gpus"),
         "Checks a claimed result of sorting u32 keys as a sort checks its own. Raises CorruptDataError.");

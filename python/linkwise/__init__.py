@@ -15,7 +15,8 @@ from linkwise._core import (
 from linkwise.file_sorting import sort_file
 from linkwise.machine import described_machines, load_machine, local_machine
 from linkwise.session import NoGpuWarning
-from linkwise.sorting import SortReport, empty, sort, sort_and_report, sort_indices
+from linkwise.sort_report import SortReport
+from linkwise.sorting import empty, sort, sort_and_report, sort_indices
 
 __version__ = version("linkwise")
 

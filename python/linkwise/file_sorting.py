@@ -8,13 +8,13 @@ import time
 from pathlib import Path
 from typing import Literal
 
-from linkwise import files
 from linkwise._core import UsageError
-from linkwise.files import Contents
-from linkwise.planning import Gpus, MachineLike, Progress, parse_bytes
-from linkwise.sorting import SortReport, sort_and_report
+from linkwise.files import Contents, Reader, Writer, check_format, open_reader
+from linkwise.planning import Gpus, MachineLike, Progress, Request, parse_bytes
+from linkwise.sort_report import SortReport
+from linkwise.sorting import sort_values
 from linkwise.spilling import SpillSort
-from linkwise.streams import Reader, Writer, open_reader
+from linkwise.tables import check_nulls
 
 _ROOM = 3  # times its size: the input, the result, and what comes between
 
@@ -50,40 +50,30 @@ def sort_file(
     output appears complete or not at all, and no run is left behind. Other parameters and errors: as ``linkwise.sort``.
     """
     source, out = Path(source), Path(out)
-    files.check_format(source)
-    files.check_format(out)
+    check_format(source)
+    check_format(out)
     if (source.suffix == ".parquet") != (out.suffix == ".parquet"):
         raise UsageError(f"{out}: {source.suffix} cannot become {out.suffix}; give both the same kind of contents")
-    if nulls not in ("first", "last"):
-        raise UsageError(f"nulls is 'first' or 'last', not {nulls!r}")
+    check_nulls(nulls)
     memory = parse_bytes(host_memory_limit) if host_memory_limit is not None else _free_memory()
+    request = Request(machine, gpus, strategy, memory_limit, descending, verify)
     reports: list[SortReport] = []
 
     def sort(contents: Contents, progress: Progress | None = None) -> Contents:
-        result, report = sort_and_report(
-            contents,
-            by=by,
-            descending=descending,
-            nulls=nulls,
-            machine=machine,
-            gpus=gpus,
-            strategy=strategy,
-            memory_limit=memory_limit,
-            verify=verify,
-            on_progress=progress,
-        )
+        result, report = sort_values(contents, dataclasses.replace(request, on_progress=progress), by=by, nulls=nulls)
+        assert report is not None
         reports.append(report)
         return result
 
     began = time.perf_counter()
     reader = open_reader(source, dtype)
     _check_key(reader, source, by)
-    if _ROOM * reader.rows * reader.row_bytes <= memory:
-        files.write(out, sort(files.read(source, dtype), on_progress))
-        return reports[0]
-    directory = None if temporary_directory is None else Path(temporary_directory)
-    spill = SpillSort(by, descending, nulls, sort, memory, directory, on_progress or (lambda _: None))
     with Writer(out, reader.rows) as writer:
+        if _ROOM * reader.rows * reader.row_bytes <= memory:
+            writer.write(sort(reader.everything(), on_progress))
+            return reports[0]
+        directory = None if temporary_directory is None else Path(temporary_directory)
+        spill = SpillSort(by, descending, nulls, sort, memory, directory, on_progress or (lambda _: None))
         runs = spill.run(reader, writer)
     return _in_runs(reports, reader, runs, time.perf_counter() - began)
 

@@ -16,6 +16,7 @@ from linkwise import _core
 from linkwise._core import DeviceArray, UsageError
 from linkwise.planning import Request, parse_bytes
 from linkwise.session import open_session, run_interruptibly
+from linkwise.sort_report import SortReport
 
 _CUDA = 2  # kDLCUDA
 
@@ -91,8 +92,8 @@ class GpuSort:
             raise UsageError(f"there are {len(self._keys)} arrays for {len(plan.gpus)} GPUs; give one for each")
         return plan
 
-    def run(self, *, with_report: bool) -> tuple[Any, dict[str, Any] | None]:
-        """The sorted arrays (with a payload: two lists), and the fields of a ``SortReport`` if wanted."""
+    def run(self, *, with_report: bool) -> tuple[Any, SortReport | None]:
+        """The sorted arrays (with a payload: two lists), and a report if wanted: it waits until all is done."""
         began = time.perf_counter()
         with open_session(self._request.machine) as runtime:
             if runtime.simulated == self._is_real:
@@ -104,38 +105,29 @@ class GpuSort:
                 )
             runtime.set_memory_limit(parse_bytes(self._request.memory_limit))
 
+            options = _core.SortOptions(self._request.descending, self._request.verify)
+
             def work() -> Any:
-                options = _core.SortOptions(self._request.descending, self._request.verify)
                 return _core.sort_device(
                     runtime, self.plan, self._keys, self._payload or [], self._streams, self._donate, options
                 )
 
             # On GPUs the call takes milliseconds, and a thread to listen for Ctrl-C a good part of one.
             sorted_parts = work() if self._is_real else run_interruptibly(runtime, work)
-            report = self._report(runtime, began) if with_report else None
+            report = self._report(runtime, options, began) if with_report else None
             keys = [_like(part, original) for (part, _), original in zip(sorted_parts, self._keys, strict=True)]
             if self._payload is None:
                 return keys, report
             carried = [_like(part, original) for (_, part), original in zip(sorted_parts, self._payload, strict=True)]
             return (keys, carried), report
 
-    def _report(self, runtime: _core.Runtime, began: float) -> dict[str, Any]:
-        timeline = runtime.timeline()
-        phases = _core.phase_times(timeline)
-        rows = sum(int(array.shape[0]) for array in self._keys)
-        row_bytes = sum(a.dtype.itemsize for a in (self._keys[0], *(self._payload or [])[:1]))
-        return {
-            "rows": rows,
-            "bytes": rows * row_bytes,
-            "machine": runtime.machine.name,
-            "simulated": runtime.simulated,
-            "gpus": list(self.plan.gpus),
-            "strategy": self.plan.strategy.name,
-            "plan": f"{self.plan.strategy.name} of data on GPUs ({','.join(map(str, self.plan.gpus))})",
-            "seconds": sum(phase.seconds for phase in phases),
-            "phases": {phase.phase: phase.seconds for phase in phases},
-            "wall_seconds": time.perf_counter() - began,
-            "verified": self._request.verify,
-            "machine_description": runtime.machine,
-            "timeline": timeline,
-        }
+    def _report(self, runtime: _core.Runtime, options: _core.SortOptions, began: float) -> SortReport:
+        return SortReport.of_core(
+            _core.report_of(runtime, options),
+            runtime,
+            self.plan,
+            rows=sum(int(array.shape[0]) for array in self._keys),
+            row_bytes=sum(array.dtype.itemsize for array in (self._keys[0], *(self._payload or [])[:1])),
+            plan_text=f"{self.plan.strategy.name} of data on GPUs ({','.join(map(str, self.plan.gpus))})",
+            wall_seconds=time.perf_counter() - began,
+        )

@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from linkwise.sorting import SortReport
+from linkwise.sort_report import SortReport
 from linkwise.trace import trace_events
 
 _WIDTH = 48

@@ -20,10 +20,9 @@ import pyarrow as pa
 
 from linkwise import _core
 from linkwise._core import Error, UsageError
-from linkwise.files import Contents
+from linkwise.files import Contents, Reader, Writer
 from linkwise.keys import array_of_column, key_type_of, plain_array
 from linkwise.planning import Progress
-from linkwise.streams import Reader, Writer
 
 Codes = npt.NDArray[np.uint64]
 SortBatch = Callable[[Contents], Contents]

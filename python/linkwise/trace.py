@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from linkwise._core import Place
-from linkwise.sorting import SortReport
+from linkwise.sort_report import SortReport
 
 _STREAMS, _LINKS = 1, 2
 

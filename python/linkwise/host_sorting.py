@@ -1,0 +1,123 @@
+"""Keys in host memory to the core and back: on the runtime of a machine, or on the cores of this one."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from linkwise import _core
+from linkwise._core import UsageError
+from linkwise.keys import key_type_of
+from linkwise.planning import Request, choose_plan, parse_bytes
+from linkwise.session import open_session, run_interruptibly
+from linkwise.sort_report import SortReport
+
+Array = npt.NDArray[Any]
+
+
+def sort_keys(
+    keys: Array,
+    request: Request,
+    *,
+    out_keys: Array | None,
+    row_number_bytes: int = 0,
+    row_bytes: int | None = None,
+) -> tuple[Array | None, SortReport]:
+    """Sort the keys into ``out_keys``; returns the row numbers that follow them, if asked for."""
+    began = time.perf_counter()
+    workload = _core.SortWorkload()
+    workload.key_type = key_type_of(keys.dtype)
+    workload.count = len(keys)
+    workload.value_bytes = row_number_bytes
+    workload.keys_returned = out_keys is not None
+    workload.pageable = not _core.is_pinned(keys)
+    workload.pageable_out = out_keys is None or not _core.is_pinned(out_keys)
+    workload.verify = request.verify
+    rows = np.empty(len(keys), f"u{row_number_bytes}") if row_number_bytes else None
+    row_size = row_bytes if row_bytes is not None else keys.itemsize
+    if request.strategy == "cpu" and request.machine in ("auto", "local"):
+        return rows, _sort_on_cpu(keys, workload, request, out_keys, rows, row_size)
+    with open_session(request.machine) as runtime:
+        plan = choose_plan(runtime, workload, request)
+        expected = _expected_operations(runtime, workload, plan, request)
+
+        def show(progress: _core.Progress) -> None:
+            if request.on_progress is not None:
+                request.on_progress(min(progress.finished / expected, 1.0))
+
+        report = run_interruptibly(
+            runtime,
+            lambda: _core.sort_host(
+                runtime,
+                plan,
+                workload.key_type,
+                keys,
+                None,
+                out_keys,
+                rows,
+                row_number_bytes,
+                _core.SortOptions(request.descending, request.verify),
+            ),
+            show,
+        )
+        return rows, SortReport.of_core(
+            report,
+            runtime,
+            plan,
+            rows=len(keys),
+            row_bytes=row_size,
+            plan_text=str(plan),
+            wall_seconds=time.perf_counter() - began,
+        )
+
+
+def _sort_on_cpu(
+    keys: Array,
+    workload: _core.SortWorkload,
+    request: Request,
+    out_keys: Array | None,
+    rows: Array | None,
+    row_bytes: int,
+) -> SortReport:
+    """Really on the cores of this machine: nothing is simulated, whether there are GPUs or not."""
+    if request.gpus != "auto":
+        raise UsageError("the cpu strategy uses no GPUs; leave gpus at 'auto'")
+    parse_bytes(request.memory_limit)
+    began = time.perf_counter()
+    options = _core.SortOptions(request.descending, request.verify)
+    _core.sort_on_cpu(workload.key_type, keys, None, out_keys, rows, workload.value_bytes, options)
+    seconds = time.perf_counter() - began
+    machine = _core.Machine()
+    machine.name = "cpu"
+    return SortReport(
+        rows=len(keys),
+        bytes=len(keys) * row_bytes,
+        machine="cpu",
+        simulated=False,
+        gpus=[],
+        strategy="cpu",
+        plan="cpu, radix sort",
+        seconds=seconds,
+        phases={"sort": seconds},
+        wall_seconds=seconds,
+        verified=request.verify,
+        machine_description=machine,
+        timeline=[],
+    )
+
+
+def _expected_operations(
+    runtime: _core.Runtime, workload: _core.SortWorkload, plan: _core.SortPlan, request: Request
+) -> int:
+    if request.on_progress is None or workload.count == 0:
+        return 1
+    limit = parse_bytes(request.memory_limit)
+    return max(1, len(_core.estimate_sort(runtime.machine, workload, plan, limit).timeline))
+
+
+def row_number_bytes(rows: int) -> int:
+    """Of the narrowest type that numbers so many rows."""
+    return 4 if rows < 1 << 32 else 8

@@ -1,0 +1,67 @@
+"""What a sort did and how long it took, as plain values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from linkwise import _core
+
+
+@dataclass(frozen=True)
+class SortReport:
+    """What a sort did, and how long each part took.
+
+    ``seconds`` and ``phases`` come from the machine's clock: CUDA events, or the simulated clock where ``simulated``.
+    ``wall_seconds`` is what the caller waited.
+    """
+
+    rows: int
+    bytes: int
+    machine: str
+    simulated: bool
+    gpus: list[int]
+    strategy: str
+    plan: str
+    seconds: float
+    phases: dict[str, float]
+    wall_seconds: float
+    verified: bool
+    machine_description: _core.Machine = field(repr=False)
+    timeline: list[_core.TimelineEntry] = field(repr=False)
+
+    @classmethod
+    def of_core(
+        cls, report: _core.SortReport, runtime: _core.Runtime, plan: _core.SortPlan, *, rows: int, row_bytes: int,
+        plan_text: str, wall_seconds: float,
+    ) -> Self:  # fmt: skip
+        """From what the core tells of a sort that it ran."""
+        return cls(
+            rows=rows,
+            bytes=rows * row_bytes,
+            machine=runtime.machine.name,
+            simulated=runtime.simulated,
+            gpus=list(plan.gpus),
+            strategy=plan.strategy.name,
+            plan=plan_text,
+            seconds=report.seconds,
+            phases={phase.phase: phase.seconds for phase in report.phases},
+            wall_seconds=wall_seconds,
+            verified=report.verified,
+            machine_description=runtime.machine,
+            timeline=report.timeline,
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report as plain values, as ``linkwise sort --json`` prints it."""
+        return {
+            "rows": self.rows,
+            "bytes": self.bytes,
+            "machine": self.machine,
+            "simulated": self.simulated,
+            "gpus": self.gpus,
+            "strategy": self.strategy,
+            "plan": self.plan,
+            "seconds": {"end_to_end": self.seconds, "wall": self.wall_seconds, "phases": self.phases},
+            "verified": self.verified,
+        }
