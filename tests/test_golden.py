@@ -92,9 +92,8 @@ def test_p2p_merge_chooses_the_order_of_the_gpus() -> None:
     constraints = _core.SortConstraints()
     constraints.strategy = _core.SortStrategy.p2p_merge
     plans = _core.plan_sort(linkwise.load_machine("delta-d22x"), workload, constraints)
-    seconds = {tuple(priced.plan.gpus): priced.seconds for priced in plans}
-    assert plans[0].seconds < 0.8 * seconds[0, 2, 1, 3]
+    seconds = {tuple(priced.plan.gpus): priced.seconds for priced in plans if not priced.plan.paths}
+    assert min(seconds.values()) < 0.8 * seconds[0, 2, 1, 3]
     constraints.gpus = [0, 2, 1, 3]  # what is asked for is kept
-    assert [p.plan.gpus for p in _core.plan_sort(linkwise.load_machine("delta-d22x"), workload, constraints)] == [
-        [0, 2, 1, 3]
-    ]
+    for priced in _core.plan_sort(linkwise.load_machine("delta-d22x"), workload, constraints):
+        assert priced.plan.gpus == [0, 2, 1, 3]

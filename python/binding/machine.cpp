@@ -5,6 +5,7 @@
 
 #include "bindings.hpp"
 #include "linkwise/machine/machine.hpp"
+#include "linkwise/machine/paths.hpp"
 #include "linkwise/machine/topology.hpp"
 
 namespace nb = nanobind;
@@ -96,6 +97,41 @@ void bind_machine(nb::module_& m) {
       .def_ro("index", &Place::index)
       .def("__repr__", &Place::name)
       .def("__eq__", [](const Place& a, const Place& b) { return a == b; });
+
+  nb::class_<Path>(m, "Path")
+      .def(
+          "__init__",
+          [](Path* self, Place from, Place to, std::vector<int> over, double fraction) {
+            new (self) Path{from, to, std::move(over), fraction};
+          },
+          nb::arg("source"), nb::arg("target"), nb::arg("over"), nb::arg("fraction") = 1.0)
+      .def_ro("source", &Path::from)
+      .def_ro("target", &Path::to)
+      .def_ro("over", &Path::over)
+      .def_ro("fraction", &Path::fraction)
+      .def("__repr__", [](const Path& path) { return to_string(path); });
+  nb::class_<HostShares>(m, "HostShares").def_ro("share", &HostShares::share).def_ro("gb_per_s", &HostShares::gb_per_s);
+  m.def(
+      "peer_relays",
+      [](const Machine& machine, const std::vector<int>& gpus) {
+        Topology topology(machine);
+        return peer_relays(topology, gpus);
+      },
+      nb::arg("machine"), nb::arg("gpus"));
+  m.def(
+      "best_host_shares",
+      [](const Machine& machine, const std::vector<int>& gpus, Traffic direction, bool pageable) {
+        Topology topology(machine);
+        return best_host_shares(topology, gpus, direction, pageable);
+      },
+      nb::arg("machine"), nb::arg("gpus"), nb::arg("direction"), nb::arg("pageable") = false);
+  m.def(
+      "host_relays",
+      [](const Machine& machine, const std::vector<int>& gpus, Traffic direction, const HostShares& shares) {
+        Topology topology(machine);
+        return host_relays(topology, gpus, direction, shares);
+      },
+      nb::arg("machine"), nb::arg("gpus"), nb::arg("direction"), nb::arg("shares"));
 
   // For tests of the sharing rule by itself: rates of flows over numbered resources.
   m.def(

@@ -140,6 +140,8 @@ void bind_sort(nb::module_& m) {
       .def_rw("buckets", &SortPlan::buckets)
       .def_rw("cpu_algorithm", &SortPlan::cpu_algorithm)
       .def_rw("device_buckets", &SortPlan::device_buckets)
+      .def_rw("paths", &SortPlan::paths)
+      .def_rw("relay_bytes", &SortPlan::relay_bytes)
       .def_rw("piece_bytes", &SortPlan::piece_bytes)
       .def("__str__", &SortPlan::to_string);
   nb::class_<SortOptions>(m, "SortOptions")

@@ -1,8 +1,7 @@
 // From a machine and a workload to a sort plan.
 //
-// Candidates are priced by running the very same sort_host on a virtual machine in estimate mode. To keep
-// them few, GPU sets of each size are ranked by their wire time first (host to device plus device to host of
-// equal shares), and only the best are priced.
+// Candidates (candidates.hpp) are priced by running the very same sort_host on a virtual machine in estimate mode,
+// those with the least wire time first, until what is left cannot be the best.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +45,8 @@ SortReport estimate_sort(const Machine& machine, const SortWorkload& workload, c
 SortReport estimate_device_sort(const Machine& machine, const SortWorkload& workload, const SortPlan& plan,
                                 bool donated);
 
-/// The candidates by rising time; the first is the plan to use.
+/// What was priced, by rising time; the first is the plan to use. Of plans within a percent of the best, that is the
+/// one with the fewest GPUs and no detours.
 /// @throws UsageError if what is pinned is impossible on this machine.
 std::vector<PricedPlan> plan_sort(const Machine& machine, const SortWorkload& workload,
                                   const SortConstraints& constraints);

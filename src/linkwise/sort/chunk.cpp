@@ -82,13 +82,13 @@ std::uint64_t chunk_capacity(const SortPlan& plan, std::uint64_t records) {
   return std::min(records, share + static_cast<std::uint64_t>(std::ceil(plan.slack * static_cast<double>(share))) + 64);
 }
 
-void sort_chunks(Runtime& runtime, const SortPlan& plan, std::vector<Chunk>& chunks) {
+void sort_chunks(Runtime& runtime, Router& router, const SortPlan& plan, std::vector<Chunk>& chunks) {
   if (chunks.size() == 1) {
     runtime.set_phase("sort");
     return sort_locally(runtime, chunks.front(), {0, chunks.front().type().key_bits()});
   }
-  if (plan.strategy == SortStrategy::radix) radix_sort(runtime, plan, chunks);
-  else p2p_merge_sort(runtime, chunks);
+  if (plan.strategy == SortStrategy::radix) radix_sort(runtime, router, plan, chunks);
+  else p2p_merge_sort(runtime, router, chunks);
 }
 
 }  // namespace linkwise

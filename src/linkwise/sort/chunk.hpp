@@ -5,6 +5,7 @@
 
 #include "linkwise/primitives/primitives.hpp"
 #include "linkwise/sort/sort_plan.hpp"
+#include "linkwise/transfer/router.hpp"
 
 namespace linkwise {
 
@@ -64,6 +65,6 @@ std::uint64_t chunk_capacity(const SortPlan& plan, std::uint64_t records);
 /// chunk is less than one of the chunk before. Stable with respect to (chunk, position). Work is enqueued on
 /// the chunks' streams; control flow reads small results back.
 /// @throws UsageError if the strategy cannot run on that number of GPUs.
-void sort_chunks(Runtime& runtime, const SortPlan& plan, std::vector<Chunk>& chunks);
+void sort_chunks(Runtime& runtime, Router& router, const SortPlan& plan, std::vector<Chunk>& chunks);
 
 }  // namespace linkwise

@@ -85,6 +85,7 @@ class DeviceSort {
   std::vector<SortedRecords> merge_sort(const std::vector<Records>& input) {
     std::uint64_t capacity = 0;
     for (const Records& records : input) capacity = std::max(capacity, records.count);
+    Router router(runtime_, plan_.paths, plan_.relay_bytes);
     std::vector<Chunk> chunks;
     for (std::size_t g = 0; g < input.size(); ++g) {
       runtime_.reserve(streams_[g].place, chunk_bytes(runtime_.kernels(), plan_, type_, capacity));
@@ -92,7 +93,8 @@ class DeviceSort {
       chunk.set_count(input[g].count);
       copy(runtime_, streams_[g], chunk.records(), input[g]);
     }
-    sort_chunks(runtime_, plan_, chunks);
+    sort_chunks(runtime_, router, plan_, chunks);
+    router.retire();
     std::vector<SortedRecords> sorted;
     for (Chunk& chunk : chunks) {
       const Records records = chunk.records();

@@ -116,7 +116,7 @@ class GpuMerge {
     std::uint64_t at = 0;
     for (std::size_t r = 0; r < runs_.size(); ++r) {
       const Records slice = runs_[r].slice(cuts_[block][r], cuts_[block + 1][r] - cuts_[block][r]);
-      if (slice.count > 0) copy(runtime_, worker.in, primary.slice(at, slice.count), slice);
+      if (slice.count > 0) io_.router().copy(worker.in, primary.slice(at, slice.count), slice);
       at += slice.count;
     }
     runtime_.wait(worker.compute, runtime_.record(worker.in));

@@ -152,7 +152,7 @@ class HetSort {
     std::vector<Event> out;
     for (std::uint64_t p = 0; p < pieces; ++p) {
       const std::uint64_t first = rows.count() * p / pieces, length = rows.count() * (p + 1) / pieces - first;
-      copy(runtime_, worker.out, runs_.slice(rows.begin + first, length), records.slice(first, length));
+      io_.router().copy(worker.out, runs_.slice(rows.begin + first, length), records.slice(first, length));
       out.push_back(runtime_.record(worker.out));
     }
     return out;

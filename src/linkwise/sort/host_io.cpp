@@ -16,11 +16,11 @@ MemoryView HostIo::host_keys(std::uint64_t first, std::uint64_t count) const {
 
 void HostIo::copy_in(Stream stream, std::uint64_t first, const Records& records, const MemoryView& raw) const {
   if (records.count == 0) return;
-  runtime_.copy(stream, is_narrow() ? raw : records.keys, host_keys(first, records.count));
+  router_.copy(stream, is_narrow() ? raw : records.keys, host_keys(first, records.count));
   if (input_.values == nullptr) return;
   const std::uint64_t width = records.type.value_bytes();
-  runtime_.copy(stream, records.values,
-                host_view(input_.values, first * width, records.count * width, input_.values_pageable));
+  router_.copy(stream, records.values,
+               host_view(input_.values, first * width, records.count * width, input_.values_pageable));
 }
 
 void HostIo::encode_rows(Stream stream, std::uint64_t first, const Records& records, const MemoryView& raw) const {
@@ -53,11 +53,11 @@ void HostIo::copy_out(Stream stream, std::uint64_t first, const Records& records
                       std::uint64_t bytes_per_key, const HostOutputs& output) const {
   if (records.count == 0) return;
   if (output.keys != nullptr)
-    runtime_.copy(stream, host_view(output.keys, first * bytes_per_key, keys.bytes, output.keys_pageable), keys);
+    router_.copy(stream, host_view(output.keys, first * bytes_per_key, keys.bytes, output.keys_pageable), keys);
   if (output.values == nullptr || records.type.value == ValueWidth::none) return;
   const std::uint64_t width = records.type.value_bytes();
-  runtime_.copy(stream, host_view(output.values, first * width, records.values.bytes, output.values_pageable),
-                records.values);
+  router_.copy(stream, host_view(output.values, first * width, records.values.bytes, output.values_pageable),
+               records.values);
 }
 
 }  // namespace linkwise

@@ -3,6 +3,7 @@
 
 #include "linkwise/primitives/primitives.hpp"
 #include "linkwise/sort/host_sort.hpp"
+#include "linkwise/transfer/router.hpp"
 
 namespace linkwise {
 
@@ -11,8 +12,8 @@ MemoryView host_view(const void* data, std::uint64_t offset, std::uint64_t bytes
 
 class HostIo {
  public:
-  HostIo(Runtime& runtime, const HostColumns& input, const SortOptions& options)
-      : runtime_(runtime), input_(input), options_(options) {}
+  HostIo(Runtime& runtime, Router& router, const HostColumns& input, const SortOptions& options)
+      : runtime_(runtime), router_(router), input_(input), options_(options) {}
 
   [[nodiscard]] RecordType record_type() const { return {key_width(input_.key_type), input_.value_width}; }
   [[nodiscard]] std::uint64_t native_key_bytes() const {
@@ -20,6 +21,8 @@ class HostIo {
   }
   /// Narrow keys cross the link as they are and are widened on the other side.
   [[nodiscard]] bool is_narrow() const { return native_key_bytes() < record_type().key_bytes(); }
+  /// What copies between the host and the GPUs go through.
+  [[nodiscard]] Router& router() const { return router_; }
   /// Keys [first, first + count) where they lie.
   [[nodiscard]] MemoryView host_keys(std::uint64_t first, std::uint64_t count) const;
 
@@ -45,6 +48,7 @@ class HostIo {
 
  private:
   Runtime& runtime_;
+  Router& router_;
   const HostColumns& input_;
   const SortOptions& options_;
 };

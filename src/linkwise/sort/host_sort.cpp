@@ -27,6 +27,17 @@ std::uint64_t bytes_per_gpu(const Kernels& kernels, const SortPlan& plan, Record
                            : chunk_bytes(kernels, plan, type, chunk_capacity(plan, records));
 }
 
+// Room for the rings and for the sort itself in one piece, and the rings first, which live longer.
+Router make_router(Runtime& runtime, const SortPlan& plan, RecordType type, std::uint64_t records) {
+  for (const int gpu : plan.gpus) {
+    const std::uint64_t rings = Router::ring_bytes(plan.paths, plan.relay_bytes, gpu);
+    if (rings == 0) continue;
+    const std::uint64_t bytes = bytes_per_gpu(runtime.kernels(), plan, type, records);
+    runtime.reserve(Place::gpu(gpu), rings + bytes + bytes / 1000);  // of what records_that_fit leaves for verification
+  }
+  return {runtime, plan.paths, plan.relay_bytes};
+}
+
 class HostSort {
  public:
   HostSort(Runtime& runtime, const SortPlan& plan, const HostColumns& input, const HostOutputs& output,
@@ -36,13 +47,14 @@ class HostSort {
         input_(input),
         output_(output),
         options_(options),
-        io_(runtime, input, options),
-        type_(io_.record_type()) {}
+        type_{key_width(input.key_type), input.value_width},
+        at_once_(plan.chunkset_records == 0 ? input.count : std::min(input.count, plan.chunkset_records)),
+        router_(make_router(runtime, plan, type_, at_once_)),
+        io_(runtime, router_, input, options) {}
 
   void run() {
     if (plan_.strategy == SortStrategy::cpu) return cpu_sort(runtime_, plan_, input_, output_, options_);
     if (plan_.strategy == SortStrategy::het) return het_sort(runtime_, plan_, io_, input_.count, output_, options_);
-    at_once_ = plan_.chunkset_records == 0 ? input_.count : std::min(input_.count, plan_.chunkset_records);
     if (is_streamed(plan_)) streamed_ = std::make_unique<StreamedRadixSort>(runtime_, plan_, io_, at_once_);
     if (at_once_ >= input_.count) sort_chunkset(0, input_.count, output_, /*as_codes=*/false);
     else sort_in_chunksets();
@@ -75,7 +87,7 @@ class HostSort {
       runtime_.set_phase("verify input");
       verifier.before(records_of(chunks_));
     }
-    sort_chunks(runtime_, plan_, chunks_);
+    sort_chunks(runtime_, router_, plan_, chunks_);
     if (options_.verify) {
       runtime_.set_phase("verify");
       checksum_ += verifier.check(records_of(chunks_));
@@ -130,9 +142,10 @@ class HostSort {
   const HostColumns& input_;
   const HostOutputs& output_;
   const SortOptions& options_;
-  HostIo io_;
   RecordType type_;
-  std::uint64_t at_once_ = 0;
+  std::uint64_t at_once_;
+  Router router_;
+  HostIo io_;
   std::uint64_t checksum_ = 0;  // of the runs
   std::unique_ptr<StreamedRadixSort> streamed_;
   std::vector<Chunk> chunks_;
@@ -144,7 +157,10 @@ std::uint64_t records_that_fit(Runtime& runtime, const SortPlan& plan, RecordTyp
   if (plan.strategy == SortStrategy::cpu) return std::numeric_limits<std::uint64_t>::max();
   check_gpus(runtime.machine(), plan);
   std::uint64_t available = std::numeric_limits<std::uint64_t>::max();
-  for (const int gpu : plan.gpus) available = std::min(available, runtime.available(Place::gpu(gpu)));
+  for (const int gpu : plan.gpus) {
+    const std::uint64_t of_gpu = runtime.available(Place::gpu(gpu));
+    available = std::min(available, of_gpu - std::min(of_gpu, Router::ring_bytes(plan.paths, plan.relay_bytes, gpu)));
+  }
   // An eighth of a percent is left for verification counters and rounding.
   available -= available / 800;
   const std::uint64_t too_many = available / type.key_bytes() * plan.gpus.size() + 1;

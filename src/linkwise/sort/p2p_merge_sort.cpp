@@ -70,7 +70,8 @@ void ship(Group sources, std::uint64_t from, Group destinations, std::uint64_t t
 
 class Merger {
  public:
-  Merger(Runtime& runtime, std::vector<Chunk>& chunks) : runtime_(runtime), chunks_(chunks) {}
+  Merger(Runtime& runtime, Router& router, std::vector<Chunk>& chunks)
+      : runtime_(runtime), router_(router), chunks_(chunks) {}
 
   // Merges every group of m neighbouring chunks, all groups at once. `in_order` and `halves_in_order` say what
   // uniform keys would leave in order already: only the expected pivots of an estimate depend on it.
@@ -131,7 +132,7 @@ class Merger {
       Chunk& chunk = right[piece.chunk];
       keep(chunk, piece.count, chunk.count() - piece.count, piece.count);
     }
-    const std::vector<Event> moved = exchange_by_copies(runtime_, shipments, ready);
+    const std::vector<Event> moved = exchange_by_copies(runtime_, router_, shipments, ready);
     for (const Touched& each : touched) {
       Chunk& chunk = *each.chunk;
       for (const Event event : moved) runtime_.wait(chunk.stream(), event);
@@ -145,17 +146,18 @@ class Merger {
   }
 
   Runtime& runtime_;
+  Router& router_;
   std::vector<Chunk>& chunks_;
 };
 
 }  // namespace
 
-void p2p_merge_sort(Runtime& runtime, std::vector<Chunk>& chunks) {
+void p2p_merge_sort(Runtime& runtime, Router& router, std::vector<Chunk>& chunks) {
   if (!std::has_single_bit(chunks.size()) || chunks.size() > 2 * max_segments)
     throw UsageError("p2p_merge runs on 2, 4, 8, … GPUs, not on " + std::to_string(chunks.size()) + "; use radix");
   runtime.set_phase("sort");
   for (Chunk& chunk : chunks) sort_locally(runtime, chunk, {0, chunk.type().key_bits()});
-  if (chunks.size() > 1) Merger(runtime, chunks).merge_groups(chunks.size());
+  if (chunks.size() > 1) Merger(runtime, router, chunks).merge_groups(chunks.size());
 }
 
 }  // namespace linkwise

@@ -19,6 +19,6 @@
 namespace linkwise {
 
 /// See sort_chunks. The number of chunks is a power of two, at most 64; stable.
-void p2p_merge_sort(Runtime& runtime, std::vector<Chunk>& chunks);
+void p2p_merge_sort(Runtime& runtime, Router& router, std::vector<Chunk>& chunks);
 
 }  // namespace linkwise

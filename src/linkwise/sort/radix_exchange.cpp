@@ -88,7 +88,7 @@ std::vector<Event> RadixExchange::store(std::span<const Records> to) {
   return sent;
 }
 
-std::vector<Event> RadixExchange::partition_and_copy(std::span<const Records> partitioned,
+std::vector<Event> RadixExchange::partition_and_copy(Router& router, std::span<const Records> partitioned,
                                                      std::span<const Records> to) {
   std::vector<std::vector<Records>> slices(sources_.size());
   std::vector<Event> ready;
@@ -109,7 +109,7 @@ std::vector<Event> RadixExchange::partition_and_copy(std::span<const Records> pa
       const std::size_t part = (s * to.size() / sources_.size() + step) % to.size();
       shipments.push_back({sources_[s].stream, slices[s][part], to[part].slice(offsets_[s][part], counts_[s][part])});
     }
-  return exchange_by_copies(runtime_, shipments, ready);
+  return exchange_by_copies(runtime_, router, shipments, ready);
 }
 
 }  // namespace linkwise

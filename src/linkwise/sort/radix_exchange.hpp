@@ -9,6 +9,7 @@
 
 #include "linkwise/sort/sort_plan.hpp"
 #include "linkwise/sort/splitters.hpp"
+#include "linkwise/transfer/router.hpp"
 
 namespace linkwise {
 
@@ -36,7 +37,8 @@ class RadixExchange {
   std::vector<Event> store(std::span<const Records> to);
   /// Partitions each source into `partitioned`, of its own GPU, and ships the parts by copy engines, once everybody
   /// has partitioned; so `to` may be where the sources lie. Returns an event for each shipment.
-  std::vector<Event> partition_and_copy(std::span<const Records> partitioned, std::span<const Records> to);
+  std::vector<Event> partition_and_copy(Router& router, std::span<const Records> partitioned,
+                                        std::span<const Records> to);
 
  private:
   void count();

@@ -4,7 +4,7 @@
 
 namespace linkwise {
 
-void radix_sort(Runtime& runtime, const SortPlan& plan, std::vector<Chunk>& chunks) {
+void radix_sort(Runtime& runtime, Router& router, const SortPlan& plan, std::vector<Chunk>& chunks) {
   std::vector<ExchangeSource> sources;
   std::uint64_t total = 0;
   for (const Chunk& chunk : chunks) {
@@ -30,7 +30,7 @@ void radix_sort(Runtime& runtime, const SortPlan& plan, std::vector<Chunk>& chun
       chunk.flip(chunk.count());
     }
     for (int d = 0; d < gpus; ++d) parts.push_back(chunks[d].other(exchange.received(d)));
-    sent = exchange.partition_and_copy(partitioned, parts);
+    sent = exchange.partition_and_copy(router, partitioned, parts);
   }
   for (int d = 0; d < gpus; ++d) {
     for (const Event event : sent) runtime.wait(chunks[d].stream(), event);

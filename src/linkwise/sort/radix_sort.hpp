@@ -14,6 +14,6 @@
 namespace linkwise {
 
 /// See sort_chunks. Any number of GPUs; stable.
-void radix_sort(Runtime& runtime, const SortPlan& plan, std::vector<Chunk>& chunks);
+void radix_sort(Runtime& runtime, Router& router, const SortPlan& plan, std::vector<Chunk>& chunks);
 
 }  // namespace linkwise

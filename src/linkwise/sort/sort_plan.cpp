@@ -27,6 +27,11 @@ std::string to_string(Exchange exchange) { return exchange == Exchange::fused ? 
 
 void check_gpus(const Machine& machine, const SortPlan& plan) {
   if (plan.gpus.empty()) throw UsageError("a sort needs at least one GPU");
+  for (const Path& path : plan.paths)
+    for (const int gpu : path.over)
+      if (std::ranges::count(plan.gpus, gpu) != 1)
+        throw UsageError("the path " + to_string(path) + " goes over GPU " + std::to_string(gpu) +
+                         ", which the plan does not use");
   for (const int gpu : plan.gpus) {
     if (gpu < 0 || gpu >= machine.num_gpus())
       throw UsageError("there is no GPU " + std::to_string(gpu) + "; machine '" + machine.name + "' has " +
@@ -34,6 +39,32 @@ void check_gpus(const Machine& machine, const SortPlan& plan) {
     if (std::ranges::count(plan.gpus, gpu) > 1) throw UsageError("GPU " + std::to_string(gpu) + " is named twice");
   }
 }
+
+namespace {
+
+// Who carries the host traffic, if not everyone his own; and the relays between GPUs.
+std::string ways_of(const SortPlan& plan) {
+  std::string carriers, relays;
+  for (const int gpu : plan.gpus) {
+    double in = 1, out = 1;  // of its own traffic
+    bool helps = false;
+    for (const Path& path : plan.paths) {
+      if (path.to == Place::gpu(gpu) && !path.from.is_gpu()) in -= path.fraction;
+      if (path.from == Place::gpu(gpu) && !path.to.is_gpu()) out -= path.fraction;
+      helps |= path.from.is_gpu() != path.to.is_gpu() && std::ranges::count(path.over, gpu) > 0;
+    }
+    constexpr double something = 1e-3;
+    if (helps || in > something || out > something) carriers += (carriers.empty() ? "" : ",") + std::to_string(gpu);
+  }
+  bool host = false;
+  for (const Path& path : plan.paths) {
+    if (path.from.is_gpu() && path.to.is_gpu()) relays += (relays.empty() ? "" : " ") + to_string(path);
+    else host = true;
+  }
+  return (host ? ", host traffic carried by (" + carriers + ")" : "") + (relays.empty() ? "" : ", relays " + relays);
+}
+
+}  // namespace
 
 std::string SortPlan::to_string() const {
   if (strategy == SortStrategy::cpu)
@@ -46,6 +77,7 @@ std::string SortPlan::to_string() const {
     text += exchange == Exchange::fused ? ", exchange fused" : ", exchange by copies";
   if (strategy == SortStrategy::het)
     text += ", " + std::to_string(het_buffers) + " buffers each" + (eager_merge ? ", merged eagerly" : "");
+  text += ways_of(*this);
   if (chunkset_records > 0)
     text += ", " + std::to_string(chunkset_records) + " records at once, merged on the " +
             (merge_on_gpus && strategy != SortStrategy::het ? "GPUs" : "host");

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "linkwise/machine/machine.hpp"
+#include "linkwise/machine/paths.hpp"
 
 namespace linkwise {
 
@@ -36,7 +36,10 @@ struct SortPlan {
   bool eager_merge = false;  ///< het: merge each group's runs while later groups are sorted
   /// That arrive at a GPU at once when streamed; where there is less in all, it is one piece and one bucket.
   std::uint64_t piece_bytes = 32 << 20;
-  int buckets = 4;         ///< of each GPU when streamed: one is sorted while another leaves
+  int buckets = 4;  ///< of each GPU when streamed: one is sorted while another leaves
+  /// Ways over other GPUs, for host traffic and between GPUs; where there is none, copies go straight.
+  std::vector<Path> paths;
+  std::uint64_t relay_bytes = 8 << 20;  ///< of a chunk on such a way
   int device_buckets = 0;  ///< of each GPU, for data on the GPUs: the more, the less spare memory. 0: as few as fit
 
   [[nodiscard]] std::string to_string() const;

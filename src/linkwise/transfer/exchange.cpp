@@ -15,7 +15,7 @@ std::vector<std::vector<std::uint64_t>> receive_offsets(const std::vector<std::v
   return offsets;
 }
 
-std::vector<Event> exchange_by_copies(Runtime& runtime, std::span<const Shipment> shipments,
+std::vector<Event> exchange_by_copies(Runtime& runtime, Router& router, std::span<const Shipment> shipments,
                                       std::span<const Event> ready) {
   std::vector<Event> sent;
   for (const Shipment& shipment : shipments) {
@@ -23,7 +23,7 @@ std::vector<Event> exchange_by_copies(Runtime& runtime, std::span<const Shipment
     const Stream stream = runtime.stream(shipment.from.place(), "to " + shipment.to.place().name());
     runtime.wait(stream, runtime.record(shipment.stream));
     for (const Event event : ready) runtime.wait(stream, event);
-    copy(runtime, stream, shipment.to, shipment.from);
+    router.copy(stream, shipment.to, shipment.from);
     sent.push_back(runtime.record(stream));
   }
   return sent;

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "linkwise/primitives/primitives.hpp"
+#include "linkwise/transfer/router.hpp"
 
 namespace linkwise {
 
@@ -22,7 +22,7 @@ std::vector<std::vector<std::uint64_t>> receive_offsets(const std::vector<std::v
 /// Ships everything by copy engines. A copy starts when its stream has reached it and all of `ready` has
 /// happened. To the source's own stream it is asynchronous: every (source, destination) pair has a stream of
 /// its own, so that all links work at once. Returns an event for each shipment that is not empty.
-std::vector<Event> exchange_by_copies(Runtime& runtime, std::span<const Shipment> shipments,
+std::vector<Event> exchange_by_copies(Runtime& runtime, Router& router, std::span<const Shipment> shipments,
                                       std::span<const Event> ready);
 
 }  // namespace linkwise

@@ -1,0 +1,212 @@
+#include "linkwise/machine/paths.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+namespace linkwise {
+namespace {
+
+constexpr double worth_it = 1.2;       // times the straight way's width, for a relay between GPUs
+constexpr double good_enough = 0.999;  // of the highest rate, for more even shares
+constexpr double least_carried = 0.1;  // of an even share; less is not worth a transfer
+constexpr double least_helped = 0.02;  // of what a GPU's part is
+constexpr double nothing = 1e-9;
+
+double width_of(Topology& topology, Place from, Place to) {
+  const std::vector<Use>* uses[] = {&topology.route(from, to).uses};
+  return fair_rates(topology.resources(), uses).front();
+}
+
+// The x ≥ 0 of the greatest sum with rows · x ≤ limits, none of which is negative: the simplex method from the origin,
+// by Bland's rule, which cannot cycle.
+std::vector<double> maximise_sum(std::vector<std::vector<double>> rows, std::vector<double> limits) {
+  const std::size_t variables = rows.front().size(), constraints = rows.size();
+  std::vector<double> gain(variables + constraints, 0);
+  std::fill_n(gain.begin(), variables, 1.0);
+  std::vector<std::size_t> basis;
+  for (std::size_t r = 0; r < constraints; ++r) {
+    rows[r].resize(variables + constraints, 0);
+    rows[r][variables + r] = 1;
+    basis.push_back(variables + r);
+  }
+  while (true) {
+    const auto entering = std::ranges::find_if(gain, [](double g) { return g > nothing; });
+    if (entering == gain.end()) break;
+    const auto column = static_cast<std::size_t>(entering - gain.begin());
+    std::size_t pivot = constraints;
+    double least = std::numeric_limits<double>::infinity();
+    for (std::size_t r = 0; r < constraints; ++r) {
+      if (rows[r][column] <= nothing) continue;
+      const double ratio = limits[r] / rows[r][column];
+      if (pivot == constraints || ratio < least - nothing || (ratio <= least + nothing && basis[r] < basis[pivot])) {
+        pivot = r;
+        least = std::min(least, ratio);
+      }
+    }
+    const auto eliminate = [&](std::vector<double>& row, double factor) {
+      for (std::size_t c = 0; c < row.size(); ++c) row[c] -= factor * rows[pivot][c];
+    };
+    const double scale = rows[pivot][column];
+    for (double& value : rows[pivot]) value /= scale;
+    limits[pivot] /= scale;
+    for (std::size_t r = 0; r < constraints; ++r) {
+      const double factor = rows[r][column];
+      if (r == pivot || factor == 0) continue;
+      eliminate(rows[r], factor);
+      limits[r] -= factor * limits[pivot];
+    }
+    eliminate(gain, gain[column]);
+    basis[pivot] = column;
+  }
+  std::vector<double> x(variables, 0);
+  for (std::size_t r = 0; r < constraints; ++r)
+    if (basis[r] < variables) x[basis[r]] = limits[r];
+  return x;
+}
+
+Place end_of(int gpu, Traffic direction, bool source) {
+  return (direction == Traffic::host_to_device) == source ? Place::host() : Place::gpu(gpu);
+}
+
+// The highest rates of transfers to or from the carriers, all at once.
+std::vector<double> highest_rates(Topology& topology, const std::vector<int>& carriers, Traffic direction,
+                                  bool pageable) {
+  std::vector<std::vector<double>> rows;
+  std::vector<double> limits;
+  const auto resources = topology.resources();
+  for (std::size_t r = 0; r < resources.size(); ++r) {
+    std::vector<double> row(carriers.size(), 0);
+    int flows = 0;
+    for (std::size_t c = 0; c < carriers.size(); ++c)
+      for (const Use& use :
+           topology.route(end_of(carriers[c], direction, true), end_of(carriers[c], direction, false), pageable).uses)
+        if (use.resource == static_cast<int>(r)) {
+          row[c] += use.weight;
+          ++flows;
+        }
+    if (flows == 0) continue;
+    rows.push_back(std::move(row));
+    limits.push_back(capacity_at(resources[r].capacity, flows));
+  }
+  // With a limit on each rate as well: the lowest that leaves the sum as high makes the rates the most even.
+  const std::size_t shared = rows.size();
+  for (std::size_t c = 0; c < carriers.size(); ++c) {
+    rows.emplace_back(carriers.size(), 0)[c] = 1;
+    limits.push_back(std::numeric_limits<double>::max());
+  }
+  const auto rates_below = [&](double most) {
+    std::fill(limits.begin() + static_cast<std::ptrdiff_t>(shared), limits.end(), most);
+    return maximise_sum(rows, limits);
+  };
+  std::vector<double> rates = rates_below(std::numeric_limits<double>::max());
+  const double highest = std::reduce(rates.begin(), rates.end());
+  double low = highest / static_cast<double>(carriers.size()), high = highest;
+  for (int step = 0; step < 30 && high - low > 1e-4 * highest; ++step) {
+    const double middle = (low + high) / 2;
+    std::vector<double> evener = rates_below(middle);
+    if (std::reduce(evener.begin(), evener.end()) < good_enough * highest) {
+      low = middle;
+    } else {
+      high = middle;
+      rates = std::move(evener);
+    }
+  }
+  return rates;
+}
+
+}  // namespace
+
+std::string to_string(const Path& path) {
+  const auto end = [](Place place) { return place.is_gpu() ? std::to_string(place.index) : std::string("host"); };
+  std::string text = end(path.from);
+  for (const int gpu : path.over) text += "→" + std::to_string(gpu);
+  text += "→" + end(path.to);
+  const auto percent = static_cast<int>(std::lround(100 * path.fraction));
+  return percent >= 100 ? text : text + " " + std::to_string(percent) + "%";
+}
+
+std::vector<Path> peer_relays(Topology& topology, const std::vector<int>& gpus) {
+  const std::size_t n = gpus.size();
+  struct Way {
+    double width = 0;
+    std::vector<int> over;
+  };
+  std::vector<std::vector<Way>> widest(n, std::vector<Way>(n)), straight;
+  for (std::size_t a = 0; a < n; ++a)
+    for (std::size_t b = 0; b < n; ++b)
+      if (a != b) widest[a][b].width = width_of(topology, Place::gpu(gpus[a]), Place::gpu(gpus[b]));
+  straight = widest;
+  // Over one intermediate GPU more at a time (Floyd and Warshall's order); of ways as wide, the first stays.
+  for (std::size_t k = 0; k < n; ++k)
+    for (std::size_t a = 0; a < n; ++a)
+      for (std::size_t b = 0; b < n; ++b) {
+        if (a == b || a == k || b == k) continue;
+        const double width = std::min(widest[a][k].width, widest[k][b].width);
+        if (width <= worth_it * widest[a][b].width) continue;
+        std::vector<int> over = widest[a][k].over;
+        over.push_back(gpus[k]);
+        over.insert(over.end(), widest[k][b].over.begin(), widest[k][b].over.end());
+        widest[a][b] = {width, std::move(over)};
+      }
+  std::vector<Path> paths;
+  for (std::size_t a = 0; a < n; ++a)
+    for (std::size_t b = 0; b < n; ++b)
+      if (!widest[a][b].over.empty()) paths.push_back({Place::gpu(gpus[a]), Place::gpu(gpus[b]), widest[a][b].over});
+  return paths;
+}
+
+HostShares best_host_shares(Topology& topology, const std::vector<int>& gpus, Traffic direction, bool pageable) {
+  std::vector<int> carriers = gpus;
+  std::vector<double> rates;
+  // What a resource carries may depend on how many use it, so those who carry next to nothing leave.
+  while (true) {
+    rates = highest_rates(topology, carriers, direction, pageable);
+    const double least = least_carried * std::reduce(rates.begin(), rates.end()) / static_cast<double>(rates.size());
+    std::vector<int> remaining;
+    for (std::size_t c = 0; c < carriers.size(); ++c)
+      if (rates[c] > least) remaining.push_back(carriers[c]);
+    if (remaining.size() == carriers.size()) break;
+    carriers = std::move(remaining);
+  }
+  HostShares shares{std::vector<double>(gpus.size(), 0), std::reduce(rates.begin(), rates.end())};
+  for (std::size_t c = 0; c < carriers.size(); ++c)
+    shares.share[static_cast<std::size_t>(std::ranges::find(gpus, carriers[c]) - gpus.begin())] =
+        rates[c] / shares.gb_per_s;
+  return shares;
+}
+
+std::vector<Path> host_relays(Topology& topology, const std::vector<int>& gpus, Traffic direction,
+                              const HostShares& shares) {
+  const double even = 1.0 / static_cast<double>(gpus.size());
+  std::vector<double> left = shares.share;  // that a GPU can carry for others
+  for (double& share : left) share -= even;
+  std::vector<Path> paths;
+  for (std::size_t g = 0; g < gpus.size(); ++g) {
+    std::vector<std::size_t> helpers(gpus.size());
+    std::iota(helpers.begin(), helpers.end(), 0);
+    std::ranges::stable_sort(helpers, std::greater<>(), [&](std::size_t h) {
+      return h == g ? 0
+                    : width_of(topology, Place::gpu(gpus[direction == Traffic::host_to_device ? h : g]),
+                               Place::gpu(gpus[direction == Traffic::host_to_device ? g : h]));
+    });
+    const std::size_t first = paths.size();
+    double helped = 0;
+    for (const std::size_t h : helpers) {
+      const double carried = std::min(-left[g], left[h]);
+      if (carried <= least_helped * even) continue;
+      paths.push_back({end_of(gpus[g], direction, true), end_of(gpus[g], direction, false), {gpus[h]}, carried / even});
+      helped += carried / even;
+      left[g] += carried;
+      left[h] -= carried;
+    }
+    // Who carries nothing at all does not carry what is left over either.
+    if (shares.share[g] == 0)
+      for (std::size_t p = first; p < paths.size(); ++p) paths[p].fraction /= helped;
+  }
+  return paths;
+}
+
+}  // namespace linkwise

@@ -1,0 +1,161 @@
+#include "linkwise/plan/candidates.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+namespace linkwise {
+namespace {
+
+constexpr std::size_t sets_of_a_size = 2;
+constexpr double worth_it = 1.03;  // times the rate of even shares, for uneven ones
+
+// A GPU set, and the ways over its GPUs that may be worth it.
+struct GpuSet {
+  std::vector<int> gpus;
+  double wire_seconds = 0;         // each GPU carrying the same
+  std::vector<Path> host_ways;     // where uneven shares carry more
+  double uneven_wire_seconds = 0;  // with these
+  std::vector<Path> peer_ways;
+};
+
+class Enumeration {
+ public:
+  Enumeration(const Machine& machine, const SortWorkload& workload, const SortConstraints& constraints)
+      : topology_(machine),
+        workload_(workload),
+        constraints_(constraints),
+        gigabytes_(static_cast<double>(workload.count) *
+                   static_cast<double>(RecordType{key_width(workload.key_type), workload.value_width}.bytes()) / 1e9) {}
+
+  std::vector<Candidate> run() {
+    for (GpuSet& set : sets()) {
+      find_ways(set);
+      add_plans(set);
+    }
+    std::ranges::stable_sort(candidates_, {}, &Candidate::wire_seconds);
+    return std::move(candidates_);
+  }
+
+ private:
+  [[nodiscard]] bool is_pageable(Traffic direction) const {
+    return direction == Traffic::host_to_device ? workload_.pageable : workload_.pageable_out;
+  }
+
+  // GB/s between the host and the set, when each GPU carries the same.
+  double even_rate(const std::vector<int>& gpus, Traffic direction) {
+    std::vector<const std::vector<Use>*> uses;
+    for (const int gpu : gpus) {
+      const bool inward = direction == Traffic::host_to_device;
+      const Place from = inward ? Place::host() : Place::gpu(gpu), to = inward ? Place::gpu(gpu) : Place::host();
+      uses.push_back(&topology_.route(from, to, is_pageable(direction)).uses);
+    }
+    return static_cast<double>(gpus.size()) * std::ranges::min(fair_rates(topology_.resources(), uses));
+  }
+
+  // Of each size, the sets with the least wire time; of equals, those with the lowest GPU numbers.
+  std::vector<GpuSet> sets() {
+    const auto set_of = [&](std::vector<int> gpus) {
+      GpuSet set{std::move(gpus)};
+      for (const Traffic direction : {Traffic::host_to_device, Traffic::device_to_host})
+        set.wire_seconds += gigabytes_ / even_rate(set.gpus, direction);
+      return set;
+    };
+    if (!constraints_.gpus.empty()) return {set_of(constraints_.gpus)};
+    const int num_gpus = topology_.machine().num_gpus();
+    std::vector<std::vector<GpuSet>> by_size(static_cast<std::size_t>(num_gpus) + 1);
+    for (unsigned mask = 1; mask < (1u << num_gpus); ++mask) {
+      std::vector<int> gpus;
+      for (int g = 0; g < num_gpus; ++g)
+        if ((mask >> g & 1) != 0) gpus.push_back(g);
+      by_size[gpus.size()].push_back(set_of(gpus));
+    }
+    std::vector<GpuSet> best;
+    for (auto& ranked : by_size) {
+      std::ranges::sort(ranked, [](const GpuSet& a, const GpuSet& b) {
+        return a.wire_seconds < b.wire_seconds * (1 - 1e-9) ||
+               (a.wire_seconds <= b.wire_seconds * (1 + 1e-9) && a.gpus < b.gpus);
+      });
+      for (std::size_t r = 0; r < std::min(ranked.size(), sets_of_a_size); ++r) best.push_back(std::move(ranked[r]));
+    }
+    return best;
+  }
+
+  void find_ways(GpuSet& set) {
+    if (set.gpus.size() < 2) return;
+    set.peer_ways = peer_relays(topology_, set.gpus);
+    for (const Traffic direction : {Traffic::host_to_device, Traffic::device_to_host}) {
+      const double even = even_rate(set.gpus, direction);
+      const HostShares shares = best_host_shares(topology_, set.gpus, direction, is_pageable(direction));
+      const bool is_better = shares.gb_per_s > worth_it * even;
+      set.uneven_wire_seconds += gigabytes_ / (is_better ? shares.gb_per_s : even);
+      if (!is_better) continue;
+      const std::vector<Path> ways = host_relays(topology_, set.gpus, direction, shares);
+      set.host_ways.insert(set.host_ways.end(), ways.begin(), ways.end());
+    }
+  }
+
+  // The orders in which to merge: neighbours exchange most (sort22 §5.4). Four GPUs pair up in three ways, and face
+  // each other in two; with eight, all machines that we know join all of them alike. An order that is asked for stays.
+  [[nodiscard]] std::vector<std::vector<int>> merge_orders(const std::vector<int>& gpus) const {
+    std::vector<std::vector<int>> orders{gpus};
+    if (gpus.size() != 4 || !constraints_.gpus.empty()) return orders;
+    std::vector<int> order = gpus;
+    while (std::next_permutation(order.begin() + 1, order.end())) orders.push_back(order);
+    return orders;
+  }
+
+  [[nodiscard]] bool is_wanted(SortStrategy strategy) const {
+    return constraints_.strategy.value_or(strategy) == strategy;
+  }
+
+  void add_plans(const GpuSet& set) {
+    SortPlan plan;
+    plan.gpus = set.gpus;
+    if (is_wanted(SortStrategy::radix)) add_with_ways(plan, set);
+    plan.strategy = SortStrategy::p2p_merge;
+    // On one GPU p2p_merge is the local sort, as radix is: no candidate of its own unless it is asked for.
+    const std::size_t gpus = set.gpus.size();
+    if (is_wanted(plan.strategy) && std::has_single_bit(gpus) && (gpus > 1 || constraints_.strategy))
+      for (const std::vector<int>& order : merge_orders(set.gpus)) {
+        plan.gpus = order;
+        add_with_ways(plan, set);
+      }
+    plan.gpus = set.gpus;
+    plan.strategy = SortStrategy::het;
+    if (is_wanted(plan.strategy)) add_with_ways(plan, set);
+  }
+
+  // The plan as it is, and with every choice of ways that it can use.
+  void add_with_ways(SortPlan plan, const GpuSet& set) {
+    const auto add = [&](const std::vector<Path>& ways) {
+      plan.paths = ways;
+      candidates_.push_back({plan, set.wire_seconds});
+      if (set.host_ways.empty()) return;
+      plan.paths.insert(plan.paths.end(), set.host_ways.begin(), set.host_ways.end());
+      candidates_.push_back({plan, set.uneven_wire_seconds});
+    };
+    add({});
+    if (set.peer_ways.empty() || plan.strategy == SortStrategy::het) return;
+    plan.streamed = false;  // the partition kernel of a streamed sort stores to the peers by itself
+    add(set.peer_ways);
+  }
+
+  Topology topology_;
+  const SortWorkload& workload_;
+  const SortConstraints& constraints_;
+  double gigabytes_;
+  std::vector<Candidate> candidates_;
+};
+
+}  // namespace
+
+std::vector<Candidate> candidates_for(const Machine& machine, const SortWorkload& workload,
+                                      const SortConstraints& constraints) {
+  SortPlan pinned;
+  pinned.gpus = constraints.gpus;
+  if (!pinned.gpus.empty()) check_gpus(machine, pinned);
+  return Enumeration(machine, workload, constraints).run();
+}
+
+}  // namespace linkwise
