@@ -9,11 +9,12 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 DISTRIBUTIONS = (
-    "uniform", "normal", "zipf", "sorted", "reversed", "nearly_sorted", "all_equal", "one_bit", "staggered", "extremes",
+    "uniform", "normal", "zipf", "sorted", "reversed", "nearly_sorted", "all_equal", "one_bit", "staggered",
+    "bucket_sorted", "extremes",
 )  # fmt: skip
 
 
-def keys(distribution: str, count: int, dtype: Any, seed: int = 0) -> Array:
+def keys(distribution: str, count: int, dtype: Any, seed: int = 0) -> Array:  # noqa: PLR0912
     random = np.random.default_rng(seed)
     kind = np.dtype(dtype)
     if kind.kind == "f":
@@ -45,8 +46,15 @@ def keys(distribution: str, count: int, dtype: Any, seed: int = 0) -> Array:
             return random.integers(0, 2, count).astype(kind)
         case "staggered":  # every source's keys belong to another destination
             return np.roll(np.sort(uniform), count // 3)
+        case "bucket_sorted":  # eight blocks, in each of which the keys of one eighth of the range follow another's
+            return np.concatenate([block[np.argsort(block >> (8 * kind.itemsize - 3), kind="stable")]
+                                   for block in np.array_split(uniform, 8)])  # fmt: skip
         case "extremes":
             return random.choice(np.array([low, low + 1, 0, 1, high - 1, high], kind), count)
+    if distribution.startswith("zipf "):  # its exponent: 0 is uniform over 65,536 keys, 3 is nearly all one key
+        weights = 1.0 / np.arange(1, 1 << 16) ** float(distribution.split()[1])
+        ranks = np.searchsorted(np.cumsum(weights / weights.sum()), random.random(count))
+        return random.integers(low, high, 1 << 16, dtype=kind, endpoint=True)[ranks]
     raise AssertionError(distribution)
 
 

@@ -11,10 +11,11 @@ from linkwise import _core
 from linkwise.keys import key_type_of
 
 Array = np.ndarray[Any, Any]
-# (strategy, exchange); "streamed" is the radix sort that exchanges pieces as they arrive.
+# (strategy, exchange); "streamed" is the radix sort that exchanges pieces as they arrive; "msb": cut by histograms.
 # het: with two or three buffers, and with eager merging. cpu: by which algorithm.
 VARIANTS = [
     ("radix", "streamed"), ("radix", "copies"), ("radix", "fused"), ("p2p_merge", "copies"),
+    ("radix", "streamed msb"), ("radix", "fused msb"),
     ("het", "2n"), ("het", "3n"), ("het", "3n eager"),
     ("cpu", "radix"), ("cpu", "comparison"),
 ]  # fmt: skip
@@ -24,7 +25,10 @@ def plan_for(gpus: list[int], strategy: str, exchange: str, **fields: Any) -> _c
     plan = _core.SortPlan()
     plan.gpus = gpus
     plan.strategy = getattr(_core.SortStrategy, strategy)
+    exchange, _, splitting = exchange.partition(" ") if strategy == "radix" else (exchange, "", "")
     plan.streamed = exchange == "streamed"
+    if splitting:
+        plan.splitting = getattr(_core.Splitting, splitting)
     if strategy == "het":
         plan.het_buffers = int(exchange[0])
         plan.eager_merge = exchange.endswith("eager")

@@ -103,6 +103,18 @@ def test_every_size_and_distribution_on_gpus(strategy: str, buckets: int, num_gp
         check(cuda_runtime(), small(strategy, num_gpus, buckets), data, donated=size % 2 == 0)
 
 
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+def test_cut_by_histograms(distribution: str) -> None:
+    random = np.random.default_rng(1)
+    for runtime, num_gpus, buckets in itertools.product(backends(4), (2, 3, 4), (1, 3)):
+        if num_gpus > runtime.machine.num_gpus:
+            continue
+        data = spread(keys(distribution, 70_001, np.uint64), num_gpus, random)
+        plan = small("radix", num_gpus, buckets, splitting=_core.Splitting.msb)
+        held = check(runtime, plan, data)
+        assert max(held) <= 1.01 * sum(held) / num_gpus
+
+
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: np.dtype(dtype).name)
 @pytest.mark.parametrize("strategy", ["radix", "p2p_merge"])
 def test_every_kind_of_key_in_both_directions(strategy: str, dtype: Any) -> None:

@@ -144,8 +144,8 @@ def test_samples_are_one_of_each_stratum(device: OnDevice, key_type: Any, count:
     _core.encode(device.runtime, device.stream, key_type, True, source, all_codes)
     positions = (device.get(tags, np.uint64) - np.uint64(tag_base)).astype(np.int64)
     assert (device.get(codes, code) == device.get(all_codes, code)[positions]).all()
-    strata = np.array_split(np.arange(count), samples) if samples else []
-    assert all(stratum[0] <= p <= stratum[-1] for p, stratum in zip(positions, strata, strict=True))
+    strata = np.arange(samples + 1) * count // max(samples, 1)
+    assert ((strata[:-1] <= positions) & (positions < strata[1:])).all()
 
 
 @pytest.mark.parametrize("element_bytes", [1, 2, 4, 8, 16])
@@ -170,6 +170,22 @@ def test_histogram(device: OnDevice, key: Any, bits: tuple[int, int]) -> None:
     _core.histogram(device.runtime, device.stream, data.itemsize, device.put(data), *bits, counts)
     digits = (data.astype(np.uint64) >> np.uint64(bits[0])) & np.uint64(num_digits - 1)
     assert (device.get(counts, np.uint64) == np.bincount(digits.astype(np.int64), minlength=num_digits)).all()
+
+
+@pytest.mark.parametrize("distribution", ["uniform", "zipf", "all_equal"])
+@pytest.mark.parametrize("num_prefixes", [1, 2, 63])
+@pytest.mark.parametrize("key", KEYS)
+def test_histogram_of_some_prefixes(device: OnDevice, key: Any, num_prefixes: int, distribution: str) -> None:
+    data = keys(distribution, 70_001, key)
+    end = 8 * data.itemsize - 8
+    above = (data >> key(end)).astype(np.int64)
+    prefixes = sorted({*above[:1].tolist(), *np.random.default_rng(0).permutation(256)[:num_prefixes].tolist()})
+    prefixes = prefixes[:num_prefixes]
+    counts = device.memory(8 * 256 * len(prefixes))
+    _core.histogram(device.runtime, device.stream, data.itemsize, device.put(data), end - 8, end, counts, prefixes)
+    digits = (data >> key(end - 8)).astype(np.int64) & 255
+    expected = [np.bincount(digits[above == prefix], minlength=256) for prefix in prefixes]
+    assert (device.get(counts, np.uint64).reshape(-1, 256) == expected).all()
 
 
 @pytest.mark.parametrize("count", COUNTS)

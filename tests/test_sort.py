@@ -120,17 +120,41 @@ def test_chunksets_become_runs_that_are_merged(strategy: str, exchange: str, dty
             assert {"merge runs", "merge"} & {phase.phase for phase in report.phases}
 
 
-@pytest.mark.parametrize("exchange", ["streamed", "copies"])
-@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+ZIPF = tuple(f"zipf {exponent}" for exponent in (0, 0.5, 1, 1.5, 2, 3))
+
+
+@pytest.mark.parametrize("exchange", ["streamed", "copies", "streamed msb", "fused msb"])
+@pytest.mark.parametrize("distribution", [*DISTRIBUTIONS, *ZIPF])
 def test_radix_gives_every_gpu_its_share(distribution: str, exchange: str) -> None:
     """Max/mean ≤ 1.01 in one round, all-equal included: what arrives is seen in what each GPU copies out."""
     for num_gpus in (2, 3, 8):
         data = keys(distribution, 400_000, np.uint32)
-        plan = plan_for(list(range(num_gpus)), "radix", exchange, samples=1 << 17, buckets=1)
+        plan = plan_for(list(range(num_gpus)), "radix", exchange, samples=1 << 18, buckets=1)
         report = check_sort(virtual(), plan, data, value_bytes=0)
         received = [entry.bytes for entry in report.timeline if entry.is_copy and entry.phase == "DtoH"]
         assert len(received) == num_gpus
         assert max(received) <= 1.01 * sum(received) / num_gpus
+
+
+def test_msb_refines_only_what_spans() -> None:
+    """join25 §3.1.2: one pass of eight bits a level, and a level more only for a bucket that a cut would split."""
+
+    def passes(distribution: str, num_gpus: int) -> tuple[int, list[int]]:
+        data = keys(distribution, 400_000, np.uint32)
+        report = check_sort(
+            virtual(), plan_for(list(range(num_gpus)), "radix", "streamed msb", buckets=1), data, value_bytes=0
+        )
+        assert "histogram" in [phase.phase for phase in report.phases]
+        on_first = [e for e in report.timeline if e.name == "histogram" and e.place.index == 0]
+        return len(on_first), [e.bytes for e in report.timeline if e.is_copy and e.phase == "DtoH"]
+
+    levels, received = passes("uniform", 2)  # a cut in the middle of the range, where two buckets meet
+    assert levels == 1
+    levels, received = passes("uniform", 7)  # a seventh of 256 buckets is no whole number
+    assert levels == 2
+    assert max(received) <= (1 + 2 * 0.005) * sum(received) / 7
+    assert passes("zipf 1", 4)[0] > 2
+    assert passes("all_equal", 4)[0] == 4  # then samples have to cut the one key
 
 
 def test_a_last_round_that_is_smaller_but_not_small() -> None:

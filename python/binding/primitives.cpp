@@ -129,9 +129,14 @@ void bind_primitives(nb::module_& m) {
   m.def(
       "histogram",
       [](Runtime& r, Stream s, int key_bytes, const MemoryView& keys, int begin_bit, int end_bit,
-         const MemoryView& counts) { histogram(r, s, to_key_width(key_bytes), keys, {begin_bit, end_bit}, counts); },
+         const MemoryView& counts, const std::vector<std::uint64_t>& prefixes) {
+        if (prefixes.size() >= max_destinations) throw UsageError("a histogram has fewer prefixes");
+        Prefixes known;
+        for (const std::uint64_t prefix : prefixes) known.value[known.count++] = prefix;
+        histogram(r, s, to_key_width(key_bytes), keys, {begin_bit, end_bit}, known, counts);
+      },
       nb::arg("runtime"), nb::arg("stream"), nb::arg("key_bytes"), nb::arg("keys"), nb::arg("begin_bit"),
-      nb::arg("end_bit"), nb::arg("counts"));
+      nb::arg("end_bit"), nb::arg("counts"), nb::arg("prefixes") = std::vector<std::uint64_t>());
   using Cuts = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
   m.def(
       "partition_count",

@@ -123,6 +123,7 @@ void bind_sort(nb::module_& m) {
       .value("radix", CpuAlgorithm::radix)
       .value("comparison", CpuAlgorithm::comparison);
   nb::enum_<Exchange>(m, "Exchange").value("fused", Exchange::fused).value("copies", Exchange::copies);
+  nb::enum_<Splitting>(m, "Splitting").value("samples", Splitting::samples).value("msb", Splitting::msb);
   m.def("sort_strategy_from", &sort_strategy_from, nb::arg("name"));
   nb::class_<SortPlan>(m, "SortPlan")
       .def(nb::init<>())
@@ -132,6 +133,7 @@ void bind_sort(nb::module_& m) {
       .def_rw("exchange", &SortPlan::exchange)
       .def_rw("chunkset_records", &SortPlan::chunkset_records)
       .def_rw("merge_on_gpus", &SortPlan::merge_on_gpus)
+      .def_rw("splitting", &SortPlan::splitting)
       .def_rw("samples", &SortPlan::samples)
       .def_rw("slack", &SortPlan::slack)
       .def_rw("het_buffers", &SortPlan::het_buffers)

@@ -49,13 +49,14 @@ LINKWISE_BOTH constexpr std::uint64_t mix64(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// The position of sample i of n among `count` keys: one at random in each of n equal strata.
+/// The position of sample i of n among `count` keys: one at random in each of n strata. The longer strata are spread
+/// evenly among the others, or keys that are alike because they are neighbours would be sampled too often or too
+/// seldom.
 LINKWISE_BOTH constexpr std::uint64_t sample_position(std::uint64_t i, std::uint64_t n, std::uint64_t count,
                                                       std::uint64_t seed) {
-  const std::uint64_t stride = count / n, longer = count % n;  // the first `longer` strata have one more
-  const std::uint64_t begin = i * stride + (i < longer ? i : longer);
-  const std::uint64_t length = stride + (i < longer ? 1 : 0);
-  return begin + (length <= 1 ? 0 : mix64(seed ^ i) % length);
+  const std::uint64_t stride = count / n, longer = count % n;
+  const std::uint64_t begin = i * stride + i * longer / n, end = (i + 1) * stride + (i + 1) * longer / n;
+  return begin + (end - begin <= 1 ? 0 : mix64(seed ^ i) % (end - begin));
 }
 
 /// The destination of a record; see Splitters.

@@ -65,9 +65,10 @@ class Kernels {
   /// to[i] = from[indices[i]], elements of 1, 2, 4, 8 or 16 bytes, indices of 4 or 8 bytes.
   virtual void gather(void* stream, int element_bytes, int index_bytes, const void* from, const void* indices, void* to,
                       std::uint64_t count) const = 0;
-  /// counts[d] = number of keys whose bits are d; 2^(end - begin) counters of 64 bits, at most 2^16.
+  /// counts[d] = number of keys whose bits are d; 2^(end - begin) counters of 64 bits, for each prefix, in all at most
+  /// 2^16.
   virtual void histogram(void* stream, KeyWidth width, const void* keys, std::uint64_t count, BitRange bits,
-                         std::uint64_t* counts) const = 0;
+                         const Prefixes& prefixes, std::uint64_t* counts) const = 0;
 
   [[nodiscard]] virtual std::uint64_t partition_scratch_bytes(RecordType type, std::uint64_t count,
                                                               int destinations) const = 0;

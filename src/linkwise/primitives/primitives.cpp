@@ -193,17 +193,23 @@ void gather(Runtime& runtime, Stream stream, int element_bytes, int index_bytes,
 }
 
 void histogram(Runtime& runtime, Stream stream, KeyWidth width, const MemoryView& keys, BitRange bits,
-               const MemoryView& counts) {
+               const Prefixes& prefixes, const MemoryView& counts) {
   const std::uint64_t count = count_of(keys, static_cast<std::uint64_t>(width), "histogram");
   require(0 <= bits.begin && bits.begin < bits.end && bits.end - bits.begin <= 16 &&
               bits.end <= 8 * static_cast<int>(width),
           "histogram", "from 1 to 16 bits of the key");
-  require(counts.bytes == (8ULL << (bits.end - bits.begin)), "histogram", "the output has another size");
+  require(0 <= prefixes.count && prefixes.count < max_destinations &&
+              (prefixes.count == 0 || bits.end < 8 * static_cast<int>(width)),
+          "histogram", "prefixes of bits that there are");
+  require(std::is_sorted(prefixes.value, prefixes.value + prefixes.count), "histogram", "prefixes that rise");
+  const auto counters = static_cast<std::uint64_t>(std::max(prefixes.count, 1)) << (bits.end - bits.begin);
+  require(counters <= 1 << 16 && counts.bytes == 8 * counters, "histogram", "the output has another size");
   const Kernels& kernels = runtime.kernels();
   runtime.enqueue(
       stream,
       {"histogram", {keys}, {counts}, {"histogram", count, static_cast<double>(width)}, [=, &kernels](void* native) {
-         kernels.histogram(native, width, keys.data, count, bits, reinterpret_cast<std::uint64_t*>(counts.data));
+         kernels.histogram(native, width, keys.data, count, bits, prefixes,
+                           reinterpret_cast<std::uint64_t*>(counts.data));
        }});
 }
 

@@ -52,7 +52,7 @@ void sample(Runtime& runtime, Stream stream, KeyType type, bool descending, cons
 void gather(Runtime& runtime, Stream stream, int element_bytes, int index_bytes, const MemoryView& from,
             const MemoryView& indices, const MemoryView& to);
 void histogram(Runtime& runtime, Stream stream, KeyWidth width, const MemoryView& keys, BitRange bits,
-               const MemoryView& counts);
+               const Prefixes& prefixes, const MemoryView& counts);
 
 /// totals: splitters.count + 1 counters of 64 bits.
 void partition_count(Runtime& runtime, Stream stream, const Records& from, const Splitters& splitters,

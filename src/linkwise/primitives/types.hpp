@@ -50,6 +50,9 @@ constexpr int native_bytes(KeyType type) {
 
 constexpr KeyWidth key_width(KeyType type) { return native_bytes(type) == 8 ? KeyWidth::k64 : KeyWidth::k32; }
 
+/// The type whose keys are codes of that width as they are.
+constexpr KeyType code_type(KeyWidth width) { return width == KeyWidth::k32 ? KeyType::u32 : KeyType::u64; }
+
 enum class KeyClass : std::uint8_t { unsigned_integer, signed_integer, floating };
 
 constexpr KeyClass key_class(KeyType type) {
@@ -80,6 +83,12 @@ struct Splitters {
   int count = 0;  ///< destinations - 1
   std::uint64_t key[max_destinations - 1] = {};
   std::uint64_t position[max_destinations - 1] = {};
+};
+
+/// The keys that a histogram looks at: those whose bits above its own are one of these. Passed by value to kernels.
+struct Prefixes {
+  int count = 0;                                   ///< 0: all keys
+  std::uint64_t value[max_destinations - 1] = {};  ///< rising
 };
 
 inline KeyWidth to_key_width(int bytes) {

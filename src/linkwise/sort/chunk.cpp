@@ -5,6 +5,7 @@
 
 #include "linkwise/device/arena.hpp"
 #include "linkwise/error.hpp"
+#include "linkwise/sort/msb_cuts.hpp"
 #include "linkwise/sort/p2p_merge_sort.hpp"
 #include "linkwise/sort/radix_sort.hpp"
 #include "linkwise/sort/splitters.hpp"
@@ -68,10 +69,11 @@ void sort_locally(Runtime& runtime, Chunk& chunk, BitRange bits) {
 
 std::uint64_t chunk_bytes(const Kernels& kernels, const SortPlan& plan, RecordType type, std::uint64_t capacity) {
   const bool splits = plan.strategy == SortStrategy::radix && plan.gpus.size() > 1;
-  const std::uint64_t samples = splits ? sample_bytes(kernels, type.key, plan.samples) : 0;
+  const auto parts = static_cast<int>(plan.gpus.size());
+  const std::uint64_t cuts = splits ? sample_bytes(kernels, type.key, plan.samples) + msb_bytes(plan, parts) : 0;
   const auto rounded = [](std::uint64_t bytes) { return align_up(bytes, device_alignment); };
   return 2 * rounded(record_bytes(type, capacity)) + rounded(scratch_bytes(kernels, plan, type, capacity)) +
-         counter_bytes + samples;
+         counter_bytes + cuts;
 }
 
 std::uint64_t chunk_capacity(const SortPlan& plan, std::uint64_t records) {

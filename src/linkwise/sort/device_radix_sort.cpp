@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "linkwise/error.hpp"
+#include "linkwise/sort/msb_cuts.hpp"
 #include "linkwise/sort/radix_exchange.hpp"
 
 namespace linkwise {
@@ -135,10 +136,11 @@ class DeviceRadixSort {
         overwrites_ && per_bucket <= input_[g].count ? 0 : std::min(max_lanes, buckets_) * per_bucket;
     const Kernels& kernels = runtime_.kernels();
     const auto parts = static_cast<int>(input_.size() * buckets_);
-    runtime_.reserve(streams_[g].place,
-                     record_bytes(type_, share + room) + max_lanes * kernels.sort_scratch_bytes(type_, per_bucket) +
-                         kernels.partition_scratch_bytes(type_, input_[g].count, parts) +
-                         sample_bytes(kernels, type_.key, std::min(plan_.samples, total_)) + small_things);
+    runtime_.reserve(streams_[g].place, record_bytes(type_, share + room) +
+                                            max_lanes * kernels.sort_scratch_bytes(type_, per_bucket) +
+                                            kernels.partition_scratch_bytes(type_, input_[g].count, parts) +
+                                            sample_bytes(kernels, type_.key, std::min(plan_.samples, total_)) +
+                                            msb_bytes(plan_, parts) + small_things);
   }
 
   [[nodiscard]] bool lands_in_secondary(const Bucket& bucket, int end) const {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "linkwise/error.hpp"
+#include "linkwise/sort/msb_cuts.hpp"
 #include "linkwise/transfer/exchange.hpp"
 
 namespace linkwise {
@@ -13,17 +14,22 @@ namespace {
 constexpr int position_bits = 48;
 constexpr std::uint64_t position_mask = (1ULL << position_bits) - 1;
 
-// Samples every source in proportion to its size.
-std::vector<Cut> sample_cuts(Runtime& runtime, const SortPlan& plan, const std::vector<ExchangeSource>& sources,
-                             int parts) {
+// By histograms if the plan says so and they can; otherwise samples every source in proportion to its size.
+std::vector<Cut> choose_cuts_of(Runtime& runtime, const SortPlan& plan, const std::vector<ExchangeSource>& sources,
+                                int parts) {
+  const KeyWidth width = sources.front().records.type.key;
+  if (plan.splitting == Splitting::msb) {
+    std::vector<KeySource> keys;
+    for (const ExchangeSource& source : sources) keys.push_back({source.stream, source.records.keys});
+    if (auto cuts = msb_cuts(runtime, width, keys, parts)) return *std::move(cuts);
+  }
   std::uint64_t total = 0;
   for (const ExchangeSource& source : sources) total += source.records.count;
   std::vector<SampleSource> samples;
   for (const ExchangeSource& source : sources)
     samples.push_back({source.stream, source.records.keys, samples_of(source.records.count, total, plan.samples),
                        samples.size() << position_bits});
-  const KeyType codes = sources.front().records.type.key == KeyWidth::k32 ? KeyType::u32 : KeyType::u64;
-  return choose_cuts(runtime, codes, /*descending=*/false, samples, parts);
+  return choose_cuts(runtime, code_type(width), /*descending=*/false, samples, parts);
 }
 
 // The cuts as a source sees them: its records of a cut's key go left of the cut if it is an earlier source
@@ -46,7 +52,7 @@ RadixExchange::RadixExchange(Runtime& runtime, const SortPlan& plan, std::vector
     : runtime_(runtime), sources_(std::move(sources)), parts_(parts) {
   if (parts > max_destinations)
     throw UsageError("a radix sort has at most " + std::to_string(max_destinations) + " GPUs, or buckets in all");
-  if (parts > 1) cuts_ = sample_cuts(runtime, plan, sources_, parts);
+  if (parts > 1) cuts_ = choose_cuts_of(runtime, plan, sources_, parts);
   for (std::size_t s = 0; s < sources_.size(); ++s) splitters_.push_back(splitters_for(s, cuts_));
   count();
   offsets_ = receive_offsets(counts_);

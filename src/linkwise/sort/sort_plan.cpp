@@ -75,6 +75,7 @@ std::string SortPlan::to_string() const {
   if (strategy == SortStrategy::radix && streamed) text += ", streamed";
   else if (strategy == SortStrategy::radix && gpus.size() > 1)
     text += exchange == Exchange::fused ? ", exchange fused" : ", exchange by copies";
+  if (strategy == SortStrategy::radix && splitting == Splitting::msb) text += ", cut by MSB histograms";
   if (strategy == SortStrategy::het)
     text += ", " + std::to_string(het_buffers) + " buffers each" + (eager_merge ? ", merged eagerly" : "");
   text += ways_of(*this);

@@ -19,6 +19,9 @@ SortStrategy sort_strategy_from(const std::string& name);
 enum class Exchange { fused, copies };
 std::string to_string(Exchange exchange);
 
+/// What a radix sort chooses its splitters from: samples, or histograms of the leading bits (join25 §3.1.2).
+enum class Splitting { samples, msb };
+
 /// How the host sorts by itself: primitives/host/cpu_sort.hpp.
 enum class CpuAlgorithm { radix, comparison };
 
@@ -26,12 +29,13 @@ struct SortPlan {
   SortStrategy strategy = SortStrategy::radix;
   std::vector<int> gpus{0};  ///< in the order in which they hold the result
   Exchange exchange = Exchange::copies;
-  std::uint64_t chunkset_records = 0;  ///< records sorted at once over all GPUs; 0: all
-  bool merge_on_gpus = true;           ///< the runs of an out-of-core sort; otherwise the host merges them
-  std::uint64_t samples = 1 << 20;     ///< of the radix strategy, in all
-  double slack = 0.02;                 ///< room beyond an equal share, for parts that are not quite equal
-  bool streamed = true;                ///< radix on host data: exchange while pieces arrive, copy out while sorting
-  int het_buffers = 2;                 ///< of each GPU when het: 2 or 3 (sort22 §5.3)
+  std::uint64_t chunkset_records = 0;        ///< records sorted at once over all GPUs; 0: all
+  bool merge_on_gpus = true;                 ///< the runs of an out-of-core sort; otherwise the host merges them
+  Splitting splitting = Splitting::samples;  ///< of the radix strategy
+  std::uint64_t samples = 1 << 20;           ///< in all
+  double slack = 0.02;                       ///< room beyond an equal share, for parts that are not quite equal
+  bool streamed = true;  ///< radix on host data: exchange while pieces arrive, copy out while sorting
+  int het_buffers = 2;   ///< of each GPU when het: 2 or 3 (sort22 §5.3)
   CpuAlgorithm cpu_algorithm = CpuAlgorithm::radix;
   bool eager_merge = false;  ///< het: merge each group's runs while later groups are sorted
   /// That arrive at a GPU at once when streamed; where there is less in all, it is one piece and one bucket.

@@ -91,8 +91,10 @@ std::vector<Cut> choose_cuts(Runtime& runtime, KeyType type, bool descending, st
 
 BitRange open_bits(const std::vector<Cut>& cuts, std::size_t part, int key_bits) {
   const std::uint64_t lowest = part == 0 ? 0 : cuts[part - 1].code;
-  const std::uint64_t highest =
-      part == cuts.size() ? std::numeric_limits<std::uint64_t>::max() >> (64 - key_bits) : cuts[part].code;
+  std::uint64_t highest = std::numeric_limits<std::uint64_t>::max() >> (64 - key_bits);
+  if (part < cuts.size()) highest = cuts[part].code;
+  // A cut in front of all records of its key leaves that key to the next part.
+  if (part < cuts.size() && cuts[part].tag == 0 && highest > lowest) --highest;
   return {0, static_cast<int>(std::bit_width(lowest ^ highest))};
 }
 

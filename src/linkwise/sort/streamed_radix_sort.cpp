@@ -4,13 +4,16 @@
 #include <cmath>
 
 #include "linkwise/device/arena.hpp"
+#include "linkwise/sort/msb_cuts.hpp"
 #include "linkwise/sort/verify.hpp"
 
 namespace linkwise {
 namespace {
 
-constexpr int ring_slots = 3;   // one piece arrives, one is partitioned, one is spare
 constexpr int max_pieces = 16;  // more hide no more and cost a round trip to the host each
+
+// Histograms need all keys.
+bool cuts_when_all_is_there(const SortPlan& plan) { return plan.splitting == Splitting::msb; }
 
 std::uint64_t rounded(std::uint64_t bytes) { return align_up(bytes, device_alignment); }
 
@@ -20,7 +23,8 @@ struct StreamedRadixSort::Worker {
   Place place;
   Stream in, compute, out;
   Buffer primary, secondary, scratch;
-  Buffer ring[ring_slots];
+  Buffer ring;
+  MemoryView slots[ring_slots];
   Event slot_full[ring_slots], slot_free[ring_slots];
   Buffer totals;   // of a piece, by part
   Buffer came_in;  // checksums of the pieces
@@ -34,12 +38,14 @@ StreamedRadixSort::Layout StreamedRadixSort::layout_of(const SortPlan& plan, Rec
   const std::uint64_t share = (records + gpus - 1) / gpus;
   layout.pieces = static_cast<int>(std::clamp<std::uint64_t>(share * type.bytes() / plan.piece_bytes, 1, max_pieces));
   if (layout.pieces > 1) layout.buckets = std::clamp(max_destinations / layout.gpus, 1, plan.buckets);
+  if (cuts_when_all_is_there(plan)) layout.pieces = 1;
   const auto pieces = static_cast<std::uint64_t>(layout.pieces);
   layout.piece_capacity = (share + pieces - 1) / pieces + 1;
   const std::uint64_t even = records / static_cast<std::uint64_t>(layout.parts()) + 1;
   // Sampling errs by about sqrt(parts / samples) of a part; five times that never happens.
   const double error = 5 * std::sqrt(static_cast<double>(layout.parts()) / static_cast<double>(plan.samples));
-  const double slack = layout.parts() == 1 || records <= plan.samples ? 0 : std::max(plan.slack, error);
+  const bool cuts_exactly = records <= plan.samples && !cuts_when_all_is_there(plan);
+  const double slack = layout.parts() == 1 || cuts_exactly ? 0 : std::max(plan.slack, error);
   const auto extra = static_cast<std::uint64_t>(std::ceil(slack * static_cast<double>(even)));
   layout.bucket_capacity = (std::min(records, even + extra) + 31) / 32 * 32;
   return layout;
@@ -51,13 +57,22 @@ std::uint64_t StreamedRadixSort::bytes_per_gpu(const Kernels& kernels, const Sor
   const auto buckets = static_cast<std::uint64_t>(layout.buckets);
   const std::uint64_t scratch = std::max(kernels.sort_scratch_bytes(type, layout.bucket_capacity),
                                          kernels.partition_scratch_bytes(type, layout.piece_capacity, layout.parts()));
-  // A slot of the ring has room for native keys behind the records.
-  const std::uint64_t slot =
-      rounded(record_bytes(type, layout.piece_capacity)) + rounded(layout.piece_capacity * type.key_bytes() / 2);
-  const std::uint64_t samples =
-      layout.parts() > 1 ? sample_bytes(kernels, type.key, std::min(plan.samples, capacity)) : 0;
-  return 2 * rounded(record_bytes(type, buckets * layout.bucket_capacity)) + rounded(scratch) + ring_slots * slot +
-         samples + 8192;
+  const std::uint64_t cuts = layout.parts() > 1 ? sample_bytes(kernels, type.key, std::min(plan.samples, capacity)) +
+                                                      msb_bytes(plan, layout.parts())
+                                                : 0;
+  return rounded(record_bytes(type, buckets * layout.bucket_capacity)) + rounded(secondary_bytes(layout, type)) +
+         rounded(scratch) + layout.ring() * rounded(slot_bytes(layout, type)) + cuts + 8192;
+}
+
+// A slot has room for native keys behind the records.
+std::uint64_t StreamedRadixSort::slot_bytes(const Layout& layout, RecordType type) {
+  return rounded(record_bytes(type, layout.piece_capacity)) + layout.piece_capacity * type.key_bytes() / 2;
+}
+
+// Where one piece is all, it arrives in the secondary buffer, which is not needed before everyone has sent it.
+std::uint64_t StreamedRadixSort::secondary_bytes(const Layout& layout, RecordType type) {
+  const std::uint64_t buckets = record_bytes(type, static_cast<std::uint64_t>(layout.buckets) * layout.bucket_capacity);
+  return layout.ring() > 0 ? buckets : std::max(buckets, slot_bytes(layout, type));
 }
 
 StreamedRadixSort::StreamedRadixSort(Runtime& runtime, const SortPlan& plan, const HostIo& io, std::uint64_t capacity)
@@ -75,13 +90,15 @@ StreamedRadixSort::StreamedRadixSort(Runtime& runtime, const SortPlan& plan, con
     worker->out = runtime.stream(place, "out");
     const auto allocate = [&](std::uint64_t bytes, const char* label) { return runtime.allocate(place, bytes, label); };
     worker->primary = allocate(record_bytes(type, buckets * layout_.bucket_capacity), "buckets");
-    worker->secondary = allocate(record_bytes(type, buckets * layout_.bucket_capacity), "sorted buckets");
+    worker->secondary = allocate(secondary_bytes(layout_, type), "sorted buckets");
     worker->scratch = allocate(std::max(kernels.sort_scratch_bytes(type, layout_.bucket_capacity),
                                         kernels.partition_scratch_bytes(type, layout_.piece_capacity, layout_.parts())),
                                "scratch");
-    for (Buffer& slot : worker->ring)
-      slot = allocate(
-          rounded(record_bytes(type, layout_.piece_capacity)) + layout_.piece_capacity * type.key_bytes() / 2, "piece");
+    const std::uint64_t slot = rounded(slot_bytes(layout_, type));
+    if (layout_.ring() > 0) worker->ring = allocate(layout_.ring() * slot, "pieces");
+    for (std::uint64_t s = 0; s < std::max<std::uint64_t>(layout_.ring(), 1); ++s)
+      worker->slots[s] = layout_.ring() > 0 ? worker->ring.slice(s * slot, slot)
+                                            : worker->secondary.slice(0, slot_bytes(layout_, type));
     worker->totals = allocate(8 * max_destinations, "totals");
     worker->came_in = allocate(8 * static_cast<std::uint64_t>(layout_.pieces), "checksums");
     worker->notes = allocate(sizeof(PartNumbers) * buckets, "verification");
@@ -95,9 +112,12 @@ bool StreamedRadixSort::sort(KeyType type, std::uint64_t first, std::uint64_t co
                              bool as_codes, const SortOptions& options) {
   Run run{first, count, {}, {}, options.verify};
   run.received.resize(static_cast<std::size_t>(layout_.parts()), 0);
-  if (layout_.parts() > 1) run.cuts = sample_cuts(type, options.descending, run);
+  const bool cuts_late = cuts_when_all_is_there(plan_);
+  if (layout_.parts() > 1 && !cuts_late) run.cuts = sample_cuts(type, options.descending, run);
   for (int piece = 0; piece < std::min(ring_slots, layout_.pieces); ++piece) copy_in(run, piece);
   for (int piece = 0; piece < layout_.pieces; ++piece) {
+    arrive(run, piece);
+    if (layout_.parts() > 1 && cuts_late) run.cuts = cuts_of_everything(run);
     if (!exchange(run, piece)) {
       runtime_.synchronize();
       return false;
@@ -122,6 +142,22 @@ std::vector<Cut> StreamedRadixSort::sample_cuts(KeyType type, bool descending, c
   return choose_cuts(runtime_, type, descending, sources, layout_.parts());
 }
 
+// The same when all has arrived, in one piece, and is encoded: from histograms, or from samples where those cannot.
+std::vector<Cut> StreamedRadixSort::cuts_of_everything(const Run& run) {
+  runtime_.set_phase("histogram");
+  const KeyWidth width = io_.record_type().key;
+  std::vector<KeySource> keys;
+  for (std::size_t g = 0; g < workers_.size(); ++g)
+    keys.push_back({workers_[g]->compute, slot_of(run, 0, g).records.keys});
+  if (auto cuts = msb_cuts(runtime_, width, keys, layout_.parts())) return *std::move(cuts);
+  std::vector<SampleSource> sources;
+  for (std::size_t g = 0; g < workers_.size(); ++g) {
+    const Rows rows = rows_of(run, 0, g);
+    sources.push_back({keys[g].stream, keys[g].keys, samples_of(rows.count(), run.count, plan_.samples), rows.begin});
+  }
+  return choose_cuts(runtime_, code_type(width), /*descending=*/false, sources, layout_.parts());
+}
+
 // The rows of a piece that one GPU takes, counted from the first row of the run.
 StreamedRadixSort::Rows StreamedRadixSort::rows_of(const Run& run, int piece, std::size_t gpu) const {
   const auto pieces = static_cast<std::uint64_t>(layout_.pieces), p = static_cast<std::uint64_t>(piece);
@@ -132,10 +168,10 @@ StreamedRadixSort::Rows StreamedRadixSort::rows_of(const Run& run, int piece, st
 StreamedRadixSort::Slot StreamedRadixSort::slot_of(const Run& run, int piece, std::size_t gpu) const {
   const Rows rows = rows_of(run, piece, gpu);
   const RecordType type = io_.record_type();
-  const Buffer& memory = workers_[gpu]->ring[piece % ring_slots];
+  const MemoryView& memory = workers_[gpu]->slots[piece % ring_slots];
   const std::uint64_t native_at = rounded(record_bytes(type, layout_.piece_capacity));
   const std::uint64_t native_bytes = io_.is_narrow() ? rows.count() * io_.native_key_bytes() : 0;
-  return {records_in(memory.view(), type, rows.count()), memory.slice(native_at, native_bytes)};
+  return {records_in(memory, type, rows.count()), memory.slice(native_at, native_bytes)};
 }
 
 void StreamedRadixSort::copy_in(const Run& run, int piece) {
@@ -159,6 +195,19 @@ Splitters StreamedRadixSort::splitters_for(const Run& run, const Rows& rows) {
   return splitters;
 }
 
+// What a piece is before it is exchanged: codes, and their checksum.
+void StreamedRadixSort::arrive(const Run& run, int piece) {
+  runtime_.set_phase("partition");
+  for (std::size_t g = 0; g < workers_.size(); ++g) {
+    const Worker& worker = *workers_[g];
+    const Slot slot = slot_of(run, piece, g);
+    runtime_.wait(worker.compute, worker.slot_full[piece % ring_slots]);
+    io_.encode_rows(worker.compute, run.first + rows_of(run, piece, g).begin, slot.records, slot.native);
+    if (run.verify)
+      checksum(runtime_, worker.compute, slot.records, worker.came_in.slice(8 * static_cast<std::uint64_t>(piece), 8));
+  }
+}
+
 // Counts a piece by destination and stores its records into their buckets. While the host waits for the counts, the
 // copies of the next pieces are on their way.
 bool StreamedRadixSort::exchange(Run& run, int piece) {
@@ -170,10 +219,6 @@ bool StreamedRadixSort::exchange(Run& run, int piece) {
     Worker& worker = *workers_[g];
     const Rows rows = rows_of(run, piece, g);
     const Slot slot = slot_of(run, piece, g);
-    runtime_.wait(worker.compute, worker.slot_full[piece % ring_slots]);
-    io_.encode_rows(worker.compute, run.first + rows.begin, slot.records, slot.native);
-    if (run.verify)
-      checksum(runtime_, worker.compute, slot.records, worker.came_in.slice(8 * static_cast<std::uint64_t>(piece), 8));
     const MemoryView totals = worker.totals.slice(0, 8 * parts);
     partition_count(runtime_, worker.compute, slot.records, splitters_for(run, rows), worker.scratch.view(), totals);
     for (std::size_t part = 0; part < parts; ++part)

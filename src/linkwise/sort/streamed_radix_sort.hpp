@@ -45,6 +45,8 @@ class StreamedRadixSort {
                                      std::uint64_t capacity);
 
  private:
+  static constexpr int ring_slots = 3;  // one piece arrives, one is partitioned, one is spare
+
   /// How the capacity is cut up. A smaller run is cut in the same way, into smaller pieces.
   struct Layout {
     int gpus = 1;
@@ -54,6 +56,8 @@ class StreamedRadixSort {
     std::uint64_t bucket_capacity = 0;  ///< records, with slack
 
     [[nodiscard]] int parts() const { return gpus * buckets; }
+    /// Slots for pieces; none where one piece is all.
+    [[nodiscard]] std::uint64_t ring() const { return static_cast<std::uint64_t>(pieces > 1 ? ring_slots : 0); }
   };
   /// One call of `sort`.
   struct Run {
@@ -74,6 +78,8 @@ class StreamedRadixSort {
   struct Worker;
 
   static Layout layout_of(const SortPlan& plan, RecordType type, std::uint64_t records);
+  static std::uint64_t slot_bytes(const Layout& layout, RecordType type);
+  static std::uint64_t secondary_bytes(const Layout& layout, RecordType type);
   static Splitters splitters_for(const Run& run, const Rows& rows);
   [[nodiscard]] Rows rows_of(const Run& run, int piece, std::size_t gpu) const;
   [[nodiscard]] Slot slot_of(const Run& run, int piece, std::size_t gpu) const;
@@ -81,6 +87,8 @@ class StreamedRadixSort {
 
   std::vector<Cut> sample_cuts(KeyType type, bool descending, const Run& run);
   void copy_in(const Run& run, int piece);
+  void arrive(const Run& run, int piece);
+  std::vector<Cut> cuts_of_everything(const Run& run);
   bool exchange(Run& run, int piece);
   void sort_and_copy_out(const Run& run, const HostOutputs& output, bool as_codes);
   void verify(const Run& run);

@@ -63,8 +63,8 @@ class CudaKernels final : public Kernels {
     cuda::gather(on(stream), element_bytes, index_bytes, from, indices, to, count);
   }
   void histogram(void* stream, KeyWidth width, const void* keys, std::uint64_t count, BitRange bits,
-                 std::uint64_t* counts) const override {
-    cuda::histogram(on(stream), width, keys, count, bits, counts);
+                 const Prefixes& prefixes, std::uint64_t* counts) const override {
+    cuda::histogram(on(stream), width, keys, count, bits, prefixes, counts);
   }
   std::uint64_t partition_scratch_bytes(RecordType type, std::uint64_t count, int destinations) const override {
     return cuda::partition_scratch_bytes(type, count, destinations);

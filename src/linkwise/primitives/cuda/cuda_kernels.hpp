@@ -35,7 +35,7 @@ void gather(cudaStream_t stream, int element_bytes, int index_bytes, const void*
             std::uint64_t count);
 
 void histogram(cudaStream_t stream, KeyWidth width, const void* keys, std::uint64_t count, BitRange bits,
-               std::uint64_t* counts);
+               const Prefixes& prefixes, std::uint64_t* counts);
 void checksum(cudaStream_t stream, RecordType type, RawRecords records, std::uint64_t count, std::uint64_t* sum);
 void check_order(cudaStream_t stream, KeyWidth width, const void* keys, std::uint64_t count, std::uint64_t* violations);
 void select_pivot(cudaStream_t stream, KeyWidth width, const RawSegments& left, const RawSegments& right,

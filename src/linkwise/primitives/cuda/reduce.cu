@@ -8,7 +8,8 @@
 namespace linkwise::cuda {
 namespace {
 
-constexpr int max_shared_bits = 12;  // a histogram of more bits counts in global memory
+// A histogram of more counters counts in global memory.
+constexpr int max_shared_counters = (max_destinations - 1) << 8;
 
 // Adds the block's sum to *total. All threads of the block take part.
 __device__ void add_block_sum(std::uint64_t mine, std::uint64_t* total) {
@@ -41,20 +42,44 @@ __global__ void check_order_kernel(const Key* keys, std::uint64_t count, std::ui
 }
 
 template <typename Key>
-__global__ void histogram_kernel(const Key* keys, std::uint64_t count, BitRange bits, std::uint64_t* counts) {
-  __shared__ unsigned block_counts[1 << max_shared_bits];
-  const int digits = 1 << (bits.end - bits.begin);
-  const bool shared = digits <= (1 << max_shared_bits);
-  for (int d = threadIdx.x; shared && d < digits; d += blockDim.x) block_counts[d] = 0;
+__global__ void histogram_kernel(const Key* keys, std::uint64_t count, BitRange bits,
+                                 const __grid_constant__ Prefixes prefixes, std::uint64_t* counts) {
+  extern __shared__ unsigned block_counts[];
+  __shared__ Key known[max_destinations];
+  const int digit_bits = bits.end - bits.begin, digits = 1 << digit_bits;
+  const int counters = max(prefixes.count, 1) << digit_bits;
+  const bool shared = counters <= max_shared_counters;
+  for (int c = threadIdx.x; shared && c < counters; c += blockDim.x) block_counts[c] = 0;
+  for (int p = threadIdx.x; p < max_destinations; p += blockDim.x)
+    known[p] = p < prefixes.count ? static_cast<Key>(prefixes.value[p]) : static_cast<Key>(~Key{0});
   __syncthreads();
+  const auto add = [&](int counter, unsigned many) {
+    if (shared) atomicAdd(&block_counts[counter], many);
+    else atomicAdd(reinterpret_cast<unsigned long long*>(&counts[counter]), static_cast<unsigned long long>(many));
+  };
   for (std::uint64_t i = global_thread(); i < count; i += grid_threads()) {
-    const auto digit = static_cast<unsigned>(keys[i] >> bits.begin) & (digits - 1);
-    if (shared) atomicAdd(&block_counts[digit], 1u);
-    else atomicAdd(reinterpret_cast<unsigned long long*>(&counts[digit]), 1ull);
+    const Key key = keys[i];
+    int counter = static_cast<int>(key >> bits.begin) & (digits - 1);
+    if (prefixes.count > 0) {
+      const Key prefix = static_cast<Key>(key >> bits.end);
+      int row = 0;
+#pragma unroll
+      for (int step = max_destinations / 2; step > 0; step /= 2)
+        if (known[row + step - 1] < prefix) row += step;
+      counter = known[row] == prefix && row < prefixes.count ? counter | row << digit_bits : -1;
+    }
+    // Where many keys are equal, a warp's often all are: they count as one, instead of one after the other.
+    const unsigned active = __activemask();
+    const int leader = __ffs(static_cast<int>(active)) - 1;
+    if (__all_sync(active, counter == __shfl_sync(active, counter, leader))) {
+      if (counter >= 0 && static_cast<int>(threadIdx.x % 32) == leader) add(counter, __popc(active));
+    } else if (counter >= 0) {
+      add(counter, 1);
+    }
   }
   __syncthreads();
-  for (int d = threadIdx.x; shared && d < digits; d += blockDim.x)
-    if (block_counts[d] != 0) atomicAdd(reinterpret_cast<unsigned long long*>(&counts[d]), block_counts[d]);
+  for (int c = threadIdx.x; shared && c < counters; c += blockDim.x)
+    if (block_counts[c] != 0) atomicAdd(reinterpret_cast<unsigned long long*>(&counts[c]), block_counts[c]);
 }
 
 template <typename Key>
@@ -110,12 +135,20 @@ void check_order(cudaStream_t stream, KeyWidth width, const void* keys, std::uin
 }
 
 void histogram(cudaStream_t stream, KeyWidth width, const void* keys, std::uint64_t count, BitRange bits,
-               std::uint64_t* counts) {
-  clear(counts, 1ULL << (bits.end - bits.begin), stream);
+               const Prefixes& prefixes, std::uint64_t* counts) {
+  const int counters = std::max(prefixes.count, 1) << (bits.end - bits.begin);
+  clear(counts, counters, stream);
+  const int shared_bytes = counters <= max_shared_counters ? 4 * counters : 0;
   with_key(width, [&](auto key) {
     using Key = typename decltype(key)::type;
+    check(cudaFuncSetAttribute(histogram_kernel<Key>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               4 * max_shared_counters),
+          "histogram");
+    // Each block adds its counters to everybody's: the more there are, the fewer blocks are worth it.
+    const unsigned blocks =
+        counters > 4096 ? std::min(grid_for(count), 3u * current_multiprocessors()) : grid_for(count);
     histogram_kernel<Key>
-        <<<grid_for(count), block_threads, 0, stream>>>(static_cast<const Key*>(keys), count, bits, counts);
+        <<<blocks, block_threads, shared_bytes, stream>>>(static_cast<const Key*>(keys), count, bits, prefixes, counts);
   });
   check_launch("histogram");
 }

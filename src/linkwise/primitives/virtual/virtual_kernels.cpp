@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <span>
 #include <type_traits>
 #include <utility>
 
@@ -120,13 +121,23 @@ class VirtualKernels final : public Kernels {
     });
   }
 
-  void histogram(void*, KeyWidth width, const void* keys, std::uint64_t count, BitRange bits,
+  void histogram(void*, KeyWidth width, const void* keys, std::uint64_t count, BitRange bits, const Prefixes& prefixes,
                  std::uint64_t* counts) const override {
     with_key(width, [&](auto tag) {
       using Key = typename decltype(tag)::type;
-      const std::uint64_t mask = (1ULL << (bits.end - bits.begin)) - 1;
-      std::fill_n(counts, mask + 1, 0);
-      for (std::uint64_t i = 0; i < count; ++i) ++counts[static_cast<const Key*>(keys)[i] >> bits.begin & mask];
+      const std::uint64_t digits = 1ULL << (bits.end - bits.begin);
+      std::fill_n(counts, digits * static_cast<std::uint64_t>(std::max(prefixes.count, 1)), 0);
+      const std::span<const std::uint64_t> known(prefixes.value, static_cast<std::size_t>(prefixes.count));
+      for (std::uint64_t i = 0; i < count; ++i) {
+        const Key key = static_cast<const Key*>(keys)[i];
+        std::uint64_t row = 0;
+        if (!known.empty()) {
+          const auto found = std::ranges::find(known, key >> bits.end);
+          if (found == known.end()) continue;
+          row = static_cast<std::uint64_t>(found - known.begin());
+        }
+        ++counts[row * digits + (key >> bits.begin & (digits - 1))];
+      }
     });
   }
 
