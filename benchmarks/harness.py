@@ -28,6 +28,14 @@ def in_blocks(function: Callable[[int], Any], count: int) -> list[Any]:
         return list(pool.map(function, range(0, count, BLOCK)))
 
 
+def zipf(uniform: Array, exponent: float, largest: int = 2**32 - 1) -> Array:
+    """Ranks from 1 with P(rank) ~ rank^-exponent, from uniform numbers: the inverse of the continuous distribution."""
+    if exponent == 1:
+        return np.minimum(np.exp(uniform * np.log(largest)), largest)
+    power = 1 - exponent
+    return np.minimum((1 + uniform * (float(largest) ** power - 1)) ** (1 / power), largest)
+
+
 def fill(array: Array, distribution: str = "uniform") -> None:
     """Random keys of the array's type. Floats are uniform in [0, 1) but for the other distributions."""
     bits = 8 * array.itemsize
@@ -43,14 +51,20 @@ def fill(array: Array, distribution: str = "uniform") -> None:
             part[:] = random.integers(0, 1 << bits, len(part), dtype=unsigned).view(kind)
         elif distribution == "normal":
             part[:] = np.clip(random.normal(2**31, 2**28, len(part)), 0, 2**32 - 1).astype(kind)
-        elif distribution == "zipf 1.5":
-            part[:] = np.minimum(random.zipf(1.5, len(part)), 2**32 - 1).astype(kind)
+        elif distribution.startswith("zipf "):
+            part[:] = zipf(random.random(len(part)), float(distribution.split()[1])).astype(kind)
+        elif distribution == "bucket sorted":  # eight blocks, each of which goes through the eighths of the range
+            position = np.arange(first, first + len(part), dtype=np.uint64)
+            eighth = position * 64 // len(array) % 8
+            part[:] = ((eighth << np.uint64(29)) + random.integers(0, 1 << 29, len(part), dtype=np.uint64)).astype(kind)
         elif distribution == "all equal":
             part[:] = 77
         elif distribution == "one bit":
             part[:] = random.integers(0, 2, len(part), dtype=np.uint8)
         else:  # of the positions
             position = np.arange(first, first + len(part), dtype=np.uint64)
+            if distribution == "staggered":  # what a GPU brings belongs to another one
+                position = (position + np.uint64(len(array) // 3)) % np.uint64(len(array))
             spread = position * (2**32 - 1) // len(array)
             if distribution == "reversed":
                 spread = (2**32 - 1) - spread

@@ -43,6 +43,7 @@ def strategy_cases(num_gpus: int, count: int) -> list[HostCase]:
             "radix, streamed": {},
             "radix, exchange by copies": {"streamed": False, "exchange": _core.Exchange.copies},
             "radix, exchange fused": {"streamed": False, "exchange": _core.Exchange.fused},
+            "radix, cut by MSB histograms": {"splitting": _core.Splitting.msb},
             "p2p_merge": {"strategy": _core.SortStrategy.p2p_merge},
             "het 2n": {"strategy": _core.SortStrategy.het},
             "het 3n": {"strategy": _core.SortStrategy.het, "het_buffers": 3},
@@ -67,7 +68,10 @@ def cases(num_gpus: int, scale: float) -> list[HostCase]:
     found += strategy_cases(num_gpus, two)
     for dtype in ("uint32", "int32", "float32", "uint64", "int64", "float64"):
         found.append(HostCase(TYPES, dtype, 4 * two // np.dtype(dtype).itemsize, dtype))
-    distributions = ("normal", "zipf 1.5", "sorted", "reversed", "nearly sorted", "all equal", "one bit")
+    distributions = (
+        *("normal", "zipf 0.5", "zipf 1", "zipf 1.5", "zipf 3", "staggered", "bucket sorted", "sorted", "reversed"),
+        *("nearly sorted", "all equal", "one bit"),
+    )
     found += [HostCase(DISTRIBUTIONS, name, two, distribution=name) for name in distributions]
     found += [
         HostCase(MEMORY, "pageable → pageable, touched before", two, pageable_in=True, out="pageable"),
