@@ -166,7 +166,7 @@ def test_a_last_round_that_is_smaller_but_not_small() -> None:
 def test_unlucky_samples_only_cost_time() -> None:
     """Far too few samples: a bucket overflows, and the sort goes another way."""
     data = keys("uniform", 50_000, np.uint32)
-    plan = plan_for([0, 1, 2, 3], "radix", "streamed", samples=8, slack=0.9, piece_bytes=4096)
+    plan = plan_for([0, 1, 2, 3], "radix", "streamed", samples=8, slack=0.9, piece_bytes=4096, buckets=4)
     report = check_sort(virtual(), plan, data)
     assert [phase.phase for phase in report.phases].count("sample") == 1
 

@@ -40,7 +40,7 @@ struct SortPlan {
   bool eager_merge = false;  ///< het: merge each group's runs while later groups are sorted
   /// That arrive at a GPU at once when streamed; where there is less in all, it is one piece and one bucket.
   std::uint64_t piece_bytes = 32 << 20;
-  int buckets = 4;  ///< of each GPU when streamed: one is sorted while another leaves
+  int buckets = 16;  ///< of each GPU when streamed, at most: one is sorted while another leaves
   /// Ways over other GPUs, for host traffic and between GPUs; where there is none, copies go straight.
   std::vector<Path> paths;
   std::uint64_t relay_bytes = 8 << 20;  ///< of a chunk on such a way

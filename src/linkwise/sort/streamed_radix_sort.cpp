@@ -37,7 +37,11 @@ StreamedRadixSort::Layout StreamedRadixSort::layout_of(const SortPlan& plan, Rec
   const auto gpus = static_cast<std::uint64_t>(layout.gpus);
   const std::uint64_t share = (records + gpus - 1) / gpus;
   layout.pieces = static_cast<int>(std::clamp<std::uint64_t>(share * type.bytes() / plan.piece_bytes, 1, max_pieces));
-  if (layout.pieces > 1) layout.buckets = std::clamp(max_destinations / layout.gpus, 1, plan.buckets);
+  if (layout.pieces > 1) {
+    const std::uint64_t worth_a_copy = std::max<std::uint64_t>(2 * share * type.bytes() / plan.piece_bytes, 1);
+    layout.buckets = std::clamp(max_destinations / layout.gpus, 1,
+                                static_cast<int>(std::min<std::uint64_t>(worth_a_copy, plan.buckets)));
+  }
   if (cuts_when_all_is_there(plan)) layout.pieces = 1;
   const auto pieces = static_cast<std::uint64_t>(layout.pieces);
   layout.piece_capacity = (share + pieces - 1) / pieces + 1;
