@@ -171,6 +171,23 @@ def test_unlucky_samples_only_cost_time() -> None:
     assert [phase.phase for phase in report.phases].count("sample") == 1
 
 
+def test_a_run_arrives_while_the_one_before_leaves() -> None:
+    """join25 §3.1.3, figure 6: both directions of the links at once, and the exchange does not wait for the way out."""
+    workload = _core.SortWorkload()
+    workload.count = 1_200_000_000
+    plan = plan_for([4, 5], "radix", "streamed", chunkset_records=workload.count // 4)
+    report = _core.estimate_sort(linkwise.load_machine("h200x8"), workload, plan)
+    runs = [e for e in report.timeline if e.phase != "merge runs" and e.place.index == 4]
+    out = [e for e in runs if e.is_copy and e.phase == "DtoH"]
+
+    def while_others_leave(entries: list[Any]) -> float:
+        """The share of them that are under way while something leaves."""
+        return sum(any(e.start_ps < o.end_ps and o.start_ps < e.end_ps for o in out) for e in entries) / len(entries)
+
+    assert while_others_leave([e for e in runs if e.is_copy and e.phase == "HtoD"]) > 0.45
+    assert while_others_leave([e for e in runs if e.name == "partition"]) > 0.45
+
+
 def test_streaming_overlaps_transfers_with_work() -> None:
     """Pieces are exchanged while others arrive, and buckets leave while others are sorted."""
     plan = plan_for([0, 2], "radix", "streamed", piece_bytes=1 << 18)

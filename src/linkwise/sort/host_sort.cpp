@@ -56,22 +56,26 @@ class HostSort {
     if (plan_.strategy == SortStrategy::cpu) return cpu_sort(runtime_, plan_, input_, output_, options_);
     if (plan_.strategy == SortStrategy::het) return het_sort(runtime_, plan_, io_, input_.count, output_, options_);
     if (is_streamed(plan_)) streamed_ = std::make_unique<StreamedRadixSort>(runtime_, plan_, io_, at_once_);
-    if (at_once_ >= input_.count) sort_chunkset(0, input_.count, output_, /*as_codes=*/false);
+    if (at_once_ >= input_.count) sort_runs(std::vector<SortRun>{{0, input_.count, output_}}, /*as_codes=*/false);
     else sort_in_chunksets();
     runtime_.synchronize();
   }
 
  private:
-  // Sorts rows [first, first + count) of the input into `to`, as native keys or as codes.
-  void sort_chunkset(std::uint64_t first, std::uint64_t count, const HostOutputs& to, bool as_codes) {
+  // Sorts every run to where it goes, as native keys or as codes.
+  void sort_runs(std::span<const SortRun> runs, bool as_codes) {
     if (streamed_) {
-      if (streamed_->sort(input_.key_type, first, count, to, as_codes, options_)) {
-        checksum_ += streamed_->result_checksum();
-        return;
-      }
+      runs = runs.subspan(streamed_->sort(input_.key_type, runs, as_codes, options_));
+      checksum_ += streamed_->result_checksum();
+      if (runs.empty()) return;
       streamed_.reset();  // the samples were very unlucky: go on without estimates of what each bucket receives
     }
-    if (chunks_.empty()) make_chunks();
+    make_chunks();
+    for (const SortRun& run : runs) sort_run(run.first, run.count, run.output, as_codes);
+  }
+
+  // In steps: all in, all sorted, all out.
+  void sort_run(std::uint64_t first, std::uint64_t count, const HostOutputs& to, bool as_codes) {
     const std::uint64_t gpus = chunks_.size();
     runtime_.set_phase("HtoD");
     for (std::uint64_t g = 0; g < gpus; ++g) {
@@ -122,18 +126,19 @@ class HostSort {
   void sort_in_chunksets() {
     const Buffer memory = runtime_.allocate(Place::host(), record_bytes(type_, input_.count), "runs");
     const Records all = records_in(memory.view(), type_, input_.count);
-    std::vector<Records> runs;
+    std::vector<Records> sorted;
+    std::vector<SortRun> runs;
     for (std::uint64_t first = 0; first < input_.count; first += at_once_) {
-      const Records run = all.slice(first, std::min(at_once_, input_.count - first));
-      sort_chunkset(first, run.count, {run.keys.data, run.values.data}, /*as_codes=*/true);
-      runs.push_back(run);
+      const Records& run = sorted.emplace_back(all.slice(first, std::min(at_once_, input_.count - first)));
+      runs.push_back({first, run.count, {run.keys.data, run.values.data}});
     }
+    sort_runs(runs, /*as_codes=*/true);
     runtime_.set_phase("merge runs");
-    if (!plan_.merge_on_gpus) return merge_into_output(runtime_, io_, runs, output_);
+    if (!plan_.merge_on_gpus) return merge_into_output(runtime_, io_, sorted, output_);
     runtime_.synchronize();
     streamed_.reset();
     chunks_.clear();
-    gpu_merge(runtime_, plan_, io_, runs, output_, bytes_per_gpu(runtime_.kernels(), plan_, type_, at_once_),
+    gpu_merge(runtime_, plan_, io_, sorted, output_, bytes_per_gpu(runtime_.kernels(), plan_, type_, at_once_),
               options_.verify, checksum_);
   }
 

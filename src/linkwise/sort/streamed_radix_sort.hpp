@@ -8,6 +8,7 @@
 //      partition kernel stores them straight into the GPUs that own the buckets.
 //   3. When the last piece is exchanged, each GPU sorts its buckets one after the other, and copies each out while it
 //      sorts the next.
+//   4. Of several runs, the next begins to arrive while the one before leaves: join25 §3.1.3 flips its buffers alike.
 //
 // So what is added to the wire time is the exchange of one piece and the sort of one bucket. Records enter a bucket
 // piece by piece and source by source, which is input order: the sort is stable. join25 §3.1.2 overlaps the copies out
@@ -15,6 +16,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "linkwise/sort/host_io.hpp"
@@ -22,6 +24,13 @@
 #include "linkwise/sort/splitters.hpp"
 
 namespace linkwise {
+
+/// Rows [first, first + count) of the input, which go to rows [0, count) of `output`.
+struct SortRun {
+  std::uint64_t first = 0;
+  std::uint64_t count = 0;
+  HostOutputs output;
+};
 
 class StreamedRadixSort {
  public:
@@ -31,13 +40,13 @@ class StreamedRadixSort {
   StreamedRadixSort(const StreamedRadixSort&) = delete;
   StreamedRadixSort& operator=(const StreamedRadixSort&) = delete;
 
-  /// Sorts rows [first, first + count) of the input into rows [0, count) of `output`, as native keys or as codes.
-  /// Blocks until they are there. Returns false, with nothing in the output but garbage, if the samples misjudged
-  /// a bucket by more than the plan's slack; then sort in another way.
-  [[nodiscard]] bool sort(KeyType type, std::uint64_t first, std::uint64_t count, const HostOutputs& output,
-                          bool as_codes, const SortOptions& options);
+  /// Sorts each run into its output, as native keys or, if there are several, as codes. Blocks until they are there.
+  /// Returns how many are: fewer than all, with garbage in the next output, if the samples misjudged a bucket by more
+  /// than the plan's slack; then sort the rest in another way.
+  [[nodiscard]] std::size_t sort(KeyType type, std::span<const SortRun> runs, bool as_codes,
+                                 const SortOptions& options);
 
-  /// Of what the last sort returned, if it was verified.
+  /// Of all runs of the last call that are there, if they were verified.
   [[nodiscard]] std::uint64_t result_checksum() const { return checksum_; }
 
   /// Bytes of memory that each GPU needs for that capacity.
@@ -59,12 +68,17 @@ class StreamedRadixSort {
     /// Slots for pieces; none where one piece is all.
     [[nodiscard]] std::uint64_t ring() const { return static_cast<std::uint64_t>(pieces > 1 ? ring_slots : 0); }
   };
-  /// One call of `sort`.
+  /// A run that is being sorted.
   struct Run {
     std::uint64_t first, count;
+    std::size_t number;  ///< among the runs of the call
     std::vector<Cut> cuts;
     std::vector<std::uint64_t> received;  ///< records in each part so far
     bool verify;
+  };
+  struct BucketSorts {
+    std::vector<BitRange> bits;
+    bool end_in_spare = false;
   };
   struct Rows {
     std::uint64_t begin, end;
@@ -82,15 +96,17 @@ class StreamedRadixSort {
   static std::uint64_t secondary_bytes(const Layout& layout, RecordType type);
   static Splitters splitters_for(const Run& run, const Rows& rows);
   [[nodiscard]] Rows rows_of(const Run& run, int piece, std::size_t gpu) const;
+  [[nodiscard]] std::size_t slot_number(const Run& run, int piece) const;
   [[nodiscard]] Slot slot_of(const Run& run, int piece, std::size_t gpu) const;
-  Records bucket(std::size_t part, Buffer Worker::* buffer) const;
+  [[nodiscard]] Records bucket(std::size_t part, bool is_spare) const;
+  [[nodiscard]] BucketSorts sorts_of(const Run& run, std::size_t gpu, bool in_one_buffer) const;
 
   std::vector<Cut> sample_cuts(KeyType type, bool descending, const Run& run);
   void copy_in(const Run& run, int piece);
   void arrive(const Run& run, int piece);
   std::vector<Cut> cuts_of_everything(const Run& run);
   bool exchange(Run& run, int piece);
-  void sort_and_copy_out(const Run& run, const HostOutputs& output, bool as_codes);
+  void sort_and_copy_out(const Run& run, const HostOutputs& output, bool as_codes, bool next_overlaps);
   void verify(const Run& run);
 
   Runtime& runtime_;
