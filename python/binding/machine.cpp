@@ -119,6 +119,13 @@ void bind_machine(nb::module_& m) {
       },
       nb::arg("machine"), nb::arg("gpus"));
   m.def(
+      "even_host_rate",
+      [](const Machine& machine, const std::vector<int>& gpus, Traffic direction, bool pageable) {
+        Topology topology(machine);
+        return even_host_rate(topology, gpus, direction, pageable);
+      },
+      nb::arg("machine"), nb::arg("gpus"), nb::arg("direction"), nb::arg("pageable") = false);
+  m.def(
       "best_host_shares",
       [](const Machine& machine, const std::vector<int>& gpus, Traffic direction, bool pageable) {
         Topology topology(machine);

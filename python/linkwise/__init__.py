@@ -14,6 +14,7 @@ from linkwise._core import (
 )
 from linkwise.file_sorting import sort_file
 from linkwise.machine import described_machines, load_machine, local_machine
+from linkwise.plan_report import PlanReport, plan_sort
 from linkwise.session import NoGpuWarning
 from linkwise.sort_report import SortReport
 from linkwise.sorting import empty, sort, sort_and_report, sort_indices
@@ -29,12 +30,14 @@ __all__ = [
     "Machine",
     "NoGpuWarning",
     "OutOfMemoryError",
+    "PlanReport",
     "SortReport",
     "UsageError",
     "described_machines",
     "empty",
     "load_machine",
     "local_machine",
+    "plan_sort",
     "sort",
     "sort_and_report",
     "sort_file",

@@ -17,9 +17,10 @@ from linkwise import __version__, files
 from linkwise._core import Error, Machine, UsageError
 from linkwise.file_sorting import columns_of, sort_file
 from linkwise.machine import described_machines, load_machine
+from linkwise.plan_report import plan_sort
 from linkwise.planning import Gpus
 from linkwise.plots import phase_picture
-from linkwise.report import format_seconds, print_report, where_it_ran
+from linkwise.report import format_seconds, print_explanation, print_plan, print_report, where_it_ran
 from linkwise.session import NoGpuWarning
 from linkwise.trace import write_trace
 
@@ -31,6 +32,8 @@ app = typer.Typer(
 )
 machine_app = typer.Typer(help="The machines that Linkwise knows.", no_args_is_help=True)
 app.add_typer(machine_app, name="machine")
+plan_app = typer.Typer(help="What work would take, before it is done.", no_args_is_help=True)
+app.add_typer(plan_app, name="plan")
 
 
 def _show_version(wanted: bool) -> None:
@@ -119,6 +122,9 @@ def sort(
     picture: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the phases, as .svg, .png or .pdf.")
     ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show what the plan expected beside what it took.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object about the sort.")] = False,
 ) -> None:
     """Sort a file by a column, and write the result to another."""
@@ -148,11 +154,43 @@ def sort(
     if picture is not None:
         phase_picture({report.strategy: report.phases}, picture, title=f"{report.plan}; {where_it_ran(report)}")
     if as_json:
-        typer.echo(json.dumps(report.as_dict()))
+        typer.echo(json.dumps(report.as_dict() | ({"predicted": report.predicted_phases()} if explain else {})))
+        return
+    if explain:
+        print_explanation(Console(), report)
     elif sys.stdout.isatty():
         print_report(Console(), report)
     else:
         typer.echo(f"{report.rows} rows sorted in {format_seconds(report.seconds)}. {where_it_ran(report)}")
+
+
+@plan_app.command("sort")
+def plan_of_sort(
+    rows: Annotated[float, typer.Option(help="How many, as 2000000000 or 2e9.")],
+    key: Annotated[str, typer.Option(metavar="u32", help="u8 … u64, i8 … i64, f16 … f64.")] = "u32",
+    value: Annotated[int, typer.Option(metavar="BYTES", help="That follow each key: 0, 4, 8 or 16.")] = 0,
+    machine: Annotated[str, typer.Option(help="auto, local, a described machine, or a .json file.")] = "auto",
+    gpus: Annotated[str, typer.Option(metavar="0,2|auto", help="GPUs, in the order of the result.")] = "auto",
+    strategy: Annotated[Literal["auto", "radix", "p2p_merge", "het", "cpu"], typer.Option(help="How.")] = "auto",
+    memory_limit: Annotated[str | None, typer.Option(metavar="4GiB", help="Memory to use on each GPU.")] = None,
+    pageable: Annotated[bool, typer.Option("--pageable", help="Ordinary memory, in and out.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Say how a sort would be done, what it would take, and why. Nothing is sorted."""
+    report = plan_sort(
+        int(rows),
+        key,
+        value_bytes=value,
+        machine=machine,
+        gpus=_parse_gpus(gpus),
+        strategy=strategy,
+        memory_limit=memory_limit,
+        pageable=pageable,
+    )
+    if as_json:
+        typer.echo(json.dumps(report.as_dict()))
+    else:
+        print_plan(Console(), report)
 
 
 @machine_app.command("list")

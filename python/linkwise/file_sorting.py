@@ -100,6 +100,7 @@ def _in_runs(reports: list[SortReport], reader: Reader, runs: int, wall_seconds:
         phases=phases,
         wall_seconds=wall_seconds,
         timeline=[],
+        predict=None,
     )
 
 

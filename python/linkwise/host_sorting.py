@@ -41,7 +41,7 @@ def sort_keys(
     if request.strategy == "cpu" and request.machine in ("auto", "local"):
         return rows, _sort_on_cpu(keys, workload, request, out_keys, rows, row_size)
     with open_session(request.machine) as runtime:
-        plan = choose_plan(runtime, workload, request)
+        plan, described = choose_plan(runtime, workload, request), runtime.machine
         expected = _expected_operations(runtime, workload, plan, request)
 
         def show(progress: _core.Progress) -> None:
@@ -71,6 +71,7 @@ def sort_keys(
             row_bytes=row_size,
             plan_text=str(plan),
             wall_seconds=time.perf_counter() - began,
+            predict=lambda: _core.estimate_sort(described, workload, plan, parse_bytes(request.memory_limit)),
         )
 
 

@@ -56,7 +56,8 @@ def _rounded_up(count: int) -> int:
     return -(-count // step) * step
 
 
-def _plan(runtime: _core.Runtime, workload: _core.SortWorkload, request: Request) -> _core.SortPlan:
+def constraints_of(request: Request) -> _core.SortConstraints:
+    """What the caller pinned. Raises ``UsageError``."""
     constraints = _core.SortConstraints()
     if request.gpus != "auto":
         constraints.gpus = [int(gpu) for gpu in request.gpus]
@@ -65,6 +66,11 @@ def _plan(runtime: _core.Runtime, workload: _core.SortWorkload, request: Request
     if request.strategy != "auto":
         constraints.strategy = _core.sort_strategy_from(request.strategy)
     constraints.memory_limit = parse_bytes(request.memory_limit)
+    return constraints
+
+
+def _plan(runtime: _core.Runtime, workload: _core.SortWorkload, request: Request) -> _core.SortPlan:
+    constraints = constraints_of(request)
     like = copy.copy(workload)
     like.count = _rounded_up(workload.count)
     key = (

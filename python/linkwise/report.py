@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from linkwise.plan_report import PlanReport
 from linkwise.sort_report import SortReport
 from linkwise.trace import trace_events
 
@@ -114,3 +115,38 @@ def print_report(console: Console, report: SortReport) -> None:
     )
     console.print(phase_table(report))
     console.print(activity_chart(report))
+
+
+def print_explanation(console: Console, report: SortReport) -> None:
+    """Print the plan, and what it expected of each phase beside what that took."""
+    console.print(f"[bold]{escape(report.plan)}[/bold]. {escape(where_it_ran(report))}")
+    predicted = report.predicted_phases()
+    if predicted is None:
+        console.print("Nothing was predicted: the sort was not planned as one.")
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading, side in (("phase", "left"), ("predicted", "right"), ("measured", "right"), ("", "right")):
+        table.add_column(heading, justify=side)  # type: ignore[arg-type]
+    expected_in_all, took_in_all = sum(predicted.values()), report.seconds
+    for phase in dict.fromkeys([*predicted, *report.phases]):
+        expected, took = predicted.get(phase, 0.0), report.phases.get(phase, 0.0)
+        table.add_row(
+            phase, format_seconds(expected), format_seconds(took), f"{took / expected:.2f} ×" if expected else ""
+        )
+    ratio = f"{took_in_all / expected_in_all:.2f} ×" if expected_in_all else ""
+    table.add_row("end to end", format_seconds(expected_in_all), format_seconds(took_in_all), ratio, style="bold")
+    console.print(table)
+
+
+def print_plan(console: Console, report: PlanReport) -> None:
+    """Print the best plan with its phases, and what the others would take."""
+    console.print(f"[bold]{escape(report.best.plan)}: {format_seconds(report.best.seconds)}[/bold] on {report.machine}")
+    console.print(escape(report.why))
+    phases = ", ".join(f"{phase} {format_seconds(seconds)}" for phase, seconds in report.best.phases.items())
+    console.print(f"phases: {phases}")
+    table = Table(title="runners-up, the best of each strategy and number of GPUs", title_justify="left", box=None)
+    table.add_column("time", justify="right")
+    table.add_column("plan")
+    for plan in report.runners_up:
+        table.add_row(format_seconds(plan.seconds), escape(plan.plan))
+    console.print(table)

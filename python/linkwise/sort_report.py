@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -29,11 +30,18 @@ class SortReport:
     verified: bool
     machine_description: _core.Machine = field(repr=False)
     timeline: list[_core.TimelineEntry] = field(repr=False)
+    predict: Callable[[], _core.SortReport] | None = field(repr=False, default=None)
+
+    def predicted_phases(self) -> dict[str, float] | None:
+        """What the planner expects each phase of this very sort to take; ``None`` where nothing was planned."""
+        if self.predict is None:
+            return None
+        return {phase.phase: phase.seconds for phase in self.predict().phases}
 
     @classmethod
     def of_core(
         cls, report: _core.SortReport, runtime: _core.Runtime, plan: _core.SortPlan, *, rows: int, row_bytes: int,
-        plan_text: str, wall_seconds: float,
+        plan_text: str, wall_seconds: float, predict: Callable[[], _core.SortReport] | None = None,
     ) -> Self:  # fmt: skip
         """From what the core tells of a sort that it ran."""
         return cls(
@@ -50,6 +58,7 @@ class SortReport:
             verified=report.verified,
             machine_description=runtime.machine,
             timeline=report.timeline,
+            predict=predict,
         )
 
     def as_dict(self) -> dict[str, Any]:

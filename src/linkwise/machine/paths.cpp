@@ -158,6 +158,13 @@ std::vector<Path> peer_relays(Topology& topology, const std::vector<int>& gpus) 
   return paths;
 }
 
+double even_host_rate(Topology& topology, const std::vector<int>& gpus, Traffic direction, bool pageable) {
+  std::vector<const std::vector<Use>*> uses;
+  for (const int gpu : gpus)
+    uses.push_back(&topology.route(end_of(gpu, direction, true), end_of(gpu, direction, false), pageable).uses);
+  return static_cast<double>(gpus.size()) * std::ranges::min(fair_rates(topology.resources(), uses));
+}
+
 HostShares best_host_shares(Topology& topology, const std::vector<int>& gpus, Traffic direction, bool pageable) {
   std::vector<int> carriers = gpus;
   std::vector<double> rates;

@@ -27,6 +27,9 @@ std::string to_string(const Path& path);
 /// its narrowest route alone.
 std::vector<Path> peer_relays(Topology& topology, const std::vector<int>& gpus);
 
+/// GB/s of all GPUs of the set together, between them and the host, when each carries the same.
+double even_host_rate(Topology& topology, const std::vector<int>& gpus, Traffic direction, bool pageable);
+
 /// What each GPU should carry of all bytes between the host and the set: the shares that give the highest rate under
 /// the machine's weighted constraints, and of those the most even. They add up to 1.
 struct HostShares {

@@ -42,15 +42,8 @@ class Enumeration {
     return direction == Traffic::host_to_device ? workload_.pageable : workload_.pageable_out;
   }
 
-  // GB/s between the host and the set, when each GPU carries the same.
   double even_rate(const std::vector<int>& gpus, Traffic direction) {
-    std::vector<const std::vector<Use>*> uses;
-    for (const int gpu : gpus) {
-      const bool inward = direction == Traffic::host_to_device;
-      const Place from = inward ? Place::host() : Place::gpu(gpu), to = inward ? Place::gpu(gpu) : Place::host();
-      uses.push_back(&topology_.route(from, to, is_pageable(direction)).uses);
-    }
-    return static_cast<double>(gpus.size()) * std::ranges::min(fair_rates(topology_.resources(), uses));
+    return even_host_rate(topology_, gpus, direction, is_pageable(direction));
   }
 
   // Of each size, the sets with the least wire time; of equals, those with the lowest GPU numbers.

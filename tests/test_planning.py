@@ -1,0 +1,90 @@
+"""What a sort would take: the call, the command line, and the plan beside what happened."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import linkwise
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "linkwise", *arguments], capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def test_the_plan_and_why() -> None:
+    report = linkwise.plan_sort(2 * 10**9, "u32", machine="h200x8")
+    assert report.best.gpus == [4, 5, 6, 7]
+    assert report.best.strategy == "radix"
+    assert sum(report.best.phases.values()) == pytest.approx(report.best.seconds)
+    assert "GPUs (4,5,6,7) carry 177 GB/s in and 142 out" in report.why
+    assert "p2p_merge would take" in report.why
+    assert {plan.strategy for plan in report.runners_up} == {"radix", "p2p_merge", "het", "cpu"}
+    assert min(plan.seconds for plan in report.runners_up) > 0.99 * report.best.seconds
+
+
+def test_what_is_given_is_kept() -> None:
+    report = linkwise.plan_sort(10**9, "i64", machine="dgx-a100", gpus=[3, 1], strategy="p2p_merge", value_bytes=4)
+    assert sorted(report.best.gpus) == [1, 3]
+    assert report.best.strategy == "p2p_merge"
+    on_cpu = linkwise.plan_sort(10**6, "f64", machine="h200x8", strategy="cpu")
+    assert on_cpu.best.gpus == []
+    assert on_cpu.why
+    small = linkwise.plan_sort(2 * 10**9, machine="h200x8", memory_limit="1GiB")
+    assert "records at once" in small.best.plan
+
+
+@pytest.mark.parametrize("machine", linkwise.described_machines())
+@pytest.mark.parametrize("rows", [0, 1, 10**6, 10**10])
+def test_every_machine_has_a_plan_for_every_size(machine: str, rows: int) -> None:
+    report = linkwise.plan_sort(rows, machine=machine)
+    assert report.machine == machine
+    assert report.why.endswith(".")
+
+
+def test_command_line() -> None:
+    done = run("plan", "sort", "--rows", "2e9", "--key", "u32", "--machine", "h200x8", "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["seconds"]["end_to_end"] == linkwise.plan_sort(2 * 10**9, machine="h200x8").best.seconds
+    assert {"plan", "seconds", "runners_up", "why", "gpus"} <= set(told)
+    shown = run("plan", "sort", "--rows", "1e9", "--value", "4", "--machine", "delta-d22x")
+    assert shown.returncode == 0
+    assert "runners-up" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--rows", "1e9", "--key", "decimal"], "no key type 'decimal'"),
+        (["--rows", "1e9", "--key", "bool"], "keys of type bool"),
+        (["--rows", "-1"], "no -1 rows"),
+        (["--rows", "10", "--gpus", "9"], "no GPU 9"),
+        (["--rows", "10", "--machine", "elsewhere"], "no machine 'elsewhere'"),
+        (["--rows", "10", "--value", "3"], "0, 4, 8 or 16"),
+    ],
+)
+def test_failures_are_one_clear_line(arguments: list[str], says: str) -> None:
+    done = run("plan", "sort", *(["--machine", "h200x8"] if "--machine" not in arguments else []), *arguments)
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_explain_shows_what_was_expected(tmp_path: Path) -> None:
+    np.save(tmp_path / "in.npy", np.random.default_rng(0).integers(0, 1 << 32, 200_000, dtype=np.uint32))
+    arguments = ["sort", str(tmp_path / "in.npy"), "-o", str(tmp_path / "out.npy"), "--machine", "h200x8", "--explain"]
+    told = json.loads(run(*arguments, "--json").stdout)
+    assert told["predicted"].keys() == told["seconds"]["phases"].keys()
+    for phase, seconds in told["seconds"]["phases"].items():
+        assert told["predicted"][phase] == pytest.approx(seconds, rel=0.3, abs=2e-5)
+    shown = run(*arguments).stdout
+    assert "predicted" in shown
+    assert "end to end" in shown
