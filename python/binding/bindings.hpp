@@ -12,5 +12,6 @@ void bind_primitives(nanobind::module_& m);
 void bind_sort(nanobind::module_& m);
 void bind_device_sort(nanobind::module_& m);
 void bind_plan(nanobind::module_& m);
+void bind_probe(nanobind::module_& m);
 
 }  // namespace linkwise::binding

@@ -177,6 +177,7 @@ void bind_runtime(nb::module_& m) {
       .def_ro("multiprocessors", &CudaGpu::multiprocessors)
       .def_ro("compute_capability", &CudaGpu::compute_capability)
       .def_ro("pci_bus_id", &CudaGpu::pci_bus_id);
+  m.def("cuda_driver_version", &cuda_driver_version, "As 13000 for 13.0; 0 without a driver.");
   m.def("cuda_gpus", &cuda_gpus, "What CUDA says about each GPU that it can use here.");
   m.def(
       "cuda_unavailable_reason",

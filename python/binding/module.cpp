@@ -33,4 +33,5 @@ NB_MODULE(_core, m) {
   bind_sort(m);
   bind_device_sort(m);
   bind_plan(m);
+  bind_probe(m);
 }

@@ -15,6 +15,7 @@ from linkwise._core import (
 from linkwise.file_sorting import sort_file
 from linkwise.machine import described_machines, load_machine, local_machine
 from linkwise.plan_report import PlanReport, plan_sort
+from linkwise.probing import Profile, probe
 from linkwise.session import NoGpuWarning
 from linkwise.sort_report import SortReport
 from linkwise.sorting import empty, sort, sort_and_report, sort_indices
@@ -31,6 +32,7 @@ __all__ = [
     "NoGpuWarning",
     "OutOfMemoryError",
     "PlanReport",
+    "Profile",
     "SortReport",
     "UsageError",
     "described_machines",
@@ -38,6 +40,7 @@ __all__ = [
     "load_machine",
     "local_machine",
     "plan_sort",
+    "probe",
     "sort",
     "sort_and_report",
     "sort_file",

@@ -20,7 +20,8 @@ from linkwise.machine import described_machines, load_machine
 from linkwise.plan_report import plan_sort
 from linkwise.planning import Gpus
 from linkwise.plots import phase_picture
-from linkwise.report import format_seconds, print_explanation, print_plan, print_report, where_it_ran
+from linkwise.probing import MEASUREMENTS, probe
+from linkwise.report import format_seconds, print_explanation, print_plan, print_profile, print_report, where_it_ran
 from linkwise.session import NoGpuWarning
 from linkwise.trace import write_trace
 
@@ -191,6 +192,30 @@ def plan_of_sort(
         typer.echo(json.dumps(report.as_dict()))
     else:
         print_plan(Console(), report)
+
+
+@app.command("probe")
+def probe_machine(
+    machine: Annotated[
+        str, typer.Option(help="local, or a described machine to simulate: what a probe would find out there.")
+    ] = "local",
+    out: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the profile.")] = None,
+    list_them: Annotated[bool, typer.Option("--list", help="Name every measurement and exit.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the profile as one JSON object.")] = False,
+) -> None:
+    """Measure this machine's links and processors, and find out what they share."""
+    if list_them:
+        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+        for name, what in MEASUREMENTS.items():
+            table.add_row(name, what)
+        Console().print(table)
+        return
+    with _interrupt_is_a_failure():
+        profile = probe(machine, out)
+    if as_json:
+        typer.echo(json.dumps(profile.as_dict()))
+    else:
+        print_profile(Console(), profile)
 
 
 @machine_app.command("list")

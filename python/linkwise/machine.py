@@ -14,6 +14,7 @@ from typing import Any
 
 from linkwise import _core
 from linkwise._core import Machine, UsageError
+from linkwise.profile import VERSION, cache_path
 
 DEFAULT_VIRTUAL_MACHINE = "h200x8"
 """The machine that is simulated where there is no GPU and none is named."""
@@ -222,17 +223,40 @@ def load_machine(name_or_path: str | Path) -> Machine:
         description = json.loads(text)
     except json.JSONDecodeError as error:
         raise UsageError(f"{name_or_path} is not JSON: {error}") from None
-    return machine_from_dict(description, str(name_or_path))
+    return machine_from_dict(_described(description, str(name_or_path)), str(name_or_path))
+
+
+def _described(description: Any, where: str) -> Any:
+    """The machine of a profile, if it is one."""
+    if not isinstance(description, dict) or "linkwise_profile" not in description:
+        return description
+    if description["linkwise_profile"] != VERSION:
+        raise UsageError(f"{where} is a profile of version {description['linkwise_profile']}; probe the machine again")
+    if "machine" not in description:
+        raise UsageError(f"{where}: 'machine' is missing")
+    return description["machine"]
+
+
+def _measured_machine() -> Machine | None:
+    """What a probe of this machine has found, if there was one and nothing has changed since."""
+    path = cache_path()
+    try:
+        return load_machine(path) if path.is_file() else None
+    except UsageError:
+        return None  # of another version, or not whole: as good as none
 
 
 def local_machine() -> Machine | None:
-    """The machine that this process runs on, from what CUDA says; ``None`` where CUDA cannot be used.
+    """The machine that this process runs on; ``None`` where CUDA cannot be used.
 
-    Nominal: links are assumed from the GPU's generation, nothing is measured.
+    As ``linkwise probe`` has measured it. Without a probe it is nominal: links are assumed from the GPU's generation.
     """
     gpus = _core.cuda_gpus()
     if not gpus:
         return None
+    measured = _measured_machine()
+    if measured is not None and measured.num_gpus == len(gpus):
+        return measured
     if len(gpus) == 8 and all("H200" in gpu.name for gpu in gpus):
         machine = load_machine("h200x8")
     else:

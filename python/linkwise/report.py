@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from linkwise.plan_report import PlanReport
+from linkwise.probing import Profile
 from linkwise.sort_report import SortReport
 from linkwise.trace import trace_events
 
@@ -150,3 +151,27 @@ def print_plan(console: Console, report: PlanReport) -> None:
     for plan in report.runners_up:
         table.add_row(format_seconds(plan.seconds), escape(plan.plan))
     console.print(table)
+
+
+def print_profile(console: Console, profile: Profile) -> None:
+    """Print what was measured, what the fitted machine predicts for it, and the findings in words."""
+    how = "simulated" if profile.simulated else "measured and verified"
+    console.print(f"[bold]{escape(profile.machine.name)}[/bold]: {profile.machine.num_gpus} GPUs, {how}")
+    for finding in profile.findings:
+        console.print(f"• {escape(finding)}")
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading, side in (("GB/s", "right"), ("±", "right"), ("fitted", "right"), ("", "left"), ("GPUs", "left")):
+        table.add_column(heading, justify=side)  # type: ignore[arg-type]
+    for row in profile.measurements:
+        if "gb_per_s" not in row:
+            table.add_row(format_seconds(row["seconds"]), f"{row['spread']:.0%}", "", row["name"], row["what"])
+            continue
+        fitted = f"{row['predicted_gb_per_s']:.1f}" if row["predicted_gb_per_s"] else ""
+        table.add_row(f"{row['gb_per_s']:.1f}", f"{row['spread']:.0%}", fitted, row["name"], row["what"])
+    console.print(table)
+    checks = profile.errors(fitted=False)
+    if checks:
+        console.print(
+            f"{len(checks)} sets that the machine was not fitted to: predicted with a median error of "
+            f"{profile.median_error():.1%}, {max(checks):.1%} at worst"
+        )

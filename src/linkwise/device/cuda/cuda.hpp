@@ -12,6 +12,9 @@ namespace linkwise {
 /// How many GPUs CUDA can use here; 0 without a driver, a new enough one, or a GPU. `why` says which.
 int count_cuda_gpus(std::string* why = nullptr);
 
+/// The CUDA version that the driver is for, as 13000 for 13.0; 0 without a driver.
+int cuda_driver_version();
+
 /// What CUDA says about a GPU: the nominal machine is made from it.
 struct CudaGpu {
   std::string name;

@@ -22,6 +22,11 @@ int count_cuda_gpus(std::string* why) {
   return count == 0 ? none("CUDA shows no GPU") : count;
 }
 
+int cuda_driver_version() {
+  int version = 0;
+  return cudaDriverGetVersion(&version) == cudaSuccess ? version : 0;
+}
+
 std::vector<CudaGpu> cuda_gpus() {
   std::vector<CudaGpu> gpus;
   for (int g = 0; g < count_cuda_gpus(); ++g) {

@@ -1,0 +1,72 @@
+// Measuring machines.
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "bindings.hpp"
+#include "linkwise/probe/quick_probe.hpp"
+
+namespace nb = nanobind;
+
+namespace linkwise::binding {
+
+void bind_probe(nb::module_& m) {
+  nb::class_<Transfer>(m, "Transfer")
+      .def(
+          "__init__",
+          [](Transfer* self, Place from, Place to, std::uint64_t bytes, bool pageable, std::vector<int> over) {
+            new (self) Transfer{from, to, bytes, pageable, std::move(over)};
+          },
+          nb::arg("source"), nb::arg("target"), nb::arg("bytes"), nb::arg("pageable") = false,
+          nb::arg("over") = std::vector<int>())
+      .def_ro("source", &Transfer::from)
+      .def_ro("target", &Transfer::to)
+      .def_ro("bytes", &Transfer::bytes);
+  nb::class_<Measurement>(m, "Measurement")
+      .def_ro("seconds", &Measurement::seconds)
+      .def_ro("spread", &Measurement::spread)
+      .def_ro("gb_per_s", &Measurement::gb_per_s)
+      .def_ro("repetitions", &Measurement::repetitions)
+      .def_ro("verified", &Measurement::verified);
+  nb::enum_<HostDirection>(m, "HostDirection")
+      .value("in_", HostDirection::in)
+      .value("out", HostDirection::out)
+      .value("both", HostDirection::both);
+  nb::class_<HostObservation>(m, "HostObservation")
+      .def(
+          "__init__",
+          [](HostObservation* self, HostDirection direction, std::vector<int> gpus, double gb_per_s) {
+            new (self) HostObservation{direction, std::move(gpus), gb_per_s};
+          },
+          nb::arg("direction"), nb::arg("gpus"), nb::arg("gb_per_s"));
+  nb::class_<HostPaths>(m, "HostPaths")
+      .def_ro("groups", &HostPaths::groups)
+      .def_ro("constraints", &HostPaths::constraints)
+      .def_ro("findings", &HostPaths::findings);
+  nb::class_<ProbeOptions>(m, "ProbeOptions")
+      .def(nb::init<>())
+      .def_rw("bytes", &ProbeOptions::bytes)
+      .def_rw("records", &ProbeOptions::records)
+      .def_rw("patience_seconds", &ProbeOptions::patience_seconds)
+      .def_rw("other_sets", &ProbeOptions::other_sets);
+  nb::class_<ProbeRow>(m, "ProbeRow")
+      .def_ro("name", &ProbeRow::name)
+      .def_ro("what", &ProbeRow::what)
+      .def_ro("measured", &ProbeRow::measured)
+      .def_ro("predicted_gb_per_s", &ProbeRow::predicted_gb_per_s)
+      .def_ro("fitted", &ProbeRow::fitted);
+  nb::class_<Profile>(m, "Profile")
+      .def_ro("machine", &Profile::machine)
+      .def_ro("rows", &Profile::rows)
+      .def_ro("findings", &Profile::findings);
+  using Release = nb::call_guard<nb::gil_scoped_release>;
+  m.def("infer_host_paths", &infer_host_paths, nb::arg("num_gpus"), nb::arg("observations"));
+  m.def("quick_probe", &quick_probe, nb::arg("runtime"), nb::arg("options"), Release());
+  m.def(
+      "measure_transfers",
+      [](Runtime& runtime, const std::vector<Transfer>& pattern, double patience_seconds) {
+        return Prober(runtime, patience_seconds).transfers(pattern);
+      },
+      nb::arg("runtime"), nb::arg("pattern"), nb::arg("patience_seconds") = 0.1, Release());
+}
+
+}  // namespace linkwise::binding

@@ -1,0 +1,175 @@
+#include "linkwise/probe/compute_rates.hpp"
+
+#include <algorithm>
+
+#include "linkwise/primitives/encoding.hpp"
+#include "linkwise/primitives/primitives.hpp"
+#include "linkwise/sort/cpu_sort.hpp"
+#include "linkwise/sort/run_merge.hpp"
+
+namespace linkwise {
+namespace {
+
+constexpr std::uint64_t few = 1024;  // records whose time is all start-up
+constexpr RecordType narrow{KeyWidth::k32, ValueWidth::none}, wide{KeyWidth::k64, ValueWidth::v8};
+constexpr int destinations = 8;
+constexpr std::uint64_t runs = 4;  // that the host merges
+
+// Work on `n` records of a type.
+using Work = std::function<void(Stream, RecordType, std::uint64_t)>;
+
+// Whatever is sorted, merged or partitioned: random numbers, by the host.
+void randomize(Runtime& runtime, const MemoryView& to) {
+  const Buffer pinned = runtime.allocate(Place::host(), to.bytes, "probe");
+  if (!runtime.estimating()) {
+    auto* numbers = reinterpret_cast<std::uint64_t*>(pinned.view().data);
+    const std::uint64_t count = to.bytes / 8;
+#pragma omp parallel for
+    for (std::uint64_t i = 0; i < count; ++i) numbers[i] = mix64(i);
+  }
+  runtime.copy(runtime.stream(to.place, "probe"), to, pinned.view());
+  runtime.synchronize();
+}
+
+class GpuRates {
+ public:
+  GpuRates(Runtime& runtime, Prober& prober, std::uint64_t records)
+      : runtime_(runtime), prober_(prober), records_(records) {
+    const Kernels& kernels = runtime.kernels();
+    std::uint64_t scratch = 0;
+    for (const RecordType type : {narrow, wide})
+      scratch = std::max({scratch, kernels.sort_scratch_bytes(type, records),
+                          kernels.merge_scratch_bytes(type, records / 2, records - records / 2),
+                          kernels.partition_scratch_bytes(type, records, destinations)});
+    const auto allocate = [&](std::uint64_t bytes) { return runtime.allocate(place_, bytes, "probe"); };
+    first_ = allocate(record_bytes(wide, records));
+    second_ = allocate(record_bytes(wide, records));
+    scratch_ = allocate(scratch);
+    counters_ = allocate(8 * 256);
+    randomize(runtime, first_.view());
+  }
+
+  void measure(std::map<std::string, Rate>& rates) {
+    rates["sort"] = fit(wide, 4, [&](Stream stream, RecordType type, std::uint64_t n) {
+      sort(runtime_, stream, in(first_, type, n), in(second_, type, n), {0, 32}, scratch_.view());
+    });
+    rates["merge"] = fit(wide, 1, [&](Stream stream, RecordType type, std::uint64_t n) {
+      const Records all = in(first_, type, n);
+      merge(runtime_, stream, all.slice(0, n / 2), all.slice(n / 2, n - n / 2), in(second_, type, n), scratch_.view());
+    });
+    rates["checksum"] = fit(wide, 1, [&](Stream stream, RecordType type, std::uint64_t n) {
+      checksum(runtime_, stream, in(first_, type, n), counters_.slice(0, 8));
+    });
+    constexpr RecordType wide_keys{KeyWidth::k64, ValueWidth::none};
+    rates["histogram"] = fit(wide_keys, 1, [&](Stream stream, RecordType type, std::uint64_t n) {
+      histogram(runtime_, stream, type.key, in(first_, type, n).keys, {0, 8}, {}, counters_.view());
+    });
+    rates["encode"] = fit(wide_keys, 1, [&](Stream stream, RecordType type, std::uint64_t n) {
+      const MemoryView keys = in(first_, type, n).keys;
+      encode(runtime_, stream, type.key == KeyWidth::k32 ? KeyType::i32 : KeyType::i64, false, keys, keys);
+    });
+    randomize(runtime_, first_.view());
+    std::vector<Records> parts;
+    Splitters splitters;
+    const Work count = [&](Stream stream, RecordType type, std::uint64_t n) {
+      splitters = even_splitters(type.key);
+      parts = count_parts(stream, in(first_, type, n), in(second_, type, n), splitters);
+    };
+    rates["partition"] = fit(
+        wide, 1,
+        [&](Stream stream, RecordType type, std::uint64_t n) {
+          partition(runtime_, stream, in(first_, type, n), splitters, scratch_.view(), parts);
+        },
+        count);
+  }
+
+ private:
+  static Records in(const Buffer& buffer, RecordType type, std::uint64_t n) {
+    return records_in(buffer.view(), type, n);
+  }
+
+  // Three measurements, three numbers: the start, and what a record and a byte of it take on top.
+  Rate fit(RecordType wider, double passes, const Work& work, const Work& prepare = {}) {
+    const auto seconds = [&](RecordType type, std::uint64_t n) {
+      if (prepare) prepare(runtime_.stream(place_, "probe"), type, n);
+      return prober_.work(place_, [&](Stream stream) { work(stream, type, n); }).seconds;
+    };
+    const double start = seconds(narrow, few), more = static_cast<double>(records_ - few) * passes;
+    const auto picoseconds_each = [&](RecordType type) {
+      return std::max(0.0, seconds(type, records_) - start) * 1e12 / more;
+    };
+    const double by_narrow = picoseconds_each(narrow), by_wide = std::max(by_narrow, picoseconds_each(wider));
+    const auto narrow_bytes = static_cast<double>(narrow.bytes()), wide_bytes = static_cast<double>(wider.bytes());
+    Rate rate;
+    rate.ps_per_byte = std::min((by_wide - by_narrow) / (wide_bytes - narrow_bytes), by_narrow / narrow_bytes);
+    rate.ps_per_record = by_narrow - narrow_bytes * rate.ps_per_byte;
+    rate.fixed_us = std::max(0.0, start * 1e6 - passes * static_cast<double>(few) * by_narrow * 1e-6);
+    return rate;
+  }
+
+  static Splitters even_splitters(KeyWidth width) {
+    Splitters splitters;
+    for (std::uint64_t d = 1; d < destinations; ++d)
+      splitters.key[splitters.count++] = d << (8 * static_cast<int>(width) - 3);
+    return splitters;
+  }
+
+  std::vector<Records> count_parts(Stream stream, const Records& from, const Records& to, const Splitters& splitters) {
+    const MemoryView totals = counters_.slice(0, 8 * destinations);
+    partition_count(runtime_, stream, from, splitters, scratch_.view(), totals);
+    std::vector<std::uint64_t> counts(destinations), expected(destinations, from.count / destinations);
+    expected.back() += from.count % destinations;
+    runtime_.read_back({stream, totals, counts.data(), expected.data()});
+    std::vector<Records> parts;
+    std::uint64_t first = 0;
+    for (const std::uint64_t count : counts) {
+      parts.push_back(to.slice(first, count));
+      first += count;
+    }
+    return parts;
+  }
+
+  Runtime& runtime_;
+  Prober& prober_;
+  std::uint64_t records_;
+  Place place_ = Place::gpu(0);
+  Buffer first_, second_, scratch_, counters_;
+};
+
+// The host's are linear in the bytes that come out; what a start takes is not measured but kept.
+void measure_host(Runtime& runtime, Prober& prober, std::uint64_t records, std::map<std::string, Rate>& rates) {
+  const std::uint64_t n = records / runs * runs, bytes = narrow.bytes() * n;
+  const Buffer from = runtime.allocate(Place::host(), bytes, "probe");
+  const Buffer to = runtime.allocate(Place::host(), bytes, "probe");
+  const auto fill = [&](auto&& key_of) {
+    auto* keys = reinterpret_cast<std::uint32_t*>(from.view().data);
+    for (std::uint64_t i = 0; i < n && !runtime.estimating(); ++i) keys[i] = static_cast<std::uint32_t>(key_of(i));
+  };
+  const auto set = [&](const std::string& name, const Measurement& measured, double passes) {
+    Rate& rate = rates[name];
+    const double picoseconds = std::max(0.0, measured.seconds * 1e12 - rate.fixed_us * 1e6);
+    rate = {rate.fixed_us, 0, picoseconds / (passes * static_cast<double>(bytes))};
+  };
+  fill([&](std::uint64_t i) { return (i % (n / runs) << 32) / (n / runs); });
+  const Records all = records_in(from.view(), narrow, n), merged = records_in(to.view(), narrow, n);
+  std::vector<Records> sorted;
+  for (std::uint64_t r = 0; r < runs; ++r) sorted.push_back(all.slice(n / runs * r, n / runs));
+  set("multiway_merge", prober.work(Place::host(), [&](Stream) { enqueue_merge(runtime, sorted, merged); }), 1);
+  fill([](std::uint64_t i) { return mix64(i); });
+  SortPlan plan;
+  plan.strategy = SortStrategy::cpu;
+  const HostColumns input{KeyType::u32, n, from.view().data, ValueWidth::none, nullptr};
+  const HostOutputs output{to.view().data, nullptr};
+  set("cpu_sort", prober.work(Place::host(), [&](Stream) { cpu_sort(runtime, plan, input, output, {}); }),
+      4);  // a pass for each byte
+}
+
+}  // namespace
+
+void measure_rates(Runtime& runtime, Prober& prober, std::uint64_t records, Processor& gpu, Processor& host) {
+  records = std::max(records, 4 * few);
+  GpuRates(runtime, prober, records).measure(gpu.rates);
+  measure_host(runtime, prober, records, host.rates);
+}
+
+}  // namespace linkwise

@@ -1,0 +1,269 @@
+#include "linkwise/probe/quick_probe.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <set>
+
+#include "linkwise/device/virtual/virtual_runtime.hpp"
+#include "linkwise/primitives/kernels.hpp"
+#include "linkwise/probe/compute_rates.hpp"
+
+namespace linkwise {
+namespace {
+
+constexpr double alike = 0.8;            // of the widest: a machine whose GPU pairs are all as wide has a switch
+constexpr double beyond_the_host = 1.1;  // times the way over the host: what is wider has a link of its own
+
+std::string named(const std::vector<int>& gpus) {
+  std::string text;
+  for (const int gpu : gpus) text += (text.empty() ? "" : ",") + std::to_string(gpu);
+  return text;
+}
+
+std::string name_of(HostDirection direction) {
+  switch (direction) {
+    case HostDirection::in: return "host to device";
+    case HostDirection::out: return "device to host";
+    case HostDirection::both: return "host and device, both ways";
+  }
+  return "";
+}
+
+std::vector<Transfer> host_pattern(const std::vector<int>& gpus, HostDirection direction, std::uint64_t bytes) {
+  std::vector<Transfer> pattern;
+  for (const int gpu : gpus) {
+    if (direction != HostDirection::out) pattern.push_back({Place::host(), Place::gpu(gpu), bytes});
+    if (direction != HostDirection::in) pattern.push_back({Place::gpu(gpu), Place::host(), bytes});
+  }
+  return pattern;
+}
+
+double median_of(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+class QuickProbe {
+ public:
+  QuickProbe(Runtime& runtime, const ProbeOptions& options)
+      : runtime_(runtime),
+        options_(options),
+        prober_(runtime, options.patience_seconds),
+        gpus_(runtime.machine().num_gpus()) {
+    profile_.machine = runtime.machine();
+  }
+
+  Profile run() {
+    host_traffic();
+    const HostPaths paths = infer_host_paths(gpus_, observations_);
+    profile_.findings = paths.findings;
+    peer_traffic();
+    build_links(paths);
+    local_and_pageable();
+    start_ups();
+    measure_rates(runtime_, prober_, options_.records, profile_.machine.gpu, profile_.machine.host);
+    predict();
+    return std::move(profile_);
+  }
+
+ private:
+  struct Row {
+    std::vector<Transfer> pattern;
+    std::size_t number;
+  };
+
+  double measure(const std::string& name, const std::string& what, std::vector<Transfer> pattern, bool fitted) {
+    const Measurement measured = prober_.transfers(pattern);
+    patterns_.push_back({std::move(pattern), profile_.rows.size()});
+    profile_.rows.push_back({name, what, measured, 0, fitted});
+    return measured.gb_per_s;
+  }
+
+  void observe(std::vector<int> gpus, HostDirection direction, bool fitted = true) {
+    const double rate = measure(name_of(direction), named(gpus), host_pattern(gpus, direction, options_.bytes), fitted);
+    if (fitted) observations_.push_back({direction, std::move(gpus), rate});
+  }
+
+  // Alone, in pairs, all, and sets chosen at random: half of these for the fit, the others to check it.
+  void host_traffic() {
+    constexpr HostDirection directions[] = {HostDirection::in, HostDirection::out, HostDirection::both};
+    std::set<std::vector<int>> known;
+    const auto observe_in_all = [&](const std::vector<int>& gpus, bool fitted = true) {
+      if (!known.insert(gpus).second) return;
+      for (const HostDirection direction : directions) observe(gpus, direction, fitted);
+    };
+    for (int a = 0; a < gpus_; ++a) observe_in_all({a});
+    for (int a = 0; a < gpus_; ++a)
+      for (int b = a + 1; b < gpus_; ++b) observe_in_all({a, b});
+    std::vector<int> all(static_cast<std::size_t>(gpus_));
+    std::iota(all.begin(), all.end(), 0);
+    observe_in_all(all);
+    // What hangs together by numbers often hangs together by wires: halves, and every second.
+    for (const int part : {0, 1}) {
+      observe_in_all({all.begin() + part * gpus_ / 2, all.begin() + (part + 1) * gpus_ / 2});
+      std::vector<int> every_second;
+      for (int gpu = part; gpu < gpus_; gpu += 2) every_second.push_back(gpu);
+      observe_in_all(every_second);
+    }
+    std::mt19937 random(1);  // the same sets every time
+    for (int size = 3; size < gpus_; ++size)
+      for (int set = 0; set < 2 * options_.other_sets; ++set) {
+        std::vector<int> gpus;
+        std::ranges::sample(all, std::back_inserter(gpus), size, random);
+        observe_in_all(gpus, set % 2 == 0);
+      }
+  }
+
+  void peer_traffic() {
+    widths_.assign(static_cast<std::size_t>(gpus_), std::vector<double>(static_cast<std::size_t>(gpus_), 0));
+    const auto copy = [&](int a, int b) { return Transfer{Place::gpu(a), Place::gpu(b), 4 * options_.bytes}; };
+    std::vector<Transfer> everybody;
+    for (int a = 0; a < gpus_; ++a)
+      for (int b = 0; b < gpus_; ++b) {
+        if (a == b) continue;
+        widths_[a][b] = measure("device to device", std::to_string(a) + "→" + std::to_string(b), {copy(a, b)}, true);
+        everybody.push_back(copy(a, b));
+        if (a < b)
+          both_widths_.push_back(measure("device to device, both ways", std::to_string(a) + "↔" + std::to_string(b),
+                                         {copy(a, b), copy(b, a)}, true));
+      }
+    if (gpus_ > 2) all_to_all_ = measure("device to device, all to all", "all", everybody, true);
+  }
+
+  // Every GPU on its own link to the host, with the inferred constraints; and peers on a switch or on links of their
+  // own.
+  void build_links(const HostPaths& paths) {
+    Machine& machine = profile_.machine;
+    machine.nodes = {{"cpu0", NodeKind::socket}, {"mem0", NodeKind::memory}};
+    machine.links.clear();
+    machine.constraints = paths.constraints;
+    double all_in_all = 0;
+    for (int gpu = 0; gpu < gpus_; ++gpu) {
+      machine.nodes.push_back({"gpu" + std::to_string(gpu), NodeKind::gpu});
+      all_in_all += paths.both[static_cast<std::size_t>(gpu)];
+    }
+    const auto capacity = [](double gb_per_s) { return Capacity{{1, gb_per_s}}; };
+    machine.links.push_back({"mem0-cpu0", "dram", 1, 0, capacity(2 * all_in_all), capacity(2 * all_in_all), {}, 0, 0});
+    for (int gpu = 0; gpu < gpus_; ++gpu) {
+      const auto g = static_cast<std::size_t>(gpu);
+      const double fuller = std::max({paths.both[g], paths.in[g], paths.out[g]});
+      machine.links.push_back({"cpu0-gpu" + std::to_string(gpu), "pcie", 0, 2 + gpu, capacity(paths.in[g]),
+                               capacity(paths.out[g]), capacity(fuller), 0, 0});
+    }
+    if (gpus_ < 2) return;
+    double widest = 0, narrowest = std::numeric_limits<double>::infinity();
+    for (int a = 0; a < gpus_; ++a)
+      for (int b = 0; b < gpus_; ++b)
+        if (a != b) {
+          widest = std::max(widest, widths_[a][b]);
+          narrowest = std::min(narrowest, widths_[a][b]);
+        }
+    const double host_link = *std::ranges::max_element(paths.in);
+    if (widest > beyond_the_host * host_link && narrowest >= alike * widest) return join_by_switch(widest);
+    Constraint over_the_host{"peers over the host", {}, {}};
+    std::vector<double> both_over_the_host;
+    std::size_t pair = 0;
+    for (int a = 0; a < gpus_; ++a)
+      for (int b = a + 1; b < gpus_; ++b, ++pair) {
+        const double width = std::min(widths_[a][b], widths_[b][a]);
+        const double over_host =
+            std::min(paths.out[static_cast<std::size_t>(a)], paths.in[static_cast<std::size_t>(b)]);
+        const bool is_of_the_wide = width >= alike * widest && narrowest < alike * widest;
+        if (width > beyond_the_host * over_host || is_of_the_wide) {
+          machine.links.push_back({"gpu" + std::to_string(a) + "-gpu" + std::to_string(b), "nvlink", 2 + a, 2 + b,
+                                   capacity(widths_[a][b]), capacity(widths_[b][a]), capacity(both_widths_[pair]), 0,
+                                   0});
+          continue;
+        }
+        for (const auto& [from, to] : {std::pair(a, b), std::pair(b, a)}) {
+          const Term term{Traffic::peer, {from}, {to}, 1};
+          machine.constraints.push_back({"peers " + std::to_string(from) + "→" + std::to_string(to) + " over the host",
+                                         capacity(widths_[from][to]),
+                                         {term}});
+          over_the_host.terms.push_back(term);
+        }
+        both_over_the_host.push_back(both_widths_[pair]);
+      }
+    if (over_the_host.terms.empty()) return;
+    const auto flows = static_cast<int>(over_the_host.terms.size());
+    over_the_host.capacity = {{1, narrowest}, {2, median_of(both_over_the_host)}};
+    // When everybody sends to everybody, these are the last to end.
+    if (gpus_ > 2) over_the_host.capacity.push_back({flows, all_to_all_ * flows / (gpus_ * (gpus_ - 1))});
+    machine.constraints.push_back(std::move(over_the_host));
+    if (widest > narrowest / alike)
+      profile_.findings.push_back("some GPUs reach each other only over the host: relays over others may pay");
+  }
+
+  void join_by_switch(double widest) {
+    Machine& machine = profile_.machine;
+    const int hub = static_cast<int>(machine.nodes.size());
+    machine.nodes.push_back({"nvswitch", NodeKind::nvswitch});
+    for (int gpu = 0; gpu < gpus_; ++gpu) {
+      std::vector<double> out;
+      for (int b = 0; b < gpus_; ++b)
+        if (b != gpu) out.push_back(widths_[gpu][b]);
+      const Capacity width{{1, median_of(out)}};
+      machine.links.push_back({"gpu" + std::to_string(gpu) + "-nvswitch",
+                               "nvlink",
+                               2 + gpu,
+                               hub,
+                               width,
+                               width,
+                               {{1, median_of(both_widths_)}},
+                               0,
+                               0});
+    }
+    profile_.findings.push_back("the GPUs reach each other alike, at " + std::to_string(std::lround(widest)) +
+                                " GB/s: any order of them is as good");
+  }
+
+  void local_and_pageable() {
+    Machine& machine = profile_.machine;
+    machine.gpu.local_copy_gb_per_s =
+        measure("device, local", "0", {{Place::gpu(0), Place::gpu(0), 4 * options_.bytes}}, true);
+    std::vector<Transfer> in;
+    for (int gpu = 0; gpu < gpus_; ++gpu) in.push_back({Place::host(), Place::gpu(gpu), options_.bytes, true});
+    machine.pageable_gb_per_s = measure("host to device, pageable", "all", in, true);
+  }
+
+  void start_ups() {
+    CopyStartup& startup = profile_.machine.copy_startup;
+    const auto microseconds = [&](const std::string& name, Place from, Place to) {
+      const Measurement measured = prober_.smallest_copy(from, to);
+      profile_.rows.push_back({name + ", smallest copy", from.name() + "→" + to.name(), measured, 0, true});
+      return measured.seconds * 1e6;
+    };
+    startup.host_to_device_us = microseconds("host to device", Place::host(), Place::gpu(0));
+    startup.device_to_host_us = microseconds("device to host", Place::gpu(0), Place::host());
+    startup.local_us = microseconds("device, local", Place::gpu(0), Place::gpu(0));
+    if (gpus_ > 1) startup.peer_us = microseconds("device to device", Place::gpu(0), Place::gpu(1));
+  }
+
+  // The same patterns on the fitted machine.
+  void predict() {
+    VirtualRuntime fitted(profile_.machine, VirtualMode::estimate, 0, make_virtual_kernels());
+    Prober prober(fitted, 0);
+    for (const Row& row : patterns_)
+      profile_.rows[row.number].predicted_gb_per_s = prober.transfers(row.pattern).gb_per_s;
+  }
+
+  Runtime& runtime_;
+  const ProbeOptions& options_;
+  Prober prober_;
+  int gpus_;
+  std::vector<HostObservation> observations_;
+  std::vector<std::vector<double>> widths_;  // GB/s from GPU to GPU
+  std::vector<double> both_widths_;          // of each two, in order
+  double all_to_all_ = 0;
+  std::vector<Row> patterns_;
+  Profile profile_;
+};
+
+}  // namespace
+
+Profile quick_probe(Runtime& runtime, const ProbeOptions& options) { return QuickProbe(runtime, options).run(); }
+
+}  // namespace linkwise

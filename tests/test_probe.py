@@ -1,0 +1,195 @@
+"""The probe: what it finds out about machines that are known, and that profiles survive their way through files."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import linkwise
+from conftest import cuda_runtime
+from linkwise import UsageError, _core
+from linkwise.machine import machine_from_dict
+from linkwise.profile import describe
+
+HOST = _core.Place.host()
+gpu = _core.Place.gpu
+
+
+@pytest.mark.parametrize("name", linkwise.described_machines())
+def test_the_fitted_machine_predicts_what_it_was_not_fitted_to(name: str) -> None:
+    """Only transfers are seen, no topology; the bar for the real thing is 7 % in the median and 20 % at worst."""
+    profile = linkwise.probe(name)
+    checks = profile.errors(fitted=False)
+    assert len(checks) >= 3
+    assert profile.median_error() < 0.02
+    assert max(checks) < 0.10
+    assert sorted(profile.errors(fitted=True))[len(profile.errors(fitted=True)) // 2] < 0.02
+
+
+def test_half_of_the_gpus_share_a_way_that_nothing_shows() -> None:
+    profile = linkwise.probe("h200x8")
+    assert any("GPUs 0, 1, 2, 3 share one way to the host" in finding for finding in profile.findings)
+    memory = {c.name: c for c in profile.machine.constraints}
+    read = memory["host memory, in"]
+    assert read.capacity[0].gb_per_s == pytest.approx(177, rel=0.02)
+    assert {tuple(t.target): t.weight for t in read.terms} == {
+        (0, 1, 2, 3): pytest.approx(1.25, abs=0.02),
+        (4, 5, 6, 7): 1,
+    }
+    shares = _core.best_host_shares(profile.machine, list(range(8)), _core.Traffic.device_to_host)
+    assert shares.share == pytest.approx([0] * 4 + [0.25] * 4, abs=0.01)
+
+
+def test_pairs_behind_one_switch_are_found() -> None:
+    found = linkwise.probe("dgx-a100").findings
+    for pair in ("0, 1", "2, 3", "4, 5", "6, 7"):
+        assert any(f"GPUs {pair} share one way" in finding for finding in found)
+
+
+def test_gpus_without_a_link_between_them_are_found() -> None:
+    profile = linkwise.probe("delta-d22x")
+    relays = {(p.source.index, p.target.index) for p in _core.peer_relays(profile.machine, [0, 1, 2, 3])}
+    assert {(0, 3), (3, 0), (1, 2), (2, 1)} <= relays
+
+
+def test_rates_are_found_as_they_are() -> None:
+    for name in linkwise.described_machines():
+        known, found = linkwise.load_machine(name), linkwise.probe(name).machine
+        for rate in ("sort", "merge", "partition", "histogram", "encode", "checksum"):
+            for field in ("fixed_us", "ps_per_record", "ps_per_byte"):
+                expected = getattr(known.gpu.rates[rate], field)
+                assert getattr(found.gpu.rates[rate], field) == pytest.approx(expected, rel=0.05, abs=0.05), rate
+        for rate in ("multiway_merge", "cpu_sort"):
+            assert found.host.rates[rate].ps_per_byte == pytest.approx(known.host.rates[rate].ps_per_byte, rel=0.02)
+
+
+def test_a_sort_is_planned_alike_on_the_probed_machine() -> None:
+    for name in linkwise.described_machines():
+        known = linkwise.plan_sort(2 * 10**9, machine=name)
+        found = linkwise.plan_sort(2 * 10**9, machine=linkwise.probe(name).machine)
+        assert found.best.strategy == known.best.strategy
+        assert found.best.seconds == pytest.approx(known.best.seconds, rel=0.05)
+
+
+def patterns(num_gpus: int) -> list[list[_core.Transfer]]:
+    size = 1 << 16
+    last = num_gpus - 1
+    found = [
+        [_core.Transfer(HOST, gpu(0), size), _core.Transfer(gpu(0), HOST, size)],
+        [_core.Transfer(HOST, gpu(0), size, True), _core.Transfer(gpu(last), HOST, size, True)],
+        [_core.Transfer(gpu(0), gpu(0), size)],
+    ]
+    if num_gpus > 1:
+        found.append([_core.Transfer(gpu(0), gpu(last), size), _core.Transfer(gpu(last), gpu(0), size)])
+        found.append(
+            [_core.Transfer(HOST, gpu(0), size, False, [last]), _core.Transfer(gpu(0), HOST, size, False, [last])]
+        )
+    return found
+
+
+def test_data_is_verified() -> None:
+    runtime = _core.VirtualRuntime(linkwise.load_machine("delta-d22x"))
+    for pattern in patterns(4):
+        measured = _core.measure_transfers(runtime, pattern)
+        assert measured.verified
+        assert measured.gb_per_s == pytest.approx(sum(t.bytes for t in pattern) / measured.seconds / 1e9)
+
+
+@pytest.mark.gpu
+def test_data_is_verified_on_gpus() -> None:
+    for pattern in patterns(cuda_runtime().machine.num_gpus):
+        measured = _core.measure_transfers(cuda_runtime(), pattern)
+        assert measured.verified
+        assert measured.repetitions >= 3
+
+
+@pytest.mark.gpu
+def test_this_machine_is_probed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    before = linkwise.local_machine()
+    profile = linkwise.probe("local", tmp_path / "profile.json")
+    assert all(row["verified"] for row in profile.measurements if "gb_per_s" in row)
+    assert linkwise.load_machine(tmp_path / "profile.json").num_gpus == profile.machine.num_gpus
+    kept = linkwise.local_machine()
+    assert before is not None
+    assert kept is not None
+    assert "measured" in kept.source
+
+
+def test_a_relay_is_measured_as_it_would_be_used() -> None:
+    """Between GPUs 0 and 3 of the DELTA D22x: over the host, or over GPU 2 in chunks, which keeps NVLink's width."""
+    runtime = _core.VirtualRuntime(linkwise.load_machine("delta-d22x"), _core.VirtualMode.estimate)
+    size = 1 << 30
+    straight = _core.measure_transfers(runtime, [_core.Transfer(gpu(0), gpu(3), size)])
+    relayed = _core.measure_transfers(runtime, [_core.Transfer(gpu(0), gpu(3), size, False, [2])])
+    assert straight.gb_per_s < 13
+    assert relayed.gb_per_s > 44
+
+
+@pytest.mark.parametrize("name", linkwise.described_machines())
+def test_a_described_machine_survives_being_described(name: str) -> None:
+    machine = linkwise.load_machine(name)
+    again = machine_from_dict(json.loads(json.dumps(describe(machine))))
+    assert describe(again) == describe(machine)
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "linkwise", *arguments], capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def test_command_line(tmp_path: Path) -> None:
+    path = tmp_path / "profile.json"
+    shown = run("probe", "--machine", "h200x8", "-o", str(path))
+    assert shown.returncode == 0, shown.stderr
+    assert "share one way to the host" in shown.stdout
+    assert "median error" in shown.stdout
+    written = json.loads(path.read_text())
+    assert written["linkwise_profile"] == 1
+    assert written == json.loads(run("probe", "--machine", "h200x8", "--json").stdout)
+    planned = json.loads(run("plan", "sort", "--rows", "2e9", "--machine", str(path), "--json").stdout)
+    assert sorted(planned["gpus"]) == [4, 5, 6, 7]
+    assert "smallest copy" in run("probe", "--list").stdout
+    assert "cpu0" in run("machine", "show", str(path)).stdout
+
+
+def damaged(written: dict[str, Any], how: str) -> str:
+    if how == "older":
+        written["linkwise_profile"] = 0
+    elif how == "empty":
+        del written["machine"]
+    elif how == "misspelt":
+        written["machine"]["lnks"] = []
+    return json.dumps(written)[: -1 if how == "truncated" else None]
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [("older", "version 0"), ("empty", "'machine' is missing"), ("misspelt", "'lnks'"), ("truncated", "not JSON")],
+)
+def test_a_damaged_profile_says_what_is_wrong(tmp_path: Path, how: str, says: str) -> None:
+    path = tmp_path / "profile.json"
+    path.write_text(damaged(linkwise.probe("delta-d22x").as_dict(), how))
+    with pytest.raises(UsageError, match=says):
+        linkwise.load_machine(path)
+
+
+def test_what_cannot_be_probed_says_so(tmp_path: Path) -> None:
+    assert "no machine 'elsewhere'" in run("probe", "--machine", "elsewhere").stderr
+    done = run("probe", "--machine", "delta-d22x", "-o", str(tmp_path / "missing" / "\0"[:1] / "profile.json"))
+    assert done.returncode == 0  # a folder that is missing is made
+    (tmp_path / "file").write_text("")
+    done = run("probe", "--machine", "delta-d22x", "-o", str(tmp_path / "file" / "profile.json"))
+    assert done.returncode == 1
+    assert done.stderr.startswith("linkwise: cannot write the profile")
+    with pytest.raises(UsageError, match="without having measured GPUs 1"):
+        _core.infer_host_paths(
+            2, [_core.HostObservation(direction, [0], 10.0) for direction in
+                (_core.HostDirection.in_, _core.HostDirection.out, _core.HostDirection.both)]
+        )  # fmt: skip
