@@ -7,6 +7,7 @@ named, the path of a profile can be given.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -125,4 +126,5 @@ def write_profile(path: Path, profile: Mapping[str, Any]) -> None:
     except OSError as error:
         raise Error(f"cannot write the profile {path}: {error.strerror}") from None
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()

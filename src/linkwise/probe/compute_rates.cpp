@@ -50,21 +50,26 @@ class GpuRates {
   }
 
   void measure(std::map<std::string, Rate>& rates) {
-    rates["sort"] = fit(wide, 4, [&](Stream stream, RecordType type, std::uint64_t n) {
-      sort(runtime_, stream, in(first_, type, n), in(second_, type, n), {0, 32}, scratch_.view());
-    });
-    rates["merge"] = fit(wide, 1, [&](Stream stream, RecordType type, std::uint64_t n) {
+    const Work sort_all = [&](Stream stream, RecordType type, std::uint64_t n) {
+      const Records records = in(first_, type, n);
+      const Records sorted =
+          sort(runtime_, stream, records, in(second_, type, n), {0, type.key_bits()}, scratch_.view());
+      if (sorted.keys.data != records.keys.data) copy(runtime_, stream, records, sorted);
+    };
+    rates["sort"] = fit(wide, sort_all, {}, /*passes_a_byte=*/true);
+    const Work merge_halves = [&](Stream stream, RecordType type, std::uint64_t n) {
       const Records all = in(first_, type, n);
       merge(runtime_, stream, all.slice(0, n / 2), all.slice(n / 2, n - n / 2), in(second_, type, n), scratch_.view());
-    });
-    rates["checksum"] = fit(wide, 1, [&](Stream stream, RecordType type, std::uint64_t n) {
+    };
+    rates["merge"] = fit(wide, merge_halves, sort_all);
+    rates["checksum"] = fit(wide, [&](Stream stream, RecordType type, std::uint64_t n) {
       checksum(runtime_, stream, in(first_, type, n), counters_.slice(0, 8));
     });
     constexpr RecordType wide_keys{KeyWidth::k64, ValueWidth::none};
-    rates["histogram"] = fit(wide_keys, 1, [&](Stream stream, RecordType type, std::uint64_t n) {
+    rates["histogram"] = fit(wide_keys, [&](Stream stream, RecordType type, std::uint64_t n) {
       histogram(runtime_, stream, type.key, in(first_, type, n).keys, {0, 8}, {}, counters_.view());
     });
-    rates["encode"] = fit(wide_keys, 1, [&](Stream stream, RecordType type, std::uint64_t n) {
+    rates["encode"] = fit(wide_keys, [&](Stream stream, RecordType type, std::uint64_t n) {
       const MemoryView keys = in(first_, type, n).keys;
       encode(runtime_, stream, type.key == KeyWidth::k32 ? KeyType::i32 : KeyType::i64, false, keys, keys);
     });
@@ -75,12 +80,10 @@ class GpuRates {
       splitters = even_splitters(type.key);
       parts = count_parts(stream, in(first_, type, n), in(second_, type, n), splitters);
     };
-    rates["partition"] = fit(
-        wide, 1,
-        [&](Stream stream, RecordType type, std::uint64_t n) {
-          partition(runtime_, stream, in(first_, type, n), splitters, scratch_.view(), parts);
-        },
-        count);
+    const Work partition_them = [&](Stream stream, RecordType type, std::uint64_t n) {
+      partition(runtime_, stream, in(first_, type, n), splitters, scratch_.view(), parts);
+    };
+    rates["partition"] = fit(wide, partition_them, count);
   }
 
  private:
@@ -88,22 +91,23 @@ class GpuRates {
     return records_in(buffer.view(), type, n);
   }
 
-  // Three measurements, three numbers: the start, and what a record and a byte of it take on top.
-  Rate fit(RecordType wider, double passes, const Work& work, const Work& prepare = {}) {
+  // Three measurements, three numbers: the start, and what a record and a byte of it take on top, in each pass.
+  Rate fit(RecordType wider, const Work& work, const Work& prepare = {}, bool passes_a_byte = false) {
     const auto seconds = [&](RecordType type, std::uint64_t n) {
       if (prepare) prepare(runtime_.stream(place_, "probe"), type, n);
       return prober_.work(place_, [&](Stream stream) { work(stream, type, n); }).seconds;
     };
-    const double start = seconds(narrow, few), more = static_cast<double>(records_ - few) * passes;
+    const auto passes = [&](RecordType type) { return passes_a_byte ? static_cast<double>(type.key_bytes()) : 1.0; };
+    const double start = seconds(narrow, few), more = static_cast<double>(records_ - few);
     const auto picoseconds_each = [&](RecordType type) {
-      return std::max(0.0, seconds(type, records_) - start) * 1e12 / more;
+      return std::max(0.0, seconds(type, records_) - start) * 1e12 / (more * passes(type));
     };
     const double by_narrow = picoseconds_each(narrow), by_wide = std::max(by_narrow, picoseconds_each(wider));
     const auto narrow_bytes = static_cast<double>(narrow.bytes()), wide_bytes = static_cast<double>(wider.bytes());
     Rate rate;
     rate.ps_per_byte = std::min((by_wide - by_narrow) / (wide_bytes - narrow_bytes), by_narrow / narrow_bytes);
     rate.ps_per_record = by_narrow - narrow_bytes * rate.ps_per_byte;
-    rate.fixed_us = std::max(0.0, start * 1e6 - passes * static_cast<double>(few) * by_narrow * 1e-6);
+    rate.fixed_us = std::max(0.0, start * 1e6 - passes(narrow) * static_cast<double>(few) * by_narrow * 1e-6);
     return rate;
   }
 
@@ -138,19 +142,24 @@ class GpuRates {
 
 // The host's are linear in the bytes that come out; what a start takes is not measured but kept.
 void measure_host(Runtime& runtime, Prober& prober, std::uint64_t records, std::map<std::string, Rate>& rates) {
-  const std::uint64_t n = records / runs * runs, bytes = narrow.bytes() * n;
+  // Twice the GPU's records, which no cache holds.
+  const std::uint64_t n = 2 * records / runs * runs, bytes = narrow.bytes() * n;
   const Buffer from = runtime.allocate(Place::host(), bytes, "probe");
   const Buffer to = runtime.allocate(Place::host(), bytes, "probe");
   const auto fill = [&](auto&& key_of) {
     auto* keys = reinterpret_cast<std::uint32_t*>(from.view().data);
-    for (std::uint64_t i = 0; i < n && !runtime.estimating(); ++i) keys[i] = static_cast<std::uint32_t>(key_of(i));
+    const std::uint64_t count = runtime.estimating() ? 0 : n;
+#pragma omp parallel for
+    for (std::uint64_t i = 0; i < count; ++i) keys[i] = static_cast<std::uint32_t>(key_of(i));
   };
   const auto set = [&](const std::string& name, const Measurement& measured, double passes) {
     Rate& rate = rates[name];
     const double picoseconds = std::max(0.0, measured.seconds * 1e12 - rate.fixed_us * 1e6);
     rate = {rate.fixed_us, 0, picoseconds / (passes * static_cast<double>(bytes))};
   };
-  fill([&](std::uint64_t i) { return (i % (n / runs) << 32) / (n / runs); });
+  // Each run rises by random steps, so that nobody can guess which run is next.
+  const std::uint64_t step = (1ULL << 32) / (n / runs);
+  fill([&](std::uint64_t i) { return i % (n / runs) * step + mix64(i) % step; });
   const Records all = records_in(from.view(), narrow, n), merged = records_in(to.view(), narrow, n);
   std::vector<Records> sorted;
   for (std::uint64_t r = 0; r < runs; ++r) sorted.push_back(all.slice(n / runs * r, n / runs));

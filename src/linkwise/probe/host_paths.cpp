@@ -224,30 +224,45 @@ class Inference {
 
   // Returns the weights; all 1 where the memory holds nothing back.
   std::vector<double> limit_memory(HostDirection direction) {
-    const std::vector<const HostObservation*> sets = held_back(direction);
+    std::vector<const HostObservation*> sets = held_back(direction);
+    // What most sets of that size are not held back by is no limit, but one measurement that was disturbed.
+    std::erase_if(sets, [&](const HostObservation* set) { return !is_typical(*set, sets); });
     if (sets.empty()) return std::vector<double>(paths_.groups.size() + 1, 1.0);
     const std::vector<double> weight = weights(sets);
     std::map<int, std::vector<double>> by_flows;
-    for (const HostObservation* set : sets) {
-      double carried = 0;
-      for (const int gpu : set->gpus)
-        carried += weight[class_of(gpu)] * set->gb_per_s / static_cast<double>(set->gpus.size());
-      by_flows[flows_of(*set)].push_back(carried);
-    }
+    for (const HostObservation* set : sets) by_flows[flows_of(*set)].push_back(weighted(*set, weight));
     memory_[direction] = {"host memory, " + name_of(direction), capacity_from(by_flows), terms(direction, weight)};
     paths_.constraints.push_back(*memory_[direction]);
     return weight;
   }
 
+  // Whether as many sets of that size and kind are held back as are not. The kind is how many GPUs of each class.
+  [[nodiscard]] bool is_typical(const HostObservation& set, const std::vector<const HostObservation*>& held) const {
+    const auto kind = [&](const HostObservation& observation) {
+      std::vector<int> members(paths_.groups.size() + 1, 0);
+      for (const int gpu : observation.gpus) ++members[class_of(gpu)];
+      return members;
+    };
+    const auto alike = [&](const HostObservation& other) {
+      return other.direction == set.direction && kind(other) == kind(set);
+    };
+    const auto all = std::ranges::count_if(observations_, alike);
+    const auto of_held = std::ranges::count_if(held, [&](const HostObservation* other) { return alike(*other); });
+    return 2 * of_held >= all;
+  }
+
+  // What a set takes of a limit with these weights.
+  [[nodiscard]] double weighted(const HostObservation& set, const std::vector<double>& weight) const {
+    double sum = 0;
+    for (const int gpu : set.gpus) sum += weight[class_of(gpu)];
+    return sum * set.gb_per_s / static_cast<double>(set.gpus.size());
+  }
+
   void limit_both(const std::vector<double>& in, const std::vector<double>& out) {
     std::map<int, std::vector<double>> by_flows;
-    for (const HostObservation* set : held_back(HostDirection::both)) {
-      double carried = 0;
-      for (const int gpu : set->gpus)
-        carried +=
-            (in[class_of(gpu)] + out[class_of(gpu)]) * set->gb_per_s / (2 * static_cast<double>(set->gpus.size()));
-      by_flows[flows_of(*set)].push_back(carried);
-    }
+    const std::vector<const HostObservation*> sets = held_back(HostDirection::both);
+    for (const HostObservation* set : sets)
+      if (is_typical(*set, sets)) by_flows[flows_of(*set)].push_back((weighted(*set, in) + weighted(*set, out)) / 2);
     if (by_flows.empty()) return;
     Constraint constraint{"host memory, both ways", capacity_from(by_flows), terms(HostDirection::in, in)};
     for (const Term& term : terms(HostDirection::out, out)) constraint.terms.push_back(term);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <optional>
 
 #include "linkwise/error.hpp"
 #include "linkwise/primitives/dispatch.hpp"
@@ -126,7 +127,6 @@ Measurement Prober::transfers(std::span<const Transfer> pattern) {
   std::vector<Path> paths;
   for (const Transfer& transfer : pattern)
     if (!transfer.over.empty()) paths.push_back({transfer.from, transfer.to, transfer.over});
-  Router router(runtime_, paths, relay_chunk);
   std::vector<Ends> ends;
   ends.reserve(pattern.size());
   double bytes = 0;
@@ -135,8 +135,10 @@ Measurement Prober::transfers(std::span<const Transfer> pattern) {
     bytes += static_cast<double>(transfer.bytes);
   }
   runtime_.synchronize();
+  std::optional<Router> router;  // a new one each time: clearing the timeline forgets the events of the last
   Measurement measured = repeat([&] {
-    for (Ends& each : ends) each.copy(router);
+    router.emplace(runtime_, paths, relay_chunk);
+    for (Ends& each : ends) each.copy(*router);
   });
   measured.gb_per_s = bytes / measured.seconds / 1e9;
   runtime_.synchronize();

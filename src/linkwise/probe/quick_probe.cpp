@@ -119,17 +119,19 @@ class QuickProbe {
 
   void peer_traffic() {
     widths_.assign(static_cast<std::size_t>(gpus_), std::vector<double>(static_cast<std::size_t>(gpus_), 0));
-    const auto copy = [&](int a, int b) { return Transfer{Place::gpu(a), Place::gpu(b), 4 * options_.bytes}; };
+    const auto copy = [&](int a, int b) { return Transfer{Place::gpu(a), Place::gpu(b), 2 * options_.bytes}; };
     std::vector<Transfer> everybody;
     for (int a = 0; a < gpus_; ++a)
       for (int b = 0; b < gpus_; ++b) {
         if (a == b) continue;
         widths_[a][b] = measure("device to device", std::to_string(a) + "→" + std::to_string(b), {copy(a, b)}, true);
-        everybody.push_back(copy(a, b));
         if (a < b)
           both_widths_.push_back(measure("device to device, both ways", std::to_string(a) + "↔" + std::to_string(b),
                                          {copy(a, b), copy(b, a)}, true));
       }
+    // Everyone begins with another one: copies to the same GPU would wait for each other while others are idle.
+    for (int step = 1; step < gpus_; ++step)
+      for (int a = 0; a < gpus_; ++a) everybody.push_back(copy(a, (a + step) % gpus_));
     if (gpus_ > 2) all_to_all_ = measure("device to device, all to all", "all", everybody, true);
   }
 
@@ -223,7 +225,7 @@ class QuickProbe {
   void local_and_pageable() {
     Machine& machine = profile_.machine;
     machine.gpu.local_copy_gb_per_s =
-        measure("device, local", "0", {{Place::gpu(0), Place::gpu(0), 4 * options_.bytes}}, true);
+        measure("device, local", "0", {{Place::gpu(0), Place::gpu(0), 2 * options_.bytes}}, true);
     std::vector<Transfer> in;
     for (int gpu = 0; gpu < gpus_; ++gpu) in.push_back({Place::host(), Place::gpu(gpu), options_.bytes, true});
     machine.pageable_gb_per_s = measure("host to device, pageable", "all", in, true);

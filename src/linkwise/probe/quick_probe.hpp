@@ -11,8 +11,8 @@
 namespace linkwise {
 
 struct ProbeOptions {
-  std::uint64_t bytes = 64 << 20;   ///< that each transfer copies
-  std::uint64_t records = 1 << 24;  ///< that each rate is measured with
+  std::uint64_t bytes = 128 << 20;  ///< that each transfer copies
+  std::uint64_t records = 1 << 26;  ///< that each rate is measured with
   double patience_seconds = 0.05;   ///< for each measurement
   int other_sets = 3;               ///< of each size and direction, for the fit; and as many to check it
 };
