@@ -1,6 +1,7 @@
 #include "linkwise/probe/compute_rates.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "linkwise/primitives/encoding.hpp"
 #include "linkwise/primitives/primitives.hpp"
@@ -163,7 +164,8 @@ void measure_host(Runtime& runtime, Prober& prober, std::uint64_t records, std::
   const Records all = records_in(from.view(), narrow, n), merged = records_in(to.view(), narrow, n);
   std::vector<Records> sorted;
   for (std::uint64_t r = 0; r < runs; ++r) sorted.push_back(all.slice(n / runs * r, n / runs));
-  set("multiway_merge", prober.work(Place::host(), [&](Stream) { enqueue_merge(runtime, sorted, merged); }), 1);
+  set("multiway_merge", prober.work(Place::host(), [&](Stream) { enqueue_merge(runtime, sorted, merged); }),
+      1 + std::log2(runs));
   fill([](std::uint64_t i) { return mix64(i); });
   SortPlan plan;
   plan.strategy = SortStrategy::cpu;

@@ -258,13 +258,27 @@ class Inference {
     return sum * set.gb_per_s / static_cast<double>(set.gpus.size());
   }
 
-  void limit_both(const std::vector<double>& in, const std::vector<double>& out) {
-    std::map<int, std::vector<double>> by_flows;
+  // Both directions share the memory as well. A byte out costs as much more than one in as the memory carries fewer of
+  // them; and the limit must let through what one direction alone was seen to carry by as many transfers.
+  void limit_both(const std::vector<double>& in, std::vector<double> out) {
     const std::vector<const HostObservation*> sets = held_back(HostDirection::both);
+    const auto most = [&](HostDirection direction, const std::vector<double>& weight, int flows) {
+      double found = 0;
+      for (const HostObservation& set : observations_)
+        if (set.direction == direction && (flows == 0 || flows_of(set) == flows))
+          found = std::max(found, weighted(set, weight));
+      return found;
+    };
+    const double dearer = most(HostDirection::in, in, 0) / most(HostDirection::out, out, 0);
+    for (double& weight : out) weight *= dearer;
+    std::map<int, std::vector<double>> by_flows;
     for (const HostObservation* set : sets)
       if (is_typical(*set, sets)) by_flows[flows_of(*set)].push_back((weighted(*set, in) + weighted(*set, out)) / 2);
     if (by_flows.empty()) return;
     Constraint constraint{"host memory, both ways", capacity_from(by_flows), terms(HostDirection::in, in)};
+    for (CapacityPoint& point : constraint.capacity)
+      point.gb_per_s = std::max(
+          {point.gb_per_s, most(HostDirection::in, in, point.flows), most(HostDirection::out, out, point.flows)});
     for (const Term& term : terms(HostDirection::out, out)) constraint.terms.push_back(term);
     paths_.constraints.push_back(std::move(constraint));
   }

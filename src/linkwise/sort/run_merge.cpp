@@ -1,5 +1,8 @@
 #include "linkwise/sort/run_merge.hpp"
 
+#include <algorithm>
+#include <cmath>
+
 namespace linkwise {
 namespace {
 
@@ -12,7 +15,9 @@ Operation merge_operation(std::span<const Records> runs, const Records& to) {
     if (run.type.value != ValueWidth::none) operation.reads.push_back(run.values);
   }
   if (to.type.value != ValueWidth::none) operation.writes.push_back(to.values);
-  operation.work = {"multiway_merge", to.count, static_cast<double>(to.type.bytes())};
+  // Every record is moved once, and climbs a tree of the runs.
+  const double passes = 1 + std::log2(static_cast<double>(std::max<std::size_t>(runs.size(), 1)));
+  operation.work = {"multiway_merge", to.count, static_cast<double>(to.type.bytes()), passes};
   operation.run = [type = to.type, raw, keys = to.keys.data, values = to.values.data](void*) {
     multiway_merge(type, raw, keys, values);
   };
