@@ -144,3 +144,11 @@ def test_files_that_are_no_machines(tmp_path: Path) -> None:
     path = tmp_path / "mine.json"
     path.write_text(json.dumps(description() | {"name": "mine"}))
     assert linkwise.load_machine(path).name == "mine"
+
+
+def test_copies_of_eight_gpus_take_longer_than_of_four_on_the_dgx_h100() -> None:
+    """join25 §4.3: 1.3 times, since all traffic of the other socket's GPUs crosses one UPI."""
+    machine = linkwise.load_machine("dgx-h100")
+    for direction in (_core.Traffic.host_to_device, _core.Traffic.device_to_host):
+        four, eight = (_core.even_host_rate(machine, list(range(n)), direction) for n in (4, 8))
+        assert four / eight == pytest.approx(1.3, rel=0.05)

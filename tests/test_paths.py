@@ -137,7 +137,15 @@ def test_relays_where_gpus_have_no_direct_link() -> None:
     over = {(p.source.index, p.target.index): p.over for p in _core.peer_relays(machine, [0, 1, 2, 3])}
     assert over[0, 3] == [2]
     assert over[1, 2] == [0]
-    for name in ("h200x8", "dgx-a100"):
+    # tartan20 §3.1.1: on the DGX-1 there are two routes from G0 to G5 with a single stop, G1 and G4.
+    for name in ("dgx1-p100", "dgx1-v100"):
+        over = {
+            (p.source.index, p.target.index): p.over
+            for p in _core.peer_relays(linkwise.load_machine(name), list(range(8)))
+        }
+        assert len(over) == 24  # three of seven peers of each GPU are not its neighbours
+        assert over[0, 5] in ([1], [4])
+    for name in ("h200x8", "dgx-a100", "dgx-h100"):
         assert _core.peer_relays(linkwise.load_machine(name), list(range(8))) == []
     workload, constraints = _core.SortWorkload(), _core.SortConstraints()
     workload.count = 2 * 10**9

@@ -45,6 +45,39 @@ def test_half_of_the_gpus_share_a_way_that_nothing_shows() -> None:
     assert shares.share == pytest.approx([0] * 4 + [0.25] * 4, abs=0.01)
 
 
+def test_what_was_measured_on_eight_h200s_gives_their_groups() -> None:
+    """Figures of a real machine, noise and all: one slow way for half of the GPUs, whose bytes cost the memory more."""
+    low, high = {0, 1, 2, 3}, {4, 5, 6, 7}
+    observed = [
+        _core.HostObservation(direction, [g], rate)
+        for g in range(8)
+        for direction, rate in (
+            (_core.HostDirection.in_, 55.4),
+            (_core.HostDirection.out, 55.2),
+            (_core.HostDirection.both, 97.0),
+        )
+    ]
+    for a in range(8):
+        for b in range(a + 1, 8):
+            pair = {a, b}
+            rates = (79 + 9 * (b - a > 1), 77 - 9 * (b - a > 1)) if pair <= low else (108, 106)
+            rates = (109.5, 109.5) if pair <= high else rates
+            for direction, rate in zip((_core.HostDirection.in_, _core.HostDirection.out), rates, strict=True):
+                observed.append(_core.HostObservation(direction, [a, b], rate))
+    sets = {(0, 1, 2, 3): (89, 72, 93), (4, 5, 6, 7): (175, 143, 178), (0, 2, 4, 6): (163, 103, 141)}
+    sets |= {tuple(range(8)): (156, 92, 120), (4, 5, 6): (144, 130, 170), (5, 6, 7): (144, 130, 170)}
+    for gpus, rates in sets.items():
+        directions = (_core.HostDirection.in_, _core.HostDirection.out, _core.HostDirection.both)
+        for direction, rate in zip(directions, rates, strict=True):
+            observed.append(_core.HostObservation(direction, list(gpus), rate))
+    found = _core.infer_host_paths(8, observed)
+    assert found.groups == [[0, 1, 2, 3]]
+    for name, dearer in (("host memory, in", 1.25), ("host memory, out", 1.9)):
+        terms = next(c for c in found.constraints if c.name == name).terms
+        weights = {tuple(t.target or t.source): t.weight for t in terms}
+        assert weights[0, 1, 2, 3] / weights[4, 5, 6, 7] == pytest.approx(dearer, rel=0.25)
+
+
 def test_pairs_behind_one_switch_are_found() -> None:
     found = linkwise.probe("dgx-a100").findings
     for pair in ("0, 1", "2, 3", "4, 5", "6, 7"):

@@ -1,6 +1,7 @@
 #include "linkwise/machine/paths.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -18,6 +19,18 @@ constexpr double nothing = 1e-9;
 double width_of(Topology& topology, Place from, Place to) {
   const std::vector<Use>* uses[] = {&topology.route(from, to).uses};
   return fair_rates(topology.resources(), uses).front();
+}
+
+// Whether two GPUs meet at a socket or a PCIe switch, having no link or switch of their own.
+bool meet_at_the_host(Topology& topology, int a, int b) {
+  const Machine& machine = topology.machine();
+  return std::ranges::any_of(topology.route(Place::gpu(a), Place::gpu(b)).links, [&](int l) {
+    const Link& link = machine.links[static_cast<std::size_t>(l)];
+    return std::ranges::any_of(std::array{link.a, link.b}, [&](int node) {
+      const NodeKind kind = machine.nodes[static_cast<std::size_t>(node)].kind;
+      return kind == NodeKind::socket || kind == NodeKind::pcie_switch;
+    });
+  });
 }
 
 // The x ≥ 0 of the greatest sum with rows · x ≤ limits, none of which is negative: the simplex method from the origin,
@@ -133,28 +146,29 @@ std::vector<Path> peer_relays(Topology& topology, const std::vector<int>& gpus) 
   struct Way {
     double width = 0;
     std::vector<int> over;
+    // What a GB/s costs: every hop keeps a link busy.
+    [[nodiscard]] double score() const { return width / static_cast<double>(over.size() + 1); }
   };
-  std::vector<std::vector<Way>> widest(n, std::vector<Way>(n)), straight;
+  std::vector<std::vector<Way>> straight(n, std::vector<Way>(n));
   for (std::size_t a = 0; a < n; ++a)
     for (std::size_t b = 0; b < n; ++b)
-      if (a != b) widest[a][b].width = width_of(topology, Place::gpu(gpus[a]), Place::gpu(gpus[b]));
-  straight = widest;
-  // Over one intermediate GPU more at a time (Floyd and Warshall's order); of ways as wide, the first stays.
+      if (a != b) straight[a][b].width = width_of(topology, Place::gpu(gpus[a]), Place::gpu(gpus[b]));
+  std::vector<std::vector<Way>> best = straight;
+  // Over one intermediate GPU more at a time (Floyd and Warshall's order); of ways as good, the first stays.
   for (std::size_t k = 0; k < n; ++k)
     for (std::size_t a = 0; a < n; ++a)
       for (std::size_t b = 0; b < n; ++b) {
-        if (a == b || a == k || b == k) continue;
-        const double width = std::min(widest[a][k].width, widest[k][b].width);
-        if (width <= worth_it * widest[a][b].width) continue;
-        std::vector<int> over = widest[a][k].over;
-        over.push_back(gpus[k]);
-        over.insert(over.end(), widest[k][b].over.begin(), widest[k][b].over.end());
-        widest[a][b] = {width, std::move(over)};
+        if (a == b || a == k || b == k || !meet_at_the_host(topology, gpus[a], gpus[b])) continue;
+        Way way{std::min(best[a][k].width, best[k][b].width), best[a][k].over};
+        way.over.push_back(gpus[k]);
+        way.over.insert(way.over.end(), best[k][b].over.begin(), best[k][b].over.end());
+        const bool is_better = best[a][b].over.empty() || way.score() > (1 + nothing) * best[a][b].score();
+        if (way.width > worth_it * straight[a][b].width && is_better) best[a][b] = std::move(way);
       }
   std::vector<Path> paths;
   for (std::size_t a = 0; a < n; ++a)
     for (std::size_t b = 0; b < n; ++b)
-      if (!widest[a][b].over.empty()) paths.push_back({Place::gpu(gpus[a]), Place::gpu(gpus[b]), widest[a][b].over});
+      if (!best[a][b].over.empty()) paths.push_back({Place::gpu(gpus[a]), Place::gpu(gpus[b]), best[a][b].over});
   return paths;
 }
 

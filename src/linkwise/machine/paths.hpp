@@ -23,8 +23,8 @@ struct Path {
 /// "0→2→3" for GPUs; "host→4→0 50%" where the fraction is not all.
 std::string to_string(const Path& path);
 
-/// The widest way over other GPUs of the set for each two that have no way of their own as wide. A way is as wide as
-/// its narrowest route alone.
+/// The best way over other GPUs of the set for each two that meet at the host, where that is wider: the widest for its
+/// number of hops. A way is as wide as its narrowest route alone.
 std::vector<Path> peer_relays(Topology& topology, const std::vector<int>& gpus);
 
 /// GB/s of all GPUs of the set together, between them and the host, when each carries the same.

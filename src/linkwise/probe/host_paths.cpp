@@ -5,7 +5,6 @@
 #include <limits>
 #include <map>
 #include <numeric>
-#include <optional>
 #include <set>
 
 #include "linkwise/error.hpp"
@@ -32,6 +31,10 @@ std::string named(const std::vector<int>& gpus) {
   std::string text;
   for (const int gpu : gpus) text += (text.empty() ? "" : ", ") + std::to_string(gpu);
   return text;
+}
+
+std::string name_of(HostDirection direction) {
+  return direction == HostDirection::in ? "in" : direction == HostDirection::out ? "out" : "both ways";
 }
 
 std::string rounded(double value) { return std::to_string(std::lround(value)); }
@@ -101,15 +104,17 @@ class Inference {
       for (const HostObservation& observation : observations_)
         if (observation.direction == direction && is_within(observation.gpus, group))
           by_flows[flows_of(observation)].push_back(observation.gb_per_s);
-      Constraint constraint{"way of GPUs " + named(members) + ", " + name_of(direction), capacity_from(by_flows), {}};
+      Constraint constraint{name_of_way(members, direction), capacity_from(by_flows), {}};
+      // What one direction alone carries by as many transfers, both together may carry as well.
+      for (const HostObservation& observation : observations_)
+        for (CapacityPoint& point : constraint.capacity)
+          if (direction == HostDirection::both && observation.direction != direction &&
+              flows_of(observation) == point.flows && is_within(observation.gpus, group))
+            point.gb_per_s = std::max(point.gb_per_s, observation.gb_per_s);
       if (direction != HostDirection::out) constraint.terms.push_back({Traffic::host_to_device, {}, members, 1});
       if (direction != HostDirection::in) constraint.terms.push_back({Traffic::device_to_host, members, {}, 1});
       paths_.constraints.push_back(std::move(constraint));
     }
-  }
-
-  static std::string name_of(HostDirection direction) {
-    return direction == HostDirection::in ? "in" : direction == HostDirection::out ? "out" : "both ways";
   }
 
   static int flows_of(const HostObservation& observation) {
@@ -132,7 +137,7 @@ class Inference {
           std::ranges::count_if(gpus, [&](int gpu) { return group_of_[gpu] == static_cast<int>(group); }));
       if (inside < 2) continue;
       for (const Constraint& constraint : paths_.constraints)
-        if (constraint.name == "way of GPUs " + named(paths_.groups[group]) + ", " + name_of(direction))
+        if (constraint.name == name_of_way(paths_.groups[group], direction))
           rate = std::min(rate, capacity(constraint, inside * ways) / (inside * ways));
     }
     return rate;
@@ -231,8 +236,9 @@ class Inference {
     const std::vector<double> weight = weights(sets);
     std::map<int, std::vector<double>> by_flows;
     for (const HostObservation* set : sets) by_flows[flows_of(*set)].push_back(weighted(*set, weight));
-    memory_[direction] = {"host memory, " + name_of(direction), capacity_from(by_flows), terms(direction, weight)};
-    paths_.constraints.push_back(*memory_[direction]);
+    const Constraint memory{"host memory, " + name_of(direction), capacity_from(by_flows), terms(direction, weight)};
+    memory_[direction] = memory;
+    paths_.constraints.push_back(memory);
     return weight;
   }
 
@@ -287,23 +293,27 @@ class Inference {
     for (const std::vector<int>& group : paths_.groups) {
       const std::string who = "GPUs " + named(group) + " share one way to the host";
       for (const Constraint& constraint : paths_.constraints)
-        if (constraint.name == "way of GPUs " + named(group) + ", in")
+        if (constraint.name == name_of_way(group, HostDirection::in))
           paths_.findings.push_back(who + ": together they read " + rounded(constraint.capacity.back().gb_per_s) +
                                     " GB/s from it, each alone " + rounded(paths_.in[group.front()]));
     }
     for (const auto& [direction, memory] : memory_)
-      paths_.findings.push_back("host memory ends at about " + rounded(memory->capacity.front().gb_per_s) + " GB/s " +
+      paths_.findings.push_back("host memory ends at about " + rounded(memory.capacity.front().gb_per_s) + " GB/s " +
                                 name_of(direction));
   }
 
   int num_gpus_;
   const std::vector<HostObservation>& observations_;
   std::vector<int> group_of_;  // -1: of none
-  std::map<HostDirection, std::optional<Constraint>> memory_;
+  std::map<HostDirection, Constraint> memory_;
   HostPaths paths_;
 };
 
 }  // namespace
+
+std::string name_of_way(const std::vector<int>& group, HostDirection direction) {
+  return "way of GPUs " + named(group) + ", " + name_of(direction);
+}
 
 HostPaths infer_host_paths(int num_gpus, const std::vector<HostObservation>& observations) {
   return Inference(num_gpus, observations).run();

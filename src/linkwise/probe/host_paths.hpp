@@ -33,6 +33,9 @@ struct HostPaths {
   std::vector<std::string> findings;     ///< what a person should know
 };
 
+/// What the constraint of a group's way is called.
+std::string name_of_way(const std::vector<int>& group, HostDirection direction);
+
 /// Needs every GPU alone in each direction, and all pairs in and out; the more other sets, the better.
 /// @throws UsageError if an observation that it needs is missing.
 HostPaths infer_host_paths(int num_gpus, const std::vector<HostObservation>& observations);

@@ -186,6 +186,7 @@ class QuickProbe {
                                          capacity(widths_[from][to]),
                                          {term}});
           over_the_host.terms.push_back(term);
+          cross_ways(paths, term);
         }
         both_over_the_host.push_back(both_widths_[pair]);
       }
@@ -197,6 +198,18 @@ class QuickProbe {
     machine.constraints.push_back(std::move(over_the_host));
     if (widest > narrowest / alike)
       profile_.findings.push_back("some GPUs reach each other only over the host: relays over others may pay");
+  }
+
+  // Peers that meet at the host leave and enter their groups by the ways that host traffic takes.
+  void cross_ways(const HostPaths& paths, const Term& term) {
+    const int from = term.from.front(), to = term.to.front();
+    for (const std::vector<int>& group : paths.groups) {
+      const bool leaves = std::ranges::count(group, from) > 0, enters = std::ranges::count(group, to) > 0;
+      if (leaves == enters) continue;
+      for (Constraint& constraint : profile_.machine.constraints)
+        for (const HostDirection direction : {leaves ? HostDirection::out : HostDirection::in, HostDirection::both})
+          if (constraint.name == name_of_way(group, direction)) constraint.terms.push_back(term);
+    }
   }
 
   void join_by_switch(double widest) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
 #include "linkwise/device/arena.hpp"
 #include "linkwise/sort/msb_cuts.hpp"
@@ -130,35 +129,35 @@ std::size_t StreamedRadixSort::sort(KeyType type, std::span<const SortRun> runs,
   const auto copy_in_piece = [&](std::size_t number) {
     if (number < runs.size() * pieces) copy_in(begin(number / pieces), static_cast<int>(number % pieces));
   };
-  std::optional<Run> run = begin(0), leaving, next;
-  if (!cuts_late) run->cuts = sample_cuts(type, options.descending, *run);
+  Run run = begin(0), leaving, next;
+  if (!cuts_late) run.cuts = sample_cuts(type, options.descending, run);
   for (std::size_t piece = 0; piece < (overlaps ? ring_slots : 1); ++piece) copy_in_piece(piece);
   for (std::size_t r = 0; r < runs.size(); ++r, leaving = std::move(run), run = std::move(next)) {
-    next.reset();
-    if (r + 1 < runs.size()) next = begin(r + 1);
+    const bool is_first = r == 0, is_last = r + 1 == runs.size();
+    if (!is_last) next = begin(r + 1);
     // What receives was for the run before to sort with.
     for (const auto& sender : workers_)
       for (const auto& receiver : workers_) runtime_.wait(sender->compute, receiver->sorted);
     for (std::size_t piece = 0; piece < pieces; ++piece) {
-      arrive(*run, static_cast<int>(piece));
-      if (cuts_late && layout_.parts() > 1) run->cuts = cuts_of_everything(*run);
-      if (!exchange(*run, static_cast<int>(piece))) {
+      arrive(run, static_cast<int>(piece));
+      if (cuts_late && layout_.parts() > 1) run.cuts = cuts_of_everything(run);
+      if (!exchange(run, static_cast<int>(piece))) {
         runtime_.synchronize();
-        if (leaving) verify(*leaving);
+        if (!is_first) verify(leaving);
         return r;
       }
       if (overlaps) copy_in_piece(r * pieces + piece + ring_slots);
       if (piece + 2 != std::max<std::size_t>(pieces, 2)) continue;
       // The host waits for small copies from the GPUs now, when nothing large leaves: they would queue up behind it.
-      if (leaving) verify(*leaving);
-      if (next && !cuts_late) next->cuts = sample_cuts(type, options.descending, *next);
+      if (!is_first) verify(leaving);
+      if (!is_last && !cuts_late) next.cuts = sample_cuts(type, options.descending, next);
     }
-    sort_and_copy_out(*run, runs[r].output, as_codes, overlaps && next);
-    if (overlaps && next) continue;
+    sort_and_copy_out(run, runs[r].output, as_codes, overlaps && !is_last);
+    if (overlaps && !is_last) continue;
     for (const auto& worker : workers_) runtime_.wait(worker->gone);
     copy_in_piece((r + 1) * pieces);
   }
-  verify(*leaving);
+  verify(leaving);
   return runs.size();
 }
 

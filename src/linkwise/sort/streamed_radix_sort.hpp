@@ -70,11 +70,11 @@ class StreamedRadixSort {
   };
   /// A run that is being sorted.
   struct Run {
-    std::uint64_t first, count;
-    std::size_t number;  ///< among the runs of the call
+    std::uint64_t first = 0, count = 0;
+    std::size_t number = 0;  ///< among the runs of the call
     std::vector<Cut> cuts;
     std::vector<std::uint64_t> received;  ///< records in each part so far
-    bool verify;
+    bool verify = false;
   };
   struct BucketSorts {
     std::vector<BitRange> bits;
