@@ -40,9 +40,10 @@ format: $(VENV)/ready
 	$(BIN)/python scripts/install_dependencies.py lint
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python scripts/lint.py --fix
 
-## make bench   measure the sorts; on a machine without GPUs, simulate them
+## make bench   measure the sorts, and hold the plans against them; on a machine without GPUs, simulate both
 bench: build
 	$(BIN)/python benchmarks/sort.py
+	$(BIN)/python benchmarks/plan.py
 
 ## make clean   remove everything that was built
 clean:
