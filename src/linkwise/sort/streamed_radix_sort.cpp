@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "linkwise/device/arena.hpp"
 #include "linkwise/sort/msb_cuts.hpp"
@@ -132,7 +133,7 @@ std::size_t StreamedRadixSort::sort(KeyType type, std::span<const SortRun> runs,
   Run run = begin(0), leaving, next;
   if (!cuts_late) run.cuts = sample_cuts(type, options.descending, run);
   for (std::size_t piece = 0; piece < (overlaps ? ring_slots : 1); ++piece) copy_in_piece(piece);
-  for (std::size_t r = 0; r < runs.size(); ++r, leaving = std::move(run), run = std::move(next)) {
+  for (std::size_t r = 0; r < runs.size(); ++r, leaving = std::exchange(run, std::exchange(next, {}))) {
     const bool is_first = r == 0, is_last = r + 1 == runs.size();
     if (!is_last) next = begin(r + 1);
     // What receives was for the run before to sort with.
