@@ -124,7 +124,8 @@ class Enumeration {
     const auto add = [&](const std::vector<Path>& ways) {
       plan.paths = ways;
       candidates_.push_back({plan, set.wire_seconds});
-      if (set.host_ways.empty()) return;
+      // They help every strategy alike: the radix sort shows whether they pay, others take them if asked for.
+      if (set.host_ways.empty() || (plan.strategy != SortStrategy::radix && !constraints_.strategy)) return;
       plan.paths.insert(plan.paths.end(), set.host_ways.begin(), set.host_ways.end());
       candidates_.push_back({plan, set.uneven_wire_seconds});
     };
