@@ -134,7 +134,11 @@ std::size_t StreamedRadixSort::sort(KeyType type, std::span<const SortRun> runs,
   if (!cuts_late) run.cuts = sample_cuts(type, options.descending, run);
   for (std::size_t piece = 0; piece < (overlaps ? ring_slots : 1); ++piece) copy_in_piece(piece);
   for (std::size_t r = 0; r < runs.size(); ++r, leaving = std::exchange(run, std::exchange(next, {}))) {
-    const bool is_first = r == 0, is_last = r + 1 == runs.size();
+    const bool is_last = r + 1 == runs.size();
+    bool is_verified = r == 0;  // the run before
+    const auto verify_leaving = [&] {
+      if (!std::exchange(is_verified, true)) verify(leaving);
+    };
     if (!is_last) next = begin(r + 1);
     // What receives was for the run before to sort with.
     for (const auto& sender : workers_)
@@ -144,13 +148,13 @@ std::size_t StreamedRadixSort::sort(KeyType type, std::span<const SortRun> runs,
       if (cuts_late && layout_.parts() > 1) run.cuts = cuts_of_everything(run);
       if (!exchange(run, static_cast<int>(piece))) {
         runtime_.synchronize();
-        if (!is_first) verify(leaving);
+        verify_leaving();
         return r;
       }
       if (overlaps) copy_in_piece(r * pieces + piece + ring_slots);
       if (piece + 2 != std::max<std::size_t>(pieces, 2)) continue;
       // The host waits for small copies from the GPUs now, when nothing large leaves: they would queue up behind it.
-      if (!is_first) verify(leaving);
+      verify_leaving();
       if (!is_last && !cuts_late) next.cuts = sample_cuts(type, options.descending, next);
     }
     sort_and_copy_out(run, runs[r].output, as_codes, overlaps && !is_last);
