@@ -311,3 +311,18 @@ def test_gpus_chunksets(strategy: str, exchange: str) -> None:
     for merge_on_gpus in (False, True):
         plan = plan_for(gpus, strategy, exchange, chunkset_records=30_000, merge_on_gpus=merge_on_gpus)
         check_sort(runtime, plan, keys("uniform", 100_000, np.int32))
+
+
+@pytest.mark.parametrize("limit_mib", [100, 200, 300, 420, 500, 700, 1000, 1600])
+@pytest.mark.parametrize("num_gpus", [1, 4])
+def test_what_fits_fits_in_less_as_well(num_gpus: int, limit_mib: int) -> None:
+    """Any number of records up to what is said to fit can be sorted at once: the plan relies on it."""
+    machine = linkwise.load_machine("h200x8")
+    plan = plan_for(list(range(num_gpus)), "radix", "streamed")
+    estimating = _core.VirtualRuntime(machine, _core.VirtualMode.estimate)
+    estimating.set_memory_limit(limit_mib << 20)
+    fitting = _core.records_that_fit(estimating, plan, _core.RecordType(4, 0))
+    workload = _core.SortWorkload()
+    for part in range(1, 40):
+        workload.count = fitting * part // 40
+        _core.estimate_sort(machine, workload, plan, limit_mib << 20)

@@ -33,7 +33,13 @@ class Ends {
     fill();
   }
 
-  void copy(Router& router) { router.copy(stream_, target_, source_); }
+  // By a new router each time: clearing the timeline forgets the events of the last.
+  void copy() {
+    std::vector<Path> paths;
+    if (!transfer_.over.empty()) paths.push_back({transfer_.from, transfer_.to, transfer_.over});
+    router_.emplace(runtime_, paths, relay_chunk);
+    router_->copy(stream_, target_, source_);
+  }
 
   // Whether what arrived is what was sent.
   [[nodiscard]] bool is_intact() {
@@ -84,11 +90,22 @@ class Ends {
   std::vector<std::byte> ordinary_;
   MemoryView source_, target_;
   Stream stream_;
+  std::optional<Router> router_;
 };
 
 }  // namespace
 
+// Whatever happens, nothing runs any more when this is over.
 Measurement Prober::repeat(const std::function<void()>& enqueue) {
+  Measurement measured;
+  run_or_abandon(runtime_, [&] {
+    measured = repeat_until_calm(enqueue);
+    runtime_.synchronize();
+  });
+  return measured;
+}
+
+Measurement Prober::repeat_until_calm(const std::function<void()>& enqueue) {
   using Clock = std::chrono::steady_clock;
   Measurement measured;
   std::vector<double> seconds;
@@ -124,9 +141,6 @@ Measurement Prober::repeat(const std::function<void()>& enqueue) {
 
 Measurement Prober::transfers(std::span<const Transfer> pattern) {
   const std::uint64_t first = ++patterns_ << 32;  // no two patterns send the same
-  std::vector<Path> paths;
-  for (const Transfer& transfer : pattern)
-    if (!transfer.over.empty()) paths.push_back({transfer.from, transfer.to, transfer.over});
   std::vector<Ends> ends;
   ends.reserve(pattern.size());
   double bytes = 0;
@@ -135,13 +149,10 @@ Measurement Prober::transfers(std::span<const Transfer> pattern) {
     bytes += static_cast<double>(transfer.bytes);
   }
   runtime_.synchronize();
-  std::optional<Router> router;  // a new one each time: clearing the timeline forgets the events of the last
   Measurement measured = repeat([&] {
-    router.emplace(runtime_, paths, relay_chunk);
-    for (Ends& each : ends) each.copy(*router);
+    for (Ends& each : ends) each.copy();
   });
   measured.gb_per_s = bytes / measured.seconds / 1e9;
-  runtime_.synchronize();
   if (runtime_.estimating()) return measured;
   for (std::size_t t = 0; t < ends.size(); ++t)
     if (!ends[t].is_intact())
@@ -159,16 +170,13 @@ Measurement Prober::smallest_copy(Place from, Place to) {
   Measurement measured = repeat([&] {
     for (int i = 0; i < in_a_row; ++i) runtime_.copy(stream, target.view(), source.view());
   });
-  runtime_.synchronize();
   measured.seconds /= in_a_row;
   return measured;
 }
 
 Measurement Prober::work(Place place, const std::function<void(Stream)>& enqueue) {
   const Stream stream = runtime_.stream(place, "probe");
-  const Measurement measured = repeat([&] { enqueue(stream); });
-  runtime_.synchronize();
-  return measured;
+  return repeat([&] { enqueue(stream); });
 }
 
 }  // namespace linkwise

@@ -46,6 +46,7 @@ class Prober {
 
  private:
   Measurement repeat(const std::function<void()>& enqueue);
+  Measurement repeat_until_calm(const std::function<void()>& enqueue);
 
   Runtime& runtime_;
   double patience_;

@@ -92,7 +92,7 @@ class QuickProbe {
     constexpr HostDirection directions[] = {HostDirection::in, HostDirection::out, HostDirection::both};
     std::set<std::vector<int>> known;
     const auto observe_in_all = [&](const std::vector<int>& gpus, bool fitted = true) {
-      if (!known.insert(gpus).second) return;
+      if (gpus.empty() || !known.insert(gpus).second) return;
       for (const HostDirection direction : directions) observe(gpus, direction, fitted);
     };
     for (int a = 0; a < gpus_; ++a) observe_in_all({a});
@@ -194,7 +194,7 @@ class QuickProbe {
     const auto flows = static_cast<int>(over_the_host.terms.size());
     over_the_host.capacity = {{1, narrowest}, {2, median_of(both_over_the_host)}};
     // When everybody sends to everybody, these are the last to end.
-    if (gpus_ > 2) over_the_host.capacity.push_back({flows, all_to_all_ * flows / (gpus_ * (gpus_ - 1))});
+    if (flows > 2) over_the_host.capacity.push_back({flows, all_to_all_ * flows / (gpus_ * (gpus_ - 1))});
     machine.constraints.push_back(std::move(over_the_host));
     if (widest > narrowest / alike)
       profile_.findings.push_back("some GPUs reach each other only over the host: relays over others may pay");

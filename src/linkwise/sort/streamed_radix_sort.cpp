@@ -49,6 +49,11 @@ StreamedRadixSort::Layout StreamedRadixSort::layout_of(const SortPlan& plan, Rec
   if (cuts_when_all_is_there(plan)) layout.pieces = 1;
   const auto pieces = static_cast<std::uint64_t>(layout.pieces);
   layout.piece_capacity = (share + pieces - 1) / pieces + 1;
+  // A little more is cut into one piece more, and all are shorter. With room for the longest that there are, a sort of
+  // fewer records never takes more memory than one of more.
+  const std::uint64_t piece = plan.piece_bytes / type.bytes() + 1;
+  if (layout.pieces > 1) layout.piece_capacity = std::max(layout.piece_capacity, piece + piece / 2 + 1);
+  layout.shortest_sorted = layout.buckets > 1 ? piece : 0;
   const std::uint64_t even = records / static_cast<std::uint64_t>(layout.parts()) + 1;
   // Sampling errs by about sqrt(parts / samples) of a part; five times that never happens.
   const double error = 5 * std::sqrt(static_cast<double>(layout.parts()) / static_cast<double>(plan.samples));
@@ -63,13 +68,18 @@ std::uint64_t StreamedRadixSort::bytes_per_gpu(const Kernels& kernels, const Sor
                                                std::uint64_t capacity) {
   const Layout layout = layout_of(plan, type, capacity);
   const auto buckets = static_cast<std::uint64_t>(layout.buckets);
-  const std::uint64_t scratch = std::max(kernels.sort_scratch_bytes(type, layout.bucket_capacity),
-                                         kernels.partition_scratch_bytes(type, layout.piece_capacity, layout.parts()));
+  const std::uint64_t scratch = scratch_bytes(kernels, layout, type);
   const std::uint64_t cuts = layout.parts() > 1 ? sample_bytes(kernels, type.key, std::min(plan.samples, capacity)) +
                                                       msb_bytes(plan, layout.parts())
                                                 : 0;
   return rounded(record_bytes(type, buckets * layout.bucket_capacity)) + rounded(secondary_bytes(layout, type)) +
          rounded(scratch) + layout.ring() * rounded(slot_bytes(layout, type)) + cuts + 8192;
+}
+
+std::uint64_t StreamedRadixSort::scratch_bytes(const Kernels& kernels, const Layout& layout, RecordType type) {
+  const std::uint64_t sorted = std::max(layout.bucket_capacity, layout.shortest_sorted);
+  return std::max(kernels.sort_scratch_bytes(type, sorted),
+                  kernels.partition_scratch_bytes(type, layout.piece_capacity, layout.parts()));
 }
 
 // A slot has room for native keys behind the records.
@@ -99,9 +109,7 @@ StreamedRadixSort::StreamedRadixSort(Runtime& runtime, const SortPlan& plan, con
     const auto allocate = [&](std::uint64_t bytes, const char* label) { return runtime.allocate(place, bytes, label); };
     worker->buffers[0] = allocate(record_bytes(type, buckets * layout_.bucket_capacity), "buckets");
     worker->buffers[1] = allocate(secondary_bytes(layout_, type), "sorted buckets");
-    worker->scratch = allocate(std::max(kernels.sort_scratch_bytes(type, layout_.bucket_capacity),
-                                        kernels.partition_scratch_bytes(type, layout_.piece_capacity, layout_.parts())),
-                               "scratch");
+    worker->scratch = allocate(scratch_bytes(kernels, layout_, type), "scratch");
     const std::uint64_t slot = rounded(slot_bytes(layout_, type));
     if (layout_.ring() > 0) worker->ring = allocate(layout_.ring() * slot, "pieces");
     for (std::uint64_t s = 0; s < std::max<std::uint64_t>(layout_.ring(), 1); ++s)

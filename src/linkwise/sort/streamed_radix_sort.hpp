@@ -63,6 +63,7 @@ class StreamedRadixSort {
     int pieces = 1;
     std::uint64_t piece_capacity = 0;   ///< records of a piece on one GPU
     std::uint64_t bucket_capacity = 0;  ///< records, with slack
+    std::uint64_t shortest_sorted = 0;  ///< records that there is scratch for, however short the buckets are
 
     [[nodiscard]] int parts() const { return gpus * buckets; }
     /// Slots for pieces; none where one piece is all.
@@ -92,6 +93,7 @@ class StreamedRadixSort {
   struct Worker;
 
   static Layout layout_of(const SortPlan& plan, RecordType type, std::uint64_t records);
+  static std::uint64_t scratch_bytes(const Kernels& kernels, const Layout& layout, RecordType type);
   static std::uint64_t slot_bytes(const Layout& layout, RecordType type);
   static std::uint64_t secondary_bytes(const Layout& layout, RecordType type);
   static Splitters splitters_for(const Run& run, const Rows& rows);

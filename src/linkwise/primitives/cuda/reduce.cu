@@ -10,6 +10,7 @@ namespace {
 
 // A histogram of more counters counts in global memory.
 constexpr int max_shared_counters = (max_destinations - 1) << 8;
+constexpr int default_shared_bytes = 48 << 10;  // of a block, without asking for more
 
 // Adds the block's sum to *total. All threads of the block take part.
 __device__ void add_block_sum(std::uint64_t mine, std::uint64_t* total) {
@@ -141,9 +142,10 @@ void histogram(cudaStream_t stream, KeyWidth width, const void* keys, std::uint6
   const int shared_bytes = counters <= max_shared_counters ? 4 * counters : 0;
   with_key(width, [&](auto key) {
     using Key = typename decltype(key)::type;
-    check(cudaFuncSetAttribute(histogram_kernel<Key>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               4 * max_shared_counters),
-          "histogram");
+    if (shared_bytes > default_shared_bytes)
+      check(cudaFuncSetAttribute(histogram_kernel<Key>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                 4 * max_shared_counters),
+            "histogram");
     // Each block adds its counters to everybody's: the more there are, the fewer blocks are worth it.
     const unsigned blocks =
         counters > 4096 ? std::min(grid_for(count), 3u * current_multiprocessors()) : grid_for(count);
