@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import linkwise
+from linkwise import _core
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -88,3 +90,20 @@ def test_explain_shows_what_was_expected(tmp_path: Path) -> None:
     shown = run(*arguments).stdout
     assert "predicted" in shown
     assert "end to end" in shown
+
+
+@pytest.mark.parametrize("name", linkwise.described_machines())
+def test_every_gpu_set_is_like_one_that_is_looked_at(name: str) -> None:
+    """Whatever symmetry leaves out has the host rates of a set that it keeps."""
+    machine = linkwise.load_machine(name)
+    kept = _core.distinct_gpu_sets(machine)
+    assert kept == sorted(kept, key=len)
+
+    def rates(gpus: list[int]) -> tuple[float, ...]:
+        directions = (_core.Traffic.host_to_device, _core.Traffic.device_to_host)
+        return tuple(round(_core.even_host_rate(machine, gpus, direction, False), 6) for direction in directions)
+
+    known = {(len(gpus), rates(gpus)) for gpus in kept}
+    for size in range(1, min(machine.num_gpus, 8) + 1):
+        for gpus in itertools.combinations(range(machine.num_gpus), size):
+            assert (size, rates(list(gpus))) in known

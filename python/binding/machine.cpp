@@ -6,6 +6,7 @@
 #include "bindings.hpp"
 #include "linkwise/machine/machine.hpp"
 #include "linkwise/machine/paths.hpp"
+#include "linkwise/machine/symmetry.hpp"
 #include "linkwise/machine/topology.hpp"
 
 namespace nb = nanobind;
@@ -111,6 +112,13 @@ void bind_machine(nb::module_& m) {
       .def_ro("fraction", &Path::fraction)
       .def("__repr__", [](const Path& path) { return to_string(path); });
   nb::class_<HostShares>(m, "HostShares").def_ro("share", &HostShares::share).def_ro("gb_per_s", &HostShares::gb_per_s);
+  m.def(
+      "distinct_gpu_sets",
+      [](const Machine& machine) {
+        Topology topology(machine);
+        return distinct_gpu_sets(topology);
+      },
+      nb::arg("machine"));
   m.def(
       "peer_relays",
       [](const Machine& machine, const std::vector<int>& gpus) {

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <utility>
+
+#include "linkwise/machine/symmetry.hpp"
 
 namespace linkwise {
 namespace {
@@ -25,7 +28,7 @@ class Enumeration {
       : topology_(machine),
         workload_(workload),
         constraints_(constraints),
-        gigabytes_(static_cast<double>(workload.count) *
+        gigabytes_(static_cast<double>(std::max<std::uint64_t>(workload.count, 1)) *
                    static_cast<double>(RecordType{key_width(workload.key_type), workload.value_width}.bytes()) / 1e9) {}
 
   std::vector<Candidate> run() {
@@ -46,7 +49,17 @@ class Enumeration {
     return even_host_rate(topology_, gpus, direction, is_pageable(direction));
   }
 
-  // Of each size, the sets with the least wire time; of equals, those with the lowest GPU numbers.
+  // GB/s between each two of them when all send to all, as an exchange does.
+  double exchange_rate(const std::vector<int>& gpus) {
+    std::vector<const std::vector<Use>*> flows;
+    for (const int a : gpus)
+      for (const int b : gpus)
+        if (a != b) flows.push_back(&topology_.route(Place::gpu(a), Place::gpu(b)).uses);
+    return flows.empty() ? 0 : std::ranges::min(fair_rates(topology_.resources(), flows));
+  }
+
+  // Of each size, the sets with the least wire time; of those as good, the ones that exchange faster, and then those
+  // with the lowest numbers.
   std::vector<GpuSet> sets() {
     const auto set_of = [&](std::vector<int> gpus) {
       GpuSet set{std::move(gpus)};
@@ -55,21 +68,21 @@ class Enumeration {
       return set;
     };
     if (!constraints_.gpus.empty()) return {set_of(constraints_.gpus)};
-    const int num_gpus = topology_.machine().num_gpus();
-    std::vector<std::vector<GpuSet>> by_size(static_cast<std::size_t>(num_gpus) + 1);
-    for (unsigned mask = 1; mask < (1u << num_gpus); ++mask) {
-      std::vector<int> gpus;
-      for (int g = 0; g < num_gpus; ++g)
-        if ((mask >> g & 1) != 0) gpus.push_back(g);
-      by_size[gpus.size()].push_back(set_of(gpus));
+    // In steps of a percent: no smaller difference is one.
+    const auto rank = [](double value) { return std::lround(100 * std::log(value)); };
+    using Rank = std::pair<long, long>;
+    std::vector<std::vector<std::pair<Rank, GpuSet>>> by_size(static_cast<std::size_t>(topology_.machine().num_gpus()) +
+                                                              1);
+    for (std::vector<int>& gpus : distinct_gpu_sets(topology_)) {
+      GpuSet set = set_of(std::move(gpus));
+      const long exchange = set.gpus.size() > 1 ? rank(exchange_rate(set.gpus)) : 0;
+      by_size[set.gpus.size()].emplace_back(Rank{rank(set.wire_seconds / gigabytes_), -exchange}, std::move(set));
     }
     std::vector<GpuSet> best;
     for (auto& ranked : by_size) {
-      std::ranges::sort(ranked, [](const GpuSet& a, const GpuSet& b) {
-        return a.wire_seconds < b.wire_seconds * (1 - 1e-9) ||
-               (a.wire_seconds <= b.wire_seconds * (1 + 1e-9) && a.gpus < b.gpus);
-      });
-      for (std::size_t r = 0; r < std::min(ranked.size(), sets_of_a_size); ++r) best.push_back(std::move(ranked[r]));
+      std::ranges::stable_sort(ranked, {}, &std::pair<Rank, GpuSet>::first);
+      for (std::size_t r = 0; r < std::min(ranked.size(), sets_of_a_size); ++r)
+        best.push_back(std::move(ranked[r].second));
     }
     return best;
   }

@@ -1,7 +1,9 @@
 #include "linkwise/plan/sort_planner.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <limits>
+#include <span>
 #include <utility>
 
 #include "linkwise/device/virtual/virtual_runtime.hpp"
@@ -16,6 +18,8 @@ namespace {
 constexpr double hopeless = 1.25;         // times the best so far: with that much wire time, a plan is not the best
 constexpr std::size_t enough_plans = 12;  // that are priced whatever they promise, to show what there would be
 constexpr double as_good = 1.01;          // times the best: then the simpler one
+// Whatever the number of cores, so that the same plans are priced everywhere.
+constexpr std::size_t priced_at_once = 12;
 
 RecordType record_type(const SortWorkload& workload) { return {key_width(workload.key_type), workload.value_width}; }
 
@@ -23,8 +27,15 @@ VirtualRuntime estimating_runtime(const Machine& machine) {
   return {machine, VirtualMode::estimate, 0, make_virtual_kernels()};
 }
 
-// Fills in what follows from the machine: how much is sorted at once.
+// Larger inputs are relayed in larger chunks: as good from 8 to 32 MiB on GPUs, and fewer to issue and to price.
+std::uint64_t relay_chunk(const SortWorkload& workload) {
+  constexpr std::uint64_t least = 8 << 20, most = 32 << 20, chunks_in_all = 1024;
+  return std::clamp(workload.count * record_type(workload).bytes() / chunks_in_all / least * least, least, most);
+}
+
+// Fills in what follows from the machine and the workload: how much is sorted at once, and relayed at once.
 bool fit(const Machine& machine, const SortWorkload& workload, std::uint64_t memory_limit, SortPlan& plan) {
+  plan.relay_bytes = relay_chunk(workload);
   VirtualRuntime runtime = estimating_runtime(machine);
   runtime.set_memory_limit(memory_limit);
   try {
@@ -34,6 +45,22 @@ bool fit(const Machine& machine, const SortWorkload& workload, std::uint64_t mem
   } catch (const OutOfMemoryError&) {
     return false;
   }
+}
+
+// The first exception, if there is any, goes on when all are done.
+template <typename Work>
+void for_each_in_parallel(std::size_t count, const Work& work) {
+  std::vector<std::exception_ptr> failures(count);
+#pragma omp parallel for schedule(dynamic)
+  for (std::size_t i = 0; i < count; ++i) {
+    try {
+      work(i);
+    } catch (...) {
+      failures[i] = std::current_exception();
+    }
+  }
+  for (const std::exception_ptr& failure : failures)
+    if (failure) std::rethrow_exception(failure);
 }
 
 }  // namespace
@@ -71,24 +98,33 @@ std::vector<PricedPlan> plan_sort(const Machine& machine, const SortWorkload& wo
   std::vector<PricedPlan> priced;
   const auto price = [&](const SortPlan& plan) {
     const SortReport report = estimate_sort(machine, workload, plan, constraints.memory_limit);
-    priced.push_back({plan, report.seconds, report.phases});
+    return PricedPlan{plan, report.seconds, report.phases};
   };
   const bool only_cpu = constraints.strategy == SortStrategy::cpu;
   const bool may_use_cpu =
       only_cpu || (!constraints.strategy && constraints.gpus.empty() && machine.host.rates.contains("cpu_sort"));
   if (only_cpu && !constraints.gpus.empty()) throw UsageError("the cpu strategy uses no GPUs; leave gpus at 'auto'");
-  std::vector<Candidate> candidates = candidates_for(machine, workload, constraints);
+  const std::vector<Candidate> candidates = candidates_for(machine, workload, constraints);
   const bool any = only_cpu || !candidates.empty();
   double best = std::numeric_limits<double>::infinity();
-  for (auto& [plan, wire_seconds] : candidates) {
-    if (wire_seconds > hopeless * best && priced.size() >= enough_plans) break;
-    if (!fit(machine, workload, constraints.memory_limit, plan)) continue;
-    price(plan);
-    if (plan.chunkset_records > 0 && plan.strategy != SortStrategy::het) {
+  for (std::span<const Candidate> left = candidates; !left.empty();) {
+    if (left.front().wire_seconds > hopeless * best && priced.size() >= enough_plans) break;
+    const std::span<const Candidate> wave = left.first(std::min(left.size(), priced_at_once));
+    left = left.subspan(wave.size());
+    std::vector<std::vector<PricedPlan>> found(wave.size());
+    for_each_in_parallel(wave.size(), [&](std::size_t c) {
+      SortPlan plan = wave[c].plan;
+      if (!fit(machine, workload, constraints.memory_limit, plan)) return;
+      found[c].push_back(price(plan));
+      if (plan.chunkset_records == 0 || plan.strategy == SortStrategy::het) return;
       plan.merge_on_gpus = false;
-      price(plan);
-    }
-    best = std::min(best, std::ranges::min_element(priced, {}, &PricedPlan::seconds)->seconds);
+      found[c].push_back(price(plan));
+    });
+    for (std::vector<PricedPlan>& of_candidate : found)
+      for (PricedPlan& plan : of_candidate) {
+        best = std::min(best, plan.seconds);
+        priced.push_back(std::move(plan));
+      }
   }
   if (!any)
     throw UsageError("p2p_merge runs on 2, 4, 8, … GPUs, not on " + std::to_string(constraints.gpus.size()) +
@@ -100,7 +136,7 @@ std::vector<PricedPlan> plan_sort(const Machine& machine, const SortWorkload& wo
     SortPlan plan;
     plan.strategy = SortStrategy::cpu;
     plan.gpus.clear();
-    price(plan);
+    priced.push_back(price(plan));
   }
   std::ranges::stable_sort(priced, {}, &PricedPlan::seconds);
   // No estimate is as exact as to tell these from the best.

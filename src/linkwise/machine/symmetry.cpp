@@ -1,0 +1,139 @@
+#include "linkwise/machine/symmetry.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <set>
+
+namespace linkwise {
+namespace {
+
+using Colour = std::uint64_t;
+
+constexpr double alike = 1.02;  // widths within this ratio count as the same
+constexpr int rounds = 2;       // of refinement: what a GPU's neighbours' neighbours are
+
+Colour mixed(Colour a, Colour b) {
+  Colour x = a * 0x9e3779b97f4a7c15U + b + 0x632be59bd9b4e019U;
+  x = (x ^ (x >> 29)) * 0xbf58476d1ce4e5b9U;
+  return x ^ (x >> 32);
+}
+
+Colour mixed(std::vector<Colour> colours) {
+  std::ranges::sort(colours);
+  Colour all = colours.size();
+  for (const Colour colour : colours) all = mixed(all, colour);
+  return all;
+}
+
+class Symmetry {
+ public:
+  explicit Symmetry(Topology& topology)
+      : topology_(topology), gpus_(static_cast<std::size_t>(topology.machine().num_gpus())) {
+    classify_resources();
+    for (std::size_t a = 0; a < gpus_; ++a) {
+      in_.push_back(uses(Place::host(), gpu(a)));
+      out_.push_back(uses(gpu(a), Place::host()));
+    }
+    for (std::size_t a = 0; a < gpus_; ++a)
+      for (std::size_t b = 0; b < gpus_; ++b) pairs_.push_back(a == b ? colour_of_host_ways(a) : colour_of_pair(a, b));
+  }
+
+  // Every kind of a size is a kind of the size below with one GPU more.
+  std::vector<std::vector<int>> distinct_sets() const {
+    std::vector<std::vector<int>> all, level{{}};
+    while (!level.empty()) {
+      std::set<std::vector<int>> larger;
+      for (const std::vector<int>& set : level)
+        for (int gpu = 0; gpu < static_cast<int>(gpus_); ++gpu) {
+          if (std::ranges::find(set, gpu) != set.end()) continue;
+          std::vector<int> more = set;
+          more.insert(std::ranges::upper_bound(more, gpu), gpu);
+          larger.insert(std::move(more));
+        }
+      level.clear();
+      std::set<Colour> known;
+      for (const std::vector<int>& set : larger)
+        if (known.insert(colour_of_set(set)).second) level.push_back(set);
+      all.insert(all.end(), level.begin(), level.end());
+    }
+    return all;
+  }
+
+ private:
+  static Place gpu(std::size_t number) { return Place::gpu(static_cast<int>(number)); }
+
+  std::vector<Use> uses(Place from, Place to) { return topology_.route(from, to).uses; }
+
+  // Resources get the same number when nothing wider than 2 % lies between their widths.
+  void classify_resources() {
+    const auto& resources = topology_.resources();
+    std::vector<std::pair<double, std::size_t>> by_width;
+    for (std::size_t r = 0; r < resources.size(); ++r) by_width.emplace_back(resources[r].capacity.back().gb_per_s, r);
+    std::ranges::sort(by_width);
+    classes_.resize(resources.size());
+    Colour number = 0;
+    for (std::size_t i = 0; i < by_width.size(); ++i) {
+      if (i > 0 && by_width[i].first > alike * by_width[i - 1].first) ++number;
+      classes_[by_width[i].second] = number;
+    }
+  }
+
+  [[nodiscard]] Colour colour_of_use(const Use& use) const {
+    return mixed(classes_[use.resource], static_cast<Colour>(use.weight * 50));
+  }
+
+  [[nodiscard]] Colour colour_of(const std::vector<Use>& route) const {
+    std::vector<Colour> colours;
+    for (const Use& use : route) colours.push_back(colour_of_use(use));
+    return mixed(std::move(colours));
+  }
+
+  [[nodiscard]] Colour colour_of_shared(const std::vector<Use>& a, const std::vector<Use>& b) const {
+    std::vector<Colour> colours;
+    for (const Use& use : a) {
+      const auto other = std::ranges::find(b, use.resource, &Use::resource);
+      if (other != b.end()) colours.push_back(mixed(colour_of_use(use), colour_of_use(*other)));
+    }
+    return mixed(std::move(colours));
+  }
+
+  [[nodiscard]] Colour colour_of_host_ways(std::size_t a) const { return mixed(colour_of(in_[a]), colour_of(out_[a])); }
+
+  Colour colour_of_pair(std::size_t a, std::size_t b) {
+    Colour colour = mixed(colour_of(uses(gpu(a), gpu(b))), colour_of(uses(gpu(b), gpu(a))));
+    for (const auto* of_a : {&in_[a], &out_[a]})
+      for (const auto* of_b : {&in_[b], &out_[b]}) colour = mixed(colour, colour_of_shared(*of_a, *of_b));
+    return colour;
+  }
+
+  [[nodiscard]] Colour colour_of_set(const std::vector<int>& set) const {
+    const auto pair = [&](int a, int b) {
+      return pairs_[static_cast<std::size_t>(a) * gpus_ + static_cast<std::size_t>(b)];
+    };
+    std::vector<Colour> colours, others;
+    for (const int gpu : set) colours.push_back(pair(gpu, gpu));
+    for (int round = 0; round < rounds; ++round) {
+      std::vector<Colour> refined;
+      for (std::size_t a = 0; a < set.size(); ++a) {
+        others.clear();
+        for (std::size_t b = 0; b < set.size(); ++b)
+          if (a != b) others.push_back(mixed(pair(set[a], set[b]), colours[b]));
+        refined.push_back(mixed(colours[a], mixed(others)));
+      }
+      colours = std::move(refined);
+    }
+    return mixed(std::move(colours));
+  }
+
+  Topology& topology_;
+  std::size_t gpus_;
+  std::vector<Colour> classes_;             // by resource
+  std::vector<std::vector<Use>> in_, out_;  // host routes, by GPU
+  std::vector<Colour> pairs_;               // by two GPUs; of one GPU and itself: its ways to the host
+};
+
+}  // namespace
+
+std::vector<std::vector<int>> distinct_gpu_sets(Topology& topology) { return Symmetry(topology).distinct_sets(); }
+
+}  // namespace linkwise
