@@ -1,8 +1,10 @@
 // Measuring machines.
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include "bindings.hpp"
+#include "linkwise/probe/families.hpp"
 #include "linkwise/probe/quick_probe.hpp"
 
 namespace nb = nanobind;
@@ -53,7 +55,15 @@ void bind_probe(nb::module_& m) {
       .def_ro("what", &ProbeRow::what)
       .def_ro("measured", &ProbeRow::measured)
       .def_ro("predicted_gb_per_s", &ProbeRow::predicted_gb_per_s)
-      .def_ro("fitted", &ProbeRow::fitted);
+      .def_ro("fitted", &ProbeRow::fitted)
+      .def_ro("bytes", &ProbeRow::bytes)
+      .def_ro("why_not", &ProbeRow::why_not);
+  nb::class_<FamilyOptions>(m, "FamilyOptions")
+      .def(nb::init<>())
+      .def_rw("largest", &FamilyOptions::largest)
+      .def_rw("bytes", &FamilyOptions::bytes)
+      .def_rw("patience_seconds", &FamilyOptions::patience_seconds)
+      .def_rw("nccl", &FamilyOptions::nccl);
   nb::class_<Profile>(m, "Profile")
       .def_ro("machine", &Profile::machine)
       .def_ro("rows", &Profile::rows)
@@ -61,6 +71,9 @@ void bind_probe(nb::module_& m) {
   using Release = nb::call_guard<nb::gil_scoped_release>;
   m.def("infer_host_paths", &infer_host_paths, nb::arg("num_gpus"), nb::arg("observations"));
   m.def("quick_probe", &quick_probe, nb::arg("runtime"), nb::arg("options"), Release());
+  m.def("family_names", &family_names);
+  m.def("measure_families", &measure_families, nb::arg("runtime"), nb::arg("fitted"), nb::arg("names"),
+        nb::arg("options"), Release());
   m.def(
       "measure_transfers",
       [](Runtime& runtime, const std::vector<Transfer>& pattern, double patience_seconds) {

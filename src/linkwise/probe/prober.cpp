@@ -1,10 +1,7 @@
 #include "linkwise/probe/prober.hpp"
 
 #include <algorithm>
-#include <chrono>
-#include <cmath>
 #include <limits>
-#include <numeric>
 #include <optional>
 
 #include "linkwise/error.hpp"
@@ -16,9 +13,7 @@
 namespace linkwise {
 namespace {
 
-constexpr int least_repetitions = 3;
-constexpr double calm = 0.02;  // coefficient of variation that is low enough
-constexpr std::uint64_t relay_chunk = 8 << 20;
+constexpr std::uint64_t relay_chunk = 8 << 20;                // where the transfer names none
 constexpr RecordType words{KeyWidth::k64, ValueWidth::none};  // what is sent: consecutive numbers
 
 // The two ends of a transfer, and what is sent.
@@ -37,7 +32,7 @@ class Ends {
   void copy() {
     std::vector<Path> paths;
     if (!transfer_.over.empty()) paths.push_back({transfer_.from, transfer_.to, transfer_.over});
-    router_.emplace(runtime_, paths, relay_chunk);
+    router_.emplace(runtime_, paths, transfer_.relay_bytes > 0 ? transfer_.relay_bytes : relay_chunk);
     router_->copy(stream_, target_, source_);
   }
 
@@ -106,15 +101,11 @@ Measurement Prober::repeat(const std::function<void()>& enqueue) {
 }
 
 Measurement Prober::repeat_until_calm(const std::function<void()>& enqueue) {
-  using Clock = std::chrono::steady_clock;
-  Measurement measured;
-  std::vector<double> seconds;
   if (!runtime_.simulated()) {  // the simulated clock needs no warming up, and says the same every time
     enqueue();
     runtime_.synchronize();
   }
-  const Clock::time_point began = Clock::now();
-  while (true) {
+  const auto once = [&] {
     runtime_.clear_timeline();
     enqueue();
     std::int64_t first = std::numeric_limits<std::int64_t>::max(), last = 0;
@@ -122,20 +113,12 @@ Measurement Prober::repeat_until_calm(const std::function<void()>& enqueue) {
       first = std::min(first, entry.start_ps);
       last = std::max(last, entry.end_ps);
     }
-    seconds.push_back(static_cast<double>(last - first) * 1e-12);
-    const auto n = static_cast<double>(seconds.size());
-    const double mean = std::reduce(seconds.begin(), seconds.end()) / n;
-    double squares = 0;
-    for (const double s : seconds) squares += (s - mean) * (s - mean);
-    measured.spread = mean > 0 && n > 1 ? std::sqrt(squares / (n - 1)) / mean : 0;
-    if (runtime_.simulated()) break;
-    if (seconds.size() < least_repetitions) continue;
-    if (measured.spread <= calm || std::chrono::duration<double>(Clock::now() - began).count() > patience_) break;
-  }
-  measured.repetitions = static_cast<int>(seconds.size());
-  std::ranges::sort(seconds);
-  const std::size_t middle = seconds.size() / 2;
-  measured.seconds = seconds.size() % 2 == 1 ? seconds[middle] : (seconds[middle - 1] + seconds[middle]) / 2;
+    return static_cast<double>(last - first) * 1e-12;
+  };
+  if (!runtime_.simulated()) return measure_until_calm(patience_, once);
+  Measurement measured;
+  measured.seconds = once();
+  measured.repetitions = 1;
   return measured;
 }
 

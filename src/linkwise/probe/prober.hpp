@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "linkwise/device/runtime.hpp"
+#include "linkwise/probe/measure.hpp"
 
 namespace linkwise {
 
@@ -20,16 +21,9 @@ struct Transfer {
   Place from;
   Place to;
   std::uint64_t bytes = 0;
-  bool pageable = false;  ///< the host's end is ordinary memory
-  std::vector<int> over;  ///< GPUs on the way, which relay it in chunks
-};
-
-struct Measurement {
-  double seconds = 0;   ///< median, from the first start to the last end
-  double spread = 0;    ///< coefficient of variation
-  double gb_per_s = 0;  ///< of all transfers together
-  int repetitions = 0;
-  bool verified = false;  ///< what arrived is what was sent; an estimate sends nothing
+  bool pageable = false;          ///< the host's end is ordinary memory
+  std::vector<int> over;          ///< GPUs on the way, which relay it in chunks
+  std::uint64_t relay_bytes = 0;  ///< of such a chunk, as all of the bytes to store and then forward; 0: a good size
 };
 
 class Prober {

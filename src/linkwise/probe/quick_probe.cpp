@@ -77,8 +77,8 @@ class QuickProbe {
 
   double measure(const std::string& name, const std::string& what, std::vector<Transfer> pattern, bool fitted) {
     const Measurement measured = prober_.transfers(pattern);
-    patterns_.push_back({std::move(pattern), profile_.rows.size()});
-    profile_.rows.push_back({name, what, measured, 0, fitted});
+    profile_.rows.push_back({name, what, measured, 0, fitted, pattern.front().bytes, {}});
+    patterns_.push_back({std::move(pattern), profile_.rows.size() - 1});
     return measured.gb_per_s;
   }
 
@@ -248,7 +248,7 @@ class QuickProbe {
     CopyStartup& startup = profile_.machine.copy_startup;
     const auto microseconds = [&](const std::string& name, Place from, Place to) {
       const Measurement measured = prober_.smallest_copy(from, to);
-      profile_.rows.push_back({name + ", smallest copy", from.name() + "→" + to.name(), measured, 0, true});
+      profile_.rows.push_back({name + ", smallest copy", from.name() + "→" + to.name(), measured, 0, true, 4, {}});
       return measured.seconds * 1e6;
     };
     startup.host_to_device_us = microseconds("host to device", Place::host(), Place::gpu(0));

@@ -17,15 +17,6 @@ struct ProbeOptions {
   int other_sets = 3;               ///< of each size and direction, for the fit; and as many to check it
 };
 
-/// One measurement, and what it was of.
-struct ProbeRow {
-  std::string name;  ///< "host to device", "device to device", …
-  std::string what;  ///< "0,1,2", "0→3", …
-  Measurement measured;
-  double predicted_gb_per_s = 0;  ///< by the fitted machine; 0 where nothing is predicted
-  bool fitted = false;            ///< the machine was fitted to it; otherwise it checks the fit
-};
-
 struct Profile {
   Machine machine;  ///< the runtime's, with what was measured in place of what was assumed
   std::vector<ProbeRow> rows;

@@ -1,0 +1,112 @@
+// What CUDA families measure with: memory of every kind, streams, and clocks.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "linkwise/device/cuda/check.hpp"
+#include "linkwise/device/cuda/current_device.hpp"
+#include "linkwise/probe/families.hpp"
+
+namespace linkwise::cuda {
+
+/// What a host allocation is.
+enum class HostKind { pageable, pinned, write_combined, registered };
+
+/// Host memory, on one NUMA node if that is not -1; its pages are there. Whoever destroys it has waited for its users.
+class HostMemory {
+ public:
+  HostMemory(HostKind kind, std::uint64_t bytes, int node = -1);
+  ~HostMemory();
+  HostMemory(const HostMemory&) = delete;
+  HostMemory& operator=(const HostMemory&) = delete;
+
+  [[nodiscard]] std::byte* data() const { return data_; }
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+
+ private:
+  HostKind kind_;
+  std::uint64_t bytes_;
+  std::byte* data_ = nullptr;
+};
+
+/// Memory of one GPU, by cudaMalloc, or managed memory.
+class GpuMemory {
+ public:
+  GpuMemory(int gpu, std::uint64_t bytes, bool managed = false);
+  ~GpuMemory();
+  GpuMemory(const GpuMemory&) = delete;
+  GpuMemory& operator=(const GpuMemory&) = delete;
+
+  [[nodiscard]] std::byte* data() const { return data_; }
+
+ private:
+  std::byte* data_ = nullptr;
+};
+
+/// A stream of one GPU and two events on it.
+class GpuStream {
+ public:
+  explicit GpuStream(int gpu);
+  ~GpuStream();
+  GpuStream(const GpuStream&) = delete;
+  GpuStream& operator=(const GpuStream&) = delete;
+
+  [[nodiscard]] cudaStream_t get() const { return stream_; }
+  [[nodiscard]] int gpu() const { return gpu_; }
+  /// Seconds between events around what `enqueue` puts on the stream. The GPU is current meanwhile.
+  double seconds(const std::function<void(cudaStream_t)>& enqueue);
+  void wait() const { check(cudaStreamSynchronize(stream_), "wait for a stream"); }
+
+ private:
+  int gpu_;
+  cudaStream_t stream_ = nullptr;
+  cudaEvent_t began_ = nullptr, ended_ = nullptr;
+};
+
+/// By the host's clock: for what the host takes part in.
+double wall_seconds(const std::function<void()>& work);
+
+/// The host's NUMA nodes that have memory; {-1} where the system does not say.
+std::vector<int> numa_nodes();
+std::string node_name(int node);
+
+/// Writes every cache line of the buffer back and drops it, so that a copy reads memory and not a cache (commscope19
+/// §2.2.4).
+void flush_caches(const std::byte* data, std::uint64_t bytes);
+
+/// Warms up, repeats, and adds a row of GB/s; `is_intact` says whether what arrived is what was sent.
+/// @throws CorruptDataError if it is not.
+void add_rate(FamilyContext& context, const std::string& what, std::uint64_t bytes, const std::function<double()>& once,
+              const std::function<bool()>& is_intact);
+/// Warms up, repeats `in_a_row` times what `once` does and adds a row of seconds for one of them.
+/// The counter that a check on the GPU adds to; true if it stays 0.
+bool none_wrong(const GpuStream& stream, const std::function<void(unsigned long long*)>& count);
+/// Whether every word is what fill_words(data, bytes, seed) writes, seen from the host.
+bool is_filled(const std::byte* data, std::uint64_t bytes, std::uint32_t seed);
+/// Writes what fill_words writes, from the host.
+void fill(std::byte* data, std::uint64_t bytes, std::uint32_t seed);
+void add_cost(FamilyContext& context, const std::string& what, const std::function<double()>& once, int in_a_row = 1);
+
+void host_memory_kinds(FamilyContext& context);
+void host_to_host(FamilyContext& context);
+void cache_flushing(FamilyContext& context);
+void zero_copy(FamilyContext& context);
+void unified_demand(FamilyContext& context);
+void unified_prefetch(FamilyContext& context);
+void peer_access(FamilyContext& context);
+void peer_kernels(FamilyContext& context);
+void store_sizes(FamilyContext& context);
+void latencies(FamilyContext& context);
+void strided_copies(FamilyContext& context);
+void launch_costs(FamilyContext& context);
+void allocation_costs(FamilyContext& context);
+void collectives(FamilyContext& context);
+
+}  // namespace linkwise::cuda

@@ -1,0 +1,236 @@
+// Between GPUs, with and without peer access, by copies and by kernels; and latencies.
+#include "linkwise/probe/cuda/kernels.hpp"
+#include "linkwise/probe/cuda/measuring.hpp"
+
+namespace linkwise::cuda {
+namespace {
+
+constexpr std::uint32_t seed = 29;
+
+std::string pair_name(int a, int b) { return std::to_string(a) + "→" + std::to_string(b); }
+
+bool can_access(int from, int to) {
+  int can = 0;
+  check(cudaDeviceCanAccessPeer(&can, from, to), "ask for peer access");
+  return can != 0;
+}
+
+// Peer access as a scope wants it, and afterwards as it was.
+class PeerAccess {
+ public:
+  PeerAccess(int from, int to, bool wanted) : from_(from), to_(to) {
+    const CurrentDevice current(from);
+    const cudaError_t status = cudaDeviceEnablePeerAccess(to, 0);
+    was_ = status == cudaErrorPeerAccessAlreadyEnabled;
+    (void)cudaGetLastError();
+    if (!was_) check(status, "enable peer access");
+    if (!wanted) check(cudaDeviceDisablePeerAccess(to), "disable peer access");
+    is_ = wanted;
+  }
+  ~PeerAccess() {
+    (void)cudaSetDevice(from_);
+    if (is_ != was_) (void)(was_ ? cudaDeviceEnablePeerAccess(to_, 0) : cudaDeviceDisablePeerAccess(to_));
+  }
+  PeerAccess(const PeerAccess&) = delete;
+  PeerAccess& operator=(const PeerAccess&) = delete;
+
+ private:
+  int from_, to_;
+  bool was_ = false, is_ = false;
+};
+
+template <typename Measure>
+void for_each_pair(FamilyContext& context, const Measure& measure) {
+  if (context.num_gpus() < 2) return context.cannot("all", "it takes two GPUs");
+  for (int a = 0; a < context.num_gpus(); ++a)
+    for (int b = 0; b < context.num_gpus(); ++b)
+      if (a != b) measure(a, b);
+}
+
+bool is_intact_on(GpuStream& stream, const GpuMemory& memory, std::uint64_t bytes) {
+  return none_wrong(stream, [&](auto* wrong) { count_wrong_words(stream.get(), memory.data(), bytes, seed, wrong); });
+}
+
+void fill_on(GpuStream& stream, const GpuMemory& memory, std::uint64_t bytes) {
+  const CurrentDevice current(stream.gpu());
+  fill_words(stream.get(), memory.data(), bytes, seed);
+  stream.wait();
+}
+
+}  // namespace
+
+void peer_access(FamilyContext& context) {
+  const std::uint64_t bytes = context.options.bytes;
+  for_each_pair(context, [&](int a, int b) {
+    const GpuMemory source(a, bytes), target(b, bytes);
+    GpuStream stream(a), check_stream(b);
+    fill_on(stream, source, bytes);
+    for (const bool on : {true, false}) {
+      if (on && !can_access(a, b)) {
+        context.cannot(pair_name(a, b) + ", on", "CUDA allows no peer access between them");
+        continue;
+      }
+      const auto measure = [&] {
+        add_rate(
+            context, pair_name(a, b) + (on ? ", on" : ", off"), bytes,
+            [&] {
+              return stream.seconds([&](cudaStream_t native) {
+                check(cudaMemcpyPeerAsync(target.data(), b, source.data(), a, bytes, native), "copy to a peer");
+              });
+            },
+            [&] { return is_intact_on(check_stream, target, bytes); });
+      };
+      if (!can_access(a, b)) {
+        measure();
+        continue;
+      }
+      const PeerAccess there(a, b, on), back(b, a, on);
+      measure();
+    }
+  });
+}
+
+void peer_kernels(FamilyContext& context) {
+  const std::uint64_t bytes = context.options.bytes;
+  for_each_pair(context, [&](int a, int b) {
+    if (!can_access(a, b)) return context.cannot(pair_name(a, b), "CUDA allows no peer access between them");
+    const PeerAccess access(a, b, true);
+    const GpuMemory own(a, bytes), peer(b, bytes);
+    GpuStream stream(a), peer_stream(b);
+    using Copy = void (*)(cudaStream_t, void*, const void*, std::uint64_t);
+    const auto measure = [&](const std::string& what, Copy copy, const GpuMemory& to, const GpuMemory& from) {
+      GpuStream& checks = &to == &own ? stream : peer_stream;
+      add_rate(
+          context, what, bytes,
+          [&] { return stream.seconds([&](cudaStream_t native) { copy(native, to.data(), from.data(), bytes); }); },
+          [&] { return is_intact_on(checks, to, bytes); });
+    };
+    fill_on(stream, own, bytes);
+    measure(pair_name(a, b) + ", stores", copy_words, peer, own);
+    int major = 0;
+    check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, a), "ask for the compute capability");
+    if (major < 9) {
+      context.cannot(pair_name(a, b) + ", bulk stores", "the bulk copy engine came with compute capability 9.0");
+    } else {
+      const CurrentDevice current(b);
+      check(cudaMemset(peer.data(), 0, bytes), "clear");
+      check(cudaDeviceSynchronize(), "clear");
+      measure(pair_name(a, b) + ", bulk stores", copy_in_bulk, peer, own);
+    }
+    const CurrentDevice current(a);
+    check(cudaMemset(own.data(), 0, bytes), "clear");
+    check(cudaDeviceSynchronize(), "clear");
+    measure(pair_name(b, a) + ", loads", copy_words, own, peer);
+  });
+}
+
+// proact21 figure 2: what of the link's width is useful when stores are small.
+void store_sizes(FamilyContext& context) {
+  if (context.num_gpus() < 2) return context.cannot("all", "it takes two GPUs");
+  if (!can_access(0, 1)) return context.cannot("0→1", "CUDA allows no peer access between them");
+  constexpr std::uint64_t count = 1 << 19;
+  const PeerAccess access(0, 1, true);
+  const GpuMemory peer(1, count * 512);
+  GpuStream stream(0), check_stream(1);
+  for (int piece = 4; piece <= 256; piece *= 2)
+    add_rate(
+        context, "0→1, " + std::to_string(piece) + " bytes", count * static_cast<std::uint64_t>(piece),
+        [&] {
+          return stream.seconds(
+              [&](cudaStream_t native) { store_pieces(native, peer.data(), count, piece, seed + piece); });
+        },
+        [&] {
+          return none_wrong(check_stream, [&](auto* wrong) {
+            count_wrong_pieces(check_stream.get(), peer.data(), count, piece, seed + piece, wrong);
+          });
+        });
+}
+
+void latencies(FamilyContext& context) {
+  constexpr std::uint32_t lines = 1 << 19;  // 64 MiB: more than any cache of a GPU
+  constexpr std::uint32_t steps = 20000;
+  GpuStream stream(0);
+  const HostMemory host(HostKind::pinned, std::uint64_t{lines} * 128);
+  const HostMemory end(HostKind::pinned, 4);
+  const auto measure = [&](const std::string& what, void* chain) {
+    add_cost(
+        context, what,
+        [&] {
+          return stream.seconds(
+              [&](cudaStream_t native) { chase(native, chain, steps, reinterpret_cast<std::uint32_t*>(end.data())); });
+        },
+        steps);
+  };
+  const auto prepared = [&](GpuStream& owner, void* chain) {
+    const CurrentDevice current(owner.gpu());
+    make_chain(owner.get(), chain, lines);
+    owner.wait();
+    return chain;
+  };
+  measure("gpu 0, host memory", prepared(stream, host.data()));
+  for (int gpu = 0; gpu < context.num_gpus(); ++gpu) {
+    if (gpu > 0 && !can_access(0, gpu)) {
+      context.cannot("gpu 0, gpu " + std::to_string(gpu), "CUDA allows no peer access between them");
+      continue;
+    }
+    const GpuMemory memory(gpu, std::uint64_t{lines} * 128);
+    GpuStream owner(gpu);
+    if (gpu == 0) {
+      measure("gpu 0, its own memory", prepared(owner, memory.data()));
+      continue;
+    }
+    const PeerAccess access(0, gpu, true);
+    measure("gpu 0, memory of gpu " + std::to_string(gpu), prepared(owner, memory.data()));
+  }
+}
+
+void strided_copies(FamilyContext& context) {
+  constexpr std::uint64_t pitch = 4096, rows = 16384;
+  const HostMemory host(HostKind::pinned, pitch * rows);
+  const GpuMemory device(0, pitch * rows);
+  const int last = context.num_gpus() - 1;
+  const GpuMemory peer(last, pitch * rows);
+  GpuStream stream(0), peer_stream(last);
+  fill(host.data(), pitch * rows, seed);
+  fill_on(stream, device, pitch * rows);
+  fill_on(peer_stream, peer, pitch * rows);
+  struct Direction {
+    std::string name;
+    std::byte *to, *from;
+  };
+  std::vector<Direction> directions{{"in", device.data(), host.data()}, {"out", host.data(), device.data()}};
+  if (last > 0) directions.push_back({pair_name(0, last), peer.data(), device.data()});
+  // All three memories hold the same, so every copy must leave them as they are.
+  const auto is_intact = [&] {
+    return is_filled(host.data(), pitch * rows, seed) && is_intact_on(stream, device, pitch * rows) &&
+           is_intact_on(peer_stream, peer, pitch * rows);
+  };
+  for (const Direction& direction : directions)
+    for (const std::uint64_t width : {64ULL, 512ULL, 2048ULL}) {
+      const std::string rows_of = ", rows of " + std::to_string(width) + " of 4096 bytes";
+      add_rate(
+          context, "2-D, " + direction.name + rows_of, width * rows,
+          [&] {
+            return stream.seconds([&](cudaStream_t native) {
+              check(
+                  cudaMemcpy2DAsync(direction.to, pitch, direction.from, pitch, width, rows, cudaMemcpyDefault, native),
+                  "copy rows");
+            });
+          },
+          is_intact);
+      cudaMemcpy3DParms box{};
+      constexpr std::uint64_t height = 64;  // rows of a slice, of which half are copied
+      box.srcPtr = {direction.from, pitch, pitch, height};
+      box.dstPtr = {direction.to, pitch, pitch, height};
+      box.extent = {width, height / 2, rows / height};
+      box.kind = cudaMemcpyDefault;
+      add_rate(
+          context, "3-D, " + direction.name + rows_of, width * rows / 2,
+          [&] {
+            return stream.seconds([&](cudaStream_t native) { check(cudaMemcpy3DAsync(&box, native), "copy a box"); });
+          },
+          is_intact);
+    }
+}
+
+}  // namespace linkwise::cuda

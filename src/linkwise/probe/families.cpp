@@ -1,0 +1,67 @@
+#include "linkwise/probe/families.hpp"
+
+#include <algorithm>
+
+#include "linkwise/device/virtual/virtual_runtime.hpp"
+#include "linkwise/error.hpp"
+#include "linkwise/primitives/kernels.hpp"
+
+namespace linkwise {
+
+void FamilyContext::transfers(const std::string& what, const std::vector<Transfer>& pattern) {
+  ProbeRow row{family, what, prober_.transfers(pattern), 0, false, pattern.front().bytes, {}};
+  VirtualRuntime model(fitted, VirtualMode::estimate, 0, make_virtual_kernels());
+  row.predicted_gb_per_s = Prober(model, 0).transfers(pattern).gb_per_s;
+  rows.push_back(std::move(row));
+}
+
+void FamilyContext::add(const std::string& what, std::uint64_t bytes, Measurement measured) {
+  rows.push_back({family, what, measured, 0, false, bytes, {}});
+}
+
+void FamilyContext::cannot(const std::string& what, const std::string& why) {
+  rows.push_back({family, what, {}, 0, false, 0, why});
+}
+
+namespace {
+
+std::vector<ProbeFamily> all_families() {
+  std::vector<ProbeFamily> all = transfer_families();
+  for (ProbeFamily& family : cuda_families()) {
+    family.measure = [measure = std::move(family.measure)](FamilyContext& context) {
+      if (context.runtime.simulated()) return context.cannot("all", "it needs GPUs; this machine is a described one");
+      measure(context);
+    };
+    all.push_back(std::move(family));
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> family_names() {
+  std::vector<std::pair<std::string, std::string>> names;
+  for (const ProbeFamily& family : all_families()) names.emplace_back(family.name, family.what);
+  return names;
+}
+
+std::vector<ProbeRow> measure_families(Runtime& runtime, const Machine& fitted, const std::vector<std::string>& names,
+                                       const FamilyOptions& options) {
+  FamilyContext context(runtime, fitted, options);
+  for (const ProbeFamily& family : all_families()) {
+    if (std::ranges::find(names, family.name) == names.end()) continue;
+    context.family = family.name;
+    try {
+      family.measure(context);
+    } catch (const CorruptDataError&) {
+      throw;
+    } catch (const Cancelled&) {
+      throw;
+    } catch (const Error& error) {
+      context.cannot("the rest", error.what());
+    }
+  }
+  return std::move(context.rows);
+}
+
+}  // namespace linkwise

@@ -1,0 +1,39 @@
+// How often to measure, and what then counts.
+//
+// Comm|Scope's rules (commscope19 §2.2): repeat until the coefficient of variation is at most 2 % or patience ends, at
+// least three times; the median counts, and the variation is told with it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace linkwise {
+
+struct Measurement {
+  double seconds = 0;   ///< median, from the first start to the last end
+  double spread = 0;    ///< coefficient of variation
+  double gb_per_s = 0;  ///< of all transfers together
+  int repetitions = 0;
+  bool verified = false;  ///< what arrived is what was sent; an estimate sends nothing
+};
+
+/// One measurement, and what it was of.
+struct ProbeRow {
+  std::string name;  ///< "host to device", "device to device", …
+  std::string what;  ///< "0,1,2", "0→3", …
+  Measurement measured;
+  double predicted_gb_per_s = 0;  ///< by the fitted machine; 0 where nothing is predicted
+  bool fitted = false;            ///< the machine was fitted to it; otherwise it checks the fit
+  std::uint64_t bytes = 0;        ///< of each transfer; 0 where there is none
+  std::string why_not;            ///< it could not be measured: why; otherwise empty
+};
+
+/// `once` gives the seconds of one repetition.
+Measurement measure_until_calm(double patience_seconds, const std::function<double()>& once);
+
+/// 4 B, 16 B, … up to `most` bytes.
+std::vector<std::uint64_t> curve_sizes(std::uint64_t most);
+
+}  // namespace linkwise
