@@ -56,10 +56,11 @@ def test_the_plan_agrees() -> None:
 @pytest.mark.parametrize("strategy", ["radix", "p2p_merge"])
 @pytest.mark.parametrize("machine", linkwise.described_machines())
 def test_timestamps_are_identical_run_after_run(machine: str, strategy: str) -> None:
+    gpus = list(range(min(4, linkwise.load_machine(machine).num_gpus)))
     first, second = (
         [
             (e.name, e.stream, repr(e.place), e.start_ps, e.end_ps)
-            for e in estimate(machine, [0, 1, 2, 3], strategy).timeline
+            for e in estimate(machine, gpus, strategy).timeline
         ]
         for _ in range(2)
     )

@@ -99,7 +99,7 @@ def test_a_second_copy_waits_for_the_copy_engine() -> None:
 def test_described_machines_load(name: str) -> None:
     machine = linkwise.load_machine(name)
     assert machine.name == name
-    assert machine.num_gpus >= 4
+    assert machine.num_gpus >= 2
     for rate in ("sort", "merge", "partition", "histogram", "gather", "encode", "checksum", "pivot"):
         assert rate in machine.gpu.rates
 

@@ -1,27 +1,17 @@
-"""Holds the machine model against what was measured: each within 10 %, but for two exceptions that are named."""
+"""Holds the machine model against what was measured: within 10 %, but for exceptions that are named."""
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 import linkwise
 from benchmark_on_machine import gb_per_s, host_transfers, mirrored_pairs, peer_transfers
+from paper_rows import ROWS, name_of, predict
 
 TOLERANCE = 0.10
-MACHINES = {"AC922": "ibm-ac922", "DELTA_D22x": "delta-d22x", "DGX-A100": "dgx-a100"}
-PAPER_BYTES = 4e9  # sort22 §4.2 copies 4 GB a GPU
 GIB = float(1 << 30)
-
-# Rows whose pattern this test reproduces; ratios and other machines are for the probe's issue.
-ROWS = [
-    row
-    for row in csv.DictReader((Path(__file__).parent / "paper_bandwidths.csv").open(encoding="utf-8"))
-    if row["platform"] in MACHINES and row["unit"] == "GB/s" and not row["pattern"].startswith(("theory:", "e2e:"))
-]
 
 EXCEPTIONS = {
     "h2d {4,5,6}: 144": "three of the fast GPUs read slower than two plus one of four: 144 against 109 and 175 GB/s; "
@@ -30,54 +20,77 @@ EXCEPTIONS = {
 }
 
 
-def gpu_groups(row: dict[str, str], num_gpus: int) -> list[list[int]]:
-    """`0|1` means either, `0+1` both at once, `0-7` a range at once, `any` each."""
-    text = row["gpus"]
-    if text in {"any", "local"}:
-        return [[gpu] for gpu in range(num_gpus if text == "any" else 1)]
-    if text == "remote":
-        return [[num_gpus // 2]]
-    if text == "4_gpus":
-        return [[0, 1, 2, 3], [0, 2, 4, 6], [4, 5, 6, 7]]
-    if "-" in text and "parallel" in row["pattern"]:
-        first, last = map(int, text.split("-"))
-        return [list(range(first, last + 1))]
-    return [[int(gpu) for gpu in group.replace("-", "+").split("+")] for group in text.split("|")]
+# Rows of the papers that no description holds, and why: five of 111.
+PAPER_EXCEPTIONS = {
+    "sort22-AC922-e2e:p2p_sort_merge_phase_4gpu_vs_2gpu-0+1+2+3-p2p": "its copies at the paper's own 53 GB/s and its "
+    "local merges explain a factor of 2.9; what took the rest is not said",
+    "join25-AC922-e2e:p2p_block_shuffle_4gpu_vs_2gpu_slowdown-0+1+2+3-p2p": "the same phase on the same machine",
+    "join25-AC922-e2e:p2p_bucket_swap_4gpu_vs_2gpu_slowdown-0+1+2+3-p2p": "at sort22's rates over X-Bus and NVLink it "
+    "is 2.6; join25 does not say what else the phase holds",
+    "tartan19-V100-DGX-1-p2p_latency_routed_vs_direct_approx-remote-lat": "two copies in a row take twice as long as "
+    "one, as on P100s; why three times on V100s is not known",
+    "tartan19-Summit-internode_cl_peak_approx-8_nodes-coll": "32 GB/s are more than a node's two rails of EDR carry, 25",
+}
 
 
-def predictions(row: dict[str, str]) -> list[float]:
-    machine = linkwise.load_machine(MACHINES[row["platform"]])
-    pattern = row["pattern"]
-    found = []
-    for group in gpu_groups(row, machine.num_gpus):
-        if pattern.startswith("p2p_parallel_pairs"):
-            pairs = [(0, 3), (1, 2)] if "(0-3)" in pattern else mirrored_pairs(group)
-            found.append(gb_per_s(machine, peer_transfers(pairs, True, PAPER_BYTES)))
-        elif pattern.startswith("p2p"):
-            pair = (group[0], group[1] if len(group) > 1 else (group[0] + 1) % machine.num_gpus)
-            found.append(gb_per_s(machine, peer_transfers([pair], False, PAPER_BYTES)))
-        else:
-            for direction in row["direction"].replace("bidir_sum", "bidir").split("|"):
-                found.append(gb_per_s(machine, host_transfers(group, direction, PAPER_BYTES)))
-    return found
+def is_held(row: dict[str, str], predictions: list[float]) -> bool:
+    measured, pattern = float(row["value"]), row["pattern"]
+    # sort22's sorts: 15 %, the others 10 %.
+    tolerance = 0.15 if pattern.startswith("e2e:") else TOLERANCE
+    if pattern.endswith("_min") or "lower_bound" in pattern:  # the least of what the paper measured
+        return all(predicted >= measured * (1 - tolerance) for predicted in predictions)
+    if pattern.endswith(("_max", "_upper")):
+        return all(predicted <= measured * (1 + tolerance) for predicted in predictions)
+    return all(predicted == pytest.approx(measured, rel=tolerance) for predicted in predictions)
 
 
-@pytest.mark.parametrize(
-    "row", ROWS, ids=lambda row: "-".join((row["platform"], row["pattern"], row["gpus"], row["direction"]))
-)
-def test_published_bandwidth(row: dict[str, str]) -> None:
-    measured = float(row["value"])
-    for predicted in predictions(row):
-        if row["pattern"].endswith("_min"):  # the least of what the paper measured
-            assert predicted >= measured * (1 - TOLERANCE)
-        elif row["pattern"].endswith(("_max", "_upper")):
-            assert predicted <= measured * (1 + TOLERANCE)
-        else:
-            assert predicted == pytest.approx(measured, rel=TOLERANCE)
+@pytest.mark.parametrize("row", ROWS, ids=name_of)
+def test_published_figure(row: dict[str, str]) -> None:
+    predictions = predict(row)
+    assert predictions
+    if name_of(row) in PAPER_EXCEPTIONS:
+        assert not is_held(row, predictions), "it is no exception any more"
+    else:
+        assert is_held(row, predictions), f"{row['value']} {row['unit']}, not {predictions}"
 
 
-def test_the_table_is_not_empty() -> None:
-    assert len(ROWS) == 25
+def test_every_row_is_looked_at() -> None:
+    assert len(ROWS) == 111
+    assert len(PAPER_EXCEPTIONS) <= 5
+    assert set(PAPER_EXCEPTIONS) <= {name_of(row) for row in ROWS}
+
+
+def test_the_papers_numa_effects() -> None:
+    """tartan20 §3.1.2: GPUs behind one PCIe switch reach each other more slowly than others, most so both ways."""
+    for name, near, far in (("dgx1-v100", (2, 3), (1, 2)), ("dgx2", (0, 2), (0, 4))):
+        machine = linkwise.load_machine(name, without="nvlink")
+
+        def rate(pair: tuple[int, int], both: bool, machine: linkwise._core.Machine = machine) -> float:
+            return gb_per_s(machine, peer_transfers([pair], both, 4e7))
+
+        assert 0.7 * rate(far, False) < rate(near, False) < 0.95 * rate(far, False)
+        assert rate(near, True) < 0.7 * rate(far, True)
+    volta = linkwise.load_machine("dgx1-v100")
+
+    def over(*path: int) -> float:
+        hops = zip(path, path[1:])
+        return min(gb_per_s(volta, peer_transfers([hop], False, 4e7)) for hop in hops)
+
+    assert over(0, 4, 7) > 1.9 * over(0, 2, 6)  # §3.1.3: the best and the worst route
+    assert over(0, 3) > 1.9 * over(0, 1)  # double and single links
+
+
+def test_collectives_over_links_gain_with_gpus_and_over_pcie_lose() -> None:
+    """tartan20 §3.2.1, figure 20: and five GPUs of a DGX-1 make no good ring."""
+
+    def rates(machine: linkwise._core.Machine) -> list[float]:
+        return [linkwise._core.rings_of(machine, list(range(g))).gb_per_s for g in (2, 4, 5, 8)]
+
+    two, four, five, eight = rates(linkwise.load_machine("dgx1-v100"))
+    assert two < four < eight
+    assert five < four / 2
+    two, four, five, eight = rates(linkwise.load_machine("dgx1-v100", without="nvlink"))
+    assert two >= four >= eight
 
 
 # Eight H200s, measured on 2026-11-20: sets of GPUs with equal shares, 2 GiB a GPU and direction.

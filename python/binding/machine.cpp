@@ -6,6 +6,7 @@
 #include "bindings.hpp"
 #include "linkwise/machine/machine.hpp"
 #include "linkwise/machine/paths.hpp"
+#include "linkwise/machine/rings.hpp"
 #include "linkwise/machine/symmetry.hpp"
 #include "linkwise/machine/topology.hpp"
 
@@ -19,7 +20,9 @@ void bind_machine(nb::module_& m) {
       .value("memory", NodeKind::memory)
       .value("pcie_switch", NodeKind::pcie_switch)
       .value("gpu", NodeKind::gpu)
-      .value("nvswitch", NodeKind::nvswitch);
+      .value("nvswitch", NodeKind::nvswitch)
+      .value("nic", NodeKind::nic)
+      .value("network", NodeKind::network);
   nb::enum_<Traffic>(m, "Traffic")
       .value("host_to_device", Traffic::host_to_device)
       .value("device_to_host", Traffic::device_to_host)
@@ -87,6 +90,11 @@ void bind_machine(nb::module_& m) {
       .def_rw("copy_engines", &Machine::copy_engines)
       .def_rw("copy_startup", &Machine::copy_startup)
       .def_rw("pageable_gb_per_s", &Machine::pageable_gb_per_s)
+      .def_rw("staged_peers", &Machine::staged_peers)
+      .def_rw("staged_peer_gb_per_s", &Machine::staged_peer_gb_per_s)
+      .def_rw("zero_copy_read_gb_per_s", &Machine::zero_copy_read_gb_per_s)
+      .def_rw("zero_copy_write_gb_per_s", &Machine::zero_copy_write_gb_per_s)
+      .def_rw("store_goodput", &Machine::store_goodput)
       .def_prop_ro("num_gpus", &Machine::num_gpus)
       .def_prop_ro("num_host_memories", &Machine::num_host_memories)
       .def("validate", &Machine::validate);
@@ -112,6 +120,27 @@ void bind_machine(nb::module_& m) {
       .def_ro("fraction", &Path::fraction)
       .def("__repr__", [](const Path& path) { return to_string(path); });
   nb::class_<HostShares>(m, "HostShares").def_ro("share", &HostShares::share).def_ro("gb_per_s", &HostShares::gb_per_s);
+  nb::enum_<Collective>(m, "Collective")
+      .value("broadcast", Collective::broadcast)
+      .value("all_gather", Collective::all_gather)
+      .value("reduce", Collective::reduce)
+      .value("all_reduce", Collective::all_reduce)
+      .value("reduce_scatter", Collective::reduce_scatter);
+  nb::class_<Rings>(m, "Rings")
+      .def_ro("rings", &Rings::rings)
+      .def_ro("over_links", &Rings::over_links)
+      .def_ro("gb_per_s", &Rings::gb_per_s)
+      .def_ro("step_us", &Rings::step_us);
+  m.def(
+      "rings_of",
+      [](const Machine& machine, const std::vector<int>& gpus) {
+        Topology topology(machine);
+        return rings_of(topology, gpus);
+      },
+      nb::arg("machine"), nb::arg("gpus"));
+  m.def("collective_seconds", &collective_seconds, nb::arg("collective"), nb::arg("rings"), nb::arg("gpus"),
+        nb::arg("bytes"));
+  m.def("collective_factor", &collective_factor, nb::arg("collective"), nb::arg("gpus"));
   m.def(
       "distinct_gpu_sets",
       [](const Machine& machine) {

@@ -14,6 +14,7 @@ from typing import Any
 
 from linkwise import _core
 from linkwise._core import Machine, UsageError
+from linkwise.machine_variants import in_nodes, without_nvlink
 from linkwise.profile import VERSION, cache_path
 
 DEFAULT_VIRTUAL_MACHINE = "h200x8"
@@ -25,6 +26,8 @@ _NODE_KINDS = {
     "pcie_switches": _core.NodeKind.pcie_switch,
     "gpus": _core.NodeKind.gpu,
     "nvswitches": _core.NodeKind.nvswitch,
+    "nics": _core.NodeKind.nic,
+    "networks": _core.NodeKind.network,
 }
 _TRAFFIC = {
     "host_to_device": _core.Traffic.host_to_device,
@@ -50,7 +53,7 @@ class _Fields:
                 raise UsageError(f"{self.where}: '{name}' is missing")
             return default
         value = self._values[name]
-        if not isinstance(value, kind) or isinstance(value, bool):
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
             raise UsageError(f"{self.where}: '{name}' has the wrong type, {type(value).__name__}")
         return value
 
@@ -140,6 +143,21 @@ def _processor(fields: _Fields) -> _core.Processor:
     return processor
 
 
+def _small_accesses(machine: Machine, fields: _Fields) -> None:
+    """What is not a copy between two places that are linked: stores, zero-copy, peers by way of the host's memory."""
+    machine.staged_peers = fields.get("staged_peers", bool, False)
+    machine.staged_peer_gb_per_s = fields.number("staged_peer_gb_per_s", 0)
+    zero_copy = _Fields(fields.get("zero_copy_gb_per_s", dict, {}), f"{fields.where}, zero_copy_gb_per_s")
+    machine.zero_copy_read_gb_per_s = zero_copy.number("read", 0)
+    machine.zero_copy_write_gb_per_s = zero_copy.number("write", 0)
+    zero_copy.end()
+    goodput = fields.get("store_goodput", dict, {})
+    try:
+        machine.store_goodput = {int(size): float(fraction) for size, fraction in goodput.items()}
+    except (TypeError, ValueError):
+        raise UsageError(f"{fields.where}: store_goodput is a fraction, by the bytes of a store") from None
+
+
 def machine_from_dict(description: Any, where: str = "machine") -> Machine:
     """Build a machine from a parsed description.
 
@@ -186,6 +204,7 @@ def machine_from_dict(description: Any, where: str = "machine") -> Machine:
     machine.copy_startup.local_us = startup.number("local", 0)
     startup.end()
     machine.pageable_gb_per_s = fields.number("pageable_gb_per_s", 0)
+    _small_accesses(machine, fields)
     fields.end()
     machine.validate()
     return machine
@@ -202,28 +221,51 @@ def described_machines() -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
-def load_machine(name_or_path: str | Path) -> Machine:
+def _read(name: str) -> Any:
+    """The description of a machine that comes with Linkwise; one that is ``like`` another has that one's other fields."""
+    entry = resources.files("linkwise") / "machines" / f"{name}.json"
+    if not entry.is_file():
+        known = ", ".join(described_machines())
+        raise UsageError(f"there is no machine '{name}'; there are {known}, or give a .json file")
+    description = json.loads(entry.read_text(encoding="utf-8"))
+    return _read(description.pop("like")) | description if "like" in description else description
+
+
+def load_machine(name_or_path: str | Path, *, without: str | None = None) -> Machine:
     """Load a machine that comes with Linkwise by its name, or a description from a ``.json`` file.
 
-    Raises ``UsageError`` if there is no such machine or its description is wrong.
+    Parameters
+    ----------
+    name_or_path
+        ``"dgx-a100"``; ``"summit-node:8"`` for eight nodes of a machine with a network; or a path.
+    without
+        ``"nvlink"``: the GPUs reach each other over PCIe and the host's memory.
+
+    Raises
+    ------
+    UsageError
+        If there is no such machine or its description is wrong.
+
     """
     if str(name_or_path).endswith(".json"):
         path = Path(name_or_path)
         try:
-            text = path.read_text(encoding="utf-8")
+            description = json.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise UsageError(f"cannot read the machine {path}: {error.strerror}") from None
+        except ValueError as error:
+            raise UsageError(f"{name_or_path} is not JSON: {error}") from None
     else:
-        entry = resources.files("linkwise") / "machines" / f"{name_or_path}.json"
-        if not entry.is_file():
-            known = ", ".join(described_machines())
-            raise UsageError(f"there is no machine '{name_or_path}'; there are {known}, or give a .json file")
-        text = entry.read_text(encoding="utf-8")
-    try:
-        description = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise UsageError(f"{name_or_path} is not JSON: {error}") from None
-    return machine_from_dict(_described(description, str(name_or_path)), str(name_or_path))
+        name, _, nodes = str(name_or_path).partition(":")
+        if nodes and not nodes.isdigit():
+            raise UsageError(f"'{name_or_path}': behind the colon stands the number of nodes, as {name}:4")
+        description = in_nodes(_read(name), int(nodes or 1))
+    machine = machine_from_dict(_described(description, str(name_or_path)), str(name_or_path))
+    if without is not None:
+        if without != "nvlink":
+            raise UsageError(f"a machine can be looked at without nvlink, not without '{without}'")
+        machine = without_nvlink(machine)
+    return machine
 
 
 def _described(description: Any, where: str) -> Any:

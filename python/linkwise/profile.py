@@ -27,6 +27,8 @@ _KINDS = {
     _core.NodeKind.pcie_switch: "pcie_switches",
     _core.NodeKind.gpu: "gpus",
     _core.NodeKind.nvswitch: "nvswitches",
+    _core.NodeKind.nic: "nics",
+    _core.NodeKind.network: "networks",
 }
 
 
@@ -111,6 +113,10 @@ def describe(machine: Machine) -> dict[str, Any]:
             "local": startup.local_us,
         },
         "pageable_gb_per_s": machine.pageable_gb_per_s,
+        "staged_peers": machine.staged_peers,
+        "staged_peer_gb_per_s": machine.staged_peer_gb_per_s,
+        "zero_copy_gb_per_s": {"read": machine.zero_copy_read_gb_per_s, "write": machine.zero_copy_write_gb_per_s},
+        "store_goodput": {str(size): fraction for size, fraction in machine.store_goodput.items()},
         "gpu": _processor(machine.gpu),
         "host": _processor(machine.host),
     }

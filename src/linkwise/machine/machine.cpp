@@ -45,6 +45,9 @@ void Machine::validate() const {
     for (const Term& term : constraint.terms)
       if (!(term.weight > 0)) throw UsageError(owner + " has a weight that is not positive");
   }
+  for (const auto& [bytes, fraction] : store_goodput)
+    if (bytes < 1 || !(fraction > 0) || fraction > 1)
+      throw UsageError(where + "store_goodput is a fraction, by the bytes of a store");
   if (!(gpu.local_copy_gb_per_s > 0) || !(gpu.memory_gib > 0) || !(host.local_copy_gb_per_s > 0))
     throw UsageError(where + "GPU memory and the local copy rates of GPU and host must be positive");
 }

@@ -13,7 +13,7 @@
 
 namespace linkwise {
 
-enum class NodeKind { socket, memory, pcie_switch, gpu, nvswitch };
+enum class NodeKind { socket, memory, pcie_switch, gpu, nvswitch, nic, network };
 
 /// GPUs and memories are numbered by their order among the nodes of their kind.
 struct Node {
@@ -104,6 +104,16 @@ struct Machine {
   CopyEngines copy_engines;
   CopyStartup copy_startup;
   double pageable_gb_per_s = 0;  ///< all transfers from and to pageable memory together
+
+  /// Peers without a link of their own go through the host's memory, as without peer access, and not straight through
+  /// switches and sockets (tartan20 §3.1.2 measures them so).
+  bool staged_peers = false;
+  double staged_peer_gb_per_s = 0;  ///< what one GPU sends so at most; 0: what its links carry
+  /// What a kernel's reads and writes of pinned host memory carry at most; 0: what copies do (commscope19 §4.4).
+  double zero_copy_read_gb_per_s = 0;
+  double zero_copy_write_gb_per_s = 0;
+  /// Useful bytes of those that cross the link to a peer, by the bytes of a store; linear in between (proact21 fig. 2).
+  std::map<int, double> store_goodput;
 
   [[nodiscard]] int num_gpus() const;
   [[nodiscard]] int num_host_memories() const;

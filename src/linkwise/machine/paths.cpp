@@ -7,6 +7,8 @@
 #include <numeric>
 #include <utility>
 
+#include "linkwise/machine/linear_program.hpp"
+
 namespace linkwise {
 namespace {
 
@@ -19,65 +21,6 @@ constexpr double nothing = 1e-9;
 double width_of(Topology& topology, Place from, Place to) {
   const std::vector<Use>* uses[] = {&topology.route(from, to).uses};
   return fair_rates(topology.resources(), uses).front();
-}
-
-// Whether two GPUs meet at a socket or a PCIe switch, having no link or switch of their own.
-bool meet_at_the_host(Topology& topology, int a, int b) {
-  const Machine& machine = topology.machine();
-  return std::ranges::any_of(topology.route(Place::gpu(a), Place::gpu(b)).links, [&](int l) {
-    const Link& link = machine.links[static_cast<std::size_t>(l)];
-    return std::ranges::any_of(std::array{link.a, link.b}, [&](int node) {
-      const NodeKind kind = machine.nodes[static_cast<std::size_t>(node)].kind;
-      return kind == NodeKind::socket || kind == NodeKind::pcie_switch;
-    });
-  });
-}
-
-// The x ≥ 0 of the greatest sum with rows · x ≤ limits, none of which is negative: the simplex method from the origin,
-// by Bland's rule, which cannot cycle.
-std::vector<double> maximise_sum(std::vector<std::vector<double>> rows, std::vector<double> limits) {
-  const std::size_t variables = rows.front().size(), constraints = rows.size();
-  std::vector<double> gain(variables + constraints, 0);
-  std::fill_n(gain.begin(), variables, 1.0);
-  std::vector<std::size_t> basis;
-  for (std::size_t r = 0; r < constraints; ++r) {
-    rows[r].resize(variables + constraints, 0);
-    rows[r][variables + r] = 1;
-    basis.push_back(variables + r);
-  }
-  while (true) {
-    const auto entering = std::ranges::find_if(gain, [](double g) { return g > nothing; });
-    if (entering == gain.end()) break;
-    const auto column = static_cast<std::size_t>(entering - gain.begin());
-    std::size_t pivot = constraints;
-    double least = std::numeric_limits<double>::infinity();
-    for (std::size_t r = 0; r < constraints; ++r) {
-      if (rows[r][column] <= nothing) continue;
-      const double ratio = limits[r] / rows[r][column];
-      if (pivot == constraints || ratio < least - nothing || (ratio <= least + nothing && basis[r] < basis[pivot])) {
-        pivot = r;
-        least = std::min(least, ratio);
-      }
-    }
-    const auto eliminate = [&](std::vector<double>& row, double factor) {
-      for (std::size_t c = 0; c < row.size(); ++c) row[c] -= factor * rows[pivot][c];
-    };
-    const double scale = rows[pivot][column];
-    for (double& value : rows[pivot]) value /= scale;
-    limits[pivot] /= scale;
-    for (std::size_t r = 0; r < constraints; ++r) {
-      const double factor = rows[r][column];
-      if (r == pivot || factor == 0) continue;
-      eliminate(rows[r], factor);
-      limits[r] -= factor * limits[pivot];
-    }
-    eliminate(gain, gain[column]);
-    basis[pivot] = column;
-  }
-  std::vector<double> x(variables, 0);
-  for (std::size_t r = 0; r < constraints; ++r)
-    if (basis[r] < variables) x[basis[r]] = limits[r];
-  return x;
 }
 
 Place end_of(int gpu, Traffic direction, bool source) {
@@ -158,7 +101,7 @@ std::vector<Path> peer_relays(Topology& topology, const std::vector<int>& gpus) 
   for (std::size_t k = 0; k < n; ++k)
     for (std::size_t a = 0; a < n; ++a)
       for (std::size_t b = 0; b < n; ++b) {
-        if (a == b || a == k || b == k || !meet_at_the_host(topology, gpus[a], gpus[b])) continue;
+        if (a == b || a == k || b == k || !topology.meet_at_the_host(gpus[a], gpus[b])) continue;
         Way way{std::min(best[a][k].width, best[k][b].width), best[a][k].over};
         way.over.push_back(gpus[k]);
         way.over.insert(way.over.end(), best[k][b].over.begin(), best[k][b].over.end());

@@ -1,6 +1,7 @@
 #include "linkwise/machine/topology.hpp"
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <limits>
 
@@ -52,6 +53,10 @@ Topology::Topology(Machine machine) : machine_(std::move(machine)) {
   first_processor_ = static_cast<int>(resources_.size());
   for (std::size_t i = 0; i < gpu_nodes_.size(); ++i) add_resource("gpu" + std::to_string(i), {{1, 1.0}});
   for (std::size_t i = 0; i < memory_nodes_.size(); ++i) add_resource("host" + std::to_string(i), {{1, 1.0}});
+  first_staged_ = static_cast<int>(resources_.size());
+  for (std::size_t i = 0; i < gpu_nodes_.size(); ++i)
+    add_resource("gpu" + std::to_string(i) + " staging to peers",
+                 {{1, machine_.staged_peer_gb_per_s > 0 ? machine_.staged_peer_gb_per_s : 1e6}});
   pageable_ =
       add_resource("pageable staging", {{1, machine_.pageable_gb_per_s > 0 ? machine_.pageable_gb_per_s : 1e6}});
 }
@@ -115,6 +120,30 @@ std::vector<int> Topology::shortest_path(int from, int to) const {
   return path;
 }
 
+bool Topology::is_over_the_host(const std::vector<int>& links) const {
+  return std::ranges::any_of(links, [&](int l) {
+    return std::ranges::any_of(std::array{machine_.links[l].a, machine_.links[l].b}, [&](int node) {
+      const NodeKind kind = machine_.nodes[node].kind;
+      return kind != NodeKind::gpu && kind != NodeKind::nvswitch;
+    });
+  });
+}
+
+bool Topology::meet_at_the_host(int a, int b) { return is_over_the_host(route(Place::gpu(a), Place::gpu(b)).links); }
+
+// Adds the shortest way from one node to another.
+void Topology::follow(Route& route, int from, int to) const {
+  int node = from;
+  for (const int l : shortest_path(from, to)) {
+    const Link& link = machine_.links[l];
+    route.latency_us += link.latency_us;
+    route.links.push_back(l);
+    route.uses.push_back({link.a == node ? forward_[l] : backward_[l], 1});
+    if (duplex_[l] >= 0) route.uses.push_back({duplex_[l], 1});
+    node = link.a == node ? link.b : link.a;
+  }
+}
+
 Route Topology::build_route(Place from, Place to, bool pageable) const {
   Route route;
   route.latency_us = startup_us(machine_.copy_startup, from, to);
@@ -124,14 +153,14 @@ Route Topology::build_route(Place from, Place to, bool pageable) const {
     route.uses.push_back({first_local_ + offset + from.index, 1});
     return route;
   }
-  route.links = shortest_path(source, target);
-  int node = source;
-  for (const int l : route.links) {
-    const Link& link = machine_.links[l];
-    route.latency_us += link.latency_us;
-    route.uses.push_back({link.a == node ? forward_[l] : backward_[l], 1});
-    if (duplex_[l] >= 0) route.uses.push_back({duplex_[l], 1});
-    node = link.a == node ? link.b : link.a;
+  const std::vector<int> straight = shortest_path(source, target);
+  if (machine_.staged_peers && from.is_gpu() && to.is_gpu() && is_over_the_host(straight)) {
+    const int memory = memory_nodes_.front();
+    follow(route, source, memory);
+    follow(route, memory, target);
+    if (machine_.staged_peer_gb_per_s > 0) route.uses.push_back({first_staged_ + from.index, 1});
+  } else {
+    follow(route, source, target);
   }
   if (from.is_gpu() || to.is_gpu()) {
     const Traffic traffic = traffic_between(from, to);

@@ -49,12 +49,16 @@ class Topology {
   /// The way from one place to another; `pageable` says that a host end is not page-locked.
   /// @throws UsageError if the machine has no such place or nothing joins them.
   const Route& route(Place from, Place to, bool pageable = false);
+  /// Whether two GPUs meet at a socket or a PCIe switch, having no link or switch of their own.
+  bool meet_at_the_host(int a, int b);
 
  private:
   int add_resource(std::string name, Capacity capacity);
   std::vector<int> shortest_path(int from, int to) const;
   int node_of(Place place) const;
   Route build_route(Place from, Place to, bool pageable) const;
+  bool is_over_the_host(const std::vector<int>& links) const;
+  void follow(Route& route, int from, int to) const;
 
   Machine machine_;
   std::vector<Resource> resources_;
@@ -64,6 +68,7 @@ class Topology {
   int first_processor_ = 0;
   int first_constraint_ = 0;
   int pageable_ = 0;
+  int first_staged_ = 0;                          // by GPU
   std::vector<int> forward_, backward_, duplex_;  // by link; duplex_ is -1 where there is none
   std::map<std::pair<std::pair<Place, Place>, bool>, Route> routes_;
 };
