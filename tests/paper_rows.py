@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -67,7 +68,7 @@ def latency(machine: _core.Machine, path: list[int]) -> float:
     runtime = _core.VirtualRuntime(machine, _core.VirtualMode.estimate, 0)
     stream = runtime.stream(_core.Place.gpu(path[0]), "smallest")
     buffers = [runtime.allocate(_core.Place.gpu(gpu), 4) for gpu in path]
-    for source, target in zip(buffers, buffers[1:]):
+    for source, target in itertools.pairwise(buffers):
         runtime.copy(stream, target.view, source.view)
     return max(entry.end_ps for entry in runtime.timeline()) * 1e-6
 
@@ -163,17 +164,20 @@ def sorts(row: Row) -> list[float]:
     raise KeyError(pattern)
 
 
+KINDS = {
+    "NVLink2x3": "nvlink2x3", "NVLink2x2": "nvlink2x2", "NVLink2x1": "nvlink2x1", "NVLink1x2": "nvlink1x2",
+    "NVLink3": "nvlink3", "NVLink4": "nvlink4", "NVSLI": "nvlink2-sli", "XBus": "xbus", "UPI": "upi",
+    "InfinityFabric": "infinity", "PCIe3": "pcie3", "PCIe4": "pcie4", "PCIe5": "pcie5", "dram": "dram",
+}  # fmt: skip
+
+
 def nominal(row: Row) -> list[float]:
     """What the vendors state, as the links of the machines carry it; of both directions where the row sums them."""
     machine = machine_of(row)
-    kind = {
-        "NVLink2x3_cpu-gpu|gpu-gpu": "nvlink2x3", "NVLink2x3": "nvlink2x3", "NVLink2x2": "nvlink2x2", "NVLink2x1": "nvlink2x1",
-        "NVLink1x2": "nvlink1x2", "XBus": "xbus", "XBus(paper": "xbus", "UPIx3(paper": "upi", "UPI": "upi", "UPI_one_lane": "upi", "PCIe3x16": "pcie3",
-        "PCIe4x16(shared": "pcie4", "PCIe5x16": "pcie5", "NVLink3": "nvlink3", "NVLink4": "nvlink4",
-        "InfinityFabric": "infinity", "NVSLI": "nvlink2-sli", "dram": "dram",
-    }[row["pattern"].removeprefix("theory:").removeprefix("link_").split(" ")[0].split("_NVSwitch")[0]]  # fmt: skip
+    name = row["pattern"].removeprefix("theory:").removeprefix("link_").split(" ")[0]
+    kind = next(kind for prefix, kind in KINDS.items() if name.startswith(prefix))
     found = {link.nominal_gb_per_s for link in machine.links if link.kind.startswith(kind)}
-    # commscope19 calls the sockets' per-direction figures bidirectional; its own 41 GB/s one way shows that they are not.
+    # commscope19 calls the sockets' figures bidirectional; its own 41 GB/s one way shows that they are not.
     both = 2 if row["direction"] == "bidir_sum" and kind not in ("xbus", "upi") else 1
     return [value * both / (3 if "one_lane" in row["pattern"] else 1) for value in found]
 
@@ -188,7 +192,9 @@ def commscope(row: Row) -> list[float]:
         return [host(machine, [0], "bidir") / host(machine, [0], "htod") for machine in machines]
     if pattern == "gpu-gpu_peer_on_minus_off_approx":
         names = ("ibm-ac922", "ibm-s822lc")
-        return [peer(linkwise.load_machine(n), 0, 1) - peer(linkwise.load_machine(n, without="nvlink"), 0, 1) for n in names]
+        return [
+            peer(linkwise.load_machine(n), 0, 1) - peer(linkwise.load_machine(n, without="nvlink"), 0, 1) for n in names
+        ]
     if pattern == "zerocopy_read_deficit_vs_explicit_approx":
         machine = machine_of(row)
         return [host(machine, [0], "htod") - machine.zero_copy_read_gb_per_s]

@@ -58,10 +58,7 @@ def test_the_plan_agrees() -> None:
 def test_timestamps_are_identical_run_after_run(machine: str, strategy: str) -> None:
     gpus = list(range(min(4, linkwise.load_machine(machine).num_gpus)))
     first, second = (
-        [
-            (e.name, e.stream, repr(e.place), e.start_ps, e.end_ps)
-            for e in estimate(machine, gpus, strategy).timeline
-        ]
+        [(e.name, e.stream, repr(e.place), e.start_ps, e.end_ps) for e in estimate(machine, gpus, strategy).timeline]
         for _ in range(2)
     )
     assert first == second

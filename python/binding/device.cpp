@@ -178,6 +178,17 @@ void bind_runtime(nb::module_& m) {
       .def_ro("compute_capability", &CudaGpu::compute_capability)
       .def_ro("pci_bus_id", &CudaGpu::pci_bus_id);
   m.def("cuda_driver_version", &cuda_driver_version, "As 13000 for 13.0; 0 without a driver.");
+  nb::class_<GpuSeat::NvLink>(m, "NvLinkSeat")
+      .def_ro("version", &GpuSeat::NvLink::version)
+      .def_ro("to_switch", &GpuSeat::NvLink::to_switch)
+      .def_ro("target_bus_id", &GpuSeat::NvLink::target_bus_id);
+  nb::class_<GpuSeat>(m, "GpuSeat")
+      .def_ro("bus_id", &GpuSeat::bus_id)
+      .def_ro("numa_node", &GpuSeat::numa_node)
+      .def_ro("pcie_generation", &GpuSeat::pcie_generation)
+      .def_ro("pcie_width", &GpuSeat::pcie_width)
+      .def_ro("nvlinks", &GpuSeat::nvlinks);
+  m.def("gpu_seats", &gpu_seats, "Where each GPU sits, as NVML and the kernel say.");
   m.def("cuda_gpus", &cuda_gpus, "What CUDA says about each GPU that it can use here.");
   m.def(
       "cuda_unavailable_reason",

@@ -120,6 +120,15 @@ void bind_machine(nb::module_& m) {
       .def_ro("fraction", &Path::fraction)
       .def("__repr__", [](const Path& path) { return to_string(path); });
   nb::class_<HostShares>(m, "HostShares").def_ro("share", &HostShares::share).def_ro("gb_per_s", &HostShares::gb_per_s);
+  m.def(
+      "route_links",
+      [](const Machine& machine, int from, int to) {
+        Topology topology(machine);
+        const auto place = [](int gpu) { return gpu < 0 ? Place::host() : Place::gpu(gpu); };
+        return topology.route(place(from), place(to)).links;
+      },
+      nb::arg("machine"), nb::arg("source"), nb::arg("target"),
+      "The links from one GPU to another; -1 is the first host memory.");
   nb::enum_<Collective>(m, "Collective")
       .value("broadcast", Collective::broadcast)
       .value("all_gather", Collective::all_gather)

@@ -13,9 +13,10 @@ from linkwise._core import (
     UsageError,
 )
 from linkwise.file_sorting import sort_file
-from linkwise.machine import described_machines, load_machine, local_machine
+from linkwise.machine import described_machines, load_machine, load_profile, local_machine
 from linkwise.plan_report import PlanReport, plan_sort
-from linkwise.probing import Profile, probe
+from linkwise.probing import probe
+from linkwise.profile import Profile
 from linkwise.session import NoGpuWarning
 from linkwise.sort_report import SortReport
 from linkwise.sorting import empty, sort, sort_and_report, sort_indices
@@ -38,6 +39,7 @@ __all__ = [
     "described_machines",
     "empty",
     "load_machine",
+    "load_profile",
     "local_machine",
     "plan_sort",
     "probe",

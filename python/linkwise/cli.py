@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -15,12 +16,16 @@ from rich.table import Table
 
 from linkwise import __version__, files
 from linkwise._core import Error, Machine, UsageError
+from linkwise.drawing import machine_svg
 from linkwise.file_sorting import columns_of, sort_file
-from linkwise.machine import described_machines, load_machine
+from linkwise.html_report import write_report
+from linkwise.machine import described_machines, load_machine, machine_from_dict
+from linkwise.nominal import import_nccl
 from linkwise.plan_report import plan_sort
 from linkwise.planning import Gpus
 from linkwise.plots import phase_picture
-from linkwise.probing import MEASUREMENTS, probe
+from linkwise.probing import measurements, probe
+from linkwise.profile import write_json
 from linkwise.report import format_seconds, print_explanation, print_plan, print_profile, print_report, where_it_ran
 from linkwise.session import NoGpuWarning
 from linkwise.trace import write_trace
@@ -171,6 +176,7 @@ def plan_of_sort(
     key: Annotated[str, typer.Option(metavar="u32", help="u8 … u64, i8 … i64, f16 … f64.")] = "u32",
     value: Annotated[int, typer.Option(metavar="BYTES", help="That follow each key: 0, 4, 8 or 16.")] = 0,
     machine: Annotated[str, typer.Option(help="auto, local, a described machine, or a .json file.")] = "auto",
+    without: Annotated[str | None, typer.Option(metavar="nvlink", help="A described machine without it.")] = None,
     gpus: Annotated[str, typer.Option(metavar="0,2|auto", help="GPUs, in the order of the result.")] = "auto",
     strategy: Annotated[Literal["auto", "radix", "p2p_merge", "het", "cpu"], typer.Option(help="How.")] = "auto",
     memory_limit: Annotated[str | None, typer.Option(metavar="4GiB", help="Memory to use on each GPU.")] = None,
@@ -182,7 +188,7 @@ def plan_of_sort(
         int(rows),
         key,
         value_bytes=value,
-        machine=machine,
+        machine=machine if without is None else load_machine(machine, without=without),
         gpus=_parse_gpus(gpus),
         strategy=strategy,
         memory_limit=memory_limit,
@@ -199,38 +205,73 @@ def probe_machine(
     machine: Annotated[
         str, typer.Option(help="local, or a described machine to simulate: what a probe would find out there.")
     ] = "local",
+    full: Annotated[bool, typer.Option("--full/--quick", help="Everything, in minutes; or enough to plan.")] = False,
+    tests: Annotated[
+        str | None, typer.Option("--tests", "-t", metavar="PATTERN", help="Only what has a name like this.")
+    ] = None,
     out: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the profile.")] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a report, as one HTML file with pictures.")
+    ] = None,
+    without: Annotated[str | None, typer.Option(metavar="nvlink", help="A described machine without it.")] = None,
     list_them: Annotated[bool, typer.Option("--list", help="Name every measurement and exit.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the profile as one JSON object.")] = False,
 ) -> None:
     """Measure this machine's links and processors, and find out what they share."""
     if list_them:
-        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-        for name, what in MEASUREMENTS.items():
-            table.add_row(name, what)
-        Console().print(table)
+        _print_names(measurements())
         return
+    of = machine if without is None else load_machine(machine, without=without)
     with _interrupt_is_a_failure():
-        profile = probe(machine, out)
+        profile = probe(of, out, mode="full" if full else "quick", tests=tests)
+    if report is not None:
+        write_report(profile, report)
     if as_json:
         typer.echo(json.dumps(profile.as_dict()))
     else:
         print_profile(Console(), profile)
 
 
-@machine_app.command("list")
-def machine_list() -> None:
-    """Name every described machine."""
+def _print_names(names: Mapping[str, str]) -> None:
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    for name, description in described_machines().items():
-        table.add_row(name, description)
+    for name, what in names.items():
+        table.add_row(name, what)
     Console().print(table)
 
 
+@machine_app.command("list")
+def machine_list() -> None:
+    """Name every described machine."""
+    _print_names(described_machines())
+
+
 @machine_app.command("show")
-def machine_show(name: Annotated[str, typer.Argument(help="A described machine, or a .json file.")]) -> None:
+def machine_show(
+    name: Annotated[str, typer.Argument(help="A described machine, summit-node:4 for four nodes, or a .json file.")],
+    without: Annotated[str | None, typer.Option(metavar="nvlink", help="The machine without it.")] = None,
+    svg: Annotated[bool, typer.Option("--svg", help="Print a drawing, as an SVG file holds it.")] = False,
+) -> None:
     """Show the nodes, links and constraints of a machine."""
-    _print_machine(Console(), load_machine(name))
+    machine = load_machine(name, without=without)
+    if svg:
+        typer.echo(machine_svg(machine), nl=False)
+    else:
+        _print_machine(Console(), machine)
+
+
+@machine_app.command("import")
+def machine_import(
+    source: Annotated[Path, typer.Argument(metavar="NCCL.XML", help="As NCCL_TOPO_DUMP_FILE has it written.")],
+    out: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the machine.")] = None,
+) -> None:
+    """Make a machine of the topology that NCCL has found; its links get what is usual of their kind."""
+    description = import_nccl(source)
+    machine = machine_from_dict(description, str(source))
+    if out is None:
+        typer.echo(json.dumps(description, indent=1))
+        return
+    write_json(out, description)
+    typer.echo(f"{out}: {machine.num_gpus} GPUs; name it wherever a machine is asked for")
 
 
 def _format_capacity(points: list[Any]) -> str:

@@ -15,7 +15,8 @@ from typing import Any
 from linkwise import _core
 from linkwise._core import Machine, UsageError
 from linkwise.machine_variants import in_nodes, without_nvlink
-from linkwise.profile import VERSION, cache_path
+from linkwise.nominal import nominal_description
+from linkwise.profile import Profile, cache_path, check_profile
 
 DEFAULT_VIRTUAL_MACHINE = "h200x8"
 """The machine that is simulated where there is no GPU and none is named."""
@@ -222,7 +223,7 @@ def described_machines() -> dict[str, str]:
 
 
 def _read(name: str) -> Any:
-    """The description of a machine that comes with Linkwise; one that is ``like`` another has that one's other fields."""
+    """The description of a machine that comes with Linkwise; what is ``like`` another has that one's other fields."""
     entry = resources.files("linkwise") / "machines" / f"{name}.json"
     if not entry.is_file():
         known = ", ".join(described_machines())
@@ -272,11 +273,22 @@ def _described(description: Any, where: str) -> Any:
     """The machine of a profile, if it is one."""
     if not isinstance(description, dict) or "linkwise_profile" not in description:
         return description
-    if description["linkwise_profile"] != VERSION:
-        raise UsageError(f"{where} is a profile of version {description['linkwise_profile']}; probe the machine again")
-    if "machine" not in description:
-        raise UsageError(f"{where}: 'machine' is missing")
+    check_profile(description, where)
     return description["machine"]
+
+
+def load_profile(path: str | Path) -> Profile:
+    """Load what ``linkwise probe -o`` has written. Raises ``UsageError`` that names what is wrong with it."""
+    path = Path(path)
+    try:
+        profile = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"cannot read the profile {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise UsageError(f"{path} is not JSON: {error}") from None
+    check_profile(profile, str(path))
+    parts = {name: profile[name] for name in ("simulated", "measurements", "findings", "fingerprint", "host")}
+    return Profile(machine=machine_from_dict(profile["machine"], str(path)), **parts)
 
 
 def _measured_machine() -> Machine | None:
@@ -291,7 +303,7 @@ def _measured_machine() -> Machine | None:
 def local_machine() -> Machine | None:
     """The machine that this process runs on; ``None`` where CUDA cannot be used.
 
-    As ``linkwise probe`` has measured it. Without a probe it is nominal: links are assumed from the GPU's generation.
+    As ``linkwise probe`` has measured it. Without a probe it is nominal: links as NVML and the kernel tell them.
     """
     gpus = _core.cuda_gpus()
     if not gpus:
@@ -302,35 +314,6 @@ def local_machine() -> Machine | None:
     if len(gpus) == 8 and all("H200" in gpu.name for gpu in gpus):
         machine = load_machine("h200x8")
     else:
-        machine = machine_from_dict(_nominal_description(gpus))
+        machine = machine_from_dict(nominal_description(gpus, _core.gpu_seats()))
     machine.gpu.memory_gib = min(gpu.memory_gib for gpu in gpus)
     return machine
-
-
-def _nominal_description(gpus: list[_core.CudaGpu]) -> dict[str, Any]:
-    """Every GPU on its own PCIe link, and on a switch for peers; rates of the nearest GPU that is described."""
-    hopper_or_newer = gpus[0].compute_capability >= 90
-    like = json.loads(
-        (resources.files("linkwise") / "machines" / ("h200x8.json" if hopper_or_newer else "dgx-a100.json"))
-        .read_text(encoding="utf-8")
-    )  # fmt: skip
-    names = [f"gpu{index}" for index in range(len(gpus))]
-    pcie, peer = (55, 390) if hopper_or_newer else (24.5, 270)
-    return {
-        **{key: like[key] for key in ("copy_engines", "copy_startup_us", "pageable_gb_per_s", "host")},
-        "name": "local",
-        "description": f"{len(gpus)} × {gpus[0].name}, nominal",
-        "source": "assumed from the GPU's generation; nothing is measured",
-        "nodes": {"sockets": ["cpu0"], "memories": ["mem0"], "gpus": names, "nvswitches": ["nvswitch"]},
-        "links": [
-            {"kind": "dram", "between": [["mem0", "cpu0"]], "gb_per_s": 200},
-            {
-                "kind": "pcie",
-                "between": [["cpu0", name] for name in names],
-                "gb_per_s": pcie,
-                "duplex_gb_per_s": 1.75 * pcie,
-            },
-            {"kind": "nvlink", "between": [[name, "nvswitch"] for name in names], "gb_per_s": peer},
-        ],
-        "gpu": {**like["gpu"], "name": gpus[0].name},
-    }

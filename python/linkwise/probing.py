@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import datetime
-from dataclasses import dataclass
+import importlib.util
+import os
+import platform
+import re
 from pathlib import Path
-from statistics import median
-from typing import Any
+from typing import Any, Literal
 
 from linkwise import _core
+from linkwise._core import UsageError
 from linkwise.machine import load_machine
 from linkwise.planning import MachineLike
-from linkwise.profile import VERSION, cache_path, describe, fingerprint, write_profile
+from linkwise.probe_findings import advice, learn_from_families, normality
+from linkwise.profile import Profile, cache_path, fingerprint, write_json
 from linkwise.session import open_session
 
-MEASUREMENTS = {
+_QUICK = {
     "host to device": "pinned copies in: each GPU alone, every two, and larger sets at once",
     "device to host": "pinned copies out, likewise",
     "host and device, both ways": "pinned copies in and out at once, likewise",
@@ -23,52 +27,30 @@ MEASUREMENTS = {
     "device to device, both ways": "copies between every two GPUs in both directions at once",
     "device to device, all to all": "every GPU to every other at once",
     "device, local": "a copy within a GPU's memory",
-    "… smallest copy": "what each of many copies of 4 bytes in a row takes, by kind",
-    "rates": "sort, merge, partition, histogram, encode and checksum on a GPU; merge and sort on the host",
+    "host to device, smallest copy": "what each of many copies of 4 bytes in a row takes; likewise the other kinds",
+    "device to host, smallest copy": "likewise",
+    "device, local, smallest copy": "likewise",
+    "device to device, smallest copy": "likewise",
 }
-"""What ``linkwise probe`` measures, each with one line of what it is."""
+"""What the quick probe measures, and compute rates: sort, merge, partition, histogram, encode, checksum; host merge."""
 
 
-@dataclass(frozen=True)
-class Profile:
-    """What was measured of a machine, and the machine that was fitted to it."""
-
-    machine: _core.Machine
-    simulated: bool
-    measurements: list[dict[str, Any]]
-    findings: list[str]
-    fingerprint: dict[str, Any]
-
-    def as_dict(self) -> dict[str, Any]:
-        """The profile as it is written."""
-        return {
-            "linkwise_profile": VERSION,
-            "fingerprint": self.fingerprint,
-            "simulated": self.simulated,
-            "machine": describe(self.machine),
-            "measurements": self.measurements,
-            "findings": self.findings,
-        }
-
-    def errors(self, *, fitted: bool) -> list[float]:
-        """How far the fitted machine is from each measurement, relative: those that it was fitted to, or the others."""
-        return [
-            abs(row["predicted_gb_per_s"] / row["gb_per_s"] - 1)
-            for row in self.measurements
-            if row.get("predicted_gb_per_s") and row["fitted"] == fitted
-        ]
-
-    def median_error(self) -> float:
-        """Of the predictions for sets that the machine was not fitted to."""
-        return median(self.errors(fitted=False) or [0.0])
+def measurements() -> dict[str, str]:
+    """Everything that ``linkwise probe`` measures, each with one line of what it is; the quick ones first."""
+    return _QUICK | dict(_core.family_names())
 
 
 def _row(row: _core.ProbeRow) -> dict[str, Any]:
-    told: dict[str, Any] = {"name": row.name, "what": row.what, "fitted": row.fitted}
+    told: dict[str, Any] = {"name": row.name, "what": row.what}
+    if row.why_not:
+        return told | {"cannot": row.why_not}
+    if row.bytes:
+        told["bytes"] = row.bytes
     measured = row.measured
     if measured.gb_per_s > 0:
         told |= {"gb_per_s": measured.gb_per_s, "predicted_gb_per_s": row.predicted_gb_per_s}
     return told | {
+        "fitted": row.fitted,
         "seconds": measured.seconds,
         "spread": measured.spread,
         "repetitions": measured.repetitions,
@@ -76,7 +58,57 @@ def _row(row: _core.ProbeRow) -> dict[str, Any]:
     }
 
 
-def probe(machine: MachineLike = "local", output: str | Path | None = None) -> Profile:
+def _read(path: str) -> str | None:
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except OSError:
+        return None
+
+
+def host_conditions() -> dict[str, Any]:
+    """What may change a measurement of the host: processor, cores, NUMA nodes, and the frequency governor."""
+    model = re.search(r"^model name\s*:\s*(.*)$", _read("/proc/cpuinfo") or "", re.MULTILINE)
+    nodes = [path.name for path in Path("/sys/devices/system/node").glob("node[0-9]*")]
+    return {
+        "processor": model[1] if model else platform.processor() or "unknown",
+        "cores": os.cpu_count() or 0,
+        "numa_nodes": max(len(nodes), 1),
+        "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") or "not told by this system",
+    }
+
+
+def _nccl_library() -> str:
+    """Where NCCL's Python package keeps it; else the system's own, if there is one."""
+    spec = importlib.util.find_spec("nvidia.nccl") if importlib.util.find_spec("nvidia") else None
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        for library in Path(folder).rglob("libnccl.so.2"):
+            return str(library)
+    return os.environ.get("LINKWISE_NCCL", "libnccl.so.2")
+
+
+def _chosen(mode: str, tests: str | None) -> tuple[bool, list[str], re.Pattern[str] | None]:
+    """Whether the quick probe runs, which families do, and what rows are wanted."""
+    families = [name for name, _ in _core.family_names()]
+    if tests is None:
+        return True, families if mode == "full" else [], None
+    try:
+        pattern = re.compile(tests, re.IGNORECASE)
+    except re.error as error:
+        raise UsageError(f"'{tests}' is not a pattern: {error}") from None
+    chosen = [name for name in families if pattern.search(name)]
+    quick = any(pattern.search(name) for name in _QUICK)
+    if not chosen and not quick:
+        raise UsageError(f"no measurement is like '{tests}'; linkwise probe --list names them all")
+    return quick, chosen, pattern
+
+
+def probe(
+    machine: MachineLike = "local",
+    output: str | Path | None = None,
+    *,
+    mode: Literal["quick", "full"] = "quick",
+    tests: str | None = None,
+) -> Profile:
     """Measure a machine in some seconds, well enough to plan with, and fit a machine to what was measured.
 
     Parameters
@@ -86,6 +118,10 @@ def probe(machine: MachineLike = "local", output: str | Path | None = None) -> P
         ``.json`` file is simulated: what the probe would find out there.
     output
         A ``.json`` file to write the profile to; it can be given wherever a machine can be named.
+    mode
+        ``"full"`` measures every family that ``measurements()`` names, in minutes.
+    tests
+        A regular expression: measure only what has such a name. The profile is not kept for plans.
 
     Raises
     ------
@@ -93,27 +129,55 @@ def probe(machine: MachineLike = "local", output: str | Path | None = None) -> P
         If there is no GPU to measure.
     CorruptDataError
         If a link does not deliver what was sent.
+    UsageError
+        If no measurement is like ``tests``.
 
     """
+    quick, families, wanted = _chosen(mode, tests)
     if machine in ("auto", "local"):
         with open_session("local") as runtime:
-            found = _core.quick_probe(runtime, _core.ProbeOptions())
-        of = fingerprint()
+            profile = _measure(runtime, quick, families)
     else:
         described = machine if isinstance(machine, _core.Machine) else load_machine(machine)
-        runtime = _core.VirtualRuntime(described, _core.VirtualMode.estimate, 0)
+        profile = _measure(_core.VirtualRuntime(described, _core.VirtualMode.estimate, 0), quick, families)
+    if wanted is not None:
+        profile.measurements[:] = [row for row in profile.measurements if wanted.search(row["name"])]
+    if output is not None:
+        write_json(Path(output), profile.as_dict())
+    if not profile.simulated and wanted is None:
+        write_json(cache_path(), profile.as_dict())
+    return profile
+
+
+def _measure(runtime: _core.Runtime, quick: bool, families: list[str]) -> Profile:
+    described = runtime.machine
+    rows: list[_core.ProbeRow] = []
+    findings: list[str] = []
+    fitted = described
+    if quick:
         found = _core.quick_probe(runtime, _core.ProbeOptions())
-        of = {"machine": described.name}
-    fitted = found.machine
+        fitted, rows, findings = found.machine, list(found.rows), list(found.findings)
+    if families:
+        options = _core.FamilyOptions()
+        options.nccl = _nccl_library()
+        rows += _core.measure_families(runtime, fitted, families, options)
     when = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
     if runtime.simulated:
-        fitted.name, fitted.source = f"{fitted.name}-probed", f"fitted to what a probe of {fitted.name} would measure"
+        of: dict[str, Any] = {"machine": described.name}
+        if quick:
+            fitted.name = f"{described.name}-probed"
+            fitted.source = f"fitted to what a probe of {described.name} would measure"
     else:
-        fitted.name, fitted.description = "local", f"{fitted.num_gpus} × {fitted.gpu.name}, measured"
-        fitted.source = f"measured on {when} by linkwise probe"
-    profile = Profile(fitted, runtime.simulated, [_row(row) for row in found.rows], list(found.findings), of)
-    if output is not None:
-        write_profile(Path(output), profile.as_dict())
-    if not runtime.simulated:
-        write_profile(cache_path(), profile.as_dict())
+        of = fingerprint()
+        if quick:
+            fitted.name, fitted.description = "local", f"{fitted.num_gpus} × {fitted.gpu.name}, measured"
+            fitted.source = f"measured on {when} by linkwise probe"
+    told = [_row(row) for row in rows]
+    host = {} if runtime.simulated else host_conditions()
+    profile = Profile(fitted, runtime.simulated, told, findings, of, host)
+    learn_from_families(profile)
+    seats = [] if runtime.simulated else _core.gpu_seats()
+    if quick:
+        profile.findings.extend(advice(fitted))
+    profile.findings.extend(normality(profile, described, seats))
     return profile

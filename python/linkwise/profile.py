@@ -1,8 +1,7 @@
 """Profiles: a machine as it was measured, in a file; and where the one of this machine is kept.
 
-A profile is a JSON object with ``linkwise_profile`` (the version of this format), ``fingerprint`` (what it is of),
-``machine`` (a description as in ``machines/README.md``), ``measurements`` and ``findings``. Wherever a machine can be
-named, the path of a profile can be given.
+``profile.schema.json`` beside this file says what a profile holds. Wherever a machine can be named, the path of a
+profile can be given.
 """
 
 from __future__ import annotations
@@ -13,13 +12,60 @@ import json
 import os
 import platform
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import resources
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from linkwise import _core
-from linkwise._core import Error, Machine
+from linkwise._core import Error, Machine, UsageError
 
-VERSION = 1
+VERSION = 2
+
+CHECKED = ("host to device", "device to host", "host and device, both ways", "host sets", "host sets uneven")
+"""Measurements of GPU sets: those that the machine was not fitted to say how good the fit is."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What was measured of a machine, and the machine that was fitted to it."""
+
+    machine: Machine
+    simulated: bool
+    measurements: list[dict[str, Any]]
+    findings: list[str]
+    fingerprint: dict[str, Any]
+    host: dict[str, Any] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The profile as it is written."""
+        return {
+            "linkwise_profile": VERSION,
+            "fingerprint": self.fingerprint,
+            "simulated": self.simulated,
+            "host": self.host,
+            "machine": describe(self.machine),
+            "measurements": self.measurements,
+            "findings": self.findings,
+        }
+
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        """The measurements of that name which could be made."""
+        return [row for row in self.measurements if row["name"] == name and "cannot" not in row]
+
+    def errors(self, *, fitted: bool) -> list[float]:
+        """How far the fitted machine is from each measurement, relative: those that it was fitted to, or the others."""
+        return [
+            abs(row["predicted_gb_per_s"] / row["gb_per_s"] - 1)
+            for row in self.measurements
+            if row.get("predicted_gb_per_s") and row["fitted"] == fitted and (fitted or row["name"] in CHECKED)
+        ]
+
+    def median_error(self) -> float:
+        """Of the predictions for sets that the machine was not fitted to."""
+        return median(self.errors(fitted=False) or [0.0])
+
 
 _KINDS = {
     _core.NodeKind.socket: "sockets",
@@ -122,15 +168,68 @@ def describe(machine: Machine) -> dict[str, Any]:
     }
 
 
-def write_profile(path: Path, profile: Mapping[str, Any]) -> None:
-    """Write a profile beside its place and rename it: it appears complete or not at all. Raises ``Error``."""
+def profile_schema() -> dict[str, Any]:
+    """The JSON Schema of profiles."""
+    text = (resources.files("linkwise") / "profile.schema.json").read_text(encoding="utf-8")
+    schema: dict[str, Any] = json.loads(text)
+    return schema
+
+
+_ROW: dict[str, type | tuple[type, ...]] = {
+    "name": str,
+    "what": str,
+    "fitted": bool,
+    "bytes": int,
+    "gb_per_s": (int, float),
+    "predicted_gb_per_s": (int, float),
+    "seconds": (int, float),
+    "spread": (int, float),
+    "repetitions": int,
+    "verified": bool,
+    "cannot": str,
+}
+_PARTS = {
+    "fingerprint": dict,
+    "simulated": bool,
+    "host": dict,
+    "machine": dict,
+    "measurements": list,
+    "findings": list,
+}
+
+
+def check_profile(profile: Any, where: str) -> None:
+    """Raise ``UsageError`` that names the first thing in which this is no profile; its machine is left to others."""
+    if not isinstance(profile, dict) or profile.get("linkwise_profile") != VERSION:
+        version = profile.get("linkwise_profile") if isinstance(profile, dict) else None
+        raise UsageError(f"{where} is a profile of version {version}, not {VERSION}; probe the machine again")
+    for name, kind in _PARTS.items():
+        if name not in profile:
+            raise UsageError(f"{where}: '{name}' is missing")
+        if not isinstance(profile[name], kind):
+            raise UsageError(f"{where}: '{name}' has the wrong type, {type(profile[name]).__name__}")
+    for index, row in enumerate(profile["measurements"]):
+        at = f"{where}, measurement {index}"
+        if not isinstance(row, dict) or "name" not in row or "what" not in row:
+            raise UsageError(f"{at}: it has a name and says what it is of")
+        for name, value in row.items():
+            if name not in _ROW:
+                raise UsageError(f"{at}: unknown field '{name}'")
+            if not isinstance(value, _ROW[name]) or (isinstance(value, bool) and _ROW[name] is not bool):
+                raise UsageError(f"{at}: '{name}' has the wrong type, {type(value).__name__}")
+        if "cannot" not in row and not {"seconds", "spread", "repetitions", "verified", "fitted"} <= set(row):
+            raise UsageError(f"{at}: it has neither a result nor the reason why there is none")
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Write an object beside its place and rename it: it appears complete or not at all. Raises ``Error``."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(json.dumps(profile, indent=1), encoding="utf-8")
+        temporary.write_text(json.dumps(value, indent=1), encoding="utf-8")
         temporary.replace(path)
     except OSError as error:
-        raise Error(f"cannot write the profile {path}: {error.strerror}") from None
+        raise Error(f"cannot write {path}: {error.strerror}") from None
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()

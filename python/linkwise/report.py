@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from typing import Any
 
 from rich.console import Console, Group
 from rich.markup import escape
@@ -10,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from linkwise.plan_report import PlanReport
-from linkwise.probing import Profile
+from linkwise.profile import Profile
 from linkwise.sort_report import SortReport
 from linkwise.trace import trace_events
 
@@ -153,6 +154,16 @@ def print_plan(console: Console, report: PlanReport) -> None:
     console.print(table)
 
 
+def _largest_sizes(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of a curve, the row of most bytes."""
+    largest: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in rows:
+        key = row["name"], row["what"]
+        if key not in largest or row.get("bytes", 0) > largest[key].get("bytes", 0):
+            largest[key] = row
+    return list(largest.values())
+
+
 def print_profile(console: Console, profile: Profile) -> None:
     """Print what was measured, what the fitted machine predicts for it, and the findings in words."""
     how = "simulated" if profile.simulated else "measured and verified"
@@ -162,7 +173,10 @@ def print_profile(console: Console, profile: Profile) -> None:
     table = Table(box=None, padding=(0, 2, 0, 0))
     for heading, side in (("GB/s", "right"), ("±", "right"), ("fitted", "right"), ("", "left"), ("GPUs", "left")):
         table.add_column(heading, justify=side)  # type: ignore[arg-type]
-    for row in profile.measurements:
+    for row in _largest_sizes(profile.measurements):
+        if "cannot" in row:
+            table.add_row("", "", "", row["name"], f"{row['what']}: {row['cannot']}")
+            continue
         if "gb_per_s" not in row:
             table.add_row(format_seconds(row["seconds"]), f"{row['spread']:.0%}", "", row["name"], row["what"])
             continue

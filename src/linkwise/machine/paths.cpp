@@ -7,15 +7,12 @@
 #include <numeric>
 #include <utility>
 
-#include "linkwise/machine/linear_program.hpp"
-
 namespace linkwise {
 namespace {
 
-constexpr double worth_it = 1.2;       // times the straight way's width, for a relay between GPUs
-constexpr double good_enough = 0.999;  // of the highest rate, for more even shares
-constexpr double least_carried = 0.1;  // of an even share; less is not worth a transfer
-constexpr double least_helped = 0.02;  // of what a GPU's part is
+constexpr double worth_it = 1.2;         // times the straight way's width, for a relay between GPUs
+constexpr double worth_leaving = 1.001;  // times the rate of those who carry, without one of them
+constexpr double least_helped = 0.02;    // of what a GPU's part is
 constexpr double nothing = 1e-9;
 
 double width_of(Topology& topology, Place from, Place to) {
@@ -27,50 +24,12 @@ Place end_of(int gpu, Traffic direction, bool source) {
   return (direction == Traffic::host_to_device) == source ? Place::host() : Place::gpu(gpu);
 }
 
-// The highest rates of transfers to or from the carriers, all at once.
-std::vector<double> highest_rates(Topology& topology, const std::vector<int>& carriers, Traffic direction,
-                                  bool pageable) {
-  std::vector<std::vector<double>> rows;
-  std::vector<double> limits;
-  const auto resources = topology.resources();
-  for (std::size_t r = 0; r < resources.size(); ++r) {
-    std::vector<double> row(carriers.size(), 0);
-    int flows = 0;
-    for (std::size_t c = 0; c < carriers.size(); ++c)
-      for (const Use& use :
-           topology.route(end_of(carriers[c], direction, true), end_of(carriers[c], direction, false), pageable).uses)
-        if (use.resource == static_cast<int>(r)) {
-          row[c] += use.weight;
-          ++flows;
-        }
-    if (flows == 0) continue;
-    rows.push_back(std::move(row));
-    limits.push_back(capacity_at(resources[r].capacity, flows));
-  }
-  // With a limit on each rate as well: the lowest that leaves the sum as high makes the rates the most even.
-  const std::size_t shared = rows.size();
-  for (std::size_t c = 0; c < carriers.size(); ++c) {
-    rows.emplace_back(carriers.size(), 0)[c] = 1;
-    limits.push_back(std::numeric_limits<double>::max());
-  }
-  const auto rates_below = [&](double most) {
-    std::fill(limits.begin() + static_cast<std::ptrdiff_t>(shared), limits.end(), most);
-    return maximise_sum(rows, limits);
-  };
-  std::vector<double> rates = rates_below(std::numeric_limits<double>::max());
-  const double highest = std::reduce(rates.begin(), rates.end());
-  double low = highest / static_cast<double>(carriers.size()), high = highest;
-  for (int step = 0; step < 30 && high - low > 1e-4 * highest; ++step) {
-    const double middle = (low + high) / 2;
-    std::vector<double> evener = rates_below(middle);
-    if (std::reduce(evener.begin(), evener.end()) < good_enough * highest) {
-      low = middle;
-    } else {
-      high = middle;
-      rates = std::move(evener);
-    }
-  }
-  return rates;
+// What each carrier gets when all of them copy at once.
+std::vector<double> rates_of(Topology& topology, const std::vector<int>& carriers, Traffic direction, bool pageable) {
+  std::vector<const std::vector<Use>*> uses;
+  for (const int gpu : carriers)
+    uses.push_back(&topology.route(end_of(gpu, direction, true), end_of(gpu, direction, false), pageable).uses);
+  return fair_rates(topology.resources(), uses);
 }
 
 }  // namespace
@@ -116,29 +75,36 @@ std::vector<Path> peer_relays(Topology& topology, const std::vector<int>& gpus) 
 }
 
 double even_host_rate(Topology& topology, const std::vector<int>& gpus, Traffic direction, bool pageable) {
-  std::vector<const std::vector<Use>*> uses;
-  for (const int gpu : gpus)
-    uses.push_back(&topology.route(end_of(gpu, direction, true), end_of(gpu, direction, false), pageable).uses);
-  return static_cast<double>(gpus.size()) * std::ranges::min(fair_rates(topology.resources(), uses));
+  return static_cast<double>(gpus.size()) * std::ranges::min(rates_of(topology, gpus, direction, pageable));
 }
 
 HostShares best_host_shares(Topology& topology, const std::vector<int>& gpus, Traffic direction, bool pageable) {
   std::vector<int> carriers = gpus;
-  std::vector<double> rates;
-  // What a resource carries may depend on how many use it, so those who carry next to nothing leave.
-  while (true) {
-    rates = highest_rates(topology, carriers, direction, pageable);
-    const double least = least_carried * std::reduce(rates.begin(), rates.end()) / static_cast<double>(rates.size());
-    std::vector<int> remaining;
-    for (std::size_t c = 0; c < carriers.size(); ++c)
-      if (rates[c] > least) remaining.push_back(carriers[c]);
-    if (remaining.size() == carriers.size()) break;
-    carriers = std::move(remaining);
+  std::vector<double> rates = rates_of(topology, carriers, direction, pageable);
+  double sum = std::reduce(rates.begin(), rates.end());
+  // Who takes more from the others than it carries itself leaves, the worst first.
+  while (carriers.size() > 1) {
+    std::vector<int> best;
+    std::vector<double> best_rates;
+    double best_sum = worth_leaving * sum;
+    for (std::size_t c = 0; c < carriers.size(); ++c) {
+      std::vector<int> others = carriers;
+      others.erase(others.begin() + static_cast<std::ptrdiff_t>(c));
+      std::vector<double> theirs = rates_of(topology, others, direction, pageable);
+      const double together = std::reduce(theirs.begin(), theirs.end());
+      if (together <= best_sum) continue;
+      best_sum = together;
+      best = std::move(others);
+      best_rates = std::move(theirs);
+    }
+    if (best.empty()) break;
+    carriers = std::move(best);
+    rates = std::move(best_rates);
+    sum = best_sum;
   }
-  HostShares shares{std::vector<double>(gpus.size(), 0), std::reduce(rates.begin(), rates.end())};
+  HostShares shares{std::vector<double>(gpus.size(), 0), sum};
   for (std::size_t c = 0; c < carriers.size(); ++c)
-    shares.share[static_cast<std::size_t>(std::ranges::find(gpus, carriers[c]) - gpus.begin())] =
-        rates[c] / shares.gb_per_s;
+    shares.share[static_cast<std::size_t>(std::ranges::find(gpus, carriers[c]) - gpus.begin())] = rates[c] / sum;
   return shares;
 }
 

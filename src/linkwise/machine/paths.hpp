@@ -30,8 +30,9 @@ std::vector<Path> peer_relays(Topology& topology, const std::vector<int>& gpus);
 /// GB/s of all GPUs of the set together, between them and the host, when each carries the same.
 double even_host_rate(Topology& topology, const std::vector<int>& gpus, Traffic direction, bool pageable);
 
-/// What each GPU should carry of all bytes between the host and the set: the shares that give the highest rate under
-/// the machine's weighted constraints, and of those the most even. They add up to 1.
+/// What each GPU should carry of all bytes between the host and the set. Copies that run at once get max-min fair
+/// rates, so those who carry do so in proportion to their rates, and all end together; who lowers the others' rates by
+/// more than its own carries nothing. The shares add up to 1.
 struct HostShares {
   std::vector<double> share;  ///< by position in the set
   double gb_per_s = 0;        ///< that all of them together carry

@@ -15,6 +15,10 @@ void FamilyContext::transfers(const std::string& what, const std::vector<Transfe
   rows.push_back(std::move(row));
 }
 
+void FamilyContext::smallest_copy(const std::string& what, Place from, Place to) {
+  rows.push_back({family, what, prober_.smallest_copy(from, to), 0, false, 4, {}});
+}
+
 void FamilyContext::add(const std::string& what, std::uint64_t bytes, Measurement measured) {
   rows.push_back({family, what, measured, 0, false, bytes, {}});
 }

@@ -36,6 +36,8 @@ class FamilyContext {
   [[nodiscard]] int num_gpus() const { return runtime.machine().num_gpus(); }
   /// Measures, verifies and predicts.
   void transfers(const std::string& what, const std::vector<Transfer>& pattern);
+  /// What each of many copies of 4 bytes in a row takes.
+  void smallest_copy(const std::string& what, Place from, Place to);
   /// A measurement made elsewhere. Bytes of one transfer; GB/s of all of them, 0 for a cost.
   void add(const std::string& what, std::uint64_t bytes, Measurement measured);
   void cannot(const std::string& what, const std::string& why);

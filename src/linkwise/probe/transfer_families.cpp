@@ -107,6 +107,15 @@ void uneven_host_sets(FamilyContext& context) {
   }
 }
 
+// tartan20 §3.1.1, figure 5: what a copy takes before its first byte arrives.
+void latencies(FamilyContext& context) {
+  for (int a = 0; a < context.num_gpus(); ++a) {
+    context.smallest_copy("host→" + std::to_string(a), Place::host(), Place::gpu(a));
+    context.smallest_copy(std::to_string(a) + "→host", Place::gpu(a), Place::host());
+    for (int b = 0; b < context.num_gpus(); ++b) context.smallest_copy(pair_name(a, b), Place::gpu(a), Place::gpu(b));
+  }
+}
+
 // sort22 §4.4: the first with the last, the second with the one before, …
 void mirrored_pairs(FamilyContext& context) {
   if (!needs_two(context)) return;
@@ -184,6 +193,7 @@ std::vector<ProbeFamily> transfer_families() {
       {"host sets uneven", "the same sets, each GPU carrying what suits its way best", uneven_host_sets},
       {"peer by size", "copies between two GPUs, one way and both, 4 B to 4 GiB, one pair of each kind", peer_curves},
       {"local by size", "copies within a GPU's memory, 4 B to 4 GiB", local_curve},
+      {"peer latency", "the smallest copy between any two GPUs, within each, and from and to the host", latencies},
       {"peer mirrored pairs", "the first GPU with the last, the second with the one before, … at once", mirrored_pairs},
       {"peer one and all", "one GPU to all, all to one, all to all", one_and_all},
       {"host and peer mixed", "all GPUs with the host while each sends to the next", mixed},

@@ -25,6 +25,22 @@ struct CudaGpu {
 };
 std::vector<CudaGpu> cuda_gpus();
 
+/// Where a GPU sits, as NVML and the kernel say; in a virtual machine that may be wrong, or missing.
+struct GpuSeat {
+  struct NvLink {
+    int version = 0;           ///< 3 for NVLink 3.0; 0 if not said
+    bool to_switch = false;    ///< to an NVSwitch
+    std::string target_bus_id; ///< otherwise of the GPU at the other end
+  };
+  std::string bus_id;
+  int numa_node = -1;
+  int pcie_generation = 0;  ///< 0 if not said
+  int pcie_width = 0;
+  std::vector<NvLink> nvlinks;  ///< those that are up
+};
+/// By GPU, in CUDA's order; without NVML only bus ids and NUMA nodes.
+std::vector<GpuSeat> gpu_seats();
+
 /// `machine` describes the GPUs that CUDA shows, in CUDA's order.
 /// @throws UsageError if it has another number of GPUs, DeviceError if CUDA cannot be used.
 std::unique_ptr<Runtime> make_cuda_runtime(Machine machine, std::unique_ptr<Kernels> kernels);

@@ -1,0 +1,123 @@
+"""What measurements say beyond the fit: small accesses, and whether each figure is normal for its link."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from statistics import median
+
+from linkwise import _core
+from linkwise.nominal import NVLINK_GB_PER_S, pcie_gb_per_s
+from linkwise.profile import Profile
+
+LEAST_NORMAL = 0.72
+"""Of what a link could carry: what sound ones give to large copies (commscope19 §4.2: 95 %; sort22 §4: 75 to 96 %)."""
+
+_WORTH_TELLING = 1.03
+_NEXT_TO_NOTHING = 0.01
+
+
+def learn_from_families(profile: Profile) -> None:
+    """Put into the machine what the families measured: zero-copy, peers without access, goodput by store size."""
+    machine = profile.machine
+    reads = [row["gb_per_s"] for row in profile.rows("host zero-copy") if row["what"].endswith("read")]
+    writes = [row["gb_per_s"] for row in profile.rows("host zero-copy") if row["what"].endswith("write")]
+    if reads and writes:
+        machine.zero_copy_read_gb_per_s, machine.zero_copy_write_gb_per_s = median(reads), median(writes)
+    off = [row["gb_per_s"] for row in profile.rows("peer access") if row["what"].endswith("off")]
+    on = [row["gb_per_s"] for row in profile.rows("peer access") if row["what"].endswith("on")]
+    if off:
+        machine.staged_peer_gb_per_s = median(off)
+    stores = {int(row["what"].split()[-2]): row["gb_per_s"] for row in profile.rows("peer store size")}
+    if stores and on:
+        machine.store_goodput = {size: min(rate / median(on), 1.0) for size, rate in stores.items()}
+        profile.findings.append(
+            f"stores of 4 bytes to a peer use {machine.store_goodput[min(stores)]:.0%} of the link, "
+            f"those of {max(stores)} bytes {machine.store_goodput[max(stores)]:.0%}"
+        )
+
+
+def advice(machine: _core.Machine) -> list[str]:
+    """Which GPUs should carry the host traffic, where equal parts for all of them are not the best."""
+    everyone = list(range(machine.num_gpus))
+    told = []
+    for direction, way in ((_core.Traffic.host_to_device, "in"), (_core.Traffic.device_to_host, "out")):
+        even = _core.even_host_rate(machine, everyone, direction, False)
+        best = _core.best_host_shares(machine, everyone, direction, False)
+        if best.gb_per_s > _WORTH_TELLING * even:
+            shares = dict(zip(everyone, best.share, strict=True))
+            carriers = [gpu for gpu, share in shares.items() if share > _NEXT_TO_NOTHING]
+            parts = [f"{shares[gpu]:.0%}" for gpu in carriers]
+            apart = "" if len(set(parts)) == 1 else f" ({', '.join(parts)})"
+            told.append(
+                f"let GPUs {', '.join(map(str, carriers))} carry the traffic {way}{apart}: {best.gb_per_s:.0f} GB/s; "
+                f"all in equal parts carry {even:.0f}"
+            )
+    return told
+
+
+def _told(name: str, measured: float, nominal: float, link: str) -> str:
+    share = measured / nominal
+    verdict = "normal" if share >= LEAST_NORMAL else "LOW: have it looked at"
+    return f"{name}: {measured:.1f} GB/s, {share:.0%} of {link}: {verdict}"
+
+
+def _nominal_of_hosts(machine: _core.Machine, seats: Sequence[_core.GpuSeat]) -> list[tuple[float, str]]:
+    """What each GPU's way to the host could carry, and what it is."""
+    if seats:
+        return [
+            (pcie_gb_per_s(seat.pcie_generation, seat.pcie_width), f"PCIe {seat.pcie_generation}.0 ×{seat.pcie_width}")
+            for seat in seats
+        ]
+    found = []
+    for gpu in range(machine.num_gpus):
+        links = [machine.links[index] for index in _core.route_links(machine, -1, gpu)]
+        nominal = [link for link in links if link.nominal_gb_per_s and link.kind != "dram"]
+        narrowest = min(nominal, key=lambda link: link.nominal_gb_per_s, default=None)
+        found.append((narrowest.nominal_gb_per_s, narrowest.kind) if narrowest else (0.0, ""))
+    return found
+
+
+def normality(profile: Profile, described: _core.Machine, seats: Sequence[_core.GpuSeat]) -> list[str]:
+    """For each GPU's host link and each pair's link, whether it carries what such links do; alike ones together."""
+    hosts = _nominal_of_hosts(described, seats)
+    told: dict[str, list[str]] = {}
+
+    def note(text: str, who: str) -> None:
+        told.setdefault(text, []).append(who)
+
+    for row in profile.rows("host to device"):
+        if not row["what"].isdigit():
+            continue
+        nominal, link = hosts[int(row["what"])]
+        if nominal:
+            note(_told("in from the host", row["gb_per_s"], nominal, f"{link}'s {nominal:.0f}"), row["what"])
+    for row in profile.rows("device to device"):
+        ends = re.fullmatch(r"(\d+)→(\d+)", row["what"])
+        if ends is None:
+            continue
+        nominal, link = _nominal_of_pair(described, seats, int(ends[1]), int(ends[2]))
+        if nominal:
+            note(_told("to a peer", row["gb_per_s"], nominal, f"{link}'s {nominal:.0f}"), row["what"])
+    pairs = described.num_gpus * (described.num_gpus - 1)
+    return [
+        f"{text} ({'all' if len(who) in (described.num_gpus, pairs) and len(who) > 1 else ', '.join(who)})"
+        for text, who in told.items()
+    ]
+
+
+def _nominal_of_pair(
+    machine: _core.Machine, seats: Sequence[_core.GpuSeat], source: int, target: int
+) -> tuple[float, str]:
+    """What the links between two GPUs could carry; 0 where they have none of their own."""
+    if seats:
+        links = [link for link in seats[source].nvlinks if link.to_switch or link.target_bus_id == seats[target].bus_id]
+        if not links:
+            return 0.0, ""
+        version = links[0].version
+        return NVLINK_GB_PER_S.get(version, 25) * len(links), f"NVLink {version} ×{len(links)}"
+    links_between = [machine.links[index] for index in _core.route_links(machine, source, target)]
+    if not links_between or any(not link.kind.startswith("nvlink") for link in links_between):
+        return 0.0, ""
+    narrowest = min(links_between, key=lambda link: link.nominal_gb_per_s)
+    return narrowest.nominal_gb_per_s, narrowest.kind
