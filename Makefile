@@ -43,7 +43,7 @@ format: $(VENV)/ready
 ## make bench   measure the sorts, and hold the plans against them; on a machine without GPUs, simulate both
 bench: build
 	$(BIN)/python benchmarks/sort.py
-	$(BIN)/python benchmarks/plan.py
+	$(BIN)/python -m linkwise bench plan --output build/bench/plan.json
 
 ## make clean   remove everything that was built
 clean:

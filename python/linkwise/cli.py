@@ -19,14 +19,29 @@ from linkwise._core import Error, Machine, UsageError
 from linkwise.drawing import machine_svg
 from linkwise.file_sorting import columns_of, sort_file
 from linkwise.html_report import write_report
-from linkwise.machine import described_machines, load_machine, machine_from_dict
+from linkwise.machine import (
+    DEFAULT_VIRTUAL_MACHINE,
+    described_machines,
+    load_machine,
+    local_machine,
+    machine_from_dict,
+)
 from linkwise.nominal import import_nccl
+from linkwise.plan_benchmark import bench_plan
 from linkwise.plan_report import plan_sort
 from linkwise.planning import Gpus
 from linkwise.plots import phase_picture
 from linkwise.probing import measurements, probe
 from linkwise.profile import write_json
-from linkwise.report import format_seconds, print_explanation, print_plan, print_profile, print_report, where_it_ran
+from linkwise.report import (
+    format_seconds,
+    print_explanation,
+    print_plan,
+    print_plan_benchmark,
+    print_profile,
+    print_report,
+    where_it_ran,
+)
 from linkwise.session import NoGpuWarning
 from linkwise.trace import write_trace
 
@@ -40,6 +55,8 @@ machine_app = typer.Typer(help="The machines that Linkwise knows.", no_args_is_h
 app.add_typer(machine_app, name="machine")
 plan_app = typer.Typer(help="What work would take, before it is done.", no_args_is_help=True)
 app.add_typer(plan_app, name="plan")
+bench_app = typer.Typer(help="Benchmarks, with raw results.", no_args_is_help=True)
+app.add_typer(bench_app, name="bench")
 
 
 def _show_version(wanted: bool) -> None:
@@ -198,6 +215,26 @@ def plan_of_sort(
         typer.echo(json.dumps(report.as_dict()))
     else:
         print_plan(Console(), report)
+
+
+@bench_app.command("plan")
+def bench_of_plans(
+    machine: Annotated[str, typer.Option(help="auto, local, or a described machine to simulate.")] = "auto",
+    scale: Annotated[float, typer.Option(help="Of the sizes: 0.5, 2 and 8 billion keys.")] = 1.0,
+    out: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the raw results.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print them as one JSON object.")] = False,
+) -> None:
+    """Hold the planner's predictions and choices against measured sorts over a grid."""
+    if machine == "auto":
+        machine = "local" if local_machine() is not None else DEFAULT_VIRTUAL_MACHINE
+    with _interrupt_is_a_failure():
+        results = bench_plan(machine, scale)
+    if out is not None:
+        write_json(out, results)
+    if as_json:
+        typer.echo(json.dumps(results))
+    else:
+        print_plan_benchmark(Console(), results)
 
 
 @app.command("probe")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from statistics import median
 from typing import Any
 
 from rich.console import Console, Group
@@ -152,6 +153,27 @@ def print_plan(console: Console, report: PlanReport) -> None:
     for plan in report.runners_up:
         table.add_row(format_seconds(plan.seconds), escape(plan.plan))
     console.print(table)
+
+
+def print_plan_benchmark(console: Console, results: dict[str, Any]) -> None:
+    """Print each sort with what was predicted of it, what the planner picked, and the errors in sum."""
+    how = "simulated, nothing was measured" if results["simulated"] else "measured"
+    console.print(f"[bold]{escape(results['machine'])}[/bold]: {how}")
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading in ("keys", "GPUs", "strategy", "took", "predicted", "error"):
+        table.add_column(heading, justify="left" if heading == "strategy" else "right")
+    for row in results["rows"]:
+        took, predicted = median(row["measured_seconds"]), row["predicted_seconds"]
+        times = format_seconds(took), format_seconds(predicted)
+        table.add_row(f"{row['keys']:,}", str(row["gpus"]), row["strategy"], *times, f"{row['error']:+.1%}")
+    console.print(table)
+    for pick in results["picks"]:
+        slower = f"{pick['over_the_best']:.1%} slower than the best" if pick["over_the_best"] else "the best"
+        console.print(f"{pick['keys']:,} on {pick['gpus']}: {escape(pick['picked'])}, {slower}")
+    for what, name in (("sorts", "sorts"), ("transfers_not_fitted", "sets that the machine was not fitted to")):
+        if results[what]["count"]:
+            told = results[what]
+            console.print(f"{told['count']} {name}: median error {told['median']:.1%}, {told['worst']:.1%} at worst")
 
 
 def _largest_sizes(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
