@@ -8,6 +8,7 @@ goes on. Here that is done by CuPy, independently of what the probe does.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import statistics
 from pathlib import Path
@@ -74,10 +75,8 @@ def by_definition(gpus: int) -> dict[str, float]:
             back.append(cupy.cuda.alloc(BYTES))
             for peer in range(gpus):
                 if peer != gpu:
-                    try:
+                    with contextlib.suppress(cupy.cuda.runtime.CUDARuntimeError):  # the probe has enabled it
                         cupy.cuda.runtime.deviceEnablePeerAccess(peer)
-                    except cupy.cuda.runtime.CUDARuntimeError:
-                        cupy.cuda.runtime.getLastError()
     host, host_back = cupy.cuda.alloc_pinned_memory(BYTES), cupy.cuda.alloc_pinned_memory(BYTES)
     # A kernel that is loaded while another one spins would wait for it for ever.
     flag = cupy.cuda.alloc_pinned_memory(4)
@@ -124,9 +123,8 @@ def main() -> None:
     for name in ("host to device", "device to host", "host and device", "device to device"):
         apart = [abs(each["difference"]) for each in rows if each["name"].startswith(name)]
         if apart:
-            print(
-                f"{name}: {len(apart)} copies, {statistics.median(apart):.1%} apart in the median, {max(apart):.1%} at worst"
-            )
+            middle, worst = statistics.median(apart), max(apart)
+            print(f"{name}: {len(apart)} copies, {middle:.1%} apart in the median, {worst:.1%} at worst")
 
 
 if __name__ == "__main__":

@@ -75,6 +75,10 @@ void bind_probe(nb::module_& m) {
   m.def("measure_families", &measure_families, nb::arg("runtime"), nb::arg("fitted"), nb::arg("names"),
         nb::arg("options"), Release());
   m.def(
+      "measure_smallest_copy",
+      [](Runtime& runtime, Place from, Place to) { return Prober(runtime, 0.1).smallest_copy(from, to); },
+      nb::arg("runtime"), nb::arg("source"), nb::arg("target"), Release());
+  m.def(
       "measure_transfers",
       [](Runtime& runtime, const std::vector<Transfer>& pattern, double patience_seconds) {
         return Prober(runtime, patience_seconds).transfers(pattern);

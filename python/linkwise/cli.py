@@ -35,6 +35,7 @@ from linkwise.probing import measurements, probe
 from linkwise.profile import write_json
 from linkwise.report import (
     format_seconds,
+    print_experiment,
     print_explanation,
     print_plan,
     print_plan_benchmark,
@@ -42,6 +43,7 @@ from linkwise.report import (
     print_report,
     where_it_ran,
 )
+from linkwise.reproduce import EXPERIMENTS, reproduce
 from linkwise.session import NoGpuWarning
 from linkwise.trace import write_trace
 
@@ -274,6 +276,28 @@ def _print_names(names: Mapping[str, str]) -> None:
     for name, what in names.items():
         table.add_row(name, what)
     Console().print(table)
+
+
+@app.command("reproduce")
+def reproduce_experiment(
+    name: Annotated[str, typer.Argument(metavar="LIST|NAME", help="list, or an experiment as sort22-fig12.")],
+    machine: Annotated[
+        str | None, typer.Option(help="local, or a described machine, in place of the paper's machines.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Run an experiment of the papers: what they state, ours, and the ratio."""
+    if name.lower() == "list":
+        _print_names({experiment.name: experiment.title for experiment in EXPERIMENTS.values()})
+        return
+    with _interrupt_is_a_failure():
+        rows = reproduce(name, machine)
+    if as_json:
+        told = {"name": name, "machine": machine or "as in the paper", "simulated": machine != "local"}
+        typer.echo(json.dumps(told | {"rows": [row.as_dict() for row in rows]}))
+    else:
+        how = "measured on this machine" if machine == "local" else "simulated, nothing was measured"
+        print_experiment(Console(), f"{name}: {EXPERIMENTS[name].title}", how, rows)
 
 
 @machine_app.command("list")

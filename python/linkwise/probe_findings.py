@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from statistics import median
+from typing import Any
 
 from linkwise import _core
 from linkwise.nominal import NVLINK_GB_PER_S, pcie_gb_per_s
@@ -56,10 +58,21 @@ def advice(machine: _core.Machine) -> list[str]:
     return told
 
 
-def _told(name: str, measured: float, nominal: float, link: str) -> str:
-    share = measured / nominal
-    verdict = "normal" if share >= LEAST_NORMAL else "LOW: have it looked at"
-    return f"{name}: {measured:.1f} GB/s, {share:.0%} of {link}: {verdict}"
+@dataclass
+class _Alike:
+    """Links of one kind with one verdict."""
+
+    nominal: float
+    rates: list[float] = field(default_factory=list)
+    who: list[str] = field(default_factory=list)
+
+    def told(self, what: str, link: str, is_normal: bool, in_all: Sequence[int]) -> str:
+        """One finding for all of them."""
+        low, high = min(self.rates), max(self.rates)
+        rates = f"{low:.1f}" if f"{low:.1f}" == f"{high:.1f}" else f"{low:.1f} to {high:.1f}"
+        verdict = "normal" if is_normal else "LOW: have it looked at"
+        who = "all" if len(self.who) in in_all and len(self.who) > 1 else ", ".join(self.who)
+        return f"{what}: {rates} GB/s, {low / self.nominal:.0%} of the {self.nominal:.0f} of {link}: {verdict} ({who})"
 
 
 def _nominal_of_hosts(machine: _core.Machine, seats: Sequence[_core.GpuSeat]) -> list[tuple[float, str]]:
@@ -81,29 +94,24 @@ def _nominal_of_hosts(machine: _core.Machine, seats: Sequence[_core.GpuSeat]) ->
 def normality(profile: Profile, described: _core.Machine, seats: Sequence[_core.GpuSeat]) -> list[str]:
     """For each GPU's host link and each pair's link, whether it carries what such links do; alike ones together."""
     hosts = _nominal_of_hosts(described, seats)
-    told: dict[str, list[str]] = {}
+    alike: dict[tuple[str, str, bool], _Alike] = {}
 
-    def note(text: str, who: str) -> None:
-        told.setdefault(text, []).append(who)
+    def note(what: str, row: dict[str, Any], nominal: float, link: str) -> None:
+        if nominal:
+            is_normal = row["gb_per_s"] >= LEAST_NORMAL * nominal
+            group = alike.setdefault((what, link, is_normal), _Alike(nominal))
+            group.rates.append(row["gb_per_s"])
+            group.who.append(row["what"])
 
     for row in profile.rows("host to device"):
-        if not row["what"].isdigit():
-            continue
-        nominal, link = hosts[int(row["what"])]
-        if nominal:
-            note(_told("in from the host", row["gb_per_s"], nominal, f"{link}'s {nominal:.0f}"), row["what"])
+        if row["what"].isdigit():
+            note("in from the host", row, *hosts[int(row["what"])])
     for row in profile.rows("device to device"):
         ends = re.fullmatch(r"(\d+)→(\d+)", row["what"])
-        if ends is None:
-            continue
-        nominal, link = _nominal_of_pair(described, seats, int(ends[1]), int(ends[2]))
-        if nominal:
-            note(_told("to a peer", row["gb_per_s"], nominal, f"{link}'s {nominal:.0f}"), row["what"])
-    pairs = described.num_gpus * (described.num_gpus - 1)
-    return [
-        f"{text} ({'all' if len(who) in (described.num_gpus, pairs) and len(who) > 1 else ', '.join(who)})"
-        for text, who in told.items()
-    ]
+        if ends is not None:
+            note("to a peer", row, *_nominal_of_pair(described, seats, int(ends[1]), int(ends[2])))
+    in_all = described.num_gpus, described.num_gpus * (described.num_gpus - 1)
+    return [group.told(*key, in_all) for key, group in alike.items()]
 
 
 def _nominal_of_pair(

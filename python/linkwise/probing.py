@@ -149,6 +149,15 @@ def probe(
     return profile
 
 
+def probe_families(
+    runtime: _core.Runtime, names: list[str], fitted: _core.Machine | None = None
+) -> list[_core.ProbeRow]:
+    """The rows of some families, on a runtime that is open. Raises ``CorruptDataError``."""
+    options = _core.FamilyOptions()
+    options.nccl = _nccl_library()
+    return _core.measure_families(runtime, fitted or runtime.machine, names, options)
+
+
 def _measure(runtime: _core.Runtime, quick: bool, families: list[str]) -> Profile:
     described = runtime.machine
     rows: list[_core.ProbeRow] = []
@@ -158,9 +167,7 @@ def _measure(runtime: _core.Runtime, quick: bool, families: list[str]) -> Profil
         found = _core.quick_probe(runtime, _core.ProbeOptions())
         fitted, rows, findings = found.machine, list(found.rows), list(found.findings)
     if families:
-        options = _core.FamilyOptions()
-        options.nccl = _nccl_library()
-        rows += _core.measure_families(runtime, fitted, families, options)
+        rows += probe_families(runtime, families, fitted)
     when = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
     if runtime.simulated:
         of: dict[str, Any] = {"machine": described.name}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from statistics import median
 from typing import Any
 
@@ -13,6 +14,7 @@ from rich.text import Text
 
 from linkwise.plan_report import PlanReport
 from linkwise.profile import Profile
+from linkwise.reproduce import Row
 from linkwise.sort_report import SortReport
 from linkwise.trace import trace_events
 
@@ -152,6 +154,20 @@ def print_plan(console: Console, report: PlanReport) -> None:
     table.add_column("plan")
     for plan in report.runners_up:
         table.add_row(format_seconds(plan.seconds), escape(plan.plan))
+    console.print(table)
+
+
+def print_experiment(console: Console, title: str, how: str, rows: Iterable[Row]) -> None:
+    """Print the paper's figures, ours, and their ratio."""
+    console.print(f"[bold]{escape(title)}[/bold] ({how})")
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading in ("", "paper", "ours", "ratio", "", ""):
+        table.add_column(heading, justify="right" if heading else "left")
+    for row in rows:
+        stated = f"{row.paper:.3g}" if row.paper is not None else ""
+        ours = f"{row.ours:.3g}" if row.ours is not None else "–"
+        ratio = f"{row.ratio:.2f}" if row.ratio is not None else ""
+        table.add_row(escape(row.what), stated, ours, ratio, row.unit, escape(row.note))
     console.print(table)
 
 

@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint64_t few = 1024;  // records whose time is all start-up
 constexpr RecordType narrow{KeyWidth::k32, ValueWidth::none}, wide{KeyWidth::k64, ValueWidth::v8};
 constexpr int destinations = 8;
-constexpr std::uint64_t runs = 4;  // that the host merges
+constexpr std::uint64_t most_runs = 16, usual_runs = 4;  // that the host merges
 
 // Work on `n` records of a type.
 using Work = std::function<void(Stream, RecordType, std::uint64_t)>;
@@ -144,7 +144,7 @@ class GpuRates {
 // The host's are linear in the bytes that come out; what a start takes is not measured but kept.
 void measure_host(Runtime& runtime, Prober& prober, std::uint64_t records, std::map<std::string, Rate>& rates) {
   // Twice the GPU's records, which no cache holds.
-  const std::uint64_t n = 2 * records / runs * runs, bytes = narrow.bytes() * n;
+  const std::uint64_t n = 2 * records / most_runs * most_runs, bytes = narrow.bytes() * n;
   const Buffer from = runtime.allocate(Place::host(), bytes, "probe");
   const Buffer to = runtime.allocate(Place::host(), bytes, "probe");
   const auto fill = [&](auto&& key_of) {
@@ -158,14 +158,18 @@ void measure_host(Runtime& runtime, Prober& prober, std::uint64_t records, std::
     const double picoseconds = std::max(0.0, measured.seconds * 1e12 - rate.fixed_us * 1e6);
     rate = {rate.fixed_us, 0, picoseconds / (passes * static_cast<double>(bytes))};
   };
-  // Each run rises by random steps, so that nobody can guess which run is next.
-  const std::uint64_t step = (1ULL << 32) / (n / runs);
-  fill([&](std::uint64_t i) { return i % (n / runs) * step + mix64(i) % step; });
   const Records all = records_in(from.view(), narrow, n), merged = records_in(to.view(), narrow, n);
-  std::vector<Records> sorted;
-  for (std::uint64_t r = 0; r < runs; ++r) sorted.push_back(all.slice(n / runs * r, n / runs));
-  set("multiway_merge", prober.work(Place::host(), [&](Stream) { enqueue_merge(runtime, sorted, merged); }),
-      1 + std::log2(runs));
+  for (std::uint64_t runs = 2; runs <= most_runs; runs *= 2) {
+    // Each run rises by random steps, so that nobody can guess which run is next.
+    const std::uint64_t step = (1ULL << 32) / (n / runs);
+    fill([&](std::uint64_t i) { return i % (n / runs) * step + mix64(i) % step; });
+    std::vector<Records> sorted;
+    for (std::uint64_t r = 0; r < runs; ++r) sorted.push_back(all.slice(n / runs * r, n / runs));
+    const Measurement measured = prober.work(Place::host(), [&](Stream) { enqueue_merge(runtime, sorted, merged); });
+    rates.try_emplace(merge_rate_of(runs), rates["multiway_merge"]);
+    set(merge_rate_of(runs), measured, 1);
+    if (runs == usual_runs) set("multiway_merge", measured, 1 + std::log2(runs));
+  }
   fill([](std::uint64_t i) { return mix64(i); });
   SortPlan plan;
   plan.strategy = SortStrategy::cpu;

@@ -6,7 +6,21 @@
 namespace linkwise {
 namespace {
 
-Operation merge_operation(std::span<const Records> runs, const Records& to) {
+// Every record is moved once, and climbs a tree of the runs. Where the machine says what merging so many runs takes, or
+// fewer, the tree grows from there.
+Work merge_work(const Machine& machine, std::size_t runs, const Records& to) {
+  const auto height = [](std::size_t of) { return 1 + std::log2(static_cast<double>(std::max<std::size_t>(of, 1))); };
+  Work work{"multiway_merge", to.count, static_cast<double>(to.type.bytes()), height(runs)};
+  for (std::size_t of = 2; of <= std::max<std::size_t>(runs, 2); of *= 2) {
+    const std::string name = merge_rate_of(of);
+    if (!machine.host.rates.contains(name)) continue;
+    work.rate = name;
+    work.passes = height(runs) / height(of);
+  }
+  return work;
+}
+
+Operation merge_operation(const Machine& machine, std::span<const Records> runs, const Records& to) {
   Operation operation{"multiway merge", {}, {to.keys}, {}, {}};
   std::vector<HostRun> raw;
   for (const Records& run : runs) {
@@ -15,9 +29,7 @@ Operation merge_operation(std::span<const Records> runs, const Records& to) {
     if (run.type.value != ValueWidth::none) operation.reads.push_back(run.values);
   }
   if (to.type.value != ValueWidth::none) operation.writes.push_back(to.values);
-  // Every record is moved once, and climbs a tree of the runs.
-  const double passes = 1 + std::log2(static_cast<double>(std::max<std::size_t>(runs.size(), 1)));
-  operation.work = {"multiway_merge", to.count, static_cast<double>(to.type.bytes()), passes};
+  operation.work = merge_work(machine, runs.size(), to);
   operation.run = [type = to.type, raw, keys = to.keys.data, values = to.values.data](void*) {
     multiway_merge(type, raw, keys, values);
   };
@@ -26,10 +38,12 @@ Operation merge_operation(std::span<const Records> runs, const Records& to) {
 
 }  // namespace
 
+std::string merge_rate_of(std::size_t runs) { return "multiway_merge of " + std::to_string(runs); }
+
 Stream merge_stream(Runtime& runtime) { return runtime.stream(Place::host(), "merge"); }
 
 void enqueue_merge(Runtime& runtime, std::span<const Records> runs, const Records& to) {
-  runtime.enqueue(merge_stream(runtime), merge_operation(runs, to));
+  runtime.enqueue(merge_stream(runtime), merge_operation(runtime.machine(), runs, to));
 }
 
 void merge_into_output(Runtime& runtime, const HostIo& io, std::span<const Records> runs, const HostOutputs& output) {

@@ -2,12 +2,16 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include "linkwise/primitives/host/multiway_merge.hpp"
 #include "linkwise/sort/host_io.hpp"
 
 namespace linkwise {
+
+/// The host's rate for merging so many runs, where a machine has one: 2, 4, 8, … of them.
+std::string merge_rate_of(std::size_t runs);
 
 /// The host's stream on which merges run, one after the other.
 Stream merge_stream(Runtime& runtime);

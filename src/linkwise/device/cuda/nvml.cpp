@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <fstream>
+#include <iterator>
 
 #include "linkwise/device/cuda/cuda.hpp"
 
@@ -68,6 +69,12 @@ std::string short_bus_id(const std::string& bus_id) {
   return colon > 4 && colon != std::string::npos ? text.substr(colon - 4) : text;
 }
 
+// NVML counts versions: 1.0, 2.0, 2.2, 3.0, 3.1, 4.0, 5.0 are 1, 2, ….
+int generation_of(unsigned version) {
+  constexpr int generations[] = {0, 1, 2, 2, 3, 3, 4, 5};
+  return version < std::size(generations) ? generations[version] : 0;
+}
+
 int numa_node_of(const std::string& bus_id) {
   std::ifstream file("/sys/bus/pci/devices/" + short_bus_id(bus_id) + "/numa_node");
   int node = -1;
@@ -92,7 +99,7 @@ std::vector<GpuSeat> gpu_seats() {
       nvmlEnableState_t state = NVML_FEATURE_DISABLED;
       if (nvml.link_state(device, link, &state) != NVML_SUCCESS || state != NVML_FEATURE_ENABLED) continue;
       GpuSeat::NvLink& found = seat.nvlinks.emplace_back();
-      if (nvml.link_version(device, link, &value) == NVML_SUCCESS) found.version = static_cast<int>(value);
+      if (nvml.link_version(device, link, &value) == NVML_SUCCESS) found.version = generation_of(value);
       nvmlIntNvLinkDeviceType_t kind = NVML_NVLINK_DEVICE_TYPE_UNKNOWN;
       found.to_switch =
           nvml.link_target_kind(device, link, &kind) == NVML_SUCCESS && kind == NVML_NVLINK_DEVICE_TYPE_SWITCH;

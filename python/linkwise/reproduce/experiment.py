@@ -1,0 +1,200 @@
+"""What experiments are made of: rows, and a laboratory that gives them machines to measure on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from linkwise import _core
+from linkwise._core import Machine, UsageError
+from linkwise.machine import load_machine
+from linkwise.machine_variants import without_nvlink
+from linkwise.session import open_session
+from linkwise.sorting import empty
+
+HOST = _core.Place.host()
+gpu = _core.Place.gpu
+
+_PATIENCE_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class Row:
+    """A figure of ours, beside the paper's where it states one."""
+
+    what: str
+    unit: str
+    ours: float | None
+    paper: float | None = None
+    note: str = ""
+    """What the paper says of it in words, or why there is no figure."""
+
+    @property
+    def ratio(self) -> float | None:
+        """Ours to the paper's."""
+        return self.ours / self.paper if self.ours is not None and self.paper else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """As ``--json`` prints it."""
+        return {
+            "what": self.what,
+            "unit": self.unit,
+            "ours": self.ours,
+            "paper": self.paper,
+            "ratio": self.ratio,
+            "note": self.note,
+        }
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A figure or table of a paper."""
+
+    name: str
+    title: str
+    run: Callable[[Lab], list[Row]]
+
+
+class TooFewGpusError(UsageError):
+    """The machine has fewer GPUs than a row needs."""
+
+
+@dataclass
+class Lab:
+    """Gives each experiment its machine: the paper's, or one that the caller wants instead."""
+
+    instead: Machine | None = None
+    runtime: _core.Runtime | None = None
+    """Of the GPUs of this machine, if they are to be measured."""
+    _data: dict[int, tuple[Any, Any]] = field(default_factory=dict)
+
+    @staticmethod
+    @contextmanager
+    def open(machine: str | None) -> Iterator[Lab]:
+        """A laboratory with the papers' machines, with another described one, or with the GPUs of this machine."""
+        if machine == "local":
+            with open_session("local") as runtime:
+                yield Lab(runtime.machine, runtime)
+        else:
+            yield Lab(load_machine(machine) if machine else None)
+
+    @property
+    def measures(self) -> bool:
+        """Whether real GPUs are measured."""
+        return self.runtime is not None
+
+    def machine(self, name: str, without: str | None = None) -> Machine:
+        """The named machine, or what stands in for it."""
+        if self.measures and without is not None:
+            raise TooFewGpusError(f"this machine cannot be had without {without}")
+        if self.instead is None:
+            return load_machine(name, without=without)
+        return without_nvlink(self.instead) if without else self.instead
+
+    def _on(self, machine: Machine, gpus: Iterable[int]) -> _core.Runtime:
+        most = max(gpus, default=0)
+        if most >= machine.num_gpus:
+            raise TooFewGpusError(f"it takes {most + 1} GPUs; {machine.name} has {machine.num_gpus}")
+        return self.runtime or _core.VirtualRuntime(machine, _core.VirtualMode.estimate, 0)
+
+    def transfers(self, machine: Machine, pattern: Sequence[_core.Transfer]) -> float:
+        """GB/s of all transfers together: total bytes over the last end, everything started at once."""
+        gpus = [end.index for t in pattern for end in (t.source, t.target) if end.is_gpu]
+        runtime = self._on(machine, gpus)
+        return _core.measure_transfers(runtime, list(pattern), _PATIENCE_SECONDS).gb_per_s
+
+    def host(self, machine: Machine, gpus: Sequence[int], direction: str, size: float = 4e9, node: int = 0) -> float:
+        """GB/s between the host and GPUs: ``htod``, ``dtoh`` or ``bidir``, `size` bytes each."""
+        pattern = []
+        place = _core.Place.host(node)
+        for each in gpus:
+            if direction != "dtoh":
+                pattern.append(_core.Transfer(place, gpu(each), int(size)))
+            if direction != "htod":
+                pattern.append(_core.Transfer(gpu(each), place, int(size)))
+        return self.transfers(machine, pattern)
+
+    def peers(
+        self, machine: Machine, pairs: Sequence[tuple[int, int]], *, both: bool = False, size: float = 4e9
+    ) -> float:
+        """GB/s between GPUs, one way or both."""
+        pattern = []
+        for a, b in pairs:
+            pattern.append(_core.Transfer(gpu(a), gpu(b), int(size)))
+            if both:
+                pattern.append(_core.Transfer(gpu(b), gpu(a), int(size)))
+        return self.transfers(machine, pattern)
+
+    def latency_us(self, machine: Machine, path: Sequence[int]) -> float:
+        """Microseconds of the smallest copy along GPUs, hop after hop; of one GPU, within it."""
+        hops = list(pairwise(path)) or [(path[0], path[0])]
+        runtime = self._on(machine, path)
+        return sum(1e6 * _core.measure_smallest_copy(runtime, gpu(a), gpu(b)).seconds for a, b in hops)
+
+    def sort(
+        self, machine: Machine, strategy: str, gpus: Sequence[int], count: int, data: Any = None, **fields: Any
+    ) -> dict[str, float]:
+        """Seconds of a sort of 32-bit keys from and to pinned memory, by phase and in ``total``."""
+        plan = _core.SortPlan()
+        plan.strategy, plan.gpus, plan.streamed = _core.sort_strategy_from(strategy), list(gpus), False
+        for name, value in fields.items():
+            setattr(plan, name, value)
+        runtime = self._on(machine, gpus)
+        fitting = _core.records_that_fit(runtime, plan, _core.RecordType(4, 0)) if gpus else count
+        if fitting < count:
+            plan.chunkset_records = fitting
+        if self.measures:
+            keys, out = self._keys(count)
+            if data is not None:
+                keys[:] = data
+            for _ in range(2):  # the first finds the GPUs cold
+                report = _core.sort_host(self._on(machine, gpus), plan, _core.KeyType.u32, keys, None, out)
+        else:
+            workload = _core.SortWorkload()
+            workload.count, workload.verify = count, False  # the papers' sorts verify nothing
+            report = _core.estimate_sort(machine, workload, plan)
+        return {phase.phase: phase.seconds for phase in report.phases} | {"total": report.seconds}
+
+    def _keys(self, count: int) -> tuple[Any, Any]:
+        """Uniform keys, and room for the result; the last size is kept."""
+        if count not in self._data:
+            self._data.clear()
+            keys, out = empty(count, np.uint32), empty(count, np.uint32)
+            block = 1 << 24
+            for first in range(0, count, block):
+                part = keys[first : first + block]
+                part[:] = np.random.default_rng(first).integers(0, 1 << 32, len(part), dtype=np.uint32)
+            self._data[count] = keys, out
+        return self._data[count]
+
+
+def attempt(what: str, unit: str, measure: Callable[[], float], paper: float | None = None, note: str = "") -> Row:
+    """A row; where the machine has too few GPUs, one that says so."""
+    try:
+        return Row(what, unit, measure(), paper, note)
+    except TooFewGpusError as error:
+        return Row(what, unit, None, paper, str(error))
+
+
+def alike_pairs(what: str, unit: str, values: dict[tuple[int, int], float], paper: dict[str, float]) -> list[Row]:
+    """A heat map as rows: pairs of GPUs with the same value in one. `paper` may name one by its first pair, ``0→1``."""
+    groups: dict[str, list[tuple[int, int]]] = {}
+    for pair, value in values.items():
+        groups.setdefault(f"{value:.3g}", []).append(pair)
+    rows = []
+    for pairs in groups.values():
+        named = [f"{a}→{b}" for a, b in pairs]
+        shown = ", ".join(named[:6]) + (f" and {len(named) - 6} more" if len(named) > 6 else "")
+        stated = next((paper[name] for name in named if name in paper), None)
+        rows.append(Row(f"{what}: {shown}", unit, values[pairs[0]], stated))
+    return rows
+
+
+def saturation(sizes: Sequence[int], rates: Sequence[float]) -> float:
+    """The first size that reaches 90 % of the highest rate."""
+    return next(float(size) for size, rate in zip(sizes, rates, strict=True) if rate >= 0.9 * max(rates))
