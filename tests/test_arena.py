@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import linkwise
+from conftest import cuda_runtime
 from linkwise import _core
 
 
@@ -58,3 +59,17 @@ def test_living_allocations_never_overlap(steps: list[tuple[bool, int]], alignme
             del living[offset]
     assert arena.empty == (not living)
     assert arena.top >= max((at + size for at, size in living.items()), default=0)
+
+
+@pytest.mark.gpu
+def test_what_was_kept_makes_way_for_more_than_is_free() -> None:
+    """Without a limit the device itself is full: what an earlier call left behind goes back to it first."""
+    runtime, place = cuda_runtime(), _core.Place.gpu(0)
+    runtime.trim()
+    possible = runtime.available(place)
+    first = runtime.allocate(place, int(0.4 * possible))
+    del first
+    larger = runtime.allocate(place, int(0.8 * possible))
+    assert larger.view.bytes == int(0.8 * possible)
+    del larger
+    runtime.trim()

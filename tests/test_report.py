@@ -12,7 +12,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 import linkwise
@@ -83,6 +82,7 @@ def test_a_pattern_chooses(tmp_path: Path) -> None:
 
 
 def test_profiles_follow_their_schema(full: Profile, tmp_path: Path) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
     written = json.loads(json.dumps(full.as_dict()))
     jsonschema.validate(written, profile_schema())
     check_profile(written, "it")
@@ -109,6 +109,7 @@ def wrong(profile: dict[str, Any], how: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("how", ["host", "spread", "speed", "seconds", "bytes"])
 def test_what_the_schema_refuses_is_refused_with_its_name(full: Profile, how: str) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
     profile = wrong(json.loads(json.dumps(full.as_dict())), how)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(profile, profile_schema())

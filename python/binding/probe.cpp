@@ -1,15 +1,22 @@
 // Measuring machines.
+#include <nanobind/ndarray.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include "bindings.hpp"
+#include "linkwise/device/cuda/pinned.hpp"
 #include "linkwise/probe/families.hpp"
 #include "linkwise/probe/quick_probe.hpp"
 
 namespace nb = nanobind;
 
 namespace linkwise::binding {
+namespace {
+
+using HostArray = nb::ndarray<nb::c_contig, nb::device::cpu>;
+
+}  // namespace
 
 void bind_probe(nb::module_& m) {
   nb::class_<Transfer>(m, "Transfer")
@@ -49,6 +56,7 @@ void bind_probe(nb::module_& m) {
       .def_rw("bytes", &ProbeOptions::bytes)
       .def_rw("records", &ProbeOptions::records)
       .def_rw("patience_seconds", &ProbeOptions::patience_seconds)
+      .def_rw("pool_bytes", &ProbeOptions::pool_bytes)
       .def_rw("other_sets", &ProbeOptions::other_sets);
   nb::class_<ProbeRow>(m, "ProbeRow")
       .def_ro("name", &ProbeRow::name)
@@ -63,6 +71,7 @@ void bind_probe(nb::module_& m) {
       .def_rw("largest", &FamilyOptions::largest)
       .def_rw("bytes", &FamilyOptions::bytes)
       .def_rw("patience_seconds", &FamilyOptions::patience_seconds)
+      .def_rw("pool_bytes", &FamilyOptions::pool_bytes)
       .def_rw("nccl", &FamilyOptions::nccl);
   nb::class_<Profile>(m, "Profile")
       .def_ro("machine", &Profile::machine)
@@ -71,6 +80,20 @@ void bind_probe(nb::module_& m) {
   using Release = nb::call_guard<nb::gil_scoped_release>;
   m.def("infer_host_paths", &infer_host_paths, nb::arg("num_gpus"), nb::arg("observations"));
   m.def("quick_probe", &quick_probe, nb::arg("runtime"), nb::arg("options"), Release());
+  m.def(
+      "quick_probe_in",
+      [](Runtime& runtime, ProbeOptions options, const HostArray& source, const HostArray& target) {
+        const auto view = [](const HostArray& array) {
+          return MemoryView{Place::host(), static_cast<std::byte*>(array.data()), array.nbytes(), 0,
+                            !is_pinned(array.data())};
+        };
+        const HostPool pool(view(source), view(target));
+        options.pool = &pool;
+        const nb::gil_scoped_release released;
+        return quick_probe(runtime, options);
+      },
+      nb::arg("runtime"), nb::arg("options"), nb::arg("source"), nb::arg("target"),
+      "Between the GPUs and this memory, which is overwritten.");
   m.def("family_names", &family_names);
   m.def("measure_families", &measure_families, nb::arg("runtime"), nb::arg("fitted"), nb::arg("names"),
         nb::arg("options"), Release());

@@ -10,6 +10,8 @@ import re
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from linkwise import _core
 from linkwise._core import UsageError
 from linkwise.machine import load_machine
@@ -17,6 +19,8 @@ from linkwise.planning import MachineLike
 from linkwise.probe_findings import advice, learn_from_families, normality
 from linkwise.profile import Profile, cache_path, fingerprint, write_json
 from linkwise.session import open_session
+
+Array = np.ndarray[Any, Any]
 
 _QUICK = {
     "host to device": "pinned copies in: each GPU alone, every two, and larger sets at once",
@@ -108,6 +112,7 @@ def probe(
     *,
     mode: Literal["quick", "full"] = "quick",
     tests: str | None = None,
+    memory: tuple[Array, Array] | None = None,
 ) -> Profile:
     """Measure a machine in some seconds, well enough to plan with, and fit a machine to what was measured.
 
@@ -122,6 +127,10 @@ def probe(
         ``"full"`` measures every family that ``measurements()`` names, in minutes.
     tests
         A regular expression: measure only what has such a name. The profile is not kept for plans.
+    memory
+        Two pinned arrays, as of ``linkwise.empty``: host traffic is measured from the one and to the other, and both
+        are overwritten. Where memory lies decides how fast GPUs reach it; by default 4 GiB are allocated for each. The
+        profile is not kept for plans.
 
     Raises
     ------
@@ -136,7 +145,7 @@ def probe(
     quick, families, wanted = _chosen(mode, tests)
     if machine in ("auto", "local"):
         with open_session("local") as runtime:
-            profile = _measure(runtime, quick, families)
+            profile = _measure(runtime, quick, families, memory)
     else:
         described = machine if isinstance(machine, _core.Machine) else load_machine(machine)
         profile = _measure(_core.VirtualRuntime(described, _core.VirtualMode.estimate, 0), quick, families)
@@ -144,7 +153,7 @@ def probe(
         profile.measurements[:] = [row for row in profile.measurements if wanted.search(row["name"])]
     if output is not None:
         write_json(Path(output), profile.as_dict())
-    if not profile.simulated and wanted is None:
+    if not profile.simulated and wanted is None and memory is None:
         write_json(cache_path(), profile.as_dict())
     return profile
 
@@ -158,13 +167,19 @@ def probe_families(
     return _core.measure_families(runtime, fitted or runtime.machine, names, options)
 
 
-def _measure(runtime: _core.Runtime, quick: bool, families: list[str]) -> Profile:
+def _measure(
+    runtime: _core.Runtime, quick: bool, families: list[str], memory: tuple[Array, Array] | None = None
+) -> Profile:
     described = runtime.machine
     rows: list[_core.ProbeRow] = []
     findings: list[str] = []
     fitted = described
     if quick:
-        found = _core.quick_probe(runtime, _core.ProbeOptions())
+        options = _core.ProbeOptions()
+        if memory is None or runtime.simulated:
+            found = _core.quick_probe(runtime, options)
+        else:
+            found = _core.quick_probe_in(runtime, options, *memory)
         fitted, rows, findings = found.machine, list(found.rows), list(found.findings)
     if families:
         rows += probe_families(runtime, families, fitted)

@@ -38,7 +38,19 @@ void Arena::add_block(std::uint64_t bytes) {
     throw OutOfMemoryError(name_ + ": " + std::to_string(size) + " bytes do not fit; " + std::to_string(reserved()) +
                            " of the limit of " + std::to_string(limit_) +
                            " bytes are taken. Raise memory_limit, use more GPUs, or free GPU memory");
-  blocks_.push_back({memory_.allocate(size), StackArena(size, alignment_)});
+  blocks_.push_back({allocate_physical(size), StackArena(size, alignment_)});
+}
+
+// Without a limit it is the device that says when it is full: empty blocks leave then as well.
+std::byte* Arena::allocate_physical(std::uint64_t bytes) {
+  try {
+    return memory_.allocate(bytes);
+  } catch (const OutOfMemoryError&) {
+    const std::uint64_t before = reserved();
+    trim();
+    if (reserved() == before) throw;
+    return memory_.allocate(bytes);
+  }
 }
 
 void Arena::reserve(std::uint64_t bytes) {

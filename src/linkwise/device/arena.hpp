@@ -81,6 +81,7 @@ class Arena {
     std::byte* data;
     StackArena arena;
   };
+  std::byte* allocate_physical(std::uint64_t bytes);
   void add_block(std::uint64_t bytes);
 
   std::string name_;

@@ -1,6 +1,7 @@
 #include "linkwise/probe/families.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "linkwise/device/virtual/virtual_runtime.hpp"
 #include "linkwise/error.hpp"
@@ -51,7 +52,9 @@ std::vector<std::pair<std::string, std::string>> family_names() {
 
 std::vector<ProbeRow> measure_families(Runtime& runtime, const Machine& fitted, const std::vector<std::string>& names,
                                        const FamilyOptions& options) {
-  FamilyContext context(runtime, fitted, options);
+  std::optional<HostPool> pool;
+  if (!runtime.simulated()) pool.emplace(runtime, options.pool_bytes);
+  FamilyContext context(runtime, fitted, options, pool ? &*pool : nullptr);
   for (const ProbeFamily& family : all_families()) {
     if (std::ranges::find(names, family.name) == names.end()) continue;
     context.family = family.name;

@@ -15,17 +15,18 @@
 namespace linkwise {
 
 struct FamilyOptions {
-  std::uint64_t largest = std::uint64_t{4} << 30;  ///< of the sizes that a curve goes through
-  std::uint64_t bytes = 256 << 20;                 ///< of a transfer where the size does not matter
-  double patience_seconds = 1;                     ///< for each measurement
-  std::string nccl;                                ///< libnccl.so.2, or where it lies
+  std::uint64_t largest = std::uint64_t{4} << 30;     ///< of the sizes that a curve goes through
+  std::uint64_t bytes = 256 << 20;                    ///< of a transfer where the size does not matter
+  double patience_seconds = 1;                        ///< for each measurement
+  std::uint64_t pool_bytes = std::uint64_t{4} << 30;  ///< as of the quick probe
+  std::string nccl;                                   ///< libnccl.so.2, or where it lies
 };
 
 /// What a family gets to measure with.
 class FamilyContext {
  public:
-  FamilyContext(Runtime& runtime, const Machine& fitted, const FamilyOptions& options)
-      : runtime(runtime), fitted(fitted), options(options), prober_(runtime, options.patience_seconds) {}
+  FamilyContext(Runtime& runtime, const Machine& fitted, const FamilyOptions& options, const HostPool* pool)
+      : runtime(runtime), fitted(fitted), options(options), prober_(runtime, options.patience_seconds, pool) {}
 
   Runtime& runtime;
   const Machine& fitted;  ///< what the quick probe found, or the best that is known

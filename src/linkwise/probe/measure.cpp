@@ -38,6 +38,12 @@ Measurement measure_until_calm(double patience_seconds, const std::function<doub
   return measured;
 }
 
+Measurement measure_mean(int repetitions, const std::function<double()>& once) {
+  std::vector<double> seconds;
+  for (int i = 0; i < repetitions; ++i) seconds.push_back(once());
+  return {std::reduce(seconds.begin(), seconds.end()) / repetitions, variation(seconds), 0, repetitions, false};
+}
+
 std::vector<std::uint64_t> curve_sizes(std::uint64_t most) {
   std::vector<std::uint64_t> sizes;
   for (std::uint64_t size = 4; size <= most; size *= 4) sizes.push_back(size);

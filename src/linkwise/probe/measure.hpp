@@ -12,7 +12,7 @@
 namespace linkwise {
 
 struct Measurement {
-  double seconds = 0;   ///< median, from the first start to the last end
+  double seconds = 0;   ///< median (or mean, where said), from the first start to the last end
   double spread = 0;    ///< coefficient of variation
   double gb_per_s = 0;  ///< of all transfers together
   int repetitions = 0;
@@ -32,6 +32,9 @@ struct ProbeRow {
 
 /// `once` gives the seconds of one repetition.
 Measurement measure_until_calm(double patience_seconds, const std::function<double()>& once);
+
+/// The mean of so many: of repetitions that differ on purpose.
+Measurement measure_mean(int repetitions, const std::function<double()>& once);
 
 /// 4 B, 16 B, … up to `most` bytes.
 std::vector<std::uint64_t> curve_sizes(std::uint64_t most);

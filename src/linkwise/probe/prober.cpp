@@ -14,13 +14,21 @@ namespace linkwise {
 namespace {
 
 constexpr std::uint64_t relay_chunk = 8 << 20;                // where the transfer names none
+constexpr std::uint64_t least_window = 16 << 20;              // smaller copies say nothing about memory
 constexpr RecordType words{KeyWidth::k64, ValueWidth::none};  // what is sent: consecutive numbers
+
+// Which of the transfers in its direction a transfer is, and how many there are: they take different windows.
+struct Turn {
+  std::uint64_t index = 0;
+  std::uint64_t together = 1;
+  std::uint64_t window_bytes = 0;  // of the largest transfer
+};
 
 // The two ends of a transfer, and what is sent.
 class Ends {
  public:
-  Ends(Runtime& runtime, const Transfer& transfer, std::uint64_t first)
-      : runtime_(runtime), transfer_(transfer), count_(transfer.bytes / 8), first_(first) {
+  Ends(Runtime& runtime, const Transfer& transfer, std::uint64_t first, const HostPool* pool, Turn turn)
+      : runtime_(runtime), transfer_(transfer), pool_(pool), turn_(turn), count_(transfer.bytes / 8), first_(first) {
     source_ = end_at(transfer.from);
     target_ = end_at(transfer.to);
     const Place gpu = transfer.from.is_gpu() ? transfer.from : transfer.to;
@@ -29,14 +37,15 @@ class Ends {
   }
 
   // By a new router each time: clearing the timeline forgets the events of the last.
-  void copy() {
+  void copy(int repetition) {
+    take_window(repetition);
     std::vector<Path> paths;
     if (!transfer_.over.empty()) paths.push_back({transfer_.from, transfer_.to, transfer_.over});
     router_.emplace(runtime_, paths, transfer_.relay_bytes > 0 ? transfer_.relay_bytes : relay_chunk);
     router_->copy(stream_, target_, source_);
   }
 
-  // Whether what arrived is what was sent.
+  // Whether what arrived last is what was sent.
   [[nodiscard]] bool is_intact() {
     if (count_ == 0) return true;
     if (!transfer_.to.is_gpu()) {
@@ -61,18 +70,34 @@ class Ends {
 
  private:
   MemoryView end_at(Place place) {
+    if (!place.is_gpu() && pool_ != nullptr) return {};  // it takes windows
     if (place.is_gpu() || !transfer_.pageable)
       return memory_.emplace_back(runtime_.allocate(place, transfer_.bytes, "probe")).view();
     ordinary_.resize(runtime_.estimating() ? 1 : transfer_.bytes);
     return {place, ordinary_.data(), transfer_.bytes, 0, true};
   }
 
+  void take_window(int repetition) {
+    if (pool_ == nullptr) return;
+    if (!transfer_.from.is_gpu()) {
+      source_ =
+          pool_->source_window(turn_.window_bytes, turn_.index, turn_.together, repetition).slice(0, transfer_.bytes);
+      first_ = pool_->first_number(source_);
+    } else if (!transfer_.to.is_gpu()) {
+      target_ =
+          pool_->target_window(turn_.window_bytes, turn_.index, turn_.together, repetition).slice(0, transfer_.bytes);
+    }
+  }
+
+  // What lies at the target from before is not what is sent.
   void fill() {
+    if (transfer_.to.is_gpu() && transfer_.from != transfer_.to)
+      iota(runtime_, stream_, ValueWidth::v8, target_.slice(0, 8 * count_), ~first_ - count_);
     if (transfer_.from.is_gpu()) {
       iota(runtime_, stream_, ValueWidth::v8, source_.slice(0, 8 * count_), first_);
       return;
     }
-    if (runtime_.estimating()) return;
+    if (runtime_.estimating() || pool_ != nullptr) return;
     auto* numbers = reinterpret_cast<std::uint64_t*>(source_.data);
 #pragma omp parallel for
     for (std::uint64_t i = 0; i < count_; ++i) numbers[i] = first_ + i;
@@ -80,6 +105,8 @@ class Ends {
 
   Runtime& runtime_;
   const Transfer& transfer_;
+  const HostPool* pool_;
+  Turn turn_;
   std::uint64_t count_, first_;
   std::vector<Buffer> memory_;
   std::vector<std::byte> ordinary_;
@@ -88,53 +115,85 @@ class Ends {
   std::optional<Router> router_;
 };
 
+// By transfer. Those in and those out take windows of different memory.
+std::vector<Turn> turns_of(std::span<const Transfer> pattern) {
+  std::vector<Turn> turns;
+  std::uint64_t in = 0, out = 0;
+  for (const Transfer& transfer : pattern) {
+    std::uint64_t& same = transfer.from.is_gpu() ? out : in;
+    turns.push_back({transfer.from.is_gpu() && transfer.to.is_gpu() ? 0 : same++});
+  }
+  for (Turn& turn : turns) {
+    turn.together = std::max<std::uint64_t>({in, out, 1});
+    turn.window_bytes = std::ranges::max(pattern, {}, &Transfer::bytes).bytes;
+  }
+  return turns;
+}
+
 }  // namespace
 
 // Whatever happens, nothing runs any more when this is over.
-Measurement Prober::repeat(const std::function<void()>& enqueue) {
+Measurement Prober::repeat(const std::function<void()>& enqueue, int rotations) {
   Measurement measured;
   run_or_abandon(runtime_, [&] {
-    measured = repeat_until_calm(enqueue);
+    if (!runtime_.simulated()) {  // the simulated clock needs no warming up, and says the same every time
+      enqueue();
+      runtime_.synchronize();
+    }
+    const auto once = [&] {
+      runtime_.clear_timeline();
+      enqueue();
+      std::int64_t first = std::numeric_limits<std::int64_t>::max(), last = 0;
+      for (const TimelineEntry& entry : runtime_.timeline()) {
+        first = std::min(first, entry.start_ps);
+        last = std::max(last, entry.end_ps);
+      }
+      return static_cast<double>(last - first) * 1e-12;
+    };
+    if (runtime_.simulated()) measured = {once(), 0, 0, 1, false};
+    else if (rotations > 0) measured = measure_mean(rotations, once);
+    else measured = measure_until_calm(patience_, once);
     runtime_.synchronize();
   });
   return measured;
 }
 
-Measurement Prober::repeat_until_calm(const std::function<void()>& enqueue) {
-  if (!runtime_.simulated()) {  // the simulated clock needs no warming up, and says the same every time
-    enqueue();
-    runtime_.synchronize();
+// The pool, if all host ends of the pattern fit in it at once, and as many turns as go through most of it.
+const HostPool* Prober::pool_for(std::span<const Transfer> pattern, int* rotations) const {
+  *rotations = 0;
+  if (pool_ == nullptr) return nullptr;
+  const std::uint64_t bytes = std::ranges::max(pattern, {}, &Transfer::bytes).bytes;
+  std::uint64_t together = 0;
+  for (const Transfer& transfer : pattern) {
+    if (transfer.pageable) return nullptr;
+    if (!transfer.from.is_gpu() || !transfer.to.is_gpu()) ++together;
   }
-  const auto once = [&] {
-    runtime_.clear_timeline();
-    enqueue();
-    std::int64_t first = std::numeric_limits<std::int64_t>::max(), last = 0;
-    for (const TimelineEntry& entry : runtime_.timeline()) {
-      first = std::min(first, entry.start_ps);
-      last = std::max(last, entry.end_ps);
-    }
-    return static_cast<double>(last - first) * 1e-12;
-  };
-  if (!runtime_.simulated()) return measure_until_calm(patience_, once);
-  Measurement measured;
-  measured.seconds = once();
-  measured.repetitions = 1;
-  return measured;
+  const std::uint64_t windows = pool_->windows(bytes);
+  if (together == 0 || bytes < least_window || windows < together) return nullptr;
+  *rotations = static_cast<int>(std::clamp<std::uint64_t>(windows / together, 4, 16));
+  return pool_;
 }
 
 Measurement Prober::transfers(std::span<const Transfer> pattern) {
   const std::uint64_t first = ++patterns_ << 32;  // no two patterns send the same
+  int rotations = 0;
+  const HostPool* pool = pool_for(pattern, &rotations);
+  const std::vector<Turn> turns = turns_of(pattern);
   std::vector<Ends> ends;
   ends.reserve(pattern.size());
   double bytes = 0;
-  for (const Transfer& transfer : pattern) {
-    ends.emplace_back(runtime_, transfer, first);
-    bytes += static_cast<double>(transfer.bytes);
+  for (std::size_t t = 0; t < pattern.size(); ++t) {
+    ends.emplace_back(runtime_, pattern[t], first, pool, turns[t]);
+    bytes += static_cast<double>(pattern[t].bytes);
   }
   runtime_.synchronize();
-  Measurement measured = repeat([&] {
-    for (Ends& each : ends) each.copy();
-  });
+  int repetition = 0;
+  Measurement measured = repeat(
+      [&] {
+        for (Ends& each : ends) each.copy(repetition);
+        ++repetition;
+      },
+      rotations);
   measured.gb_per_s = bytes / measured.seconds / 1e9;
   if (runtime_.estimating()) return measured;
   for (std::size_t t = 0; t < ends.size(); ++t)

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "linkwise/device/runtime.hpp"
+#include "linkwise/probe/host_pool.hpp"
 #include "linkwise/probe/measure.hpp"
 
 namespace linkwise {
@@ -29,7 +30,10 @@ struct Transfer {
 class Prober {
  public:
   /// Repeats each measurement for that long at most, but three times at least.
-  Prober(Runtime& runtime, double patience_seconds) : runtime_(runtime), patience_(patience_seconds) {}
+  /// Large copies between GPUs and the host's page-locked memory go through the pool's windows instead, if there is
+  /// one.
+  Prober(Runtime& runtime, double patience_seconds, const HostPool* pool = nullptr)
+      : runtime_(runtime), patience_(patience_seconds), pool_(pool) {}
 
   /// @throws CorruptDataError naming the transfer whose data is not what was sent.
   Measurement transfers(std::span<const Transfer> pattern);
@@ -39,11 +43,12 @@ class Prober {
   Measurement work(Place place, const std::function<void(Stream)>& enqueue);
 
  private:
-  Measurement repeat(const std::function<void()>& enqueue);
-  Measurement repeat_until_calm(const std::function<void()>& enqueue);
+  Measurement repeat(const std::function<void()>& enqueue, int rotations = 0);
+  const HostPool* pool_for(std::span<const Transfer> pattern, int* rotations) const;
 
   Runtime& runtime_;
   double patience_;
+  const HostPool* pool_;
   std::uint64_t patterns_ = 0;
 };
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <set>
 
@@ -51,7 +52,8 @@ class QuickProbe {
   QuickProbe(Runtime& runtime, const ProbeOptions& options)
       : runtime_(runtime),
         options_(options),
-        prober_(runtime, options.patience_seconds),
+        own_pool_(make_pool(runtime, options)),
+        prober_(runtime, options.patience_seconds, own_pool_ ? &*own_pool_ : options.pool),
         gpus_(runtime.machine().num_gpus()) {
     profile_.machine = runtime.machine();
   }
@@ -70,6 +72,11 @@ class QuickProbe {
   }
 
  private:
+  static std::optional<HostPool> make_pool(Runtime& runtime, const ProbeOptions& options) {
+    if (runtime.simulated() || options.pool != nullptr) return std::nullopt;
+    return std::optional<HostPool>(std::in_place, runtime, options.pool_bytes);
+  }
+
   struct Row {
     std::vector<Transfer> pattern;
     std::size_t number;
@@ -267,6 +274,7 @@ class QuickProbe {
 
   Runtime& runtime_;
   const ProbeOptions& options_;
+  std::optional<HostPool> own_pool_;
   Prober prober_;
   int gpus_;
   std::vector<HostObservation> observations_;

@@ -11,10 +11,12 @@
 namespace linkwise {
 
 struct ProbeOptions {
-  std::uint64_t bytes = 128 << 20;  ///< that each transfer copies
-  std::uint64_t records = 1 << 26;  ///< that each rate is measured with
-  double patience_seconds = 0.05;   ///< for each measurement
-  int other_sets = 3;               ///< of each size and direction, for the fit; and as many to check it
+  std::uint64_t bytes = 128 << 20;                    ///< that each transfer copies
+  std::uint64_t records = 1 << 26;                    ///< that each rate is measured with
+  double patience_seconds = 0.05;                     ///< for each measurement
+  std::uint64_t pool_bytes = std::uint64_t{4} << 30;  ///< of host memory to send from, and as many to receive in
+  const HostPool* pool = nullptr;                     ///< other memory instead
+  int other_sets = 3;  ///< of each size and direction, for the fit; and as many to check it
 };
 
 struct Profile {

@@ -88,6 +88,7 @@ void host_sets(FamilyContext& context) {
 }
 
 void uneven_host_sets(FamilyContext& context) {
+  const std::size_t before = context.rows.size();
   Topology topology(context.fitted);
   for (const std::vector<int>& set : distinct_gpu_sets(topology)) {
     if (set.size() < 2) continue;
@@ -105,6 +106,7 @@ void uneven_host_sets(FamilyContext& context) {
       context.transfers(joined(set) + text + ")" + suffix(way), pattern);
     }
   }
+  if (context.rows.size() == before) context.cannot("all", "there is no set of which unequal parts carry more");
 }
 
 // tartan20 §3.1.1, figure 5: what a copy takes before its first byte arrives.
