@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib.util
 import json
 import shutil
 import subprocess
@@ -229,3 +230,31 @@ def test_every_family_runs_on_gpus(family: str) -> None:
     assert rows
     assert all(row.measured.verified for row in rows if row.measured.gb_per_s > 0)
     assert all(row.why_not or row.measured.seconds > 0 for row in rows)
+
+
+@pytest.mark.skipif(
+    shutil.which("mpirun") is None or importlib.util.find_spec("mpi4py") is None, reason="there is no MPI"
+)
+@pytest.mark.parametrize("processes", [1, 2, 3])
+def test_messages_between_processes(processes: int) -> None:
+    script = Path(__file__).parent / "messages.py"
+    done = subprocess.run(
+        ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(processes), sys.executable, str(script)],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)
+    if processes == 1:
+        assert [row["cannot"] for row in rows] == ["it takes two processes; this one is alone"]
+        return
+    measured = [row for row in rows if "cannot" not in row]
+    assert {row["what"].split(",")[0] for row in measured} >= {"pinned memory", "ordinary memory"}
+    assert max(row["bytes"] for row in measured) == 4**14
+    assert all(row["verified"] and row["gb_per_s"] > 0 for row in measured)
+
+
+def test_messages_need_two_processes() -> None:
+    from linkwise.probe_mpi import between_processes
+
+    rows = between_processes(_core.VirtualRuntime(load_machine("delta-d22x")))
+    assert ["mpirun -n 2" in row["cannot"] for row in rows] == [True]

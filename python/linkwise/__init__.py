@@ -17,7 +17,7 @@ from linkwise.machine import described_machines, load_machine, load_profile, loc
 from linkwise.plan_report import PlanReport, plan_sort
 from linkwise.probing import probe
 from linkwise.profile import Profile
-from linkwise.session import NoGpuWarning
+from linkwise.session import NoGpuWarning, NominalMachineWarning
 from linkwise.sort_report import SortReport
 from linkwise.sorting import empty, sort, sort_and_report, sort_indices
 
@@ -31,6 +31,7 @@ __all__ = [
     "Error",
     "Machine",
     "NoGpuWarning",
+    "NominalMachineWarning",
     "OutOfMemoryError",
     "PlanReport",
     "Profile",

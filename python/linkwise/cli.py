@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from linkwise import __version__, files
+from linkwise import __version__, files, probe_mpi
 from linkwise._core import Error, Machine, UsageError
 from linkwise.drawing import machine_svg
 from linkwise.file_sorting import columns_of, sort_file
@@ -22,6 +22,7 @@ from linkwise.html_report import write_report
 from linkwise.machine import (
     DEFAULT_VIRTUAL_MACHINE,
     described_machines,
+    is_nominal,
     load_machine,
     local_machine,
     machine_from_dict,
@@ -44,7 +45,7 @@ from linkwise.report import (
     where_it_ran,
 )
 from linkwise.reproduce import EXPERIMENTS, reproduce
-from linkwise.session import NoGpuWarning
+from linkwise.session import ADVICE_TO_PROBE, NoGpuWarning, NominalMachineWarning
 from linkwise.trace import write_trace
 
 app = typer.Typer(
@@ -187,6 +188,8 @@ def sort(
         print_report(Console(), report)
     else:
         typer.echo(f"{report.rows} rows sorted in {format_seconds(report.seconds)}. {where_it_ran(report)}")
+    if not report.simulated and report.gpus and is_nominal():
+        typer.echo(ADVICE_TO_PROBE, err=True)
 
 
 @plan_app.command("sort")
@@ -263,6 +266,8 @@ def probe_machine(
     of = machine if without is None else load_machine(machine, without=without)
     with _interrupt_is_a_failure():
         profile = probe(of, out, mode="full" if full else "quick", tests=tests)
+    if probe_mpi.rank() > 0:  # the first of several processes tells
+        return
     if report is not None:
         write_report(profile, report)
     if as_json:
@@ -372,7 +377,9 @@ def main() -> None:
     """Run the command line. Exit codes: 0, 1 (failed; one line on stderr), 2 (usage), 130 (interrupted)."""
     import warnings  # noqa: PLC0415
 
-    warnings.simplefilter("ignore", NoGpuWarning)  # the command's own output says it
+    # The commands' own output says both.
+    warnings.simplefilter("ignore", NoGpuWarning)
+    warnings.simplefilter("ignore", NominalMachineWarning)
     try:
         app()
     except UsageError as error:

@@ -300,6 +300,11 @@ def _measured_machine() -> Machine | None:
         return None  # of another version, or not whole: as good as none
 
 
+def is_nominal() -> bool:
+    """Whether plans for this machine's GPUs are made without having measured them."""
+    return bool(_core.cuda_gpus()) and _measured_machine() is None
+
+
 def local_machine() -> Machine | None:
     """The machine that this process runs on; ``None`` where CUDA cannot be used.
 

@@ -51,11 +51,14 @@ def _plan_of(machine: _core.Machine, strategy: _core.SortStrategy, gpus: int, co
     return plan
 
 
-def _over_the_grid(profile: Profile, scale: float, measure: Measure) -> dict[str, Any]:
+def _over_the_grid(profile_for: Callable[[int], Profile], scale: float, measure: Measure) -> dict[str, Any]:
     """Every strategy on every number of GPUs, and what the planner picks for each number and for all of them."""
-    machine, rows, picks = profile.machine, [], []
+    profiles, rows, picks = [], [], []
     for billions in _BILLIONS:
         count = int(billions * 1e9 * scale)
+        profile = profile_for(count)
+        profiles.append(profile)
+        machine = profile.machine
         best_of_all = float("inf")
         for gpus in (g for g in _GPUS if g <= machine.num_gpus):
             took: dict[str, float] = {}
@@ -84,14 +87,15 @@ def _over_the_grid(profile: Profile, scale: float, measure: Measure) -> dict[str
         free = _core.plan_sort(machine, _workload(count), _core.SortConstraints())[0].plan
         over = statistics.median(measure(free, count)) / best_of_all - 1
         picks.append({"gpus": "any", "keys": count, "picked": str(free), "over_the_best": max(over, 0.0)})
-    return _summary(profile, rows, picks)
+    return _summary(profiles, rows, picks)
 
 
 def _of(errors: list[float]) -> dict[str, float]:
     return {"count": len(errors), "median": statistics.median(errors), "worst": max(errors)} if errors else {"count": 0}
 
 
-def _summary(profile: Profile, rows: list[dict[str, Any]], picks: list[dict[str, Any]]) -> dict[str, Any]:
+def _summary(profiles: list[Profile], rows: list[dict[str, Any]], picks: list[dict[str, Any]]) -> dict[str, Any]:
+    profile = profiles[-1]
     return {
         "date": datetime.datetime.now(tz=datetime.UTC).isoformat(),
         "commit": os.environ.get("LINKWISE_COMMIT", ""),
@@ -99,7 +103,7 @@ def _summary(profile: Profile, rows: list[dict[str, Any]], picks: list[dict[str,
         "description": profile.machine.description,
         "simulated": profile.simulated,
         "host": profile.host,
-        "transfers_not_fitted": _of(profile.errors(fitted=False)),
+        "transfers_not_fitted": _of([error for each in profiles for error in each.errors(fitted=False)]),
         "sorts": _of([abs(row["error"]) for row in rows]),
         "picks_within_3_percent": sum(pick["over_the_best"] <= 0.03 for pick in picks) / len(picks),
         "rows": rows,
@@ -133,29 +137,33 @@ def _measured(scale: float) -> dict[str, Any]:
     largest = int(max(_BILLIONS) * 1e9 * scale)
     keys, out = empty(largest, np.uint32), empty(largest, np.uint32)
     _in_blocks(lambda first: out[first : first + _BLOCK].fill(0), largest)
-    began = time.perf_counter()
-    # In the memory that will be sorted: elsewhere GPUs may reach it at other rates.
-    profile = probe("local", mode="quick", memory=(keys, out) if out.nbytes >= _LEAST_MEMORY else None)
-    took = time.perf_counter() - began
+    probes = []
+
+    def probe_for(count: int) -> Profile:
+        # In the very memory that will be sorted: elsewhere GPUs may reach it at other rates.
+        memory = (keys[:count], out[:count]) if count * 4 >= _LEAST_MEMORY else None
+        began = time.perf_counter()
+        profile = probe("local", mode="quick", memory=memory)
+        probes.append(time.perf_counter() - began)
+        _in_blocks(fill, count)
+        return profile
 
     def fill(first: int) -> None:
         part = keys[first : first + _BLOCK]
         part[:] = np.random.default_rng(first + 1).integers(0, 1 << 32, len(part), dtype=np.uint32)
 
-    _in_blocks(fill, largest)
-    with open_session("local") as runtime:
-
-        def measure(plan: _core.SortPlan, count: int) -> list[float]:
-            seconds = []
+    def measure(plan: _core.SortPlan, count: int) -> list[float]:
+        seconds = []
+        with open_session("local") as runtime:
             for repetition in range(_REPETITIONS + 1):
                 report = _core.sort_host(runtime, plan, _core.KeyType.u32, keys[:count], None, out[:count])
                 if repetition == 0:
                     _check(keys[:count], out[:count])
                 else:
                     seconds.append(report.seconds)
-            return seconds
+        return seconds
 
-        return {"probe_seconds": took, **_over_the_grid(profile, scale, measure)}
+    return {**_over_the_grid(probe_for, scale, measure), "probe_seconds": probes}
 
 
 def bench_plan(machine: str = "local", scale: float = 1.0) -> dict[str, Any]:
@@ -190,4 +198,5 @@ def bench_plan(machine: str = "local", scale: float = 1.0) -> dict[str, Any]:
             raise UsageError(f"{machine} has no such GPUs: {plan}")
         return [_core.estimate_sort(described, _workload(count), plan).seconds]
 
-    return _over_the_grid(probe(machine), scale, simulate)
+    profile = probe(machine)
+    return _over_the_grid(lambda _: profile, scale, simulate)

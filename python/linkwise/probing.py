@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from linkwise import _core
+from linkwise import _core, probe_mpi
 from linkwise._core import UsageError
 from linkwise.machine import load_machine
 from linkwise.planning import MachineLike
@@ -41,7 +41,7 @@ _QUICK = {
 
 def measurements() -> dict[str, str]:
     """Everything that ``linkwise probe`` measures, each with one line of what it is; the quick ones first."""
-    return _QUICK | dict(_core.family_names())
+    return _QUICK | dict(_core.family_names()) | {probe_mpi.NAME: probe_mpi.WHAT}
 
 
 def _row(row: _core.ProbeRow) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def _nccl_library() -> str:
 
 def _chosen(mode: str, tests: str | None) -> tuple[bool, list[str], re.Pattern[str] | None]:
     """Whether the quick probe runs, which families do, and what rows are wanted."""
-    families = [name for name, _ in _core.family_names()]
+    families = [*(name for name, _ in _core.family_names()), probe_mpi.NAME]
     if tests is None:
         return True, families if mode == "full" else [], None
     try:
@@ -151,6 +151,8 @@ def probe(
         profile = _measure(_core.VirtualRuntime(described, _core.VirtualMode.estimate, 0), quick, families)
     if wanted is not None:
         profile.measurements[:] = [row for row in profile.measurements if wanted.search(row["name"])]
+    if probe_mpi.rank() > 0:  # the first process tells
+        return profile
     if output is not None:
         write_json(Path(output), profile.as_dict())
     if not profile.simulated and wanted is None and memory is None:
@@ -165,6 +167,13 @@ def probe_families(
     options = _core.FamilyOptions()
     options.nccl = _nccl_library()
     return _core.measure_families(runtime, fitted or runtime.machine, names, options)
+
+
+def _between_processes(runtime: _core.Runtime) -> list[dict[str, Any]]:
+    if runtime.simulated:
+        reason = "it needs GPUs; this machine is a described one"
+        return [{"name": probe_mpi.NAME, "what": "all", "cannot": reason}]
+    return probe_mpi.between_processes(runtime)
 
 
 def _measure(
@@ -195,6 +204,8 @@ def _measure(
             fitted.name, fitted.description = "local", f"{fitted.num_gpus} × {fitted.gpu.name}, measured"
             fitted.source = f"measured on {when} by linkwise probe"
     told = [_row(row) for row in rows]
+    if probe_mpi.NAME in families:
+        told += _between_processes(runtime)
     host = {} if runtime.simulated else host_conditions()
     profile = Profile(fitted, runtime.simulated, told, findings, of, host)
     learn_from_families(profile)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from linkwise import _core
-from linkwise.machine import DEFAULT_VIRTUAL_MACHINE, load_machine, local_machine
+from linkwise.machine import DEFAULT_VIRTUAL_MACHINE, is_nominal, load_machine, local_machine
 
 Result = TypeVar("Result")
 
@@ -25,6 +25,12 @@ Result = TypeVar("Result")
 class NoGpuWarning(UserWarning):
     """There is no GPU that CUDA can use: the CPU executes and the times are simulated."""
 
+
+class NominalMachineWarning(UserWarning):
+    """This machine was never probed: plans are made from what its links could carry, not from what they do."""
+
+
+ADVICE_TO_PROBE = "this machine was never measured: run 'linkwise probe' once, some seconds, for better plans"
 
 _lock = threading.Lock()
 _local_runtime: _core.Runtime | None = None
@@ -38,6 +44,8 @@ def _runtime_of_this_machine() -> _core.Runtime | None:
         if _local_runtime is None and not _core.cuda_unavailable_reason():
             machine = local_machine()
             if machine is not None:
+                if is_nominal():
+                    warnings.warn(ADVICE_TO_PROBE, NominalMachineWarning, stacklevel=5)
                 _local_runtime = _core.cuda_runtime(machine)
         return _local_runtime
 
