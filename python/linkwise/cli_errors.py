@@ -1,0 +1,22 @@
+"""How the command line fails: one line that says what and what to do, and an exit code."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+
+@contextmanager
+def interrupt_is_a_failure() -> Any:
+    """End the process with 130 and a line when Ctrl-C comes."""
+    try:
+        yield
+    except KeyboardInterrupt:  # typer would swallow it without a word
+        fail("interrupted; nothing was written", 130)
+
+
+def fail(error: object, code: int) -> NoReturn:
+    """Print the error in one line and end the process."""
+    print(f"linkwise: {' '.join(str(error).split())}", file=sys.stderr)
+    sys.exit(code)
