@@ -20,8 +20,8 @@ sanitize() {
     "$python" -m pytest tests -p no:cacheprovider -m gpu -k "$2" 2>&1 | tail -n 25 | tee "$OUT/$1.log"
 }
 memcheck() { compute-sanitizer --tool memcheck --error-exitcode 99 "$python" -m pytest tests -p no:cacheprovider -m gpu \
-  -k "contract or primitives or chunksets or (kind and uint32) or (kind and float16)" 2>&1 | tail -n 25 | tee "$OUT/memcheck.log"; }
-racecheck() { sanitize racecheck "partition or checksum or histogram"; }
+  -k "contract or primitives or chunksets or (kind and uint32) or (kind and float16) or (family and not collectives)" 2>&1 | tail -n 25 | tee "$OUT/memcheck.log"; }
+racecheck() { sanitize racecheck "partition or checksum or histogram or (family and peer and kernels)"; }
 bench() { "$python" benchmarks/sort.py ${SCALE:+--scale $SCALE} --output "$OUT/sort.json"; }
 
 for step in ${@:-build test bench}; do

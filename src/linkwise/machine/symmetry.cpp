@@ -9,8 +9,9 @@ namespace {
 
 using Colour = std::uint64_t;
 
-constexpr double alike = 1.02;  // widths within this ratio count as the same
-constexpr int rounds = 2;       // of refinement: what a GPU's neighbours' neighbours are
+constexpr double alike = 1.02;          // widths within this ratio count as the same
+constexpr std::size_t few_enough = 12;  // GPUs whose 4,095 sets are all looked at
+constexpr int rounds = 2;               // of refinement: what a GPU's neighbours' neighbours are
 
 Colour mixed(Colour a, Colour b) {
   Colour x = a * 0x9e3779b97f4a7c15U + b + 0x632be59bd9b4e019U;
@@ -38,8 +39,34 @@ class Symmetry {
       for (std::size_t b = 0; b < gpus_; ++b) pairs_.push_back(a == b ? colour_of_host_ways(a) : colour_of_pair(a, b));
   }
 
-  // Every kind of a size is a kind of the size below with one GPU more.
-  std::vector<std::vector<int>> distinct_sets() const {
+  std::vector<std::vector<int>> distinct_sets() {
+    return gpus_ <= few_enough ? distinct_of_all() : distinct_of_larger();
+  }
+
+ private:
+  static Place gpu(std::size_t number) { return Place::gpu(static_cast<int>(number)); }
+
+  std::vector<std::vector<int>> distinct_of_all() const {
+    std::vector<std::vector<int>> sets;
+    for (unsigned mask = 1; mask < (1u << gpus_); ++mask) {
+      std::vector<int>& set = sets.emplace_back();
+      for (int gpu = 0; gpu < static_cast<int>(gpus_); ++gpu)
+        if ((mask >> gpu & 1) != 0) set.push_back(gpu);
+    }
+    std::ranges::sort(sets,
+                      [](const auto& a, const auto& b) { return std::pair(a.size(), a) < std::pair(b.size(), b); });
+    std::set<std::pair<std::size_t, Colour>> known;
+    std::erase_if(sets, [&](const auto& set) { return !known.emplace(set.size(), colour_of_set(set)).second; });
+    return sets;
+  }
+
+  // Every kind of a size is a kind of the size below with one GPU more, if GPUs count as alike only when they are so in
+  // the whole machine.
+  std::vector<std::vector<int>> distinct_of_larger() {
+    std::vector<int> everyone;
+    for (int gpu = 0; gpu < static_cast<int>(gpus_); ++gpu) everyone.push_back(gpu);
+    const std::vector<Colour> in_all = refined(everyone);
+    for (std::size_t a = 0; a < gpus_; ++a) pairs_[a * gpus_ + a] = in_all[a];
     std::vector<std::vector<int>> all, level{{}};
     while (!level.empty()) {
       std::set<std::vector<int>> larger;
@@ -58,9 +85,6 @@ class Symmetry {
     }
     return all;
   }
-
- private:
-  static Place gpu(std::size_t number) { return Place::gpu(static_cast<int>(number)); }
 
   std::vector<Use> uses(Place from, Place to) { return topology_.route(from, to).uses; }
 
@@ -106,24 +130,27 @@ class Symmetry {
     return colour;
   }
 
-  [[nodiscard]] Colour colour_of_set(const std::vector<int>& set) const {
+  // By position in the set: what a GPU's ways are, what those are that it is joined to, and so on.
+  [[nodiscard]] std::vector<Colour> refined(const std::vector<int>& set) const {
     const auto pair = [&](int a, int b) {
       return pairs_[static_cast<std::size_t>(a) * gpus_ + static_cast<std::size_t>(b)];
     };
     std::vector<Colour> colours, others;
     for (const int gpu : set) colours.push_back(pair(gpu, gpu));
     for (int round = 0; round < rounds; ++round) {
-      std::vector<Colour> refined;
+      std::vector<Colour> next;
       for (std::size_t a = 0; a < set.size(); ++a) {
         others.clear();
         for (std::size_t b = 0; b < set.size(); ++b)
           if (a != b) others.push_back(mixed(pair(set[a], set[b]), colours[b]));
-        refined.push_back(mixed(colours[a], mixed(others)));
+        next.push_back(mixed(colours[a], mixed(others)));
       }
-      colours = std::move(refined);
+      colours = std::move(next);
     }
-    return mixed(std::move(colours));
+    return colours;
   }
+
+  [[nodiscard]] Colour colour_of_set(const std::vector<int>& set) const { return mixed(refined(set)); }
 
   Topology& topology_;
   std::size_t gpus_;

@@ -11,7 +11,8 @@ namespace linkwise {
 ///
 /// Two sets are of a kind when their GPUs can be paired such that the routes to the host and to each other have the
 /// same widths (within 2 %: links are measured) and are shared alike. Whether they can is decided by refining colours,
-/// which tells all sets apart that we know of. On a machine with sixteen GPUs it leaves some hundreds of 65,535 sets.
+/// which tells all sets apart that we know of. On a machine with more than twelve GPUs, those count as alike that are
+/// so in the whole machine; with sixteen on a switch that leaves some hundreds of 65,535 sets.
 std::vector<std::vector<int>> distinct_gpu_sets(Topology& topology);
 
 }  // namespace linkwise

@@ -10,7 +10,12 @@
 namespace linkwise {
 
 void FamilyContext::transfers(const std::string& what, const std::vector<Transfer>& pattern) {
-  ProbeRow row{family, what, prober_.transfers(pattern), 0, false, pattern.front().bytes, {}};
+  ProbeRow row{family, what, {}, 0, false, pattern.front().bytes, {}};
+  try {
+    row.measured = prober_.transfers(pattern);
+  } catch (const OutOfMemoryError& error) {
+    return cannot(what + ", " + std::to_string(row.bytes) + " bytes", error.what());
+  }
   VirtualRuntime model(fitted, VirtualMode::estimate, 0, make_virtual_kernels());
   row.predicted_gb_per_s = Prober(model, 0).transfers(pattern).gb_per_s;
   rows.push_back(std::move(row));
@@ -29,6 +34,8 @@ void FamilyContext::cannot(const std::string& what, const std::string& why) {
 }
 
 namespace {
+
+constexpr std::uint64_t least_bytes = 1 << 20;
 
 std::vector<ProbeFamily> all_families() {
   std::vector<ProbeFamily> all = transfer_families();
@@ -51,9 +58,16 @@ std::vector<std::pair<std::string, std::string>> family_names() {
 }
 
 std::vector<ProbeRow> measure_families(Runtime& runtime, const Machine& fitted, const std::vector<std::string>& names,
-                                       const FamilyOptions& options) {
+                                       const FamilyOptions& asked) {
+  if (asked.bytes < least_bytes || asked.largest < 4)
+    throw UsageError("a family copies 1 MiB at least, and a curve goes to 4 bytes at least");
+  FamilyOptions options = asked;
+  options.bytes = asked.bytes / least_bytes * least_bytes;
   std::optional<HostPool> pool;
-  if (!runtime.simulated()) pool.emplace(runtime, options.pool_bytes);
+  try {
+    if (!runtime.simulated()) pool.emplace(runtime, options.pool_bytes);
+  } catch (const OutOfMemoryError&) {  // then each copy has memory of its own
+  }
   FamilyContext context(runtime, fitted, options, pool ? &*pool : nullptr);
   for (const ProbeFamily& family : all_families()) {
     if (std::ranges::find(names, family.name) == names.end()) continue;
@@ -67,6 +81,7 @@ std::vector<ProbeRow> measure_families(Runtime& runtime, const Machine& fitted, 
     } catch (const Error& error) {
       context.cannot("the rest", error.what());
     }
+    runtime.trim();  // others allocate by themselves
   }
   return std::move(context.rows);
 }

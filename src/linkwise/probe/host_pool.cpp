@@ -6,6 +6,7 @@
 namespace linkwise {
 namespace {
 
+constexpr std::uint64_t page = 4096;
 constexpr std::uint64_t first_of_all = std::uint64_t{1} << 60;  // no pattern sends such numbers
 
 }  // namespace
@@ -28,17 +29,18 @@ void HostPool::fill() {
 }
 
 std::uint64_t HostPool::windows(std::uint64_t window_bytes) const {
-  return std::bit_floor(std::min(source_.bytes, target_.bytes) / std::max<std::uint64_t>(window_bytes, 1));
+  const std::uint64_t pages = (std::max<std::uint64_t>(window_bytes, 1) + page - 1) / page;
+  return std::bit_floor(std::min(source_.bytes, target_.bytes) / (pages * page));
 }
 
 // Windows follow each other in strides of about the golden section of the whole: never near each other, and, the stride
 // being odd and their number a power of two, no two at once are the same.
 std::uint64_t HostPool::offset(std::uint64_t window_bytes, std::uint64_t index, std::uint64_t together,
                                int repetition) const {
-  const std::uint64_t all = windows(window_bytes);
+  const std::uint64_t all = std::max<std::uint64_t>(windows(window_bytes), 1);
   const std::uint64_t stride = (all * 5 / 8) | 1;
   const std::uint64_t window = (static_cast<std::uint64_t>(repetition) * together + index) * stride % all;
-  const std::uint64_t pitch = std::min(source_.bytes, target_.bytes) / all / 4096 * 4096;
+  const std::uint64_t pitch = std::min(source_.bytes, target_.bytes) / all / page * page;
   return window * pitch;
 }
 

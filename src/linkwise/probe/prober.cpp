@@ -163,11 +163,13 @@ const HostPool* Prober::pool_for(std::span<const Transfer> pattern, int* rotatio
   *rotations = 0;
   if (pool_ == nullptr) return nullptr;
   const std::uint64_t bytes = std::ranges::max(pattern, {}, &Transfer::bytes).bytes;
-  std::uint64_t together = 0;
-  for (const Transfer& transfer : pattern) {
-    if (transfer.pageable) return nullptr;
-    if (!transfer.from.is_gpu() || !transfer.to.is_gpu()) ++together;
-  }
+  if (std::ranges::any_of(pattern, &Transfer::pageable)) return nullptr;
+  const auto between = [&](bool from_gpu, bool to_gpu) {
+    return std::ranges::count_if(pattern, [&](const Transfer& transfer) {
+      return transfer.from.is_gpu() == from_gpu && transfer.to.is_gpu() == to_gpu;
+    });
+  };
+  const auto together = static_cast<std::uint64_t>(std::max(between(false, true), between(true, false)));
   const std::uint64_t windows = pool_->windows(bytes);
   if (together == 0 || bytes < least_window || windows < together) return nullptr;
   *rotations = static_cast<int>(std::clamp<std::uint64_t>(windows / together, 4, 16));
@@ -181,26 +183,31 @@ Measurement Prober::transfers(std::span<const Transfer> pattern) {
   const std::vector<Turn> turns = turns_of(pattern);
   std::vector<Ends> ends;
   ends.reserve(pattern.size());
-  double bytes = 0;
-  for (std::size_t t = 0; t < pattern.size(); ++t) {
-    ends.emplace_back(runtime_, pattern[t], first, pool, turns[t]);
-    bytes += static_cast<double>(pattern[t].bytes);
-  }
-  runtime_.synchronize();
-  int repetition = 0;
-  Measurement measured = repeat(
-      [&] {
-        for (Ends& each : ends) each.copy(repetition);
-        ++repetition;
-      },
-      rotations);
-  measured.gb_per_s = bytes / measured.seconds / 1e9;
-  if (runtime_.estimating()) return measured;
-  for (std::size_t t = 0; t < ends.size(); ++t)
-    if (!ends[t].is_intact())
-      throw CorruptDataError("what was copied from " + pattern[t].from.name() + " to " + pattern[t].to.name() +
-                             " is not what arrived: do not trust this link, and have the machine looked after");
-  measured.verified = true;
+  Measurement measured;
+  // Whatever happens, nothing uses the memory of the ends any more when they go.
+  run_or_abandon(runtime_, [&] {
+    double bytes = 0;
+    for (std::size_t t = 0; t < pattern.size(); ++t) {
+      ends.emplace_back(runtime_, pattern[t], first, pool, turns[t]);
+      bytes += static_cast<double>(pattern[t].bytes);
+    }
+    runtime_.synchronize();
+    int repetition = 0;
+    measured = repeat(
+        [&] {
+          for (Ends& each : ends) each.copy(repetition);
+          ++repetition;
+        },
+        rotations);
+    measured.gb_per_s = bytes / measured.seconds / 1e9;
+    if (runtime_.estimating()) return;
+    for (std::size_t t = 0; t < ends.size(); ++t)
+      if (!ends[t].is_intact())
+        throw CorruptDataError("what was copied from " + pattern[t].from.name() + " to " + pattern[t].to.name() +
+                               " is not what arrived: do not trust this link, and have the machine looked after");
+    measured.verified =
+        std::ranges::all_of(pattern, [](const Transfer& t) { return t.bytes >= sizeof(std::uint64_t); });
+  });
   return measured;
 }
 

@@ -28,9 +28,9 @@ std::vector<CudaGpu> cuda_gpus();
 /// Where a GPU sits, as NVML and the kernel say; in a virtual machine that may be wrong, or missing.
 struct GpuSeat {
   struct NvLink {
-    int version = 0;           ///< 3 for NVLink 3.0; 0 if not said
-    bool to_switch = false;    ///< to an NVSwitch
-    std::string target_bus_id; ///< otherwise of the GPU at the other end
+    int version = 0;            ///< 3 for NVLink 3.0; 0 if not said
+    bool to_switch = false;     ///< to an NVSwitch
+    std::string target_bus_id;  ///< otherwise of the GPU at the other end
   };
   std::string bus_id;
   int numa_node = -1;

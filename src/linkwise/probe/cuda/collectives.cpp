@@ -19,7 +19,8 @@ class Nccl {
  public:
   explicit Nccl(const std::string& path) {
     // Multicast over NVLink needs a fabric that virtual machines often lack, and hangs without it.
-    setenv("NCCL_NVLS_ENABLE", "0", 0);  // NOLINT(concurrency-mt-unsafe): before any communicator
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): before any communicator
+    if ((sets_ = getenv("NCCL_NVLS_ENABLE") == nullptr)) setenv("NCCL_NVLS_ENABLE", "0", 0);
     library_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library_ == nullptr) throw DeviceError("NCCL is not installed (pip install nvidia-nccl-cu13 brings it)");
     load(init_all, "ncclCommInitAll");
@@ -35,6 +36,12 @@ class Nccl {
     load(receive, "ncclRecv");
     load(error_string, "ncclGetErrorString");
   }
+
+  ~Nccl() {
+    if (sets_) unsetenv("NCCL_NVLS_ENABLE");  // NOLINT(concurrency-mt-unsafe)
+  }
+  Nccl(const Nccl&) = delete;
+  Nccl& operator=(const Nccl&) = delete;
 
   void check(int status) const {
     if (status != success) throw DeviceError(std::string("NCCL: ") + error_string(status));
@@ -60,6 +67,7 @@ class Nccl {
     if (function == nullptr) throw DeviceError(std::string("this NCCL has no ") + name);
   }
 
+  bool sets_ = false;
   void* library_ = nullptr;  // stays loaded: NCCL's threads may still be ending
 };
 
@@ -93,11 +101,17 @@ class Group {
   double run(const Part& part) {
     return wall_seconds([&] {
       nccl_.check(nccl_.group_start());
-      for (std::size_t g = 0; g < streams_.size(); ++g)
-        nccl_.check(part(sent_[g]->data(), received_[g]->data(), communicators_[g], streams_[g]->get()));
-      nccl_.check(nccl_.group_end());
+      int status = success;
+      for (std::size_t g = 0; g < streams_.size() && status == success; ++g)
+        status = part(sent_[g]->data(), received_[g]->data(), communicators_[g], streams_[g]->get());
+      const int ended = nccl_.group_end();  // also where a part failed: nobody else may come into this group
+      nccl_.check(status != success ? status : ended);
       for (const auto& stream : streams_) stream->wait();
     });
+  }
+
+  void clear_received(std::uint64_t bytes) const {
+    for (const auto& memory : received_) memory->clear(bytes);
   }
 
   // Each GPU sends its number as a float, everywhere.
@@ -138,9 +152,13 @@ std::vector<Collective> all_collectives(const Nccl& n) {
   const auto one = [](int) { return 1.0; };
   const auto shared = [](int gpus) { return (gpus - 1.0) / gpus; };
   const auto twice = [](int gpus) { return 2.0 * (gpus - 1) / gpus; };
-  const auto total = [](std::uint64_t, std::uint64_t, int gpus) { return static_cast<float>(gpus * (gpus + 1) / 2); };
+  const auto total = [](std::uint64_t, std::uint64_t, int gpus) {
+    const int sum = gpus * (gpus + 1) / 2;
+    return static_cast<float>(sum);
+  };
   const auto by_source = [](std::uint64_t word, std::uint64_t words, int gpus) {
-    return static_cast<float>(word / (words / static_cast<std::uint64_t>(gpus)) + 1);
+    const std::uint64_t source = word / (words / static_cast<std::uint64_t>(gpus));
+    return static_cast<float>(source + 1);
   };
   return {
       {"broadcast", one,
@@ -206,11 +224,13 @@ void collectives(FamilyContext& context) {
   for (int gpus = 2; gpus <= context.num_gpus(); ++gpus) {
     Group group(nccl, gpus, most);
     group.number(most);
-    const auto parts = static_cast<std::uint64_t>(4 * gpus);
+    const auto parts = 4 * static_cast<std::uint64_t>(gpus);
     for (const Collective& collective : all_collectives(nccl)) {
       // All sizes of all GPUs; of fewer, the smallest and the largest.
-      for (std::uint64_t size = 64; size <= most; size *= gpus == context.num_gpus() ? 8 : most / 64) {
+      for (std::uint64_t size = 64; size <= most;
+           size *= gpus == context.num_gpus() ? 8 : std::max<std::uint64_t>(most / 64, 2)) {
         const std::uint64_t bytes = std::max(size / parts, std::uint64_t{1}) * parts;
+        group.clear_received(most);
         const auto once = [&] {
           return group.run([&](void* sent, void* received, Communicator communicator, cudaStream_t stream) {
             return collective.part(sent, received, bytes / 4, gpus, communicator, stream);

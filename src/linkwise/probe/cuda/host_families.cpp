@@ -37,6 +37,7 @@ void kind_of_memory(FamilyContext& context, HostKind kind, const std::string& na
     return none_wrong(in, [&](auto* wrong) { count_wrong_words(in.get(), at.data(), bytes, seed, wrong); });
   };
   fill(host.data(), bytes, seed);
+  device.clear(bytes);
   add_rate(
       context, what + ", in", bytes, [&] { return copy(in, device.data(), host.data(), bytes); },
       [&] { return arrived_at(device); });
@@ -47,6 +48,8 @@ void kind_of_memory(FamilyContext& context, HostKind kind, const std::string& na
   if (blocks) return;  // one host thread cannot have two of them at once
   // Half of the memory goes in while the other half comes out.
   const std::uint64_t half = bytes / 2;
+  std::memset(host.data() + half, 0, half);
+  other.clear(bytes);
   add_rate(
       context, what + ", both ways", 2 * half,
       [&] {
@@ -84,6 +87,7 @@ void cache_flushing(FamilyContext& context) {
         const GpuMemory device(0, bytes);
         GpuStream stream(0);
         const auto copy = kind == HostKind::pageable ? blocking_copy_seconds : copy_seconds;
+        device.clear(bytes);
         const std::string what = std::string(kind == HostKind::pageable ? "pageable" : "pinned") +
                                  (flushed ? ", flushed, " : ", just written, ") + std::to_string(bytes >> 10) + " KiB";
         add_rate(
@@ -136,6 +140,7 @@ void zero_copy(FamilyContext& context) {
       GpuStream stream(gpu);
       const std::string what = node_name(node) + ", " + on_gpu(gpu);
       fill(host.data(), bytes, seed);
+      device.clear(bytes);
       add_rate(
           context, what + ", read", bytes,
           [&] {

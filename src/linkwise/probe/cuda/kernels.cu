@@ -77,15 +77,16 @@ __global__ void check_pieces_kernel(const std::byte* data, std::uint64_t count, 
   if (found != 0) atomicAdd(wrong, found);
 }
 
-// A cycle through all lines: i → i + odd stride, far apart, so that no two steps share a page or a prefetch.
+// A cycle through all lines, a power of two, by a linear congruence of full period (Hull and Dobell): no prefetcher
+// knows what comes next.
 __global__ void chain_kernel(std::uint32_t* chain, std::uint32_t count) {
   constexpr std::uint32_t words = line_bytes / sizeof(std::uint32_t);
   for (std::uint64_t i = global_thread(); i < count; i += grid_threads())
-    chain[i * words] = static_cast<std::uint32_t>((i + 4099) % count) * words;
+    chain[i * words] = ((static_cast<std::uint32_t>(i) * 1664525U + 1013904223U) & (count - 1)) * words;
 }
 
 __global__ void chase_kernel(const volatile std::uint32_t* chain, std::uint32_t steps, std::uint32_t* end) {
-  std::uint32_t at = 0;
+  std::uint32_t at = *end;
   for (std::uint32_t s = 0; s < steps; ++s) at = chain[at];
   *end = at;
 }
@@ -110,6 +111,12 @@ void copy_words(cudaStream_t stream, void* to, const void* from, std::uint64_t b
   copy_kernel<<<grid_for(bytes / 16), block_threads, 0, stream>>>(static_cast<uint4*>(to),
                                                                   static_cast<const uint4*>(from), bytes / 16);
   check_launch("copy");
+}
+
+bool can_copy_in_bulk() {
+  cudaFuncAttributes attributes{};
+  check(cudaFuncGetAttributes(&attributes, bulk_kernel), "ask for a kernel");
+  return attributes.ptxVersion >= 90;
 }
 
 void copy_in_bulk(cudaStream_t stream, void* to, const void* from, std::uint64_t bytes) {

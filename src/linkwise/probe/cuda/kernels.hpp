@@ -14,16 +14,18 @@ void count_wrong_words(cudaStream_t stream, const void* data, std::uint64_t byte
                        unsigned long long* wrong);
 /// 16 bytes a thread and turn: stores where `to` is remote, loads where `from` is.
 void copy_words(cudaStream_t stream, void* to, const void* from, std::uint64_t bytes);
-/// By way of shared memory and the bulk copy engine. Compute capability 9.0 or more.
+/// By way of shared memory and the bulk copy engine. Compute capability 9.0 or more, and code that was built for it:
+/// the current device says whether it can.
+bool can_copy_in_bulk();
 void copy_in_bulk(cudaStream_t stream, void* to, const void* from, std::uint64_t bytes);
 /// Stores `count` pieces of `piece` bytes (4 … 256), each at another multiple of 512 bytes in an order that nothing
 /// merges; the words of piece p are p + seed.
 void store_pieces(cudaStream_t stream, void* to, std::uint64_t count, int piece, std::uint32_t seed);
 void count_wrong_pieces(cudaStream_t stream, const void* data, std::uint64_t count, int piece, std::uint32_t seed,
                         unsigned long long* wrong);
-/// next[i] of a random cycle through `count` cache lines of 128 bytes, to be followed by `chase`.
+/// next[i] of a random cycle through `count` cache lines of 128 bytes, a power of two, to be followed by `chase`.
 void make_chain(cudaStream_t stream, void* chain, std::uint32_t count);
-/// One thread follows the chain for `steps`; *end is where it comes to.
+/// One thread follows the chain for `steps` from where *end says; that is where it then comes to.
 void chase(cudaStream_t stream, const void* chain, std::uint32_t steps, std::uint32_t* end);
 void do_nothing(cudaStream_t stream);
 

@@ -8,12 +8,33 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 
 namespace linkwise::cuda {
 namespace {
 
 constexpr std::uint64_t cache_line = 64;
+
+// What this thread allocates lies on a node, if one is named; afterwards where it would have.
+class NumaBinding {
+ public:
+  explicit NumaBinding(int node) : is_bound_(node >= 0) {
+    if (!is_bound_) return;
+    const unsigned long mask = 1UL << node;
+    if (syscall(SYS_get_mempolicy, &mode_, &mask_, 8 * sizeof mask_, nullptr, 0) != 0 ||
+        syscall(SYS_set_mempolicy, MPOL_BIND, &mask, 8 * sizeof mask) != 0)
+      throw DeviceError("memory cannot be bound to NUMA node " + std::to_string(node) + ": " + std::strerror(errno));
+  }
+  ~NumaBinding() {
+    if (is_bound_) syscall(SYS_set_mempolicy, mode_, mode_ == MPOL_DEFAULT ? nullptr : &mask_, 8 * sizeof mask_);
+  }
+  NumaBinding(const NumaBinding&) = delete;
+  NumaBinding& operator=(const NumaBinding&) = delete;
+
+ private:
+  bool is_bound_;
+  int mode_ = MPOL_DEFAULT;
+  unsigned long mask_ = 0;
+};
 
 std::byte* mapped(std::uint64_t bytes, int node) {
   void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -33,13 +54,10 @@ std::byte* mapped(std::uint64_t bytes, int node) {
 
 HostMemory::HostMemory(HostKind kind, std::uint64_t bytes, int node) : kind_(kind), bytes_(bytes) {
   if (kind == HostKind::pinned || kind == HostKind::write_combined) {
-    const unsigned long mask = node < 0 ? 0 : 1UL << node;
-    if (node >= 0) syscall(SYS_set_mempolicy, MPOL_BIND, &mask, 8 * sizeof mask);
+    const NumaBinding binding(node);
     void* data = nullptr;
     const unsigned flags = cudaHostAllocPortable | (kind == HostKind::write_combined ? cudaHostAllocWriteCombined : 0u);
-    const cudaError_t status = cudaHostAlloc(&data, bytes, flags);
-    if (node >= 0) syscall(SYS_set_mempolicy, MPOL_DEFAULT, nullptr, 0);
-    check(status, "allocate pinned memory");
+    check(cudaHostAlloc(&data, bytes, flags), "allocate pinned memory");
     data_ = static_cast<std::byte*>(data);
     return;
   }
@@ -68,6 +86,11 @@ GpuMemory::GpuMemory(int gpu, std::uint64_t bytes, bool managed) {
 }
 
 GpuMemory::~GpuMemory() { (void)cudaFree(data_); }
+
+void GpuMemory::clear(std::uint64_t bytes) const {
+  check(cudaMemset(data_, 0xA5, bytes), "clear");
+  check(cudaDeviceSynchronize(), "clear");
+}
 
 GpuStream::GpuStream(int gpu) : gpu_(gpu) {
   const CurrentDevice current(gpu);
@@ -101,13 +124,12 @@ double wall_seconds(const std::function<void()>& work) {
 }
 
 std::vector<int> numa_nodes() {
+  unsigned long allowed = 0;
+  if (syscall(SYS_get_mempolicy, nullptr, &allowed, 8 * sizeof allowed, nullptr, MPOL_F_MEMS_ALLOWED) != 0) return {-1};
   std::vector<int> nodes;
-  for (int node = 0; node < 64; ++node) {
-    std::ifstream file("/sys/devices/system/node/node" + std::to_string(node) + "/meminfo");
-    std::string word, line;
-    if (std::getline(file, line) && line.find("MemTotal:        0 kB") == std::string::npos) nodes.push_back(node);
-  }
-  return nodes.empty() ? std::vector<int>{-1} : nodes;
+  for (int node = 0; node < 64; ++node)
+    if ((allowed >> node & 1) != 0) nodes.push_back(node);
+  return nodes.size() > 1 ? nodes : std::vector<int>{-1};
 }
 
 std::string node_name(int node) { return node < 0 ? "host" : "node " + std::to_string(node); }

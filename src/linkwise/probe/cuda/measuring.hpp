@@ -45,6 +45,8 @@ class GpuMemory {
   GpuMemory& operator=(const GpuMemory&) = delete;
 
   [[nodiscard]] std::byte* data() const { return data_; }
+  /// Forgets what lies there, so that only what arrives from now on can be right.
+  void clear(std::uint64_t bytes) const;
 
  private:
   std::byte* data_ = nullptr;
@@ -73,7 +75,7 @@ class GpuStream {
 /// By the host's clock: for what the host takes part in.
 double wall_seconds(const std::function<void()>& work);
 
-/// The host's NUMA nodes that have memory; {-1} where the system does not say.
+/// The host's NUMA nodes that this process may allocate on; {-1} where there is one, or nobody says.
 std::vector<int> numa_nodes();
 std::string node_name(int node);
 

@@ -1,4 +1,6 @@
 // Between GPUs, with and without peer access, by copies and by kernels; and latencies.
+#include <cstring>
+
 #include "linkwise/probe/cuda/kernels.hpp"
 #include "linkwise/probe/cuda/measuring.hpp"
 
@@ -28,8 +30,13 @@ class PeerAccess {
     is_ = wanted;
   }
   ~PeerAccess() {
+    if (is_ == was_) return;
+    int current = 0;
+    (void)cudaGetDevice(&current);
     (void)cudaSetDevice(from_);
-    if (is_ != was_) (void)(was_ ? cudaDeviceEnablePeerAccess(to_, 0) : cudaDeviceDisablePeerAccess(to_));
+    (void)(was_ ? cudaDeviceEnablePeerAccess(to_, 0) : cudaDeviceDisablePeerAccess(to_));
+    (void)cudaSetDevice(current);
+    (void)cudaGetLastError();
   }
   PeerAccess(const PeerAccess&) = delete;
   PeerAccess& operator=(const PeerAccess&) = delete;
@@ -71,6 +78,7 @@ void peer_access(FamilyContext& context) {
         continue;
       }
       const auto measure = [&] {
+        target.clear(bytes);
         add_rate(
             context, pair_name(a, b) + (on ? ", on" : ", off"), bytes,
             [&] {
@@ -100,6 +108,7 @@ void peer_kernels(FamilyContext& context) {
     using Copy = void (*)(cudaStream_t, void*, const void*, std::uint64_t);
     const auto measure = [&](const std::string& what, Copy copy, const GpuMemory& to, const GpuMemory& from) {
       GpuStream& checks = &to == &own ? stream : peer_stream;
+      to.clear(bytes);
       add_rate(
           context, what, bytes,
           [&] { return stream.seconds([&](cudaStream_t native) { copy(native, to.data(), from.data(), bytes); }); },
@@ -107,19 +116,9 @@ void peer_kernels(FamilyContext& context) {
     };
     fill_on(stream, own, bytes);
     measure(pair_name(a, b) + ", stores", copy_words, peer, own);
-    int major = 0;
-    check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, a), "ask for the compute capability");
-    if (major < 9) {
-      context.cannot(pair_name(a, b) + ", bulk stores", "the bulk copy engine came with compute capability 9.0");
-    } else {
-      const CurrentDevice current(b);
-      check(cudaMemset(peer.data(), 0, bytes), "clear");
-      check(cudaDeviceSynchronize(), "clear");
-      measure(pair_name(a, b) + ", bulk stores", copy_in_bulk, peer, own);
-    }
     const CurrentDevice current(a);
-    check(cudaMemset(own.data(), 0, bytes), "clear");
-    check(cudaDeviceSynchronize(), "clear");
+    if (can_copy_in_bulk()) measure(pair_name(a, b) + ", bulk stores", copy_in_bulk, peer, own);
+    else context.cannot(pair_name(a, b) + ", bulk stores", "it takes compute capability 9.0, and a build for that");
     measure(pair_name(b, a) + ", loads", copy_words, own, peer);
   });
 }
@@ -147,11 +146,12 @@ void store_sizes(FamilyContext& context) {
 }
 
 void latencies(FamilyContext& context) {
-  constexpr std::uint32_t lines = 1 << 19;  // 64 MiB: more than any cache of a GPU
+  constexpr std::uint32_t lines = 1 << 22;  // 512 MiB, through which repetitions go on: no cache of a GPU holds that
   constexpr std::uint32_t steps = 20000;
   GpuStream stream(0);
   const HostMemory host(HostKind::pinned, std::uint64_t{lines} * 128);
   const HostMemory end(HostKind::pinned, 4);
+  std::memset(end.data(), 0, 4);
   const auto measure = [&](const std::string& what, void* chain) {
     add_cost(
         context, what,
@@ -184,52 +184,70 @@ void latencies(FamilyContext& context) {
   }
 }
 
+namespace {
+
+constexpr std::uint64_t pitch = 4096, num_rows = 16384, rows_of_slice = 64;
+
+// Whether the first bytes of each row are what the source holds there, and all others what the target held before. Of a
+// slice's rows only the first `copied_rows` were copied.
+bool is_copied(const std::byte* target, std::uint64_t width, std::uint64_t copied_rows, std::uint32_t from,
+               std::uint32_t before) {
+  std::vector<std::uint32_t> words(pitch * num_rows / 4);
+  check(cudaMemcpy(words.data(), target, pitch * num_rows, cudaMemcpyDefault), "read");
+  for (std::uint64_t i = 0; i < words.size(); ++i) {
+    const bool copied = i % (pitch / 4) < width / 4 && i / (pitch / 4) % rows_of_slice < copied_rows;
+    if (words[i] != static_cast<std::uint32_t>(i) + (copied ? from : before)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 void strided_copies(FamilyContext& context) {
-  constexpr std::uint64_t pitch = 4096, rows = 16384;
-  const HostMemory host(HostKind::pinned, pitch * rows);
-  const GpuMemory device(0, pitch * rows);
+  const HostMemory host(HostKind::pinned, pitch * num_rows);
   const int last = context.num_gpus() - 1;
-  const GpuMemory peer(last, pitch * rows);
-  GpuStream stream(0), peer_stream(last);
-  fill(host.data(), pitch * rows, seed);
-  fill_on(stream, device, pitch * rows);
-  fill_on(peer_stream, peer, pitch * rows);
+  const GpuMemory device(0, pitch * num_rows), peer(last, pitch * num_rows);
+  GpuStream stream(0);
   struct Direction {
     std::string name;
     std::byte *to, *from;
   };
   std::vector<Direction> directions{{"in", device.data(), host.data()}, {"out", host.data(), device.data()}};
   if (last > 0) directions.push_back({pair_name(0, last), peer.data(), device.data()});
-  // All three memories hold the same, so every copy must leave them as they are.
-  const auto is_intact = [&] {
-    return is_filled(host.data(), pitch * rows, seed) && is_intact_on(stream, device, pitch * rows) &&
-           is_intact_on(peer_stream, peer, pitch * rows);
+  const HostMemory contents(HostKind::pageable, pitch * num_rows);
+  const auto refill = [&](std::byte* memory, std::uint32_t with) {
+    fill(contents.data(), pitch * num_rows, with);
+    check(cudaMemcpy(memory, contents.data(), pitch * num_rows, cudaMemcpyDefault), "fill");
+    check(cudaDeviceSynchronize(), "fill");
   };
+  constexpr std::uint32_t before = seed + 1;
   for (const Direction& direction : directions)
     for (const std::uint64_t width : {64ULL, 512ULL, 2048ULL}) {
       const std::string rows_of = ", rows of " + std::to_string(width) + " of 4096 bytes";
+      refill(direction.from, seed);
+      refill(direction.to, before);
       add_rate(
-          context, "2-D, " + direction.name + rows_of, width * rows,
+          context, "2-D, " + direction.name + rows_of, width * num_rows,
           [&] {
             return stream.seconds([&](cudaStream_t native) {
-              check(
-                  cudaMemcpy2DAsync(direction.to, pitch, direction.from, pitch, width, rows, cudaMemcpyDefault, native),
-                  "copy rows");
+              check(cudaMemcpy2DAsync(direction.to, pitch, direction.from, pitch, width, num_rows, cudaMemcpyDefault,
+                                      native),
+                    "copy rows");
             });
           },
-          is_intact);
+          [&] { return is_copied(direction.to, width, rows_of_slice, seed, before); });
+      refill(direction.to, before);
       cudaMemcpy3DParms box{};
-      constexpr std::uint64_t height = 64;  // rows of a slice, of which half are copied
-      box.srcPtr = {direction.from, pitch, pitch, height};
-      box.dstPtr = {direction.to, pitch, pitch, height};
-      box.extent = {width, height / 2, rows / height};
+      box.srcPtr = {direction.from, pitch, pitch, rows_of_slice};
+      box.dstPtr = {direction.to, pitch, pitch, rows_of_slice};
+      box.extent = {width, rows_of_slice / 2, num_rows / rows_of_slice};
       box.kind = cudaMemcpyDefault;
       add_rate(
-          context, "3-D, " + direction.name + rows_of, width * rows / 2,
+          context, "3-D, " + direction.name + rows_of, width * num_rows / 2,
           [&] {
             return stream.seconds([&](cudaStream_t native) { check(cudaMemcpy3DAsync(&box, native), "copy a box"); });
           },
-          is_intact);
+          [&] { return is_copied(direction.to, width, rows_of_slice / 2, seed, before); });
     }
 }
 
