@@ -119,7 +119,7 @@ def description() -> dict:
         (lambda d: d["links"][0].update(gb_per_s=0), "not positive"),
         (lambda d: d["links"][0].update(gb_per_s={"two": 3}), "a capacity is"),
         (lambda d: d["constraints"][0]["terms"][0].update(traffic="smoke"), "traffic is one of"),
-        (lambda d: d["constraints"][0]["terms"][0].update(weight=-1), "weight that is not positive"),
+        (lambda d: d["constraints"][0]["terms"][0].update(weight=-1), "'weight' is -1"),
         (lambda d: d["nodes"].update(gpus=[]), "pairs of nodes"),
         (lambda d: d["nodes"].update(gpus=["gpu0", "gpu0"]), "two nodes"),
         (lambda d: d["gpu"]["rates"].update(sort=[1, 2]), "rate 'sort'"),

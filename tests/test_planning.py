@@ -67,7 +67,7 @@ def test_command_line() -> None:
     [
         (["--rows", "1e9", "--key", "decimal"], "no key type 'decimal'"),
         (["--rows", "1e9", "--key", "bool"], "keys of type bool"),
-        (["--rows", "-1"], "no -1 rows"),
+        (["--rows", "-1"], "--rows is -1"),
         (["--rows", "10", "--gpus", "9"], "no GPU 9"),
         (["--rows", "10", "--machine", "elsewhere"], "no machine 'elsewhere'"),
         (["--rows", "10", "--value", "3"], "0, 4, 8 or 16"),

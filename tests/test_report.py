@@ -258,3 +258,63 @@ def test_messages_need_two_processes() -> None:
 
     rows = between_processes(_core.VirtualRuntime(load_machine("delta-d22x")))
     assert ["mpirun -n 2" in row["cannot"] for row in rows] == [True]
+
+
+WEIRD: list[Any] = [None, True, -1, 0, 10**400, float("nan"), float("inf"), "x", "", [], {}, [[]], {"x": 1}]
+
+
+def places_in(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Every field and every element of a parsed JSON file, of lists the first two."""
+    if isinstance(value, dict):
+        return [p for key, each in value.items() for p in [(*path, key), *places_in(each, (*path, key))]]
+    if isinstance(value, list):
+        return [p for index, each in enumerate(value[:2]) for p in [(*path, index), *places_in(each, (*path, index))]]
+    return []
+
+
+def test_no_damage_to_a_profile_is_more_than_a_line(tmp_path: Path) -> None:
+    """Whatever stands anywhere: it is refused by name, or it is a profile that can be planned and written with."""
+    written = json.loads(json.dumps(linkwise.probe("h200x8").as_dict()))
+    written["measurements"] = written["measurements"][:2]
+    path = tmp_path / "p.json"
+    accepted = 0
+    for place in places_in(written):
+        for weird in WEIRD:
+            damaged = copy.deepcopy(written)
+            inner = damaged
+            for key in place[:-1]:
+                inner = inner[key]
+            inner[place[-1]] = weird
+            path.write_text(json.dumps(damaged))
+            try:
+                profile = load_profile(path)
+            except UsageError as error:
+                assert str(path) in str(error) or "machine" in str(error), (place, weird, error)
+                continue
+            accepted += 1
+            try:
+                json.dumps(profile.as_dict(), allow_nan=False)
+            except ValueError as error:
+                raise AssertionError((place, weird)) from error
+    assert accepted > 100  # names, descriptions and figures that may be 0
+
+
+def test_numbers_that_cannot_be(tmp_path: Path) -> None:
+    for arguments in (
+        ("plan", "sort", "--rows", "nan"),
+        ("plan", "sort", "--rows", "1e30"),
+        ("plan", "sort", "--rows", "1e6", "--gpus", "99999999999999"),
+        ("plan", "sort", "--rows", "1e6", "--memory-limit", "99999999999999999TiB"),
+        ("plan", "sort", "--rows", "1e6", "--without", "nvlink"),
+        ("bench", "plan", "--machine", "h200x8", "--scale", "nan"),
+        ("machine", "show", "summit-node:²"),
+        ("machine", "show", "summit-node:"),
+    ):
+        done = run(*arguments)
+        assert done.returncode == 2, arguments
+        assert done.stderr.startswith("linkwise: "), arguments
+        assert done.stderr.count("\n") == 1, arguments
+    link = tmp_path / "link.json"
+    link.symlink_to(tmp_path / "real.json")
+    assert run("probe", "--machine", "delta-d22x", "-o", str(link)).returncode == 0
+    assert link.is_symlink() and (tmp_path / "real.json").is_file()

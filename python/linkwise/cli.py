@@ -14,10 +14,10 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from linkwise import __version__, files
 from linkwise._core import Error, UsageError
-from linkwise.cli_errors import fail, interrupt_is_a_failure
+from linkwise.cli_errors import fail, interrupt_is_a_failure, without_it
 from linkwise.cli_machines import bench_app, machine_app, probe_machine, reproduce_experiment
 from linkwise.file_sorting import columns_of, sort_file
-from linkwise.machine import is_nominal, load_machine
+from linkwise.machine import is_nominal
 from linkwise.plan_report import plan_sort
 from linkwise.planning import Gpus
 from linkwise.plots import phase_picture
@@ -39,6 +39,9 @@ app.command("probe")(probe_machine)
 app.command("reproduce")(reproduce_experiment)
 
 
+_MOST_ROWS = 1e13  # 10,000 times what the largest machine holds
+
+
 def _show_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"linkwise {__version__}")
@@ -58,7 +61,10 @@ def _parse_gpus(text: str) -> Gpus:
     if text == "auto":
         return "auto"
     try:
-        return [int(part) for part in text.split(",")]
+        numbers = [int(part) for part in text.split(",")]
+        if any(abs(number) > 1 << 20 for number in numbers):
+            raise ValueError
+        return numbers
     except ValueError:
         raise UsageError(f"--gpus is 'auto' or numbers like 0,2, not '{text}'") from None
 
@@ -175,11 +181,13 @@ def plan_of_sort(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Say how a sort would be done, what it would take, and why. Nothing is sorted."""
+    if not 0 <= rows <= _MOST_ROWS:
+        raise UsageError(f"--rows is {rows:g}; it is a number from 0 to {_MOST_ROWS:g}")
     report = plan_sort(
         int(rows),
         key,
         value_bytes=value,
-        machine=machine if without is None else load_machine(machine, without=without),
+        machine=machine if without is None else without_it(machine, without),
         gpus=_parse_gpus(gpus),
         strategy=strategy,
         memory_limit=memory_limit,

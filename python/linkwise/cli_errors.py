@@ -1,10 +1,13 @@
-"""How the command line fails: one line that says what and what to do, and an exit code."""
+"""What all commands share: how they fail, in one line that says what to do, and an option that some have."""
 
 from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
 from typing import Any, NoReturn
+
+from linkwise._core import Machine, UsageError
+from linkwise.machine import load_machine
 
 
 @contextmanager
@@ -20,3 +23,10 @@ def fail(error: object, code: int) -> NoReturn:
     """Print the error in one line and end the process."""
     print(f"linkwise: {' '.join(str(error).split())}", file=sys.stderr)
     sys.exit(code)
+
+
+def without_it(machine: str, what: str) -> Machine:
+    """A described machine without something, as ``--without`` asks. Raises ``UsageError``."""
+    if machine in ("auto", "local"):
+        raise UsageError(f"--without {what} is for described machines; name one with --machine")
+    return load_machine(machine, without=what)

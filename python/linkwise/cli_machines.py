@@ -9,11 +9,12 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from linkwise import probe_mpi
 from linkwise._core import Machine
-from linkwise.cli_errors import interrupt_is_a_failure
+from linkwise.cli_errors import interrupt_is_a_failure, without_it
 from linkwise.drawing import machine_svg
 from linkwise.html_report import write_report
 from linkwise.machine import (
@@ -74,10 +75,10 @@ def probe_machine(
     if list_them:
         _print_names(measurements())
         return
-    of = machine if without is None else load_machine(machine, without=without)
+    of = machine if without is None else without_it(machine, without)
     with interrupt_is_a_failure():
         profile = probe(of, out, mode="full" if full else "quick", tests=tests)
-    if probe_mpi.rank() > 0:  # the first of several processes tells
+    if machine == "local" and probe_mpi.rank() > 0:  # the first of several processes tells
         return
     if report is not None:
         write_report(profile, report)
@@ -157,16 +158,17 @@ def _format_capacity(points: list[Any]) -> str:
 
 
 def _print_machine(console: Console, machine: Machine) -> None:
-    console.print(f"[bold]{machine.name}[/bold]  {machine.description}")
-    console.print(f"source: {machine.source}")
-    console.print(f"GPU: {machine.gpu.name}, {machine.gpu.memory_gib:g} GiB;  host: {machine.host.name}")
+    console.print(f"[bold]{escape(machine.name)}[/bold]  {escape(machine.description)}")
+    console.print(f"source: {escape(machine.source)}")
+    told = f"GPU: {machine.gpu.name}, {machine.gpu.memory_gib:g} GiB;  host: {machine.host.name}"
+    console.print(escape(told))
     table = Table(title="links, GB/s", title_justify="left", box=None, padding=(0, 2, 0, 0))
     for heading in ("link", "kind", "forward", "backward", "both ways", "nominal"):
         table.add_column(heading)
     for link in machine.links:
         table.add_row(
-            f"{machine.nodes[link.a].name} – {machine.nodes[link.b].name}",
-            link.kind,
+            escape(f"{machine.nodes[link.a].name} – {machine.nodes[link.b].name}"),
+            escape(link.kind),
             _format_capacity(link.forward),
             _format_capacity(link.backward),
             _format_capacity(link.duplex),
@@ -179,5 +181,5 @@ def _print_machine(console: Console, machine: Machine) -> None:
             table.add_column(heading)
         for constraint in machine.constraints:
             terms = [f"{t.weight:g} · {t.traffic.name} {t.source or ''}→{t.target or ''}" for t in constraint.terms]
-            table.add_row(constraint.name, _format_capacity(constraint.capacity), "\n".join(terms))
+            table.add_row(escape(constraint.name), _format_capacity(constraint.capacity), "\n".join(terms))
         console.print(table)

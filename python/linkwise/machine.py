@@ -7,6 +7,8 @@ by hand, and builds the plain ``Machine`` that the core works with.
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
@@ -20,6 +22,8 @@ from linkwise.profile import Profile, cache_path, check_profile
 
 DEFAULT_VIRTUAL_MACHINE = "h200x8"
 """The machine that is simulated where there is no GPU and none is named."""
+
+_MOST_NODES = 4096  # GPUs, memories, copy engines: more is a mistake
 
 _NODE_KINDS = {
     "sockets": _core.NodeKind.socket,
@@ -35,6 +39,19 @@ _TRAFFIC = {
     "device_to_host": _core.Traffic.device_to_host,
     "peer": _core.Traffic.peer,
 }
+
+
+def plain_number(value: Any, what: str) -> float:
+    """A finite number that is not negative. Raises ``UsageError``."""
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        raise UsageError(f"{what} is a number, not {value!r}")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number) or number < 0:
+        raise UsageError(f"{what} is {number:g}; it must be finite and not negative")
+    return number
 
 
 class _Fields:
@@ -59,7 +76,7 @@ class _Fields:
         return value
 
     def number(self, name: str, default: Any = ...) -> float:
-        return float(self.get(name, (int, float), default))
+        return plain_number(self.get(name, (int, float), default), f"{self.where}: '{name}'")
 
     def has(self, name: str) -> bool:
         return name in self._values
@@ -72,11 +89,13 @@ class _Fields:
 
 def _capacity(value: Any, where: str) -> list[_core.CapacityPoint]:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return [_core.CapacityPoint(1, float(value))]
+        return [_core.CapacityPoint(1, plain_number(value, f"{where}: a capacity"))]
     if isinstance(value, dict) and value:
         try:
-            points = sorted((int(flows), float(gb_per_s)) for flows, gb_per_s in value.items())
-        except (TypeError, ValueError):
+            points = sorted(
+                (int(flows), plain_number(gb_per_s, f"{where}: a capacity")) for flows, gb_per_s in value.items()
+            )
+        except ValueError:
             points = []
         if points:
             return [_core.CapacityPoint(flows, gb_per_s) for flows, gb_per_s in points]
@@ -93,7 +112,7 @@ def _links(fields: _Fields, node_index: Mapping[str, int]) -> Iterable[_core.Lin
     nominal = fields.number("nominal_gb_per_s", 0)
     fields.end()
     for pair in pairs:
-        if not isinstance(pair, list) or len(pair) != 2 or any(n not in node_index for n in pair):
+        if not isinstance(pair, list) or len(pair) != 2 or any(str(n) not in node_index for n in pair):
             raise UsageError(f"{fields.where}: 'between' holds pairs of nodes, not {pair}")
         link = _core.Link()
         link.name = f"{pair[0]}-{pair[1]}"
@@ -105,6 +124,13 @@ def _links(fields: _Fields, node_index: Mapping[str, int]) -> Iterable[_core.Lin
         link.latency_us = latency_us
         link.nominal_gb_per_s = nominal
         yield link
+
+
+def _places(fields: _Fields, name: str) -> list[int]:
+    places = fields.get(name, list, [])
+    if any(not isinstance(place, int) or not 0 <= place < _MOST_NODES for place in places):
+        raise UsageError(f"{fields.where}: '{name}' holds the numbers of GPUs or memories, not {places}")
+    return list(places)
 
 
 def _constraint(fields: _Fields) -> _core.Constraint:
@@ -119,8 +145,8 @@ def _constraint(fields: _Fields) -> _core.Constraint:
         if traffic not in _TRAFFIC:
             raise UsageError(f"{entry.where}: traffic is one of {', '.join(_TRAFFIC)}")
         term.traffic = _TRAFFIC[traffic]
-        term.source = [int(place) for place in entry.get("from", list, [])]
-        term.target = [int(place) for place in entry.get("to", list, [])]
+        term.source = _places(entry, "from")
+        term.target = _places(entry, "to")
         term.weight = entry.number("weight", 1)
         entry.end()
         terms.append(term)
@@ -138,7 +164,7 @@ def _processor(fields: _Fields) -> _core.Processor:
     for name, values in fields.get("rates", dict).items():
         if not isinstance(values, list) or len(values) != 3:
             raise UsageError(f"{fields.where}: rate '{name}' is [fixed_us, ps_per_record, ps_per_byte]")
-        rates[name] = _core.Rate(*(float(value) for value in values))
+        rates[name] = _core.Rate(*(plain_number(value, f"{fields.where}: rate '{name}'") for value in values))
     processor.rates = rates
     fields.end()
     return processor
@@ -154,9 +180,18 @@ def _small_accesses(machine: Machine, fields: _Fields) -> None:
     zero_copy.end()
     goodput = fields.get("store_goodput", dict, {})
     try:
-        machine.store_goodput = {int(size): float(fraction) for size, fraction in goodput.items()}
-    except (TypeError, ValueError):
+        machine.store_goodput = {
+            int(size): plain_number(fraction, f"{fields.where}: store_goodput") for size, fraction in goodput.items()
+        }
+    except ValueError:
         raise UsageError(f"{fields.where}: store_goodput is a fraction, by the bytes of a store") from None
+
+
+def _engines(fields: _Fields, name: str) -> int:
+    engines = fields.get(name, int, 1)
+    if not 1 <= engines <= _MOST_NODES:
+        raise UsageError(f"{fields.where}: '{name}' is {engines}; there is at least one copy at once")
+    return int(engines)
 
 
 def machine_from_dict(description: Any, where: str = "machine") -> Machine:
@@ -174,6 +209,8 @@ def machine_from_dict(description: Any, where: str = "machine") -> Machine:
     node_fields = _Fields(fields.get("nodes", dict), f"{where}, nodes")
     for plural, kind in _NODE_KINDS.items():
         for name in node_fields.get(plural, list, []):
+            if not isinstance(name, str):
+                raise UsageError(f"{where}: the name of a node is text, not {name!r}")
             if name in node_index:
                 raise UsageError(f"{where}: two nodes are named '{name}'")
             node = _core.Node()
@@ -194,9 +231,9 @@ def machine_from_dict(description: Any, where: str = "machine") -> Machine:
     machine.gpu = _processor(_Fields(fields.get("gpu", dict), f"{where}, gpu"))
     machine.host = _processor(_Fields(fields.get("host", dict), f"{where}, host"))
     engines = _Fields(fields.get("copy_engines", dict, {}), f"{where}, copy_engines")
-    machine.copy_engines.host_to_device = int(engines.number("host_to_device", 1))
-    machine.copy_engines.device_to_host = int(engines.number("device_to_host", 1))
-    machine.copy_engines.peer = int(engines.number("peer", 1))
+    machine.copy_engines.host_to_device = _engines(engines, "host_to_device")
+    machine.copy_engines.device_to_host = _engines(engines, "device_to_host")
+    machine.copy_engines.peer = _engines(engines, "peer")
     engines.end()
     startup = _Fields(fields.get("copy_startup_us", dict, {}), f"{where}, copy_startup_us")
     machine.copy_startup.host_to_device_us = startup.number("host_to_device", 0)
@@ -220,6 +257,15 @@ def described_machines() -> dict[str, str]:
             description = json.loads(entry.read_text(encoding="utf-8"))
             found[description["name"]] = description["description"]
     return dict(sorted(found.items()))
+
+
+def _parsed(text: str) -> Any:
+    """JSON, and nothing that only Python takes for it. Raises ``ValueError``."""
+
+    def refuse(constant: str) -> None:
+        raise ValueError(f"{constant} is no number")
+
+    return json.loads(text, parse_constant=refuse)
 
 
 def _read(name: str) -> Any:
@@ -251,14 +297,14 @@ def load_machine(name_or_path: str | Path, *, without: str | None = None) -> Mac
     if str(name_or_path).endswith(".json"):
         path = Path(name_or_path)
         try:
-            description = json.loads(path.read_text(encoding="utf-8"))
+            description = _parsed(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise UsageError(f"cannot read the machine {path}: {error.strerror}") from None
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise UsageError(f"{name_or_path} is not JSON: {error}") from None
     else:
         name, _, nodes = str(name_or_path).partition(":")
-        if nodes and not nodes.isdigit():
+        if ":" in str(name_or_path) and re.fullmatch("[0-9]{1,3}", nodes) is None:
             raise UsageError(f"'{name_or_path}': behind the colon stands the number of nodes, as {name}:4")
         description = in_nodes(_read(name), int(nodes or 1))
     machine = machine_from_dict(_described(description, str(name_or_path)), str(name_or_path))
@@ -281,10 +327,10 @@ def load_profile(path: str | Path) -> Profile:
     """Load what ``linkwise probe -o`` has written. Raises ``UsageError`` that names what is wrong with it."""
     path = Path(path)
     try:
-        profile = json.loads(path.read_text(encoding="utf-8"))
+        profile = _parsed(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"cannot read the profile {path}: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is not JSON: {error}") from None
     check_profile(profile, str(path))
     parts = {name: profile[name] for name in ("simulated", "measurements", "findings", "fingerprint", "host")}

@@ -188,7 +188,8 @@ class _NcclXml:
 
     def join(self) -> None:
         """Lay the NVLinks: NCCL names targets by bus id, and every NVSwitch by its class alone."""
-        version = 4 if self.capability >= 90 else 3 if self.capability >= 80 else 2 if self.capability >= 70 else 1
+        generations = ((100, 5), (90, 4), (80, 3), (70, 2))
+        version = next((version for least, version in generations if self.capability >= least), 1)
         to_switch = Counter[str]()
         for name, target, kind, count in self.nvlinks:
             other = self.gpu_of.get(target)

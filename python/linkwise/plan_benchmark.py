@@ -28,6 +28,7 @@ _STRATEGIES = (_core.SortStrategy.radix, _core.SortStrategy.p2p_merge, _core.Sor
 _GPUS = (1, 2, 4, 8)
 _BILLIONS = (0.5, 2, 8)
 _REPETITIONS = 3
+_LEAST_SCALE = 1e-6
 _LEAST_MEMORY = 1 << 30  # to probe in
 _BLOCK = 1 << 26  # elements that a core works on at once
 
@@ -134,6 +135,8 @@ def _check(keys: Keys, out: Keys) -> None:
 
 
 def _measured(scale: float) -> dict[str, Any]:
+    with open_session("local"):
+        pass  # without a GPU there is nothing to fill memory for
     largest = int(max(_BILLIONS) * 1e9 * scale)
     keys, out = empty(largest, np.uint32), empty(largest, np.uint32)
     _in_blocks(lambda first: out[first : first + _BLOCK].fill(0), largest)
@@ -187,8 +190,8 @@ def bench_plan(machine: str = "local", scale: float = 1.0) -> dict[str, Any]:
     DeviceError, UsageError, CorruptDataError
 
     """
-    if scale <= 0:
-        raise UsageError(f"the scale is {scale:g}; it must be positive")
+    if not _LEAST_SCALE <= scale <= 1:
+        raise UsageError(f"the scale is {scale:g}; it is from {_LEAST_SCALE:g} to 1")
     if machine == "local":
         return _measured(scale)
     described = load_machine(machine)

@@ -43,7 +43,10 @@ def parse_bytes(size: int | str | None) -> int:
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", size, re.IGNORECASE)
     if match is None or float(match[1]) <= 0:
         raise UsageError(f"'{size}' is not a size; write it like 512MiB or 4GiB")
-    return int(float(match[1]) * _UNITS[match[2].upper()])
+    count = int(float(match[1]) * _UNITS[match[2].upper()])
+    if count >= 1 << 60:
+        raise UsageError(f"'{size}' is more than any memory has")
+    return count
 
 
 _WIDE_KEYS = (_core.KeyType.u64, _core.KeyType.i64, _core.KeyType.f64)

@@ -66,12 +66,12 @@ class _Alike:
     rates: list[float] = field(default_factory=list)
     who: list[str] = field(default_factory=list)
 
-    def told(self, what: str, link: str, is_normal: bool, in_all: Sequence[int]) -> str:
+    def told(self, what: str, link: str, is_normal: bool, in_all: int) -> str:
         """One finding for all of them."""
         low, high = min(self.rates), max(self.rates)
         rates = f"{low:.1f}" if f"{low:.1f}" == f"{high:.1f}" else f"{low:.1f} to {high:.1f}"
         verdict = "normal" if is_normal else "LOW: have it looked at"
-        who = "all" if len(self.who) in in_all and len(self.who) > 1 else ", ".join(self.who)
+        who = "all" if len(self.who) == in_all > 1 else ", ".join(self.who)
         return f"{what}: {rates} GB/s, {low / self.nominal:.0%} of the {self.nominal:.0f} of {link}: {verdict} ({who})"
 
 
@@ -110,8 +110,8 @@ def normality(profile: Profile, described: _core.Machine, seats: Sequence[_core.
         ends = re.fullmatch(r"(\d+)→(\d+)", row["what"])
         if ends is not None:
             note("to a peer", row, *_nominal_of_pair(described, seats, int(ends[1]), int(ends[2])))
-    in_all = described.num_gpus, described.num_gpus * (described.num_gpus - 1)
-    return [group.told(*key, in_all) for key, group in alike.items()]
+    in_all = {"in from the host": described.num_gpus, "to a peer": described.num_gpus * (described.num_gpus - 1)}
+    return [group.told(*key, in_all[key[0]]) for key, group in alike.items()]
 
 
 def _nominal_of_pair(

@@ -34,7 +34,8 @@ Row = dict[str, Any]
 
 def rank() -> int:
     """Of this process among those that were started together; 0 where it is alone."""
-    return next((int(os.environ[name]) for name in _LAUNCHERS if name in os.environ), 0)
+    told = next((os.environ[name] for name in _LAUNCHERS if name in os.environ), "0")
+    return int(told) if told.isascii() and told.isdigit() else 0
 
 
 def _why_not() -> str | None:
@@ -133,7 +134,10 @@ def between_processes(runtime: _core.Runtime) -> list[Row]:
     reason = _why_not()
     if reason is not None:
         return [{"name": NAME, "what": "all", "cannot": reason}]
-    mpi = importlib.import_module("mpi4py.MPI")
+    try:
+        mpi = importlib.import_module("mpi4py.MPI")
+    except (ImportError, RuntimeError) as error:
+        return [{"name": NAME, "what": "all", "cannot": f"mpi4py cannot be used: {error}"}]
     everyone = mpi.COMM_WORLD
     if everyone.Get_size() < 2:
         return [{"name": NAME, "what": "all", "cannot": "it takes two processes; this one is alone"}]

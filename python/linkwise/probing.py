@@ -143,7 +143,10 @@ def probe(
 
     """
     quick, families, wanted = _chosen(mode, tests)
-    if machine in ("auto", "local"):
+    is_local = machine in ("auto", "local")
+    if is_local and probe_mpi.rank() > 0:  # others would disturb what the first measures; they answer its messages
+        quick, families = False, [name for name in families if name == probe_mpi.NAME]
+    if is_local:
         with open_session("local") as runtime:
             profile = _measure(runtime, quick, families, memory)
     else:
@@ -151,7 +154,7 @@ def probe(
         profile = _measure(_core.VirtualRuntime(described, _core.VirtualMode.estimate, 0), quick, families)
     if wanted is not None:
         profile.measurements[:] = [row for row in profile.measurements if wanted.search(row["name"])]
-    if probe_mpi.rank() > 0:  # the first process tells
+    if is_local and probe_mpi.rank() > 0:  # the first process tells
         return profile
     if output is not None:
         write_json(Path(output), profile.as_dict())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import os
 import platform
 from collections.abc import Mapping
@@ -208,25 +209,39 @@ def check_profile(profile: Any, where: str) -> None:
             raise UsageError(f"{where}: '{name}' is missing")
         if not isinstance(profile[name], kind):
             raise UsageError(f"{where}: '{name}' has the wrong type, {type(profile[name]).__name__}")
+    if any(not isinstance(finding, str) for finding in profile["findings"]):
+        raise UsageError(f"{where}: a finding is text")
     for index, row in enumerate(profile["measurements"]):
-        at = f"{where}, measurement {index}"
-        if not isinstance(row, dict) or "name" not in row or "what" not in row:
-            raise UsageError(f"{at}: it has a name and says what it is of")
-        for name, value in row.items():
-            if name not in _ROW:
-                raise UsageError(f"{at}: unknown field '{name}'")
-            if not isinstance(value, _ROW[name]) or (isinstance(value, bool) and _ROW[name] is not bool):
-                raise UsageError(f"{at}: '{name}' has the wrong type, {type(value).__name__}")
-        if "cannot" not in row and not {"seconds", "spread", "repetitions", "verified", "fitted"} <= set(row):
-            raise UsageError(f"{at}: it has neither a result nor the reason why there is none")
+        _check_row(row, f"{where}, measurement {index}")
+
+
+def _check_row(row: Any, at: str) -> None:
+    if not isinstance(row, dict) or "name" not in row or "what" not in row:
+        raise UsageError(f"{at}: it has a name and says what it is of")
+    for name, value in row.items():
+        if name not in _ROW:
+            raise UsageError(f"{at}: unknown field '{name}'")
+        if not isinstance(value, _ROW[name]) or (isinstance(value, bool) and _ROW[name] is not bool):
+            raise UsageError(f"{at}: '{name}' has the wrong type, {type(value).__name__}")
+        if isinstance(value, (int, float)) and not 0 <= value < math.inf:
+            raise UsageError(f"{at}: '{name}' is {value}; it must be finite and not negative")
+    if "predicted_gb_per_s" in row and not row.get("gb_per_s"):
+        raise UsageError(f"{at}: something is predicted, but 'gb_per_s' was not measured")
+    if "cannot" not in row and not {"seconds", "spread", "repetitions", "verified", "fitted"} <= set(row):
+        raise UsageError(f"{at}: it has neither a result nor the reason why there is none")
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
     """Write an object beside its place and rename it: it appears complete or not at all. Raises ``Error``."""
+    path = path.resolve()  # what a link leads to is written, not the link
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    text = json.dumps(value, indent=1, allow_nan=False)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(json.dumps(value, indent=1), encoding="utf-8")
+        if path.exists() and not path.is_file():  # a device or a pipe stays what it is
+            path.write_text(text, encoding="utf-8")
+            return
+        temporary.write_text(text, encoding="utf-8")
         temporary.replace(path)
     except OSError as error:
         raise Error(f"cannot write {path}: {error.strerror}") from None

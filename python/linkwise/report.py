@@ -145,7 +145,8 @@ def print_explanation(console: Console, report: SortReport) -> None:
 
 def print_plan(console: Console, report: PlanReport) -> None:
     """Print the best plan with its phases, and what the others would take."""
-    console.print(f"[bold]{escape(report.best.plan)}: {format_seconds(report.best.seconds)}[/bold] on {report.machine}")
+    what = f"[bold]{escape(report.best.plan)}: {format_seconds(report.best.seconds)}[/bold]"
+    console.print(f"{what} on {escape(report.machine)}")
     console.print(escape(report.why))
     phases = ", ".join(f"{phase} {format_seconds(seconds)}" for phase, seconds in report.best.phases.items())
     console.print(f"phases: {phases}")
@@ -213,7 +214,7 @@ def print_profile(console: Console, profile: Profile) -> None:
         table.add_column(heading, justify=side)  # type: ignore[arg-type]
     for row in _largest_sizes(profile.measurements):
         if "cannot" in row:
-            table.add_row("", "", "", row["name"], f"{row['what']}: {row['cannot']}")
+            table.add_row("", "", "", row["name"], escape(f"{row['what']}: {row['cannot']}"))
             continue
         if "gb_per_s" not in row:
             table.add_row(format_seconds(row["seconds"]), f"{row['spread']:.0%}", "", row["name"], row["what"])

@@ -96,6 +96,15 @@ class Lab:
             return load_machine(name, without=without)
         return without_nvlink(self.instead) if without else self.instead
 
+    def variants(self, name: str) -> list[tuple[str, Machine]]:
+        """The named machine by way of PCIe and by its NVLinks; as it is, if there are none between its GPUs."""
+        machine = self.machine(name)
+        try:
+            plain = self.machine(name, "nvlink")
+        except UsageError:
+            return [(f"{machine.name}, PCIe", machine)]
+        return [(f"{machine.name}, PCIe", plain), (f"{machine.name}, NVLink", machine)]
+
     def _on(self, machine: Machine, gpus: Iterable[int]) -> _core.Runtime:
         most = max(gpus, default=0)
         if most >= machine.num_gpus:

@@ -66,11 +66,7 @@ def _machines(lab: Lab, names: Sequence[str]) -> list[tuple[str, Machine]]:
         machine = lab.machine(names[0])
         return [(machine.name, machine)]
     names = names[:1] if lab.instead else names
-    return [
-        (f"{lab.machine(name).name}, {how}", lab.machine(name, without))
-        for name in names
-        for how, without in (("PCIe", "nvlink"), ("NVLink", None))
-    ]
+    return [variant for name in names for variant in lab.variants(name)]
 
 
 def _latency_map(names: Sequence[str], paper: dict[str, dict[str, float]]) -> Callable[[Lab], list[Row]]:

@@ -41,16 +41,17 @@ def _measured(lab: Lab) -> list[Row]:
 
 def _simulated(run: Callable[[Lab], list[Row]]) -> Callable[[Lab], list[Row]]:
     """Where GPUs are measured, NCCL itself takes the place of its model."""
-    return lambda lab: _measured(lab) if lab.measures else run(lab)
+
+    def either(lab: Lab) -> list[Row]:
+        rows = _measured(lab) if lab.measures else run(lab)
+        return rows or [Row("collectives", "GB/s", None, note="they take two GPUs")]
+
+    return either
 
 
 def _kinds(lab: Lab, names: Sequence[str]) -> list[tuple[str, Machine]]:
     names = names[:1] if lab.instead else names
-    return [
-        (f"{lab.machine(name).name}, {how}", lab.machine(name, without))
-        for how, without in (("PCIe", "nvlink"), ("NVLink", None))
-        for name in names
-    ]
+    return [variant for name in names for variant in lab.variants(name) if variant[1].num_gpus > 1]
 
 
 def _bandwidth(machine: Machine, gpus: Sequence[int], operation: _core.Collective, size: float) -> float:

@@ -1,6 +1,7 @@
 #include "linkwise/probe/prober.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <optional>
 
@@ -13,8 +14,9 @@
 namespace linkwise {
 namespace {
 
-constexpr std::uint64_t relay_chunk = 8 << 20;                // where the transfer names none
-constexpr std::uint64_t least_window = 16 << 20;              // smaller copies say nothing about memory
+constexpr std::uint64_t relay_chunk = 8 << 20;    // where the transfer names none
+constexpr std::uint64_t least_window = 16 << 20;  // smaller copies say nothing about memory
+constexpr std::uint64_t small_bytes = 4096;
 constexpr RecordType words{KeyWidth::k64, ValueWidth::none};  // what is sent: consecutive numbers
 
 // Which of the transfers in its direction a transfer is, and how many there are: they take different windows.
@@ -47,7 +49,7 @@ class Ends {
 
   // Whether what arrived last is what was sent.
   [[nodiscard]] bool is_intact() {
-    if (count_ == 0) return true;
+    if (is_small()) return is_intact_small();
     if (!transfer_.to.is_gpu()) {
       const auto* arrived = reinterpret_cast<const std::uint64_t*>(target_.data);
       std::uint64_t wrong = 0;
@@ -89,8 +91,32 @@ class Ends {
     }
   }
 
+  // Too small for numbers of 64 bits: numbers of 32.
+  [[nodiscard]] bool is_small() const { return transfer_.bytes < small_bytes; }
+
+  [[nodiscard]] bool is_intact_small() {
+    std::vector<std::uint32_t> arrived(transfer_.bytes / sizeof(std::uint32_t));
+    if (transfer_.to.is_gpu()) runtime_.read_back({runtime_.stream(transfer_.to, "probe"), target_, arrived.data()});
+    else std::memcpy(arrived.data(), target_.data, transfer_.bytes);
+    for (std::size_t i = 0; i < arrived.size(); ++i)
+      if (arrived[i] != small_first_ + i) return false;
+    return true;
+  }
+
+  void fill_small() {
+    if (transfer_.to.is_gpu() && transfer_.from != transfer_.to)
+      iota(runtime_, stream_, ValueWidth::v4, target_, small_first_ + transfer_.bytes);
+    if (transfer_.from.is_gpu()) {
+      iota(runtime_, stream_, ValueWidth::v4, source_, small_first_);
+    } else if (!runtime_.estimating()) {
+      auto* numbers = reinterpret_cast<std::uint32_t*>(source_.data);
+      for (std::uint32_t i = 0; i < transfer_.bytes / sizeof(std::uint32_t); ++i) numbers[i] = small_first_ + i;
+    }
+  }
+
   // What lies at the target from before is not what is sent.
   void fill() {
+    if (is_small()) return fill_small();
     if (transfer_.to.is_gpu() && transfer_.from != transfer_.to)
       iota(runtime_, stream_, ValueWidth::v8, target_.slice(0, 8 * count_), ~first_ - count_);
     if (transfer_.from.is_gpu()) {
@@ -108,6 +134,7 @@ class Ends {
   const HostPool* pool_;
   Turn turn_;
   std::uint64_t count_, first_;
+  std::uint32_t small_first_ = static_cast<std::uint32_t>(first_ >> 32) << 16;
   std::vector<Buffer> memory_;
   std::vector<std::byte> ordinary_;
   MemoryView source_, target_;
@@ -205,8 +232,7 @@ Measurement Prober::transfers(std::span<const Transfer> pattern) {
       if (!ends[t].is_intact())
         throw CorruptDataError("what was copied from " + pattern[t].from.name() + " to " + pattern[t].to.name() +
                                " is not what arrived: do not trust this link, and have the machine looked after");
-    measured.verified =
-        std::ranges::all_of(pattern, [](const Transfer& t) { return t.bytes >= sizeof(std::uint64_t); });
+    measured.verified = true;
   });
   return measured;
 }
