@@ -12,6 +12,7 @@ from linkwise._core import (
     OutOfMemoryError,
     UsageError,
 )
+from linkwise.checking import is_sorted
 from linkwise.file_sorting import sort_file
 from linkwise.machine import described_machines, load_machine, load_profile, local_machine
 from linkwise.plan_report import PlanReport, plan_sort
@@ -39,6 +40,7 @@ __all__ = [
     "UsageError",
     "described_machines",
     "empty",
+    "is_sorted",
     "load_machine",
     "load_profile",
     "local_machine",

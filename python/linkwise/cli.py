@@ -14,8 +14,9 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from linkwise import __version__, files
 from linkwise._core import Error, UsageError
+from linkwise.checking import first_out_of_order
 from linkwise.cli_errors import fail, interrupt_is_a_failure, without_it
-from linkwise.cli_machines import bench_app, machine_app, probe_machine, reproduce_experiment
+from linkwise.cli_machines import bench_app, doctor, machine_app, probe_machine, reproduce_experiment
 from linkwise.file_sorting import columns_of, sort_file
 from linkwise.machine import is_nominal
 from linkwise.plan_report import plan_sort
@@ -37,6 +38,7 @@ app.add_typer(plan_app, name="plan")
 app.add_typer(bench_app, name="bench")
 app.command("probe")(probe_machine)
 app.command("reproduce")(reproduce_experiment)
+app.command("doctor")(doctor)
 
 
 _MOST_ROWS = 1e13  # 10,000 times what the largest machine holds
@@ -100,7 +102,7 @@ def _progress_bar() -> Any:
 @app.command()
 def sort(
     source: Annotated[Path, typer.Argument(metavar="IN", help="A .parquet, .npy or raw .bin file.")],
-    out: Annotated[Path, typer.Option("-o", "--output", metavar="OUT", help="Where the result goes.")],
+    out: Annotated[Path | None, typer.Option("-o", "--output", metavar="OUT", help="Where the result goes.")] = None,
     by: Annotated[str | None, typer.Option(metavar="COL[:desc]", help="The column to sort a table by.")] = None,
     nulls: Annotated[Literal["first", "last"], typer.Option(help="Where rows without a key go.")] = "last",
     machine: Annotated[
@@ -126,12 +128,23 @@ def sort(
     explain: Annotated[
         bool, typer.Option("--explain", help="Show what the plan expected beside what it took.")
     ] = False,
+    check: Annotated[
+        bool, typer.Option("--check", "-c", help="Only say whether it is in order; exit 1 if it is not.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object about the sort.")] = False,
 ) -> None:
     """Sort a file by a column, and write the result to another."""
     files.check_format(source)
-    files.check_format(out)
     column, descending = _parse_by(by, columns_of(source, dtype))
+    if check:
+        contents = files.open_reader(source, dtype).everything()
+        row = first_out_of_order(contents, by=column, descending=descending, nulls=nulls)
+        if row is not None:
+            fail(f"{source}: row {row}, counted from 0, is out of order", 1)
+        return
+    if out is None:
+        raise UsageError("name the file to write with -o, or --check whether it is in order")
+    files.check_format(out)
     with _progress_bar() as step, interrupt_is_a_failure():
         advance = step(f"sort {source.name}")
         report = sort_file(

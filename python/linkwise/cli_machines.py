@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +16,7 @@ from rich.table import Table
 from linkwise import probe_mpi
 from linkwise._core import Machine
 from linkwise.cli_errors import interrupt_is_a_failure, without_it
+from linkwise.doctor import examine
 from linkwise.drawing import machine_svg
 from linkwise.html_report import write_report
 from linkwise.machine import (
@@ -114,6 +116,22 @@ def reproduce_experiment(
     else:
         how = "measured on this machine" if machine == "local" else "simulated, nothing was measured"
         print_experiment(Console(), f"{name}: {EXPERIMENTS[name].title}", how, rows)
+
+
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Say what a bug report needs: build, host, GPUs, peer access with verified data, profile. Exit 1 if not well."""
+    told = examine(version("linkwise"))
+    if as_json:
+        typer.echo(json.dumps(told))
+    else:
+        for name, value in told.items():
+            parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else None
+            shown = "".join(f"\n  {key}: {each}" for key, each in parts) if parts is not None else f" {value}"
+            typer.echo(f"{name.replace('_', ' ')}:{shown}")
+    if not told["healthy"]:
+        raise typer.Exit(1)
 
 
 @machine_app.command("list")

@@ -22,6 +22,12 @@ _BY_NUMPY_NAME = {
     "float64": KeyType.f64,
 }
 _SUPPORTED = "integers and floats of 8 to 64 bits"
+_SIGN = np.uint64(1 << 63)
+_DIGITS_OF_64_BITS = 18
+_COLUMNS = (
+    f"{_SUPPORTED}, bool, dates, times, timestamps, durations, decimals of up to {_DIGITS_OF_64_BITS} digits and "
+    "dictionaries of these"
+)
 
 
 def key_type_of(dtype: np.dtype[np.generic]) -> KeyType:
@@ -38,11 +44,73 @@ def plain_array(values: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
     return np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("="))
 
 
+def keys_of_array(values: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+    """What is sorted in place of an array: bool as bytes, times as unsigned integers whose last is NaT; else itself."""
+    if values.dtype.kind == "b":
+        return values.view(np.uint8)
+    if values.dtype.kind in "mM":
+        # As NumPy has it, NaT comes last; it is the least of all as an integer.
+        return (values.view(np.uint64) ^ _SIGN) - np.uint64(1)
+    return values
+
+
+def array_of_keys(keys: npt.NDArray[np.generic], dtype: np.dtype[np.generic]) -> npt.NDArray[np.generic]:
+    """The array of that type whose keys these are."""
+    if dtype.kind in "mM":
+        return ((keys.view(np.uint64) + np.uint64(1)) ^ _SIGN).view(dtype)
+    return keys.view(dtype)
+
+
+def _storage_of(kind: pa.DataType) -> pa.DataType | None:
+    """What an Arrow type's values are stored as, integers or floats in the same order; ``None`` if they are not."""
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        return kind
+    if pa.types.is_date32(kind) or pa.types.is_time32(kind):
+        return pa.int32()
+    if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
+        return pa.int64()
+    return pa.uint8() if pa.types.is_boolean(kind) else None
+
+
+def is_rebuilt(kind: pa.DataType) -> bool:
+    """Whether a column of that type is made again from its sorted keys; others are gathered like any other column."""
+    return _storage_of(kind) is not None
+
+
+def _decimals(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    """Unscaled values of decimals of up to 18 digits, which their lower 64 bits hold."""
+    parts = []
+    for chunk in column.chunks:
+        words = np.frombuffer(chunk.buffers()[1], np.int64)
+        parts.append(words[2 * chunk.offset : 2 * (chunk.offset + len(chunk)) : 2])
+    return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+
 def array_of_column(column: pa.ChunkedArray, name: str) -> npt.NDArray[np.generic]:
-    """The values of a column without nulls as a NumPy array; without a copy if it has one chunk."""
+    """The keys of a column without nulls as a NumPy array; without a copy if it has one chunk of numbers or times.
+
+    Raises ``UsageError`` for a type that cannot be a key.
+    """
     kind = column.type
-    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-        raise UsageError(f"column '{name}' of type {kind} cannot be a key; {_SUPPORTED} can")
+    if pa.types.is_dictionary(kind):
+        return array_of_column(column.cast(kind.value_type), name)
+    if pa.types.is_decimal128(kind) and kind.precision <= _DIGITS_OF_64_BITS:
+        return _decimals(column)
+    storage = _storage_of(kind)
+    if storage is None:
+        raise UsageError(f"column '{name}' of type {kind} cannot be a key; {_COLUMNS} can")
+    if pa.types.is_boolean(kind):
+        column = column.cast(storage)
+    elif storage != kind:
+        column = pa.chunked_array([chunk.view(storage) for chunk in column.chunks], type=storage)
     if column.num_chunks == 1:
         return plain_array(column.chunk(0).to_numpy(zero_copy_only=True))
     return plain_array(column.to_numpy())
+
+
+def column_of_array(keys: npt.NDArray[np.generic], kind: pa.DataType) -> pa.Array:
+    """The column of that type, which must be one that is rebuilt, with these keys."""
+    if pa.types.is_boolean(kind):
+        return pa.array(keys).cast(kind)
+    storage = pa.array(keys, type=_storage_of(kind))
+    return storage if storage.type == kind else storage.view(kind)

@@ -13,7 +13,7 @@ from linkwise import _core
 from linkwise._core import UsageError
 from linkwise.gpu_arrays import GpuSort, is_list_of_arrays
 from linkwise.host_sorting import Array, row_number_bytes, sort_keys
-from linkwise.keys import array_of_column, plain_array
+from linkwise.keys import array_of_column, array_of_keys, keys_of_array, plain_array
 from linkwise.planning import Gpus, MachineLike, Progress, Request
 from linkwise.sort_report import SortReport
 from linkwise.tables import check_nulls, place_nulls, sort_table, split_nulls
@@ -22,16 +22,20 @@ Values = TypeVar("Values")  # a NumPy array or a pyarrow.Table
 
 
 def _sort_array(values: Array, request: Request, out: Array | None) -> tuple[Array, SortReport]:
-    keys = plain_array(values)
+    plain = plain_array(values)
     if out is None:
-        out = np.empty_like(keys)
-    elif out.dtype != keys.dtype or out.shape != keys.shape or not out.flags.c_contiguous:
-        raise UsageError(f"out must be a contiguous array of {len(keys)} {keys.dtype}, like the input")
-    elif np.shares_memory(out, keys):
+        out = np.empty_like(plain)
+    elif out.dtype != plain.dtype or out.shape != plain.shape or not out.flags.c_contiguous:
+        raise UsageError(f"out must be a contiguous array of {len(plain)} {plain.dtype}, like the input")
+    elif np.shares_memory(out, plain):
         raise UsageError("out shares memory with the input, which is never changed; pass another array")
     elif not out.flags.writeable:
         raise UsageError("out is read-only")
-    _, report = sort_keys(keys, request, out_keys=out)
+    keys = keys_of_array(plain)
+    sorted_keys = out.view(keys.dtype)
+    _, report = sort_keys(keys, request, out_keys=sorted_keys)
+    if plain.dtype.kind in "mM":
+        out[:] = array_of_keys(sorted_keys, plain.dtype)
     return out, report
 
 
@@ -115,13 +119,16 @@ def sort(
 
     Returns what came in, as a new object.
 
-    The order is total: numbers by value, -0.0 before 0.0, NaN last of all; ``descending`` turns all of that round.
+    The order is total: numbers and times by value, false before true, -0.0 before 0.0, NaN and NaT last of all;
+    ``descending`` turns all of that round.
     Rows with equal keys keep their order. Nulls go to the end that ``nulls`` says, whatever the direction.
 
     Parameters
     ----------
     values
-        A one-dimensional array of any integer or float type, or a ``pyarrow.Table``. Never changed. Or a list of
+        A one-dimensional array of bool, any integer or float, datetime64 or timedelta64, or a ``pyarrow.Table``, whose
+        key may be a bool, number, date, time, timestamp, duration, decimal of up to 18 digits, or a dictionary of
+        these. Never changed. Or a list of
         arrays of torch, CuPy or another library with DLPack, one for each GPU: see ``docs/gpu-arrays.md``.
     by
         The column to sort a table by.
@@ -181,7 +188,7 @@ def sort_indices(
         column, valid_rows, null_rows = split_nulls(values, by)
         keys = array_of_column(column, str(by))
     elif isinstance(values, np.ndarray):
-        keys = plain_array(values)
+        keys = keys_of_array(plain_array(values))
     else:
         raise _cannot_sort(values)
     rows, _ = sort_keys(keys, request, out_keys=None, row_number_bytes=row_number_bytes(len(keys)))

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from linkwise._core import UsageError
 from linkwise.host_sorting import Array, row_number_bytes, sort_keys
-from linkwise.keys import array_of_column
+from linkwise.keys import array_of_column, column_of_array, is_rebuilt
 from linkwise.planning import Request
 from linkwise.sort_report import SortReport
 
@@ -58,15 +58,18 @@ def sort_table(table: pa.Table, by: str | None, request: Request, nulls: str) ->
     column, valid_rows, null_rows = split_nulls(table, by)
     assert by is not None
     keys = array_of_column(column, by)
-    sorted_keys = np.empty_like(keys)
-    others = [name for name in table.column_names if name != by]
+    rebuilt = is_rebuilt(column.type)
+    sorted_keys = np.empty_like(keys) if rebuilt else None
+    others = [name for name in table.column_names if name != by or not rebuilt]
     width = row_number_bytes(table.num_rows) if others else 0
     row_bytes = table.nbytes // max(table.num_rows, 1)
     rows, report = sort_keys(keys, request, out_keys=sorted_keys, row_number_bytes=width, row_bytes=row_bytes)
-    key_parts = [pa.array(sorted_keys, type=column.type)]
-    if null_rows is not None:
-        key_parts.insert(0 if nulls == "first" else 1, pa.nulls(len(null_rows), column.type))
-    columns: dict[str, Any] = {by: pa.chunked_array(key_parts)}
+    columns: dict[str, Any] = {}
+    if sorted_keys is not None:
+        key_parts = [column_of_array(sorted_keys, column.type)]
+        if null_rows is not None:
+            key_parts.insert(0 if nulls == "first" else 1, pa.nulls(len(null_rows), column.type))
+        columns[by] = pa.chunked_array(key_parts)
     if rows is not None:
         columns |= _take(table, place_nulls(rows, valid_rows, null_rows, nulls), others)
     report = replace(report, rows=table.num_rows)  # with those that have no key

@@ -1,0 +1,137 @@
+"""Key columns of every type but strings and bytes, against PyArrow's own sort."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import linkwise
+from conftest import HAVE_GPU
+
+INSTANTS = st.datetimes(datetime.datetime(1900, 1, 1), datetime.datetime(2200, 1, 1))
+DURATIONS = st.timedeltas(datetime.timedelta(-9999), datetime.timedelta(9999))
+UNITS = ("s", "ms", "us", "ns")
+
+
+def whole(digits: int, scale: int) -> Any:
+    most = 10**digits - 1
+    return st.integers(-most, most).map(lambda n: decimal.Decimal(n).scaleb(-scale))
+
+
+TYPES: dict[str, tuple[pa.DataType, Any]] = {
+    "bool": (pa.bool_(), st.booleans()),
+    "date32": (pa.date32(), st.dates()),
+    "date64": (pa.date64(), st.dates()),
+    "time32": (pa.time32("ms"), st.times().map(lambda t: t.replace(microsecond=t.microsecond // 1000 * 1000))),
+    "time64": (pa.time64("us"), st.times()),
+    **{f"timestamp {u}": (pa.timestamp(u), INSTANTS.map(lambda t: t.replace(microsecond=0))) for u in UNITS},
+    "timestamp with a zone": (
+        pa.timestamp("us", "Europe/Berlin"),
+        INSTANTS.map(lambda t: t.replace(tzinfo=datetime.UTC)),
+    ),
+    **{f"duration {u}": (pa.duration(u), DURATIONS.map(lambda d: datetime.timedelta(d.days))) for u in UNITS},
+    "decimal": (pa.decimal128(18, 4), whole(18, 4)),
+    "small decimal": (pa.decimal128(3, 0), whole(3, 0)),
+    "dictionary": (pa.dictionary(pa.int8(), pa.int32()), st.integers(-50, 50)),
+    "dictionary of dates": (
+        pa.dictionary(pa.int32(), pa.date32()),
+        st.sampled_from([datetime.date(2000, 1, day) for day in range(1, 31)]),
+    ),
+}  # fmt: skip
+
+
+def column_of(kind: pa.DataType, values: list[Any]) -> pa.Array:
+    if pa.types.is_dictionary(kind):
+        return pa.array(values, kind.value_type).dictionary_encode().cast(kind)
+    return pa.array(values, kind)
+
+
+def expected(values: list[Any], descending: bool, nulls: str) -> list[int]:
+    """Rows in order: Python's sort is stable, and its values compare as Arrow's do."""
+    present = sorted(
+        (row for row, value in enumerate(values) if value is not None), key=lambda row: values[row], reverse=False
+    )
+    if descending:  # stable as well: ties keep their order
+        present = sorted(present, key=lambda row: values[row], reverse=True)
+    missing = [row for row, value in enumerate(values) if value is None]
+    return missing + present if nulls == "first" else present + missing
+
+
+@pytest.mark.parametrize("name", TYPES)
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_tables_by_a_column(name: str, data: st.DataObject) -> None:
+    kind, values_of = TYPES[name]
+    values = data.draw(st.lists(st.none() | values_of, max_size=60))
+    descending, nulls = data.draw(st.booleans()), data.draw(st.sampled_from(["first", "last"]))
+    cut = data.draw(st.integers(0, len(values)))
+    whole_column = column_of(kind, values)
+    key = pa.chunked_array([whole_column.slice(0, cut), whole_column.slice(cut)], type=kind)
+    table = pa.table({"key": key, "row": list(range(len(values)))})
+    machine = "auto" if HAVE_GPU else "delta-d22x"
+    result = linkwise.sort(table, by="key", descending=descending, nulls=nulls, machine=machine)
+    rows = expected(values, descending, nulls)
+    assert result["row"].to_pylist() == rows
+    assert result["key"].to_pylist() == table["key"].take(pa.array(rows, pa.int64())).to_pylist()
+    assert result.schema == table.schema
+    indices = linkwise.sort_indices(table, by="key", descending=descending, nulls=nulls, machine=machine)
+    assert indices.tolist() == rows
+    alone = linkwise.sort(table.select(["key"]), by="key", descending=descending, nulls=nulls, machine=machine)
+    assert alone["key"].to_pylist() == result["key"].to_pylist()
+
+
+@pytest.mark.parametrize("name", ["bool", "timestamp us", "decimal", "dictionary"])
+def test_files_by_a_column(name: str, tmp_path: Path) -> None:
+    """Through spilled runs, too."""
+    kind, _ = TYPES[name]
+    numbers = [(row * 7919) % 100 for row in range(5000)]
+    made = {
+        "bool": lambda n: n > 50,
+        "timestamp us": lambda n: datetime.datetime(2000, 1, 1) + datetime.timedelta(n),
+        "decimal": lambda n: decimal.Decimal(n).scaleb(-4),
+        "dictionary": lambda n: n,
+    }[name]
+    values = [made(n) for n in numbers]
+    table = pa.table({"key": column_of(kind, values), "row": list(range(5000))})
+    pq.write_table(table, tmp_path / "in.parquet")
+    for memory in (None, "200KiB"):
+        linkwise.sort_file(
+            tmp_path / "in.parquet", tmp_path / "out.parquet", by="key", host_memory_limit=memory, machine="dgx-a100"
+        )
+        result = pq.read_table(tmp_path / "out.parquet")
+        assert result["row"].to_pylist() == expected(values, False, "last")
+        assert result["key"].to_pylist() == [values[row] for row in result["row"].to_pylist()]
+
+
+@pytest.mark.parametrize("dtype", ["?", "M8[ns]", "M8[D]", "m8[s]", ">M8[us]"])
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_arrays(dtype: str, data: st.DataObject) -> None:
+    numbers = data.draw(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=60))  # the least of them is NaT
+    integers = np.array(numbers, np.int64)
+    values = integers % 2 == 0 if dtype == "?" else integers.view(np.dtype(dtype).newbyteorder("=")).astype(dtype)
+    machine = "auto" if HAVE_GPU else "delta-d22x"
+    result = linkwise.sort(values, machine=machine)
+    assert result.dtype == values.dtype.newbyteorder("=")
+    np.testing.assert_array_equal(result, np.sort(values))
+    np.testing.assert_array_equal(linkwise.sort(values, machine=machine, descending=True), np.sort(values)[::-1])
+    np.testing.assert_array_equal(linkwise.sort_indices(values, machine=machine), np.argsort(values, kind="stable"))
+    out = linkwise.empty(len(values), result.dtype)
+    assert linkwise.sort(values, out=out, machine=machine) is out
+    np.testing.assert_array_equal(out, result)
+
+
+def test_what_cannot_be_a_key_says_what_can() -> None:
+    table = pa.table({"name": ["b", "a"], "wide": pa.array([1, 2], pa.decimal128(30, 2))})
+    for column in ("name", "wide"):
+        with pytest.raises(linkwise.UsageError, match="cannot be a key; .* timestamps, durations, decimals"):
+            linkwise.sort(table, by=column)
