@@ -228,3 +228,13 @@ def test_what_cannot_be_probed_says_so(tmp_path: Path) -> None:
             2, [_core.HostObservation(direction, [0], 10.0) for direction in
                 (_core.HostDirection.in_, _core.HostDirection.out, _core.HostDirection.both)]
         )  # fmt: skip
+
+
+def test_copies_of_every_size_are_verified() -> None:
+    """Those of less than a page by other numbers than larger ones."""
+    runtime = _core.VirtualRuntime(linkwise.load_machine("delta-d22x"))
+    for size in (4, 16, 4092, 4096, 4100, 1 << 16):
+        for source, target in ((HOST, gpu(1)), (gpu(1), HOST), (gpu(0), gpu(3)), (gpu(2), gpu(2))):
+            measured = _core.measure_transfers(runtime, [_core.Transfer(source, target, size)])
+            assert measured.verified
+            assert measured.gb_per_s > 0

@@ -69,6 +69,12 @@ def _read(path: str) -> str | None:
         return None
 
 
+def _memory_available() -> int:
+    """Bytes that the host can still give; plenty where the system does not say."""
+    told = re.search(r"^MemAvailable:\s*(\d+) kB$", _read("/proc/meminfo") or "", re.MULTILINE)
+    return int(told[1]) << 10 if told else 1 << 40
+
+
 def host_conditions() -> dict[str, Any]:
     """What may change a measurement of the host: processor, cores, NUMA nodes, and the frequency governor."""
     model = re.search(r"^model name\s*:\s*(.*)$", _read("/proc/cpuinfo") or "", re.MULTILINE)
@@ -169,6 +175,9 @@ def probe_families(
     """The rows of some families, on a runtime that is open. Raises ``CorruptDataError``."""
     options = _core.FamilyOptions()
     options.nccl = _nccl_library()
+    if not runtime.simulated:  # and with it in real memory
+        options.pool_bytes = min(options.pool_bytes, _memory_available() // 8)
+        options.largest = max(min(options.largest, _memory_available() // 16), 1 << 20)
     return _core.measure_families(runtime, fitted or runtime.machine, names, options)
 
 
@@ -188,6 +197,7 @@ def _measure(
     fitted = described
     if quick:
         options = _core.ProbeOptions()
+        options.pool_bytes = min(options.pool_bytes, _memory_available() // 8)
         if memory is None or runtime.simulated:
             found = _core.quick_probe(runtime, options)
         else:

@@ -37,6 +37,16 @@ namespace {
 
 constexpr std::uint64_t least_bytes = 1 << 20;
 
+// Without room for one, each copy has memory of its own.
+std::optional<HostPool> pool_for(Runtime& runtime, std::uint64_t bytes) {
+  if (runtime.simulated()) return std::nullopt;
+  try {
+    return std::optional<HostPool>(std::in_place, runtime, bytes);
+  } catch (const OutOfMemoryError&) {
+    return std::nullopt;
+  }
+}
+
 std::vector<ProbeFamily> all_families() {
   std::vector<ProbeFamily> all = transfer_families();
   for (ProbeFamily& family : cuda_families()) {
@@ -63,11 +73,7 @@ std::vector<ProbeRow> measure_families(Runtime& runtime, const Machine& fitted, 
     throw UsageError("a family copies 1 MiB at least, and a curve goes to 4 bytes at least");
   FamilyOptions options = asked;
   options.bytes = asked.bytes / least_bytes * least_bytes;
-  std::optional<HostPool> pool;
-  try {
-    if (!runtime.simulated()) pool.emplace(runtime, options.pool_bytes);
-  } catch (const OutOfMemoryError&) {  // then each copy has memory of its own
-  }
+  const std::optional<HostPool> pool = pool_for(runtime, options.pool_bytes);
   FamilyContext context(runtime, fitted, options, pool ? &*pool : nullptr);
   for (const ProbeFamily& family : all_families()) {
     if (std::ranges::find(names, family.name) == names.end()) continue;

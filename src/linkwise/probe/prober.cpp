@@ -91,6 +91,9 @@ class Ends {
     }
   }
 
+  // A GPU may not reach a peer's memory: each fills its own.
+  [[nodiscard]] Stream stream_of_target() { return runtime_.stream(transfer_.to, "probe"); }
+
   // Too small for numbers of 64 bits: numbers of 32.
   [[nodiscard]] bool is_small() const { return transfer_.bytes < small_bytes; }
 
@@ -105,7 +108,7 @@ class Ends {
 
   void fill_small() {
     if (transfer_.to.is_gpu() && transfer_.from != transfer_.to)
-      iota(runtime_, stream_, ValueWidth::v4, target_, small_first_ + transfer_.bytes);
+      iota(runtime_, stream_of_target(), ValueWidth::v4, target_, small_first_ + transfer_.bytes);
     if (transfer_.from.is_gpu()) {
       iota(runtime_, stream_, ValueWidth::v4, source_, small_first_);
     } else if (!runtime_.estimating()) {
@@ -118,7 +121,7 @@ class Ends {
   void fill() {
     if (is_small()) return fill_small();
     if (transfer_.to.is_gpu() && transfer_.from != transfer_.to)
-      iota(runtime_, stream_, ValueWidth::v8, target_.slice(0, 8 * count_), ~first_ - count_);
+      iota(runtime_, stream_of_target(), ValueWidth::v8, target_.slice(0, 8 * count_), ~first_ - count_);
     if (transfer_.from.is_gpu()) {
       iota(runtime_, stream_, ValueWidth::v8, source_.slice(0, 8 * count_), first_);
       return;

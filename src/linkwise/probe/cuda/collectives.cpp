@@ -18,9 +18,6 @@ constexpr int float32 = 7, sum = 0, success = 0;
 class Nccl {
  public:
   explicit Nccl(const std::string& path) {
-    // Multicast over NVLink needs a fabric that virtual machines often lack, and hangs without it.
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): before any communicator
-    if ((sets_ = getenv("NCCL_NVLS_ENABLE") == nullptr)) setenv("NCCL_NVLS_ENABLE", "0", 0);
     library_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library_ == nullptr) throw DeviceError("NCCL is not installed (pip install nvidia-nccl-cu13 brings it)");
     load(init_all, "ncclCommInitAll");
@@ -35,6 +32,9 @@ class Nccl {
     load(send, "ncclSend");
     load(receive, "ncclRecv");
     load(error_string, "ncclGetErrorString");
+    // Multicast over NVLink needs a fabric that virtual machines often lack, and hangs without it.
+    sets_ = getenv("NCCL_NVLS_ENABLE") == nullptr;  // NOLINT(concurrency-mt-unsafe): before any communicator
+    if (sets_) setenv("NCCL_NVLS_ENABLE", "0", 0);  // NOLINT(concurrency-mt-unsafe)
   }
 
   ~Nccl() {
