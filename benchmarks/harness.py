@@ -7,8 +7,6 @@ import platform
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,16 +14,10 @@ import numpy as np
 
 import linkwise
 from linkwise import _core
+from linkwise.blocks import BLOCK, in_blocks, is_sorted_from
 
 REPETITIONS = 5
-BLOCK = 1 << 26  # elements that a core works on at once
 Array = np.ndarray[Any, Any]
-
-
-def in_blocks(function: Callable[[int], Any], count: int) -> list[Any]:
-    """function(first) for each block of an array, on all cores: NumPy lets go of the interpreter."""
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(function, range(0, count, BLOCK)))
 
 
 def zipf(uniform: Array, exponent: float, largest: int = 2**32 - 1) -> Array:
@@ -76,20 +68,9 @@ def fill(array: Array, distribution: str = "uniform") -> None:
     in_blocks(one, len(array))
 
 
-def total(array: Array) -> int:
-    """The sum of the bit patterns, modulo 2^64."""
-    bits = array.view(f"u{array.itemsize}")
-    return sum(in_blocks(lambda i: int(bits[i : i + BLOCK].sum(dtype=np.uint64)), len(bits))) % (1 << 64)
-
-
 def check(name: str, before_sum: int, result: Array) -> None:
     """Stops the benchmark unless the result is in order and has the input's sum."""
-
-    def in_order(i: int) -> bool:
-        part = result[max(i - 1, 0) : i + BLOCK]
-        return bool((part[:-1] <= part[1:]).all())
-
-    if not all(in_blocks(in_order, len(result))) or total(result) != before_sum:
+    if not is_sorted_from(before_sum, result):
         raise SystemExit(f"{name}: wrong result")
 
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 import linkwise
-from harness import REPETITIONS, Array, check, fill, median_phases, result_of, simulated_result, total
+from harness import REPETITIONS, Array, check, fill, median_phases, result_of, simulated_result
 from linkwise import _core
+from linkwise.blocks import total
 from linkwise.keys import key_type_of
 from linkwise.planning import parse_bytes
 

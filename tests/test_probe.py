@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import linkwise
@@ -238,3 +239,19 @@ def test_copies_of_every_size_are_verified() -> None:
             measured = _core.measure_transfers(runtime, [_core.Transfer(source, target, size)])
             assert measured.verified
             assert measured.gb_per_s > 0
+
+
+def test_copies_go_through_the_memory_that_is_given() -> None:
+    """All at once in windows of their own: the virtual machine would find a race between any two that overlap."""
+    size = 16 << 20
+    runtime = _core.VirtualRuntime(linkwise.load_machine("delta-d22x"))
+    source, target = np.zeros(8 * size // 8, np.uint64), np.zeros(8 * size // 8, np.uint64)
+    pattern = [t for g in range(4) for t in (_core.Transfer(HOST, gpu(g), size), _core.Transfer(gpu(g), HOST, size))]
+    assert _core.measure_transfers_in(runtime, pattern, source, target).verified
+    assert (np.diff(source) == 1).all()  # what was sent: consecutive numbers
+    written = [bool(window.any()) for window in np.split(target, 8)]
+    assert sum(written) == 4  # one window for each GPU
+    too_many = [_core.Transfer(gpu(g % 4), HOST, size) for g in range(9)]
+    before = target.copy()
+    assert _core.measure_transfers_in(runtime, too_many, source, target).verified
+    assert (target == before).all()  # more than there are windows: each has memory of its own

@@ -16,6 +16,14 @@ namespace {
 
 using HostArray = nb::ndarray<nb::c_contig, nb::device::cpu>;
 
+HostPool pool_of(const HostArray& source, const HostArray& target) {
+  const auto view = [](const HostArray& array) {
+    return MemoryView{Place::host(), static_cast<std::byte*>(array.data()), array.nbytes(), 0,
+                      !is_pinned(array.data())};
+  };
+  return {view(source), view(target)};
+}
+
 }  // namespace
 
 void bind_probe(nb::module_& m) {
@@ -83,11 +91,7 @@ void bind_probe(nb::module_& m) {
   m.def(
       "quick_probe_in",
       [](Runtime& runtime, ProbeOptions options, const HostArray& source, const HostArray& target) {
-        const auto view = [](const HostArray& array) {
-          return MemoryView{Place::host(), static_cast<std::byte*>(array.data()), array.nbytes(), 0,
-                            !is_pinned(array.data())};
-        };
-        const HostPool pool(view(source), view(target));
+        const HostPool pool = pool_of(source, target);
         options.pool = &pool;
         const nb::gil_scoped_release released;
         return quick_probe(runtime, options);
@@ -101,6 +105,15 @@ void bind_probe(nb::module_& m) {
       "measure_smallest_copy",
       [](Runtime& runtime, Place from, Place to) { return Prober(runtime, 0.1).smallest_copy(from, to); },
       nb::arg("runtime"), nb::arg("source"), nb::arg("target"), Release());
+  m.def(
+      "measure_transfers_in",
+      [](Runtime& runtime, const std::vector<Transfer>& pattern, const HostArray& source, const HostArray& target) {
+        const HostPool pool = pool_of(source, target);
+        const nb::gil_scoped_release released;
+        return Prober(runtime, 0, &pool).transfers(pattern);
+      },
+      nb::arg("runtime"), nb::arg("pattern"), nb::arg("source"), nb::arg("target"),
+      "Between the GPUs and windows of this memory, which is overwritten.");
   m.def(
       "measure_transfers",
       [](Runtime& runtime, const std::vector<Transfer>& pattern, double patience_seconds) {

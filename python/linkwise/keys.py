@@ -54,11 +54,9 @@ def keys_of_array(values: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
     return values
 
 
-def array_of_keys(keys: npt.NDArray[np.generic], dtype: np.dtype[np.generic]) -> npt.NDArray[np.generic]:
-    """The array of that type whose keys these are."""
-    if dtype.kind in "mM":
-        return ((keys.view(np.uint64) + np.uint64(1)) ^ _SIGN).view(dtype)
-    return keys.view(dtype)
+def times_of_keys(keys: npt.NDArray[np.generic], dtype: np.dtype[np.generic]) -> npt.NDArray[np.generic]:
+    """The times whose keys these are."""
+    return ((keys.view(np.uint64) + np.uint64(1)) ^ _SIGN).view(dtype)
 
 
 def _storage_of(kind: pa.DataType) -> pa.DataType | None:

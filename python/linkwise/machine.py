@@ -78,9 +78,6 @@ class _Fields:
     def number(self, name: str, default: Any = ...) -> float:
         return plain_number(self.get(name, (int, float), default), f"{self.where}: '{name}'")
 
-    def has(self, name: str) -> bool:
-        return name in self._values
-
     def end(self) -> None:
         unknown = set(self._values) - self._used
         if unknown:
@@ -112,7 +109,11 @@ def _links(fields: _Fields, node_index: Mapping[str, int]) -> Iterable[_core.Lin
     nominal = fields.number("nominal_gb_per_s", 0)
     fields.end()
     for pair in pairs:
-        if not isinstance(pair, list) or len(pair) != 2 or any(str(n) not in node_index for n in pair):
+        if (
+            not isinstance(pair, list)
+            or len(pair) != 2
+            or any(not isinstance(n, str) or n not in node_index for n in pair)
+        ):
             raise UsageError(f"{fields.where}: 'between' holds pairs of nodes, not {pair}")
         link = _core.Link()
         link.name = f"{pair[0]}-{pair[1]}"
@@ -214,7 +215,7 @@ def machine_from_dict(description: Any, where: str = "machine") -> Machine:
             if name in node_index:
                 raise UsageError(f"{where}: two nodes are named '{name}'")
             node = _core.Node()
-            node.name, node.kind = str(name), kind
+            node.name, node.kind = name, kind
             node_index[node.name] = len(nodes)
             nodes.append(node)
     node_fields.end()
@@ -259,13 +260,18 @@ def described_machines() -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
-def _parsed(text: str) -> Any:
-    """JSON, and nothing that only Python takes for it. Raises ``ValueError``."""
+def _parsed(path: Path, what: str) -> Any:
+    """A JSON file, and nothing that only Python takes for JSON. Raises ``UsageError``."""
 
     def refuse(constant: str) -> None:
         raise ValueError(f"{constant} is no number")
 
-    return json.loads(text, parse_constant=refuse)
+    try:
+        return json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse)
+    except OSError as error:
+        raise UsageError(f"cannot read the {what} {path}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path} is not JSON: {error}") from None
 
 
 def _read(name: str) -> Any:
@@ -295,13 +301,7 @@ def load_machine(name_or_path: str | Path, *, without: str | None = None) -> Mac
 
     """
     if str(name_or_path).endswith(".json"):
-        path = Path(name_or_path)
-        try:
-            description = _parsed(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise UsageError(f"cannot read the machine {path}: {error.strerror}") from None
-        except (ValueError, RecursionError) as error:
-            raise UsageError(f"{name_or_path} is not JSON: {error}") from None
+        description = _parsed(Path(name_or_path), "machine")
     else:
         name, _, nodes = str(name_or_path).partition(":")
         if ":" in str(name_or_path) and re.fullmatch("[0-9]{1,3}", nodes) is None:
@@ -325,13 +325,7 @@ def _described(description: Any, where: str) -> Any:
 
 def load_profile(path: str | Path) -> Profile:
     """Load what ``linkwise probe -o`` has written. Raises ``UsageError`` that names what is wrong with it."""
-    path = Path(path)
-    try:
-        profile = _parsed(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"cannot read the profile {path}: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{path} is not JSON: {error}") from None
+    profile = _parsed(Path(path), "profile")
     check_profile(profile, str(path))
     parts = {name: profile[name] for name in ("simulated", "measurements", "findings", "fingerprint", "host")}
     return Profile(machine=machine_from_dict(profile["machine"], str(path)), **parts)

@@ -11,13 +11,13 @@ import os
 import statistics
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
 from linkwise import _core
 from linkwise._core import CorruptDataError, UsageError
+from linkwise.blocks import BLOCK, fill_uniform, in_blocks, is_sorted_from, total
 from linkwise.machine import load_machine
 from linkwise.probing import probe
 from linkwise.profile import Profile
@@ -30,9 +30,7 @@ _BILLIONS = (0.5, 2, 8)
 _REPETITIONS = 3
 _LEAST_SCALE = 1e-6
 _LEAST_MEMORY = 1 << 30  # to probe in
-_BLOCK = 1 << 26  # elements that a core works on at once
 
-Keys = np.ndarray[Any, np.dtype[np.uint32]]
 Measure = Callable[[_core.SortPlan, int], list[float]]
 
 
@@ -112,34 +110,12 @@ def _summary(profiles: list[Profile], rows: list[dict[str, Any]], picks: list[di
     }
 
 
-def _in_blocks(function: Callable[[int], Any], count: int) -> list[Any]:
-    """function(first) for each block, on all cores: NumPy lets go of the interpreter."""
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(function, range(0, count, _BLOCK)))
-
-
-def _total(keys: Keys) -> int:
-    sums: list[int] = _in_blocks(lambda i: int(keys[i : i + _BLOCK].sum(dtype=np.uint64)), len(keys))
-    return sum(sums) % (1 << 64)
-
-
-def _check(keys: Keys, out: Keys) -> None:
-    """Beside the sort's own verification. Raises ``CorruptDataError``."""
-
-    def in_order(i: int) -> bool:
-        part = out[max(i - 1, 0) : i + _BLOCK]
-        return bool((part[:-1] <= part[1:]).all())
-
-    if not all(_in_blocks(in_order, len(out))) or _total(out) != _total(keys):
-        raise CorruptDataError("a sort that was measured is wrong: do not trust this machine")
-
-
 def _measured(scale: float) -> dict[str, Any]:
     with open_session("local"):
         pass  # without a GPU there is nothing to fill memory for
     largest = int(max(_BILLIONS) * 1e9 * scale)
     keys, out = empty(largest, np.uint32), empty(largest, np.uint32)
-    _in_blocks(lambda first: out[first : first + _BLOCK].fill(0), largest)
+    in_blocks(lambda first: out[first : first + BLOCK].fill(0), largest)
     probes = []
 
     def probe_for(count: int) -> Profile:
@@ -148,22 +124,18 @@ def _measured(scale: float) -> dict[str, Any]:
         began = time.perf_counter()
         profile = probe("local", mode="quick", memory=memory)
         probes.append(time.perf_counter() - began)
-        _in_blocks(fill, count)
+        fill_uniform(keys[:count])
         return profile
-
-    def fill(first: int) -> None:
-        part = keys[first : first + _BLOCK]
-        part[:] = np.random.default_rng(first + 1).integers(0, 1 << 32, len(part), dtype=np.uint32)
 
     def measure(plan: _core.SortPlan, count: int) -> list[float]:
         seconds = []
         with open_session("local") as runtime:
             for repetition in range(_REPETITIONS + 1):
                 report = _core.sort_host(runtime, plan, _core.KeyType.u32, keys[:count], None, out[:count])
-                if repetition == 0:
-                    _check(keys[:count], out[:count])
-                else:
+                if repetition > 0:
                     seconds.append(report.seconds)
+                elif not is_sorted_from(total(keys[:count]), out[:count]):  # beside the sort's own verification
+                    raise CorruptDataError("a sort that was measured is wrong: do not trust this machine")
         return seconds
 
     return {**_over_the_grid(probe_for, scale, measure), "probe_seconds": probes}

@@ -13,7 +13,7 @@ from linkwise import _core
 from linkwise._core import UsageError
 from linkwise.gpu_arrays import GpuSort, is_list_of_arrays
 from linkwise.host_sorting import Array, row_number_bytes, sort_keys
-from linkwise.keys import array_of_column, array_of_keys, keys_of_array, plain_array
+from linkwise.keys import array_of_column, keys_of_array, plain_array, times_of_keys
 from linkwise.planning import Gpus, MachineLike, Progress, Request
 from linkwise.sort_report import SortReport
 from linkwise.tables import check_nulls, place_nulls, sort_table, split_nulls
@@ -35,7 +35,7 @@ def _sort_array(values: Array, request: Request, out: Array | None) -> tuple[Arr
     sorted_keys = out.view(keys.dtype)
     _, report = sort_keys(keys, request, out_keys=sorted_keys)
     if plain.dtype.kind in "mM":
-        out[:] = array_of_keys(sorted_keys, plain.dtype)
+        out[:] = times_of_keys(sorted_keys, plain.dtype)
     return out, report
 
 

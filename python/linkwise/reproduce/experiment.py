@@ -12,12 +12,12 @@ import numpy as np
 
 from linkwise import _core
 from linkwise._core import Machine, UsageError
+from linkwise.blocks import fill_uniform
 from linkwise.machine import load_machine
 from linkwise.machine_variants import without_nvlink
 from linkwise.session import open_session
 from linkwise.sorting import empty
 
-HOST = _core.Place.host()
 gpu = _core.Place.gpu
 
 _PATIENCE_SECONDS = 0.2
@@ -174,10 +174,7 @@ class Lab:
         if count not in self._data:
             self._data.clear()
             keys, out = empty(count, np.uint32), empty(count, np.uint32)
-            block = 1 << 24
-            for first in range(0, count, block):
-                part = keys[first : first + block]
-                part[:] = np.random.default_rng(first).integers(0, 1 << 32, len(part), dtype=np.uint32)
+            fill_uniform(keys)
             self._data[count] = keys, out
         return self._data[count]
 

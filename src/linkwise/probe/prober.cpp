@@ -22,7 +22,7 @@ constexpr RecordType words{KeyWidth::k64, ValueWidth::none};  // what is sent: c
 // Which of the transfers in its direction a transfer is, and how many there are: they take different windows.
 struct Turn {
   std::uint64_t index = 0;
-  std::uint64_t together = 1;
+  std::uint64_t together = 0;      // none: both ends are GPUs
   std::uint64_t window_bytes = 0;  // of the largest transfer
 };
 
@@ -150,14 +150,27 @@ std::vector<Turn> turns_of(std::span<const Transfer> pattern) {
   std::vector<Turn> turns;
   std::uint64_t in = 0, out = 0;
   for (const Transfer& transfer : pattern) {
+    const bool between_gpus = transfer.from.is_gpu() && transfer.to.is_gpu();
     std::uint64_t& same = transfer.from.is_gpu() ? out : in;
-    turns.push_back({transfer.from.is_gpu() && transfer.to.is_gpu() ? 0 : same++});
+    turns.push_back({between_gpus ? 0 : same++});
   }
+  const std::uint64_t largest = std::ranges::max(pattern, {}, &Transfer::bytes).bytes;
   for (Turn& turn : turns) {
-    turn.together = std::max<std::uint64_t>({in, out, 1});
-    turn.window_bytes = std::ranges::max(pattern, {}, &Transfer::bytes).bytes;
+    turn.together = std::max(in, out);
+    turn.window_bytes = largest;
   }
   return turns;
+}
+
+// Whether all host ends of a pattern fit in the pool at once, and are so large that it matters where they lie.
+bool fits(const HostPool* pool, const Turn& turn) {
+  return pool != nullptr && turn.together > 0 && turn.window_bytes >= least_window &&
+         pool->windows(turn.window_bytes) >= turn.together;
+}
+
+// As many repetitions as go through most of the pool.
+int rotations_of(const HostPool& pool, const Turn& turn) {
+  return static_cast<int>(std::clamp<std::uint64_t>(pool.windows(turn.window_bytes) / turn.together, 4, 16));
 }
 
 }  // namespace
@@ -188,29 +201,12 @@ Measurement Prober::repeat(const std::function<void()>& enqueue, int rotations) 
   return measured;
 }
 
-// The pool, if all host ends of the pattern fit in it at once, and as many turns as go through most of it.
-const HostPool* Prober::pool_for(std::span<const Transfer> pattern, int* rotations) const {
-  *rotations = 0;
-  if (pool_ == nullptr) return nullptr;
-  const std::uint64_t bytes = std::ranges::max(pattern, {}, &Transfer::bytes).bytes;
-  if (std::ranges::any_of(pattern, &Transfer::pageable)) return nullptr;
-  const auto between = [&](bool from_gpu, bool to_gpu) {
-    return std::ranges::count_if(pattern, [&](const Transfer& transfer) {
-      return transfer.from.is_gpu() == from_gpu && transfer.to.is_gpu() == to_gpu;
-    });
-  };
-  const auto together = static_cast<std::uint64_t>(std::max(between(false, true), between(true, false)));
-  const std::uint64_t windows = pool_->windows(bytes);
-  if (together == 0 || bytes < least_window || windows < together) return nullptr;
-  *rotations = static_cast<int>(std::clamp<std::uint64_t>(windows / together, 4, 16));
-  return pool_;
-}
-
 Measurement Prober::transfers(std::span<const Transfer> pattern) {
   const std::uint64_t first = ++patterns_ << 32;  // no two patterns send the same
-  int rotations = 0;
-  const HostPool* pool = pool_for(pattern, &rotations);
   const std::vector<Turn> turns = turns_of(pattern);
+  const bool is_pinned = std::ranges::none_of(pattern, &Transfer::pageable);
+  const HostPool* pool = is_pinned && fits(pool_, turns.front()) ? pool_ : nullptr;
+  const int rotations = pool == nullptr ? 0 : rotations_of(*pool, turns.front());
   std::vector<Ends> ends;
   ends.reserve(pattern.size());
   Measurement measured;

@@ -44,7 +44,6 @@ class Prober {
 
  private:
   Measurement repeat(const std::function<void()>& enqueue, int rotations = 0);
-  const HostPool* pool_for(std::span<const Transfer> pattern, int* rotations) const;
 
   Runtime& runtime_;
   double patience_;

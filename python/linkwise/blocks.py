@@ -1,0 +1,48 @@
+"""Large arrays of keys, block by block on all cores: NumPy lets go of the interpreter meanwhile. For benchmarks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+BLOCK = 1 << 26
+"""Elements that a core works on at once."""
+
+Array = np.ndarray[Any, Any]
+
+
+def in_blocks(function: Callable[[int], Any], count: int) -> list[Any]:
+    """``function(first)`` for the first position of each block."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(function, range(0, count, BLOCK)))
+
+
+def fill_uniform(keys: Array) -> None:
+    """Uniform random numbers over the whole range of an array of unsigned integers; the same every time."""
+
+    def fill(first: int) -> None:
+        part = keys[first : first + BLOCK]
+        part[:] = np.random.default_rng(first + 1).integers(0, 1 << 8 * keys.itemsize, len(part), dtype=keys.dtype)
+
+    in_blocks(fill, len(keys))
+
+
+def total(array: Array) -> int:
+    """The sum of the bit patterns, modulo 2^64."""
+    bits = array.view(f"u{array.itemsize}")
+    sums: list[int] = in_blocks(lambda first: int(bits[first : first + BLOCK].sum(dtype=np.uint64)), len(bits))
+    return sum(sums) % (1 << 64)
+
+
+def is_sorted_from(before_sum: int, result: Array) -> bool:
+    """Whether a result is in order and has the sum that its input had."""
+
+    def in_order(first: int) -> bool:
+        part = result[max(first - 1, 0) : first + BLOCK]
+        return bool((part[:-1] <= part[1:]).all())
+
+    return all(in_blocks(in_order, len(result))) and total(result) == before_sum
