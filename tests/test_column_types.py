@@ -1,4 +1,4 @@
-"""Key columns of every type but strings and bytes, against PyArrow's own sort."""
+"""Key columns of numbers, times and dictionaries of them, against Python's own sort."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_arrays(dtype: str, data: st.DataObject) -> None:
     values = integers % 2 == 0 if dtype == "?" else integers.view(np.dtype(dtype).newbyteorder("=")).astype(dtype)
     machine = "auto" if HAVE_GPU else "delta-d22x"
     result = linkwise.sort(values, machine=machine)
-    assert result.dtype == values.dtype.newbyteorder("=")
+    assert result.dtype == values.dtype
     np.testing.assert_array_equal(result, np.sort(values))
     np.testing.assert_array_equal(linkwise.sort(values, machine=machine, descending=True), np.sort(values)[::-1])
     np.testing.assert_array_equal(linkwise.sort_indices(values, machine=machine), np.argsort(values, kind="stable"))
@@ -131,7 +131,11 @@ def test_arrays(dtype: str, data: st.DataObject) -> None:
 
 
 def test_what_cannot_be_a_key_says_what_can() -> None:
-    table = pa.table({"name": ["b", "a"], "wide": pa.array([1, 2], pa.decimal128(30, 2))})
-    for column in ("name", "wide"):
-        with pytest.raises(linkwise.UsageError, match="cannot be a key; .* timestamps, durations, decimals"):
+    table = pa.table(
+        {"pair": pa.array([[1, 2], [0, 1]]), "span": pa.array([(1, 2, 3)] * 2, pa.month_day_nano_interval())}
+    )
+    for column in table.column_names:
+        with pytest.raises(
+            linkwise.UsageError, match=f"column '{column}' of type .* cannot be a key; .* strings, bytes"
+        ):
             linkwise.sort(table, by=column)

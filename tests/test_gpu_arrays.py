@@ -49,7 +49,6 @@ def test_bad_input_is_refused() -> None:
     refused("not for lists of arrays", parts(), by="x")
     refused("for lists of arrays", parts()[0], donate=True)
     refused("one for each", parts(), gpus=[0])
-    refused("p2p_merge", parts(), strategy="p2p_merge")
 
 
 def devices(count: int) -> list[int]:

@@ -10,6 +10,7 @@ void bind_machine(nanobind::module_& m);
 void bind_device(nanobind::module_& m);
 void bind_primitives(nanobind::module_& m);
 void bind_sort(nanobind::module_& m);
+void bind_rows(nanobind::module_& m);
 void bind_device_sort(nanobind::module_& m);
 void bind_plan(nanobind::module_& m);
 void bind_probe(nanobind::module_& m);

@@ -166,7 +166,13 @@ void bind_runtime(nb::module_& m) {
           [](VirtualRuntime* self, const Machine& machine, VirtualMode mode, std::uint64_t seed) {
             new (self) VirtualRuntime(machine, mode, seed, make_virtual_kernels());
           },
-          nb::arg("machine"), nb::arg("mode") = VirtualMode::execute, nb::arg("seed") = 0);
+          nb::arg("machine"), nb::arg("mode") = VirtualMode::execute, nb::arg("seed") = 0)
+      .def(
+          "set_faults",
+          [](VirtualRuntime& self, std::uint64_t memory_of_others, std::uint64_t failing_operation) {
+            self.set_faults({memory_of_others, failing_operation});
+          },
+          nb::arg("memory_of_others") = 0, nb::arg("failing_operation") = 0, "What goes wrong, for tests.");
   m.def(
       "cuda_runtime", [](const Machine& machine) { return make_cuda_runtime(machine, make_cuda_kernels()); },
       nb::arg("machine"), "The runtime of the GPUs that CUDA shows; `machine` describes them.");

@@ -31,6 +31,7 @@ NB_MODULE(_core, m) {
   bind_device(m);
   bind_primitives(m);
   bind_sort(m);
+  bind_rows(m);
   bind_device_sort(m);
   bind_plan(m);
   bind_probe(m);

@@ -18,9 +18,9 @@ from linkwise.machine import described_machines, load_machine, load_profile, loc
 from linkwise.plan_report import PlanReport, plan_sort
 from linkwise.probing import probe
 from linkwise.profile import Profile
-from linkwise.session import NoGpuWarning, NominalMachineWarning
+from linkwise.session import FallbackWarning, NoGpuWarning, NominalMachineWarning
 from linkwise.sort_report import SortReport
-from linkwise.sorting import empty, sort, sort_and_report, sort_indices
+from linkwise.sorting import empty, sort, sort_and_report, sort_indices, top_k, unique
 
 __version__ = version("linkwise")
 
@@ -30,6 +30,7 @@ __all__ = [
     "DeviceArray",
     "DeviceError",
     "Error",
+    "FallbackWarning",
     "Machine",
     "NoGpuWarning",
     "NominalMachineWarning",
@@ -50,4 +51,6 @@ __all__ = [
     "sort_and_report",
     "sort_file",
     "sort_indices",
+    "top_k",
+    "unique",
 ]

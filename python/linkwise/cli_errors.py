@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 from linkwise._core import Machine, UsageError
 from linkwise.machine import load_machine
+from linkwise.planning import Gpus
 
 
 @contextmanager
@@ -23,6 +24,19 @@ def fail(error: object, code: int) -> NoReturn:
     """Print the error in one line and end the process."""
     print(f"linkwise: {' '.join(str(error).split())}", file=sys.stderr)
     sys.exit(code)
+
+
+def parse_gpus(text: str) -> Gpus:
+    """GPU numbers from an option. Raises ``UsageError``."""
+    if text == "auto":
+        return "auto"
+    try:
+        numbers = [int(part) for part in text.split(",")]
+        if any(abs(number) > 1 << 20 for number in numbers):
+            raise ValueError
+        return numbers
+    except ValueError:
+        raise UsageError(f"--gpus is 'auto' or numbers like 0,2, not '{text}'") from None
 
 
 def without_it(machine: str, what: str) -> Machine:

@@ -1,38 +1,50 @@
-"""Sorting a file into another: in memory where it fits, by spilled runs where it does not."""
+"""Sorting files into a file: in memory where they fit, by spilled runs where they do not."""
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+
+import numpy as np
+import pyarrow as pa
 
 from linkwise._core import UsageError
-from linkwise.files import Contents, Reader, Writer, check_format, open_reader
+from linkwise.arrays import sort_array
+from linkwise.containers import ONE_COLUMN, Contents
+from linkwise.file_formats import FileOptions, expand
+from linkwise.file_readers import Reader, open_reader
+from linkwise.file_writers import Writer
+from linkwise.host_sorting import Array
+from linkwise.keys import keys_of_array, plain_array, times_of_keys
+from linkwise.ordering import By, Descending, Nulls, SortKey, sort_keys_of
 from linkwise.planning import Gpus, MachineLike, Progress, Request, parse_bytes
 from linkwise.sort_report import SortReport
-from linkwise.sorting import sort_values
-from linkwise.spilling import SpillSort
-from linkwise.tables import check_nulls
+from linkwise.spilling import BATCHES_IN_MEMORY, SpillSort
+from linkwise.tables import Selection, sort_table
 
 _ROOM = 3  # times its size: the input, the result, and what comes between
 
 
-def _free_memory() -> int:
+def _host_memory(what: str) -> int:
     for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
-        if line.startswith("MemAvailable:"):
+        if line.startswith(f"{what}:"):
             return int(line.split()[1]) << 10
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
 
 
 def sort_file(
-    source: str | Path,
+    source: str | Path | Sequence[str | Path],
     out: str | Path,
     *,
-    by: str | None = None,
-    descending: bool = False,
-    nulls: Literal["first", "last"] = "last",
+    by: By = None,
+    descending: Descending = False,
+    nulls: Nulls = "last",
+    limit: int | None = None,
+    unique: bool = False,
     machine: MachineLike = "auto",
     gpus: Gpus = "auto",
     strategy: str = "auto",
@@ -40,70 +52,182 @@ def sort_file(
     host_memory_limit: int | str | None = None,
     temporary_directory: str | Path | None = None,
     dtype: str | None = None,
+    column_types: Mapping[str, str] | None = None,
+    header: bool = True,
+    input_format: str | None = None,
+    output_format: str | None = None,
     verify: bool = True,
     on_progress: Progress | None = None,
 ) -> SortReport:
-    """Sort a file and write another; ``.parquet`` by a column, ``.npy`` and raw ``.bin`` (of ``dtype``) by value.
+    """Sort files and write one: tables (Parquet, Arrow, CSV, TSV) by columns, ``.npy`` and raw ``.bin`` by value.
 
-    What does not fit into ``host_memory_limit`` (bytes, or like ``"64GiB"``; all that is free unless given) is sorted
-    in runs, which are spilled to ``temporary_directory`` (the system's unless given) and merged back as a stream. The
-    output appears complete or not at all, and no run is left behind. Other parameters and errors: as ``linkwise.sort``.
+    What does not fit into host memory is sorted in runs, which are spilled and merged back as a stream. The output
+    appears complete or not at all, and no run is left behind. Parameters that are not named here, and errors: as
+    ``linkwise.sort``.
+
+    Parameters
+    ----------
+    source, out
+        File names, which tell the formats: ``.parquet``; ``.arrow``, ``.feather``, ``.ipc``; ``.csv``, ``.tsv``;
+        ``.npy``; ``.bin``. Several sources, or a pattern like ``part-*.csv``, are sorted as one. ``-`` is standard
+        input or output.
+    limit, unique
+        As ``top_k`` and ``unique`` have it: write the first rows only, and one row of each key.
+    host_memory_limit
+        Bytes, or like ``"64GiB"`` or ``"80%"``; all that is free unless given.
+    temporary_directory
+        Where runs are spilled; the system's unless given.
+    dtype
+        The NumPy type of the numbers in a ``.bin`` file.
+    column_types, header
+        Of text files: Arrow names of the types of columns, which are inferred from the first lines otherwise, and
+        whether the first line has the columns' names.
+    input_format, output_format
+        Instead of what the names end in: parquet, arrow, csv, tsv, npy or bin.
+
     """
-    source, out = Path(source), Path(out)
-    check_format(source)
-    check_format(out)
-    if (source.suffix == ".parquet") != (out.suffix == ".parquet"):
-        raise UsageError(f"{out}: {source.suffix} cannot become {out.suffix}; give both the same kind of contents")
-    check_nulls(nulls)
-    memory = parse_bytes(host_memory_limit) if host_memory_limit is not None else _free_memory()
-    request = Request(machine, gpus, strategy, memory_limit, descending, verify)
-    reports: list[SortReport] = []
-
-    def sort(contents: Contents, progress: Progress | None = None) -> Contents:
-        result, report = sort_values(contents, dataclasses.replace(request, on_progress=progress), by=by, nulls=nulls)
-        assert report is not None
-        reports.append(report)
-        return result
-
-    began = time.perf_counter()
-    reader = open_reader(source, dtype)
-    _check_key(reader, source, by)
-    with Writer(out, reader.rows) as writer:
-        if _ROOM * reader.rows * reader.row_bytes <= memory:
-            writer.write(sort(reader.everything(), on_progress))
-            return reports[0]
-        directory = None if temporary_directory is None else Path(temporary_directory)
-        spill = SpillSort(by, descending, nulls, sort, memory, directory, on_progress or (lambda _: None))
-        runs = spill.run(reader, writer)
-    return _in_runs(reports, reader, runs, time.perf_counter() - began)
-
-
-def _check_key(reader: Reader, source: Path, by: str | None) -> None:
-    if reader.is_table and by not in reader.columns:
-        raise UsageError(f"there is no column {by!r} in {source}; there are {', '.join(map(repr, reader.columns))}")
-    if by is not None and not reader.is_table:
-        raise UsageError(f"{source} has no columns; leave by= out")
-
-
-def _in_runs(reports: list[SortReport], reader: Reader, runs: int, wall_seconds: float) -> SortReport:
-    """One report of many sorts: times add up, and the rest is the first's."""
-    phases: dict[str, float] = {}
-    for report in reports:
-        for phase, seconds in report.phases.items():
-            phases[phase] = phases.get(phase, 0.0) + seconds
-    return dataclasses.replace(
-        reports[0],
-        rows=reader.rows,
-        bytes=reader.rows * reader.row_bytes,
-        plan=f"{reports[0].plan}; {runs} runs spilled and merged",
-        seconds=sum(report.seconds for report in reports),
-        phases=phases,
-        wall_seconds=wall_seconds,
-        timeline=[],
-        predict=None,
+    options = FileOptions(dtype, dict(column_types or {}), header, input_format, output_format)
+    paths = expand(source)
+    reader = open_reader(paths, options)
+    keys = keys_of_files(reader, paths, by, descending, nulls, unique=unique)
+    request = Request(machine, gpus, strategy, memory_limit, False, verify, on_progress)
+    return sort_reader(
+        reader, Path(out), keys, request, Selection(unique, limit), options, host_memory_limit, temporary_directory
     )
 
 
-def columns_of(source: Path, dtype: str | None) -> list[str]:
-    """The columns of a file; none for an array."""
-    return open_reader(source, dtype).columns
+def sort_reader(
+    reader: Reader,
+    out: Path,
+    keys: list[SortKey],
+    request: Request,
+    selection: Selection,
+    options: FileOptions,
+    host_memory_limit: int | str | None = None,
+    temporary_directory: str | Path | None = None,
+) -> SortReport:
+    """Sort what is read into a file; see ``sort_file``."""
+    free = _host_memory("MemAvailable")
+    memory = parse_bytes(host_memory_limit, _host_memory("MemTotal")) if host_memory_limit is not None else free
+    if selection.limit is not None and selection.limit < 0:
+        raise UsageError(f"limit is {selection.limit}; it is a number of rows")
+    began = time.perf_counter()
+    with Writer(out, options, like=reader, keys=keys if reader.columns else ()) as writer:
+        directory = None if temporary_directory is None else Path(temporary_directory)
+        report = _FileSort(reader, keys, selection, request, memory, directory).run(writer.write)
+        return dataclasses.replace(report, wall_seconds=time.perf_counter() - began)
+
+
+def keys_of_files(
+    reader: Reader, paths: Sequence[Path], by: By, descending: Descending, nulls: Nulls, *, unique: bool = False
+) -> list[SortKey]:
+    """What to sort files by. Raises ``UsageError``."""
+    named = ", ".join(map(str, paths))
+    if not reader.columns:
+        if by is not None:
+            raise UsageError(f"{named} has no columns; leave by= out")
+        return sort_keys_of([ONE_COLUMN], ONE_COLUMN, descending, nulls)
+    try:
+        return sort_keys_of(reader.columns, reader.columns if by is None and unique else by, descending, nulls)
+    except UsageError as error:
+        raise UsageError(f"{named}: {error}") from None
+
+
+class _FileSort:
+    def __init__(
+        self, reader: Reader, keys: list[SortKey], selection: Selection, request: Request, memory: int,
+        directory: Path | None,
+    ) -> None:  # fmt: skip
+        self._reader, self._keys, self._selection, self._request = reader, keys, selection, request
+        self._memory, self._directory = memory, directory
+        self._reports: list[SortReport] = []
+
+    def run(self, write: Callable[[Contents], None]) -> SortReport:
+        """Sort everything that is read, and write it."""
+        if self._reader.size is not None and _ROOM * self._reader.size <= self._memory:
+            write(self._sort(self._reader.everything(), self._selection))
+            return self._reports[0]
+        batches = self._reader.batches(max(self._memory // BATCHES_IN_MEMORY, 1))
+        first = [batch for batch in (next(batches, None), next(batches, None)) if batch is not None]
+        if len(first) < 2:
+            write(self._sort(first[0] if first else self._reader.everything(), self._selection))
+            return self._reports[0]
+        return self._in_batches(itertools.chain(first, batches), write)
+
+    def _sort(self, contents: Contents, selection: Selection) -> Contents:
+        request = self._request
+        if isinstance(contents, np.ndarray):
+            request = dataclasses.replace(request, descending=self._keys[0].descending)
+            result, report = sort_array(contents, request, None, selection)
+        else:
+            result, report = sort_table(contents, self._keys, request, selection)
+        self._reports.append(report)
+        return result
+
+    def _in_batches(self, batches: Iterable[Contents], write: Callable[[Contents], None]) -> SortReport:
+        on_progress = self._request.on_progress or (lambda _: None)
+        self._request = dataclasses.replace(self._request, on_progress=None)  # that of all, not of a batch
+        rows = size = 0
+        kind: np.dtype[np.generic] | None = None
+
+        def tables() -> Iterator[pa.Table]:
+            nonlocal rows, size, kind
+            for batch in batches:
+                rows, size = rows + len(batch), size + batch.nbytes
+                if isinstance(batch, np.ndarray):
+                    kind = batch.dtype
+                yield _as_table(batch)
+
+        def write_table(table: pa.Table) -> None:
+            write(table if kind is None else _as_array(table, kind))
+
+        if self._selection.limit is not None and not self._selection.unique:
+            write_table(self._first_rows(tables()))
+            how = "a batch at a time"
+        else:
+            spill = SpillSort(
+                self._keys, self._sort_batch, self._selection.unique, self._memory, self._reader.size, self._directory,
+                on_progress,
+            )  # fmt: skip
+            runs = spill.run(tables(), _first(self._selection.limit, write_table))
+            how = f"{runs} runs spilled and merged"
+        report = SortReport.together(self._reports)
+        return dataclasses.replace(report, rows=rows, bytes=size, plan=f"{report.plan}; {how}")
+
+    def _sort_batch(self, table: pa.Table) -> pa.Table:
+        return self._sort(table, Selection(unique=self._selection.unique))
+
+    def _first_rows(self, tables: Iterable[pa.Table]) -> pa.Table:
+        """The first of all, from the first so far and those of the next batch."""
+        best: pa.Table | None = None
+        for table in tables:
+            first = self._sort(table, self._selection)
+            best = first if best is None else self._sort(pa.concat_tables([best, first]), self._selection)
+        return best
+
+
+def _first(limit: int | None, write: Callable[[pa.Table], None]) -> Callable[[pa.Table], None]:
+    """Writes so many rows, and lets the others go."""
+    if limit is None:
+        return write
+    left = limit
+
+    def write_some(table: pa.Table) -> None:
+        nonlocal left
+        write(table.slice(0, left))
+        left -= min(left, table.num_rows)
+
+    return write_some
+
+
+def _as_table(contents: Contents) -> pa.Table:
+    """An array as what it is sorted by: whatever its type, one column of numbers."""
+    if not isinstance(contents, np.ndarray):
+        return contents
+    return pa.table({ONE_COLUMN: pa.array(keys_of_array(plain_array(contents)))})
+
+
+def _as_array(table: pa.Table, kind: np.dtype[np.generic]) -> Array:
+    keys = table.column(0).to_numpy()
+    native = times_of_keys(keys, kind.newbyteorder("=")) if kind.kind in "mM" else keys.view(kind.newbyteorder("="))
+    return native.astype(kind, copy=False)

@@ -14,15 +14,12 @@ import numpy as np
 
 from linkwise import _core
 from linkwise._core import DeviceArray, UsageError
-from linkwise.planning import Request, parse_bytes
+from linkwise.containers import library_of
+from linkwise.planning import Request, memory_limit_of, strategy_for
 from linkwise.session import open_session, run_interruptibly
 from linkwise.sort_report import SortReport
 
 _CUDA = 2  # kDLCUDA
-
-
-def _library_of(array: Any) -> str:
-    return type(array).__module__.partition(".")[0]
 
 
 def is_list_of_arrays(values: object) -> bool:
@@ -42,7 +39,7 @@ def _gpus_of(arrays: Sequence[Any]) -> list[int] | None:
 
 def _current_stream(array: Any, gpu: int) -> int | None:
     """The stream on which its library now works with the array, as DLPack numbers it; None if nobody knows."""
-    library = _library_of(array)
+    library = library_of(array)
     if library == "torch":
         return int(importlib.import_module("torch").cuda.current_stream(gpu).cuda_stream)
     if library == "cupy":
@@ -54,7 +51,7 @@ def _current_stream(array: Any, gpu: int) -> int | None:
 
 def _like(array: DeviceArray, original: Any) -> Any:
     """The array in the library that the original came from, without a copy."""
-    library = _library_of(original)
+    library = library_of(original)
     if library == "torch":
         return importlib.import_module("torch").from_dlpack(array)
     if library == "cupy":
@@ -82,14 +79,14 @@ class GpuSort:
 
     def _plan(self, on_gpus: list[int] | None) -> _core.SortPlan:
         plan = _core.SortPlan()
-        if self._request.strategy != "auto":
-            plan.strategy = _core.sort_strategy_from(self._request.strategy)
         asked = None if self._request.gpus == "auto" else [int(gpu) for gpu in self._request.gpus]
         if on_gpus is not None and asked not in (None, on_gpus):
             raise UsageError(f"the arrays lie on GPUs {on_gpus}; gpus= cannot say otherwise")
         plan.gpus = on_gpus or asked or list(range(len(self._keys)))
         if len(plan.gpus) != len(self._keys):
             raise UsageError(f"there are {len(self._keys)} arrays for {len(plan.gpus)} GPUs; give one for each")
+        if self._request.strategy != "auto":
+            plan.strategy = strategy_for(self._request.strategy, plan.gpus)
         return plan
 
     def run(self, *, with_report: bool) -> tuple[Any, SortReport | None]:
@@ -103,7 +100,7 @@ class GpuSort:
                     else "a list of NumPy arrays stands for arrays on the GPUs of a simulated machine; name one, "
                     "or pass a single array"
                 )
-            runtime.set_memory_limit(parse_bytes(self._request.memory_limit))
+            runtime.set_memory_limit(memory_limit_of(self._request, runtime.machine))
 
             options = _core.SortOptions(self._request.descending, self._request.verify)
 

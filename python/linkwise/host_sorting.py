@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import time
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from linkwise import _core
-from linkwise._core import UsageError
+from linkwise._core import OutOfMemoryError, UsageError
 from linkwise.keys import key_type_of
-from linkwise.planning import Request, choose_plan, parse_bytes
-from linkwise.session import open_session, run_interruptibly
+from linkwise.planning import Request, choose_plan, memory_limit_of, parse_bytes
+from linkwise.session import FallbackWarning, open_session, run_interruptibly
 from linkwise.sort_report import SortReport
 
 Array = npt.NDArray[Any]
+
+_LEAST_ROUND = 1 << 16  # rows; a GPU that has no room even for them has none
 
 
 def sort_keys(
@@ -42,27 +46,21 @@ def sort_keys(
         return rows, _sort_on_cpu(keys, workload, request, out_keys, rows, row_size)
     with open_session(request.machine) as runtime:
         plan, described = choose_plan(runtime, workload, request), runtime.machine
+        limit = memory_limit_of(request, described)
         expected = _expected_operations(runtime, workload, plan, request)
 
         def show(progress: _core.Progress) -> None:
             if request.on_progress is not None:
                 request.on_progress(min(progress.finished / expected, 1.0))
 
-        report = run_interruptibly(
-            runtime,
-            lambda: _core.sort_host(
-                runtime,
-                plan,
-                workload.key_type,
-                keys,
-                None,
-                out_keys,
-                rows,
-                row_number_bytes,
-                _core.SortOptions(request.descending, request.verify),
-            ),
-            show,
-        )
+        options = _core.SortOptions(request.descending, request.verify)
+
+        def work() -> _core.SortReport:
+            return _core.sort_host(
+                runtime, plan, workload.key_type, keys, None, out_keys, rows, row_number_bytes, options
+            )
+
+        report = _with_ever_less_memory(runtime, plan, len(keys), lambda: run_interruptibly(runtime, work, show))
         return rows, SortReport.of_core(
             report,
             runtime,
@@ -71,8 +69,24 @@ def sort_keys(
             row_bytes=row_size,
             plan_text=str(plan),
             wall_seconds=time.perf_counter() - began,
-            predict=lambda: _core.estimate_sort(described, workload, plan, parse_bytes(request.memory_limit)),
+            predict=lambda: _core.estimate_sort(described, workload, plan, limit),
         )
+
+
+def _with_ever_less_memory(
+    runtime: _core.Runtime, plan: _core.SortPlan, count: int, work: Callable[[], _core.SortReport]
+) -> _core.SortReport:
+    """Work again in smaller rounds where a GPU could not give what it had said was free; the input is as it was."""
+    while True:
+        try:
+            return work()
+        except OutOfMemoryError as error:
+            rounds = plan.chunkset_records or count
+            if rounds <= _LEAST_ROUND or plan.strategy == _core.SortStrategy.cpu:
+                raise
+            plan.chunkset_records = max(rounds // 2, _LEAST_ROUND)
+            warnings.warn(f"{error}: sorting in rounds of {plan.chunkset_records} rows", FallbackWarning, stacklevel=4)
+            runtime.trim()
 
 
 def _sort_on_cpu(
@@ -86,7 +100,7 @@ def _sort_on_cpu(
     """Really on the cores of this machine: nothing is simulated, whether there are GPUs or not."""
     if request.gpus != "auto":
         raise UsageError("the cpu strategy uses no GPUs; leave gpus at 'auto'")
-    parse_bytes(request.memory_limit)
+    parse_bytes(request.memory_limit, 1)  # says what is wrong with it
     began = time.perf_counter()
     options = _core.SortOptions(request.descending, request.verify)
     _core.sort_on_cpu(workload.key_type, keys, None, out_keys, rows, workload.value_bytes, options)
@@ -115,7 +129,7 @@ def _expected_operations(
 ) -> int:
     if request.on_progress is None or workload.count == 0:
         return 1
-    limit = parse_bytes(request.memory_limit)
+    limit = memory_limit_of(request, runtime.machine)
     return max(1, len(_core.estimate_sort(runtime.machine, workload, plan, limit).timeline))
 
 

@@ -23,11 +23,6 @@ _BY_NUMPY_NAME = {
 }
 _SUPPORTED = "integers and floats of 8 to 64 bits"
 _SIGN = np.uint64(1 << 63)
-_DIGITS_OF_64_BITS = 18
-_COLUMNS = (
-    f"{_SUPPORTED}, bool, dates, times, timestamps, durations, decimals of up to {_DIGITS_OF_64_BITS} digits and "
-    "dictionaries of these"
-)
 
 
 def key_type_of(dtype: np.dtype[np.generic]) -> KeyType:
@@ -70,33 +65,16 @@ def _storage_of(kind: pa.DataType) -> pa.DataType | None:
     return pa.uint8() if pa.types.is_boolean(kind) else None
 
 
-def is_rebuilt(kind: pa.DataType) -> bool:
-    """Whether a column of that type is made again from its sorted keys; others are gathered like any other column."""
+def is_number(kind: pa.DataType) -> bool:
+    """Whether a column of that type is sorted as an array, from which it can be made again."""
     return _storage_of(kind) is not None
 
 
-def _decimals(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
-    """Unscaled values of decimals of up to 18 digits, which their lower 64 bits hold."""
-    parts = []
-    for chunk in column.chunks:
-        words = np.frombuffer(chunk.buffers()[1], np.int64)
-        parts.append(words[2 * chunk.offset : 2 * (chunk.offset + len(chunk)) : 2])
-    return np.concatenate(parts) if parts else np.empty(0, np.int64)
-
-
-def array_of_column(column: pa.ChunkedArray, name: str) -> npt.NDArray[np.generic]:
-    """The keys of a column without nulls as a NumPy array; without a copy if it has one chunk of numbers or times.
-
-    Raises ``UsageError`` for a type that cannot be a key.
-    """
+def array_of_column(column: pa.ChunkedArray) -> npt.NDArray[np.generic]:
+    """A column of numbers without nulls as an array; without a copy if it has one chunk and is not of bool."""
     kind = column.type
-    if pa.types.is_dictionary(kind):
-        return array_of_column(column.cast(kind.value_type), name)
-    if pa.types.is_decimal128(kind) and kind.precision <= _DIGITS_OF_64_BITS:
-        return _decimals(column)
     storage = _storage_of(kind)
-    if storage is None:
-        raise UsageError(f"column '{name}' of type {kind} cannot be a key; {_COLUMNS} can")
+    assert storage is not None
     if pa.types.is_boolean(kind):
         column = column.cast(storage)
     elif storage != kind:
@@ -107,7 +85,7 @@ def array_of_column(column: pa.ChunkedArray, name: str) -> npt.NDArray[np.generi
 
 
 def column_of_array(keys: npt.NDArray[np.generic], kind: pa.DataType) -> pa.Array:
-    """The column of that type, which must be one that is rebuilt, with these keys."""
+    """The column of that type, which must be one of numbers, with these values."""
     if pa.types.is_boolean(kind):
         return pa.array(keys).cast(kind)
     storage = pa.array(keys, type=_storage_of(kind))

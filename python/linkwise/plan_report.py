@@ -167,7 +167,7 @@ def plan_sort(
     workload.verify = verify
     described = _machine(machine)
     request = Request(machine, gpus, strategy, memory_limit, descending=False, verify=verify)
-    priced = _core.plan_sort(described, workload, constraints_of(request))
+    priced = _core.plan_sort(described, workload, constraints_of(request, described))
     others: list[PricedPlan] = []
     shown = {_kind(priced[0])}
     for plan in priced[1:]:

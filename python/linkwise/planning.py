@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Literal
 
 from linkwise import _core
 from linkwise._core import UsageError
+from linkwise.session import FallbackWarning
 
 Gpus = Literal["auto"] | Sequence[int]
 MachineLike = str | Path | _core.Machine
@@ -32,17 +34,22 @@ class Request:
     on_progress: Progress | None = None
 
 
-def parse_bytes(size: int | str | None) -> int:
-    """Bytes from ``4096``, ``"512MiB"`` or ``"4GiB"``; 0 for ``None``. Raises ``UsageError``."""
+def parse_bytes(size: int | str | None, whole: int = 0) -> int:
+    """Bytes from ``4096``, ``"4GiB"``, or ``"80%"`` of ``whole``; 0 for ``None``. Raises ``UsageError``."""
     if size is None:
         return 0
     if isinstance(size, int):
         if size <= 0:
             raise UsageError(f"memory_limit is {size}; it must be positive")
         return size
+    percent = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%\s*", size)
+    if percent is not None:
+        if not 0 < float(percent[1]) <= 100:
+            raise UsageError(f"'{size}' is not a part of a memory; write it like 80%")
+        return max(int(float(percent[1]) / 100 * whole), 1)
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", size, re.IGNORECASE)
     if match is None or float(match[1]) <= 0:
-        raise UsageError(f"'{size}' is not a size; write it like 512MiB or 4GiB")
+        raise UsageError(f"'{size}' is not a size; write it like 512MiB, 4GiB or 80%")
     count = int(float(match[1]) * _UNITS[match[2].upper()])
     if count >= 1 << 60:
         raise UsageError(f"'{size}' is more than any memory has")
@@ -59,7 +66,23 @@ def _rounded_up(count: int) -> int:
     return -(-count // step) * step
 
 
-def constraints_of(request: Request) -> _core.SortConstraints:
+def memory_limit_of(request: Request, machine: _core.Machine) -> int:
+    """Bytes that a GPU may use; 0 for all that are free. Raises ``UsageError``."""
+    return parse_bytes(request.memory_limit, int(machine.gpu.memory_gib * (1 << 30)))
+
+
+def strategy_for(name: str, gpus: Sequence[int]) -> _core.SortStrategy:
+    """The strategy of that name, or the one that it falls back to on these GPUs. Raises ``UsageError``."""
+    strategy = _core.sort_strategy_from(name)
+    if strategy == _core.SortStrategy.p2p_merge and len(gpus).bit_count() != 1 and gpus:
+        warnings.warn(
+            f"p2p_merge runs on 2, 4, 8, … GPUs, not on {len(gpus)}: radix runs instead", FallbackWarning, stacklevel=2
+        )
+        return _core.SortStrategy.radix
+    return strategy
+
+
+def constraints_of(request: Request, machine: _core.Machine) -> _core.SortConstraints:
     """What the caller pinned. Raises ``UsageError``."""
     constraints = _core.SortConstraints()
     if request.gpus != "auto":
@@ -67,13 +90,13 @@ def constraints_of(request: Request) -> _core.SortConstraints:
         if not constraints.gpus:
             raise UsageError("gpus is empty; name at least one GPU, or leave it at 'auto'")
     if request.strategy != "auto":
-        constraints.strategy = _core.sort_strategy_from(request.strategy)
-    constraints.memory_limit = parse_bytes(request.memory_limit)
+        constraints.strategy = strategy_for(request.strategy, constraints.gpus)
+    constraints.memory_limit = memory_limit_of(request, machine)
     return constraints
 
 
 def _plan(runtime: _core.Runtime, workload: _core.SortWorkload, request: Request) -> _core.SortPlan:
-    constraints = constraints_of(request)
+    constraints = constraints_of(request, runtime.machine)
     like = copy.copy(workload)
     like.count = _rounded_up(workload.count)
     key = (
@@ -98,7 +121,7 @@ def _plan(runtime: _core.Runtime, workload: _core.SortWorkload, request: Request
 def choose_plan(runtime: _core.Runtime, workload: _core.SortWorkload, request: Request) -> _core.SortPlan:
     """The plan for a workload, remembered for the next one like it; sets the runtime's memory limit."""
     plan = _plan(runtime, workload, request)
-    runtime.set_memory_limit(parse_bytes(request.memory_limit))
+    runtime.set_memory_limit(memory_limit_of(request, runtime.machine))
     # The plan is for the described memory; what is really free may be less.
     record = _core.RecordType(8 if workload.key_type in _WIDE_KEYS else 4, workload.value_bytes)
     fitting = _core.records_that_fit(runtime, plan, record)

@@ -30,6 +30,10 @@ class NominalMachineWarning(UserWarning):
     """This machine was never probed: plans are made from what its links could carry, not from what they do."""
 
 
+class FallbackWarning(UserWarning):
+    """Something was done in another way than was asked for, or in a slower one than could be."""
+
+
 ADVICE_TO_PROBE = "this machine was never measured: run 'linkwise probe' once, some seconds, for better plans"
 
 _lock = threading.Lock()

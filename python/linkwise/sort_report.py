@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from linkwise import _core
@@ -59,6 +59,25 @@ class SortReport:
             machine_description=runtime.machine,
             timeline=report.timeline,
             predict=predict,
+        )
+
+    @classmethod
+    def together(cls, reports: Sequence[Self]) -> Self:
+        """One report of sorts that make one result: times add up, and the rest is the first's."""
+        first, *others = reports
+        if not others:
+            return first
+        phases: dict[str, float] = {}
+        for report in reports:
+            for phase, seconds in report.phases.items():
+                phases[phase] = phases.get(phase, 0.0) + seconds
+        return replace(
+            first,
+            seconds=sum(report.seconds for report in reports),
+            phases=phases,
+            wall_seconds=sum(report.wall_seconds for report in reports),
+            timeline=[],
+            predict=None,
         )
 
     def as_dict(self) -> dict[str, Any]:

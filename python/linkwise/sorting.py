@@ -1,85 +1,72 @@
-"""Sorting arrays, tables, and lists of arrays on GPUs: the public calls."""
+"""Sorting whatever holds data: the public calls."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
-from typing import Any, Literal, TypeVar, cast
+from dataclasses import replace
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from linkwise import _core
-from linkwise._core import UsageError
+from linkwise._core import OutOfMemoryError, UsageError
+from linkwise.arrays import order_of_array, sort_array
+from linkwise.containers import hold
 from linkwise.gpu_arrays import GpuSort, is_list_of_arrays
-from linkwise.host_sorting import Array, row_number_bytes, sort_keys
-from linkwise.keys import array_of_column, keys_of_array, plain_array, times_of_keys
+from linkwise.host_sorting import Array
+from linkwise.ordering import By, Descending, Nulls, one_direction
 from linkwise.planning import Gpus, MachineLike, Progress, Request
+from linkwise.session import FallbackWarning
 from linkwise.sort_report import SortReport
-from linkwise.tables import check_nulls, place_nulls, sort_table, split_nulls
+from linkwise.tables import EVERYTHING, Selection, order_of_table, sort_table
 
-Values = TypeVar("Values")  # a NumPy array or a pyarrow.Table
-
-
-def _sort_array(values: Array, request: Request, out: Array | None) -> tuple[Array, SortReport]:
-    plain = plain_array(values)
-    if out is None:
-        out = np.empty_like(plain)
-    elif out.dtype != plain.dtype or out.shape != plain.shape or not out.flags.c_contiguous:
-        raise UsageError(f"out must be a contiguous array of {len(plain)} {plain.dtype}, like the input")
-    elif np.shares_memory(out, plain):
-        raise UsageError("out shares memory with the input, which is never changed; pass another array")
-    elif not out.flags.writeable:
-        raise UsageError("out is read-only")
-    keys = keys_of_array(plain)
-    sorted_keys = out.view(keys.dtype)
-    _, report = sort_keys(keys, request, out_keys=sorted_keys)
-    if plain.dtype.kind in "mM":
-        out[:] = times_of_keys(sorted_keys, plain.dtype)
-    return out, report
+Values = TypeVar("Values")
 
 
 def sort_values(
     values: Values,
     request: Request,
     *,
-    by: str | None = None,
-    nulls: str = "last",
+    by: By = None,
+    descending: Descending = False,
+    nulls: Nulls = "last",
     out: Array | None = None,
     payload: Sequence[Any] | None = None,
     donate: bool = False,
     with_report: bool = True,
+    selection: Selection = EVERYTHING,
 ) -> tuple[Values, SortReport | None]:
     """Sort whatever can be sorted. A report of arrays on GPUs waits until all is done, so it can be done without."""
-    check_nulls(nulls)
     if is_list_of_arrays(values):
-        if by is not None or out is not None:
-            raise UsageError("by= is for tables and out= for arrays in host memory, not for lists of arrays on GPUs")
+        if by is not None or out is not None or not selection.is_everything:
+            raise UsageError("by=, out=, top_k and unique are for data in host memory, not for lists of arrays on GPUs")
+        request = replace(request, descending=one_direction(descending))
         on_gpus = GpuSort(cast(Sequence[Any], values), payload, request, donate=donate)
         return cast(tuple[Values, SortReport | None], on_gpus.run(with_report=with_report))
     if payload is not None or donate:
         raise UsageError("payload= and donate= are for lists of arrays on GPUs")
-    if isinstance(values, pa.Table):
-        if out is not None:
-            raise UsageError("out= is for arrays; a table comes back as a new table")
-        return sort_table(values, by, request, nulls)
-    if isinstance(values, np.ndarray):
-        if by is not None:
-            raise UsageError("by= is for tables; an array is sorted by its values")
-        return cast(tuple[Values, SortReport], _sort_array(values, request, out))
-    raise _cannot_sort(values)
-
-
-def _cannot_sort(values: object) -> UsageError:
-    return UsageError(f"cannot sort a {type(values).__name__}; NumPy arrays and PyArrow tables can be sorted")
+    held = hold(values, by)
+    keys = held.keys(by, descending, nulls, by_default_all=selection.unique)
+    if isinstance(held.contents, np.ndarray):
+        array, report = sort_array(held.contents, replace(request, descending=keys[0].descending), out, selection)
+        return cast(Values, array) if out is not None else held.give_back(array), report
+    if out is not None:
+        raise UsageError("out= is for arrays of numbers; everything else comes back as a new object")
+    if held.take is not None:
+        rows, report = order_of_table(held.contents, keys, request, selection)
+        return held.take(rows.astype(np.int64, copy=False)), report
+    table, report = sort_table(held.contents, keys, request, selection)
+    return held.give_back(table), report
 
 
 def sort_and_report(
     values: Values,
     *,
-    by: str | None = None,
-    descending: bool = False,
-    nulls: str = "last",
+    by: By = None,
+    descending: Descending = False,
+    nulls: Nulls = "last",
     machine: MachineLike = "auto",
     gpus: Gpus = "auto",
     strategy: str = "auto",
@@ -94,8 +81,10 @@ def sort_and_report(
 
     ``on_progress`` is called now and then with the fraction that is done.
     """
-    request = Request(machine, gpus, strategy, memory_limit, descending, verify, on_progress)
-    result, report = sort_values(values, request, by=by, nulls=nulls, out=out, payload=payload, donate=donate)
+    request = Request(machine, gpus, strategy, memory_limit, False, verify, on_progress)
+    result, report = sort_values(
+        values, request, by=by, descending=descending, nulls=nulls, out=out, payload=payload, donate=donate
+    )
     assert report is not None
     return result, report
 
@@ -103,9 +92,9 @@ def sort_and_report(
 def sort(
     values: Values,
     *,
-    by: str | None = None,
-    descending: bool = False,
-    nulls: Literal["first", "last"] = "last",
+    by: By = None,
+    descending: Descending = False,
+    nulls: Nulls = "last",
     machine: MachineLike = "auto",
     gpus: Gpus = "auto",
     strategy: str = "auto",
@@ -115,23 +104,26 @@ def sort(
     payload: Sequence[Any] | None = None,
     donate: bool = False,
 ) -> Values:
-    """Sort a NumPy array, an Arrow table by one of its columns, or arrays that lie on the GPUs.
+    """Sort an array, a table by some of its columns, or arrays that lie on the GPUs.
 
-    Returns what came in, as a new object.
+    Returns the same kind of thing that came in, as a new object.
 
-    The order is total: numbers and times by value, false before true, -0.0 before 0.0, NaN and NaT last of all;
-    ``descending`` turns all of that round.
-    Rows with equal keys keep their order. Nulls go to the end that ``nulls`` says, whatever the direction.
+    The order is total: numbers and times by value, strings and bytes by their bytes (for UTF-8: by code points), false
+    before true, -0.0 before 0.0, NaN and NaT last of all; ``descending`` turns all of that round. Rows with equal keys
+    keep their order. Nulls go to the end that ``nulls`` says, whatever the direction.
 
     Parameters
     ----------
     values
-        A one-dimensional array of bool, any integer or float, datetime64 or timedelta64, or a ``pyarrow.Table``, whose
-        key may be a bool, number, date, time, timestamp, duration, decimal of up to 18 digits, or a dictionary of
-        these. Never changed. Or a list of
+        Never changed. A one-dimensional NumPy array; a PyArrow array, chunked array, table, record batch or reader of
+        batches; a pandas or Polars frame or series; whatever else speaks Arrow's PyCapsule interface (a PyArrow object
+        comes back) or DLPack. Keys may be bool, integers, floats, decimals, dates, times, timestamps, durations,
+        strings, bytes of fixed or variable length, and dictionaries of these; other columns, anything. Or a list of
         arrays of torch, CuPy or another library with DLPack, one for each GPU: see ``docs/gpu-arrays.md``.
     by
-        The column to sort a table by.
+        The column to sort a table by, or several, the first of which decides first.
+    descending, nulls
+        For all columns, or a list with one for each.
     machine
         ``"auto"``: this machine's GPUs, or the default virtual machine (with a ``NoGpuWarning``); ``"local"``: GPUs or
         an error; the name of a described machine or a ``.json`` file: simulated.
@@ -141,8 +133,8 @@ def sort(
         ``"radix"``, ``"p2p_merge"`` (2, 4, 8, … GPUs), ``"het"`` (merged on the CPU), ``"cpu"`` (no GPU
         at all; what small inputs take) or ``"auto"``.
     memory_limit
-        What a GPU may use, in bytes or like ``"4GiB"``. What does not fit is sorted in rounds, whose runs are
-        merged on the GPUs or the host.
+        What a GPU may use: bytes, or like ``"4GiB"`` or ``"80%"``. What does not fit is sorted in rounds, whose
+        runs are merged on the GPUs or the host.
     out
         For arrays: where the result goes. Pinned memory (``linkwise.empty``) is filled at the speed of the links.
     verify
@@ -158,19 +150,20 @@ def sort(
     UsageError, OutOfMemoryError, DeviceError, CorruptDataError
 
     """
-    request = Request(machine, gpus, strategy, memory_limit, descending, verify)
+    request = Request(machine, gpus, strategy, memory_limit, False, verify)
     result, _ = sort_values(
-        values, request, by=by, nulls=nulls, out=out, payload=payload, donate=donate, with_report=False
-    )
+        values, request, by=by, descending=descending, nulls=nulls, out=out, payload=payload, donate=donate,
+        with_report=False,
+    )  # fmt: skip
     return result
 
 
 def sort_indices(
-    values: Array | pa.Table,
+    values: Any,
     *,
-    by: str | None = None,
-    descending: bool = False,
-    nulls: Literal["first", "last"] = "last",
+    by: By = None,
+    descending: Descending = False,
+    nulls: Nulls = "last",
     machine: MachineLike = "auto",
     gpus: Gpus = "auto",
     strategy: str = "auto",
@@ -181,20 +174,69 @@ def sort_indices(
 
     Takes what ``sort`` takes and returns an int64 array.
     """
-    check_nulls(nulls)
-    request = Request(machine, gpus, strategy, memory_limit, descending, verify)
-    valid_rows = null_rows = None
-    if isinstance(values, pa.Table):
-        column, valid_rows, null_rows = split_nulls(values, by)
-        keys = array_of_column(column, str(by))
-    elif isinstance(values, np.ndarray):
-        keys = keys_of_array(plain_array(values))
+    request = Request(machine, gpus, strategy, memory_limit, False, verify)
+    held = hold(values, by)
+    keys = held.keys(by, descending, nulls)
+    if isinstance(held.contents, np.ndarray):
+        rows, _ = order_of_array(held.contents, replace(request, descending=keys[0].descending))
     else:
-        raise _cannot_sort(values)
-    rows, _ = sort_keys(keys, request, out_keys=None, row_number_bytes=row_number_bytes(len(keys)))
-    assert rows is not None
-    placed: Array = place_nulls(rows, valid_rows, null_rows, nulls).astype(np.int64, copy=False)
-    return placed
+        rows, _ = order_of_table(held.contents, keys, request)
+    return rows.astype(np.int64, copy=False)
+
+
+def top_k(
+    values: Values,
+    k: int,
+    *,
+    by: By = None,
+    descending: Descending = True,
+    nulls: Nulls = "last",
+    machine: MachineLike = "auto",
+    gpus: Gpus = "auto",
+    strategy: str = "auto",
+    memory_limit: int | str | None = None,
+    verify: bool = True,
+) -> Values:
+    """The first ``k`` rows of the sorted values, the greatest unless ``descending=False``, without sorting all.
+
+    Some passes over the keys find out which rows can be among them; only those are sorted. Of equal keys, those that
+    come first are taken. Fewer than ``k`` rows all come back. Takes what ``sort`` takes but lists of arrays on GPUs.
+
+    Raises
+    ------
+    UsageError, OutOfMemoryError, DeviceError, CorruptDataError
+
+    """
+    if not isinstance(k, int | np.integer) or k < 0:
+        raise UsageError(f"k is a number of rows, not {k!r}")
+    request = Request(machine, gpus, strategy, memory_limit, False, verify)
+    return sort_values(values, request, by=by, descending=descending, nulls=nulls, selection=Selection(limit=int(k)))[0]
+
+
+def unique(
+    values: Values,
+    *,
+    by: By = None,
+    descending: Descending = False,
+    nulls: Nulls = "last",
+    machine: MachineLike = "auto",
+    gpus: Gpus = "auto",
+    strategy: str = "auto",
+    memory_limit: int | str | None = None,
+    verify: bool = True,
+) -> Values:
+    """One row of each key, in order: the first of those that have it.
+
+    Rows have one key if ``sort`` would keep them in their order: nulls are one key, and -0.0 and 0.0 are two. A table's
+    key is all of its columns unless ``by`` names some. Takes what ``sort`` takes but lists of arrays on GPUs.
+
+    Raises
+    ------
+    UsageError, OutOfMemoryError, DeviceError, CorruptDataError
+
+    """
+    request = Request(machine, gpus, strategy, memory_limit, False, verify)
+    return sort_values(values, request, by=by, descending=descending, nulls=nulls, selection=Selection(unique=True))[0]
 
 
 def empty(shape: int | tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> Array:
@@ -207,5 +249,9 @@ def empty(shape: int | tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> Ar
     if any(length < 0 for length in dimensions):
         raise UsageError(f"a shape has no negative lengths: {dimensions}")
     count = int(np.prod(dimensions, dtype=np.int64))
-    memory = cast(Array, _core.pinned_bytes(max(count * kind.itemsize, 1)))
+    try:
+        memory = cast(Array, _core.pinned_bytes(max(count * kind.itemsize, 1)))
+    except OutOfMemoryError as error:
+        warnings.warn(f"{error}: this array is in ordinary memory, which is slower", FallbackWarning, stacklevel=2)
+        return np.empty(dimensions, kind)
     return memory[: count * kind.itemsize].view(kind).reshape(dimensions)

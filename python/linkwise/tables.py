@@ -1,76 +1,134 @@
-"""Arrow tables by one of their columns: nulls apart, and the other columns gathered behind the key."""
+"""Arrow tables in the order of their keys: the other columns are gathered behind them."""
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from linkwise._core import UsageError
+from linkwise import _core
+from linkwise.gathering import gather_columns, gather_rows
 from linkwise.host_sorting import Array, row_number_bytes, sort_keys
-from linkwise.keys import array_of_column, column_of_array, is_rebuilt
+from linkwise.keys import array_of_column, column_of_array, is_number
+from linkwise.ordering import SortKey
 from linkwise.planning import Request
+from linkwise.row_order import RowKeys
 from linkwise.sort_report import SortReport
 
 
-def check_nulls(nulls: str) -> None:
-    """Raise ``UsageError`` unless it is an end of a table."""
-    if nulls not in ("first", "last"):
-        raise UsageError(f"nulls is 'first' or 'last', not {nulls!r}")
+def _is_by_number(table: pa.Table, keys: list[SortKey]) -> bool:
+    """Whether the key is one number, which is sorted as it is and not gathered afterwards."""
+    return len(keys) == 1 and is_number(table[keys[0].column].type)
 
 
-def split_nulls(table: pa.Table, by: str | None) -> tuple[pa.ChunkedArray, Array | None, Array | None]:
-    """The column without nulls, the rows that those come from, and the rows of the nulls; None for all and none."""
-    if by is None:
-        raise UsageError(f"by= must name a column: {', '.join(map(repr, table.column_names))}")
-    if by not in table.column_names:
-        raise UsageError(f"there is no column '{by}'; there are {', '.join(map(repr, table.column_names))}")
-    column = table[by]
-    if column.null_count == 0:
-        return column, None, None
-    is_null = column.is_null().to_numpy()
-    return column.drop_null(), np.flatnonzero(~is_null), np.flatnonzero(is_null)
+class _Number:
+    """The only key of a table, where it is a number: its values, and which rows have none."""
+
+    def __init__(self, table: pa.Table, key: SortKey) -> None:
+        self._column = table[key.column]
+        self._key = key
+        self._valid: Array | None = None
+        self._null: Array | None = None
+        present = self._column
+        if self._column.null_count:
+            is_null = self._column.is_null().to_numpy()
+            present = self._column.drop_null()
+            self._valid, self._null = np.flatnonzero(~is_null), np.flatnonzero(is_null)
+        self.values = array_of_column(present)
+
+    def place_nulls(self, rows: Array) -> Array:
+        """Rows of the table from rows of its values, with those of the nulls at their end."""
+        if self._valid is None or self._null is None:
+            return rows
+        parts = [self._valid[rows], self._null]
+        return np.concatenate(parts[::-1] if self._key.nulls_first else parts)
+
+    def column(self, values: Array) -> pa.ChunkedArray:
+        """The column again, from its sorted values."""
+        parts = [column_of_array(values, self._column.type)]
+        if self._null is not None:
+            parts.insert(0 if self._key.nulls_first else 1, pa.nulls(len(self._null), self._column.type))
+        return pa.chunked_array(parts)
 
 
-def place_nulls(rows: Array, valid_rows: Array | None, null_rows: Array | None, nulls: str) -> Array:
-    """Rows of the table from rows of its column without nulls, with those of the nulls at their end."""
-    if valid_rows is None or null_rows is None:
-        return rows
-    parts = [valid_rows[rows], null_rows]
-    return np.concatenate(parts if nulls == "last" else parts[::-1])
+@dataclass(frozen=True)
+class Selection:
+    """Which of the sorted rows are wanted: of rows with one key the first alone, and of all the first ``limit``."""
+
+    unique: bool = False
+    limit: int | None = None
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether all rows are wanted."""
+        return not self.unique and self.limit is None
+
+    def may_skip(self, rows: int) -> bool:
+        """Whether most rows need not be sorted."""
+        return not self.unique and self.limit is not None and self.limit < rows // 2
 
 
-def _take(table: pa.Table, rows: Array, columns: list[str]) -> dict[str, pa.ChunkedArray | pa.Array]:
-    indices = pa.array(rows)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        # A column in one piece is gathered several times faster than one in many.
-        taken = pool.map(lambda name: pc.take(table[name].combine_chunks(), indices), columns)
-        return dict(zip(columns, taken, strict=True))
+EVERYTHING = Selection()
 
 
-def sort_table(table: pa.Table, by: str | None, request: Request, nulls: str) -> tuple[pa.Table, SortReport]:
-    """A new table in the order of a column."""
-    column, valid_rows, null_rows = split_nulls(table, by)
-    assert by is not None
-    keys = array_of_column(column, by)
-    rebuilt = is_rebuilt(column.type)
-    sorted_keys = np.empty_like(keys) if rebuilt else None
-    others = [name for name in table.column_names if name != by or not rebuilt]
-    width = row_number_bytes(table.num_rows) if others else 0
-    row_bytes = table.nbytes // max(table.num_rows, 1)
-    rows, report = sort_keys(keys, request, out_keys=sorted_keys, row_number_bytes=width, row_bytes=row_bytes)
-    columns: dict[str, Any] = {}
-    if sorted_keys is not None:
-        key_parts = [column_of_array(sorted_keys, column.type)]
-        if null_rows is not None:
-            key_parts.insert(0 if nulls == "first" else 1, pa.nulls(len(null_rows), column.type))
-        columns[by] = pa.chunked_array(key_parts)
-    if rows is not None:
-        columns |= _take(table, place_nulls(rows, valid_rows, null_rows, nulls), others)
-    report = replace(report, rows=table.num_rows)  # with those that have no key
-    return pa.table([columns[name] for name in table.column_names], schema=table.schema), report
+def sort_table(
+    table: pa.Table, keys: list[SortKey], request: Request, selection: Selection = EVERYTHING
+) -> tuple[pa.Table, SortReport]:
+    """A new table in the order of the keys."""
+    if not selection.is_everything or not _is_by_number(table, keys):
+        rows, report = order_of_table(table, keys, request, selection)
+        return gather_rows(table, rows), report
+    number = _Number(table, keys[0])
+    sorted_values = np.empty_like(number.values)
+    width = row_number_bytes(table.num_rows) if table.num_columns > 1 else 0
+    by_number, report = sort_keys(
+        number.values,
+        replace(request, descending=keys[0].descending),
+        out_keys=sorted_values,
+        row_number_bytes=width,
+        row_bytes=_row_bytes(table),
+    )
+    columns = [number.column(sorted_values)]
+    at = table.column_names.index(keys[0].column)
+    if by_number is not None:
+        others = gather_columns(table.remove_column(at).columns, number.place_nulls(by_number))
+        columns = [*others[:at], *columns, *others[at:]]
+    return pa.table(columns, schema=table.schema), replace(report, rows=table.num_rows)  # with those without a key
+
+
+def order_of_table(
+    table: pa.Table, keys: list[SortKey], request: Request, selection: Selection = EVERYTHING
+) -> tuple[Array, SortReport]:
+    """The row numbers that sort a table stably, or those of them that are wanted."""
+    if selection.may_skip(table.num_rows):
+        assert selection.limit is not None
+        candidates = _core.positions_of_least(RowKeys(table, keys).words(), selection.limit)
+        rows, report = _order_of_rows(
+            gather_rows(table.select([key.column for key in keys]), candidates), keys, request
+        )
+        rows = candidates[rows]
+    else:
+        rows, report = _order_of_rows(table, keys, request)
+    if selection.unique:
+        rows = rows[RowKeys(table, keys).core.starts_of_runs(rows)]
+    row_bytes = _row_bytes(table)
+    return rows[: selection.limit], replace(report, rows=table.num_rows, bytes=table.num_rows * row_bytes)
+
+
+def _row_bytes(table: pa.Table) -> int:
+    return int(table.nbytes) // max(int(table.num_rows), 1)
+
+
+def _order_of_rows(table: pa.Table, keys: list[SortKey], request: Request) -> tuple[Array, SortReport]:
+    if not _is_by_number(table, keys):
+        return RowKeys(table, keys).order(request)
+    number = _Number(table, keys[0])
+    rows, report = sort_keys(
+        number.values,
+        replace(request, descending=keys[0].descending),
+        out_keys=None,
+        row_number_bytes=row_number_bytes(table.num_rows),
+    )
+    assert rows is not None
+    return number.place_nulls(rows), report

@@ -30,7 +30,12 @@ Arena& VirtualRuntime::arena(Place place) {
     };
     memory.release = [](std::byte*, std::uint64_t) {};
   } else {
-    memory.allocate = [place](std::uint64_t bytes) {
+    memory.allocate = [this, place](std::uint64_t bytes) {
+      const auto capacity = static_cast<std::uint64_t>(machine().gpu.memory_gib * (1ULL << 30));
+      if (place.is_gpu() && faults_.memory_of_others > 0 &&
+          reserved(place) + bytes + faults_.memory_of_others > capacity)
+        throw OutOfMemoryError(place.name() + ": others have taken the memory that " + std::to_string(bytes) +
+                               " bytes would need; free GPU memory, lower memory_limit, or use more GPUs");
       void* data = std::aligned_alloc(4096, align_up(bytes, 4096));
       if (data == nullptr)
         throw OutOfMemoryError(
@@ -277,6 +282,8 @@ void VirtualRuntime::execute(std::int64_t id) {
     };
     for (const MemoryView& view : node.operation.reads) each(view, false);
     for (const MemoryView& view : node.operation.writes) each(view, true);
+    if (finished_.load() + 1 == faults_.failing_operation)
+      throw DeviceError(describe(node) + " failed on its device; nothing was changed, so try again");
     if (node.operation.run) node.operation.run(nullptr);
   }
   if (node.set_flag >= 0) {

@@ -33,6 +33,13 @@ class VirtualRuntime final : public Runtime {
   bool simulated() const override { return true; }
   bool estimating() const override { return mode_ == VirtualMode::estimate; }
 
+  /// What goes wrong, for tests of what is done about it.
+  struct Faults {
+    std::uint64_t memory_of_others = 0;   ///< of each GPU: `available` counts it, and nobody gets it
+    std::uint64_t failing_operation = 0;  ///< the number, from 1 on, of the one whose device fails; 0: none
+  };
+  void set_faults(Faults faults) { faults_ = faults; }
+
   std::uint64_t available(Place place) override;
   std::uint64_t reserved(Place place) override;
   void set_memory_limit(std::uint64_t bytes_per_gpu) override;
@@ -93,6 +100,7 @@ class VirtualRuntime final : public Runtime {
   std::mt19937_64 random_;
   std::uint64_t seed_;
   std::uint64_t memory_limit_ = 0;
+  Faults faults_;
   std::map<Place, std::unique_ptr<Arena>> arenas_;
   std::unordered_map<std::uint32_t, std::string> live_;  // allocation → label
   std::unordered_map<std::uint32_t, std::string> freed_;

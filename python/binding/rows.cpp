@@ -1,0 +1,190 @@
+// The keys of rows of Arrow columns, and the order that they give.
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+
+#include "bindings.hpp"
+#include "linkwise/primitives/host/arrow.hpp"
+#include "linkwise/primitives/host/row_keys.hpp"
+#include "linkwise/primitives/host/select.hpp"
+#include "linkwise/sort/tie_refinement.hpp"
+
+namespace nb = nanobind;
+
+namespace linkwise::binding {
+namespace {
+
+template <typename Element>
+using Numbers = nb::ndarray<const Element, nb::ro, nb::c_contig, nb::device::cpu, nb::ndim<1>>;
+using Words = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu, nb::ndim<1>>;
+using Positions = nb::ndarray<nb::numpy, std::uint64_t, nb::ndim<1>>;
+using Output = nb::ndarray<nb::c_contig, nb::device::cpu, nb::ndim<1>>;
+
+// An array that came through the C data interface, and is released with this.
+class ArrowColumn {
+ public:
+  // What __arrow_c_array__ returns: the capsules of a schema and an array, whose contents are taken over.
+  explicit ArrowColumn(const nb::object& source) {
+    const auto capsules = nb::cast<nb::tuple>(source.attr("__arrow_c_array__")());
+    auto* schema = contents<ArrowSchema>(capsules[0], "arrow_schema");
+    auto* array = contents<ArrowArray>(capsules[1], "arrow_array");
+    schema_ = *schema;
+    array_ = *array;
+    schema->release = nullptr;
+    array->release = nullptr;
+  }
+  ArrowColumn(const ArrowColumn&) = delete;
+  ArrowColumn& operator=(const ArrowColumn&) = delete;
+  ~ArrowColumn() {
+    if (array_.release != nullptr) array_.release(&array_);
+    if (schema_.release != nullptr) schema_.release(&schema_);
+  }
+  [[nodiscard]] KeyColumn key(bool descending, bool nulls_first) const {
+    return key_column_of(schema_, array_, descending, nulls_first);
+  }
+
+ private:
+  template <typename Contents>
+  static Contents* contents(nb::handle capsule, const char* name) {
+    auto* pointer = static_cast<Contents*>(PyCapsule_GetPointer(capsule.ptr(), name));
+    if (pointer == nullptr) throw nb::python_error();
+    return pointer;
+  }
+
+  ArrowSchema schema_{};
+  ArrowArray array_{};
+};
+
+// Whether an Arrow type, which has __arrow_c_schema__, can be that of keys.
+bool can_be_key(const nb::object& type) {
+  const auto capsule = type.attr("__arrow_c_schema__")();
+  auto* schema = static_cast<ArrowSchema*>(PyCapsule_GetPointer(capsule.ptr(), "arrow_schema"));
+  if (schema == nullptr) throw nb::python_error();
+  return has_order(*schema);
+}
+
+// Row keys with the columns that they look into.
+class OwnedRowKeys {
+ public:
+  OwnedRowKeys(const nb::list& columns, const std::vector<bool>& descending, const std::vector<bool>& nulls_first) {
+    if (columns.size() != descending.size() || columns.size() != nulls_first.size())
+      throw UsageError("every column of a key has a direction and an end for its nulls");
+    std::vector<KeyColumn> keys;
+    for (std::size_t c = 0; c < columns.size(); ++c) {
+      columns_.push_back(std::make_unique<ArrowColumn>(nb::borrow<nb::object>(columns[c])));
+      keys.push_back(columns_.back()->key(descending[c], nulls_first[c]));
+    }
+    const nb::gil_scoped_release release;
+    keys_ = std::make_unique<RowKeys>(std::move(keys));
+    first_ = keys_->shape({});
+  }
+  [[nodiscard]] const RowKeys& keys() const { return *keys_; }
+  [[nodiscard]] const RowKeys::Shape& first() const { return first_; }
+
+ private:
+  std::vector<std::unique_ptr<ArrowColumn>> columns_;
+  std::unique_ptr<RowKeys> keys_;
+  RowKeys::Shape first_;
+};
+
+KeyWidth width_of(const Words& words) { return to_key_width(static_cast<int>(words.itemsize())); }
+
+Positions numpy_of(std::vector<std::uint64_t>&& numbers) {
+  auto* owned = new std::vector<std::uint64_t>(std::move(numbers));
+  const nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<std::uint64_t>*>(p); });
+  return {owned->data(), {owned->size()}, owner};
+}
+
+Positions positions_of_least_words(const Words& words, std::uint64_t k) {
+  std::vector<std::uint64_t> positions;
+  {
+    const nb::gil_scoped_release release;
+    positions = positions_of_least(width_of(words), words.data(), words.size(), k);
+  }
+  return numpy_of(std::move(positions));
+}
+
+Positions starts_of_runs(const OwnedRowKeys& self, const Words& rows) {
+  std::vector<std::uint64_t> starts;
+  {
+    const nb::gil_scoped_release release;
+    with_key(width_of(rows), [&](auto tag) {
+      starts = self.keys().starts_of_runs(static_cast<const typename decltype(tag)::type*>(rows.data()), rows.size());
+    });
+  }
+  return numpy_of(std::move(starts));
+}
+
+void bind_refinement(nb::module_& m) {
+  nb::class_<TieRefinement>(m, "TieRefinement")
+      .def(
+          "__init__",
+          [](TieRefinement* self, const OwnedRowKeys& keys, const Words& words, const Output& rows) {
+            if (words.size() != keys.keys().rows() || rows.size() != words.size())
+              throw UsageError("there are not as many words and rows as keys");
+            const nb::gil_scoped_release release;
+            new (self) TieRefinement(keys.keys(), keys.first(), width_of(words), words.data(),
+                                     static_cast<int>(rows.itemsize()), rows.data());
+          },
+          nb::arg("keys"), nb::arg("words"), nb::arg("rows"), nb::keep_alive<1, 2>(), nb::keep_alive<1, 4>())
+      .def_prop_ro("open_rows", &TieRefinement::open_rows)
+      .def(
+          "write_words",
+          [](const TieRefinement& self,
+             const nb::ndarray<std::uint64_t, nb::c_contig, nb::device::cpu, nb::ndim<1>>& to) {
+            if (to.size() != self.open_rows()) throw UsageError("there are not as many words as open rows");
+            const nb::gil_scoped_release release;
+            self.write_words(to.data());
+          },
+          nb::arg("words"))
+      .def(
+          "place",
+          [](TieRefinement& self, const Numbers<std::uint64_t>& words, const Words& order) {
+            if (words.size() != self.open_rows() || order.size() != words.size())
+              throw UsageError("there are not as many words as open rows");
+            const nb::gil_scoped_release release;
+            self.place(words.data(), order.data());
+          },
+          nb::arg("words"), nb::arg("order"));
+}
+
+}  // namespace
+
+void bind_rows(nb::module_& m) {
+  nb::class_<OwnedRowKeys>(m, "RowKeys")
+      .def(nb::init<const nb::list&, const std::vector<bool>&, const std::vector<bool>&>(), nb::arg("columns"),
+           nb::arg("descending"), nb::arg("nulls_first"),
+           "Of arrays with __arrow_c_array__, the first of which decides first; each with its direction and the end of "
+           "its nulls.")
+      .def_prop_ro("rows", [](const OwnedRowKeys& self) { return self.keys().rows(); })
+      .def_prop_ro(
+          "word_bits", [](const OwnedRowKeys& self) { return self.first().bits; }, "Of the first word.")
+      .def_prop_ro("decided_by_word", [](const OwnedRowKeys& self) { return self.first().decides; })
+      .def(
+          "write_words",
+          [](const OwnedRowKeys& self, const Output& to) {
+            if (to.size() != self.keys().rows() || 8 * to.itemsize() < static_cast<std::size_t>(self.first().bits))
+              throw UsageError("the words do not fit into the output");
+            const nb::gil_scoped_release release;
+            self.keys().words(self.first(), to_key_width(static_cast<int>(to.itemsize())), to.data());
+          },
+          nb::arg("words"))
+      .def("starts_of_runs", &starts_of_runs, nb::arg("rows"))
+      .def(
+          "rows_before",
+          [](const OwnedRowKeys& self, const OwnedRowKeys& other, std::uint64_t row, bool or_equal) {
+            if (row >= other.keys().rows()) throw UsageError("there is no such row");
+            return self.keys().rows_before(other.keys(), row, or_equal);
+          },
+          nb::arg("other"), nb::arg("row"), nb::arg("or_equal"))
+      .def(
+          "first_descent", [](const OwnedRowKeys& self) { return self.keys().first_descent(); },
+          nb::call_guard<nb::gil_scoped_release>());
+  m.def("can_be_key", &can_be_key, nb::arg("type"), "Whether columns of an Arrow type can be keys.");
+  m.def("positions_of_least", &positions_of_least_words, nb::arg("words"), nb::arg("k"),
+        "The positions of at least the k least words, and of few others.");
+  bind_refinement(m);
+}
+
+}  // namespace linkwise::binding

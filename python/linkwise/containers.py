@@ -1,0 +1,159 @@
+"""What data comes in, and how the result goes back as the same kind of thing.
+
+Below this, there are NumPy arrays and Arrow tables. Whatever speaks Arrow's PyCapsule interface or DLPack becomes one
+of them, without a copy where that is possible.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+import pyarrow as pa
+
+from linkwise._core import UsageError
+from linkwise.host_sorting import Array
+from linkwise.ordering import By, Descending, Nulls, SortKey, sort_keys_of
+
+Contents: TypeAlias = pa.Table | Array
+
+ONE_COLUMN = ""
+"""The name of the column of a table that stands for something without columns."""
+
+
+def _same(contents: Any) -> Any:
+    return contents
+
+
+@dataclass(frozen=True)
+class Held:
+    """Data to work on, and the way back.
+
+    ``give_back`` makes the result from contents like these. Where there is ``take``, rows are taken from the original
+    by number instead, and the contents are the keys alone.
+    """
+
+    contents: Contents
+    give_back: Callable[[Any], Any] = _same
+    take: Callable[[Array], Any] | None = None
+
+    def keys(self, by: By, descending: Descending, nulls: Nulls, *, by_default_all: bool = False) -> list[SortKey]:
+        """What to sort by: the columns that are named (or all), or the values of what has no columns."""
+        columns = [ONE_COLUMN] if isinstance(self.contents, np.ndarray) else self.contents.column_names
+        if columns == [ONE_COLUMN]:
+            if by is not None:
+                raise UsageError("by= is for tables; an array is sorted by its values")
+            by = ONE_COLUMN
+        elif by is None and by_default_all:
+            by = columns
+        return sort_keys_of(columns, by, descending, nulls)
+
+
+def library_of(value: object) -> str:
+    """The name of the package that a value's type comes from."""
+    return type(value).__module__.partition(".")[0]
+
+
+def cannot_sort(value: object) -> UsageError:
+    """The error for what is no container of data."""
+    advice = {
+        "list": "; make it an array with numpy.asarray",
+        "LazyFrame": "; collect() it first",
+        "MaskedArray": ", whose mask would be lost; pass pyarrow.array(values.data, mask=values.mask)",
+    }.get(type(value).__name__, "; NumPy arrays, and what speaks Arrow's PyCapsule interface or DLPack, can be")
+    return UsageError(f"a {type(value).__name__} cannot be sorted{advice}")
+
+
+def hold(values: Any, by: By = None) -> Held:
+    """The data of anything that has rows in host memory. Raises ``UsageError``."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise cannot_sort(values)
+    if isinstance(values, np.ndarray):
+        return _hold_array(values)
+    for kind, hold_kind in _OF_PYARROW.items():
+        if isinstance(values, kind):
+            return hold_kind(values)
+    if library_of(values) == "pandas":
+        return _hold_pandas(values, by)
+    if hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__"):
+        return _hold_capsule(values)
+    if hasattr(values, "__dlpack__"):
+        return _hold_dlpack(values)
+    raise cannot_sort(values)
+
+
+def _hold_array(values: Array) -> Held:
+    if values.dtype.kind not in "SU":
+        return Held(values)
+    if values.ndim != 1:
+        raise UsageError(f"an array to sort has one dimension, not {values.ndim}; sort its rows or ravel it")
+    return Held(_one_column(pa.array(values)), take=lambda rows: values[rows])
+
+
+def _one_column(values: pa.Array | pa.ChunkedArray) -> pa.Table:
+    return pa.table({ONE_COLUMN: values})
+
+
+def _one_array(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
+
+
+def _one_batch(table: pa.Table) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([_one_array(column) for column in table.columns], schema=table.schema)
+
+
+_OF_PYARROW: dict[type, Callable[[Any], Held]] = {
+    pa.Table: Held,
+    pa.RecordBatchReader: lambda reader: Held(reader.read_all(), pa.Table.to_reader),
+    pa.RecordBatch: lambda batch: Held(pa.Table.from_batches([batch]), _one_batch),
+    pa.ChunkedArray: lambda column: Held(_one_column(column), lambda table: table.column(0)),
+    pa.Array: lambda array: Held(_one_column(array), lambda table: _one_array(table.column(0))),
+}
+
+
+def _hold_pandas(values: Any, by: By) -> Held:
+    """The keys alone as Arrow columns; pandas itself takes the rows, so that index and all types stay what they are."""
+    try:
+        if values.ndim == 1:
+            keys = _one_column(pa.array(values, from_pandas=True))
+        else:
+            wanted = [by] if isinstance(by, str) else list(values.columns if by is None else by)
+            names = [name for name in values.columns if name in wanted]
+            keys = pa.table([pa.array(values[name], from_pandas=True) for name in dict.fromkeys(names)], names=names)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, TypeError, ValueError) as error:
+        raise UsageError(f"a key of this {type(values).__name__} cannot be sorted: {error}") from None
+    return Held(keys, take=values.take)
+
+
+def _hold_capsule(values: Any) -> Held:
+    is_polars = library_of(values) == "polars"
+    if hasattr(values, "__arrow_c_stream__"):
+        try:
+            table = pa.table(values)
+        except (TypeError, pa.ArrowException):
+            column = pa.chunked_array(values)
+            if is_polars:
+                return Held(_one_column(column), lambda t: type(values)(values.name, t.column(0)))
+            return Held(_one_column(column), lambda t: t.column(0))
+        return Held(table, type(values) if is_polars else _same)
+    array = pa.array(values)
+    if pa.types.is_struct(array.type):
+        return Held(pa.Table.from_batches([pa.RecordBatch.from_struct_array(array)]), _one_batch)
+    return Held(_one_column(array), lambda table: _one_array(table.column(0)))
+
+
+def _hold_dlpack(values: Any) -> Held:
+    try:
+        array = np.from_dlpack(values)
+    except (BufferError, RuntimeError, TypeError) as error:
+        raise UsageError(f"a {type(values).__name__} cannot be read through DLPack: {error}") from None
+    return Held(array, lambda result: _from_dlpack(values, result))
+
+
+def _from_dlpack(like: Any, result: Array) -> Any:
+    namespace = like.__array_namespace__() if hasattr(like, "__array_namespace__") else None
+    library = namespace or importlib.import_module(library_of(like))
+    return cast(Any, library).from_dlpack(result) if hasattr(library, "from_dlpack") else result

@@ -1,0 +1,134 @@
+"""Writing files. What goes out is written beside its place and renamed: nothing half-written is ever there."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from linkwise._core import UsageError
+from linkwise.containers import Contents
+from linkwise.file_formats import ARRAY_FORMATS, PIPE, FileOptions, format_of, one_clear_line
+from linkwise.file_readers import Reader
+from linkwise.ordering import SortKey
+
+_numbers = itertools.count()
+_ROW_GROUP = 1 << 20  # rows
+
+
+class Writer:
+    """Writes a file that appears complete or not at all. To be entered before the first rows come."""
+
+    def __init__(self, path: Path, options: FileOptions, *, like: Reader, keys: Sequence[SortKey] = ()) -> None:
+        kind = format_of(path, options.output_format or (like.format if path == PIPE else None))
+        if (kind in ARRAY_FORMATS) != (like.format in ARRAY_FORMATS):
+            raise UsageError(f"{path}: {like.format} cannot become {kind}; give both the same kind of contents")
+        if path == PIPE and kind not in ("arrow", "csv", "tsv"):
+            raise UsageError(f"{kind} cannot be written to standard output; Arrow's stream format, csv and tsv can")
+        self._named = path
+        self._path = path if path == PIPE else path.resolve()  # through a link, not in its place
+        self._kind, self._options, self._keys = kind, options, keys
+        self._compression = like.compression or "snappy"
+        self._temporary = self._path.with_name(f".{path.name}.{os.getpid()}-{next(_numbers)}.tmp")
+        self._file: Any = None
+        self._stream: Any = None  # of a table, into the file
+        self._rows = 0
+        self._dtype: np.dtype[Any] | None = None
+
+    def __enter__(self) -> Self:
+        with one_clear_line("write", self._named):  # a directory that is missing is found before the work is done
+            self._file = sys.stdout.buffer if self._path == PIPE else self._temporary.open("xb")
+        return self
+
+    def write(self, contents: Contents) -> None:
+        """Append rows."""
+        with one_clear_line("write", self._named):
+            if isinstance(contents, np.ndarray):
+                self._write_array(contents)
+                return
+            if self._stream is None:
+                self._stream = self._open_stream(contents.schema)
+            self._rows += contents.num_rows
+            if self._kind == "parquet":
+                self._stream.write_table(contents, row_group_size=_ROW_GROUP)
+            else:
+                self._stream.write_table(contents)
+
+    def _write_array(self, contents: np.ndarray[Any, Any]) -> None:
+        if self._dtype is None:
+            self._dtype = contents.dtype
+            self._write_header()
+        self._rows += len(contents)
+        self._file.write(np.ascontiguousarray(contents).view(np.uint8).data)
+
+    def _write_header(self) -> None:
+        """Of a ``.npy`` file; it is as long for any number of rows."""
+        if self._kind == "npy" and self._dtype is not None:
+            header = {"descr": self._dtype.str, "fortran_order": False, "shape": (self._rows,)}
+            np.lib.format.write_array_header_2_0(self._file, header)
+
+    def _open_stream(self, schema: pa.Schema) -> Any:
+        if self._kind == "parquet":
+            return pq.ParquetWriter(
+                self._file,
+                schema,
+                compression=self._compression.replace("UNCOMPRESSED", "NONE"),
+                sorting_columns=self._sorting_columns(schema),
+            )
+        if self._kind == "arrow":
+            new = pa.ipc.new_stream if self._path == PIPE else pa.ipc.new_file
+            return new(self._file, schema, options=pa.ipc.IpcWriteOptions(unify_dictionaries=self._path != PIPE))
+        try:
+            write_options = pa.csv.WriteOptions(
+                include_header=self._options.header, delimiter="\t" if self._kind == "tsv" else ","
+            )
+            return pa.csv.CSVWriter(self._file, schema, write_options=write_options)
+        except pa.ArrowException as error:
+            raise UsageError(f"{self._named}: {error}; write .parquet or .arrow instead") from None
+
+    def _sorting_columns(self, schema: pa.Schema) -> list[pq.SortingColumn] | None:
+        """For later readers; only where Parquet numbers columns as the schema does and orders values as we do."""
+        if any(pa.types.is_nested(field.type) for field in schema) or not self._keys:
+            return None
+        if any(pa.types.is_floating(schema.field(key.column).type) for key in self._keys):
+            return None
+        return [pq.SortingColumn(schema.names.index(key.column), key.descending, key.nulls_first) for key in self._keys]
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self._give_up()
+            return
+        try:
+            with one_clear_line("write", self._named):
+                if self._stream is not None:
+                    self._stream.close()
+                if self._path == PIPE:
+                    self._file.flush()
+                    return
+                if self._kind == "npy":
+                    self._file.seek(0)
+                    self._write_header()
+                self._file.close()
+                self._temporary.replace(self._path)
+        except BaseException:
+            self._give_up()
+            raise
+
+    def _give_up(self) -> None:
+        if self._path == PIPE:
+            return
+        with suppress(OSError, pa.ArrowException):  # what is open may still want to write, to a disk that is full
+            self._file.close()
+        self._temporary.unlink(missing_ok=True)

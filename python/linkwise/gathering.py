@@ -1,0 +1,127 @@
+"""Rows of a table by their numbers, on all cores."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from linkwise._core import UsageError
+
+Rows = npt.NDArray[Any]
+
+_ROWS_AT_ONCE = 1 << 20  # of a column, by one core; their bytes nearly always fit into offsets of 32 bits
+_MOST_IN_ONE_PIECE = 1 << 30  # bytes of a column of variable length, whose offsets may have 32 bits
+
+
+def _has_fixed_width(kind: pa.DataType) -> bool:
+    try:
+        return bool(kind.bit_width)
+    except ValueError:
+        return False
+
+
+def _in_one_piece(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The same column in one chunk, which is gathered several times faster than many, if it can be."""
+    if column.num_chunks <= 1 or (column.nbytes > _MOST_IN_ONE_PIECE and not _has_fixed_width(column.type)):
+        return column
+    return pa.chunked_array([column.combine_chunks()], type=column.type)
+
+
+def _from_chunks(column: pa.ChunkedArray, rows: Rows) -> pa.Array:
+    """Rows of a column in several chunks: chunk by chunk, and then each to its place."""
+    lengths = np.array([len(chunk) for chunk in column.chunks])
+    ends = np.cumsum(lengths)
+    chunk_of = np.searchsorted(ends, rows, "right")
+    by_chunk = np.argsort(chunk_of, kind="stable")
+    wanted = np.split(by_chunk, np.cumsum(np.bincount(chunk_of, minlength=len(ends)))[:-1])
+    parts = [
+        _take(chunk, rows[positions] - (end - len(chunk)))
+        for chunk, end, positions in zip(column.chunks, ends, wanted, strict=True)
+        if len(positions)
+    ]
+    places = np.empty(len(rows), np.int64)
+    places[by_chunk] = np.arange(len(rows))
+    return _take(pa.concat_arrays(parts), places)
+
+
+def _take(values: pa.Array, rows: Rows) -> pa.Array:
+    """Rows of an array of any type; PyArrow has no ``take`` for all of them."""
+    kind = values.type
+    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+        return _take_views(values, rows)
+    if pa.types.is_run_end_encoded(kind):
+        return pc.run_end_encode(_take(pc.run_end_decode(values), rows), kind.run_end_type)
+    if (plain := _without_views(kind)) != kind:
+        return _take(values.cast(plain), rows).cast(kind)
+    return pc.take(values, pa.array(rows))
+
+
+def _take_views(values: pa.Array, rows: Rows) -> pa.Array:
+    """Strings whose bytes lie elsewhere: 16 bytes each are moved, and the bytes stay where they are."""
+    validity, views, *elsewhere = values.buffers()
+    as_bytes = pa.Array.from_buffers(pa.binary(16), len(values), [validity, views], offset=values.offset)
+    taken = pc.take(as_bytes, pa.array(rows))
+    return pa.Array.from_buffers(values.type, len(taken), [*taken.buffers(), *elsewhere])
+
+
+def _without_views(kind: pa.DataType) -> pa.DataType:
+    """The type with plain strings instead of those that lie elsewhere, at any depth."""
+    if pa.types.is_string_view(kind):
+        return pa.large_string()
+    if pa.types.is_binary_view(kind):
+        return pa.large_binary()
+    if not pa.types.is_nested(kind) or pa.types.is_union(kind):
+        return kind
+    fields = [kind.field(i) for i in range(kind.num_fields)]
+    plain = [field.with_type(_without_views(field.type)) for field in fields]
+    return kind if plain == fields else _nested(kind, plain)
+
+
+def _nested(like: pa.DataType, fields: list[pa.Field]) -> pa.DataType:
+    if pa.types.is_struct(like):
+        return pa.struct(fields)
+    if pa.types.is_map(like):
+        return pa.map_(*(field.type for field in fields[0].type))
+    if pa.types.is_fixed_size_list(like):
+        return pa.list_(fields[0], like.list_size)
+    return pa.large_list(fields[0]) if pa.types.is_large_list(like) else pa.list_(fields[0])
+
+
+def _gather(column: pa.ChunkedArray, rows: Rows) -> list[pa.Array]:
+    try:
+        if column.num_chunks == 1:
+            return [_take(column.chunk(0), rows)]
+        return [_from_chunks(column, rows)]
+    except pa.ArrowNotImplementedError as error:
+        raise UsageError(f"rows of type {column.type} cannot be moved: {error}; cast the column first") from None
+    except (pa.ArrowInvalid, pa.ArrowCapacityError):  # more bytes than its offsets can count
+        if len(rows) <= 1:
+            raise
+        half = len(rows) // 2
+        return _gather(column, rows[:half]) + _gather(column, rows[half:])
+
+
+def gather_columns(columns: list[pa.ChunkedArray], rows: Rows) -> list[pa.ChunkedArray]:
+    """Columns with these rows of the given ones, of any type, in their order; slice by slice."""
+    slices = [rows[first : first + _ROWS_AT_ONCE] for first in range(0, len(rows), _ROWS_AT_ONCE)]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        whole = list(pool.map(_in_one_piece, columns))
+        futures = [[pool.submit(_gather, column, part) for part in slices] for column in whole]
+        gathered = []
+        for column, parts in zip(whole, futures, strict=True):
+            chunks = [chunk for part in parts for chunk in part.result()]
+            gathered.append(pa.chunked_array(chunks, type=column.type))
+        return gathered
+
+
+def gather_rows(table: pa.Table, rows: Rows) -> pa.Table:
+    """A new table of these rows of another."""
+    if not table.num_columns:
+        return table.slice(0, len(rows))
+    return pa.table(gather_columns(table.columns, rows), schema=table.schema)

@@ -1,0 +1,65 @@
+"""By which columns rows are sorted, in which direction, and where their nulls go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from linkwise._core import UsageError
+
+NullsEnd = Literal["first", "last"]
+By = str | Sequence[str] | None
+Descending = bool | Sequence[bool]
+Nulls = NullsEnd | Sequence[NullsEnd]
+
+
+@dataclass(frozen=True)
+class SortKey:
+    """A column that rows are sorted by."""
+
+    column: str
+    descending: bool = False
+    nulls: NullsEnd = "last"
+
+    @property
+    def nulls_first(self) -> bool:
+        """Whether rows without a value come before the others, whatever the direction."""
+        return self.nulls == "first"
+
+
+def check_nulls(nulls: object) -> None:
+    """Raise ``UsageError`` unless it is an end of a table, or several."""
+    for end in nulls if isinstance(nulls, list | tuple) else [nulls]:
+        if end not in ("first", "last"):
+            raise UsageError(f"nulls is 'first' or 'last', not {end!r}")
+
+
+def _one_each(given: Any, count: int, what: str) -> list[Any]:
+    if not isinstance(given, list | tuple):
+        return [given] * count
+    if len(given) != count:
+        raise UsageError(f"there are {len(given)} values of {what}= for {count} columns; give one, or one for each")
+    return list(given)
+
+
+def sort_keys_of(columns: Sequence[str], by: By, descending: Descending, nulls: Nulls) -> list[SortKey]:
+    """What to sort a table with these columns by; the first key decides first. Raises ``UsageError``."""
+    check_nulls(nulls)
+    names = [by] if isinstance(by, str) else list(by or [])
+    there_are = ", ".join(map(repr, columns))
+    if not names:
+        raise UsageError(f"by= must name a column: {there_are}")
+    for name in names:
+        if name not in columns:
+            raise UsageError(f"there is no column '{name}'; there are {there_are}")
+        if columns.count(name) > 1:
+            raise UsageError(f"there are several columns '{name}'; rename them, for by= cannot tell them apart")
+    directions = _one_each(descending, len(names), "descending")
+    ends = _one_each(nulls, len(names), "nulls")
+    return [SortKey(*key) for key in zip(names, map(bool, directions), ends, strict=True)]
+
+
+def one_direction(descending: Descending) -> bool:
+    """The direction of something that has no columns. Raises ``UsageError``."""
+    return cast(bool, _one_each(descending, 1, "descending")[0])

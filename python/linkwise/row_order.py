@@ -1,0 +1,104 @@
+"""The order of a table's rows: one number, where the keys fit into it; otherwise word by word, ties alone going on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from linkwise import _core
+from linkwise._core import UsageError
+from linkwise.host_sorting import Array, row_number_bytes, sort_keys
+from linkwise.ordering import SortKey
+from linkwise.planning import Request
+from linkwise.sort_report import SortReport
+
+
+def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Plain values instead of dictionaries, runs and extensions."""
+    kind = column.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return _decoded(pa.chunked_array([chunk.storage for chunk in column.chunks], type=kind.storage_type))
+    if pa.types.is_run_end_encoded(kind):
+        return _decoded(pa.chunked_array([pc.run_end_decode(c) for c in column.chunks], type=kind.value_type))
+    return _decoded(column.cast(kind.value_type)) if pa.types.is_dictionary(kind) else column
+
+
+def _ranks(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Small numbers in the order of the values, for a column of a dictionary; others as they are."""
+    if not pa.types.is_dictionary(column.type) or column.num_chunks == 0:
+        return column
+    column = column.unify_dictionaries()
+    values = column.chunk(0).dictionary
+    if len(values) > len(column):
+        return column
+    key = RowKeys(pa.table({"": values}), [SortKey("")])
+    rows, _ = key.order(Request("auto", "auto", "cpu", None, False, False))
+    is_new = np.zeros(len(values), np.uint32)
+    is_new[key.core.starts_of_runs(rows)[1:]] = 1
+    ranks = np.empty(len(values), np.uint32)
+    ranks[rows] = np.cumsum(is_new, dtype=np.uint32)
+    in_order = pa.array(ranks, mask=values.is_null().to_numpy(zero_copy_only=False))
+    return pa.chunked_array([in_order.take(chunk.indices) for chunk in column.chunks], type=pa.uint32())
+
+
+def _in_one_piece(column: pa.ChunkedArray) -> pa.Array:
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    if pa.types.is_string(column.type) or pa.types.is_binary(column.type):  # whose offsets may be too short together
+        wide = pa.large_string() if pa.types.is_string(column.type) else pa.large_binary()
+        column = column.cast(wide)
+    return column.combine_chunks() if column.num_chunks else pa.array([], column.type)
+
+
+class RowKeys:
+    """The keys of a table's rows. Raises ``UsageError`` if a column cannot be a key.
+
+    With ``comparable``, keys of another table with columns of the same types can be compared with these.
+    """
+
+    def __init__(self, table: pa.Table, keys: list[SortKey], *, comparable: bool = False) -> None:
+        columns = [_in_one_piece(_decoded(c if comparable else _ranks(c))) for c in (table[k.column] for k in keys)]
+        for key, column in zip(keys, columns, strict=True):
+            if not _core.can_be_key(column.type):
+                raise UsageError(f"column '{key.column}' of type {table[key.column].type} cannot be a key; {_KEYS} can")
+        directions = [key.descending for key in keys]
+        self.core = _core.RowKeys(columns, directions, [key.nulls_first for key in keys])
+
+    def words(self) -> Array:
+        """What the keys begin with: numbers in the order of the rows, which may leave ties."""
+        words = np.empty(self.core.rows, np.uint32 if self.core.word_bits <= 32 else np.uint64)
+        self.core.write_words(words)
+        return words
+
+    def order(self, request: Request) -> tuple[Array, SortReport]:
+        """The row numbers that sort the rows stably."""
+        request = replace(request, descending=False)  # the words are turned round themselves
+        width = row_number_bytes(self.core.rows)
+        words = self.words()
+        in_order = None if self.core.decided_by_word else np.empty_like(words)
+        rows, report = sort_keys(words, request, out_keys=in_order, row_number_bytes=width)
+        assert rows is not None
+        reports = [report]
+        if in_order is not None:
+            ties = _core.TieRefinement(self.core, in_order, rows)
+            while ties.open_rows:
+                reports.append(_sort_open_rows(ties, request, width))
+        return rows, SortReport.together(reports)
+
+
+def _sort_open_rows(ties: _core.TieRefinement, request: Request, row_width: int) -> SortReport:
+    words = np.empty(ties.open_rows, np.uint64)
+    ties.write_words(words)
+    in_order = np.empty_like(words)
+    order, report = sort_keys(words, request, out_keys=in_order, row_number_bytes=row_width)
+    assert order is not None
+    ties.place(in_order, order)
+    return report
+
+
+_KEYS = (
+    "bool, integers, floats, decimals, dates, times, timestamps, durations, strings, bytes, and dictionaries of these"
+)

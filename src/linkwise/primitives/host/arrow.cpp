@@ -1,0 +1,100 @@
+#include "linkwise/primitives/host/arrow.hpp"
+
+#include <charconv>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "linkwise/error.hpp"
+
+namespace linkwise {
+namespace {
+
+using Layout = KeyColumn::Layout;
+
+struct Storage {
+  Layout layout = Layout::nothing;
+  KeyType type = KeyType::u32;
+  int width = 0;
+};
+
+Storage number(KeyType type) { return {Layout::number, type}; }
+
+int last_number(std::string_view format) {
+  const std::string_view digits = format.substr(format.find_last_of(":,") + 1);
+  int value = 0;
+  std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  return value;
+}
+
+// Decimals are "d:digits,scale", of 128 bits, or "d:digits,scale,bits".
+Storage decimal(std::string_view format) {
+  const bool names_bits = format.find(',') != format.rfind(',');
+  const int bits = names_bits ? last_number(format) : 128;
+  if (bits == 32) return number(KeyType::i32);
+  if (bits == 64) return number(KeyType::i64);
+  return {Layout::wide_integer, KeyType::i64, bits / 8};
+}
+
+std::optional<Storage> letter(char format) {
+  switch (format) {
+    case 'n': return Storage{};
+    case 'b': return Storage{Layout::boolean};
+    case 'c': return number(KeyType::i8);
+    case 'C': return number(KeyType::u8);
+    case 's': return number(KeyType::i16);
+    case 'S': return number(KeyType::u16);
+    case 'i': return number(KeyType::i32);
+    case 'I': return number(KeyType::u32);
+    case 'l': return number(KeyType::i64);
+    case 'L': return number(KeyType::u64);
+    case 'e': return number(KeyType::f16);
+    case 'f': return number(KeyType::f32);
+    case 'g': return number(KeyType::f64);
+    case 'u':
+    case 'z': return Storage{Layout::bytes32};
+    case 'U':
+    case 'Z': return Storage{Layout::bytes64};
+    default: return std::nullopt;
+  }
+}
+
+std::optional<Storage> storage_of(std::string_view format) {
+  if (format.size() == 1) return letter(format[0]);
+  if (format == "vu" || format == "vz") return Storage{Layout::views};
+  if (format.starts_with("d:")) return decimal(format);
+  if (format.starts_with("w:")) return Storage{Layout::fixed_bytes, KeyType::u8, last_number(format)};
+  if (format == "tdD" || format == "tts" || format == "ttm") return number(KeyType::i32);
+  if (format == "tdm" || format == "ttu" || format == "ttn") return number(KeyType::i64);
+  if (format.starts_with("ts") || format.starts_with("tD")) return number(KeyType::i64);
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool has_order(const ArrowSchema& schema) {
+  return schema.dictionary == nullptr && storage_of(schema.format).has_value();
+}
+
+KeyColumn key_column_of(const ArrowSchema& schema, const ArrowArray& array, bool descending, bool nulls_first) {
+  if (!has_order(schema))
+    throw UsageError("keys of Arrow format '" + std::string(schema.format) + "' have no order; decode or cast them");
+  const Storage storage = *storage_of(schema.format);
+  KeyColumn column;
+  column.layout = storage.layout;
+  column.type = storage.type;
+  column.width = storage.width;
+  column.descending = descending;
+  column.nulls_first = nulls_first;
+  column.count = static_cast<std::uint64_t>(array.length);
+  column.offset = static_cast<std::uint64_t>(array.offset);
+  if (storage.layout == Layout::nothing || array.length == 0) return column;
+  if (array.null_count != 0) column.validity = static_cast<const std::uint8_t*>(array.buffers[0]);
+  const bool between_offsets = storage.layout == Layout::bytes32 || storage.layout == Layout::bytes64;
+  column.values = static_cast<const std::byte*>(array.buffers[between_offsets ? 2 : 1]);
+  if (between_offsets) column.offsets = array.buffers[1];
+  if (storage.layout == Layout::views) column.buffers = reinterpret_cast<const std::byte* const*>(array.buffers + 2);
+  return column;
+}
+
+}  // namespace linkwise

@@ -1,0 +1,45 @@
+// Key columns from the Arrow C data interface (https://arrow.apache.org/docs/format/CDataInterface.html), which is how
+// every library that has Arrow arrays hands them to others.
+#pragma once
+
+#include <cstdint>
+
+#include "linkwise/primitives/host/key_column.hpp"
+
+// These names and members are the interface's own.
+extern "C" {
+struct ArrowSchema {
+  const char* format;
+  const char* name;
+  const char* metadata;
+  std::int64_t flags;
+  std::int64_t n_children;
+  struct ArrowSchema** children;
+  struct ArrowSchema* dictionary;
+  void (*release)(struct ArrowSchema*);
+  void* private_data;
+};
+struct ArrowArray {
+  std::int64_t length;
+  std::int64_t null_count;
+  std::int64_t offset;
+  std::int64_t n_buffers;
+  std::int64_t n_children;
+  const void** buffers;
+  struct ArrowArray** children;
+  struct ArrowArray* dictionary;
+  void (*release)(struct ArrowArray*);
+  void* private_data;
+};
+}
+
+namespace linkwise {
+
+/// A view of the array, which must outlive it. @throws UsageError for a type that has no order, which are: nested ones,
+/// intervals, dictionaries and run-end encoded ones (decode them first).
+KeyColumn key_column_of(const ArrowSchema& schema, const ArrowArray& array, bool descending, bool nulls_first);
+
+/// Whether keys of that type can be made; `format` as in the interface.
+bool has_order(const ArrowSchema& schema);
+
+}  // namespace linkwise

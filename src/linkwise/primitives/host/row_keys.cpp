@@ -1,0 +1,249 @@
+#include "linkwise/primitives/host/row_keys.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <string_view>
+#include <utility>
+
+#include "linkwise/error.hpp"
+
+namespace linkwise {
+namespace {
+
+constexpr std::uint64_t block = 1 << 14;  // rows that a core does at once
+constexpr int most_bytes = 7;             // of a string in a word: 56 bits, and 4 for how many there were
+
+std::uint64_t blocks_of(std::uint64_t rows) { return (rows + block - 1) / block; }
+
+constexpr std::uint64_t ones(int bits) { return bits == 0 ? 0 : ~std::uint64_t{0} >> (64 - bits); }
+
+int bits_for(std::uint64_t greatest) { return static_cast<int>(std::bit_width(greatest)); }
+
+// The first `length` bytes from `begin` on as a number, the first byte the most significant; zeros behind the end.
+std::uint64_t leading(std::string_view bytes, std::uint64_t begin, int length) {
+  if (begin >= bytes.size()) return 0;
+  const std::string_view rest = bytes.substr(begin);
+  std::uint64_t word = 0;
+  if (rest.size() >= sizeof(word)) {
+    std::memcpy(&word, rest.data(), sizeof(word));
+  } else {
+    const std::size_t count = std::min(rest.size(), static_cast<std::size_t>(length));
+    for (std::size_t i = 0; i < count; ++i) word |= std::uint64_t{static_cast<unsigned char>(rest[i])} << (8 * i);
+  }
+  return __builtin_bswap64(word) >> (64 - 8 * length);
+}
+
+}  // namespace
+
+RowKeys::RowKeys(std::vector<KeyColumn> columns) : columns_(std::move(columns)) {
+  if (columns_.empty()) throw UsageError("rows are sorted by at least one column");
+  rows_ = columns_.front().count;
+  for (std::uint32_t c = 0; c < columns_.size(); ++c) {
+    if (columns_[c].count != rows_) throw UsageError("the columns of a key have not the same number of rows");
+    add_null_bit(c);
+    for (int limb = 0; limb < columns_[c].limbs(); ++limb) add_number(c, limb);
+    if (columns_[c].is_bytes()) add_bytes(c);
+  }
+}
+
+// How many first bytes are the same, of which `from` are known to be.
+std::uint64_t RowKeys::shared_prefix(std::string_view a, std::string_view b, std::uint64_t from) {
+  const std::uint64_t most = std::min(a.size(), b.size());
+  while (from < most && a[from] == b[from]) ++from;
+  return from;
+}
+
+void RowKeys::add_null_bit(std::uint32_t column) {
+  const KeyColumn& of = columns_[column];
+  std::uint64_t nulls = 0;
+  if (of.validity != nullptr) {
+#pragma omp parallel for reduction(+ : nulls) if (rows_ > block)
+    for (std::uint64_t row = 0; row < rows_; ++row) nulls += of.is_null(row) ? 1 : 0;
+  }
+  if (nulls > 0 && nulls < rows_) fields_.push_back({.kind = Kind::null_bit, .column = column, .bits = 1});
+}
+
+void RowKeys::add_number(std::uint32_t column, int limb) {
+  const KeyColumn& of = columns_[column];
+  std::uint64_t least = ~std::uint64_t{0}, greatest = 0;
+#pragma omp parallel for reduction(min : least) reduction(max : greatest) if (rows_ > block)
+  for (std::uint64_t row = 0; row < rows_; ++row) {
+    if (of.is_null(row)) continue;
+    const std::uint64_t code = of.code(row, limb);
+    least = std::min(least, code);
+    greatest = std::max(greatest, code);
+  }
+  if (least < greatest)
+    fields_.push_back({.column = column, .limb = limb, .bits = bits_for(greatest - least), .base = least});
+}
+
+void RowKeys::add_bytes(std::uint32_t column) {
+  const KeyColumn& of = columns_[column];
+  std::uint64_t first = 0;
+  while (first < rows_ && of.is_null(first)) ++first;
+  if (first == rows_) return;
+  const std::string_view like = of.bytes(first);
+  std::uint64_t prefix = like.size(), shortest = like.size(), longest = like.size();
+#pragma omp parallel for reduction(min : prefix, shortest) reduction(max : longest) if (rows_ > block)
+  for (std::uint64_t row = first; row < rows_; ++row) {
+    if (of.is_null(row)) continue;
+    const std::string_view bytes = of.bytes(row);
+    shortest = std::min<std::uint64_t>(shortest, bytes.size());
+    longest = std::max<std::uint64_t>(longest, bytes.size());
+    prefix = std::min(prefix, shared_prefix(like, bytes, 0));
+  }
+  if (prefix < longest)
+    fields_.push_back(
+        {.kind = Kind::bytes, .column = column, .prefix = prefix, .shortest = shortest, .longest = longest});
+}
+
+RowKeys::Shape RowKeys::shape(Cursor from, int budget) const {
+  Shape shape;
+  shape.behind = from;
+  const auto is_full = [&] { return shape.bits == budget || shape.count == static_cast<int>(shape.slices.size()); };
+  while (!at_end(shape.behind) && !shape.is_open && !is_full()) {
+    const Field& field = fields_[shape.behind.field];
+    if (field.kind == Kind::bytes) {
+      if (!add_slice_of_bytes(shape, budget)) break;
+      continue;
+    }
+    const int left = field.bits - static_cast<int>(shape.behind.taken), bits = std::min(left, budget - shape.bits);
+    shape.slices[static_cast<std::size_t>(shape.count++)] = {shape.behind.field, bits, 0, shape.behind.taken};
+    shape.bits += bits;
+    if (bits == left) shape.behind = {shape.behind.field + 1, 0};
+    else shape.behind.taken += static_cast<std::uint64_t>(bits);
+  }
+  shape.decides = at_end(shape.behind);
+  return shape;
+}
+
+// As many bytes as there is room for, with their number behind them unless all strings have equal lengths.
+bool RowKeys::add_slice_of_bytes(Shape& shape, int budget) const {
+  const Field& field = fields_[shape.behind.field];
+  const std::uint64_t begin = std::max(shape.behind.taken, field.prefix), left = field.longest - begin;
+  if (left == 0) {  // these end where the longest do
+    shape.behind = {shape.behind.field + 1, 0};
+    return true;
+  }
+  const bool same_length = field.shortest == field.longest;
+  int bytes = static_cast<int>(std::min<std::uint64_t>(left, most_bytes)), bits = 0;
+  for (; bytes > 0; --bytes) {
+    bits = 8 * bytes + (same_length ? 0 : bits_for(static_cast<std::uint64_t>(bytes) + 1));
+    if (shape.bits + bits <= budget) break;
+  }
+  if (bytes == 0) return false;
+  shape.slices[static_cast<std::size_t>(shape.count++)] = {shape.behind.field, bits, bytes, begin};
+  shape.bits += bits;
+  const bool all_end = static_cast<std::uint64_t>(bytes) == left;
+  shape.is_open = !all_end && !same_length;
+  shape.behind = all_end ? Cursor{shape.behind.field + 1, 0}
+                         : Cursor{shape.behind.field, begin + static_cast<std::uint64_t>(bytes)};
+  return true;
+}
+
+std::uint64_t RowKeys::bits_of(const Shape::Slice& slice, std::uint64_t row) const {
+  const Field& field = fields_[slice.field];
+  const KeyColumn& column = columns_[field.column];
+  if (field.kind == Kind::null_bit) return column.is_null(row) == column.nulls_first ? 0 : 1;
+  if (field.kind == Kind::number) {
+    if (column.is_null(row)) return 0;
+    const int below = field.bits - static_cast<int>(slice.begin) - slice.bits;
+    return ((column.code(row, field.limb) - field.base) >> below) & ones(slice.bits);
+  }
+  const std::string_view bytes = column.bytes(row);  // of a null, none
+  std::uint64_t value = leading(bytes, slice.begin, slice.bytes);
+  if (const int counter = slice.bits - 8 * slice.bytes; counter > 0) {
+    const std::uint64_t left = bytes.size() > slice.begin ? bytes.size() - slice.begin : 0;
+    value = value << counter | std::min<std::uint64_t>(left, static_cast<std::uint64_t>(slice.bytes) + 1);
+  }
+  return column.descending ? value ^ ones(slice.bits) : value;
+}
+
+std::uint64_t RowKeys::word(const Shape& shape, std::uint64_t row) const {
+  std::uint64_t word = 0;
+  // A slice of 64 bits is alone, so nothing is ever shifted that far.
+  for (int s = 0; s < shape.count; ++s) {
+    const Shape::Slice& slice = shape.slices[static_cast<std::size_t>(s)];
+    word = (slice.bits == 64 ? 0 : word << slice.bits) | bits_of(slice, row);
+  }
+  return word;
+}
+
+RowKeys::Cursor RowKeys::behind(const Shape& shape, std::uint64_t word) const {
+  if (!shape.is_open) return shape.behind;
+  const Shape::Slice& last = shape.slices[static_cast<std::size_t>(shape.count) - 1];
+  const int counter = last.bits - 8 * last.bytes;
+  const bool descending = columns_[fields_[last.field].column].descending;
+  const std::uint64_t left = (descending ? ~word : word) & ones(counter);
+  return left > static_cast<std::uint64_t>(last.bytes) ? shape.behind : Cursor{last.field + 1, 0};
+}
+
+void RowKeys::words(const Shape& shape, KeyWidth width, void* to) const {
+  with_key(width, [&](auto tag) {
+    using Word = typename decltype(tag)::type;
+    auto* words = static_cast<Word*>(to);
+#pragma omp parallel for schedule(dynamic)
+    for (std::uint64_t b = 0; b < blocks_of(rows_); ++b) {
+      const std::uint64_t first = b * block, last = std::min(first + block, rows_);
+      std::fill(words + first, words + last, Word{0});
+      for (int s = 0; s < shape.count; ++s) {  // a slice at a time: what it looks at stays the same
+        const Shape::Slice& slice = shape.slices[static_cast<std::size_t>(s)];
+        const int shift = static_cast<std::size_t>(slice.bits) == 8 * sizeof(Word) ? 0 : slice.bits;  // it is alone
+        for (std::uint64_t row = first; row < last; ++row)
+          words[row] = static_cast<Word>(words[row] << shift) | static_cast<Word>(bits_of(slice, row));
+      }
+    }
+  });
+}
+
+int RowKeys::compare(std::uint64_t a, const RowKeys& other, std::uint64_t b) const {
+  for (std::size_t c = 0; c < columns_.size(); ++c) {
+    const int order = linkwise::compare(columns_[c], a, other.columns_[c], b);
+    if (order != 0) return order;
+  }
+  return 0;
+}
+
+template <typename Row>
+std::vector<std::uint64_t> RowKeys::starts_of_runs(const Row* rows, std::uint64_t count) const {
+  std::vector<std::vector<std::uint64_t>> found(blocks_of(count));
+#pragma omp parallel for schedule(dynamic)
+  for (std::uint64_t b = 0; b < blocks_of(count); ++b)
+    for (std::uint64_t i = b * block; i < std::min((b + 1) * block, count); ++i)
+      if (i == 0 || compare(rows[i], *this, rows[i - 1]) != 0) found[b].push_back(i);
+  std::vector<std::uint64_t> starts;
+  for (const auto& part : found) starts.insert(starts.end(), part.begin(), part.end());
+  return starts;
+}
+template std::vector<std::uint64_t> RowKeys::starts_of_runs(const std::uint32_t*, std::uint64_t) const;
+template std::vector<std::uint64_t> RowKeys::starts_of_runs(const std::uint64_t*, std::uint64_t) const;
+
+std::uint64_t RowKeys::rows_before(const RowKeys& other, std::uint64_t row, bool or_equal) const {
+  std::uint64_t low = 0, high = rows_;
+  while (low < high) {
+    const std::uint64_t middle = low + (high - low) / 2;
+    if (compare(middle, other, row) < (or_equal ? 1 : 0)) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+std::uint64_t RowKeys::first_descent() const {
+  std::atomic<std::uint64_t> found = rows_;
+#pragma omp parallel for schedule(dynamic)
+  for (std::uint64_t b = 0; b < blocks_of(rows_); ++b) {
+    if (b * block > found) continue;
+    const std::uint64_t last = std::min((b + 1) * block, rows_);
+    for (std::uint64_t row = std::max<std::uint64_t>(b * block, 1); row < last; ++row) {
+      if (compare(row, *this, row - 1) >= 0) continue;
+      std::uint64_t known = found;
+      while (row < known && !found.compare_exchange_weak(known, row)) {
+      }
+      break;
+    }
+  }
+  return found;
+}
+
+}  // namespace linkwise

@@ -1,0 +1,162 @@
+#include "linkwise/sort/tie_refinement.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace linkwise {
+namespace {
+
+constexpr std::uint64_t small = 256;      // rows of a group that a core orders by itself
+constexpr std::uint64_t block = 1 << 14;  // positions that a core looks at at once
+
+template <typename Row>
+struct Entry {
+  std::uint64_t word;
+  Row row;
+  std::uint32_t position;  // keeps the order of equal words
+};
+
+// Orders rows whose keys agree up to the cursor. `entries` is room to work in.
+template <typename Row>
+void order_rows(const RowKeys& keys, Row* rows, std::uint64_t count, RowKeys::Cursor cursor,
+                std::vector<Entry<Row>>& entries) {
+  bool all_equal = true;
+  RowKeys::Shape shape;
+  while (all_equal) {
+    if (keys.at_end(cursor)) return;
+    shape = keys.shape(cursor);
+    entries.resize(count);
+    for (std::uint64_t i = 0; i < count; ++i) {
+      entries[i] = {keys.word(shape, rows[i]), rows[i], static_cast<std::uint32_t>(i)};
+      all_equal = all_equal && entries[i].word == entries[0].word;
+    }
+    if (all_equal) cursor = keys.behind(shape, entries[0].word);
+  }
+  std::sort(entries.begin(), entries.end(), [](const Entry<Row>& a, const Entry<Row>& b) {
+    return a.word != b.word ? a.word < b.word : a.position < b.position;
+  });
+  struct Run {
+    std::uint64_t begin, end;
+    RowKeys::Cursor cursor;
+  };
+  std::vector<Run> runs;
+  for (std::uint64_t begin = 0, end = 0; begin < count; begin = end) {
+    for (end = begin; end < count && entries[end].word == entries[begin].word; ++end) rows[end] = entries[end].row;
+    if (end - begin > 1) runs.push_back({begin, end, keys.behind(shape, entries[begin].word)});
+  }
+  for (const Run& run : runs) order_rows(keys, rows + run.begin, run.end - run.begin, run.cursor, entries);
+}
+
+// The end of the run of equal words that begins at `begin`.
+template <typename Word>
+std::uint64_t end_of_run(const Word* words, std::uint64_t begin, std::uint64_t count) {
+  std::uint64_t step = 1;
+  while (begin + step < count && words[begin + step] == words[begin]) step *= 2;
+  return static_cast<std::uint64_t>(
+      std::upper_bound(words + begin + step / 2, words + std::min(begin + step, count), words[begin]) - words);
+}
+
+}  // namespace
+
+TieRefinement::TieRefinement(const RowKeys& keys, const RowKeys::Shape& shape, KeyWidth width, const void* words,
+                             int row_bytes, void* rows)
+    : keys_(keys), row_bytes_(row_bytes), rows_(rows) {
+  shapes_[{}] = shape;
+  open_ = {{0, keys.rows(), 0, {}}};
+  open_rows_ = keys.rows();
+  with_key(width, [&](auto word) {
+    with_key(to_key_width(row_bytes), [&](auto row) {
+      refine<typename decltype(row)::type>(static_cast<const typename decltype(word)::type*>(words));
+    });
+  });
+}
+
+template <typename Row, typename Word>
+void TieRefinement::refine(const Word* words) {
+  const std::uint64_t mask = word_bits_ == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << word_bits_) - 1;
+  const auto group_of = [&](std::uint64_t word) -> const Group& {
+    return open_[word_bits_ == 64 ? 0 : word >> word_bits_];
+  };
+  auto* rows = static_cast<Row*>(rows_);
+  std::vector<Group> large;
+#pragma omp parallel
+  {
+    std::vector<Group> found;
+    std::vector<Entry<Row>> entries;
+#pragma omp for schedule(dynamic)
+    for (std::uint64_t first = 0; first < open_rows_; first += block) {
+      const std::uint64_t last = std::min(first + block, open_rows_);
+      std::uint64_t begin = first;
+      if (begin > 0) {  // a run that began before is another's
+        while (begin < last && words[begin] == words[begin - 1]) ++begin;
+      }
+      for (std::uint64_t end = begin; begin < last; begin = end) {
+        end = end_of_run(words, begin, open_rows_);
+        if (end - begin == 1) continue;
+        const Group& group = group_of(words[begin]);
+        const RowKeys::Cursor cursor = keys_.behind(shape_of(group), words[begin] & mask);
+        const std::uint64_t at = group.begin + (begin - group.first);
+        if (keys_.at_end(cursor)) continue;
+        if (end - begin <= small) order_rows(keys_, rows + at, end - begin, cursor, entries);
+        else found.push_back({at, at + (end - begin), 0, keys_.behind_shared(cursor, rows + at, end - begin)});
+      }
+    }
+#pragma omp critical
+    large.insert(large.end(), found.begin(), found.end());
+  }
+  open(std::move(large));
+}
+
+void TieRefinement::open(std::vector<Group> groups) {
+  std::ranges::sort(groups, {}, &Group::begin);
+  open_ = std::move(groups);
+  word_bits_ = 64 - static_cast<int>(std::bit_width(open_.empty() ? 0 : open_.size() - 1));
+  open_rows_ = 0;
+  shapes_.clear();
+  for (Group& group : open_) {
+    group.first = open_rows_;
+    open_rows_ += group.end - group.begin;
+    if (!shapes_.contains(group.cursor)) shapes_[group.cursor] = keys_.shape(group.cursor, word_bits_);
+  }
+}
+
+void TieRefinement::write_words(std::uint64_t* words) const {
+  with_key(to_key_width(row_bytes_), [&](auto tag) {
+    const auto* rows = static_cast<const typename decltype(tag)::type*>(rows_);
+#pragma omp parallel for schedule(dynamic)
+    for (std::uint64_t first = 0; first < open_rows_; first += block) {
+      const std::uint64_t last = std::min(first + block, open_rows_);
+      auto group = std::ranges::upper_bound(open_, first, {}, &Group::first) - 1;
+      for (std::uint64_t i = first; i < last;) {
+        const RowKeys::Shape& shape = shape_of(*group);
+        const auto number = static_cast<std::uint64_t>(group - open_.begin());
+        const std::uint64_t upper = word_bits_ == 64 ? 0 : number << word_bits_;
+        const std::uint64_t end = std::min(last, group->first + (group->end - group->begin));
+        for (; i < end; ++i) words[i] = upper | keys_.word(shape, rows[group->begin + (i - group->first)]);
+        ++group;
+      }
+    }
+  });
+}
+
+void TieRefinement::place(const std::uint64_t* words, const void* order) {
+  with_key(to_key_width(row_bytes_), [&](auto tag) {
+    using Row = typename decltype(tag)::type;
+    auto* rows = static_cast<Row*>(rows_);
+    const auto* sources = static_cast<const Row*>(order);
+    std::vector<Row> before(open_rows_);
+#pragma omp parallel for schedule(dynamic)
+    for (std::size_t g = 0; g < open_.size(); ++g)
+      std::copy(rows + open_[g].begin, rows + open_[g].end,
+                before.begin() + static_cast<std::ptrdiff_t>(open_[g].first));
+#pragma omp parallel for schedule(dynamic)
+    for (std::size_t g = 0; g < open_.size(); ++g) {
+      const Group& group = open_[g];
+      for (std::uint64_t i = 0; i < group.end - group.begin; ++i)
+        rows[group.begin + i] = before[sources[group.first + i]];
+    }
+    refine<Row>(words);
+  });
+}
+
+}  // namespace linkwise
