@@ -150,7 +150,11 @@ def test_machines() -> None:
         (["sort", "in.parquet", "-o", "o.npy", "--by", "id"], 2, "parquet cannot become npy"),
         (["sort", "in.parquet", "-o", "o.parquet"], 2, "--by must name a column: id, ts"),
         (["sort", "in.parquet", "-o", "o.parquet", "--by", "x"], 2, "no column 'x'"),
-        (["sort", "in.parquet", "-o", "o.parquet", "--by", "id:up"], 2, "no column 'id:up' among id, ts, a:b; --by is"),
+        (
+            ["sort", "in.parquet", "-o", "o.parquet", "--by", "id:up"],
+            2,
+            "no column 'id:up' among id, ts, a:b; --by is COL",
+        ),
         (["sort", "in.parquet", "-o", "none/o.parquet", "--by", "id"], 1, "cannot write none/o.parquet"),
         (["sort", "in.parquet", "-o", "o.parquet", "--by", "id", "--gpus", "zero"], 2, "--gpus is 'auto' or numbers"),
         (["sort", "in.parquet", "-o", "o.parquet", "--by", "id", "--gpus", "0,64"], 2, "no GPU 64"),

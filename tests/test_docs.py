@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
@@ -38,15 +40,17 @@ def shell_lines() -> list[str]:
     return [line.split("#")[0].strip() for line in lines]
 
 
-@pytest.mark.parametrize("line", [line for line in shell_lines() if line.startswith("linkwise ")])
+@pytest.mark.parametrize("line", [line for line in shell_lines() if re.match("(linkwise|cat|LINKWISE_)", line)])
 def test_command_lines(line: str, tmp_path: Path) -> None:
     random = np.random.default_rng(0)
-    pq.write_table(
-        pa.table({"ts": random.integers(0, 99, 1000), "x": random.random(1000)}), tmp_path / "orders.parquet"
-    )
+    orders = pa.table({"what": ["b"] * 1000, "ts": random.integers(0, 99, 1000), "x": random.random(1000)})
+    pq.write_table(orders, tmp_path / "orders.parquet")
+    pq.write_table(orders.sort_by([("ts", "descending")]), tmp_path / "sorted.parquet")
+    pa.csv.write_csv(orders, tmp_path / "orders.csv")
     np.save(tmp_path / "keys.npy", random.random(1000))
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(
-        [sys.executable, "-m", *line.split()], cwd=tmp_path, capture_output=True, text=True, check=False
+        ["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False, env=os.environ | {"PATH": path}
     )
     assert done.returncode == 0, done.stderr
 

@@ -46,8 +46,8 @@ def test_bad_input_is_refused() -> None:
 
     refused("work in host memory", parts(), strategy="het")
     refused("one for each array of keys", parts(), payload=parts()[:2])
-    refused("not for lists of arrays", parts(), by="x")
-    refused("for lists of arrays", parts()[0], donate=True)
+    refused("not for arrays on GPUs", parts(), by="x")
+    refused("for arrays on GPUs", parts()[0], donate=True)
     refused("one for each", parts(), gpus=[0])
 
 
@@ -144,3 +144,53 @@ def test_arrays_in_the_wrong_place_are_refused() -> None:
         linkwise.sort([array, np.arange(10)])
     with pytest.raises(linkwise.UsageError, match="simulated machine"):
         linkwise.sort([np.arange(10)])
+
+
+class Only:
+    """An array that speaks one interface alone."""
+
+    def __init__(self, array: Any, name: str) -> None:
+        self._array, self._name = array, name
+
+    def __getattr__(self, name: str) -> Any:
+        if name != self._name:
+            raise AttributeError(name)
+        return getattr(self._array, name)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["i8", "f4", "u2"])
+def test_single_arrays_and_other_interfaces(dtype: str) -> None:
+    cupy = pytest.importorskip("cupy")
+    torch = pytest.importorskip("torch")
+    gpu = devices(2)[-1]
+    host = parts(dtype)[2]
+    with cupy.cuda.Device(gpu):
+        array = cupy.asarray(host)
+        result = linkwise.sort(array)
+        assert isinstance(result, cupy.ndarray) and result.device.id == gpu
+        assert (cupy.asnumpy(result) == np.sort(host)).all()
+        rows = cupy.arange(len(host), dtype="i8")
+        keys, carried = linkwise.sort(array, payload=rows, descending=True)
+        assert (host[cupy.asnumpy(carried)] == cupy.asnumpy(keys)).all()
+        assert (cupy.asnumpy(keys) == np.sort(host)[::-1]).all()
+
+        by_interface = linkwise.sort(Only(array, "__cuda_array_interface__"))
+        assert isinstance(by_interface, linkwise.DeviceArray) and by_interface.gpu == gpu
+        assert (by_interface.numpy() == np.sort(host)).all()
+        by_arrow = linkwise.sort(Only(by_interface, "__arrow_c_device_array__"), descending=True)
+        assert (by_arrow.numpy() == np.sort(host)[::-1]).all()
+        del by_interface
+        gc.collect()
+        assert (by_arrow.numpy() == np.sort(host)[::-1]).all()
+
+        class WithNulls:
+            __cuda_array_interface__ = array.__cuda_array_interface__ | {"mask": array}
+
+        with pytest.raises(linkwise.UsageError, match="has no mask"):
+            linkwise.sort(WithNulls())
+    if dtype != "u2":
+        tensor = linkwise.sort(torch.tensor(host, device=f"cuda:{gpu}"))
+        assert isinstance(tensor, torch.Tensor) and (tensor.cpu().numpy() == np.sort(host)).all()
+    both = linkwise.sort([Only(array, "__cuda_array_interface__")])
+    assert (both[0].numpy() == np.sort(host)).all()

@@ -3,6 +3,9 @@
 
 #include <nanobind/nanobind.h>
 
+#include <cstdint>
+#include <string>
+
 namespace linkwise::binding {
 
 void bind_errors(nanobind::module_& m);
@@ -12,7 +15,12 @@ void bind_primitives(nanobind::module_& m);
 void bind_sort(nanobind::module_& m);
 void bind_rows(nanobind::module_& m);
 void bind_device_sort(nanobind::module_& m);
+void bind_foreign_arrays(nanobind::module_& m);
 void bind_plan(nanobind::module_& m);
 void bind_probe(nanobind::module_& m);
+
+/// The two capsules of Arrow's C device interface for numbers on a GPU, which are ready; `owner` keeps them.
+nanobind::tuple arrow_device_array_of(std::uintptr_t address, std::int64_t count, const std::string& format, int gpu,
+                                      const nanobind::object& owner);
 
 }  // namespace linkwise::binding

@@ -73,6 +73,24 @@ struct DeviceArray {
   [[nodiscard]] bool simulated() const { return memory->runtime().simulated(); }
 };
 
+// The letter of a type in Arrow's C interfaces.
+std::string arrow_format(const nb::dlpack::dtype& type) {
+  switch (key_type_of(type)) {
+    case KeyType::i8: return "c";
+    case KeyType::u8: return "C";
+    case KeyType::i16: return "s";
+    case KeyType::u16: return "S";
+    case KeyType::i32: return "i";
+    case KeyType::u32: return "I";
+    case KeyType::i64: return "l";
+    case KeyType::u64: return "L";
+    case KeyType::f16: return "e";
+    case KeyType::f32: return "f";
+    case KeyType::f64: return "g";
+  }
+  return {};
+}
+
 // The streams that DLPack and the CUDA array interface have numbers for are CUDA's own handles for them.
 void* native_stream(std::optional<std::int64_t> number) {
   return reinterpret_cast<void*>(number.value_or(1));  // NOLINT(performance-no-int-to-ptr)
@@ -101,6 +119,17 @@ nb::dict cuda_array_interface(DeviceArray& self) {
   interface["version"] = 3;
   interface["stream"] = 1;
   return interface;
+}
+
+nb::tuple to_arrow(nb::handle_t<DeviceArray> self_object, const nb::object&) {
+  auto& self = nb::cast<DeviceArray&>(self_object);
+  if (self.simulated()) throw nb::attribute_error("a simulated GPU has no device array");
+  {
+    const nb::gil_scoped_release release;
+    self.memory->runtime().synchronize();  // Arrow's consumers may use any stream
+  }
+  return arrow_device_array_of(reinterpret_cast<std::uintptr_t>(self.view.data), static_cast<std::int64_t>(self.size()),
+                               arrow_format(self.type), self.view.place.index, nb::borrow(self_object));
 }
 
 nb::object to_numpy(const DeviceArray& self) {
@@ -183,6 +212,7 @@ void bind_device_sort(nb::module_& m) {
              return self.simulated() ? nb::make_tuple(nb::device::cpu::value, 0)
                                      : nb::make_tuple(nb::device::cuda::value, self.view.place.index);
            })
+      .def("__arrow_c_device_array__", &to_arrow, nb::arg("requested_schema").none() = nb::none())
       .def_prop_ro("__cuda_array_interface__", &cuda_array_interface);
   m.def("sort_device", &sort_arrays, nb::arg("runtime"), nb::arg("plan"), nb::arg("keys").noconvert(),
         nb::arg("values").noconvert(), nb::arg("streams"), nb::arg("donated"), nb::arg("options"),

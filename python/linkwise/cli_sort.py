@@ -31,7 +31,7 @@ from linkwise.trace import write_trace
 _MODIFIERS = ("asc", "desc", "nulls-first", "nulls-last")
 
 
-def _parse_key(text: str, columns: list[str], nulls: NullsEnd) -> SortKey:
+def _parse_key(text: str, columns: list[str], nulls: NullsEnd) -> SortKey | None:
     """A column from ``COL``, its name or its number from 1 on, and what stands behind: ``COL:desc:nulls-first``."""
     name, modifiers = text, []
     while name not in columns and name.rpartition(":")[2] in _MODIFIERS:  # a name may have a colon in it
@@ -39,27 +39,28 @@ def _parse_key(text: str, columns: list[str], nulls: NullsEnd) -> SortKey:
         modifiers.append(modifier)
     if name not in columns and name.isdecimal() and 1 <= int(name) <= len(columns):
         name = columns[int(name) - 1]
-    if name not in columns:
-        there_are = ", ".join(columns)
-        raise UsageError(
-            f"there is no column '{name}' among {there_are}; --by is COL, COL:desc or COL:desc:nulls-first"
-        )
-    for modifier in modifiers:
-        if modifier.startswith("nulls-"):
-            nulls = "first" if modifier == "nulls-first" else "last"
-    return SortKey(name, "desc" in modifiers, nulls)
+    if "nulls-first" in modifiers or "nulls-last" in modifiers:
+        nulls = "first" if "nulls-first" in modifiers else "last"
+    return SortKey(name, "desc" in modifiers, nulls) if name in columns else None
 
 
 def _parse_by(by: list[str], columns: list[str], nulls: NullsEnd) -> list[SortKey]:
     """The keys from all ``--by``, each of which may have several with commas between them."""
-    texts = [part for text in by for part in ([text] if text in columns else text.split(","))]
     if not columns:
-        if any(text not in (":asc", ":desc") for text in texts):
+        if any(text not in (":asc", ":desc") for text in by):
             raise UsageError("--by names a column, and an array has none; use -r or --by :desc to turn its order round")
-        return sort_keys_of([""], "", ":desc" in texts, nulls)
-    if not texts:
+        return sort_keys_of([""], "", ":desc" in by, nulls)
+    if not by:
         raise UsageError(f"--by must name a column: {', '.join(columns)}")
-    return [_parse_key(text, columns, nulls) for text in texts]
+    keys: list[SortKey] = []
+    for text in by:
+        for part in [text] if _parse_key(text, columns, nulls) else text.split(","):  # a name may have commas in it
+            key = _parse_key(part, columns, nulls)
+            if key is None:
+                there_are = ", ".join(columns)
+                raise UsageError(f"there is no column '{part}' among {there_are}; --by is COL, or COL:desc:nulls-first")
+            keys.append(key)
+    return keys
 
 
 def _parse_types(texts: list[str]) -> dict[str, str]:

@@ -88,6 +88,8 @@ def one_clear_line(what: str, path: Path) -> Iterator[None]:
     """Turn what libraries raise about a file into an ``Error`` that names it."""
     try:
         yield
+    except Error:
+        raise
     except (OSError, pa.ArrowException, ValueError, EOFError, KeyError) as error:
         reason = getattr(error, "strerror", None) or (str(error).splitlines() or [type(error).__name__])[0]
         name = {"read": "standard input", "write": "standard output"}[what] if path == PIPE else path

@@ -30,6 +30,8 @@ class Reader(Protocol):
     """Bytes in memory, about; ``None`` if nobody knows before all has been read."""
     compression: str | None
     """The codec of a Parquet file's columns."""
+    schema: pa.Schema | None
+    """Of a table."""
 
     @property
     def columns(self) -> list[str]:
@@ -49,6 +51,7 @@ class _ArrayReader:
     def __init__(self, path: Path, kind: Format, dtype: str | None) -> None:
         self.columns: list[str] = []
         self.compression: str | None = None
+        self.schema: pa.Schema | None = None
         self.format = kind
         self._array = _map_array(path, kind, dtype)
         self.size: int | None = self._array.nbytes
@@ -194,6 +197,7 @@ class _Several:
     def __init__(self, readers: Sequence[_TableReader], paths: Sequence[Path]) -> None:
         first = readers[0]
         self.format, self.columns, self.compression = first.format, first.columns, first.compression
+        self.schema: pa.Schema | None = first.schema
         self._readers = readers
         for reader, path in zip(readers, paths, strict=True):
             if reader.schema != first.schema:
@@ -213,6 +217,7 @@ class _SeveralArrays:
     def __init__(self, readers: Sequence[_ArrayReader], paths: Sequence[Path]) -> None:
         self.columns: list[str] = []
         self.compression: str | None = None
+        self.schema: pa.Schema | None = None
         self.format, self._readers = readers[0].format, readers
         self.size: int | None = sum(cast(int, reader.size) for reader in readers)
         kinds = [cast(Array, reader.everything()).dtype for reader in readers]

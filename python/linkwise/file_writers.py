@@ -38,6 +38,7 @@ class Writer:
         self._named = path
         self._path = path if path == PIPE else path.resolve()  # through a link, not in its place
         self._kind, self._options, self._keys = kind, options, keys
+        self._schema = like.schema
         self._compression = like.compression or "snappy"
         self._temporary = self._path.with_name(f".{path.name}.{os.getpid()}-{next(_numbers)}.tmp")
         self._file: Any = None
@@ -48,6 +49,12 @@ class Writer:
     def __enter__(self) -> Self:
         with one_clear_line("write", self._named):  # a directory that is missing is found before the work is done
             self._file = sys.stdout.buffer if self._path == PIPE else self._temporary.open("xb")
+        if self._schema is not None and self._path != PIPE:  # so is a type that the format does not have
+            try:
+                self._stream = self._open_stream(self._schema)
+            except BaseException:
+                self._give_up()
+                raise
         return self
 
     def write(self, contents: Contents) -> None:
@@ -129,6 +136,10 @@ class Writer:
     def _give_up(self) -> None:
         if self._path == PIPE:
             return
-        with suppress(OSError, pa.ArrowException):  # what is open may still want to write, to a disk that is full
-            self._file.close()
+        for open_one in (self._stream, self._file):  # may still want to write, to a disk that is full
+            with suppress(OSError, ValueError, pa.ArrowException):
+                if open_one is not None:
+                    open_one.close()
+        if isinstance(self._stream, pq.ParquetWriter):
+            self._stream.is_open = False  # or it tries again when it is collected
         self._temporary.unlink(missing_ok=True)

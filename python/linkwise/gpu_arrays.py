@@ -22,9 +22,79 @@ from linkwise.sort_report import SortReport
 _CUDA = 2  # kDLCUDA
 
 
-def is_list_of_arrays(values: object) -> bool:
-    """Whether these are arrays that lie somewhere, one for each GPU."""
-    return isinstance(values, list | tuple) and bool(values) and all(hasattr(v, "__dlpack_device__") for v in values)
+class ForeignArray:
+    """An array on a GPU whose library does not speak DLPack, as one that does. ``stream`` orders it, as in DLPack."""
+
+    def __init__(
+        self, address: int, count: int, dtype: np.dtype[Any], gpu: int, owner: Any, stream: int | None
+    ) -> None:
+        self.shape, self.dtype, self.stream = (count,), dtype, stream
+        self._address, self._gpu, self._owner = address, gpu, owner
+
+    @classmethod
+    def of_cuda_interface(cls, array: Any) -> ForeignArray:
+        """From the CUDA array interface (https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html)."""
+        told = array.__cuda_array_interface__
+        dtype, shape = np.dtype(told["typestr"]), tuple(told["shape"])
+        if len(shape) != 1 or told.get("strides") not in (None, (dtype.itemsize,)) or told.get("mask") is not None:
+            raise UsageError("an array on a GPU that is sorted has one dimension, is contiguous and has no mask")
+        address = told["data"][0]
+        gpu = _core.gpu_of_pointer(address) if shape[0] else 0
+        return cls(address, shape[0], dtype, gpu, array, told.get("stream"))
+
+    @classmethod
+    def of_arrow(cls, array: Any) -> ForeignArray | None:
+        """From Arrow's C device interface; ``None`` if the array is in host memory."""
+        column = _core.ArrowDeviceColumn(array)
+        if not column.on_gpu:
+            return None
+        if column.format not in _OF_ARROW:
+            raise UsageError(f"columns of Arrow format '{column.format}' on GPUs cannot be sorted; numbers can")
+        if column.has_nulls:
+            raise UsageError("a column with nulls on a GPU cannot be sorted; drop them first")
+        dtype = np.dtype(_OF_ARROW[column.format])
+        return cls(column.address(dtype.itemsize), len(column), dtype, column.gpu, column, None)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return _CUDA, self._gpu
+
+    def __dlpack__(self, **_: Any) -> Any:
+        code = "iuf".index(self.dtype.kind) if self.dtype.kind in "iuf" else -1
+        if code < 0 or not self.dtype.isnative:
+            raise UsageError(f"keys of type {self.dtype} cannot be sorted; integers and floats of 8 to 64 bits can")
+        return _core.dlpack_of(self._address, *self.shape, code, 8 * self.dtype.itemsize, self._gpu, self._owner)
+
+
+_OF_ARROW = {"c": "i1", "C": "u1", "s": "i2", "S": "u2", "i": "i4", "I": "u4", "l": "i8", "L": "u8", "e": "f2", "f": "f4",
+             "g": "f8"}  # fmt: skip
+
+
+def _as_array(value: Any) -> Any:
+    """The value if it speaks DLPack, or what does so for it; ``None`` if it is no array that lies somewhere."""
+    if hasattr(value, "__dlpack_device__"):
+        return value
+    if hasattr(value, "__cuda_array_interface__"):
+        return ForeignArray.of_cuda_interface(value)
+    # What can be in host memory as well is asked there.
+    return ForeignArray.of_arrow(value) if hasattr(value, "__arrow_c_device_array__") else None
+
+
+def list_of_arrays(values: object) -> list[Any] | None:
+    """The arrays that lie somewhere, one for each GPU, if the values are a list of them."""
+    if not isinstance(values, list | tuple) or not values:
+        return None
+    arrays = [_as_array(value) for value in values]
+    return None if any(array is None for array in arrays) else arrays
+
+
+def single_array(value: object) -> list[Any] | None:
+    """A list of the one array that the value is, if it lies on a GPU."""
+    if isinstance(value, np.ndarray | list | tuple) or type(value).__module__.startswith(
+        ("pyarrow", "pandas", "polars")
+    ):
+        return None
+    array = _as_array(value)
+    return [array] if array is not None and int(array.__dlpack_device__()[0]) == _CUDA else None
 
 
 def _gpus_of(arrays: Sequence[Any]) -> list[int] | None:
@@ -40,6 +110,8 @@ def _gpus_of(arrays: Sequence[Any]) -> list[int] | None:
 def _current_stream(array: Any, gpu: int) -> int | None:
     """The stream on which its library now works with the array, as DLPack numbers it; None if nobody knows."""
     library = library_of(array)
+    if isinstance(array, ForeignArray):
+        return array.stream
     if library == "torch":
         return int(importlib.import_module("torch").cuda.current_stream(gpu).cuda_stream)
     if library == "cupy":
@@ -67,7 +139,7 @@ class GpuSort:
     """One sort of arrays on GPUs: ``run``, and then what it did."""
 
     def __init__(self, keys: Sequence[Any], payload: Sequence[Any] | None, request: Request, *, donate: bool) -> None:
-        if payload is not None and not (is_list_of_arrays(payload) and len(payload) == len(keys)):
+        if payload is not None and len(payload) != len(keys):
             raise UsageError(f"payload must be a list of {len(keys)} arrays, one for each array of keys")
         self._keys, self._payload, self._request, self._donate = keys, payload, request, donate
         on_gpus = _gpus_of(keys)

@@ -14,7 +14,7 @@ from linkwise import _core
 from linkwise._core import OutOfMemoryError, UsageError
 from linkwise.arrays import order_of_array, sort_array
 from linkwise.containers import hold
-from linkwise.gpu_arrays import GpuSort, is_list_of_arrays
+from linkwise.gpu_arrays import GpuSort, list_of_arrays, single_array
 from linkwise.host_sorting import Array
 from linkwise.ordering import By, Descending, Nulls, one_direction
 from linkwise.planning import Gpus, MachineLike, Progress, Request
@@ -39,14 +39,14 @@ def sort_values(
     selection: Selection = EVERYTHING,
 ) -> tuple[Values, SortReport | None]:
     """Sort whatever can be sorted. A report of arrays on GPUs waits until all is done, so it can be done without."""
-    if is_list_of_arrays(values):
+    arrays = list_of_arrays(values) or single_array(values)
+    if arrays is not None:
         if by is not None or out is not None or not selection.is_everything:
-            raise UsageError("by=, out=, top_k and unique are for data in host memory, not for lists of arrays on GPUs")
+            raise UsageError("by=, out=, top_k and unique are for data in host memory, not for arrays on GPUs")
         request = replace(request, descending=one_direction(descending))
-        on_gpus = GpuSort(cast(Sequence[Any], values), payload, request, donate=donate)
-        return cast(tuple[Values, SortReport | None], on_gpus.run(with_report=with_report))
+        return _sort_on_gpus(values, arrays, payload, request, donate=donate, with_report=with_report)
     if payload is not None or donate:
-        raise UsageError("payload= and donate= are for lists of arrays on GPUs")
+        raise UsageError("payload= and donate= are for arrays on GPUs")
     held = hold(values, by)
     keys = held.keys(by, descending, nulls, by_default_all=selection.unique)
     if isinstance(held.contents, np.ndarray):
@@ -59,6 +59,19 @@ def sort_values(
         return held.take(rows.astype(np.int64, copy=False)), report
     table, report = sort_table(held.contents, keys, request, selection)
     return held.give_back(table), report
+
+
+def _sort_on_gpus(
+    values: Any, arrays: list[Any], payload: Any, request: Request, *, donate: bool, with_report: bool
+) -> tuple[Any, SortReport | None]:
+    is_list = isinstance(values, list | tuple)
+    carried = None if payload is None else list_of_arrays(payload if is_list else [payload])
+    if payload is not None and carried is None:
+        raise UsageError(f"payload must be a list of {len(arrays)} arrays, one for each array of keys")
+    result, report = GpuSort(arrays, carried, request, donate=donate).run(with_report=with_report)
+    if is_list:
+        return result, report
+    return (result[0] if payload is None else tuple(part[0] for part in result)), report
 
 
 def sort_and_report(

@@ -25,6 +25,11 @@ struct CudaGpu {
 };
 std::vector<CudaGpu> cuda_gpus();
 
+/// The GPU that memory lies on; -1 if on none.
+int gpu_of_pointer(const void* data);
+/// Blocks until a `cudaEvent_t`, to which this points, has passed.
+void wait_for_event(const void* event);
+
 /// Where a GPU sits, as NVML and the kernel say; in a virtual machine that may be wrong, or missing.
 struct GpuSeat {
   struct NvLink {

@@ -40,4 +40,16 @@ std::vector<CudaGpu> cuda_gpus() {
   return gpus;
 }
 
+int gpu_of_pointer(const void* data) {
+  cudaPointerAttributes attributes{};
+  const bool known = count_cuda_gpus() > 0 && cudaPointerGetAttributes(&attributes, data) == cudaSuccess;
+  (void)cudaGetLastError();
+  const bool on_gpu = attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged;
+  return known && on_gpu ? attributes.device : -1;
+}
+
+void wait_for_event(const void* event) {
+  check(cudaEventSynchronize(*static_cast<const cudaEvent_t*>(event)), "wait for an array to be ready");
+}
+
 }  // namespace linkwise

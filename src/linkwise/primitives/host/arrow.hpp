@@ -31,6 +31,13 @@ struct ArrowArray {
   void (*release)(struct ArrowArray*);
   void* private_data;
 };
+struct ArrowDeviceArray {
+  struct ArrowArray array;
+  std::int64_t device_id;
+  std::int32_t device_type;
+  void* sync_event;
+  std::int64_t reserved[3];
+};
 }
 
 namespace linkwise {

@@ -1,0 +1,292 @@
+"""Files of every format, in memory and through spilled runs, against PyArrow's own sort of what was written."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.feather
+import pyarrow.parquet as pq
+import pytest
+
+import linkwise
+
+CPU: dict[str, Any] = {"strategy": "cpu"}
+LITTLE = "200KiB"  # of host memory: many runs, and many blocks of each
+ROWS = 6000
+KEYS = [("city", "ascending"), ("when", "descending")]
+
+
+def table(rows: int = ROWS) -> pa.Table:
+    random = np.random.default_rng(5)
+    cities = np.array(["Lima", "Oslo", "Ciudad de México", "Ciudad de Guatemala", ""])
+    return pa.table(
+        {
+            "city": pa.array(cities[random.integers(0, 5, rows)], mask=random.random(rows) < 0.1),
+            "when": pa.array(random.integers(0, 50, rows), pa.timestamp("s")),
+            "row": np.arange(rows),
+            "price": random.random(rows),
+        }
+    )
+
+
+def in_order(data: pa.Table) -> pa.Table:
+    return data.sort_by([*KEYS, ("row", "ascending")])  # PyArrow's is not stable without it
+
+
+def write_ipc_stream(data: pa.Table, path: Path) -> None:
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, data.schema) as stream:
+        stream.write_table(data, max_chunksize=1000)
+
+
+def write_tsv(data: pa.Table, path: Path) -> None:
+    pa.csv.write_csv(data, path, pa.csv.WriteOptions(delimiter="\t"))
+
+
+def read_arrow(path: Path) -> pa.Table:
+    return pa.ipc.open_file(path.read_bytes()).read_all()
+
+
+def read_text(path: Path) -> pa.Table:
+    options = pa.csv.ParseOptions(delimiter="\t" if path.suffix == ".tsv" else ",")
+    strings_can_be_null = pa.csv.ConvertOptions(strings_can_be_null=True, quoted_strings_can_be_null=False)
+    return pa.csv.read_csv(path, parse_options=options, convert_options=strings_can_be_null)
+
+
+FORMATS: dict[str, tuple[Callable[[pa.Table, Path], Any], Callable[[Path], pa.Table]]] = {
+    "t.parquet": (lambda data, path: pq.write_table(data, path, row_group_size=1000), pq.read_table),
+    "t.arrow": (write_ipc_stream, read_arrow),
+    "t.ipc": (write_ipc_stream, read_arrow),
+    "t.feather": (lambda data, path: pyarrow.feather.write_feather(data, path, "lz4"), read_arrow),
+    "t.csv": (pa.csv.write_csv, read_text),
+    "t.tsv": (write_tsv, read_text),
+}
+
+
+@pytest.mark.parametrize("memory", [None, LITTLE], ids=["in memory", "spilled"])
+@pytest.mark.parametrize("name", FORMATS)
+def test_tables(name: str, memory: str | None, tmp_path: Path) -> None:
+    write, read = FORMATS[name]
+    data = table()
+    if name in ("t.csv", "t.tsv"):  # text has one way to write what is missing and what is empty, unless it is quoted
+        data = data.set_column(0, "city", pa.compute.fill_null(data["city"], "?"))
+    write(data, tmp_path / name)
+    spill = tmp_path / "spill"
+    spill.mkdir()
+    out = tmp_path / f"out-{name}"
+    report = linkwise.sort_file(
+        tmp_path / name, out, by=["city", "when"], descending=[False, True], host_memory_limit=memory,
+        temporary_directory=spill, **CPU,
+    )  # fmt: skip
+    expected = in_order(data)
+    assert read(out)["row"].to_pylist() == expected["row"].to_pylist()
+    assert read(out).equals(expected.cast(read(out).schema))
+    assert report.rows == ROWS and ("spilled" in report.plan) == (memory is not None)
+    assert not list(spill.iterdir()) and len(list(tmp_path.iterdir())) == 3
+
+
+@pytest.mark.parametrize("memory", [None, LITTLE], ids=["in memory", "spilled"])
+def test_unique_and_limit(memory: str | None, tmp_path: Path) -> None:
+    data = table()
+    pq.write_table(data, tmp_path / "t.parquet", row_group_size=500)
+
+    def rows(**options: Any) -> list[int]:
+        linkwise.sort_file(
+            tmp_path / "t.parquet",
+            tmp_path / "o.parquet",
+            by=["city", "when"],
+            host_memory_limit=memory,
+            **options,
+            **CPU,
+        )
+        return pq.read_table(tmp_path / "o.parquet")["row"].to_pylist()
+
+    everything = data.sort_by([("city", "ascending"), ("when", "ascending"), ("row", "ascending")])
+    seen: set[tuple[Any, Any]] = set()
+    firsts = []
+    for city, when, row in zip(*(everything[c].to_pylist() for c in ("city", "when", "row")), strict=True):
+        if (city, when) not in seen:
+            firsts.append(row)
+        seen.add((city, when))
+    assert rows(unique=True) == firsts
+    assert rows(unique=True, limit=7) == firsts[:7]
+    assert rows(limit=100) == everything["row"].to_pylist()[:100]
+    assert rows(limit=0) == []
+
+
+@pytest.mark.parametrize("memory", [None, "16KiB"], ids=["in memory", "spilled"])
+@pytest.mark.parametrize("dtype", ["u2", "f4", "M8[s]", "?", ">i8"])
+def test_arrays(dtype: str, memory: str | None, tmp_path: Path) -> None:
+    bits = np.random.default_rng(3).integers(0, 1 << 16, ROWS)
+    data = (bits % 2 == 0) if dtype == "?" else bits.astype(dtype)
+    if dtype == "M8[s]":
+        data[::50] = "NaT"
+    np.save(tmp_path / "a.npy", data)
+    data.tofile(tmp_path / "a.bin")
+    np.save(tmp_path / "b.npy", data[:10])
+    for descending in (False, True):
+        expected = np.sort(data)[::-1] if descending else np.sort(data)
+        how = {"descending": descending, "host_memory_limit": memory, **CPU}
+        linkwise.sort_file(tmp_path / "a.npy", tmp_path / "o.npy", **how)
+        result = np.load(tmp_path / "o.npy")
+        assert result.dtype == data.dtype
+        np.testing.assert_array_equal(result, expected)
+        linkwise.sort_file(tmp_path / "a.bin", tmp_path / "o.bin", dtype=dtype, **how)
+        np.testing.assert_array_equal(np.fromfile(tmp_path / "o.bin", dtype), expected)
+        linkwise.sort_file(tmp_path / "a.npy", tmp_path / "u.npy", unique=True, **how)
+        assert (
+            np.load(tmp_path / "u.npy").tobytes()
+            == (np.unique(data)[::-1] if descending else np.unique(data)).tobytes()
+            or dtype == "M8[s]"
+        )
+        linkwise.sort_file([tmp_path / "a.npy", tmp_path / "b.npy"], tmp_path / "o.npy", limit=9, **how)
+        both = np.sort(np.concatenate([data, data[:10]]))
+        np.testing.assert_array_equal(np.load(tmp_path / "o.npy"), (both[::-1] if descending else both)[:9])
+
+
+def test_several_files_and_patterns(tmp_path: Path) -> None:
+    data = table()
+    for number in range(3):
+        pq.write_table(data.slice(2000 * number, 2000), tmp_path / f"part-{number}.parquet")
+    for memory in (None, LITTLE):
+        linkwise.sort_file(
+            str(tmp_path / "part-*.parquet"), tmp_path / "all.arrow", by=["city", "when"], descending=[False, True],
+            host_memory_limit=memory, **CPU,
+        )  # fmt: skip
+        result = read_arrow(tmp_path / "all.arrow")  # Parquet has no timestamps of seconds
+        assert result.equals(in_order(data).cast(result.schema))
+    pq.write_table(data.drop_columns("price"), tmp_path / "part-9.parquet")
+    with pytest.raises(linkwise.UsageError, match=r"part-9.parquet has other columns or types than .*part-0"):
+        linkwise.sort_file(str(tmp_path / "part-*.parquet"), tmp_path / "all.arrow", by="row", **CPU)
+    with pytest.raises(linkwise.UsageError, match="no file is like none-"):
+        linkwise.sort_file("none-*.parquet", tmp_path / "all.arrow", by="row", **CPU)
+    np.save(tmp_path / "a.npy", np.arange(3))
+    with pytest.raises(linkwise.UsageError, match="arrays and tables cannot be sorted together"):
+        linkwise.sort_file([tmp_path / "a.npy", tmp_path / "part-0.parquet"], tmp_path / "o.npy", **CPU)
+
+
+def test_parquet_keeps_what_it_had(tmp_path: Path) -> None:
+    data = table().replace_schema_metadata({"who": "me"})
+    pq.write_table(data, tmp_path / "t.parquet", compression="zstd")
+    linkwise.sort_file(
+        tmp_path / "t.parquet", tmp_path / "o.parquet", by=["city", "when"], descending=[False, True], **CPU
+    )
+    file = pq.ParquetFile(tmp_path / "o.parquet")
+    assert file.schema_arrow.metadata[b"who"] == b"me"
+    group = file.metadata.row_group(0)
+    assert group.column(0).compression == "ZSTD" and group.column(2).statistics.max == ROWS - 1
+    assert [(c.column_index, c.descending, c.nulls_first) for c in group.sorting_columns] == [
+        (0, False, False),
+        (1, True, False),
+    ]
+
+
+def test_text(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text('id,what\n10,"a, b"\n9,"line\nbreak"\n010,c\n')
+    linkwise.sort_file(tmp_path / "t.csv", tmp_path / "o.tsv", by="id", **CPU)
+    assert (tmp_path / "o.tsv").read_text() == '"id"\t"what"\n9\t"line\nbreak"\n10\t"a, b"\n10\t"c"\n'
+    linkwise.sort_file(tmp_path / "t.csv", tmp_path / "o.csv", by="id", column_types={"id": "string"}, **CPU)
+    assert (tmp_path / "o.csv").read_text().startswith('"id","what"\n"010","c"\n"10"')
+    linkwise.sort_file(tmp_path / "t.csv", tmp_path / "o.parquet", by="id", column_types={"id": "decimal(5,2)"}, **CPU)
+    assert pq.read_schema(tmp_path / "o.parquet").field("id").type == pa.decimal128(5, 2)
+    (tmp_path / "n.csv").write_text("3,c\n1,a\n")
+    linkwise.sort_file(tmp_path / "n.csv", tmp_path / "o.csv", by="f0", header=False, **CPU)
+    assert (tmp_path / "o.csv").read_text() == '1,"a"\n3,"c"\n'
+    late = "x\n" + "1\n" * 10_000_000 + "word\n"  # behind the lines that tell the type
+    (tmp_path / "late.csv").write_text(late)
+    with pytest.raises(linkwise.Error, match="give the column's own with --type NAME=string"):
+        linkwise.sort_file(tmp_path / "late.csv", tmp_path / "o.csv", by="x", **CPU)
+    for options, message in (
+        ({"column_types": {"idd": "int64"}}, "no column 'idd'"),
+        ({"column_types": {"id": "integer"}}, "no type 'integer'; name one like"),
+        ({"input_format": "json"}, "no format 'json'; there are parquet, arrow"),
+    ):
+        with pytest.raises(linkwise.UsageError, match=message):
+            linkwise.sort_file(tmp_path / "t.csv", tmp_path / "o.csv", by="id", **options, **CPU)  # type: ignore[arg-type]
+    nested = pa.table({"k": [2, 1], "l": [[1], [2]]})
+    pq.write_table(nested, tmp_path / "n.parquet")
+    with pytest.raises(linkwise.UsageError, match=r"write \.parquet or \.arrow instead"):
+        linkwise.sort_file(tmp_path / "n.parquet", tmp_path / "n2.csv", by="k", **CPU)
+    assert not (tmp_path / "n2.csv").exists()
+
+
+def test_the_same_file_in_place_and_through_a_link(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.array([3, 1, 2]))
+    (tmp_path / "link.npy").symlink_to(tmp_path / "a.npy")
+    linkwise.sort_file(tmp_path / "link.npy", tmp_path / "link.npy", **CPU)
+    assert (tmp_path / "link.npy").is_symlink() and np.load(tmp_path / "a.npy").tolist() == [1, 2, 3]
+
+
+def run(*arguments: Any, stdin: bytes = b"", **environment: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, "-m", "linkwise", *map(str, arguments)], input=stdin, capture_output=True, timeout=120,
+        check=False, env=os.environ | environment,
+    )  # fmt: skip
+
+
+def ipc(data: pa.Table) -> bytes:
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, data.schema) as stream:
+        stream.write_table(data, max_chunksize=700)
+    return sink.getvalue()
+
+
+def test_pipes() -> None:
+    data = table()
+    for memory in ("1GiB", LITTLE):
+        done = run(
+            "sort", "-", "-o", "-", "-k", "city", "-k", "when:desc", "--strategy", "cpu", "-S", memory, stdin=ipc(data)
+        )
+        assert done.returncode == 0, done.stderr
+        assert pa.ipc.open_stream(done.stdout).read_all().equals(in_order(data))
+        assert b"rows sorted" in done.stderr
+    done = run("sort", "-", "-o", "-", "-k", "a", "-r", "--strategy", "cpu", stdin=b"a,b\n1,x\n3,y\n2,z\n")
+    assert done.stdout == b'"a","b"\n3,"y"\n2,"z"\n1,"x"\n'
+    done = run(
+        "sort",
+        "-",
+        "-o",
+        "-",
+        "-k",
+        "2",
+        "--no-header",
+        "--strategy",
+        "cpu",
+        "--input-format",
+        "tsv",
+        "--output-format",
+        "csv",
+        stdin=b"1\tx\n3\ta\n",
+    )
+    assert done.stdout == b'3,"a"\n1,"x"\n'
+    assert run("sort", "-", "-o", "-", "-k", "a", "--input-format", "parquet").returncode == 2
+    broken = run("sort", "-", "-o", "-", "-k", "city", stdin=ipc(data)[:5000])
+    assert broken.returncode == 1 and broken.stderr.startswith(b"linkwise: cannot read standard input: ")
+    assert run("sort", "-", "-o", "-", "-k", "a").stderr == b"linkwise: cannot read standard input: Empty CSV file\n"
+
+
+def test_shorthands_and_environment(tmp_path: Path) -> None:
+    data = pa.table({"a,b": [2, 1, 2, None], "c:desc": ["x", "y", "w", "z"]})
+    pq.write_table(data, tmp_path / "t.parquet")
+
+    def result(*arguments: str, **environment: str) -> list[Any]:
+        done = run("sort", tmp_path / "t.parquet", "-o", tmp_path / "o.parquet", *arguments, **environment)
+        assert done.returncode == 0, done.stderr
+        return pq.read_table(tmp_path / "o.parquet")["c:desc"].to_pylist()
+
+    cpu = {"LINKWISE_SORT_STRATEGY": "cpu"}
+    assert result("-k", "a,b:nulls-first", "-k", "c:desc", **cpu) == ["z", "y", "w", "x"]
+    assert result("-k", "1:desc,2:desc", **cpu) == ["x", "w", "y", "z"]
+    assert result("-k", "a,b", "-r", "-u", "--nulls", "first", **cpu) == ["z", "x", "y"]
+    assert result("--limit", "1", LINKWISE_SORT_BY="c:desc", **cpu) == ["w"]
+    assert result("-k", "1", LINKWISE_SORT_LIMIT="2", LINKWISE_SORT_HOST_MEMORY="50%", **cpu) == ["y", "x"]
+    wrong = run("sort", tmp_path / "t.parquet", "-o", tmp_path / "o.parquet", "-k", "1", LINKWISE_SORT_STRATEGY="magic")
+    assert wrong.returncode == 2 and b"'magic' is not one of 'auto', 'radix'" in wrong.stderr
