@@ -65,8 +65,7 @@ class ForeignArray:
         return _core.dlpack_of(self._address, *self.shape, code, 8 * self.dtype.itemsize, self._gpu, self._owner)
 
 
-_OF_ARROW = {"c": "i1", "C": "u1", "s": "i2", "S": "u2", "i": "i4", "I": "u4", "l": "i8", "L": "u8", "e": "f2", "f": "f4",
-             "g": "f8"}  # fmt: skip
+_OF_ARROW = dict(zip("cCsSiIlLefg", ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8"), strict=True))
 
 
 def _as_array(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace linkwise {
 namespace {
@@ -9,43 +10,62 @@ namespace {
 constexpr std::uint64_t small = 256;      // rows of a group that a core orders by itself
 constexpr std::uint64_t block = 1 << 14;  // positions that a core looks at at once
 
+// Orders small groups, one after the other, on one core.
 template <typename Row>
-struct Entry {
-  std::uint64_t word;
-  Row row;
-  std::uint32_t position;  // keeps the order of equal words
-};
+class GroupSorter {
+ public:
+  explicit GroupSorter(const RowKeys& keys) : keys_(keys) {}
 
-// Orders rows whose keys agree up to the cursor. `entries` is room to work in.
-template <typename Row>
-void order_rows(const RowKeys& keys, Row* rows, std::uint64_t count, RowKeys::Cursor cursor,
-                std::vector<Entry<Row>>& entries) {
-  bool all_equal = true;
-  RowKeys::Shape shape;
-  while (all_equal) {
-    if (keys.at_end(cursor)) return;
-    shape = keys.shape(cursor);
-    entries.resize(count);
-    for (std::uint64_t i = 0; i < count; ++i) {
-      entries[i] = {keys.word(shape, rows[i]), rows[i], static_cast<std::uint32_t>(i)};
-      all_equal = all_equal && entries[i].word == entries[0].word;
-    }
-    if (all_equal) cursor = keys.behind(shape, entries[0].word);
-  }
-  std::sort(entries.begin(), entries.end(), [](const Entry<Row>& a, const Entry<Row>& b) {
-    return a.word != b.word ? a.word < b.word : a.position < b.position;
-  });
-  struct Run {
-    std::uint64_t begin, end;
-    RowKeys::Cursor cursor;
+  /// Orders rows whose keys agree up to the cursor.
+  void sort(Row* rows, std::uint64_t count, RowKeys::Cursor cursor) { sort(rows, count, cursor, 0); }
+
+ private:
+  struct Entry {
+    std::uint64_t word;
+    Row row;
+    std::uint32_t position;  // keeps the order of equal words
   };
-  std::vector<Run> runs;
-  for (std::uint64_t begin = 0, end = 0; begin < count; begin = end) {
-    for (end = begin; end < count && entries[end].word == entries[begin].word; ++end) rows[end] = entries[end].row;
-    if (end - begin > 1) runs.push_back({begin, end, keys.behind(shape, entries[begin].word)});
+
+  // Works in the entries from `base` on; those before it are the callers'.
+  void sort(Row* rows, std::uint64_t count, RowKeys::Cursor cursor, std::size_t base) {
+    if (entries_.size() < base + count) entries_.resize(2 * (base + count));
+    bool all_equal = true;
+    while (all_equal) {
+      if (keys_.at_end(cursor)) return;
+      const RowKeys::Shape& shape = shape_at(cursor);
+      for (std::uint64_t i = 0; i < count; ++i) {
+        entries_[base + i] = {keys_.word(shape, rows[i]), rows[i], static_cast<std::uint32_t>(i)};
+        all_equal = all_equal && entries_[base + i].word == entries_[base].word;
+      }
+      if (all_equal) cursor = keys_.behind(shape, entries_[base].word);
+    }
+    const auto first = entries_.begin() + static_cast<std::ptrdiff_t>(base);
+    std::sort(first, first + static_cast<std::ptrdiff_t>(count), [](const Entry& a, const Entry& b) {
+      return a.word != b.word ? a.word < b.word : a.position < b.position;
+    });
+    for (std::uint64_t i = 0; i < count; ++i) rows[i] = entries_[base + i].row;
+    for (std::uint64_t begin = 0, end = 0; begin < count; begin = end) {
+      const std::uint64_t word = entries_[base + begin].word;
+      while (end < count && entries_[base + end].word == word) ++end;
+      if (end - begin > 1) sort(rows + begin, end - begin, keys_.behind(shape_at(cursor), word), base + count);
+    }
   }
-  for (const Run& run : runs) order_rows(keys, rows + run.begin, run.end - run.begin, run.cursor, entries);
-}
+
+  // Made once for many groups: they mostly go on at few places.
+  const RowKeys::Shape& shape_at(RowKeys::Cursor cursor) {
+    if (cursor.field >= shapes_.size()) shapes_.resize(cursor.field + 1);
+    auto& [known, shape] = shapes_[cursor.field];
+    if (shape.count == 0 || known != cursor) {
+      known = cursor;
+      shape = keys_.shape(cursor);
+    }
+    return shape;
+  }
+
+  const RowKeys& keys_;
+  std::vector<Entry> entries_;
+  std::vector<std::pair<RowKeys::Cursor, RowKeys::Shape>> shapes_;  // by field, the last that was asked for
+};
 
 // The end of the run of equal words that begins at `begin`.
 template <typename Word>
@@ -82,7 +102,7 @@ void TieRefinement::refine(const Word* words) {
 #pragma omp parallel
   {
     std::vector<Group> found;
-    std::vector<Entry<Row>> entries;
+    GroupSorter<Row> sorter(keys_);
 #pragma omp for schedule(dynamic)
     for (std::uint64_t first = 0; first < open_rows_; first += block) {
       const std::uint64_t last = std::min(first + block, open_rows_);
@@ -97,7 +117,7 @@ void TieRefinement::refine(const Word* words) {
         const RowKeys::Cursor cursor = keys_.behind(shape_of(group), words[begin] & mask);
         const std::uint64_t at = group.begin + (begin - group.first);
         if (keys_.at_end(cursor)) continue;
-        if (end - begin <= small) order_rows(keys_, rows + at, end - begin, cursor, entries);
+        if (end - begin <= small) sorter.sort(rows + at, end - begin, cursor);
         else found.push_back({at, at + (end - begin), 0, keys_.behind_shared(cursor, rows + at, end - begin)});
       }
     }

@@ -1,0 +1,140 @@
+"""An Arrow table of ten mixed columns by (string, timestamp descending), memory to memory, beside what others take.
+
+``--gib`` says how large. PyArrow sorts on one core or two; Polars and DuckDB, where they are installed, on all. Every
+result is held against the order that its keys must have, and its rows against the input's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import linkwise
+from harness import REPETITIONS, about, result_of
+from linkwise.session import open_session
+
+_ROW_BYTES = 96
+_NAMES = 1_000_000
+
+
+def _names(random: np.random.Generator, count: int) -> pa.Array:
+    """Words of 4 to 18 letters."""
+    lengths = random.integers(4, 19, count)
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    letters = random.integers(97, 123, offsets[-1], dtype=np.uint8)
+    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(letters)])
+
+
+def make_table(gib: float) -> pa.Table:
+    """About so large. In chunks of at most 16 Mi rows, so that the strings of each fit into 32-bit offsets."""
+    rows = int(gib * (1 << 30) / _ROW_BYTES)
+    words = _names(np.random.default_rng(99), _NAMES)
+    parts = []
+    for first in range(0, rows, 1 << 24):
+        count = min(1 << 24, rows - first)
+        random = np.random.default_rng(first)
+        money = pa.array(random.integers(-(10**12), 10**12, count)).cast(pa.decimal128(21, 0))
+        parts.append(
+            pa.table(
+                {
+                    "name": words.take(pa.array(random.integers(0, _NAMES, count, dtype=np.int32))),
+                    "at": pa.array(random.integers(1_500_000_000, 1_700_000_000, count) * 10**9, pa.timestamp("ns")),
+                    "row": np.arange(first, first + count),
+                    "price": pa.array(random.random(count), mask=random.random(count) < 0.05),
+                    "money": money,
+                    "day": pa.array(random.integers(0, 20_000, count, dtype=np.int32), pa.date32()),
+                    "count": random.integers(0, 1 << 30, count, dtype=np.int32),
+                    "paid": pa.array(random.random(count) < 0.5),
+                    "comment": words.take(pa.array(random.integers(0, _NAMES, count, dtype=np.int32))),
+                    "size": random.random(count, np.float32),
+                }
+            )
+        )
+    return pa.concat_tables(parts)
+
+
+def _check(who: str, table: pa.Table, result: pa.Table) -> None:
+    by = {"by": ["name", "at"], "descending": [False, True]}
+    rows = result["row"].to_numpy()
+    seen = np.zeros(table.num_rows, bool)
+    seen[rows] = True
+    sample = np.random.default_rng(0).integers(0, table.num_rows, 1000)
+    original = table.take(pa.array(rows[sample]))
+    same = all(
+        result[name]
+        .take(pa.array(sample))
+        .cast(table.schema.field(name).type)
+        .combine_chunks()
+        .equals(original[name].combine_chunks())
+        for name in table.column_names
+    )
+    if not (seen.all() and len(rows) == len(seen) and same and linkwise.is_sorted(result.select(["name", "at"]), **by)):
+        raise SystemExit(f"{who}: wrong result")
+
+
+def _competitors(table: pa.Table) -> dict[str, Callable[[], Any]]:
+    def pyarrow_sort() -> pa.Table:
+        return table.take(pc.sort_indices(table, [("name", "ascending"), ("at", "descending")]))
+
+    ways: dict[str, Callable[[], Any]] = {"PyArrow, sort_indices and take": pyarrow_sort}
+    try:
+        polars = importlib.import_module("polars")
+        frame = polars.from_arrow(table)
+        ways["Polars"] = lambda: frame.sort(["name", "at"], descending=[False, True], maintain_order=True)
+    except ImportError:
+        pass
+    try:
+        duckdb = importlib.import_module("duckdb")
+        ways["DuckDB"] = lambda: duckdb.sql('SELECT * FROM tbl ORDER BY name, "at" DESC').to_arrow_table()
+        duckdb.register("tbl", table)
+    except ImportError:
+        pass
+    return ways
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--gib", type=float, default=1.0)
+    arguments.add_argument("--repetitions", type=int, default=REPETITIONS)
+    arguments.add_argument("--only", help="measure only what has this in its name")
+    arguments.add_argument("--output", type=Path)
+    options = arguments.parse_args()
+    warnings.simplefilter("ignore")
+    table = make_table(options.gib)
+    how = {"by": ["name", "at"], "descending": [False, True]}
+    ways: dict[str, Callable[[], Any]] = {
+        "Linkwise": lambda: linkwise.sort(table, **how),
+        "Linkwise, on the cores alone": lambda: linkwise.sort(table, strategy="cpu", **how),
+        **_competitors(table),
+    }
+    results = []
+    for name, work in ways.items():
+        if options.only and options.only not in name:
+            continue
+        seconds = []
+        for repetition in range(options.repetitions + 1):  # the first one warms up
+            began = time.perf_counter()
+            result = work()
+            seconds.append(time.perf_counter() - began)
+            if repetition == 0:
+                _check(name, table, result if isinstance(result, pa.Table) else result.to_arrow())
+            del result
+        results.append(result_of("tables", name, seconds[1:], rows=table.num_rows, bytes=table.nbytes))
+    with open_session("auto") as runtime:
+        written = about(runtime.machine, simulated=runtime.simulated) | {"results": results}
+    if options.output:
+        options.output.write_text(json.dumps(written, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
