@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -91,14 +92,14 @@ def _competitors(table: pa.Table) -> dict[str, Callable[[], Any]]:
         polars = importlib.import_module("polars")
         frame = polars.from_arrow(table)
         ways["Polars"] = lambda: frame.sort(["name", "at"], descending=[False, True], maintain_order=True)
-    except ImportError:
-        pass
+    except ImportError as error:
+        print(f"Polars is not measured: {error}", file=sys.stderr)
     try:
         duckdb = importlib.import_module("duckdb")
         ways["DuckDB"] = lambda: duckdb.sql('SELECT * FROM tbl ORDER BY name, "at" DESC').to_arrow_table()
         duckdb.register("tbl", table)
-    except ImportError:
-        pass
+    except ImportError as error:
+        print(f"DuckDB is not measured: {error}", file=sys.stderr)
     return ways
 
 

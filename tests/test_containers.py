@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import polars as pl
-import polars.testing
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -76,6 +74,8 @@ def test_what_speaks_the_capsule_interface() -> None:
 
 
 def test_polars() -> None:
+    pl = pytest.importorskip("polars")
+    testing = pytest.importorskip("polars.testing")
     data = pl.DataFrame(
         {
             "n": NUMBERS,
@@ -89,12 +89,12 @@ def test_polars() -> None:
     )
     result = linkwise.sort(data, by=["text", "n"], descending=[True, False], **CPU)
     expected = data.sort(["text", "n"], descending=[True, False], nulls_last=True, maintain_order=True)
-    polars.testing.assert_frame_equal(result, expected)
+    testing.assert_frame_equal(result, expected)
     series = linkwise.sort(data["text"], **CPU)
-    polars.testing.assert_series_equal(series, data["text"].sort(nulls_last=True))
+    testing.assert_series_equal(series, data["text"].sort(nulls_last=True))
     assert linkwise.sort_indices(data["n"], **CPU).tolist() == [2, 4, 3, 0, 1, 5]
-    polars.testing.assert_frame_equal(linkwise.unique(data.select("n"), **CPU), pl.DataFrame({"n": [1, 2, 3, None]}))
-    polars.testing.assert_frame_equal(linkwise.top_k(data.select("n"), 2, by="n", **CPU), pl.DataFrame({"n": [3, 2]}))
+    testing.assert_frame_equal(linkwise.unique(data.select("n"), **CPU), pl.DataFrame({"n": [1, 2, 3, None]}))
+    testing.assert_frame_equal(linkwise.top_k(data.select("n"), 2, by="n", **CPU), pl.DataFrame({"n": [3, 2]}))
     with pytest.raises(linkwise.UsageError, match=r"collect\(\) it first"):
         linkwise.sort(data.lazy(), by="n", **CPU)
 
@@ -200,10 +200,10 @@ def test_payload_of_every_type(chunks: int, monkeypatch: pytest.MonkeyPatch) -> 
         assert result[name].to_pylist() == [plain[row] for row in order], name
 
 
-def test_strings_of_more_bytes_than_their_offsets_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows that do not fit together are gathered apart."""
+def test_more_bytes_than_offsets_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that do not fit together are gathered apart; keys that do not are copied with wider offsets."""
     calls = []
-    really_take = gathering.pc.take
+    really_take, really_gather = gathering.pc.take, gathering._core.gather_column
 
     def take(values: pa.Array, rows: pa.Array) -> pa.Array:
         calls.append(len(rows))
@@ -211,10 +211,21 @@ def test_strings_of_more_bytes_than_their_offsets_count(monkeypatch: pytest.Monk
             raise pa.ArrowInvalid("array cannot contain more than 2147483646 bytes")
         return really_take(values, rows)
 
+    def gather_column(chunks: list[pa.Array], rows: Any) -> Any:
+        if pa.types.is_string(chunks[0].type) and (rows is None or len(rows) > 3):
+            raise OverflowError
+        return really_gather(chunks, rows)
+
     monkeypatch.setattr(gathering.pc, "take", take)
-    table = pa.table({"key": range(10, 0, -1), "text": [str(n) for n in range(10)]})
-    assert linkwise.sort(table, by="key", **CPU)["text"].to_pylist() == [str(n) for n in range(9, -1, -1)]
-    assert max(calls) == 10 and calls.count(3) == 2
+    monkeypatch.setattr(gathering._core, "gather_column", gather_column)
+    texts = [str(n) for n in range(10)]
+    table = pa.table({"key": range(10, 0, -1), "list": [[n] for n in texts], "text": texts})
+    table = pa.concat_tables([table.slice(0, 6), table.slice(6)])
+    result = linkwise.sort(table, by="key", **CPU)
+    assert result["text"].to_pylist() == texts[::-1] and result["text"].num_chunks == 4
+    assert result["list"].to_pylist() == [[n] for n in texts[::-1]]
+    assert calls
+    assert linkwise.sort(table, by="text", descending=True, **CPU)["text"].to_pylist() == texts[::-1]
 
 
 def test_the_schema_keeps_its_metadata() -> None:

@@ -1,11 +1,14 @@
 // The keys of rows of Arrow columns, and the order that they give.
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
 
 #include <memory>
+#include <optional>
 
 #include "bindings.hpp"
 #include "linkwise/primitives/host/arrow.hpp"
+#include "linkwise/primitives/host/gather_rows.hpp"
 #include "linkwise/primitives/host/row_keys.hpp"
 #include "linkwise/primitives/host/select.hpp"
 #include "linkwise/sort/tie_refinement.hpp"
@@ -40,6 +43,8 @@ class ArrowColumn {
     if (array_.release != nullptr) array_.release(&array_);
     if (schema_.release != nullptr) schema_.release(&schema_);
   }
+  [[nodiscard]] const ArrowSchema& schema() const { return schema_; }
+  [[nodiscard]] const ArrowArray& array() const { return array_; }
   [[nodiscard]] KeyColumn key(bool descending, bool nulls_first) const {
     return key_column_of(schema_, array_, descending, nulls_first);
   }
@@ -116,6 +121,38 @@ Positions starts_of_runs(const OwnedRowKeys& self, const Words& rows) {
   return numpy_of(std::move(starts));
 }
 
+nb::object bytes_of(std::optional<HugeBuffer>&& buffer, std::uint64_t bytes) {
+  if (!buffer) return nb::none();
+  auto* owned = new HugeBuffer(std::move(*buffer));
+  const nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<HugeBuffer*>(p); });
+  return nb::cast(nb::ndarray<nb::numpy, std::uint8_t>(owned->data(), {bytes}, owner));
+}
+
+// (number of nulls, validity, offsets, values) of the rows, the last three as bytes or None; None for a type that this
+// cannot do.
+nb::object gather_column(const nb::list& chunks, const std::optional<Words>& rows) {
+  std::vector<std::unique_ptr<ArrowColumn>> columns;
+  std::vector<const ArrowArray*> arrays;
+  for (const nb::handle chunk : chunks) {
+    columns.push_back(std::make_unique<ArrowColumn>(nb::borrow<nb::object>(chunk)));
+    arrays.push_back(&columns.back()->array());
+  }
+  if (columns.empty()) return nb::none();
+  const std::optional<ChunkedColumn> column = chunked_column_of(columns.front()->schema(), arrays);
+  if (!column) return nb::none();
+  GatheredColumn gathered;
+  const std::uint64_t count = rows ? rows->size() : column->count();
+  {
+    const nb::gil_scoped_release release;
+    gathered =
+        gather_rows(*column, rows ? rows->data() : nullptr, rows ? static_cast<int>(rows->itemsize()) : 0, count);
+  }
+  const std::uint64_t offset_bytes = (count + 1) * (column->layout == ChunkedColumn::Layout::strings32 ? 4 : 8);
+  return nb::make_tuple(gathered.nulls, bytes_of(std::move(gathered.validity), (count + 7) / 8),
+                        bytes_of(std::move(gathered.offsets), offset_bytes),
+                        bytes_of(std::move(gathered.values), gathered.value_bytes));
+}
+
 void bind_refinement(nb::module_& m) {
   nb::class_<TieRefinement>(m, "TieRefinement")
       .def(
@@ -182,6 +219,10 @@ void bind_rows(nb::module_& m) {
           "first_descent", [](const OwnedRowKeys& self) { return self.keys().first_descent(); },
           nb::call_guard<nb::gil_scoped_release>());
   m.def("can_be_key", &can_be_key, nb::arg("type"), "Whether columns of an Arrow type can be keys.");
+  m.def("gather_column", &gather_column, nb::arg("chunks"), nb::arg("rows").none() = nb::none(),
+        "(nulls, validity, offsets, values) of these rows of Arrow arrays, or of all; None for nested types and the "
+        "like. "
+        "Raises OverflowError if the strings take more bytes than their offsets count. Releases the GIL.");
   m.def("positions_of_least", &positions_of_least_words, nb::arg("words"), nb::arg("k"),
         "The positions of at least the k least words, and of few others.");
   bind_refinement(m);

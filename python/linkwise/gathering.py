@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from linkwise import _core
 from linkwise._core import UsageError
 
 Rows = npt.NDArray[Any]
@@ -93,7 +95,7 @@ def _nested(like: pa.DataType, fields: list[pa.Field]) -> pa.DataType:
     return pa.large_list(fields[0]) if pa.types.is_large_list(like) else pa.list_(fields[0])
 
 
-def _gather(column: pa.ChunkedArray, rows: Rows) -> list[pa.Array]:
+def _gather_part(column: pa.ChunkedArray, rows: Rows) -> list[pa.Array]:
     try:
         if column.num_chunks == 1:
             return [_take(column.chunk(0), rows)]
@@ -104,20 +106,55 @@ def _gather(column: pa.ChunkedArray, rows: Rows) -> list[pa.Array]:
         if len(rows) <= 1:
             raise
         half = len(rows) // 2
-        return _gather(column, rows[:half]) + _gather(column, rows[half:])
+        return _gather_part(column, rows[:half]) + _gather_part(column, rows[half:])
+
+
+def _gather_by_pyarrow(column: pa.ChunkedArray, rows: Rows) -> list[pa.Array]:
+    """Rows of a column of any type, slice by slice on all cores."""
+    slices = [rows[first : first + _ROWS_AT_ONCE] for first in range(0, len(rows), _ROWS_AT_ONCE)]
+    whole = _in_one_piece(column)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(itertools.chain.from_iterable(pool.map(lambda part: _gather_part(whole, part), slices)))
+
+
+def _gather(column: pa.ChunkedArray, rows: Rows | None) -> list[pa.Array] | None:
+    """Rows of a column, or all, in as few pieces as offsets allow; ``None`` for a type that only PyArrow knows."""
+    try:
+        gathered = _core.gather_column([chunk for chunk in column.chunks if len(chunk)], rows)
+    except OverflowError:
+        if rows is None or len(rows) <= 1:
+            return None
+        half = len(rows) // 2
+        return (_gather(column, rows[:half]) or []) + (_gather(column, rows[half:]) or [])
+    if gathered is None:
+        return None
+    nulls, *buffers = cast(tuple[Any, ...], gathered)
+    kind = column.type
+    storage = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+    count = len(column) if rows is None else len(rows)
+    validity, offsets, values = (None if buffer is None else pa.py_buffer(buffer) for buffer in buffers)
+    parts = [validity, values] if offsets is None else [validity, offsets, values]
+    array = pa.Array.from_buffers(storage, count, parts, null_count=nulls)
+    return [kind.wrap_array(array) if storage is not kind else array]
+
+
+def one_array(column: pa.ChunkedArray) -> pa.Array | None:
+    """A column's chunks as one array, copied on all cores; ``None`` where that cannot be."""
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    pieces = _gather(column, None)
+    return None if pieces is None else pieces[0]
 
 
 def gather_columns(columns: list[pa.ChunkedArray], rows: Rows) -> list[pa.ChunkedArray]:
-    """Columns with these rows of the given ones, of any type, in their order; slice by slice."""
-    slices = [rows[first : first + _ROWS_AT_ONCE] for first in range(0, len(rows), _ROWS_AT_ONCE)]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        whole = list(pool.map(_in_one_piece, columns))
-        futures = [[pool.submit(_gather, column, part) for part in slices] for column in whole]
-        gathered = []
-        for column, parts in zip(whole, futures, strict=True):
-            chunks = [chunk for part in parts for chunk in part.result()]
-            gathered.append(pa.chunked_array(chunks, type=column.type))
-        return gathered
+    """Columns with these rows of the given ones, of any type, in their order; on all cores."""
+    gathered = []
+    for column in columns:
+        pieces = _gather(column, rows)
+        if pieces is None:
+            pieces = _gather_by_pyarrow(column, rows)
+        gathered.append(pa.chunked_array(pieces, type=column.type))
+    return gathered
 
 
 def gather_rows(table: pa.Table, rows: Rows) -> pa.Table:

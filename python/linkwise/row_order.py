@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from linkwise import _core
 from linkwise._core import UsageError
+from linkwise.gathering import one_array
 from linkwise.host_sorting import Array, row_number_bytes, sort_keys
 from linkwise.ordering import SortKey
 from linkwise.planning import Request
@@ -45,11 +46,11 @@ def _ranks(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _in_one_piece(column: pa.ChunkedArray) -> pa.Array:
-    if column.num_chunks == 1:
-        return column.chunk(0)
-    if pa.types.is_string(column.type) or pa.types.is_binary(column.type):  # whose offsets may be too short together
-        wide = pa.large_string() if pa.types.is_string(column.type) else pa.large_binary()
-        column = column.cast(wide)
+    whole = one_array(column)
+    if whole is not None:
+        return whole
+    if pa.types.is_string(column.type) or pa.types.is_binary(column.type):  # whose offsets are too short together
+        return _in_one_piece(column.cast(pa.large_string() if pa.types.is_string(column.type) else pa.large_binary()))
     return column.combine_chunks() if column.num_chunks else pa.array([], column.type)
 
 

@@ -85,9 +85,9 @@ TieRefinement::TieRefinement(const RowKeys& keys, const RowKeys::Shape& shape, K
   open_ = {{0, keys.rows(), 0, {}}};
   open_rows_ = keys.rows();
   with_key(width, [&](auto word) {
-    with_key(to_key_width(row_bytes), [&](auto row) {
-      refine<typename decltype(row)::type>(static_cast<const typename decltype(word)::type*>(words));
-    });
+    using Word = typename decltype(word)::type;
+    with_key(to_key_width(row_bytes),
+             [&](auto row) { refine<typename decltype(row)::type>(static_cast<const Word*>(words)); });
   });
 }
 

@@ -70,7 +70,44 @@ std::optional<Storage> storage_of(std::string_view format) {
   return std::nullopt;
 }
 
+// Of the types that are no keys as well: intervals of months, of days and milliseconds, and of all three.
+int interval_bytes(std::string_view format) {
+  return format == "tiM" ? 4 : format == "tiD" ? 8 : format == "tin" ? 16 : 0;
+}
+
+std::optional<ChunkedColumn> empty_column(std::string_view format) {
+  if (const int bytes = interval_bytes(format); bytes > 0)
+    return ChunkedColumn{ChunkedColumn::Layout::fixed, bytes, {}};
+  const std::optional<Storage> storage = storage_of(format);
+  if (!storage) return std::nullopt;
+  switch (storage->layout) {
+    case Layout::boolean: return ChunkedColumn{ChunkedColumn::Layout::bits, 0, {}};
+    case Layout::number: return ChunkedColumn{ChunkedColumn::Layout::fixed, native_bytes(storage->type), {}};
+    case Layout::wide_integer:
+    case Layout::fixed_bytes: return ChunkedColumn{ChunkedColumn::Layout::fixed, storage->width, {}};
+    case Layout::bytes32: return ChunkedColumn{ChunkedColumn::Layout::strings32, 0, {}};
+    case Layout::bytes64: return ChunkedColumn{ChunkedColumn::Layout::strings64, 0, {}};
+    default: return std::nullopt;
+  }
+}
+
 }  // namespace
+
+std::optional<ChunkedColumn> chunked_column_of(const ArrowSchema& schema, std::span<const ArrowArray* const> chunks) {
+  if (schema.dictionary != nullptr) return std::nullopt;
+  std::optional<ChunkedColumn> column = empty_column(schema.format);
+  if (!column) return std::nullopt;
+  for (const ArrowArray* chunk : chunks) {
+    ColumnChunk part;
+    part.count = static_cast<std::uint64_t>(chunk->length);
+    part.offset = static_cast<std::uint64_t>(chunk->offset);
+    if (chunk->null_count != 0) part.validity = static_cast<const std::uint8_t*>(chunk->buffers[0]);
+    part.values = static_cast<const std::byte*>(chunk->buffers[column->has_strings() ? 2 : 1]);
+    if (column->has_strings()) part.offsets = chunk->buffers[1];
+    column->chunks.push_back(part);
+  }
+  return column;
+}
 
 bool has_order(const ArrowSchema& schema) {
   return schema.dictionary == nullptr && storage_of(schema.format).has_value();

@@ -3,7 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 
+#include "linkwise/primitives/host/gather_rows.hpp"
 #include "linkwise/primitives/host/key_column.hpp"
 
 // These names and members are the interface's own.
@@ -46,7 +49,11 @@ namespace linkwise {
 /// intervals, dictionaries and run-end encoded ones (decode them first).
 KeyColumn key_column_of(const ArrowSchema& schema, const ArrowArray& array, bool descending, bool nulls_first);
 
-/// Whether keys of that type can be made; `format` as in the interface.
+/// Whether keys of that type can be made.
 bool has_order(const ArrowSchema& schema);
+
+/// A view of chunks of one type, which must outlive it; nothing for a type whose rows are more than bits, elements of
+/// fixed width or bytes between offsets.
+std::optional<ChunkedColumn> chunked_column_of(const ArrowSchema& schema, std::span<const ArrowArray* const> chunks);
 
 }  // namespace linkwise

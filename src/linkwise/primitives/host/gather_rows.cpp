@@ -1,0 +1,232 @@
+#include "linkwise/primitives/host/gather_rows.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <limits>
+#include <stdexcept>
+
+#include "linkwise/error.hpp"
+#include "linkwise/primitives/dispatch.hpp"
+
+namespace linkwise {
+namespace {
+
+using Layout = ChunkedColumn::Layout;
+
+constexpr std::uint64_t block = 1 << 12;  // rows that a core does at once: what it notes of them stays in its cache
+constexpr int ahead = 12;                 // strings, from asking for memory to copying it
+
+// Where a row lies.
+struct Location {
+  const ColumnChunk* chunk;
+  std::uint64_t at;  // with the chunk's offset
+};
+
+bool bit(const void* bits, std::uint64_t at) {
+  return (static_cast<const std::uint8_t*>(bits)[at / 8] >> (at % 8) & 1) != 0;
+}
+
+struct Bytes16 {
+  std::uint64_t low, high;
+};
+
+// Lengths of strings are mostly small, and known only here: a call of memcpy takes longer than the copy.
+void copy_string(std::byte* to, const std::byte* from, std::uint64_t length) {
+  const auto both_ends = [&]<typename Word>(Word) {
+    Word first, last;
+    std::memcpy(&first, from, sizeof(Word));
+    std::memcpy(&last, from + length - sizeof(Word), sizeof(Word));
+    std::memcpy(to, &first, sizeof(Word));
+    std::memcpy(to + length - sizeof(Word), &last, sizeof(Word));
+  };
+  if (length > 16) std::memcpy(to, from, length);
+  else if (length >= 8) both_ends(std::uint64_t{});
+  else if (length >= 4) both_ends(std::uint32_t{});
+  else
+    for (std::uint64_t i = 0; i < length; ++i) to[i] = from[i];
+}
+
+class Gather {
+ public:
+  Gather(const ChunkedColumn& column, const void* rows, int row_bytes, std::uint64_t count)
+      : column_(column), rows_(rows), row_bytes_(row_bytes), count_(count) {
+    std::uint64_t end = 0;
+    for (const ColumnChunk& chunk : column.chunks) ends_.push_back(end += chunk.count);
+  }
+
+  GatheredColumn run() {
+    result_.count = count_;
+    if (std::ranges::any_of(column_.chunks, [](const ColumnChunk& chunk) { return chunk.validity != nullptr; }))
+      gather_validity();
+    switch (column_.layout) {
+      case Layout::bits: gather_bits(); break;
+      case Layout::fixed: gather_fixed(); break;
+      case Layout::strings32: gather_strings<std::int32_t>(); break;
+      case Layout::strings64: gather_strings<std::int64_t>(); break;
+    }
+    return std::move(result_);
+  }
+
+ private:
+  [[nodiscard]] std::uint64_t row(std::uint64_t i) const {
+    if (rows_ == nullptr) return i;
+    return row_bytes_ == 4 ? static_cast<const std::uint32_t*>(rows_)[i] : static_cast<const std::uint64_t*>(rows_)[i];
+  }
+
+  [[nodiscard]] Location locate(std::uint64_t row) const {
+    if (column_.chunks.size() == 1) return {column_.chunks.data(), row + column_.chunks.front().offset};
+    const auto chunk = static_cast<std::size_t>(std::ranges::upper_bound(ends_, row) - ends_.begin());
+    const std::uint64_t begin = chunk == 0 ? 0 : ends_[chunk - 1];
+    return {&column_.chunks[chunk], row - begin + column_.chunks[chunk].offset};
+  }
+
+  // body(first, locations of the rows [first, first + n), n), block by block on all cores.
+  template <typename Body>
+  void for_blocks(Body&& body) {
+    const std::uint64_t rows_there_are = ends_.empty() ? 0 : ends_.back();
+    std::atomic<bool> missing = false;
+#pragma omp parallel
+    {
+      std::vector<Location> locations(std::min(block, count_));
+#pragma omp for schedule(dynamic, 4)
+      for (std::uint64_t first = 0; first < count_; first += block) {
+        const std::uint64_t n = std::min(block, count_ - first);
+        bool all_there = true;
+        for (std::uint64_t i = 0; i < n; ++i) {
+          const std::uint64_t r = row(first + i);
+          all_there = all_there && r < rows_there_are;
+          if (all_there) locations[i] = locate(r);
+        }
+        if (all_there) body(first, locations.data(), n);
+        else missing = true;
+      }
+    }
+    if (missing) throw UsageError("a row that is asked for does not exist");
+  }
+
+  void gather_validity() {
+    HugeBuffer bits((count_ + 7) / 8);
+    auto* to = reinterpret_cast<std::uint8_t*>(bits.data());
+    std::atomic<std::uint64_t> nulls = 0;
+    for_blocks([&](std::uint64_t first, const Location* from, std::uint64_t n) {
+      const auto is_valid = [&](const Location& l) {
+        return l.chunk->validity == nullptr || bit(l.chunk->validity, l.at);
+      };
+      nulls += n - write_bits(to + first / 8, from, n, is_valid);
+    });
+    result_.nulls = nulls;
+    if (nulls > 0) result_.validity = std::move(bits);
+  }
+
+  // Returns how many are set. Blocks begin at whole bytes.
+  template <typename IsSet>
+  static std::uint64_t write_bits(std::uint8_t* to, const Location* from, std::uint64_t n, IsSet&& is_set) {
+    std::uint64_t set = 0;
+    for (std::uint64_t i = 0; i < n; i += 8) {
+      unsigned byte = 0;
+      for (std::uint64_t j = i; j < std::min(i + 8, n); ++j) byte |= (is_set(from[j]) ? 1U : 0U) << (j - i);
+      to[i / 8] = static_cast<std::uint8_t>(byte);
+      set += static_cast<std::uint64_t>(__builtin_popcount(byte));
+    }
+    return set;
+  }
+
+  void make_values(std::uint64_t bytes) {
+    result_.value_bytes = bytes;
+    result_.values.emplace(bytes);
+  }
+
+  void gather_bits() {
+    make_values((count_ + 7) / 8);
+    auto* to = reinterpret_cast<std::uint8_t*>(result_.values->data());
+    for_blocks([&](std::uint64_t first, const Location* from, std::uint64_t n) {
+      write_bits(to + first / 8, from, n, [](const Location& l) { return bit(l.chunk->values, l.at); });
+    });
+  }
+
+  void gather_fixed() {
+    switch (column_.width) {
+      case 1: return gather_elements<std::uint8_t>();
+      case 2: return gather_elements<std::uint16_t>();
+      case 4: return gather_elements<std::uint32_t>();
+      case 8: return gather_elements<std::uint64_t>();
+      case 16: return gather_elements<Bytes16>();
+      default: break;
+    }
+    const auto width = static_cast<std::uint64_t>(column_.width);
+    make_values(count_ * width);
+    for_blocks([&](std::uint64_t first, const Location* from, std::uint64_t n) {
+      for (std::uint64_t i = 0; i < n; ++i)
+        std::memcpy(result_.values->data() + (first + i) * width, from[i].chunk->values + from[i].at * width, width);
+    });
+  }
+
+  template <typename Element>
+  void gather_elements() {
+    make_values(count_ * sizeof(Element));
+    for_blocks([&](std::uint64_t first, const Location* from, std::uint64_t n) {
+      std::byte* to = result_.values->data() + first * sizeof(Element);
+      for (std::uint64_t i = 0; i < n; ++i)
+        std::memcpy(to + i * sizeof(Element), from[i].chunk->values + from[i].at * sizeof(Element), sizeof(Element));
+    });
+  }
+
+  // Lengths first, then where each begins, then the bytes.
+  template <typename Offset>
+  void gather_strings() {
+    result_.offsets.emplace((count_ + 1) * sizeof(Offset));
+    auto* offsets = reinterpret_cast<Offset*>(result_.offsets->data());
+    std::vector<std::uint64_t> bytes_of_block((count_ + block - 1) / block + 1, 0);
+    for_blocks([&](std::uint64_t first, const Location* from, std::uint64_t n) {
+      std::uint64_t sum = 0;
+      for (std::uint64_t i = 0; i < n; ++i) {
+        const auto* source = static_cast<const Offset*>(from[i].chunk->offsets) + from[i].at;
+        const Offset length = source[1] - source[0];
+        offsets[first + i] = length;
+        sum += static_cast<std::uint64_t>(length);
+      }
+      bytes_of_block[first / block + 1] = sum;
+    });
+    for (std::size_t b = 1; b < bytes_of_block.size(); ++b) bytes_of_block[b] += bytes_of_block[b - 1];
+    const std::uint64_t total = bytes_of_block.back();
+    if (total > static_cast<std::uint64_t>(std::numeric_limits<Offset>::max()))
+      throw std::overflow_error("the strings take more bytes than their offsets count");
+    make_values(total);
+    for_blocks([&](std::uint64_t first, const Location* from, std::uint64_t n) {
+      std::uint64_t at = bytes_of_block[first / block];
+      const auto source = [&](std::uint64_t i) {
+        return from[i].chunk->values + static_cast<const Offset*>(from[i].chunk->offsets)[from[i].at];
+      };
+      for (std::uint64_t i = 0; i < n; ++i) {
+        if (i + ahead < n) __builtin_prefetch(source(i + ahead));
+        const auto length = static_cast<std::uint64_t>(offsets[first + i]);
+        if (length > 0) copy_string(result_.values->data() + at, source(i), length);
+        offsets[first + i] = static_cast<Offset>(at);
+        at += length;
+      }
+    });
+    offsets[count_] = static_cast<Offset>(total);
+  }
+
+  const ChunkedColumn& column_;
+  const void* rows_;
+  int row_bytes_;
+  std::uint64_t count_;
+  std::vector<std::uint64_t> ends_;  // of the chunks
+  GatheredColumn result_;
+};
+
+}  // namespace
+
+std::uint64_t ChunkedColumn::count() const {
+  std::uint64_t sum = 0;
+  for (const ColumnChunk& chunk : chunks) sum += chunk.count;
+  return sum;
+}
+
+GatheredColumn gather_rows(const ChunkedColumn& column, const void* rows, int row_bytes, std::uint64_t count) {
+  return Gather(column, rows, row_bytes, count).run();
+}
+
+}  // namespace linkwise

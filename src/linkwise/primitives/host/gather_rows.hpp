@@ -1,0 +1,48 @@
+// Rows of a column in host memory by their numbers, on all cores (join25 §3.4 materialises so).
+//
+// The column may lie in many chunks, which are read where they lie. Elements of fixed width, bits, and strings
+// between offsets; everything is laid out as Arrow does.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "linkwise/primitives/host/huge_buffer.hpp"
+#include "linkwise/primitives/types.hpp"
+
+namespace linkwise {
+
+struct ColumnChunk {
+  std::uint64_t count = 0;
+  std::uint64_t offset = 0;                ///< of the first element, in everything below
+  const std::uint8_t* validity = nullptr;  ///< a bit each; null: no nulls
+  const std::byte* values = nullptr;       ///< elements, bits, or all bytes
+  const void* offsets = nullptr;           ///< of strings
+};
+
+struct ChunkedColumn {
+  enum class Layout : std::uint8_t { bits, fixed, strings32, strings64 };
+  Layout layout = Layout::fixed;
+  int width = 0;  ///< bytes of an element of fixed width
+  std::vector<ColumnChunk> chunks;
+
+  [[nodiscard]] bool has_strings() const { return layout >= Layout::strings32; }
+  [[nodiscard]] std::uint64_t count() const;
+};
+
+struct GatheredColumn {
+  std::uint64_t count = 0;
+  std::uint64_t nulls = 0;
+  std::optional<HugeBuffer> validity;  ///< if there are nulls
+  std::optional<HugeBuffer> offsets;   ///< of strings: count + 1, as wide as the column's
+  std::optional<HugeBuffer> values;
+  std::uint64_t value_bytes = 0;
+};
+
+/// The rows with these numbers (of `row_bytes`, 4 or 8), or all in their order where `rows` is null.
+/// @throws OutOfMemoryError; UsageError if a row does not exist; std::overflow_error if strings take more bytes than
+/// offsets of 32 bits count.
+GatheredColumn gather_rows(const ChunkedColumn& column, const void* rows, int row_bytes, std::uint64_t count);
+
+}  // namespace linkwise
