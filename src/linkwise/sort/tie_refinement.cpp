@@ -166,15 +166,12 @@ void TieRefinement::place(const std::uint64_t* words, const void* order) {
     const auto* sources = static_cast<const Row*>(order);
     std::vector<Row> before(open_rows_);
 #pragma omp parallel for schedule(dynamic)
-    for (std::size_t g = 0; g < open_.size(); ++g)
-      std::copy(rows + open_[g].begin, rows + open_[g].end,
-                before.begin() + static_cast<std::ptrdiff_t>(open_[g].first));
+    for (const Group& group : open_)
+      std::copy(rows + group.begin, rows + group.end, before.begin() + static_cast<std::ptrdiff_t>(group.first));
 #pragma omp parallel for schedule(dynamic)
-    for (std::size_t g = 0; g < open_.size(); ++g) {
-      const Group& group = open_[g];
+    for (const Group& group : open_)
       for (std::uint64_t i = 0; i < group.end - group.begin; ++i)
         rows[group.begin + i] = before[sources[group.first + i]];
-    }
     refine<Row>(words);
   });
 }

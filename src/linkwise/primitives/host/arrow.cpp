@@ -114,9 +114,10 @@ bool has_order(const ArrowSchema& schema) {
 }
 
 KeyColumn key_column_of(const ArrowSchema& schema, const ArrowArray& array, bool descending, bool nulls_first) {
-  if (!has_order(schema))
+  const std::optional<Storage> known = storage_of(schema.format);
+  if (schema.dictionary != nullptr || !known)
     throw UsageError("keys of Arrow format '" + std::string(schema.format) + "' have no order; decode or cast them");
-  const Storage storage = *storage_of(schema.format);
+  const Storage& storage = *known;
   KeyColumn column;
   column.layout = storage.layout;
   column.type = storage.type;

@@ -132,14 +132,13 @@ class Gather {
     return set;
   }
 
-  void make_values(std::uint64_t bytes) {
+  std::byte* make_values(std::uint64_t bytes) {
     result_.value_bytes = bytes;
-    result_.values.emplace(bytes);
+    return result_.values.emplace(bytes).data();
   }
 
   void gather_bits() {
-    make_values((count_ + 7) / 8);
-    auto* to = reinterpret_cast<std::uint8_t*>(result_.values->data());
+    auto* to = reinterpret_cast<std::uint8_t*>(make_values((count_ + 7) / 8));
     for_blocks([&](std::uint64_t first, const Location* from, std::uint64_t n) {
       write_bits(to + first / 8, from, n, [](const Location& l) { return bit(l.chunk->values, l.at); });
     });
@@ -155,18 +154,18 @@ class Gather {
       default: break;
     }
     const auto width = static_cast<std::uint64_t>(column_.width);
-    make_values(count_ * width);
+    std::byte* to = make_values(count_ * width);
     for_blocks([&](std::uint64_t first, const Location* from, std::uint64_t n) {
       for (std::uint64_t i = 0; i < n; ++i)
-        std::memcpy(result_.values->data() + (first + i) * width, from[i].chunk->values + from[i].at * width, width);
+        std::memcpy(to + (first + i) * width, from[i].chunk->values + from[i].at * width, width);
     });
   }
 
   template <typename Element>
   void gather_elements() {
-    make_values(count_ * sizeof(Element));
+    std::byte* values = make_values(count_ * sizeof(Element));
     for_blocks([&](std::uint64_t first, const Location* from, std::uint64_t n) {
-      std::byte* to = result_.values->data() + first * sizeof(Element);
+      std::byte* to = values + first * sizeof(Element);
       for (std::uint64_t i = 0; i < n; ++i)
         std::memcpy(to + i * sizeof(Element), from[i].chunk->values + from[i].at * sizeof(Element), sizeof(Element));
     });
@@ -175,8 +174,7 @@ class Gather {
   // Lengths first, then where each begins, then the bytes.
   template <typename Offset>
   void gather_strings() {
-    result_.offsets.emplace((count_ + 1) * sizeof(Offset));
-    auto* offsets = reinterpret_cast<Offset*>(result_.offsets->data());
+    auto* offsets = reinterpret_cast<Offset*>(result_.offsets.emplace((count_ + 1) * sizeof(Offset)).data());
     std::vector<std::uint64_t> bytes_of_block((count_ + block - 1) / block + 1, 0);
     for_blocks([&](std::uint64_t first, const Location* from, std::uint64_t n) {
       std::uint64_t sum = 0;
@@ -192,7 +190,7 @@ class Gather {
     const std::uint64_t total = bytes_of_block.back();
     if (total > static_cast<std::uint64_t>(std::numeric_limits<Offset>::max()))
       throw std::overflow_error("the strings take more bytes than their offsets count");
-    make_values(total);
+    std::byte* to = make_values(total);
     for_blocks([&](std::uint64_t first, const Location* from, std::uint64_t n) {
       std::uint64_t at = bytes_of_block[first / block];
       const auto source = [&](std::uint64_t i) {
@@ -201,7 +199,7 @@ class Gather {
       for (std::uint64_t i = 0; i < n; ++i) {
         if (i + ahead < n) __builtin_prefetch(source(i + ahead));
         const auto length = static_cast<std::uint64_t>(offsets[first + i]);
-        if (length > 0) copy_string(result_.values->data() + at, source(i), length);
+        if (length > 0) copy_string(to + at, source(i), length);
         offsets[first + i] = static_cast<Offset>(at);
         at += length;
       }
