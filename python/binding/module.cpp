@@ -34,6 +34,7 @@ NB_MODULE(_core, m) {
   bind_rows(m);
   bind_device_sort(m);
   bind_foreign_arrays(m);
+  bind_join(m);
   bind_plan(m);
   bind_probe(m);
 }

@@ -12,6 +12,7 @@
 #include "linkwise/primitives/host/row_keys.hpp"
 #include "linkwise/primitives/host/select.hpp"
 #include "linkwise/sort/tie_refinement.hpp"
+#include "rows.hpp"
 
 namespace nb = nanobind;
 
@@ -20,46 +21,8 @@ namespace {
 
 template <typename Element>
 using Numbers = nb::ndarray<const Element, nb::ro, nb::c_contig, nb::device::cpu, nb::ndim<1>>;
-using Words = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu, nb::ndim<1>>;
 using Positions = nb::ndarray<nb::numpy, std::uint64_t, nb::ndim<1>>;
 using Output = nb::ndarray<nb::c_contig, nb::device::cpu, nb::ndim<1>>;
-
-// An array that came through the C data interface, and is released with this.
-class ArrowColumn {
- public:
-  // What __arrow_c_array__ returns: the capsules of a schema and an array, whose contents are taken over.
-  explicit ArrowColumn(const nb::object& source) {
-    const auto capsules = nb::cast<nb::tuple>(source.attr("__arrow_c_array__")());
-    auto* schema = contents<ArrowSchema>(capsules[0], "arrow_schema");
-    auto* array = contents<ArrowArray>(capsules[1], "arrow_array");
-    schema_ = *schema;
-    array_ = *array;
-    schema->release = nullptr;
-    array->release = nullptr;
-  }
-  ArrowColumn(const ArrowColumn&) = delete;
-  ArrowColumn& operator=(const ArrowColumn&) = delete;
-  ~ArrowColumn() {
-    if (array_.release != nullptr) array_.release(&array_);
-    if (schema_.release != nullptr) schema_.release(&schema_);
-  }
-  [[nodiscard]] const ArrowSchema& schema() const { return schema_; }
-  [[nodiscard]] const ArrowArray& array() const { return array_; }
-  [[nodiscard]] KeyColumn key(bool descending, bool nulls_first) const {
-    return key_column_of(schema_, array_, descending, nulls_first);
-  }
-
- private:
-  template <typename Contents>
-  static Contents* contents(nb::handle capsule, const char* name) {
-    auto* pointer = static_cast<Contents*>(PyCapsule_GetPointer(capsule.ptr(), name));
-    if (pointer == nullptr) throw nb::python_error();
-    return pointer;
-  }
-
-  ArrowSchema schema_{};
-  ArrowArray array_{};
-};
 
 // Whether an Arrow type, which has __arrow_c_schema__, can be that of keys.
 bool can_be_key(const nb::object& type) {
@@ -68,32 +31,6 @@ bool can_be_key(const nb::object& type) {
   if (schema == nullptr) throw nb::python_error();
   return has_order(*schema);
 }
-
-// Row keys with the columns that they look into.
-class OwnedRowKeys {
- public:
-  OwnedRowKeys(const nb::list& columns, const std::vector<bool>& descending, const std::vector<bool>& nulls_first) {
-    if (columns.size() != descending.size() || columns.size() != nulls_first.size())
-      throw UsageError("every column of a key has a direction and an end for its nulls");
-    std::vector<KeyColumn> keys;
-    for (std::size_t c = 0; c < columns.size(); ++c) {
-      columns_.push_back(std::make_unique<ArrowColumn>(nb::borrow<nb::object>(columns[c])));
-      keys.push_back(columns_.back()->key(descending[c], nulls_first[c]));
-    }
-    const nb::gil_scoped_release release;
-    keys_ = std::make_unique<RowKeys>(std::move(keys));
-    first_ = keys_->shape({});
-  }
-  [[nodiscard]] const RowKeys& keys() const { return *keys_; }
-  [[nodiscard]] const RowKeys::Shape& first() const { return first_; }
-
- private:
-  std::vector<std::unique_ptr<ArrowColumn>> columns_;
-  std::unique_ptr<RowKeys> keys_;
-  RowKeys::Shape first_;
-};
-
-KeyWidth width_of(const Words& words) { return to_key_width(static_cast<int>(words.itemsize())); }
 
 Positions numpy_of(std::vector<std::uint64_t>&& numbers) {
   auto* owned = new std::vector<std::uint64_t>(std::move(numbers));

@@ -14,6 +14,7 @@ from linkwise._core import (
 )
 from linkwise.checking import is_sorted
 from linkwise.file_sorting import sort_file
+from linkwise.joining import join, join_count, join_indices
 from linkwise.machine import described_machines, load_machine, load_profile, local_machine
 from linkwise.plan_report import PlanReport, plan_sort
 from linkwise.probing import probe
@@ -42,6 +43,9 @@ __all__ = [
     "described_machines",
     "empty",
     "is_sorted",
+    "join",
+    "join_count",
+    "join_indices",
     "load_machine",
     "load_profile",
     "local_machine",

@@ -13,6 +13,7 @@ from rich.console import Console
 from linkwise import __version__
 from linkwise._core import Error, UsageError
 from linkwise.cli_errors import fail, parse_gpus, without_it
+from linkwise.cli_join import join
 from linkwise.cli_machines import bench_app, doctor, machine_app, probe_machine, reproduce_experiment
 from linkwise.cli_sort import sort
 from linkwise.plan_report import plan_sort
@@ -34,6 +35,7 @@ app.command("probe")(probe_machine)
 app.command("reproduce")(reproduce_experiment)
 app.command("doctor")(doctor)
 app.command("sort")(sort)
+app.command("join")(join)
 
 
 _MOST_ROWS = 1e13  # 10,000 times what the largest machine holds

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
+from linkwise import cli_options as options
 from linkwise._core import UsageError
 from linkwise.checking import first_out_of_order
 from linkwise.cli_errors import fail, interrupt_is_a_failure, parse_gpus
@@ -63,13 +64,6 @@ def _parse_by(by: list[str], columns: list[str], nulls: NullsEnd) -> list[SortKe
     return keys
 
 
-def _parse_types(texts: list[str]) -> dict[str, str]:
-    types = dict(text.rpartition("=")[::2] for text in texts)
-    if not all(types) or not all(types.values()):
-        raise UsageError("--type is NAME=TYPE, as id=int64 or when=timestamp[us]")
-    return types
-
-
 @contextmanager
 def _progress_bar() -> Any:
     """Yields a function ``step(name) -> advance(fraction)``; draws on a terminal only."""
@@ -91,9 +85,7 @@ def sort(
             metavar="IN...", help="Files or patterns: .parquet, .arrow, .csv, .tsv, .npy, .bin; - for stdin."
         ),
     ],
-    out: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="OUT", help="Where the result goes; - for stdout.")
-    ] = None,
+    out: options.Output = None,
     by: Annotated[
         list[str] | None,
         typer.Option(
@@ -107,14 +99,10 @@ def sort(
     check: Annotated[
         bool, typer.Option("--check", "-c", help="Only say whether it is in order; exit 1 if it is not.")
     ] = False,
-    machine: Annotated[
-        str, typer.Option(help="auto, local, or a described machine to simulate (see 'linkwise machine list').")
-    ] = "auto",
-    gpus: Annotated[str, typer.Option(metavar="0,2|auto", help="GPUs, in the order of the result.")] = "auto",
-    strategy: Annotated[
-        Literal["auto", "radix", "p2p_merge", "het", "cpu"], typer.Option(help="How to sort.")
-    ] = "auto",
-    memory_limit: Annotated[str | None, typer.Option(metavar="4GiB|80%", help="Memory to use on each GPU.")] = None,
+    machine: options.Machine = "auto",
+    gpus: options.Gpus = "auto",
+    strategy: options.Strategy = "auto",
+    memory_limit: options.MemoryLimit = None,
     host_memory: Annotated[
         str | None,
         typer.Option(
@@ -125,12 +113,10 @@ def sort(
         Path | None, typer.Option("--temporary-directory", "-T", metavar="DIR", help="Where to spill.")
     ] = None,
     dtype: Annotated[str | None, typer.Option(help="The type of the numbers in a .bin file, as uint32.")] = None,
-    types: Annotated[
-        list[str] | None, typer.Option("--type", metavar="COL=TYPE", help="The type of a column of text, as id=int64.")
-    ] = None,
-    header: Annotated[bool, typer.Option(help="Whether text begins with the columns' names.")] = True,
-    input_format: Annotated[str | None, typer.Option(metavar="csv", help="If the name does not tell.")] = None,
-    output_format: Annotated[str | None, typer.Option(metavar="arrow", help="If the name does not tell.")] = None,
+    types: options.Types = None,
+    header: options.Header = True,
+    input_format: options.InputFormat = None,
+    output_format: options.OutputFormat = None,
     trace: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a Chrome/Perfetto trace.")] = None,
     picture: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the phases, as .svg, .png or .pdf.")
@@ -143,9 +129,9 @@ def sort(
     """Sort files by columns, and write the result to another."""
     if out is None and not check:
         raise UsageError("name the file to write with -o, or --check whether it is in order")
-    options = FileOptions(dtype, _parse_types(types or []), header, input_format, output_format)
+    file_options = FileOptions(dtype, options.parse_types(types), header, input_format, output_format)
     paths = expand(source)
-    reader = open_reader(paths, options)
+    reader = open_reader(paths, file_options)
     if unique and not by:
         keys = keys_of_files(reader, paths, None, False, nulls, unique=True)
     else:
@@ -161,7 +147,7 @@ def sort(
     with _progress_bar() as step, interrupt_is_a_failure():
         advance = step(f"sort {paths[0].name}")
         request = Request(machine, parse_gpus(gpus), strategy, memory_limit, False, True, advance)
-        report = sort_reader(reader, out, keys, request, Selection(unique, limit), options, host_memory, temporary)
+        report = sort_reader(reader, out, keys, request, Selection(unique, limit), file_options, host_memory, temporary)
         advance(1.0)
     if trace is not None:
         write_trace(trace, report)

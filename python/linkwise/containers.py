@@ -157,3 +157,16 @@ def _from_dlpack(like: Any, result: Array) -> Any:
     namespace = like.__array_namespace__() if hasattr(like, "__array_namespace__") else None
     library = namespace or importlib.import_module(library_of(like))
     return cast(Any, library).from_dlpack(result) if hasattr(library, "from_dlpack") else result
+
+
+def hold_table(values: Any) -> tuple[pa.Table, Callable[[pa.Table], Any]]:
+    """All columns of a table, and the way back. Raises ``UsageError`` for what is none."""
+    if library_of(values) == "pandas" and values.ndim == 2:
+        try:
+            return pa.Table.from_pandas(values, preserve_index=False), pa.Table.to_pandas
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+            raise UsageError(f"this DataFrame has a column that Arrow cannot hold: {error}") from None
+    held = hold(values)
+    if isinstance(held.contents, np.ndarray) or held.contents.column_names == [ONE_COLUMN]:
+        raise UsageError(f"a {type(values).__name__} is no table; join_indices takes keys alone")
+    return held.contents, held.give_back

@@ -27,9 +27,20 @@ _ROW_GROUP = 1 << 20  # rows
 
 
 class Writer:
-    """Writes a file that appears complete or not at all. To be entered before the first rows come."""
+    """Writes a file that appears complete or not at all. To be entered before the first rows come.
 
-    def __init__(self, path: Path, options: FileOptions, *, like: Reader, keys: Sequence[SortKey] = ()) -> None:
+    ``like`` is what the rows were read from; the schema of tables, and what they are sorted by, may be known already.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        options: FileOptions,
+        *,
+        like: Reader,
+        schema: pa.Schema | None = None,
+        keys: Sequence[SortKey] = (),
+    ) -> None:
         kind = format_of(path, options.output_format or (like.format if path == PIPE else None))
         if (kind in ARRAY_FORMATS) != (like.format in ARRAY_FORMATS):
             raise UsageError(f"{path}: {like.format} cannot become {kind}; give both the same kind of contents")
@@ -38,7 +49,7 @@ class Writer:
         self._named = path
         self._path = path if path == PIPE else path.resolve()  # through a link, not in its place
         self._kind, self._options, self._keys = kind, options, keys
-        self._schema = like.schema
+        self._schema = schema
         self._compression = like.compression or "snappy"
         self._temporary = self._path.with_name(f".{path.name}.{os.getpid()}-{next(_numbers)}.tmp")
         self._file: Any = None

@@ -61,14 +61,19 @@ def _take(values: pa.Array, rows: Rows) -> pa.Array:
         return pc.run_end_encode(_take(pc.run_end_decode(values), rows), kind.run_end_type)
     if (plain := _without_views(kind)) != kind:
         return _take(values.cast(plain), rows).cast(kind)
-    return pc.take(values, pa.array(rows))
+    return pc.take(values, _indices(rows))
+
+
+def _indices(rows: Rows) -> pa.Array:
+    """Row numbers for PyArrow; a negative one is a null."""
+    return pa.array(rows, mask=rows < 0) if rows.dtype.kind == "i" and (rows < 0).any() else pa.array(rows)
 
 
 def _take_views(values: pa.Array, rows: Rows) -> pa.Array:
     """Strings whose bytes lie elsewhere: 16 bytes each are moved, and the bytes stay where they are."""
     validity, views, *elsewhere = values.buffers()
     as_bytes = pa.Array.from_buffers(pa.binary(16), len(values), [validity, views], offset=values.offset)
-    taken = pc.take(as_bytes, pa.array(rows))
+    taken = pc.take(as_bytes, _indices(rows))
     return pa.Array.from_buffers(values.type, len(taken), [*taken.buffers(), *elsewhere])
 
 
@@ -147,10 +152,10 @@ def one_array(column: pa.ChunkedArray) -> pa.Array | None:
 
 
 def gather_columns(columns: list[pa.ChunkedArray], rows: Rows) -> list[pa.ChunkedArray]:
-    """Columns with these rows of the given ones, of any type, in their order; on all cores."""
+    """Columns with these rows of the given ones, of any type, in their order; on all cores. Row -1 is a null."""
     gathered = []
     for column in columns:
-        pieces = _gather(column, rows)
+        pieces = _gather(column, rows) if len(column) else [pa.nulls(len(rows), column.type)]
         if pieces is None:
             pieces = _gather_by_pyarrow(column, rows)
         gathered.append(pa.chunked_array(pieces, type=column.type))

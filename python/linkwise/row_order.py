@@ -17,14 +17,14 @@ from linkwise.planning import Request
 from linkwise.sort_report import SortReport
 
 
-def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Plain values instead of dictionaries, runs and extensions."""
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
-        return _decoded(pa.chunked_array([chunk.storage for chunk in column.chunks], type=kind.storage_type))
+        return decoded(pa.chunked_array([chunk.storage for chunk in column.chunks], type=kind.storage_type))
     if pa.types.is_run_end_encoded(kind):
-        return _decoded(pa.chunked_array([pc.run_end_decode(c) for c in column.chunks], type=kind.value_type))
-    return _decoded(column.cast(kind.value_type)) if pa.types.is_dictionary(kind) else column
+        return decoded(pa.chunked_array([pc.run_end_decode(c) for c in column.chunks], type=kind.value_type))
+    return decoded(column.cast(kind.value_type)) if pa.types.is_dictionary(kind) else column
 
 
 def _ranks(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -61,7 +61,7 @@ class RowKeys:
     """
 
     def __init__(self, table: pa.Table, keys: list[SortKey], *, comparable: bool = False) -> None:
-        columns = [_in_one_piece(_decoded(c if comparable else _ranks(c))) for c in (table[k.column] for k in keys)]
+        columns = [_in_one_piece(decoded(c if comparable else _ranks(c))) for c in (table[k.column] for k in keys)]
         for key, column in zip(keys, columns, strict=True):
             if not _core.can_be_key(column.type):
                 raise UsageError(f"column '{key.column}' of type {table[key.column].type} cannot be a key; {_KEYS} can")
@@ -76,18 +76,28 @@ class RowKeys:
 
     def order(self, request: Request) -> tuple[Array, SortReport]:
         """The row numbers that sort the rows stably."""
+        rows, _, report = self._order(request, wants_words=False)
+        return rows, report
+
+    def order_and_words(self, request: Request) -> tuple[Array, Array | None, SortReport]:
+        """As ``order``, and the sorted words where they tell all keys apart."""
+        return self._order(request, wants_words=True)
+
+    def _order(self, request: Request, *, wants_words: bool) -> tuple[Array, Array | None, SortReport]:
         request = replace(request, descending=False)  # the words are turned round themselves
         width = row_number_bytes(self.core.rows)
         words = self.words()
-        in_order = None if self.core.decided_by_word else np.empty_like(words)
+        decides = self.core.decided_by_word
+        in_order = None if decides and not wants_words else np.empty_like(words)
         rows, report = sort_keys(words, request, out_keys=in_order, row_number_bytes=width)
         assert rows is not None
+        if decides or in_order is None:
+            return rows, in_order, report
         reports = [report]
-        if in_order is not None:
-            ties = _core.TieRefinement(self.core, in_order, rows)
-            while ties.open_rows:
-                reports.append(_sort_open_rows(ties, request, width))
-        return rows, SortReport.together(reports)
+        ties = _core.TieRefinement(self.core, in_order, rows)
+        while ties.open_rows:
+            reports.append(_sort_open_rows(ties, request, width))
+        return rows, None, SortReport.together(reports)
 
 
 def _sort_open_rows(ties: _core.TieRefinement, request: Request, row_width: int) -> SortReport:

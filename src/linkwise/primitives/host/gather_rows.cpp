@@ -19,8 +19,8 @@ constexpr int ahead = 12;                 // strings, from asking for memory to 
 
 // Where a row lies.
 struct Location {
-  const ColumnChunk* chunk;
-  std::uint64_t at;  // with the chunk's offset
+  const ColumnChunk* chunk;  // null: nowhere
+  std::uint64_t at;          // with the chunk's offset
 };
 
 bool bit(const void* bits, std::uint64_t at) {
@@ -57,8 +57,9 @@ class Gather {
 
   GatheredColumn run() {
     result_.count = count_;
-    if (std::ranges::any_of(column_.chunks, [](const ColumnChunk& chunk) { return chunk.validity != nullptr; }))
-      gather_validity();
+    const bool has_nulls =
+        std::ranges::any_of(column_.chunks, [](const ColumnChunk& c) { return c.validity != nullptr; });
+    if (has_nulls || row_bytes_ == 8) gather_validity();
     switch (column_.layout) {
       case Layout::bits: gather_bits(); break;
       case Layout::fixed: gather_fixed(); break;
@@ -75,6 +76,7 @@ class Gather {
   }
 
   [[nodiscard]] Location locate(std::uint64_t row) const {
+    if (row == no_row) return {nullptr, 0};
     if (column_.chunks.size() == 1) return {column_.chunks.data(), row + column_.chunks.front().offset};
     const auto chunk = static_cast<std::size_t>(std::ranges::upper_bound(ends_, row) - ends_.begin());
     const std::uint64_t begin = chunk == 0 ? 0 : ends_[chunk - 1];
@@ -95,7 +97,7 @@ class Gather {
         bool all_there = true;
         for (std::uint64_t i = 0; i < n; ++i) {
           const std::uint64_t r = row(first + i);
-          all_there = all_there && r < rows_there_are;
+          all_there = all_there && (r < rows_there_are || r == no_row);
           if (all_there) locations[i] = locate(r);
         }
         if (all_there) body(first, locations.data(), n);
@@ -111,7 +113,7 @@ class Gather {
     std::atomic<std::uint64_t> nulls = 0;
     for_blocks([&](std::uint64_t first, const Location* from, std::uint64_t n) {
       const auto is_valid = [&](const Location& l) {
-        return l.chunk->validity == nullptr || bit(l.chunk->validity, l.at);
+        return l.chunk != nullptr && (l.chunk->validity == nullptr || bit(l.chunk->validity, l.at));
       };
       nulls += n - write_bits(to + first / 8, from, n, is_valid);
     });
@@ -140,8 +142,14 @@ class Gather {
   void gather_bits() {
     auto* to = reinterpret_cast<std::uint8_t*>(make_values((count_ + 7) / 8));
     for_blocks([&](std::uint64_t first, const Location* from, std::uint64_t n) {
-      write_bits(to + first / 8, from, n, [](const Location& l) { return bit(l.chunk->values, l.at); });
+      write_bits(to + first / 8, from, n,
+                 [](const Location& l) { return l.chunk != nullptr && bit(l.chunk->values, l.at); });
     });
+  }
+
+  static void copy_element(std::byte* to, const Location& from, std::size_t width) {
+    if (from.chunk != nullptr) std::memcpy(to, from.chunk->values + from.at * width, width);
+    else std::memset(to, 0, width);
   }
 
   void gather_fixed() {
@@ -156,8 +164,7 @@ class Gather {
     const auto width = static_cast<std::uint64_t>(column_.width);
     std::byte* to = make_values(count_ * width);
     for_blocks([&](std::uint64_t first, const Location* from, std::uint64_t n) {
-      for (std::uint64_t i = 0; i < n; ++i)
-        std::memcpy(to + (first + i) * width, from[i].chunk->values + from[i].at * width, width);
+      for (std::uint64_t i = 0; i < n; ++i) copy_element(to + (first + i) * width, from[i], width);
     });
   }
 
@@ -166,8 +173,7 @@ class Gather {
     std::byte* values = make_values(count_ * sizeof(Element));
     for_blocks([&](std::uint64_t first, const Location* from, std::uint64_t n) {
       std::byte* to = values + first * sizeof(Element);
-      for (std::uint64_t i = 0; i < n; ++i)
-        std::memcpy(to + i * sizeof(Element), from[i].chunk->values + from[i].at * sizeof(Element), sizeof(Element));
+      for (std::uint64_t i = 0; i < n; ++i) copy_element(to + i * sizeof(Element), from[i], sizeof(Element));
     });
   }
 
@@ -179,8 +185,11 @@ class Gather {
     for_blocks([&](std::uint64_t first, const Location* from, std::uint64_t n) {
       std::uint64_t sum = 0;
       for (std::uint64_t i = 0; i < n; ++i) {
-        const auto* source = static_cast<const Offset*>(from[i].chunk->offsets) + from[i].at;
-        const Offset length = source[1] - source[0];
+        Offset length = 0;
+        if (from[i].chunk != nullptr) {
+          const auto* source = static_cast<const Offset*>(from[i].chunk->offsets) + from[i].at;
+          length = source[1] - source[0];
+        }
         offsets[first + i] = length;
         sum += static_cast<std::uint64_t>(length);
       }
@@ -194,6 +203,7 @@ class Gather {
     for_blocks([&](std::uint64_t first, const Location* from, std::uint64_t n) {
       std::uint64_t at = bytes_of_block[first / block];
       const auto source = [&](std::uint64_t i) {
+        if (from[i].chunk == nullptr) return static_cast<const std::byte*>(nullptr);
         return from[i].chunk->values + static_cast<const Offset*>(from[i].chunk->offsets)[from[i].at];
       };
       for (std::uint64_t i = 0; i < n; ++i) {

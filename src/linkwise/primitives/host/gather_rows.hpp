@@ -40,6 +40,9 @@ struct GatheredColumn {
   std::uint64_t value_bytes = 0;
 };
 
+/// Instead of the number of a row, in 8 bytes: a null.
+inline constexpr std::uint64_t no_row = ~std::uint64_t{0};
+
 /// The rows with these numbers (of `row_bytes`, 4 or 8), or all in their order where `rows` is null.
 /// @throws OutOfMemoryError; UsageError if a row does not exist; std::overflow_error if strings take more bytes than
 /// offsets of 32 bits count.

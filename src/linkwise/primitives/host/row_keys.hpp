@@ -69,6 +69,9 @@ class RowKeys {
 
   /// How row `a` stands to row `b` of keys with columns of the same types and order: less than 0, 0 or more.
   [[nodiscard]] int compare(std::uint64_t a, const RowKeys& other, std::uint64_t b) const;
+  [[nodiscard]] bool has_null(std::uint64_t row) const {
+    return std::ranges::any_of(columns_, [&](const KeyColumn& column) { return column.is_null(row); });
+  }
   /// Of sorted rows, how many are before a row of other keys like these, or equal to it.
   [[nodiscard]] std::uint64_t rows_before(const RowKeys& other, std::uint64_t row, bool or_equal) const;
   /// The positions in `rows` (of 32 or 64 bits) whose key is another than that of the position before.

@@ -1,0 +1,69 @@
+// Which rows of two relations match.
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <optional>
+#include <string>
+
+#include "bindings.hpp"
+#include "linkwise/join/matches.hpp"
+#include "linkwise/primitives/host/huge_buffer.hpp"
+#include "rows.hpp"
+
+namespace nb = nanobind;
+
+namespace linkwise::binding {
+namespace {
+
+using RowNumbers = nb::ndarray<nb::numpy, std::int64_t, nb::ndim<1>>;
+
+RowNumbers numpy_of(HugeBuffer&& buffer, std::uint64_t count) {
+  auto* owned = new HugeBuffer(std::move(buffer));
+  const nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<HugeBuffer*>(p); });
+  return {owned->data(), {count}, owner};
+}
+
+nb::tuple indices_of(const Matches& self, const std::string& how) {
+  const JoinKind kind = join_kind_from(how);
+  const bool is_filter = kind == JoinKind::semi || kind == JoinKind::anti;
+  std::uint64_t count = 0;
+  std::optional<HugeBuffer> left, right;
+  {
+    const nb::gil_scoped_release release;
+    count = self.count(kind);
+    left.emplace(count * sizeof(std::int64_t));
+    if (!is_filter) right.emplace(count * sizeof(std::int64_t));
+    self.write(kind, reinterpret_cast<std::int64_t*>(left->data()),
+               right ? reinterpret_cast<std::int64_t*>(right->data()) : nullptr);
+  }
+  const nb::object right_rows = right ? nb::cast(numpy_of(std::move(*right), count)) : nb::none();
+  return nb::make_tuple(numpy_of(std::move(*left), count), right_rows);
+}
+
+}  // namespace
+
+void bind_join(nb::module_& m) {
+  nb::class_<Matches>(m, "Matches")
+      .def(
+          "__init__",
+          [](Matches* self, const OwnedRowKeys& keys, const std::optional<Words>& words, const Words& rows,
+             std::uint64_t left_rows, bool nulls_equal) {
+            if (rows.size() != keys.keys().rows() || (words && words->size() != rows.size()) || left_rows > rows.size())
+              throw UsageError("there are not as many words and rows as keys");
+            const nb::gil_scoped_release release;
+            new (self) Matches(keys.keys(), words ? width_of(*words) : KeyWidth::k64, words ? words->data() : nullptr,
+                               static_cast<int>(rows.itemsize()), rows.data(), left_rows, nulls_equal);
+          },
+          nb::arg("keys"), nb::arg("words").none(), nb::arg("rows"), nb::arg("left_rows"), nb::arg("nulls_equal"),
+          nb::keep_alive<1, 4>())
+      .def(
+          "count", [](const Matches& self, const std::string& how) { return self.count(join_kind_from(how)); },
+          nb::arg("how"), nb::call_guard<nb::gil_scoped_release>())
+      .def("indices", &indices_of, nb::arg("how"),
+           "The left and right row numbers of the result's rows, -1 for none; of semi and anti, (left, None).")
+      .def_prop_ro("left_is_unique", &Matches::left_is_unique)
+      .def_prop_ro("right_is_unique", &Matches::right_is_unique);
+}
+
+}  // namespace linkwise::binding

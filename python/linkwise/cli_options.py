@@ -1,0 +1,34 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from linkwise._core import UsageError
+
+Output = Annotated[
+    Path | None, typer.Option("-o", "--output", metavar="OUT", help="Where the result goes; - for stdout.")
+]
+Machine = Annotated[
+    str, typer.Option(help="auto, local, or a described machine to simulate (see 'linkwise machine list').")
+]
+Gpus = Annotated[str, typer.Option(metavar="0,2|auto", help="GPUs, in the order of the result.")]
+Strategy = Annotated[Literal["auto", "radix", "p2p_merge", "het", "cpu"], typer.Option(help="How to sort.")]
+MemoryLimit = Annotated[str | None, typer.Option(metavar="4GiB|80%", help="Memory to use on each GPU.")]
+Types = Annotated[
+    list[str] | None, typer.Option("--type", metavar="COL=TYPE", help="The type of a column of text, as id=int64.")
+]
+Header = Annotated[bool, typer.Option(help="Whether text begins with the columns' names.")]
+InputFormat = Annotated[str | None, typer.Option(metavar="csv", help="If the name does not tell.")]
+OutputFormat = Annotated[str | None, typer.Option(metavar="arrow", help="If the name does not tell.")]
+
+
+def parse_types(texts: list[str] | None) -> dict[str, str]:
+    """Types by column from ``--type``. Raises ``UsageError``."""
+    types = dict(text.rpartition("=")[::2] for text in texts or [])
+    if not all(types) or not all(types.values()):
+        raise UsageError("--type is NAME=TYPE, as id=int64 or when=timestamp[us]")
+    return types

@@ -1,0 +1,107 @@
+"""The keys of two relations as one type each, so that they can be compared."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from linkwise._core import UsageError
+from linkwise.row_order import decoded
+
+_UNITS = ("s", "ms", "us", "ns")
+
+
+def _of_integers(a: pa.DataType, b: pa.DataType) -> pa.DataType:
+    """The narrowest integer type that has the values of both; a decimal where there is none."""
+    signed_a, signed_b = pa.types.is_signed_integer(a), pa.types.is_signed_integer(b)
+    if signed_a == signed_b:
+        return a if a.bit_width >= b.bit_width else b
+    signed, unsigned = (a, b) if signed_a else (b, a)
+    if signed.bit_width > unsigned.bit_width:
+        return signed
+    wider = 2 * unsigned.bit_width
+    return pa.decimal128(20, 0) if wider > 64 else {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[wider]
+
+
+def _of_decimals(a: pa.DataType, b: pa.DataType) -> pa.DataType:
+    scale = max(a.scale, b.scale)
+    digits = max(a.precision - a.scale, b.precision - b.scale) + scale
+    return pa.decimal128(digits, scale) if digits <= 38 else pa.decimal256(digits, scale)
+
+
+def _finer(a: pa.DataType, b: pa.DataType) -> str:
+    return _UNITS[max(_UNITS.index(a.unit), _UNITS.index(b.unit))]
+
+
+def _both(test: object, a: pa.DataType, b: pa.DataType) -> bool:
+    return bool(test(a) and test(b))  # type: ignore[operator]
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+        or pa.types.is_binary_view(kind)
+        or pa.types.is_fixed_size_binary(kind)
+    )
+
+
+def _as_decimal(kind: pa.DataType) -> pa.DataType:
+    return pa.decimal128(20, 0) if pa.types.is_integer(kind) else kind
+
+
+def _common_type(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:  # noqa: PLR0911 - a case for each kind of type
+    """The type in which values of both can be compared; ``None`` if there is none."""
+    if a == b:
+        return a
+    if pa.types.is_null(a) or pa.types.is_null(b):
+        return b if pa.types.is_null(a) else a
+    if _both(pa.types.is_integer, a, b):
+        return _of_integers(a, b)
+    if _both(pa.types.is_floating, a, b):
+        return a if a.bit_width >= b.bit_width else b
+    if all(pa.types.is_decimal(kind) or pa.types.is_integer(kind) for kind in (a, b)):
+        return _of_decimals(_as_decimal(a), _as_decimal(b))
+    if _both(_is_text, a, b):
+        return pa.large_string()
+    if _both(_is_bytes, a, b):
+        return pa.large_binary()
+    if _both(pa.types.is_timestamp, a, b) and (a.tz is None) == (b.tz is None):
+        return pa.timestamp(_finer(a, b), a.tz)
+    if _both(pa.types.is_duration, a, b):
+        return pa.duration(_finer(a, b))
+    if _both(pa.types.is_time, a, b):
+        return pa.time64("ns")
+    return pa.date64() if _both(pa.types.is_date, a, b) else None
+
+
+def _with_one_zero(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Floats as a join compares them: -0.0 is 0.0, and NaN is NaN whatever its bits."""
+    if not pa.types.is_floating(column.type):
+        return column
+    plain = column.cast(pa.float32()) if pa.types.is_float16(column.type) else column
+    nan = pa.scalar(float("nan"), plain.type)
+    return pc.if_else(pc.is_nan(plain), nan, pc.add(plain, pa.scalar(0.0, plain.type)))
+
+
+def in_one_type(left: pa.ChunkedArray, right: pa.ChunkedArray, names: tuple[str, str]) -> pa.ChunkedArray:
+    """The left column and behind it the right one, in a type that has the values of both. Raises ``UsageError``."""
+    if left.type != right.type:
+        left, right = decoded(left), decoded(right)
+    kind = _common_type(left.type, right.type)
+    if kind is None:
+        raise UsageError(f"'{names[0]}' of {left.type} and '{names[1]}' of {right.type} cannot be compared; cast one")
+    try:
+        left, right = (side if side.type == kind else side.cast(kind) for side in (left, right))
+    except pa.ArrowInvalid as error:
+        raise UsageError(f"'{names[0]}' and '{names[1]}' cannot be compared as {kind}: {error}") from None
+    return pa.chunked_array([*left.chunks, *right.chunks], type=kind)
+
+
+def together(left: pa.ChunkedArray, right: pa.ChunkedArray, names: tuple[str, str]) -> pa.ChunkedArray:
+    """As ``in_one_type``, so that what matches is equal bit by bit."""
+    return _with_one_zero(in_one_type(left, right, names))

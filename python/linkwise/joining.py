@@ -1,0 +1,137 @@
+"""Joining two relations: the public calls.
+
+The keys of both sides are sorted together, by the same plans and on the same GPUs as any sort, and the matches are
+found in one pass over the order (see ``src/linkwise/join/matches.hpp``). Rows are gathered on the host's cores.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from linkwise import _core
+from linkwise._core import UsageError
+from linkwise.containers import hold, hold_table
+from linkwise.join_keys import together
+from linkwise.keys import plain_array
+from linkwise.planning import Gpus, MachineLike, Request
+from linkwise.table_joining import Columns, How, Validate, check_how, join_tables, key_pairs, match
+
+Relation = TypeVar("Relation")
+
+
+def join(
+    left: Relation,
+    right: Any,
+    on: Columns | None = None,
+    *,
+    left_on: Columns | None = None,
+    right_on: Columns | None = None,
+    how: How = "inner",
+    suffix: str = "_right",
+    nulls_equal: bool = False,
+    validate: Validate = "m:m",
+    machine: MachineLike = "auto",
+    gpus: Gpus = "auto",
+    strategy: str = "auto",
+    memory_limit: int | str | None = None,
+    verify: bool = True,
+) -> Relation:
+    """Join two tables by equal keys. Returns a table of the left one's kind.
+
+    The rows come by key, in the order that ``sort`` has, nulls last; within a key by left row, then by right row. A
+    semi or anti join gives rows of the left table in their own order. Floats match as numbers: -0.0 is 0.0, and NaN
+    is NaN.
+
+    Parameters
+    ----------
+    left, right
+        Tables of PyArrow, Polars, pandas, or what speaks Arrow's PyCapsule interface. Never changed.
+    on, left_on, right_on
+        The columns whose values must be equal: of one name on both sides, or of two. Their types may differ in
+        width, unit or layout. Columns named by ``on`` come once in the result.
+    how
+        ``"inner"``; ``"left"``, ``"right"``, ``"full"``: also the rows without a match on that side, with nulls;
+        ``"semi"``, ``"anti"``: the left rows that have a match, or that have none.
+    suffix
+        Of columns of the right table whose names the left one has as well.
+    nulls_equal
+        Whether keys with nulls match each other; otherwise they match nothing.
+    validate
+        ``"1:m"``: raise an error if a key occurs twice on the left; ``"m:1"``: on the right; ``"1:1"``: on either.
+    machine, gpus, strategy, memory_limit, verify
+        As for ``sort``; they say how the keys are sorted.
+
+    Raises
+    ------
+    UsageError, OutOfMemoryError, DeviceError, CorruptDataError
+
+    """
+    check_how(how)
+    left_table, give_back = hold_table(left)
+    right_table, _ = hold_table(right)
+    request = Request(machine, gpus, strategy, memory_limit, False, verify)
+    keys = key_pairs(left_table.column_names, right_table.column_names, on, left_on, right_on)
+    result = join_tables(
+        left_table, right_table, keys, request, how, suffix=suffix, nulls_equal=nulls_equal, validate=validate
+    )
+    return cast(Relation, give_back(result))
+
+
+def join_indices(
+    left_keys: Any,
+    right_keys: Any,
+    how: How = "inner",
+    *,
+    nulls_equal: bool = False,
+    machine: MachineLike = "auto",
+    gpus: Gpus = "auto",
+    strategy: str = "auto",
+    memory_limit: int | str | None = None,
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The row numbers of the left and the right side for each row of the join, -1 where a side has none.
+
+    Keys are arrays or columns, or tables, whose columns are compared one with the other in their order. Of a semi or
+    anti join, the second array is all -1. Order and errors: as ``join``.
+    """
+    check_how(how)
+    request = Request(machine, gpus, strategy, memory_limit, False, True)
+    left, right = _matches_of_keys(left_keys, right_keys, request, nulls_equal=nulls_equal).indices(how)
+    return left, np.full(len(left), -1) if right is None else right
+
+
+def join_count(
+    left_keys: Any,
+    right_keys: Any,
+    how: How = "inner",
+    *,
+    nulls_equal: bool = False,
+    machine: MachineLike = "auto",
+    gpus: Gpus = "auto",
+    strategy: str = "auto",
+    memory_limit: int | str | None = None,
+) -> int:
+    """How many rows the join has. Parameters: as ``join_indices``."""
+    check_how(how)
+    request = Request(machine, gpus, strategy, memory_limit, False, True)
+    return int(_matches_of_keys(left_keys, right_keys, request, nulls_equal=nulls_equal).count(how))
+
+
+def _matches_of_keys(left: Any, right: Any, request: Request, *, nulls_equal: bool) -> _core.Matches:
+    columns = [_key_columns(left), _key_columns(right)]
+    if len(columns[0]) != len(columns[1]):
+        raise UsageError(f"there are {len(columns[0])} columns of keys on the left and {len(columns[1])} on the right")
+    keys = [together(a, b, ("left", "right")) for a, b in zip(*columns, strict=True)]
+    return match(keys, len(columns[0][0]), request, nulls_equal=nulls_equal)
+
+
+def _key_columns(values: Any) -> list[pa.ChunkedArray]:
+    contents = hold(values).contents
+    if isinstance(contents, np.ndarray):
+        return [pa.chunked_array([pa.array(plain_array(contents))])]
+    if not contents.num_columns:
+        raise UsageError("a table without columns has no keys")
+    return list(contents.columns)

@@ -1,0 +1,140 @@
+#include "linkwise/join/matches.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "linkwise/error.hpp"
+
+namespace linkwise {
+namespace {
+
+constexpr std::uint64_t block = 1 << 14;  // rows that a core does at once
+
+// The positions whose word is another than that of the position before.
+template <typename Word>
+std::vector<std::uint64_t> starts_of_words(const Word* words, std::uint64_t count) {
+  std::vector<std::vector<std::uint64_t>> found((count + block - 1) / block);
+#pragma omp parallel for schedule(dynamic)
+  for (std::uint64_t b = 0; b < found.size(); ++b)
+    for (std::uint64_t i = b * block; i < std::min((b + 1) * block, count); ++i)
+      if (i == 0 || words[i] != words[i - 1]) found[b].push_back(i);
+  std::vector<std::uint64_t> starts;
+  for (const auto& part : found) starts.insert(starts.end(), part.begin(), part.end());
+  return starts;
+}
+
+bool keeps_left(JoinKind kind) { return kind == JoinKind::left || kind == JoinKind::full; }
+bool keeps_right(JoinKind kind) { return kind == JoinKind::right || kind == JoinKind::full; }
+bool is_filter(JoinKind kind) { return kind == JoinKind::semi || kind == JoinKind::anti; }
+
+}  // namespace
+
+JoinKind join_kind_from(const std::string& name) {
+  static constexpr const char* names[] = {"inner", "left", "right", "full", "semi", "anti"};
+  for (int kind = 0; kind < 6; ++kind)
+    if (name == names[kind]) return static_cast<JoinKind>(kind);
+  throw UsageError("there is no join '" + name + "'; how= is inner, left, right, full, semi or anti");
+}
+
+Matches::Matches(const RowKeys& keys, KeyWidth width, const void* words, int row_bytes, const void* rows,
+                 std::uint64_t left_rows, bool nulls_equal)
+    : row_bytes_(row_bytes), rows_(rows), left_rows_(left_rows) {
+  const std::uint64_t count = keys.rows();
+  std::vector<std::uint64_t> starts;
+  with_key(to_key_width(row_bytes), [&](auto tag) {
+    if (words == nullptr) starts = keys.starts_of_runs(static_cast<const typename decltype(tag)::type*>(rows), count);
+  });
+  if (words != nullptr)
+    with_key(width, [&](auto tag) {
+      starts = starts_of_words(static_cast<const typename decltype(tag)::type*>(words), count);
+    });
+  groups_.resize(starts.size());
+  bool left_is_unique = true, right_is_unique = true;
+#pragma omp parallel for schedule(static) reduction(&& : left_is_unique, right_is_unique)
+  for (std::size_t g = 0; g < starts.size(); ++g) {
+    Group& group = groups_[g];
+    group.begin = starts[g];
+    group.end = g + 1 < starts.size() ? starts[g + 1] : count;
+    std::uint64_t low = group.begin, high = group.end;
+    while (low < high) {
+      const std::uint64_t middle = low + (high - low) / 2;
+      if (row(middle) < left_rows_) low = middle + 1;
+      else high = middle;
+    }
+    group.middle = low;
+    group.never_matches = !nulls_equal && keys.has_null(row(group.begin));
+    left_is_unique = left_is_unique && (group.never_matches || group.left() <= 1);
+    right_is_unique = right_is_unique && (group.never_matches || group.right() <= 1);
+  }
+  left_is_unique_ = left_is_unique;
+  right_is_unique_ = right_is_unique;
+}
+
+std::uint64_t Matches::row(std::uint64_t position) const {
+  return row_bytes_ == 4 ? static_cast<const std::uint32_t*>(rows_)[position]
+                         : static_cast<const std::uint64_t*>(rows_)[position];
+}
+
+std::uint64_t Matches::rows_of(const Group& group, JoinKind kind) const {
+  if (kind == JoinKind::semi) return group.matches() ? group.left() : 0;
+  if (kind == JoinKind::anti) return group.matches() ? 0 : group.left();
+  if (!group.matches()) return (keeps_left(kind) ? group.left() : 0) + (keeps_right(kind) ? group.right() : 0);
+  std::uint64_t product = 0;
+  if (__builtin_mul_overflow(group.left(), group.right(), &product)) return std::numeric_limits<std::uint64_t>::max();
+  return product;
+}
+
+// Of each group, where its rows of the result end.
+std::vector<std::uint64_t> Matches::ends(JoinKind kind) const {
+  std::vector<std::uint64_t> ends(groups_.size());
+#pragma omp parallel for schedule(static)
+  for (std::size_t g = 0; g < groups_.size(); ++g) ends[g] = rows_of(groups_[g], kind);
+  std::uint64_t sum = 0;
+  bool fits = true;
+  for (std::uint64_t& end : ends) {
+    fits = !__builtin_add_overflow(sum, end, &sum) && fits;
+    end = sum;
+  }
+  if (!fits || sum > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
+    throw UsageError(
+        "the result has more than 2^63 rows; join by more columns, or make the keys of a side unique first");
+  return ends;
+}
+
+std::uint64_t Matches::count(JoinKind kind) const { return groups_.empty() ? 0 : ends(kind).back(); }
+
+void Matches::write_one(const Group& group, JoinKind kind, std::uint64_t index, std::int64_t* left,
+                        std::int64_t* right) const {
+  const auto left_row = [&](std::uint64_t i) { return static_cast<std::int64_t>(row(group.begin + i)); };
+  const auto right_row = [&](std::uint64_t i) { return static_cast<std::int64_t>(row(group.middle + i) - left_rows_); };
+  if (is_filter(kind)) {
+    *left = left_row(index);
+  } else if (group.matches()) {
+    *left = left_row(index / group.right());
+    *right = right_row(index % group.right());
+  } else if (const std::uint64_t of_left = keeps_left(kind) ? group.left() : 0; index < of_left) {
+    *left = left_row(index);
+    *right = -1;
+  } else {
+    *left = -1;
+    *right = right_row(index - of_left);
+  }
+}
+
+void Matches::write(JoinKind kind, std::int64_t* left, std::int64_t* right) const {
+  const std::vector<std::uint64_t> ends = this->ends(kind);
+  const std::uint64_t total = ends.empty() ? 0 : ends.back();
+#pragma omp parallel for schedule(dynamic)
+  for (std::uint64_t first = 0; first < total; first += block) {
+    const std::uint64_t last = std::min(first + block, total);
+    auto g = static_cast<std::size_t>(std::ranges::upper_bound(ends, first) - ends.begin());
+    for (std::uint64_t i = first; i < last; ++g) {
+      const std::uint64_t begin = g == 0 ? 0 : ends[g - 1];
+      for (; i < std::min(last, ends[g]); ++i)
+        write_one(groups_[g], kind, i - begin, left + i, right == nullptr ? nullptr : right + i);
+    }
+  }
+  if (is_filter(kind)) std::sort(left, left + total);
+}
+
+}  // namespace linkwise

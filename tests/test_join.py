@@ -1,0 +1,255 @@
+"""Joins against every pair of rows compared by Python, and against DuckDB and Polars."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import linkwise
+from columns import KEY_TYPES, column_of, cut
+from conftest import HAVE_GPU
+
+CPU: dict[str, Any] = {"strategy": "cpu"}
+MACHINE = "auto" if HAVE_GPU else "delta-d22x"
+DAY, SECOND = datetime.date(2000, 1, 1), datetime.datetime(2000, 1, 1)
+NAN = float("nan")
+HOWS = ["inner", "left", "right", "full", "semi", "anti"]
+EXAMPLES = int(os.environ.get("LINKWISE_TEST_EXAMPLES", "60"))
+SETTINGS = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def equal(a: Any, b: Any, nulls_equal: bool) -> bool:
+    if a is None or b is None:
+        return nulls_equal and a is b
+    if isinstance(a, float | np.floating):
+        return bool(a == b) or (math.isnan(a) and math.isnan(b))
+    return bool(a == b)
+
+
+def expected_pairs(left: list[Any], right: list[Any], how: str, nulls_equal: bool) -> list[tuple[int, int]]:
+    """Every row with every other; unordered. Keys are tuples of values."""
+
+    def match(a: Any, b: Any) -> bool:
+        return all(equal(x, y, nulls_equal) for x, y in zip(a, b, strict=True))
+
+    pairs = [(i, j) for i, a in enumerate(left) for j, b in enumerate(right) if match(a, b)]
+    lefts, rights = {i for i, _ in pairs}, {j for _, j in pairs}
+    if how == "semi":
+        return [(i, -1) for i in range(len(left)) if i in lefts]
+    if how == "anti":
+        return [(i, -1) for i in range(len(left)) if i not in lefts]
+    if how in ("left", "full"):
+        pairs += [(i, -1) for i in range(len(left)) if i not in lefts]
+    if how in ("right", "full"):
+        pairs += [(-1, j) for j in range(len(right)) if j not in rights]
+    return pairs
+
+
+@SETTINGS
+@given(data=st.data())
+def test_keys_of_every_type(data: st.DataObject) -> None:
+    rows = data.draw(st.tuples(st.integers(0, 15), st.integers(0, 15)))
+    names = data.draw(st.lists(st.sampled_from(sorted(KEY_TYPES)), min_size=1, max_size=3))
+    few = [data.draw(st.lists(st.none() | KEY_TYPES[name][1], min_size=1, max_size=4)) for name in names]
+    sides = []
+    for count in rows:
+        values = [data.draw(st.lists(st.sampled_from(choice), min_size=count, max_size=count)) for choice in few]
+        where = data.draw(st.lists(st.integers(0, count), max_size=2))
+        columns = [cut(column_of(KEY_TYPES[name][0], v), where) for name, v in zip(names, values, strict=True)]
+        table = pa.table([*columns, pa.array(range(count))], [*(f"k{i}" for i in range(len(names))), "row"])
+        sides.append((table, [tuple(v[i] for v in values) for i in range(count)]))
+    (left, left_keys), (right, right_keys) = sides
+    how, nulls_equal = data.draw(st.sampled_from(HOWS)), data.draw(st.booleans())
+    strategy = data.draw(st.sampled_from(["cpu", "radix"]))
+    where_to: dict[str, Any] = {"strategy": strategy, "machine": "auto" if strategy == "cpu" else MACHINE}
+    on = [f"k{i}" for i in range(len(names))]
+
+    expected = expected_pairs(left_keys, right_keys, how, nulls_equal)
+    keys = left.select(on), right.select(on)
+    found = linkwise.join_indices(*keys, how, nulls_equal=nulls_equal, **where_to)
+    pairs = list(zip(*(side.tolist() for side in found), strict=True))
+    assert sorted(pairs) == sorted(expected)
+    assert linkwise.join_count(*keys, how, nulls_equal=nulls_equal, **where_to) == len(expected)
+
+    result = linkwise.join(left, right, on, how=how, nulls_equal=nulls_equal, **where_to)
+    result.validate(full=True)
+    if how in ("semi", "anti"):
+        assert result["row"].to_pylist() == [i for i, _ in sorted(expected)]
+        assert result.schema == left.schema
+        return
+    rows_of_result = zip(result["row"].to_pylist(), result["row_right"].to_pylist(), strict=True)
+    assert [(-1 if i is None else i, -1 if j is None else j) for i, j in rows_of_result] == pairs
+    for number, name in enumerate(on):
+        wanted = [left_keys[i][number] if i >= 0 else right_keys[j][number] for i, j in pairs]
+        assert repr(result[name].to_pylist()) == repr(
+            column_of(KEY_TYPES[names[number]][0], wanted).to_pylist() if wanted else []
+        )
+    assert linkwise.is_sorted(result.select(on), by=on) or any(name.startswith("float") for name in names)
+
+
+def test_order_and_names() -> None:
+    left = pa.table({"k": [2, 1, 2, None], "v": ["a", "b", "c", "d"]}, metadata={"who": "me"})
+    right = pa.table({"k": pa.array([2, 3, 2], pa.int8()), "v": [10, 20, 30], "w": [[1], [2], None]})
+    result = linkwise.join(left, right, "k", how="full", **CPU)
+    assert result.to_pydict() == {
+        "k": [1, 2, 2, 2, 2, 3, None],
+        "v": ["b", "a", "a", "c", "c", None, "d"],
+        "v_right": [None, 10, 30, 10, 30, 20, None],
+        "w": [None, [1], None, [1], None, [2], None],
+    }
+    assert result.schema.metadata == {b"who": b"me"} and result.schema.field("k").type == pa.int64()
+    renamed = right.rename_columns(["id", "v", "w"])
+    by_two_names = linkwise.join(left, renamed, left_on="k", right_on="id", suffix="2", **CPU)
+    assert by_two_names.column_names == ["k", "v", "id", "v2", "w"] and by_two_names["id"].to_pylist() == [2] * 4
+    assert linkwise.join(left, right, "k", how="anti", **CPU)["v"].to_pylist() == ["b", "d"]
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "pairs"),
+    [
+        (pa.array([1, 200, -1], pa.int16()), pa.array([200, 1], pa.uint8()), [(0, 1), (1, 0)]),
+        (pa.array([2**63, 5], pa.uint64()), pa.array([-1, 5, 2**62], pa.int64()), [(1, 1)]),
+        (pa.array([1.5, NAN, -0.0], pa.float32()), pa.array([NAN, 0.0, 1.5]), [(0, 2), (1, 0), (2, 1)]),
+        (pa.array([decimal.Decimal("1.50")]), pa.array([decimal.Decimal("1.5")], pa.decimal128(38, 1)), [(0, 0)]),
+        (pa.array([3, 4]), pa.array([decimal.Decimal("4.000")]), [(1, 0)]),
+        (pa.array(["é", "b"]), pa.array(["b", "é"], pa.string_view()), [(0, 1), (1, 0)]),
+        (pa.array(["x", "y", None]).dictionary_encode(), pa.array(["y", "x"]).dictionary_encode(), [(0, 1), (1, 0)]),
+        (pa.array(["x"]).dictionary_encode(), pa.array(["x"], pa.large_string()), [(0, 0)]),
+        (pa.array([b"ab"], pa.binary(2)), pa.array([b"ab", b"abc"]), [(0, 0)]),
+        (pa.array([SECOND], pa.timestamp("s")), pa.array([SECOND], pa.timestamp("ns")), [(0, 0)]),
+        (pa.array([DAY], pa.date32()), pa.array([DAY], pa.date64()), [(0, 0)]),
+        (pa.array([datetime.time(1)], pa.time32("s")), pa.array([datetime.time(1)], pa.time64("us")), [(0, 0)]),
+        (pa.nulls(2), pa.array([1, None]), []),
+    ],
+)  # fmt: skip
+def test_types_that_differ_in_width(left: pa.Array, right: pa.Array, pairs: list[tuple[int, int]]) -> None:
+    found = linkwise.join_indices(left, right, **CPU)
+    assert sorted(zip(*(side.tolist() for side in found), strict=True)) == pairs
+
+
+def test_keys_too_large_for_the_other_side() -> None:
+    left, right = pa.table({"k": pa.array([1, 2], pa.int8())}), pa.table({"k": [2, 1000]})
+    assert linkwise.join(left, right, "k", how="full", **CPU)["k"].to_pylist() == [1, 2, 1000]
+
+
+def test_bad_calls_are_refused() -> None:
+    left, right = pa.table({"k": [1, 1], "v": [1, 2]}), pa.table({"k": [1, 2], "v_right": [3, 4], "v": ["x", "y"]})
+
+    def refused(match: str, *tables: Any, **options: Any) -> None:
+        with pytest.raises(linkwise.UsageError, match=match):
+            linkwise.join(*(tables or (left, right)), **options, **CPU)
+
+    refused("name the columns to join by")
+    refused("name the columns to join by", on="k", left_on="k")
+    refused("they go in pairs", left_on=["k", "v"], right_on="k")
+    refused("the right table has not one column 'v2'; it has 'k', 'v_right', 'v'", left_on="v", right_on="v2")
+    refused("'v' of int64 and 'v' of string cannot be compared", on="v")
+    refused("several columns 'v_right'; choose another suffix", on="k")
+    refused("no join 'outer'", on="k", how="outer")
+    refused("occurs more than once on the left, which validate='1:1' rules out", on="k", validate="1:1", suffix="_r")
+    refused("validate is '1:1'", on="k", validate="2:1", suffix="_r")
+    refused("a ndarray is no table", np.arange(3), right, on="k")
+    assert linkwise.join(left, right, "k", validate="m:1", suffix="_r", **CPU).num_rows == 2
+    with pytest.raises(linkwise.UsageError, match="2 columns of keys on the left and 3"):
+        linkwise.join_count(left, right, **CPU)
+
+
+def test_frames() -> None:
+    pl = pytest.importorskip("polars")
+    testing = pytest.importorskip("polars.testing")
+    random = np.random.default_rng(0)
+    left = pl.DataFrame({"k": random.integers(0, 50, 300), "s": [f"word {n % 7}" for n in range(300)], "a": range(300)})
+    right = pl.DataFrame(
+        {"k": random.integers(0, 60, 200), "s": [f"word {n % 9}" for n in range(200)], "b": range(200)}
+    )
+    for how in ("inner", "left", "full", "semi", "anti"):
+        result = linkwise.join(left, right, ["k", "s"], how=how, **CPU)
+        expected = left.join(right, on=["k", "s"], how=how, **({"coalesce": True} if how == "full" else {}))
+        assert isinstance(result, pl.DataFrame)
+        testing.assert_frame_equal(result, expected, check_row_order=False)
+    a, b = left.to_pandas(), right.to_pandas()
+    result = linkwise.join(a, b, ["k", "s"], **CPU)
+    pd.testing.assert_frame_equal(
+        result.sort_values(["a", "b"], ignore_index=True),
+        a.merge(b, on=["k", "s"]).sort_values(["a", "b"], ignore_index=True),
+    )
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_larger_relations_against_duckdb(how: str) -> None:
+    """Many duplicates, a key that many rows have, keys of one side alone, and strings that share long prefixes."""
+    duckdb = pytest.importorskip("duckdb")
+    random = np.random.default_rng(1)
+
+    def relation(rows: int, most: int) -> pa.Table:
+        ids = np.where(random.random(rows) < 0.02, 7, random.integers(0, most, rows))
+        return pa.table(
+            {
+                "id": pa.array(ids, mask=random.random(rows) < 0.01),
+                "name": [f"a rather long beginning {n % 5}" for n in ids],
+                "row": range(rows),
+            }
+        )
+
+    left, right = relation(20_000, 9000), relation(15_000, 12_000)
+    result = linkwise.join(left, right, ["id", "name"], how=how, machine=MACHINE, strategy="radix")
+    condition = "l.id = r.id AND l.name = r.name"
+    connection = duckdb.connect()
+    connection.register("lhs", left)
+    connection.register("rhs", right)
+    kind = {"full": "FULL OUTER"}.get(how, how.upper())
+    wanted = "l.row, NULL" if how in ("semi", "anti") else "l.row, r.row"
+    rows = connection.sql(f"SELECT {wanted} FROM lhs l {kind} JOIN rhs r ON {condition}").fetchall()
+    right_rows = [None] * result.num_rows if how in ("semi", "anti") else result["row_right"].to_pylist()
+
+    def key(pair: Any) -> tuple[int, int]:
+        return (-1 if pair[0] is None else pair[0], -1 if pair[1] is None else pair[1])
+
+    assert sorted(map(key, zip(result["row"].to_pylist(), right_rows, strict=True))) == sorted(map(key, rows))
+
+
+def run(*arguments: Any, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "linkwise", "join", *map(str, arguments)]
+    return subprocess.run(command, input=stdin, capture_output=True, timeout=120, check=False)
+
+
+def test_command_line(tmp_path: Path) -> None:
+    left = pa.table({"id": [1, 2, 3], "a": ["x", "y", "z"]})
+    pq.write_table(left, tmp_path / "l.parquet")
+    (tmp_path / "r.csv").write_text("key,id\n3,30\n1,10\n1,11\n")
+    both = [tmp_path / "l.parquet", tmp_path / "r.csv", "--left-on", "id", "--right-on", "key", "--strategy", "cpu"]
+    done = run(*both, "-o", tmp_path / "o.arrow")
+    assert done.returncode == 0 and done.stdout.startswith(b"3 rows joined"), done.stderr
+    result = pa.ipc.open_file((tmp_path / "o.arrow").read_bytes()).read_all()
+    assert result.to_pydict() == {
+        "id": [1, 1, 3], "a": ["x", "x", "z"], "key": [1, 1, 3], "id_right": [10, 11, 30],
+    }  # fmt: skip
+    assert run(*both, "--count", "--how", "left").stdout == b"4\n"
+    done = run("-", tmp_path / "l.parquet", "-o", "-", "--on", "id", "--how", "anti", stdin=b"id\n7\n2\n")
+    assert done.stdout == b'"id"\n7\n' and b"1 rows joined" in done.stderr
+    for arguments, code, message in (
+        ([*both], 2, b"name the file to write with -o, or --count the rows"),
+        ([*both, "-o", tmp_path / "none" / "o.csv"], 1, b"cannot write"),
+        ([*both, "-o", tmp_path / "o.npy"], 2, b"parquet cannot become npy"),
+        ([*both, "--count", "--validate", "m:1"], 0, b""),
+        ([*both, "-o", tmp_path / "o.arrow", "--validate", "m:1"], 2, b"more than once on the right"),
+        ([tmp_path / "l.parquet", tmp_path / "none.csv", "--on", "id", "--count"], 1, b"cannot read"),
+    ):
+        done = run(*arguments)
+        assert done.returncode == code and message in done.stderr, done.stderr
+        assert done.stderr.count(b"\n") == (1 if code else 0)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["l.parquet", "o.arrow", "r.csv"]
