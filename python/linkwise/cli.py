@@ -16,7 +16,7 @@ from linkwise.cli_errors import fail, parse_gpus, without_it
 from linkwise.cli_join import join
 from linkwise.cli_machines import bench_app, doctor, machine_app, probe_machine, reproduce_experiment
 from linkwise.cli_sort import sort
-from linkwise.plan_report import plan_sort
+from linkwise.plan_report import MOST_ROWS, plan_sort
 from linkwise.report import print_plan
 from linkwise.session import NoGpuWarning, NominalMachineWarning
 
@@ -36,9 +36,6 @@ app.command("reproduce")(reproduce_experiment)
 app.command("doctor")(doctor)
 app.command("sort")(sort)
 app.command("join")(join)
-
-
-_MOST_ROWS = 1e13  # 10,000 times what the largest machine holds
 
 
 def _show_version(wanted: bool) -> None:
@@ -70,8 +67,8 @@ def plan_of_sort(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Say how a sort would be done, what it would take, and why. Nothing is sorted."""
-    if not 0 <= rows <= _MOST_ROWS:
-        raise UsageError(f"--rows is {rows:g}; it is a number from 0 to {_MOST_ROWS:g}")
+    if not 0 <= rows <= MOST_ROWS:  # before it becomes an integer: it may be infinite
+        raise UsageError(f"--rows is {rows:g}; it is a number from 0 to {MOST_ROWS:g}")
     report = plan_sort(
         int(rows),
         key,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -62,7 +63,7 @@ def expand(sources: str | Path | Sequence[str | Path]) -> list[Path]:
     paths: list[Path] = []
     for source in [sources] if isinstance(sources, str | Path) else sources:
         path = Path(source)
-        if path != PIPE and not path.exists() and glob.has_magic(str(source)):
+        if path != PIPE and not os.path.exists(path) and glob.has_magic(str(source)):
             found = sorted(glob.glob(str(source), recursive=True))
             if not found:
                 raise UsageError(f"no file is like {source}")
@@ -79,7 +80,7 @@ def arrow_type(name: str) -> pa.DataType:
     decimal = re.fullmatch(r"decimal(?:128)?\((\d+),\s*(-?\d+)\)", name)
     try:
         return pa.decimal128(int(decimal[1]), int(decimal[2])) if decimal else pa.type_for_alias(name)
-    except (ValueError, pa.ArrowException):
+    except (ValueError, OverflowError, pa.ArrowException):
         raise UsageError(f"there is no type '{name}'; name one like int64, string, date32 or decimal(10,2)") from None
 
 
@@ -90,7 +91,7 @@ def one_clear_line(what: str, path: Path) -> Iterator[None]:
         yield
     except Error:
         raise
-    except (OSError, pa.ArrowException, ValueError, EOFError, KeyError) as error:
+    except Exception as error:  # damaged files make libraries raise whatever their parsers do
         reason = getattr(error, "strerror", None) or (str(error).splitlines() or [type(error).__name__])[0]
         name = {"read": "standard input", "write": "standard output"}[what] if path == PIPE else path
         raise Error(f"cannot {what} {name}: {reason}") from None

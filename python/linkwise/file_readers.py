@@ -16,7 +16,9 @@ import pyarrow.parquet as pq
 from linkwise._core import Error, UsageError
 from linkwise.containers import Contents
 from linkwise.file_formats import ARRAY_FORMATS, PIPE, FileOptions, Format, arrow_type, format_of, one_clear_line
+from linkwise.gathering import compact_views
 from linkwise.host_sorting import Array
+from linkwise.keys import key_type_of
 
 _BLOCK = 16 << 20  # bytes of text that are parsed at once, and whose first block tells the types
 _ARROW_FILE, _ARROW_STREAM = b"ARROW1", b"\xff\xff\xff\xff"
@@ -33,10 +35,8 @@ class Reader(Protocol):
     schema: pa.Schema | None
     """Of a table."""
 
-    @property
-    def columns(self) -> list[str]:
-        """The names of the columns; none of an array."""
-        ...
+    columns: list[str]
+    """The names of the columns; none of an array."""
 
     def everything(self) -> Contents:
         """All of it at once; arrays are mapped, not loaded."""
@@ -54,6 +54,8 @@ class _ArrayReader:
         self.schema: pa.Schema | None = None
         self.format = kind
         self._array = _map_array(path, kind, dtype)
+        if self._array.ndim != 1:
+            raise UsageError(f"{path}: an array to sort has one dimension, not {self._array.ndim}")
         self.size: int | None = self._array.nbytes
 
     def everything(self) -> Contents:
@@ -69,15 +71,23 @@ def _map_array(path: Path, kind: Format, dtype: str | None) -> Array:
     with one_clear_line("read", path):
         path.open("rb").close()  # says what is wrong better than the libraries do
         if kind == "npy":
-            return cast(Array, np.load(path, mmap_mode="r", allow_pickle=False))
+            array = cast(Array, np.load(path, mmap_mode="r", allow_pickle=False))
+            _check_type(array.dtype)
+            return array
     if dtype is None:
         raise UsageError(f"{path}: a .bin file is raw; name the type of its numbers with --dtype, as uint32 or f8")
     try:
         of_numbers = np.dtype(dtype)
-    except TypeError:
+    except Exception:  # NumPy evaluates what it is given
         raise UsageError(f"there is no type '{dtype}'; name one like uint32, int64 or f8") from None
+    _check_type(of_numbers)
     with one_clear_line("read", path):
         return np.memmap(path, of_numbers, "r") if path.stat().st_size else np.empty(0, of_numbers)
+
+
+def _check_type(kind: np.dtype[Any]) -> None:
+    """Before anything is looked at: elements that are references would be followed."""
+    key_type_of(np.dtype(np.uint64) if kind.kind in "bmM" else kind.newbyteorder("="))
 
 
 class _TableReader:
@@ -89,10 +99,12 @@ class _TableReader:
         self.size: int | None = None
         self.compression: str | None = None
         self.schema: pa.Schema
+        self.columns: list[str]
 
-    @property
-    def columns(self) -> list[str]:
-        return list(self.schema.names)
+    def _set_schema(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        with one_clear_line("read", self.path):
+            self.columns = list(schema.names)  # they may be no text
 
     def _read(self) -> Iterator[pa.RecordBatch]:
         raise NotImplementedError
@@ -111,7 +123,8 @@ class _TableReader:
 def _in_parts(batches: Iterable[pa.RecordBatch], schema: pa.Schema, most_bytes: int) -> Iterator[pa.Table]:
     parts: list[pa.RecordBatch] = []
     held = 0
-    for whole in batches:
+    for batch in batches:
+        whole = pa.RecordBatch.from_arrays([compact_views(column) for column in batch.columns], schema=batch.schema)
         rows = max(most_bytes * whole.num_rows // max(whole.nbytes, 1), 1)  # a batch may be larger than a part
         for first in range(0, whole.num_rows, rows):
             parts.append(whole.slice(first, rows))
@@ -129,7 +142,7 @@ class _ParquetReader(_TableReader):
         with one_clear_line("read", path):
             path.open("rb").close()  # says what is wrong better than the library does
             self.file = pq.ParquetFile(path)
-        self.schema = self.file.schema_arrow
+        self._set_schema(self.file.schema_arrow)
         metadata = self.file.metadata
         encoded = sum(metadata.row_group(g).total_byte_size for g in range(metadata.num_row_groups))
         self.size = max(2 * encoded, 8 * metadata.num_columns * metadata.num_rows)
@@ -151,11 +164,16 @@ class _ArrowReader(_TableReader):
         super().__init__(path, "arrow")
         with one_clear_line("read", path):
             self._source = pa.ipc.open_stream(source) if is_stream else pa.ipc.open_file(source)
-        self.schema = self._source.schema
+        self._set_schema(self._source.schema)
         if path != PIPE:
             self.size = path.stat().st_size
 
     def _read(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._batches():
+            batch.validate(full=True)  # these are buffers as they lie in the file: nobody has looked into them
+            yield batch
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
         if isinstance(self._source, pa.ipc.RecordBatchStreamReader):
             yield from self._source
         else:
@@ -174,7 +192,7 @@ class _TextReader(_TableReader):
                 pa.csv.ParseOptions(delimiter="\t" if kind == "tsv" else ",", newlines_in_values=True),
                 pa.csv.ConvertOptions(column_types=types),
             )
-        self.schema = self._stream.schema
+        self._set_schema(self._stream.schema)
         for name in types:
             if name not in self.columns:
                 raise UsageError(f"there is no column '{name}' in {path}; there are {', '.join(self.columns)}")

@@ -47,11 +47,13 @@ class Writer:
         if path == PIPE and kind not in ("arrow", "csv", "tsv"):
             raise UsageError(f"{kind} cannot be written to standard output; Arrow's stream format, csv and tsv can")
         self._named = path
-        self._path = path if path == PIPE else path.resolve()  # through a link, not in its place
+        with one_clear_line("write", path):
+            self._path = path if path == PIPE else path.resolve()  # through a link, not in its place
+            temporary = f".{path.name}.{os.getpid()}-{next(_numbers)}.tmp"
+            self._temporary = self._path.with_name(temporary) if path != PIPE else PIPE
         self._kind, self._options, self._keys = kind, options, keys
         self._schema = schema
         self._compression = like.compression or "snappy"
-        self._temporary = self._path.with_name(f".{path.name}.{os.getpid()}-{next(_numbers)}.tmp")
         self._file: Any = None
         self._stream: Any = None  # of a table, into the file
         self._rows = 0
@@ -96,6 +98,12 @@ class Writer:
             np.lib.format.write_array_header_2_0(self._file, header)
 
     def _open_stream(self, schema: pa.Schema) -> Any:
+        try:
+            return self._new_stream(schema)
+        except pa.ArrowException as error:
+            raise UsageError(f"{self._named}: {error}; write .arrow instead, or leave the column out") from None
+
+    def _new_stream(self, schema: pa.Schema) -> Any:
         if self._kind == "parquet":
             return pq.ParquetWriter(
                 self._file,
@@ -106,13 +114,9 @@ class Writer:
         if self._kind == "arrow":
             new = pa.ipc.new_stream if self._path == PIPE else pa.ipc.new_file
             return new(self._file, schema, options=pa.ipc.IpcWriteOptions(unify_dictionaries=self._path != PIPE))
-        try:
-            write_options = pa.csv.WriteOptions(
-                include_header=self._options.header, delimiter="\t" if self._kind == "tsv" else ","
-            )
-            return pa.csv.CSVWriter(self._file, schema, write_options=write_options)
-        except pa.ArrowException as error:
-            raise UsageError(f"{self._named}: {error}; write .parquet or .arrow instead") from None
+        delimiter = "\t" if self._kind == "tsv" else ","
+        options = pa.csv.WriteOptions(include_header=self._options.header, delimiter=delimiter)
+        return pa.csv.CSVWriter(self._file, schema, write_options=options)
 
     def _sorting_columns(self, schema: pa.Schema) -> list[pq.SortingColumn] | None:
         """For later readers; only where Parquet numbers columns as the schema does and orders values as we do."""

@@ -74,7 +74,17 @@ def _take_views(values: pa.Array, rows: Rows) -> pa.Array:
     validity, views, *elsewhere = values.buffers()
     as_bytes = pa.Array.from_buffers(pa.binary(16), len(values), [validity, views], offset=values.offset)
     taken = pc.take(as_bytes, _indices(rows))
-    return pa.Array.from_buffers(values.type, len(taken), [*taken.buffers(), *elsewhere])
+    return compact_views(pa.Array.from_buffers(values.type, len(taken), [*taken.buffers(), *elsewhere]))
+
+
+def compact_views(values: pa.Array) -> pa.Array:
+    """The same array; of views, one that does not drag many bytes along that none of them shows."""
+    kind = values.type
+    if not (pa.types.is_string_view(kind) or pa.types.is_binary_view(kind)):
+        return values
+    plain = values.cast(pa.large_string() if pa.types.is_string_view(kind) else pa.large_binary())
+    elsewhere = sum(buffer.size for buffer in values.buffers()[2:] if buffer is not None)
+    return plain.cast(kind) if elsewhere > 2 * plain.nbytes + 4096 else values
 
 
 def _without_views(kind: pa.DataType) -> pa.DataType:

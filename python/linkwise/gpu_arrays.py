@@ -15,7 +15,7 @@ import numpy as np
 from linkwise import _core
 from linkwise._core import DeviceArray, UsageError
 from linkwise.containers import library_of
-from linkwise.planning import Request, memory_limit_of, strategy_for
+from linkwise.planning import Request, gpu_numbers, memory_limit_of, strategy_for
 from linkwise.session import open_session, run_interruptibly
 from linkwise.sort_report import SortReport
 
@@ -150,7 +150,7 @@ class GpuSort:
 
     def _plan(self, on_gpus: list[int] | None) -> _core.SortPlan:
         plan = _core.SortPlan()
-        asked = None if self._request.gpus == "auto" else [int(gpu) for gpu in self._request.gpus]
+        asked = None if self._request.gpus == "auto" else gpu_numbers(self._request.gpus)
         if on_gpus is not None and asked not in (None, on_gpus):
             raise UsageError(f"the arrays lie on GPUs {on_gpus}; gpus= cannot say otherwise")
         plan.gpus = on_gpus or asked or list(range(len(self._keys)))

@@ -41,16 +41,20 @@ _TRAFFIC = {
 }
 
 
+_MOST = 1e12
+_MOST_GIB = 1e7  # of memory: 10,000 times the largest machine
+
+
 def plain_number(value: Any, what: str) -> float:
-    """A finite number that is not negative. Raises ``UsageError``."""
+    """A number from 0 to 10^12, more than any machine has of anything. Raises ``UsageError``."""
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         raise UsageError(f"{what} is a number, not {value!r}")
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
-    if not math.isfinite(number) or number < 0:
-        raise UsageError(f"{what} is {number:g}; it must be finite and not negative")
+    if not 0 <= number <= _MOST:
+        raise UsageError(f"{what} is {number:g}; it must be finite, not negative, and at most {_MOST:g}")
     return number
 
 
@@ -160,6 +164,8 @@ def _processor(fields: _Fields) -> _core.Processor:
     processor = _core.Processor()
     processor.name = fields.get("name", str)
     processor.memory_gib = fields.number("memory_gib")
+    if processor.memory_gib > _MOST_GIB:
+        raise UsageError(f"{fields.where}: 'memory_gib' is {processor.memory_gib:g}; no memory has so many")
     processor.local_copy_gb_per_s = fields.number("local_copy_gb_per_s")
     rates = {}
     for name, values in fields.get("rates", dict).items():
@@ -277,7 +283,7 @@ def _parsed(path: Path, what: str) -> Any:
 def _read(name: str) -> Any:
     """The description of a machine that comes with Linkwise; what is ``like`` another has that one's other fields."""
     entry = resources.files("linkwise") / "machines" / f"{name}.json"
-    if not entry.is_file():
+    if len(name) > 99 or not entry.is_file():  # a name that no file can have
         known = ", ".join(described_machines())
         raise UsageError(f"there is no machine '{name}'; there are {known}, or give a .json file")
     description = json.loads(entry.read_text(encoding="utf-8"))

@@ -13,6 +13,9 @@ from linkwise.keys import key_type_of
 from linkwise.machine import DEFAULT_VIRTUAL_MACHINE, load_machine, local_machine
 from linkwise.planning import Gpus, MachineLike, Request, constraints_of
 
+MOST_ROWS = 1e12
+"""That can be planned for: a thousand times what the largest machine holds."""
+
 _SHORT_NAMES = {"u": "uint", "i": "int", "f": "float"}
 
 
@@ -72,9 +75,10 @@ def _key_type(name: str) -> _core.KeyType:
     """From ``uint32`` or, shorter, ``u32``."""
     long = _SHORT_NAMES[name[0]] + name[1:] if name[:1] in _SHORT_NAMES and name[1:].isdigit() else name
     try:
-        return key_type_of(np.dtype(long))
-    except TypeError:
+        kind = np.dtype(long)
+    except Exception:  # NumPy evaluates what it is given
         raise UsageError(f"there is no key type '{name}'; name one like u32, i64 or f64") from None
+    return key_type_of(kind)
 
 
 def _priced(plan: _core.PricedPlan) -> PricedPlan:
@@ -116,7 +120,7 @@ def _why(machine: _core.Machine, workload: _core.SortWorkload, best: _core.Price
         gpus_text += f", all {len(everyone)} in equal shares {rates(everyone, uneven=False)}"
     slower: dict[str, float] = {}
     for other in others:
-        slower.setdefault(other.strategy, other.seconds / best.seconds)
+        slower.setdefault(other.strategy, other.seconds / max(best.seconds, 1e-12))
     else_text = [
         f"{strategy} would take {ratio:.2f} times as long"
         for strategy, ratio in slower.items()
@@ -159,8 +163,10 @@ def plan_sort(
     UsageError, OutOfMemoryError, DeviceError
 
     """
-    if rows < 0:
-        raise UsageError(f"a sort has no {rows} rows")
+    if not 0 <= rows <= MOST_ROWS:
+        raise UsageError(f"rows is {rows:g}; it is a number from 0 to {MOST_ROWS:g}")
+    if value_bytes not in (0, 4, 8, 16):
+        raise UsageError(f"values have 0, 4, 8 or 16 bytes, not {value_bytes}")
     workload = _core.SortWorkload()
     workload.key_type, workload.count, workload.value_bytes = _key_type(key), rows, value_bytes
     workload.pageable = workload.pageable_out = pageable

@@ -18,6 +18,8 @@ Gpus = Literal["auto"] | Sequence[int]
 MachineLike = str | Path | _core.Machine
 Progress = Callable[[float], None]
 
+_MOST_BYTES = 1 << 60
+_MOST_GPUS = 1 << 20
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -39,8 +41,8 @@ def parse_bytes(size: int | str | None, whole: int = 0) -> int:
     if size is None:
         return 0
     if isinstance(size, int):
-        if size <= 0:
-            raise UsageError(f"memory_limit is {size}; it must be positive")
+        if not 0 < size < _MOST_BYTES:
+            raise UsageError(f"memory_limit is {size}; it must be positive, and no more than a memory has")
         return size
     percent = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%\s*", size)
     if percent is not None:
@@ -50,10 +52,10 @@ def parse_bytes(size: int | str | None, whole: int = 0) -> int:
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", size, re.IGNORECASE)
     if match is None or float(match[1]) <= 0:
         raise UsageError(f"'{size}' is not a size; write it like 512MiB, 4GiB or 80%")
-    count = int(float(match[1]) * _UNITS[match[2].upper()])
-    if count >= 1 << 60:
+    count = float(match[1]) * _UNITS[match[2].upper()]
+    if count >= _MOST_BYTES:
         raise UsageError(f"'{size}' is more than any memory has")
-    return count
+    return int(count)
 
 
 _WIDE_KEYS = (_core.KeyType.u64, _core.KeyType.i64, _core.KeyType.f64)
@@ -71,6 +73,15 @@ def memory_limit_of(request: Request, machine: _core.Machine) -> int:
     return parse_bytes(request.memory_limit, int(machine.gpu.memory_gib * (1 << 30)))
 
 
+def gpu_numbers(gpus: Sequence[int]) -> list[int]:
+    """GPU numbers that the core can look at. Raises ``UsageError``."""
+    numbers = [int(gpu) for gpu in gpus]
+    for gpu in numbers:
+        if abs(gpu) > _MOST_GPUS:
+            raise UsageError(f"there is no GPU {gpu}")
+    return numbers
+
+
 def strategy_for(name: str, gpus: Sequence[int]) -> _core.SortStrategy:
     """The strategy of that name, or the one that it falls back to on these GPUs. Raises ``UsageError``."""
     strategy = _core.sort_strategy_from(name)
@@ -86,7 +97,7 @@ def constraints_of(request: Request, machine: _core.Machine) -> _core.SortConstr
     """What the caller pinned. Raises ``UsageError``."""
     constraints = _core.SortConstraints()
     if request.gpus != "auto":
-        constraints.gpus = [int(gpu) for gpu in request.gpus]
+        constraints.gpus = gpu_numbers(request.gpus)
         if not constraints.gpus:
             raise UsageError("gpus is empty; name at least one GPU, or leave it at 'auto'")
     if request.strategy != "auto":

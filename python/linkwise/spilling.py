@@ -166,8 +166,9 @@ class _Head:
 def _run_directory(parent: Path | None) -> Iterator[Path]:
     try:
         directory = Path(tempfile.mkdtemp(prefix="linkwise-", dir=parent))
-    except OSError as error:
-        raise UsageError(f"cannot spill to {parent}: {error.strerror}; name an existing directory") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"cannot spill to {parent}: {reason}; name an existing directory") from None
     try:
         yield directory
     finally:

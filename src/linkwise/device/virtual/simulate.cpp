@@ -7,8 +7,13 @@
 #include <set>
 #include <utility>
 
+#include "linkwise/error.hpp"
+
 namespace linkwise {
 namespace {
+
+constexpr const char* too_long =
+    "this would take more than three weeks on the described machine; check its rates and links, or plan for less";
 
 class Simulation {
  public:
@@ -39,6 +44,7 @@ class Simulation {
 
  private:
   static constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
+  static constexpr double longest_ps = 2e18;  // 23 days; the clock counts to 106
   struct Flow {
     int task;
     double left;
@@ -89,12 +95,14 @@ class Simulation {
     std::int64_t next = timers_.empty() ? never : timers_.top().first;
     for (const Flow& flow : flows_) {
       const double ps = std::ceil(flow.left / flow.rate * 1000.0);
+      if (!(ps < longest_ps)) throw UsageError(too_long);
       next = std::min(next, now_ + static_cast<std::int64_t>(ps));
     }
     return next;
   }
 
   void advance_to(std::int64_t next) {
+    if (static_cast<double>(next) > 2 * longest_ps) throw UsageError(too_long);
     const double elapsed_ns = static_cast<double>(next - now_) * 1e-3;
     now_ = next;
     std::vector<int> done;
