@@ -48,6 +48,7 @@ def test_command_lines(line: str, tmp_path: Path) -> None:
     pq.write_table(orders.sort_by([("ts", "descending")]), tmp_path / "sorted.parquet")
     pa.csv.write_csv(orders, tmp_path / "orders.csv")
     pa.csv.write_csv(orders, tmp_path / "part-0.csv")
+    pa.csv.write_csv(pa.table({"what": ["b", "c"], "n": [7, 8]}), tmp_path / "more.csv")
     np.save(tmp_path / "keys.npy", random.random(1000))
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(

@@ -55,6 +55,7 @@ def test_tables_by_several_columns(data: st.DataObject) -> None:
     assert linkwise.is_sorted(result, **ordered)
     assert linkwise.is_sorted(table, **ordered) == (expected == list(range(rows)))
 
+    assert linkwise.top_k(table, 1, **how | {"by": [*names, names[0]], "nulls": "last"}).num_rows == min(rows, 1)
     k = data.draw(st.integers(0, rows + 1))
     assert linkwise.top_k(table, k, descending=descending, **how)["row"].to_pylist() == expected[:k]
 

@@ -64,7 +64,8 @@ class Writer:
             self._file = sys.stdout.buffer if self._path == PIPE else self._temporary.open("xb")
         if self._schema is not None and self._path != PIPE:  # so is a type that the format does not have
             try:
-                self._stream = self._open_stream(self._schema)
+                with one_clear_line("write", self._named):
+                    self._stream = self._open_stream(self._schema)
             except BaseException:
                 self._give_up()
                 raise
@@ -100,7 +101,9 @@ class Writer:
     def _open_stream(self, schema: pa.Schema) -> Any:
         try:
             return self._new_stream(schema)
-        except pa.ArrowException as error:
+        except (pa.ArrowException, OSError) as error:
+            if getattr(error, "errno", None):  # that is the disk's
+                raise
             raise UsageError(f"{self._named}: {error}; write .arrow instead, or leave the column out") from None
 
     def _new_stream(self, schema: pa.Schema) -> Any:

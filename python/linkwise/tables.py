@@ -104,9 +104,8 @@ def order_of_table(
     if selection.may_skip(table.num_rows):
         assert selection.limit is not None
         candidates = _core.positions_of_least(RowKeys(table, keys).words(), selection.limit)
-        rows, report = _order_of_rows(
-            gather_rows(table.select([key.column for key in keys]), candidates), keys, request
-        )
+        columns = list(dict.fromkeys(key.column for key in keys))
+        rows, report = _order_of_rows(gather_rows(table.select(columns), candidates), keys, request)
         rows = candidates[rows]
     else:
         rows, report = _order_of_rows(table, keys, request)
