@@ -84,6 +84,8 @@ def test_keys_of_every_type(data: st.DataObject) -> None:
     pairs = list(zip(*(side.tolist() for side in found), strict=True))
     assert sorted(pairs) == sorted(expected)
     assert linkwise.join_count(*keys, how, nulls_equal=nulls_equal, **where_to) == len(expected)
+    in_order = [linkwise.sort(side, by=on, **CPU) for side in keys]
+    assert linkwise.join_count(*in_order, how, nulls_equal=nulls_equal, presorted=True, **CPU) == len(expected)
 
     result = linkwise.join(left, right, on, how=how, nulls_equal=nulls_equal, **where_to)
     result.validate(full=True)
@@ -166,6 +168,20 @@ def test_bad_calls_are_refused() -> None:
     assert linkwise.join(left, right, "k", validate="m:1", suffix="_r", **CPU).num_rows == 2
     with pytest.raises(linkwise.UsageError, match="2 columns of keys on the left and 3"):
         linkwise.join_count(left, right, **CPU)
+
+
+def test_presorted_sides_are_checked_and_merged() -> None:
+    left, right = pa.table({"k": [1, 2, 2, None], "a": range(4)}), pa.table({"k": [0, 2, 2, 3], "b": range(4)})
+    for on in ("k", ["k", "k"]):
+        result = linkwise.join(left, right, on, presorted=True, **CPU)
+        assert result.equals(linkwise.join(left, right, on, **CPU)) and result.num_rows == 4
+    long = [
+        pa.table({"k": [f"a text that is longer than a word {n}" for n in sorted(map(str, numbers))]})
+        for numbers in (range(30), range(20, 60))
+    ]
+    assert linkwise.join_count(*long, presorted=True, **CPU) == 10
+    with pytest.raises(linkwise.UsageError, match="the right side is not presorted: row 2, counted from 0"):
+        linkwise.join(left, right.take([0, 3, 1, 2]), "k", presorted=True, **CPU)
 
 
 def test_frames() -> None:

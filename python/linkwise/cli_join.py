@@ -38,6 +38,9 @@ def join(
     validate: Annotated[
         Literal["1:1", "1:m", "m:1", "m:m"], typer.Option(help="Fail if a key occurs twice where it must not.")
     ] = "m:m",
+    presorted: Annotated[
+        bool, typer.Option("--presorted", help="Both are in the order of their keys, which is checked.")
+    ] = False,
     machine: options.Machine = "auto",
     gpus: options.Gpus = "auto",
     strategy: options.Strategy = "auto",
@@ -66,6 +69,7 @@ def join(
             suffix=suffix,
             nulls_equal=nulls_equal,
             validate=validate,
+            presorted=presorted,
         )
     seconds = time.perf_counter() - began
     told = f"{rows}" if count else f"{rows} rows joined in {seconds:.3g} s"

@@ -36,6 +36,7 @@ def join_files(
     suffix: str = "_right",
     nulls_equal: bool = False,
     validate: str = "m:m",
+    presorted: bool = False,
 ) -> int:
     """Join two files (or patterns of files) into one; returns the number of rows. Without ``out``, only counts them.
 
@@ -46,10 +47,11 @@ def join_files(
     _, right_table = _read(right, options)
     keys = key_pairs(left_table.column_names, right_table.column_names, on, left_on, right_on)
     if out is None:
-        return count_matches(left_table, right_table, keys, request, how, nulls_equal=nulls_equal)
+        return count_matches(left_table, right_table, keys, request, how, nulls_equal=nulls_equal, presorted=presorted)
     with Writer(out, options, like=reader) as writer:
         result = join_tables(
-            left_table, right_table, keys, request, how, suffix=suffix, nulls_equal=nulls_equal, validate=validate
-        )
+            left_table, right_table, keys, request, how, suffix=suffix, nulls_equal=nulls_equal, validate=validate,
+            presorted=presorted,
+        )  # fmt: skip
         writer.write(result)
     return int(result.num_rows)

@@ -34,6 +34,7 @@ def join(
     suffix: str = "_right",
     nulls_equal: bool = False,
     validate: Validate = "m:m",
+    presorted: bool = False,
     machine: MachineLike = "auto",
     gpus: Gpus = "auto",
     strategy: str = "auto",
@@ -62,6 +63,9 @@ def join(
         Whether keys with nulls match each other; otherwise they match nothing.
     validate
         ``"1:m"``: raise an error if a key occurs twice on the left; ``"m:1"``: on the right; ``"1:1"``: on either.
+    presorted
+        Both sides are in the order of their keys, ascending with nulls last: they are merged and not sorted. This is
+        checked.
     machine, gpus, strategy, memory_limit, verify
         As for ``sort``; they say how the keys are sorted.
 
@@ -76,8 +80,9 @@ def join(
     request = Request(machine, gpus, strategy, memory_limit, False, verify)
     keys = key_pairs(left_table.column_names, right_table.column_names, on, left_on, right_on)
     result = join_tables(
-        left_table, right_table, keys, request, how, suffix=suffix, nulls_equal=nulls_equal, validate=validate
-    )
+        left_table, right_table, keys, request, how, suffix=suffix, nulls_equal=nulls_equal, validate=validate,
+        presorted=presorted,
+    )  # fmt: skip
     return cast(Relation, give_back(result))
 
 
@@ -87,6 +92,7 @@ def join_indices(
     how: How = "inner",
     *,
     nulls_equal: bool = False,
+    presorted: bool = False,
     machine: MachineLike = "auto",
     gpus: Gpus = "auto",
     strategy: str = "auto",
@@ -99,7 +105,9 @@ def join_indices(
     """
     check_how(how)
     request = Request(machine, gpus, strategy, memory_limit, False, True)
-    left, right = _matches_of_keys(left_keys, right_keys, request, nulls_equal=nulls_equal).indices(how)
+    left, right = _matches_of_keys(
+        left_keys, right_keys, request, nulls_equal=nulls_equal, presorted=presorted
+    ).indices(how)
     return left, np.full(len(left), -1) if right is None else right
 
 
@@ -109,6 +117,7 @@ def join_count(
     how: How = "inner",
     *,
     nulls_equal: bool = False,
+    presorted: bool = False,
     machine: MachineLike = "auto",
     gpus: Gpus = "auto",
     strategy: str = "auto",
@@ -117,15 +126,17 @@ def join_count(
     """How many rows the join has. Parameters: as ``join_indices``."""
     check_how(how)
     request = Request(machine, gpus, strategy, memory_limit, False, True)
-    return int(_matches_of_keys(left_keys, right_keys, request, nulls_equal=nulls_equal).count(how))
+    return int(
+        _matches_of_keys(left_keys, right_keys, request, nulls_equal=nulls_equal, presorted=presorted).count(how)
+    )
 
 
-def _matches_of_keys(left: Any, right: Any, request: Request, *, nulls_equal: bool) -> _core.Matches:
+def _matches_of_keys(left: Any, right: Any, request: Request, *, nulls_equal: bool, presorted: bool) -> _core.Matches:
     columns = [_key_columns(left), _key_columns(right)]
     if len(columns[0]) != len(columns[1]):
         raise UsageError(f"there are {len(columns[0])} columns of keys on the left and {len(columns[1])} on the right")
     keys = [together(a, b, ("left", "right")) for a, b in zip(*columns, strict=True)]
-    return match(keys, len(columns[0][0]), request, nulls_equal=nulls_equal)
+    return match(keys, len(columns[0][0]), request, nulls_equal=nulls_equal, presorted=presorted)
 
 
 def _key_columns(values: Any) -> list[pa.ChunkedArray]:

@@ -99,6 +99,22 @@ class RowKeys:
             reports.append(_sort_open_rows(ties, request, width))
         return rows, None, SortReport.together(reports)
 
+    def merged(self, first_rows: int) -> tuple[Array, Array] | None:
+        """The order of rows of which the first so many, and the others, are in order each, and their sorted words.
+
+        ``None`` if words do not tell all keys apart.
+        """
+        if not self.core.decided_by_word:
+            return None
+        words = self.words()
+        numbers = np.arange(len(words), dtype=f"u{row_number_bytes(len(words))}")
+        runs = [slice(0, first_rows), slice(first_rows, None)]
+        in_order, rows = np.empty_like(words), np.empty_like(numbers)
+        _core.multiway_merge(
+            words.itemsize, rows.itemsize, [words[run] for run in runs], [numbers[run] for run in runs], in_order, rows
+        )
+        return rows, in_order
+
 
 def _sort_open_rows(ties: _core.TieRefinement, request: Request, row_width: int) -> SortReport:
     words = np.empty(ties.open_rows, np.uint64)

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from linkwise import _core
 from linkwise._core import UsageError
+from linkwise.checking import first_out_of_order
 from linkwise.gathering import gather_columns, gather_rows
 from linkwise.join_keys import in_one_type, together
 from linkwise.ordering import SortKey
@@ -59,12 +60,25 @@ def key_pairs(
     return KeyPairs(list(zip(lefts, rights, strict=True)), on is not None)
 
 
-def match(columns: list[pa.ChunkedArray], left_rows: int, request: Request, *, nulls_equal: bool) -> _core.Matches:
+def match(
+    columns: list[pa.ChunkedArray], left_rows: int, request: Request, *, nulls_equal: bool, presorted: bool
+) -> _core.Matches:
     """The matches between the first ``left_rows`` rows and the others of columns that hold both sides."""
     names = [str(number) for number in range(len(columns))]
-    keys = RowKeys(pa.table(columns, names), [SortKey(name) for name in names])
-    rows, words, _ = keys.order_and_words(request)
+    table, by = pa.table(columns, names), [SortKey(name) for name in names]
+    if presorted:
+        _check_order(table.slice(0, left_rows), by, "left")
+        _check_order(table.slice(left_rows), by, "right")
+    keys = RowKeys(table, by)
+    merged = keys.merged(left_rows) if presorted else None
+    rows, words = merged if merged is not None else keys.order_and_words(request)[:2]
     return _core.Matches(keys.core, words, rows, left_rows, nulls_equal)
+
+
+def _check_order(table: pa.Table, keys: list[SortKey], side: str) -> None:
+    row = first_out_of_order(table, keys)
+    if row is not None:
+        raise UsageError(f"the {side} side is not presorted: row {row}, counted from 0, is out of order")
 
 
 def _validate(found: _core.Matches, validate: str) -> None:
@@ -78,25 +92,34 @@ def _validate(found: _core.Matches, validate: str) -> None:
             raise UsageError(f"a key occurs more than once on the {side}, which validate='{validate}' rules out")
 
 
-def _found(left: pa.Table, right: pa.Table, keys: KeyPairs, request: Request, *, nulls_equal: bool) -> _core.Matches:
+def _found(
+    left: pa.Table, right: pa.Table, keys: KeyPairs, request: Request, *, nulls_equal: bool, presorted: bool
+) -> _core.Matches:
     columns = [together(left[a], right[b], (a, b)) for a, b in keys.pairs]
-    return match(columns, left.num_rows, request, nulls_equal=nulls_equal)
+    return match(columns, left.num_rows, request, nulls_equal=nulls_equal, presorted=presorted)
 
 
 def count_matches(
-    left: pa.Table, right: pa.Table, keys: KeyPairs, request: Request, how: How, *, nulls_equal: bool
+    left: pa.Table,
+    right: pa.Table,
+    keys: KeyPairs,
+    request: Request,
+    how: How,
+    *,
+    nulls_equal: bool,
+    presorted: bool,
 ) -> int:
     """How many rows the join of two tables has."""
-    return int(_found(left, right, keys, request, nulls_equal=nulls_equal).count(how))
+    return int(_found(left, right, keys, request, nulls_equal=nulls_equal, presorted=presorted).count(how))
 
 
 def join_tables(
     left: pa.Table, right: pa.Table, keys: KeyPairs, request: Request, how: How, *, suffix: str, nulls_equal: bool,
-    validate: str,
+    validate: str, presorted: bool = False,
 ) -> pa.Table:  # fmt: skip
     """The join of two tables; see ``linkwise.join``."""
     names = _right_names(left, right, keys, suffix) if how not in ("semi", "anti") else {}
-    found = _found(left, right, keys, request, nulls_equal=nulls_equal)
+    found = _found(left, right, keys, request, nulls_equal=nulls_equal, presorted=presorted)
     _validate(found, validate)
     left_rows, right_rows = found.indices(how)
     if right_rows is None:
