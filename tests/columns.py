@@ -28,7 +28,7 @@ def _integers(bits: int, *, signed: bool) -> Any:
     return st.integers(low, high) | st.integers(max(low, -3), 3)
 
 
-def _decimals(digits: int, scale: int) -> Any:
+def decimals(digits: int, scale: int) -> Any:
     most = 10**digits - 1
     numbers = st.integers(-most, most) | st.integers(-2, 2)
 
@@ -59,11 +59,11 @@ KEY_TYPES: dict[str, tuple[pa.DataType, Any]] = {
         INSTANTS.map(lambda t: t.replace(tzinfo=datetime.UTC)),
     ),
     **{f"duration {u}": (pa.duration(u), DURATIONS.map(lambda d: datetime.timedelta(d.days))) for u in UNITS},
-    "decimal32": (pa.decimal32(7, 2), _decimals(7, 2)),
-    "decimal64": (pa.decimal64(16, 2), _decimals(16, 2)),
-    "decimal128": (pa.decimal128(18, 4), _decimals(18, 4)),
-    "wide decimal128": (pa.decimal128(38, 5), _decimals(38, 5)),
-    "decimal256": (pa.decimal256(70, 5), _decimals(70, 5)),
+    "decimal32": (pa.decimal32(7, 2), decimals(7, 2)),
+    "decimal64": (pa.decimal64(16, 2), decimals(16, 2)),
+    "decimal128": (pa.decimal128(18, 4), decimals(18, 4)),
+    "wide decimal128": (pa.decimal128(38, 5), decimals(38, 5)),
+    "decimal256": (pa.decimal256(70, 5), decimals(70, 5)),
     "string": (pa.string(), TEXTS),
     "large_string": (pa.large_string(), TEXTS),
     "string_view": (pa.string_view(), TEXTS),

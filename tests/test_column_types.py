@@ -15,44 +15,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import linkwise
+from columns import KEY_TYPES, UNITS, column_of, decimals
 from conftest import HAVE_GPU
 
-INSTANTS = st.datetimes(datetime.datetime(1900, 1, 1), datetime.datetime(2200, 1, 1))
-DURATIONS = st.timedeltas(datetime.timedelta(-9999), datetime.timedelta(9999))
-UNITS = ("s", "ms", "us", "ns")
-
-
-def whole(digits: int, scale: int) -> Any:
-    most = 10**digits - 1
-    return st.integers(-most, most).map(lambda n: decimal.Decimal(n).scaleb(-scale))
-
-
+NAMES = [
+    "bool",
+    "date32",
+    "date64",
+    "time32",
+    "time64",
+    *(f"{kind} {u}" for kind in ("timestamp", "duration") for u in UNITS),
+]
 TYPES: dict[str, tuple[pa.DataType, Any]] = {
-    "bool": (pa.bool_(), st.booleans()),
-    "date32": (pa.date32(), st.dates()),
-    "date64": (pa.date64(), st.dates()),
-    "time32": (pa.time32("ms"), st.times().map(lambda t: t.replace(microsecond=t.microsecond // 1000 * 1000))),
-    "time64": (pa.time64("us"), st.times()),
-    **{f"timestamp {u}": (pa.timestamp(u), INSTANTS.map(lambda t: t.replace(microsecond=0))) for u in UNITS},
-    "timestamp with a zone": (
-        pa.timestamp("us", "Europe/Berlin"),
-        INSTANTS.map(lambda t: t.replace(tzinfo=datetime.UTC)),
-    ),
-    **{f"duration {u}": (pa.duration(u), DURATIONS.map(lambda d: datetime.timedelta(d.days))) for u in UNITS},
-    "decimal": (pa.decimal128(18, 4), whole(18, 4)),
-    "small decimal": (pa.decimal128(3, 0), whole(3, 0)),
-    "dictionary": (pa.dictionary(pa.int8(), pa.int32()), st.integers(-50, 50)),
+    **{name: KEY_TYPES[name] for name in NAMES},
+    "timestamp with a zone": KEY_TYPES["timestamp with a zone"],
+    "decimal": KEY_TYPES["decimal128"],
+    "small decimal": (pa.decimal128(3, 0), decimals(3, 0)),
+    "dictionary": KEY_TYPES["dictionary of integers"],
     "dictionary of dates": (
         pa.dictionary(pa.int32(), pa.date32()),
         st.sampled_from([datetime.date(2000, 1, day) for day in range(1, 31)]),
     ),
-}  # fmt: skip
-
-
-def column_of(kind: pa.DataType, values: list[Any]) -> pa.Array:
-    if pa.types.is_dictionary(kind):
-        return pa.array(values, kind.value_type).dictionary_encode().cast(kind)
-    return pa.array(values, kind)
+}
 
 
 def expected(values: list[Any], descending: bool, nulls: str) -> list[int]:

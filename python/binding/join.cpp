@@ -16,14 +16,6 @@ namespace nb = nanobind;
 namespace linkwise::binding {
 namespace {
 
-using RowNumbers = nb::ndarray<nb::numpy, std::int64_t, nb::ndim<1>>;
-
-RowNumbers numpy_of(HugeBuffer&& buffer, std::uint64_t count) {
-  auto* owned = new HugeBuffer(std::move(buffer));
-  const nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<HugeBuffer*>(p); });
-  return {owned->data(), {count}, owner};
-}
-
 nb::tuple indices_of(const Matches& self, const std::string& how) {
   const JoinKind kind = join_kind_from(how);
   const bool is_filter = kind == JoinKind::semi || kind == JoinKind::anti;
@@ -37,8 +29,8 @@ nb::tuple indices_of(const Matches& self, const std::string& how) {
     self.write(kind, reinterpret_cast<std::int64_t*>(left->data()),
                right ? reinterpret_cast<std::int64_t*>(right->data()) : nullptr);
   }
-  const nb::object right_rows = right ? nb::cast(numpy_of(std::move(*right), count)) : nb::none();
-  return nb::make_tuple(numpy_of(std::move(*left), count), right_rows);
+  const nb::object right_rows = right ? nb::cast(numpy_of<std::int64_t>(std::move(*right), count)) : nb::none();
+  return nb::make_tuple(numpy_of<std::int64_t>(std::move(*left), count), right_rows);
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ bool can_be_key(const nb::object& type) {
   return has_order(*schema);
 }
 
-Positions numpy_of(std::vector<std::uint64_t>&& numbers) {
+Positions positions_of(std::vector<std::uint64_t>&& numbers) {
   auto* owned = new std::vector<std::uint64_t>(std::move(numbers));
   const nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<std::uint64_t>*>(p); });
   return {owned->data(), {owned->size()}, owner};
@@ -44,7 +44,7 @@ Positions positions_of_least_words(const Words& words, std::uint64_t k) {
     const nb::gil_scoped_release release;
     positions = positions_of_least(width_of(words), words.data(), words.size(), k);
   }
-  return numpy_of(std::move(positions));
+  return positions_of(std::move(positions));
 }
 
 Positions starts_of_runs(const OwnedRowKeys& self, const Words& rows) {
@@ -55,14 +55,11 @@ Positions starts_of_runs(const OwnedRowKeys& self, const Words& rows) {
       starts = self.keys().starts_of_runs(static_cast<const typename decltype(tag)::type*>(rows.data()), rows.size());
     });
   }
-  return numpy_of(std::move(starts));
+  return positions_of(std::move(starts));
 }
 
 nb::object bytes_of(std::optional<HugeBuffer>&& buffer, std::uint64_t bytes) {
-  if (!buffer) return nb::none();
-  auto* owned = new HugeBuffer(std::move(*buffer));
-  const nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<HugeBuffer*>(p); });
-  return nb::cast(nb::ndarray<nb::numpy, std::uint8_t>(owned->data(), {bytes}, owner));
+  return buffer ? nb::cast(numpy_of<std::uint8_t>(std::move(*buffer), bytes)) : nb::none();
 }
 
 // (number of nulls, validity, offsets, values) of the rows, the last three as bytes or None; None for a type that this

@@ -9,12 +9,21 @@
 #include <vector>
 
 #include "linkwise/primitives/host/arrow.hpp"
+#include "linkwise/primitives/host/huge_buffer.hpp"
 #include "linkwise/primitives/host/row_keys.hpp"
 
 namespace linkwise::binding {
 
 using Words =
     nanobind::ndarray<nanobind::ro, nanobind::c_contig, nanobind::device::cpu, nanobind::ndim<1>>;  // of 4 or 8 bytes
+
+/// A NumPy array of the buffer's memory, which lives as long as it.
+template <typename Element>
+nanobind::ndarray<nanobind::numpy, Element, nanobind::ndim<1>> numpy_of(HugeBuffer&& buffer, std::uint64_t count) {
+  auto* owned = new HugeBuffer(std::move(buffer));
+  const nanobind::capsule owner(owned, [](void* p) noexcept { delete static_cast<HugeBuffer*>(p); });
+  return {owned->data(), {count}, owner};
+}
 
 inline KeyWidth width_of(const Words& words) { return to_key_width(static_cast<int>(words.itemsize())); }
 

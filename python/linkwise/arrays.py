@@ -10,9 +10,9 @@ from linkwise import _core
 from linkwise._core import UsageError
 from linkwise.host_sorting import Array, row_number_bytes, sort_keys
 from linkwise.keys import key_type_of, keys_of_array, plain_array, times_of_keys
+from linkwise.ordering import EVERYTHING, Selection
 from linkwise.planning import Request
 from linkwise.sort_report import SortReport
-from linkwise.tables import EVERYTHING, Selection
 
 
 def codes_of_array(values: Array, *, descending: bool) -> Array:
@@ -26,7 +26,6 @@ def sort_array(
 ) -> tuple[Array, SortReport]:
     """A new array in order, of the same type; or ``out``, filled."""
     plain = plain_array(values)
-    key_type_of(keys_of_array(plain[:0]).dtype)  # says what cannot be sorted before anything is done
     if out is not None:
         _check_out(out, values)
     if selection.may_skip(len(plain)):

@@ -12,9 +12,10 @@ from rich.console import Console
 
 from linkwise import __version__
 from linkwise._core import Error, UsageError
-from linkwise.cli_errors import fail, parse_gpus, without_it
+from linkwise.cli_errors import fail
 from linkwise.cli_join import join
 from linkwise.cli_machines import bench_app, doctor, machine_app, probe_machine, reproduce_experiment
+from linkwise.cli_options import parse_gpus, without_it
 from linkwise.cli_sort import sort
 from linkwise.plan_report import MOST_ROWS, plan_sort
 from linkwise.report import print_plan

@@ -10,7 +10,7 @@ import typer
 
 from linkwise import cli_options as options
 from linkwise._core import UsageError
-from linkwise.cli_errors import interrupt_is_a_failure, parse_gpus
+from linkwise.cli_errors import interrupt_is_a_failure
 from linkwise.file_formats import PIPE, FileOptions
 from linkwise.file_joining import join_files
 from linkwise.planning import Request
@@ -60,7 +60,7 @@ def join(
             left,
             right,
             out,
-            Request(machine, parse_gpus(gpus), strategy, memory_limit, False, True),
+            Request(machine, options.parse_gpus(gpus), strategy, memory_limit, False, True),
             on=_columns(on),
             left_on=_columns(left_on),
             right_on=_columns(right_on),

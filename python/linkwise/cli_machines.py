@@ -15,7 +15,8 @@ from rich.table import Table
 
 from linkwise import probe_mpi
 from linkwise._core import Machine
-from linkwise.cli_errors import interrupt_is_a_failure, without_it
+from linkwise.cli_errors import interrupt_is_a_failure
+from linkwise.cli_options import without_it
 from linkwise.doctor import examine
 from linkwise.drawing import machine_svg
 from linkwise.html_report import write_report

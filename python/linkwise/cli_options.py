@@ -7,7 +7,9 @@ from typing import Annotated, Literal
 
 import typer
 
+from linkwise import _core, planning
 from linkwise._core import UsageError
+from linkwise.machine import load_machine
 
 Output = Annotated[
     Path | None, typer.Option("-o", "--output", metavar="OUT", help="Where the result goes; - for stdout.")
@@ -32,3 +34,23 @@ def parse_types(texts: list[str] | None) -> dict[str, str]:
     if not all(types) or not all(types.values()):
         raise UsageError("--type is NAME=TYPE, as id=int64 or when=timestamp[us]")
     return types
+
+
+def parse_gpus(text: str) -> planning.Gpus:
+    """GPU numbers from an option. Raises ``UsageError``."""
+    if text == "auto":
+        return "auto"
+    try:
+        numbers = [int(part) for part in text.split(",")]
+        if any(abs(number) > 1 << 20 for number in numbers):
+            raise ValueError
+        return numbers
+    except ValueError:
+        raise UsageError(f"--gpus is 'auto' or numbers like 0,2, not '{text}'") from None
+
+
+def without_it(machine: str, what: str) -> _core.Machine:
+    """A described machine without something, as ``--without`` asks. Raises ``UsageError``."""
+    if machine in ("auto", "local"):
+        raise UsageError(f"--without {what} is for described machines; name one with --machine")
+    return load_machine(machine, without=what)

@@ -15,18 +15,17 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from linkwise import cli_options as options
 from linkwise._core import UsageError
 from linkwise.checking import first_out_of_order
-from linkwise.cli_errors import fail, interrupt_is_a_failure, parse_gpus
+from linkwise.cli_errors import fail, interrupt_is_a_failure
 from linkwise.file_formats import PIPE, FileOptions, expand
 from linkwise.file_readers import open_reader
 from linkwise.file_sorting import keys_of_files, sort_reader
 from linkwise.machine import is_nominal
-from linkwise.ordering import NullsEnd, SortKey, sort_keys_of
+from linkwise.ordering import NullsEnd, Selection, SortKey, sort_keys_of
 from linkwise.planning import Request
 from linkwise.plots import phase_picture
 from linkwise.report import format_seconds, print_explanation, print_report, where_it_ran
 from linkwise.session import ADVICE_TO_PROBE
 from linkwise.sort_report import SortReport
-from linkwise.tables import Selection
 from linkwise.trace import write_trace
 
 _MODIFIERS = ("asc", "desc", "nulls-first", "nulls-last")
@@ -146,7 +145,7 @@ def sort(
     assert out is not None
     with _progress_bar() as step, interrupt_is_a_failure():
         advance = step(f"sort {paths[0].name}")
-        request = Request(machine, parse_gpus(gpus), strategy, memory_limit, False, True, advance)
+        request = Request(machine, options.parse_gpus(gpus), strategy, memory_limit, False, True, advance)
         report = sort_reader(reader, out, keys, request, Selection(unique, limit), file_options, host_memory, temporary)
         advance(1.0)
     if trace is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -92,7 +93,7 @@ def _check_type(kind: np.dtype[Any]) -> None:
     key_type_of(np.dtype(np.uint64) if kind.kind in "bmM" else kind.newbyteorder("="))
 
 
-class _TableReader:
+class _TableReader(ABC):
     """What readers of tables share: they give record batches, and say how large all of them are."""
 
     def __init__(self, path: Path, kind: Format) -> None:
@@ -108,8 +109,9 @@ class _TableReader:
         with one_clear_line("read", self.path):
             self.columns = list(schema.names)  # they may be no text
 
+    @abstractmethod
     def _read(self) -> Iterator[pa.RecordBatch]:
-        raise NotImplementedError
+        """All batches, in their order."""
 
     def record_batches(self) -> Iterator[pa.RecordBatch]:
         with one_clear_line("read", self.path):

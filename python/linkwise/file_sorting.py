@@ -20,11 +20,11 @@ from linkwise.file_readers import Reader, open_reader
 from linkwise.file_writers import Writer
 from linkwise.host_sorting import Array
 from linkwise.keys import keys_of_array, plain_array, times_of_keys
-from linkwise.ordering import By, Descending, Nulls, SortKey, sort_keys_of
+from linkwise.ordering import By, Descending, Nulls, Selection, SortKey, sort_keys_of
 from linkwise.planning import Gpus, MachineLike, Progress, Request, parse_bytes
 from linkwise.sort_report import SortReport
 from linkwise.spilling import BATCHES_IN_MEMORY, SpillSort
-from linkwise.tables import Selection, sort_table
+from linkwise.tables import sort_table
 
 _ROOM = 3  # times its size: the input, the result, and what comes between
 

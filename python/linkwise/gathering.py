@@ -80,11 +80,13 @@ def _take_views(values: pa.Array, rows: Rows) -> pa.Array:
 def compact_views(values: pa.Array) -> pa.Array:
     """The same array; of views, one that does not drag many bytes along that none of them shows."""
     kind = values.type
-    if not (pa.types.is_string_view(kind) or pa.types.is_binary_view(kind)):
+    if not len(values) or not (pa.types.is_string_view(kind) or pa.types.is_binary_view(kind)):
         return values
-    plain = values.cast(pa.large_string() if pa.types.is_string_view(kind) else pa.large_binary())
-    elsewhere = sum(buffer.size for buffer in values.buffers()[2:] if buffer is not None)
-    return plain.cast(kind) if elsewhere > 2 * plain.nbytes + 4096 else values
+    _, views, *elsewhere = values.buffers()
+    held = sum(buffer.size for buffer in elsewhere if buffer is not None)
+    lengths = np.frombuffer(views, np.int32)[4 * values.offset : 4 * (values.offset + len(values)) : 4]
+    shown = int(lengths.sum(dtype=np.int64))
+    return values.cast(_without_views(kind)).cast(kind) if held > 2 * shown + 4096 else values
 
 
 def _without_views(kind: pa.DataType) -> pa.DataType:

@@ -1,4 +1,4 @@
-"""By which columns rows are sorted, in which direction, and where their nulls go."""
+"""By which columns rows are sorted, in which direction, where their nulls go, and which of them are wanted."""
 
 from __future__ import annotations
 
@@ -26,6 +26,26 @@ class SortKey:
     def nulls_first(self) -> bool:
         """Whether rows without a value come before the others, whatever the direction."""
         return self.nulls == "first"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which of the sorted rows are wanted: of rows with one key the first alone, and of all the first ``limit``."""
+
+    unique: bool = False
+    limit: int | None = None
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether all rows are wanted."""
+        return not self.unique and self.limit is None
+
+    def may_skip(self, rows: int) -> bool:
+        """Whether most rows need not be sorted."""
+        return not self.unique and self.limit is not None and self.limit < rows // 2
+
+
+EVERYTHING = Selection()
 
 
 def check_nulls(nulls: object) -> None:

@@ -16,11 +16,11 @@ from linkwise.arrays import order_of_array, sort_array
 from linkwise.containers import hold
 from linkwise.gpu_arrays import GpuSort, list_of_arrays, single_array
 from linkwise.host_sorting import Array
-from linkwise.ordering import By, Descending, Nulls, one_direction
+from linkwise.ordering import EVERYTHING, By, Descending, Nulls, Selection, one_direction
 from linkwise.planning import Gpus, MachineLike, Progress, Request
 from linkwise.session import FallbackWarning
 from linkwise.sort_report import SortReport
-from linkwise.tables import EVERYTHING, Selection, order_of_table, sort_table
+from linkwise.tables import order_of_table, sort_table
 
 Values = TypeVar("Values")
 

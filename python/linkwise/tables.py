@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +11,7 @@ from linkwise import _core
 from linkwise.gathering import gather_columns, gather_rows
 from linkwise.host_sorting import Array, row_number_bytes, sort_keys
 from linkwise.keys import array_of_column, column_of_array, is_number
-from linkwise.ordering import SortKey
+from linkwise.ordering import EVERYTHING, Selection, SortKey
 from linkwise.planning import Request
 from linkwise.row_order import RowKeys
 from linkwise.sort_report import SortReport
@@ -52,26 +52,6 @@ class _Number:
         return pa.chunked_array(parts)
 
 
-@dataclass(frozen=True)
-class Selection:
-    """Which of the sorted rows are wanted: of rows with one key the first alone, and of all the first ``limit``."""
-
-    unique: bool = False
-    limit: int | None = None
-
-    @property
-    def is_everything(self) -> bool:
-        """Whether all rows are wanted."""
-        return not self.unique and self.limit is None
-
-    def may_skip(self, rows: int) -> bool:
-        """Whether most rows need not be sorted."""
-        return not self.unique and self.limit is not None and self.limit < rows // 2
-
-
-EVERYTHING = Selection()
-
-
 def sort_table(
     table: pa.Table, keys: list[SortKey], request: Request, selection: Selection = EVERYTHING
 ) -> tuple[pa.Table, SortReport]:
@@ -107,10 +87,12 @@ def order_of_table(
         columns = list(dict.fromkeys(key.column for key in keys))
         rows, report = _order_of_rows(gather_rows(table.select(columns), candidates), keys, request)
         rows = candidates[rows]
+    elif selection.unique:
+        row_keys = RowKeys(table, keys)
+        rows, report = row_keys.order(request)
+        rows = rows[row_keys.core.starts_of_runs(rows)]
     else:
         rows, report = _order_of_rows(table, keys, request)
-    if selection.unique:
-        rows = rows[RowKeys(table, keys).core.starts_of_runs(rows)]
     row_bytes = _row_bytes(table)
     return rows[: selection.limit], replace(report, rows=table.num_rows, bytes=table.num_rows * row_bytes)
 

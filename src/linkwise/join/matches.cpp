@@ -4,24 +4,12 @@
 #include <limits>
 
 #include "linkwise/error.hpp"
+#include "linkwise/primitives/host/positions.hpp"
 
 namespace linkwise {
 namespace {
 
 constexpr std::uint64_t block = 1 << 14;  // rows that a core does at once
-
-// The positions whose word is another than that of the position before.
-template <typename Word>
-std::vector<std::uint64_t> starts_of_words(const Word* words, std::uint64_t count) {
-  std::vector<std::vector<std::uint64_t>> found((count + block - 1) / block);
-#pragma omp parallel for schedule(dynamic)
-  for (std::uint64_t b = 0; b < found.size(); ++b)
-    for (std::uint64_t i = b * block; i < std::min((b + 1) * block, count); ++i)
-      if (i == 0 || words[i] != words[i - 1]) found[b].push_back(i);
-  std::vector<std::uint64_t> starts;
-  for (const auto& part : found) starts.insert(starts.end(), part.begin(), part.end());
-  return starts;
-}
 
 bool keeps_left(JoinKind kind) { return kind == JoinKind::left || kind == JoinKind::full; }
 bool keeps_right(JoinKind kind) { return kind == JoinKind::right || kind == JoinKind::full; }
@@ -46,7 +34,8 @@ Matches::Matches(const RowKeys& keys, KeyWidth width, const void* words, int row
   });
   if (words != nullptr)
     with_key(width, [&](auto tag) {
-      starts = starts_of_words(static_cast<const typename decltype(tag)::type*>(words), count);
+      const auto* data = static_cast<const typename decltype(tag)::type*>(words);
+      starts = positions_where(count, [&](std::uint64_t i) { return i == 0 || data[i] != data[i - 1]; });
     });
   groups_.resize(starts.size());
   bool left_is_unique = true, right_is_unique = true;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "linkwise/error.hpp"
+#include "linkwise/primitives/host/positions.hpp"
 
 namespace linkwise {
 namespace {
@@ -207,14 +208,7 @@ int RowKeys::compare(std::uint64_t a, const RowKeys& other, std::uint64_t b) con
 
 template <typename Row>
 std::vector<std::uint64_t> RowKeys::starts_of_runs(const Row* rows, std::uint64_t count) const {
-  std::vector<std::vector<std::uint64_t>> found(blocks_of(count));
-#pragma omp parallel for schedule(dynamic)
-  for (std::uint64_t b = 0; b < blocks_of(count); ++b)
-    for (std::uint64_t i = b * block; i < std::min((b + 1) * block, count); ++i)
-      if (i == 0 || compare(rows[i], *this, rows[i - 1]) != 0) found[b].push_back(i);
-  std::vector<std::uint64_t> starts;
-  for (const auto& part : found) starts.insert(starts.end(), part.begin(), part.end());
-  return starts;
+  return positions_where(count, [&](std::uint64_t i) { return i == 0 || compare(rows[i], *this, rows[i - 1]) != 0; });
 }
 template std::vector<std::uint64_t> RowKeys::starts_of_runs(const std::uint32_t*, std::uint64_t) const;
 template std::vector<std::uint64_t> RowKeys::starts_of_runs(const std::uint64_t*, std::uint64_t) const;

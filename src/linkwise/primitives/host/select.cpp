@@ -6,11 +6,12 @@
 #include <bit>
 
 #include "linkwise/primitives/dispatch.hpp"
+#include "linkwise/primitives/host/positions.hpp"
 
 namespace linkwise {
 namespace {
 
-constexpr std::uint64_t block = 1 << 16;  // words that a core looks at at once
+constexpr std::uint64_t worthwhile = 1 << 16;  // words that pay for waking the other cores
 constexpr int digit_bits = 12;
 
 // The bits of a word above its lower `bits`.
@@ -21,7 +22,7 @@ template <typename Word>
 std::vector<std::uint64_t> count_digits(const Word* words, std::uint64_t count, std::uint64_t prefix, int bits,
                                         int digit) {
   std::vector<std::uint64_t> counts(std::size_t{1} << digit);
-#pragma omp parallel if (count > block)
+#pragma omp parallel if (count > worthwhile)
   {
     std::vector<std::uint64_t> mine(counts.size());
 #pragma omp for nowait
@@ -37,7 +38,7 @@ std::vector<std::uint64_t> count_digits(const Word* words, std::uint64_t count, 
 template <typename Word>
 std::uint64_t bound_of_least(const Word* words, std::uint64_t count, std::uint64_t k) {
   std::uint64_t greatest = 0;
-#pragma omp parallel for reduction(max : greatest) if (count > block)
+#pragma omp parallel for reduction(max : greatest) if (count > worthwhile)
   for (std::uint64_t i = 0; i < count; ++i) greatest = std::max<std::uint64_t>(greatest, words[i]);
   int bits = static_cast<int>(std::bit_width(greatest));  // that are not decided
   std::uint64_t prefix = 0, less = 0;                     // the bound's upper bits, and words with lesser ones
@@ -62,12 +63,7 @@ std::vector<std::uint64_t> positions_of_least(KeyWidth width, const void* words,
   with_key(width, [&](auto tag) {
     const auto* data = static_cast<const typename decltype(tag)::type*>(words);
     const std::uint64_t bound = bound_of_least(data, count, std::min(k, count));
-    std::vector<std::vector<std::uint64_t>> found((count + block - 1) / block);
-#pragma omp parallel for schedule(dynamic)
-    for (std::uint64_t b = 0; b < found.size(); ++b)
-      for (std::uint64_t i = b * block; i < std::min((b + 1) * block, count); ++i)
-        if (data[i] <= bound) found[b].push_back(i);
-    for (const auto& part : found) positions.insert(positions.end(), part.begin(), part.end());
+    positions = positions_where(count, [&](std::uint64_t i) { return data[i] <= bound; });
   });
   return positions;
 }
