@@ -22,6 +22,12 @@ LINKWISE_BOTH std::uint64_t record_hash(Key key, const Value& value) {
   else return mix64(mix64(key) ^ value);
 }
 
+template <typename Element>
+LINKWISE_BOTH constexpr Element all_ones() {
+  if constexpr (std::is_same_v<Element, Value16>) return {~0ULL, ~0ULL};
+  else return static_cast<Element>(~Element{0});
+}
+
 template <typename Type>
 struct Tag {
   using type = Type;

@@ -5,12 +5,6 @@
 
 #include "linkwise/primitives/types.hpp"
 
-#ifdef __CUDACC__
-#define LINKWISE_BOTH __host__ __device__
-#else
-#define LINKWISE_BOTH
-#endif
-
 namespace linkwise {
 
 /// A float's code: set the bits of negatives upside down and positives above them, as usual; then rotate

@@ -30,6 +30,32 @@ struct RawDestinations {
   RawRecords records[max_destinations] = {};
 };
 
+/// primitives/matching.hpp says what each field is.
+struct RawProbe {
+  KeyWidth width = KeyWidth::k32;
+  const void* keys = nullptr;
+  std::uint64_t count = 0;
+  const void* values = nullptr;
+  IntegerType value_type;
+  const void* build_keys = nullptr;
+  std::uint64_t build_count = 0;
+  const std::uint64_t* build_sums = nullptr;
+  Emission emission = Emission::pairs;
+  std::uint32_t* first = nullptr;
+  std::uint32_t* emitted = nullptr;
+};
+struct RawEmitting {
+  const std::uint32_t* first = nullptr;
+  const std::uint64_t* offsets = nullptr;  ///< null where the side emits nothing
+  std::uint64_t count = 0;
+};
+/// Rows [begin, begin + count) of a result, as positions on both sides.
+struct RawWindow {
+  std::uint64_t begin = 0, count = 0;
+  std::uint32_t* left = nullptr;
+  std::uint32_t* right = nullptr;
+};
+
 class Kernels {
  public:
   virtual ~Kernels() = default;
@@ -62,7 +88,8 @@ class Kernels {
   virtual void sample(void* stream, KeyType type, bool descending, const void* keys, std::uint64_t count,
                       std::uint64_t samples, std::uint64_t seed, std::uint64_t tag_base, void* codes,
                       std::uint64_t* tags) const = 0;
-  /// to[i] = from[indices[i]], elements of 1, 2, 4, 8 or 16 bytes, indices of 4 or 8 bytes.
+  /// to[i] = from[indices[i]], elements of 1, 2, 4, 8 or 16 bytes, indices of 4 or 8 bytes; where the index has all
+  /// bits set, the element has them too.
   virtual void gather(void* stream, int element_bytes, int index_bytes, const void* from, const void* indices, void* to,
                       std::uint64_t count) const = 0;
   /// counts[d] = number of keys whose bits are d; 2^(end - begin) counters of 64 bits, for each prefix, in all at most
@@ -90,6 +117,17 @@ class Kernels {
   /// first |left| - p keys of left and the first p of right are ≤ all others.
   virtual void select_pivot(void* stream, KeyWidth width, const RawSegments& left, const RawSegments& right,
                             std::uint64_t* pivot) const = 0;
+
+  // What join/ needs: primitives/matching.hpp.
+  [[nodiscard]] virtual std::uint64_t probe_scratch_bytes(std::uint64_t probing_rows) const = 0;
+  virtual void probe(void* stream, const RawProbe& probe, void* scratch, MatchTotals* totals) const = 0;
+  [[nodiscard]] virtual std::uint64_t running_sums_scratch_bytes(std::uint64_t count) const = 0;
+  virtual void running_sums(void* stream, IntegerType type, const void* values, std::uint64_t count,
+                            std::uint64_t* sums, void* scratch, std::uint64_t scratch_bytes) const = 0;
+  virtual void expand(void* stream, const RawEmitting& left, const RawEmitting& right,
+                      const RawWindow& window) const = 0;
+  virtual void expand_unmatched(void* stream, const RawEmitting& left, const RawEmitting& right,
+                                const RawWindow& window) const = 0;
 };
 
 std::unique_ptr<Kernels> make_virtual_kernels();

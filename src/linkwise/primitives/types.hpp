@@ -7,6 +7,12 @@
 
 #include "linkwise/error.hpp"
 
+#ifdef __CUDACC__
+#define LINKWISE_BOTH __host__ __device__
+#else
+#define LINKWISE_BOTH
+#endif
+
 namespace linkwise {
 
 enum class KeyWidth : std::uint8_t { k32 = 4, k64 = 8 };
@@ -89,6 +95,40 @@ struct Splitters {
 struct Prefixes {
   int count = 0;                                   ///< 0: all keys
   std::uint64_t value[max_destinations - 1] = {};  ///< rising
+};
+
+/// What one side of a join finds on the other.
+struct MatchTotals {
+  std::uint64_t matches = 0;       ///< pairs of equal keys
+  std::uint64_t matched_rows = 0;  ///< probing rows that have one
+  std::uint64_t probe_sum = 0;     ///< over the pairs: the probing side's values, modulo 2^64
+  std::uint64_t build_sum = 0;     ///< and the other side's
+};
+
+/// The rows that a probing row adds to the result.
+enum class Emission : std::uint8_t { pairs, pairs_or_one, one_if_matched, one_if_unmatched };
+
+LINKWISE_BOTH constexpr std::uint64_t rows_emitted(Emission emission, std::uint64_t matches) {
+  switch (emission) {
+    case Emission::pairs: return matches;
+    case Emission::pairs_or_one: return matches > 0 ? matches : 1;
+    case Emission::one_if_matched: return matches > 0 ? 1 : 0;
+    case Emission::one_if_unmatched: return matches > 0 ? 0 : 1;
+  }
+  return 0;
+}
+
+/// What `probe` says of a row: where its key begins on the build side, or would begin if it were there, which the
+/// highest bit tells apart.
+constexpr std::uint32_t unmatched_bit = 1u << 31;
+constexpr std::uint64_t max_build_rows = unmatched_bit - 1;
+/// In place of a position on a side that has no row.
+constexpr std::uint32_t no_position = ~0u;
+
+/// An integer that is added up: 4 or 8 bytes.
+struct IntegerType {
+  int bytes = 4;
+  bool is_signed = false;
 };
 
 inline KeyWidth to_key_width(int bytes) {

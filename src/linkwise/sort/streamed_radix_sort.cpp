@@ -11,8 +11,6 @@
 namespace linkwise {
 namespace {
 
-constexpr int max_pieces = 16;  // more hide no more and cost a round trip to the host each
-
 // Histograms need all keys.
 bool cuts_when_all_is_there(const SortPlan& plan) { return plan.splitting == Splitting::msb; }
 
@@ -22,15 +20,12 @@ std::uint64_t rounded(std::uint64_t bytes) { return align_up(bytes, device_align
 
 struct StreamedRadixSort::Worker {
   Place place;
-  Stream in, compute, out;
+  Stream compute, out;
   Buffer buffers[2], scratch;
   std::size_t arrival = 0;  // the buffer that receives; the other one helps to sort
   Event sorted;             // the buckets of the run before
   Event gone;               // and copied out
   Buffer ring;
-  MemoryView slots[ring_slots];
-  Event slot_full[ring_slots], slot_free[ring_slots];
-  Buffer totals;      // of a piece, by part
   Buffer came_in[2];  // checksums of the pieces, of a run and of the next
   Buffer notes[2];    // PartNumbers of each bucket
 };
@@ -40,7 +35,7 @@ StreamedRadixSort::Layout StreamedRadixSort::layout_of(const SortPlan& plan, Rec
   layout.gpus = static_cast<int>(plan.gpus.size());
   const auto gpus = static_cast<std::uint64_t>(layout.gpus);
   const std::uint64_t share = (records + gpus - 1) / gpus;
-  layout.pieces = static_cast<int>(std::clamp<std::uint64_t>(share * type.bytes() / plan.piece_bytes, 1, max_pieces));
+  layout.pieces = PieceExchange::pieces_for(records, gpus, type, plan.piece_bytes);
   if (layout.pieces > 1) {
     const std::uint64_t worth_a_copy = std::max<std::uint64_t>(2 * share * type.bytes() / plan.piece_bytes, 1);
     layout.buckets = std::clamp(max_destinations / layout.gpus, 1,
@@ -73,7 +68,8 @@ std::uint64_t StreamedRadixSort::bytes_per_gpu(const Kernels& kernels, const Sor
                                                       msb_bytes(plan, layout.parts())
                                                 : 0;
   return rounded(record_bytes(type, buckets * layout.bucket_capacity)) + rounded(secondary_bytes(layout, type)) +
-         rounded(scratch) + layout.ring() * rounded(slot_bytes(layout, type)) + cuts + 8192;
+         rounded(scratch) + layout.ring() * rounded(PieceExchange::slot_bytes(type, layout.piece_capacity)) + cuts +
+         8192;
 }
 
 std::uint64_t StreamedRadixSort::scratch_bytes(const Kernels& kernels, const Layout& layout, RecordType type) {
@@ -82,15 +78,10 @@ std::uint64_t StreamedRadixSort::scratch_bytes(const Kernels& kernels, const Lay
                   kernels.partition_scratch_bytes(type, layout.piece_capacity, layout.parts()));
 }
 
-// A slot has room for native keys behind the records.
-std::uint64_t StreamedRadixSort::slot_bytes(const Layout& layout, RecordType type) {
-  return rounded(record_bytes(type, layout.piece_capacity)) + layout.piece_capacity * type.key_bytes() / 2;
-}
-
 // Where one piece is all, it arrives in the second buffer, which is not needed before everyone has sent it.
 std::uint64_t StreamedRadixSort::secondary_bytes(const Layout& layout, RecordType type) {
   const std::uint64_t buckets = record_bytes(type, static_cast<std::uint64_t>(layout.buckets) * layout.bucket_capacity);
-  return layout.ring() > 0 ? buckets : std::max(buckets, slot_bytes(layout, type));
+  return layout.ring() > 0 ? buckets : std::max(buckets, PieceExchange::slot_bytes(type, layout.piece_capacity));
 }
 
 StreamedRadixSort::StreamedRadixSort(Runtime& runtime, const SortPlan& plan, const HostIo& io, std::uint64_t capacity)
@@ -98,28 +89,29 @@ StreamedRadixSort::StreamedRadixSort(Runtime& runtime, const SortPlan& plan, con
   const RecordType type = io.record_type();
   const Kernels& kernels = runtime.kernels();
   const auto buckets = static_cast<std::uint64_t>(layout_.buckets);
+  std::vector<PieceExchange::Memory> lent;
   for (const int gpu : plan.gpus) {
     const Place place = Place::gpu(gpu);
     runtime.reserve(place, bytes_per_gpu(kernels, plan, type, capacity));
     auto worker = std::make_unique<Worker>();
     worker->place = place;
-    worker->in = runtime.stream(place, "in");
     worker->compute = runtime.stream(place, "compute");
     worker->out = runtime.stream(place, "out");
     const auto allocate = [&](std::uint64_t bytes, const char* label) { return runtime.allocate(place, bytes, label); };
     worker->buffers[0] = allocate(record_bytes(type, buckets * layout_.bucket_capacity), "buckets");
     worker->buffers[1] = allocate(secondary_bytes(layout_, type), "sorted buckets");
     worker->scratch = allocate(scratch_bytes(kernels, layout_, type), "scratch");
-    const std::uint64_t slot = rounded(slot_bytes(layout_, type));
+    const std::uint64_t slot = rounded(PieceExchange::slot_bytes(type, layout_.piece_capacity));
     if (layout_.ring() > 0) worker->ring = allocate(layout_.ring() * slot, "pieces");
-    for (std::uint64_t s = 0; s < std::max<std::uint64_t>(layout_.ring(), 1); ++s)
-      worker->slots[s] = layout_.ring() > 0 ? worker->ring.slice(s * slot, slot)
-                                            : worker->buffers[1].slice(0, slot_bytes(layout_, type));
-    worker->totals = allocate(8 * max_destinations, "totals");
+    std::vector<MemoryView> slots;
+    for (std::uint64_t s = 0; s < layout_.ring(); ++s) slots.push_back(worker->ring.slice(s * slot, slot));
+    if (slots.empty()) slots.push_back(worker->buffers[1].view());
+    lent.push_back({std::move(slots), worker->scratch.view()});
     for (Buffer& sums : worker->came_in) sums = allocate(8 * static_cast<std::uint64_t>(layout_.pieces), "checksums");
     for (Buffer& notes : worker->notes) notes = allocate(sizeof(PartNumbers) * buckets, "verification");
     workers_.push_back(std::move(worker));
   }
+  arrival_ = std::make_unique<PieceExchange>(runtime, plan.gpus, layout_.piece_capacity, std::move(lent));
 }
 
 StreamedRadixSort::~StreamedRadixSort() = default;
@@ -132,15 +124,17 @@ std::size_t StreamedRadixSort::sort(KeyType type, std::span<const SortRun> runs,
   const auto pieces = static_cast<std::size_t>(layout_.pieces);
   const auto begin = [&](std::size_t r) {
     const auto parts = static_cast<std::size_t>(layout_.parts());
-    return Run{runs[r].first, runs[r].count, r, {}, std::vector<std::uint64_t>(parts), options.verify};
+    const ArrivingRows rows{&io_, runs[r].first, runs[r].count, layout_.pieces, r * pieces};
+    return Run{rows, r, {}, std::vector<std::uint64_t>(parts), options.verify};
   };
   // Pieces are numbered through all runs, as the slots of the ring are taken.
   const auto copy_in_piece = [&](std::size_t number) {
-    if (number < runs.size() * pieces) copy_in(begin(number / pieces), static_cast<int>(number % pieces));
+    if (number < runs.size() * pieces)
+      arrival_->copy_in(begin(number / pieces).rows, static_cast<int>(number % pieces));
   };
   Run run = begin(0), leaving, next;
   if (!cuts_late) run.cuts = sample_cuts(type, options.descending, run);
-  for (std::size_t piece = 0; piece < (overlaps ? ring_slots : 1); ++piece) copy_in_piece(piece);
+  for (std::size_t piece = 0; piece < (overlaps ? PieceExchange::ring_slots : 1); ++piece) copy_in_piece(piece);
   for (std::size_t r = 0; r < runs.size(); ++r, leaving = std::exchange(run, std::exchange(next, {}))) {
     const bool is_last = r + 1 == runs.size();
     bool is_verified = r == 0;  // the run before
@@ -159,7 +153,7 @@ std::size_t StreamedRadixSort::sort(KeyType type, std::span<const SortRun> runs,
         verify_leaving();
         return r;
       }
-      if (overlaps) copy_in_piece(r * pieces + piece + ring_slots);
+      if (overlaps) copy_in_piece(r * pieces + piece + PieceExchange::ring_slots);
       if (piece + 2 != std::max<std::size_t>(pieces, 2)) continue;
       // The host waits for small copies from the GPUs now, when nothing large leaves: they would queue up behind it.
       verify_leaving();
@@ -179,9 +173,9 @@ std::vector<Cut> StreamedRadixSort::sample_cuts(KeyType type, bool descending, c
   std::vector<SampleSource> sources;
   const std::uint64_t gpus = workers_.size();
   for (std::uint64_t g = 0; g < gpus; ++g) {
-    const std::uint64_t begin = run.count * g / gpus, end = run.count * (g + 1) / gpus;
-    sources.push_back({workers_[g]->compute, io_.host_keys(run.first + begin, end - begin),
-                       samples_of(end - begin, run.count, plan_.samples), begin});
+    const std::uint64_t begin = run.rows.count * g / gpus, end = run.rows.count * (g + 1) / gpus;
+    sources.push_back({workers_[g]->compute, io_.host_keys(run.rows.first + begin, end - begin),
+                       samples_of(end - begin, run.rows.count, plan_.samples), begin});
   }
   return choose_cuts(runtime_, type, descending, sources, layout_.parts());
 }
@@ -192,106 +186,44 @@ std::vector<Cut> StreamedRadixSort::cuts_of_everything(const Run& run) {
   const KeyWidth width = io_.record_type().key;
   std::vector<KeySource> keys;
   for (std::size_t g = 0; g < workers_.size(); ++g)
-    keys.push_back({workers_[g]->compute, slot_of(run, 0, g).records.keys});
+    keys.push_back({workers_[g]->compute, arrival_->records(run.rows, 0, g).keys});
   if (auto cuts = msb_cuts(runtime_, width, keys, layout_.parts())) return *std::move(cuts);
   std::vector<SampleSource> sources;
   for (std::size_t g = 0; g < workers_.size(); ++g) {
-    const Rows rows = rows_of(run, 0, g);
-    sources.push_back({keys[g].stream, keys[g].keys, samples_of(rows.count(), run.count, plan_.samples), rows.begin});
+    const RowRange rows = PieceExchange::rows_of(run.rows, 0, g, workers_.size());
+    sources.push_back(
+        {keys[g].stream, keys[g].keys, samples_of(rows.count(), run.rows.count, plan_.samples), rows.begin});
   }
   return choose_cuts(runtime_, code_type(width), /*descending=*/false, sources, layout_.parts());
 }
 
-// The rows of a piece that one GPU takes, counted from the first row of the run.
-StreamedRadixSort::Rows StreamedRadixSort::rows_of(const Run& run, int piece, std::size_t gpu) const {
-  const auto pieces = static_cast<std::uint64_t>(layout_.pieces), p = static_cast<std::uint64_t>(piece);
-  const std::uint64_t begin = run.count * p / pieces, length = run.count * (p + 1) / pieces - begin;
-  return {begin + length * gpu / workers_.size(), begin + length * (gpu + 1) / workers_.size()};
-}
-
-std::size_t StreamedRadixSort::slot_number(const Run& run, int piece) const {
-  return (run.number * static_cast<std::size_t>(layout_.pieces) + static_cast<std::size_t>(piece)) %
-         std::max<std::size_t>(layout_.ring(), 1);
-}
-
-StreamedRadixSort::Slot StreamedRadixSort::slot_of(const Run& run, int piece, std::size_t gpu) const {
-  const Rows rows = rows_of(run, piece, gpu);
-  const RecordType type = io_.record_type();
-  const MemoryView& memory = workers_[gpu]->slots[slot_number(run, piece)];
-  const std::uint64_t native_at = rounded(record_bytes(type, layout_.piece_capacity));
-  const std::uint64_t native_bytes = io_.is_narrow() ? rows.count() * io_.native_key_bytes() : 0;
-  return {records_in(memory, type, rows.count()), memory.slice(native_at, native_bytes)};
-}
-
-void StreamedRadixSort::copy_in(const Run& run, int piece) {
-  runtime_.set_phase("HtoD");
-  for (std::size_t g = 0; g < workers_.size(); ++g) {
-    Worker& worker = *workers_[g];
-    const Slot slot = slot_of(run, piece, g);
-    runtime_.wait(worker.in, worker.slot_free[slot_number(run, piece)]);
-    io_.copy_in(worker.in, run.first + rows_of(run, piece, g).begin, slot.records, slot.native);
-    worker.slot_full[slot_number(run, piece)] = runtime_.record(worker.in);
-  }
-}
-
-// Splitters as a range of rows sees them: the cuts' tags are rows of the run.
-Splitters StreamedRadixSort::splitters_for(const Run& run, const Rows& rows) {
-  Splitters splitters;
-  for (const Cut& cut : run.cuts) {
-    splitters.key[splitters.count] = cut.code;
-    splitters.position[splitters.count++] = cut.tag > rows.begin ? cut.tag - rows.begin : 0;
-  }
-  return splitters;
-}
-
 // What a piece is before it is exchanged: codes, and their checksum.
 void StreamedRadixSort::arrive(const Run& run, int piece) {
-  runtime_.set_phase("partition");
+  arrival_->encode(run.rows, piece);
+  if (!run.verify) return;
   for (std::size_t g = 0; g < workers_.size(); ++g) {
-    const Worker& worker = *workers_[g];
-    const Slot slot = slot_of(run, piece, g);
-    runtime_.wait(worker.compute, worker.slot_full[slot_number(run, piece)]);
-    io_.encode_rows(worker.compute, run.first + rows_of(run, piece, g).begin, slot.records, slot.native);
-    if (run.verify)
-      checksum(runtime_, worker.compute, slot.records,
-               worker.came_in[run.number % 2].slice(8 * static_cast<std::uint64_t>(piece), 8));
+    const Buffer& came_in = workers_[g]->came_in[run.number % 2];
+    checksum(runtime_, workers_[g]->compute, arrival_->records(run.rows, piece, g),
+             came_in.slice(8 * static_cast<std::uint64_t>(piece), 8));
   }
 }
 
-// Counts a piece by destination and stores its records into their buckets. While the host waits for the counts, the
-// copies of the next pieces are on their way.
 bool StreamedRadixSort::exchange(Run& run, int piece) {
-  runtime_.set_phase("partition");
-  const auto parts = static_cast<std::size_t>(layout_.parts());
-  std::vector<std::vector<std::uint64_t>> counts(workers_.size(), std::vector<std::uint64_t>(parts)), expected = counts;
-  std::vector<ReadBack> reads;
-  for (std::size_t g = 0; g < workers_.size(); ++g) {
-    Worker& worker = *workers_[g];
-    const Rows rows = rows_of(run, piece, g);
-    const Slot slot = slot_of(run, piece, g);
-    const MemoryView totals = worker.totals.slice(0, 8 * parts);
-    partition_count(runtime_, worker.compute, slot.records, splitters_for(run, rows), worker.scratch.view(), totals);
-    for (std::size_t part = 0; part < parts; ++part)
-      expected[g][part] = rows.count() * (part + 1) / parts - rows.count() * part / parts;
-    reads.push_back({worker.compute, totals, counts[g].data(), expected[g].data()});
-  }
-  runtime_.read_back(reads);
-
-  runtime_.set_phase("exchange");
-  for (std::size_t g = 0; g < workers_.size(); ++g) {
-    Worker& worker = *workers_[g];
-    std::vector<Records> destinations;
-    for (std::size_t part = 0; part < parts; ++part) {
-      const std::uint64_t begin = run.received[part], length = counts[g][part];
-      if (begin + length > layout_.bucket_capacity) return false;
-      destinations.push_back(bucket(part, /*is_spare=*/false).slice(begin, length));
-      run.received[part] += length;
+  // The cuts' tags are rows of the run.
+  const auto splitters_for = [&](const RowRange& rows) {
+    Splitters splitters;
+    for (const Cut& cut : run.cuts) {
+      splitters.key[splitters.count] = cut.code;
+      splitters.position[splitters.count++] = cut.tag > rows.begin ? cut.tag - rows.begin : 0;
     }
-    partition(runtime_, worker.compute, slot_of(run, piece, g).records, splitters_for(run, rows_of(run, piece, g)),
-              worker.scratch.view(), destinations);
-    worker.slot_free[slot_number(run, piece)] = runtime_.record(worker.compute);
-  }
-  return true;
+    return splitters;
+  };
+  FillingParts parts;
+  for (std::size_t part = 0; part < run.received.size(); ++part) parts.room.push_back(bucket(part, /*is_spare=*/false));
+  parts.received = std::move(run.received);
+  const bool fits = arrival_->exchange(run.rows, piece, splitters_for, parts);
+  run.received = std::move(parts.received);
+  return fits;
 }
 
 // A part's bucket, at full capacity, in the buffer of its owner that receives, or in the spare one.

@@ -18,7 +18,8 @@ class CudaKernels final : public Kernels {
     check(cudaGetDeviceCount(&count), "count devices");
     for (int device = 0; device < count; ++device) {
       check(cudaSetDevice(device), "use device");
-      for (const auto& list : {cuda::elementwise_kernels(), cuda::reduce_kernels(), cuda::partition_kernels()})
+      for (const auto& list :
+           {cuda::elementwise_kernels(), cuda::reduce_kernels(), cuda::partition_kernels(), cuda::match_kernels()})
         for (const void* kernel : list) {
           cudaFuncAttributes attributes{};
           check(cudaFuncGetAttributes(&attributes, kernel), "load kernel");
@@ -88,6 +89,26 @@ class CudaKernels final : public Kernels {
   void select_pivot(void* stream, KeyWidth width, const RawSegments& left, const RawSegments& right,
                     std::uint64_t* pivot) const override {
     cuda::select_pivot(on(stream), width, left, right, pivot);
+  }
+  std::uint64_t probe_scratch_bytes(std::uint64_t probing_rows) const override {
+    return cuda::probe_scratch_bytes(probing_rows);
+  }
+  void probe(void* stream, const RawProbe& probe, void* scratch, MatchTotals* totals) const override {
+    cuda::probe(on(stream), probe, scratch, totals);
+  }
+  std::uint64_t running_sums_scratch_bytes(std::uint64_t count) const override {
+    return cuda::running_sums_scratch_bytes(count);
+  }
+  void running_sums(void* stream, IntegerType type, const void* values, std::uint64_t count, std::uint64_t* sums,
+                    void* scratch, std::uint64_t scratch_bytes) const override {
+    cuda::running_sums(on(stream), type, values, count, sums, scratch, scratch_bytes);
+  }
+  void expand(void* stream, const RawEmitting& left, const RawEmitting& right, const RawWindow& window) const override {
+    cuda::expand(on(stream), left, right, window);
+  }
+  void expand_unmatched(void* stream, const RawEmitting& left, const RawEmitting& right,
+                        const RawWindow& window) const override {
+    cuda::expand_unmatched(on(stream), left, right, window);
   }
 };
 

@@ -16,6 +16,7 @@ using KernelList = std::vector<const void*>;
 KernelList elementwise_kernels();
 KernelList reduce_kernels();
 KernelList partition_kernels();
+KernelList match_kernels();
 
 std::uint64_t radix_sort_scratch_bytes(RecordType type, std::uint64_t count);
 bool radix_sort_lands_in_secondary(RecordType type, std::uint64_t count, BitRange bits);
@@ -46,5 +47,13 @@ void partition_count(cudaStream_t stream, RecordType type, const void* keys, std
                      const Splitters& splitters, void* scratch, std::uint64_t scratch_bytes, std::uint64_t* totals);
 void partition(cudaStream_t stream, RecordType type, RawRecords from, std::uint64_t count, const Splitters& splitters,
                const void* scratch, const RawDestinations& to);
+
+std::uint64_t probe_scratch_bytes(std::uint64_t probing_rows);
+void probe(cudaStream_t stream, const RawProbe& probe, void* scratch, MatchTotals* totals);
+std::uint64_t running_sums_scratch_bytes(std::uint64_t count);
+void running_sums(cudaStream_t stream, IntegerType type, const void* values, std::uint64_t count, std::uint64_t* sums,
+                  void* scratch, std::uint64_t scratch_bytes);
+void expand(cudaStream_t stream, const RawEmitting& left, const RawEmitting& right, const RawWindow& window);
+void expand_unmatched(cudaStream_t stream, const RawEmitting& left, const RawEmitting& right, const RawWindow& window);
 
 }  // namespace linkwise::cuda

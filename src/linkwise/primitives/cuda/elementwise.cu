@@ -45,7 +45,8 @@ __global__ void sample_kernel(const Bits* keys, std::uint64_t count, std::uint64
 
 template <typename Element, typename Index>
 __global__ void gather_kernel(const Element* from, const Index* indices, Element* to, std::uint64_t count) {
-  for (std::uint64_t i = global_thread(); i < count; i += grid_threads()) to[i] = from[indices[i]];
+  for (std::uint64_t i = global_thread(); i < count; i += grid_threads())
+    to[i] = indices[i] == static_cast<Index>(~Index{0}) ? all_ones<Element>() : from[indices[i]];
 }
 
 template <typename Kernel>

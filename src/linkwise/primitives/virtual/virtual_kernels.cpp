@@ -9,6 +9,7 @@
 #include "linkwise/primitives/dispatch.hpp"
 #include "linkwise/primitives/encoding.hpp"
 #include "linkwise/primitives/host/keys.hpp"
+#include "linkwise/primitives/host/match.hpp"
 #include "linkwise/primitives/kernels.hpp"
 #include "linkwise/primitives/segments.hpp"
 
@@ -114,7 +115,9 @@ class VirtualKernels final : public Kernels {
       const auto move = [&](auto element) {
         using Element = typename decltype(element)::type;
         for (std::uint64_t i = 0; i < count; ++i)
-          static_cast<Element*>(to)[i] = static_cast<const Element*>(from)[index_data[i]];
+          static_cast<Element*>(to)[i] = index_data[i] == all_ones<typename decltype(index)::type>()
+                                             ? all_ones<Element>()
+                                             : static_cast<const Element*>(from)[index_data[i]];
       };
       if (element_bytes == 16) move(Tag<Value16>{});
       else with_bits(element_bytes, move);
@@ -192,6 +195,27 @@ class VirtualKernels final : public Kernels {
   void select_pivot(void*, KeyWidth width, const RawSegments& left, const RawSegments& right,
                     std::uint64_t* pivot) const override {
     with_key(width, [&](auto tag) { *pivot = leftmost_pivot<typename decltype(tag)::type>(left, right); });
+  }
+
+  std::uint64_t probe_scratch_bytes(std::uint64_t probing_rows) const override { return probing_rows / 128 + 16; }
+
+  void probe(void*, const RawProbe& probe, void*, MatchTotals* totals) const override { probe_on_host(probe, totals); }
+
+  std::uint64_t running_sums_scratch_bytes(std::uint64_t count) const override { return 1024 + count / 256; }
+
+  void running_sums(void*, IntegerType type, const void* values, std::uint64_t count, std::uint64_t* sums, void*,
+                    std::uint64_t) const override {
+    sums[0] = 0;
+    for (std::uint64_t i = 0; i < count; ++i) sums[i + 1] = sums[i] + integer_at(values, type, i);
+  }
+
+  void expand(void*, const RawEmitting& left, const RawEmitting& right, const RawWindow& window) const override {
+    expand_on_host(left, right, window);
+  }
+
+  void expand_unmatched(void*, const RawEmitting& left, const RawEmitting& right,
+                        const RawWindow& window) const override {
+    expand_unmatched_on_host(left, right, window);
   }
 };
 

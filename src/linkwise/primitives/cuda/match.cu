@@ -1,0 +1,251 @@
+// A join's work on one GPU: what sorted keys find in other sorted keys, and the rows of the result that follow.
+//
+// A block probes with a tile of keys. Between its first and its last key lies a range of the build side, found by two
+// binary searches a tile, all tiles at once, before. If the range fits it is brought to shared memory, and each thread
+// walks along it with a few neighbouring keys, in steps that double: so where keys are alike on either side, a run
+// costs the logarithm of its length. join25 §3.3.3 does three binary searches in global memory for each key instead.
+#include <thrust/iterator/transform_iterator.h>
+#include <cub/device/device_scan.cuh>
+
+#include "linkwise/primitives/cuda/cuda_kernels.hpp"
+#include "linkwise/primitives/cuda/launch.cuh"
+#include "linkwise/primitives/dispatch.hpp"
+
+namespace linkwise::cuda {
+namespace {
+
+constexpr int items = 8;  // keys of a thread
+constexpr int tile = items * block_threads;
+constexpr int staged_keys = tile + tile / 2;  // of the build side
+
+constexpr std::uint64_t tiles_of(std::uint64_t count) { return (count + tile - 1) / tile; }
+
+// Neighbouring threads are `items` keys apart: without gaps they would meet in a bank.
+__device__ constexpr int padded(int i) { return i + i / 32; }
+
+// The first of [low, high) whose key is not less than (or, with `after`, is greater than) `key`.
+template <bool after, typename At, typename Key>
+__device__ std::uint64_t bound(const At& at, std::uint64_t low, std::uint64_t high, Key key) {
+  while (low < high) {
+    const std::uint64_t middle = low + (high - low) / 2;
+    if (after ? at(middle) <= key : at(middle) < key) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+// The same from `low` on, where it is likely to be near.
+template <bool after, typename At, typename Key>
+__device__ std::uint64_t near_bound(const At& at, std::uint64_t low, std::uint64_t high, Key key) {
+  std::uint64_t step = 1;
+  while (low + step <= high && (after ? at(low + step - 1) <= key : at(low + step - 1) < key)) {
+    low += step;
+    step *= 2;
+  }
+  return bound<after>(at, low, low + step <= high ? low + step - 1 : high, key);
+}
+
+// Where on the build side the first key of each tile begins, and its last key ends.
+template <typename Key>
+__global__ void tile_ranges_kernel(const Key* keys, std::uint64_t count, const Key* build, std::uint64_t build_count,
+                                   std::uint64_t* ranges) {
+  const auto at = [=](std::uint64_t i) { return build[i]; };
+  const std::uint64_t t = global_thread();
+  if (t >= tiles_of(count)) return;
+  const std::uint64_t last = min(count, (t + 1) * tile) - 1;
+  ranges[2 * t] = bound<false>(at, 0, build_count, keys[t * tile]);
+  ranges[2 * t + 1] = bound<true>(at, 0, build_count, keys[last]);
+}
+
+__device__ std::uint64_t integer_at(const void* values, IntegerType type, std::uint64_t i) {
+  if (type.bytes == 8) return static_cast<const std::uint64_t*>(values)[i];
+  if (type.is_signed) return static_cast<std::uint64_t>(static_cast<const std::int32_t*>(values)[i]);
+  return static_cast<const std::uint32_t*>(values)[i];
+}
+
+__device__ void add_in_warp(std::uint64_t mine, std::uint64_t* total) {
+  for (int offset = 16; offset > 0; offset /= 2) mine += __shfl_down_sync(0xffffffffu, mine, offset);
+  if (threadIdx.x % 32 == 0 && mine != 0)
+    atomicAdd(reinterpret_cast<unsigned long long*>(total), static_cast<unsigned long long>(mine));
+}
+
+// The block's sums, and then everybody's.
+__device__ void add_totals(const MatchTotals& mine, MatchTotals* totals) {
+  __shared__ MatchTotals of_block;
+  if (threadIdx.x == 0) of_block = {};
+  __syncthreads();
+  add_in_warp(mine.matches, &of_block.matches);
+  add_in_warp(mine.matched_rows, &of_block.matched_rows);
+  add_in_warp(mine.probe_sum, &of_block.probe_sum);
+  add_in_warp(mine.build_sum, &of_block.build_sum);
+  __syncthreads();
+  static_assert(sizeof(MatchTotals) == 4 * sizeof(std::uint64_t));
+  if (threadIdx.x < 4) {
+    const std::uint64_t sum = reinterpret_cast<const std::uint64_t*>(&of_block)[threadIdx.x];
+    if (sum != 0) atomicAdd(reinterpret_cast<unsigned long long*>(totals) + threadIdx.x, sum);
+  }
+}
+
+template <typename Key>
+__global__ void __launch_bounds__(block_threads)
+    probe_kernel(const RawProbe probe, const std::uint64_t* ranges, MatchTotals* totals) {
+  __shared__ Key tile_keys[padded(tile) + 1];
+  __shared__ Key range_keys[padded(staged_keys) + 1];
+  const std::uint64_t begin = blockIdx.x * std::uint64_t{tile};
+  const int present = static_cast<int>(min(probe.count - begin, std::uint64_t{tile}));
+  const std::uint64_t low = ranges[2 * blockIdx.x], length = ranges[2 * blockIdx.x + 1] - low;
+  const Key* keys = static_cast<const Key*>(probe.keys) + begin;
+  const Key* build = static_cast<const Key*>(probe.build_keys) + low;
+  for (int i = threadIdx.x; i < present; i += block_threads) tile_keys[padded(i)] = keys[i];
+  const bool is_staged = length <= staged_keys;
+  if (is_staged)
+    for (int i = threadIdx.x; i < static_cast<int>(length); i += block_threads) range_keys[padded(i)] = build[i];
+  __syncthreads();
+
+  MatchTotals mine;
+  const auto walk = [&](const auto& at) {
+    std::uint64_t lower = 0, upper = 0;
+    Key previous{};
+#pragma unroll
+    for (int j = 0; j < items; ++j) {
+      const int i = static_cast<int>(threadIdx.x) * items + j;
+      if (i >= present) break;
+      const Key key = tile_keys[padded(i)];
+      if (j == 0 || key != previous) {
+        lower = j == 0 ? bound<false>(at, 0, length, key) : near_bound<false>(at, upper, length, key);
+        upper = near_bound<true>(at, lower, length, key);
+        previous = key;
+      }
+      const std::uint64_t matches = upper - lower;
+      if (probe.first != nullptr) {
+        probe.first[begin + i] = static_cast<std::uint32_t>(low + lower) | (matches == 0 ? unmatched_bit : 0);
+        probe.emitted[begin + i] = static_cast<std::uint32_t>(rows_emitted(probe.emission, matches));
+      }
+      if (matches == 0) continue;
+      mine.matches += matches;
+      ++mine.matched_rows;
+      if (probe.values != nullptr) mine.probe_sum += matches * integer_at(probe.values, probe.value_type, begin + i);
+      if (probe.build_sums != nullptr) mine.build_sum += probe.build_sums[low + upper] - probe.build_sums[low + lower];
+    }
+  };
+  if (is_staged) walk([&](std::uint64_t i) { return range_keys[padded(static_cast<int>(i))]; });
+  else walk([&](std::uint64_t i) { return build[i]; });
+  add_totals(mine, totals);
+}
+
+// Where in the result the left row's output begins.
+__device__ std::uint64_t start_of(const RawEmitting& side, const RawEmitting& other, std::uint64_t row) {
+  const std::uint64_t own = side.offsets[row];
+  return other.offsets == nullptr ? own : own + other.offsets[side.first[row] & ~unmatched_bit];
+}
+
+__global__ void expand_kernel(const RawEmitting left, const RawEmitting right, const RawWindow window) {
+  __shared__ std::uint64_t range[2];  // the left rows that the block's part of the window can belong to
+  const auto row_at = [&](std::uint64_t position, std::uint64_t low, std::uint64_t high) {
+    while (low < high) {  // the first row that begins behind the position
+      const std::uint64_t middle = low + (high - low) / 2;
+      if (start_of(left, right, middle) <= position) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  };
+  const std::uint64_t first = blockIdx.x * std::uint64_t{tile}, last = min(first + tile, window.count) - 1;
+  if (threadIdx.x < 2) range[threadIdx.x] = row_at(window.begin + (threadIdx.x == 0 ? first : last), 0, left.count);
+  __syncthreads();
+  for (std::uint64_t i = first + threadIdx.x; i <= last; i += block_threads) {
+    const std::uint64_t position = window.begin + i;
+    const std::uint64_t next = row_at(position, range[0], range[1]);
+    if (next == 0) continue;
+    const std::uint64_t row = next - 1, within = position - start_of(left, right, row);
+    if (within >= left.offsets[next] - left.offsets[row]) continue;  // the right side's
+    const std::uint32_t match = left.first[row];
+    window.left[i] = static_cast<std::uint32_t>(row);
+    window.right[i] = (match & unmatched_bit) != 0 ? no_position : match + static_cast<std::uint32_t>(within);
+  }
+}
+
+__global__ void expand_unmatched_kernel(const RawEmitting left, const RawEmitting right, const RawWindow window) {
+  for (std::uint64_t row = global_thread(); row < right.count; row += grid_threads()) {
+    if (right.offsets[row + 1] == right.offsets[row]) continue;
+    const std::uint64_t position = start_of(right, left, row) - window.begin;
+    if (position >= window.count) continue;  // in front of the window as well: it wraps around
+    window.left[position] = no_position;
+    window.right[position] = static_cast<std::uint32_t>(row);
+  }
+}
+
+template <typename Integer>
+struct Widen {
+  __host__ __device__ std::uint64_t operator()(Integer value) const { return static_cast<std::uint64_t>(value); }
+};
+
+template <typename Integer>
+cudaError_t scan(void* scratch, std::size_t& bytes, const void* values, std::uint64_t* sums, std::uint64_t count,
+                 cudaStream_t stream) {
+  const auto widened = thrust::make_transform_iterator(static_cast<const Integer*>(values), Widen<Integer>{});
+  return cub::DeviceScan::InclusiveSum(scratch, bytes, widened, sums, count, stream);
+}
+
+template <typename Kernel>
+const void* address(Kernel* kernel) {
+  return reinterpret_cast<const void*>(kernel);
+}
+
+}  // namespace
+
+KernelList match_kernels() {
+  return {address(tile_ranges_kernel<std::uint32_t>),
+          address(tile_ranges_kernel<std::uint64_t>),
+          address(probe_kernel<std::uint32_t>),
+          address(probe_kernel<std::uint64_t>),
+          address(expand_kernel),
+          address(expand_unmatched_kernel)};
+}
+
+std::uint64_t probe_scratch_bytes(std::uint64_t probing_rows) { return 16 * tiles_of(probing_rows) + 16; }
+
+void probe(cudaStream_t stream, const RawProbe& probe, void* scratch, MatchTotals* totals) {
+  check(cudaMemsetAsync(totals, 0, sizeof *totals, stream), "clear the totals");
+  const std::uint64_t tiles = tiles_of(probe.count);
+  if (tiles == 0) return;
+  auto* ranges = static_cast<std::uint64_t*>(scratch);
+  with_key(probe.width, [&](auto tag) {
+    using Key = typename decltype(tag)::type;
+    const auto blocks = static_cast<unsigned>((tiles + block_threads - 1) / block_threads);
+    tile_ranges_kernel<Key><<<blocks, block_threads, 0, stream>>>(static_cast<const Key*>(probe.keys), probe.count,
+                                                                  static_cast<const Key*>(probe.build_keys),
+                                                                  probe.build_count, ranges);
+    probe_kernel<Key><<<static_cast<unsigned>(tiles), block_threads, 0, stream>>>(probe, ranges, totals);
+  });
+  check_launch("probe");
+}
+
+std::uint64_t running_sums_scratch_bytes(std::uint64_t count) {
+  std::size_t bytes = 0;
+  check(scan<std::uint64_t>(nullptr, bytes, nullptr, nullptr, count, nullptr), "ask for the scratch of a scan");
+  return bytes;
+}
+
+void running_sums(cudaStream_t stream, IntegerType type, const void* values, std::uint64_t count, std::uint64_t* sums,
+                  void* scratch, std::uint64_t scratch_bytes) {
+  check(cudaMemsetAsync(sums, 0, sizeof *sums, stream), "clear the first sum");
+  if (count == 0) return;
+  std::size_t bytes = scratch_bytes;
+  if (type.bytes == 8) check(scan<std::uint64_t>(scratch, bytes, values, sums + 1, count, stream), "scan");
+  else if (type.is_signed) check(scan<std::int32_t>(scratch, bytes, values, sums + 1, count, stream), "scan");
+  else check(scan<std::uint32_t>(scratch, bytes, values, sums + 1, count, stream), "scan");
+}
+
+void expand(cudaStream_t stream, const RawEmitting& left, const RawEmitting& right, const RawWindow& window) {
+  const auto blocks = static_cast<unsigned>(tiles_of(window.count));
+  expand_kernel<<<blocks, block_threads, 0, stream>>>(left, right, window);
+  check_launch("expand");
+}
+
+void expand_unmatched(cudaStream_t stream, const RawEmitting& left, const RawEmitting& right, const RawWindow& window) {
+  if (right.count == 0) return;
+  expand_unmatched_kernel<<<grid_for(right.count), block_threads, 0, stream>>>(left, right, window);
+  check_launch("expand unmatched");
+}
+
+}  // namespace linkwise::cuda

@@ -1,0 +1,71 @@
+#include "linkwise/primitives/host/match.hpp"
+
+#include <algorithm>
+
+#include "linkwise/primitives/dispatch.hpp"
+
+namespace linkwise {
+namespace {
+
+std::uint64_t start_of(const RawEmitting& side, const RawEmitting& other, std::uint64_t row) {
+  const std::uint64_t own = side.offsets[row];
+  return other.offsets == nullptr ? own : own + other.offsets[side.first[row] & ~unmatched_bit];
+}
+
+}  // namespace
+
+std::uint64_t integer_at(const void* values, IntegerType type, std::uint64_t i) {
+  if (type.bytes == 8) return static_cast<const std::uint64_t*>(values)[i];
+  if (type.is_signed) return static_cast<std::uint64_t>(static_cast<const std::int32_t*>(values)[i]);
+  return static_cast<const std::uint32_t*>(values)[i];
+}
+
+void probe_on_host(const RawProbe& probe, MatchTotals* totals) {
+  MatchTotals sums;
+  with_key(probe.width, [&](auto tag) {
+    using Key = typename decltype(tag)::type;
+    const auto *keys = static_cast<const Key*>(probe.keys), *build = static_cast<const Key*>(probe.build_keys);
+    std::uint64_t lower = 0, upper = 0;
+    for (std::uint64_t i = 0; i < probe.count; ++i) {
+      while (lower < probe.build_count && build[lower] < keys[i]) ++lower;
+      upper = std::max(upper, lower);
+      while (upper < probe.build_count && build[upper] == keys[i]) ++upper;
+      const std::uint64_t matches = upper - lower;
+      if (probe.first != nullptr) {
+        probe.first[i] = static_cast<std::uint32_t>(lower) | (matches == 0 ? unmatched_bit : 0);
+        probe.emitted[i] = static_cast<std::uint32_t>(rows_emitted(probe.emission, matches));
+      }
+      if (matches == 0) continue;
+      sums.matches += matches;
+      ++sums.matched_rows;
+      if (probe.values != nullptr) sums.probe_sum += matches * integer_at(probe.values, probe.value_type, i);
+      if (probe.build_sums != nullptr) sums.build_sum += probe.build_sums[upper] - probe.build_sums[lower];
+    }
+  });
+  *totals = sums;
+}
+
+void expand_on_host(const RawEmitting& left, const RawEmitting& right, const RawWindow& window) {
+  for (std::uint64_t row = 0; row < left.count; ++row) {
+    const std::uint64_t start = start_of(left, right, row);
+    for (std::uint64_t within = 0; within < left.offsets[row + 1] - left.offsets[row]; ++within) {
+      const std::uint64_t at = start + within - window.begin;
+      if (at >= window.count) continue;  // in front of the window as well: it wraps around
+      const std::uint32_t match = left.first[row];
+      window.left[at] = static_cast<std::uint32_t>(row);
+      window.right[at] = (match & unmatched_bit) != 0 ? no_position : match + static_cast<std::uint32_t>(within);
+    }
+  }
+}
+
+void expand_unmatched_on_host(const RawEmitting& left, const RawEmitting& right, const RawWindow& window) {
+  for (std::uint64_t row = 0; row < right.count; ++row) {
+    if (right.offsets[row + 1] == right.offsets[row]) continue;
+    const std::uint64_t at = start_of(right, left, row) - window.begin;
+    if (at >= window.count) continue;
+    window.left[at] = no_position;
+    window.right[at] = static_cast<std::uint32_t>(row);
+  }
+}
+
+}  // namespace linkwise

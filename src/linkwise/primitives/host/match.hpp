@@ -1,0 +1,18 @@
+// Probing sorted keys and expanding matches on one core: what the virtual machine runs, and what says what is meant.
+#pragma once
+
+#include <cstdint>
+
+#include "linkwise/primitives/kernels.hpp"
+
+namespace linkwise {
+
+/// The integer's value, extended to 64 bits.
+std::uint64_t integer_at(const void* values, IntegerType type, std::uint64_t i);
+
+/// See Kernels::probe, expand and expand_unmatched.
+void probe_on_host(const RawProbe& probe, MatchTotals* totals);
+void expand_on_host(const RawEmitting& left, const RawEmitting& right, const RawWindow& window);
+void expand_unmatched_on_host(const RawEmitting& left, const RawEmitting& right, const RawWindow& window);
+
+}  // namespace linkwise

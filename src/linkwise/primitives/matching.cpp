@@ -1,0 +1,120 @@
+#include "linkwise/primitives/matching.hpp"
+
+#include "linkwise/error.hpp"
+
+namespace linkwise {
+namespace {
+
+void require(bool condition, const char* operation, const char* what) {
+  if (!condition) throw ProgramError(std::string(operation) + ": " + what);
+}
+
+template <typename Type>
+Type* pointer(const MemoryView& view) {
+  return view.bytes == 0 ? nullptr : reinterpret_cast<Type*>(view.data);
+}
+
+std::vector<MemoryView> without_empty(std::initializer_list<MemoryView> views) {
+  std::vector<MemoryView> present;
+  for (const MemoryView& view : views)
+    if (view.bytes > 0) present.push_back(view);
+  return present;
+}
+
+RawEmitting raw(const Emitting& side) {
+  return {pointer<const std::uint32_t>(side.first), pointer<const std::uint64_t>(side.offsets), side.first.bytes / 4};
+}
+
+using Expansion = void (Kernels::*)(void*, const RawEmitting&, const RawEmitting&, const RawWindow&) const;
+
+void enqueue_expansion(Runtime& runtime, Stream stream, const char* name, Expansion expansion, const Emitting& left,
+                       const Emitting& right, std::uint64_t window, const MemoryView& left_positions,
+                       const MemoryView& right_positions) {
+  require(left.offsets.bytes == 2 * left.first.bytes + 8, name, "an offset for each left row, and one more");
+  require(left_positions.bytes % 4 == 0 && left_positions.bytes == right_positions.bytes, name,
+          "as many positions on both sides");
+  if (left_positions.bytes == 0) return;
+  const Kernels& kernels = runtime.kernels();
+  const std::uint64_t count = left_positions.bytes / 4;
+  runtime.enqueue(stream, {name,
+                           without_empty({left.first, left.offsets, right.first, right.offsets}),
+                           // A window is written by both expansions, each its own rows.
+                           {left_positions, right_positions},
+                           {"gather", count, 8.0},
+                           [=, &kernels](void* native) {
+                             (kernels.*expansion)(native, raw(left), raw(right),
+                                                  {window, count, pointer<std::uint32_t>(left_positions),
+                                                   pointer<std::uint32_t>(right_positions)});
+                           }});
+}
+
+}  // namespace
+
+std::uint64_t probe_scratch_bytes(const Kernels& kernels, std::uint64_t probing_rows) {
+  return kernels.probe_scratch_bytes(probing_rows);
+}
+
+void probe(Runtime& runtime, Stream stream, const Probe& probe, const MemoryView& scratch, const MemoryView& totals) {
+  const auto key_bytes = static_cast<std::uint64_t>(probe.width);
+  require(probe.keys.bytes % key_bytes == 0 && probe.build_keys.bytes % key_bytes == 0, "probe", "whole keys");
+  const std::uint64_t count = probe.keys.bytes / key_bytes, build_count = probe.build_keys.bytes / key_bytes;
+  require(probe.values.bytes == 0 || probe.values.bytes == count * static_cast<std::uint64_t>(probe.value_type.bytes),
+          "probe", "a value for each key");
+  require(probe.build_sums.bytes == 0 || probe.build_sums.bytes == 8 * (build_count + 1), "probe",
+          "a sum for each key of the build side, and one more");
+  require(probe.first.bytes == probe.emitted.bytes && (probe.first.bytes == 0 || probe.first.bytes == 4 * count),
+          "probe", "32 bits for each probing row");
+  require(probe.first.bytes == 0 || build_count <= max_build_rows, "probe", "too many rows to find positions in");
+  require(totals.bytes == sizeof(MatchTotals), "probe", "one set of totals");
+  const Kernels& kernels = runtime.kernels();
+  require(scratch.bytes >= kernels.probe_scratch_bytes(count), "probe", "the scratch is too small");
+  const RawProbe raw{probe.width,
+                     probe.keys.data,
+                     count,
+                     pointer<const void>(probe.values),
+                     probe.value_type,
+                     probe.build_keys.data,
+                     build_count,
+                     pointer<const std::uint64_t>(probe.build_sums),
+                     probe.emission,
+                     pointer<std::uint32_t>(probe.first),
+                     pointer<std::uint32_t>(probe.emitted)};
+  const auto value_bytes = static_cast<double>(probe.values.bytes > 0 ? probe.value_type.bytes : 0);
+  runtime.enqueue(stream, {"probe",
+                           without_empty({probe.keys, probe.values, probe.build_keys, probe.build_sums}),
+                           without_empty({probe.first, probe.emitted, scratch, totals}),
+                           {"merge", count + build_count, static_cast<double>(key_bytes) + value_bytes},
+                           [&kernels, raw, scratch, totals](void* native) {
+                             kernels.probe(native, raw, scratch.data, reinterpret_cast<MatchTotals*>(totals.data));
+                           }});
+}
+
+void running_sums(Runtime& runtime, Stream stream, IntegerType type, const MemoryView& values, const MemoryView& sums,
+                  const MemoryView& scratch) {
+  const std::uint64_t count = values.bytes / static_cast<std::uint64_t>(type.bytes);
+  require(sums.bytes == 8 * (count + 1), "running_sums", "a sum for each value, and one more");
+  const Kernels& kernels = runtime.kernels();
+  require(scratch.bytes >= kernels.running_sums_scratch_bytes(count), "running_sums", "the scratch is too small");
+  runtime.enqueue(stream, {"running sums",
+                           without_empty({values}),
+                           {sums, scratch},
+                           {"checksum", count, static_cast<double>(type.bytes) + 8},
+                           [=, &kernels](void* native) {
+                             kernels.running_sums(native, type, values.data, count, pointer<std::uint64_t>(sums),
+                                                  scratch.data, scratch.bytes);
+                           }});
+}
+
+void expand(Runtime& runtime, Stream stream, const Emitting& left, const Emitting& right, std::uint64_t window,
+            const MemoryView& left_positions, const MemoryView& right_positions) {
+  enqueue_expansion(runtime, stream, "expand", &Kernels::expand, left, right, window, left_positions, right_positions);
+}
+
+void expand_unmatched(Runtime& runtime, Stream stream, const Emitting& left, const Emitting& right,
+                      std::uint64_t window, const MemoryView& left_positions, const MemoryView& right_positions) {
+  require(right.offsets.bytes == 2 * right.first.bytes + 8, "expand", "an offset for each right row, and one more");
+  enqueue_expansion(runtime, stream, "expand unmatched", &Kernels::expand_unmatched, left, right, window,
+                    left_positions, right_positions);
+}
+
+}  // namespace linkwise

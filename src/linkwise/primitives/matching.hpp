@@ -1,0 +1,48 @@
+// What the rows of two sorted relations find in each other, and the rows of the result that follow from it.
+//
+// One side probes the other: for each of its rows, the range of equal keys over there. From the ranges follow the
+// number of matches, sums over them without enumerating them, and, by running sums of what each row emits, where in the
+// result its rows stand; so any window of the result can be written by itself, and in equal parts whatever the skew is.
+#pragma once
+
+#include "linkwise/primitives/primitives.hpp"
+
+namespace linkwise {
+
+/// The probing side and the other, which is called the build side as in a hash join; the keys of both rise.
+struct Probe {
+  KeyWidth width = KeyWidth::k32;
+  MemoryView keys;
+  MemoryView values;  ///< integers of 4 or 8 bytes to add up over the matches; empty: none
+  IntegerType value_type;
+  MemoryView build_keys;
+  MemoryView build_sums;  ///< `running_sums` of the build side's values; empty: none
+  Emission emission = Emission::pairs;
+  MemoryView first;    ///< for each probing row, 32 bits (match_position); empty: not wanted
+  MemoryView emitted;  ///< and how many rows it adds to the result, 32 bits
+};
+
+std::uint64_t probe_scratch_bytes(const Kernels& kernels, std::uint64_t probing_rows);
+/// Sets *totals. With `first`, the build side has at most `max_build_rows` rows.
+void probe(Runtime& runtime, Stream stream, const Probe& probe, const MemoryView& scratch, const MemoryView& totals);
+
+/// sums[i] = Σ_{j < i} values[j], modulo 2^64: one more than there are values.
+void running_sums(Runtime& runtime, Stream stream, IntegerType type, const MemoryView& values, const MemoryView& sums,
+                  const MemoryView& scratch);
+
+/// Where each row of a probing side begins in the result, and what it shows there.
+struct Emitting {
+  MemoryView first;    ///< as `probe` left it
+  MemoryView offsets;  ///< running sums of `emitted`
+};
+
+/// Rows [window, window + count) of the result that the left side emits, as positions on both sides (32 bits,
+/// no_position for none). Where the right side emits rows as well, they stand in between, in the order of keys.
+/// `right` may be empty. What belongs to the right side is left as it is: `expand_unmatched` writes it.
+void expand(Runtime& runtime, Stream stream, const Emitting& left, const Emitting& right, std::uint64_t window,
+            const MemoryView& left_positions, const MemoryView& right_positions);
+/// The rows of the same window that only the right side has.
+void expand_unmatched(Runtime& runtime, Stream stream, const Emitting& left, const Emitting& right,
+                      std::uint64_t window, const MemoryView& left_positions, const MemoryView& right_positions);
+
+}  // namespace linkwise

@@ -1,0 +1,143 @@
+"""The contract of what joins are made of: probing, running sums and expansion, on every backend, against NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from data import DISTRIBUTIONS, keys
+from linkwise import _core
+from on_device import OnDevice
+
+Array = NDArray[Any]
+COUNTS = ((0, 5), (5, 0), (1, 1), (63, 1000), (5000, 700), (3, 20_000), (30_000, 30_000))
+EMISSIONS = list(_core.Emission)
+
+
+@pytest.fixture
+def device(runtime: _core.Runtime):
+    device = OnDevice(runtime)
+    yield device
+    device.check_canaries()
+
+
+def sorted_keys(distribution: str, count: int, dtype: Any, seed: int) -> Array:
+    """Of few enough different values that many match."""
+    return np.sort(keys(distribution, count, dtype, seed) % dtype(max(count, 2)))
+
+
+def emitted_by(emission: _core.Emission, matches: Array) -> Array:
+    return {
+        _core.Emission.pairs: matches,
+        _core.Emission.pairs_or_one: np.maximum(matches, 1),
+        _core.Emission.one_if_matched: matches > 0,
+        _core.Emission.one_if_unmatched: matches == 0,
+    }[emission].astype(np.uint32)
+
+
+def run_probe(
+    device: OnDevice, probing: Array, build: Array, emission: _core.Emission, values: Array, build_values: Array
+) -> tuple[Array, Array, Array]:
+    """``first``, ``emitted`` and the totals."""
+    runtime, stream = device.runtime, device.stream
+    kind = _core.IntegerType(values.itemsize, values.dtype.kind == "i")
+    sums = device.memory(8 * (len(build) + 1))
+    scratch = device.memory(_core.running_sums_scratch_bytes(runtime, len(build)))
+    _core.running_sums(runtime, stream, kind, device.put(build_values), sums, scratch)
+    expected = np.concatenate([[0], np.cumsum(build_values.astype(np.int64))]).astype(np.int64)
+    assert (device.get(sums, np.int64) == expected).all()
+    first, emitted = device.memory(4 * len(probing)), device.memory(4 * len(probing))
+    totals = device.memory(32)
+    scratch = device.memory(_core.probe_scratch_bytes(runtime, len(probing)))
+    _core.probe(
+        runtime, stream, probing.itemsize, device.put(probing), device.put(values), kind, device.put(build), sums,
+        emission, first, emitted, scratch, totals,
+    )  # fmt: skip
+    return device.get(first, np.uint32), device.get(emitted, np.uint32), device.get(totals, np.int64)
+
+
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+@pytest.mark.parametrize("dtype", [np.uint32, np.uint64])
+def test_probe(device: OnDevice, dtype: Any, distribution: str) -> None:
+    for number, (count, build_count) in enumerate(COUNTS):
+        probing = sorted_keys(distribution, count, dtype, 1)
+        build = sorted_keys(distribution if number % 2 else "uniform", build_count, dtype, 2)
+        value_type = [np.uint32, np.int32, np.int64, np.uint64][number % 4]
+        random = np.random.default_rng(number)
+        values, build_values = (random.integers(0, 99, n).astype(value_type) for n in (count, build_count))
+        if np.dtype(value_type).kind == "i":
+            values -= 50
+        emission = EMISSIONS[number % 4]
+        first, emitted, totals = run_probe(device, probing, build, emission, values, build_values)
+        lower, upper = np.searchsorted(build, probing, "left"), np.searchsorted(build, probing, "right")
+        matches = upper - lower
+        assert ((first & ~np.uint32(_core.UNMATCHED_BIT)) == lower).all()
+        assert ((first >= _core.UNMATCHED_BIT) == (matches == 0)).all()
+        assert (emitted == emitted_by(emission, matches)).all()
+        running = np.concatenate([[0], np.cumsum(build_values.astype(np.int64))])
+        assert totals.tolist() == [
+            matches.sum(), (matches > 0).sum(), (matches * values.astype(np.int64)).sum(),
+            (running[upper] - running[lower]).sum(),
+        ]  # fmt: skip
+
+
+def emitting(device: OnDevice, side: Array, other: Array, emission: _core.Emission) -> tuple[_core.Emitting, Array]:
+    """A side as ``expand`` takes it, and what each of its rows emits."""
+    none = np.zeros(len(side), np.uint32), np.zeros(len(other), np.uint32)
+    first, emitted, _ = run_probe(device, side, other, emission, *none)
+    offsets = device.memory(8 * (len(side) + 1))
+    scratch = device.memory(_core.running_sums_scratch_bytes(device.runtime, len(side)))
+    kind = _core.IntegerType(4, False)
+    _core.running_sums(device.runtime, device.stream, kind, device.put(emitted), offsets, scratch)
+    return _core.Emitting(device.put(first), offsets), emitted
+
+
+def brute_force(left: Array, right: Array, how: str) -> list[tuple[int, int]]:
+    none = _core.NO_POSITION
+    rows = [(key, i, j) for i, key in enumerate(left) for j in np.flatnonzero(right == key)]
+    if how in ("left", "full"):
+        rows += [(key, i, none) for i, key in enumerate(left) if not (right == key).any()]
+    if how in ("right", "full"):
+        rows += [(key, none, j) for j, key in enumerate(right) if not (left == key).any()]
+    return [(int(i), int(j)) for _, i, j in sorted(rows)]
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "right", "full"])
+@pytest.mark.parametrize("distribution", ["uniform", "all_equal", "zipf"])
+def test_expand(device: OnDevice, distribution: str, how: str) -> None:
+    for left_count, right_count in ((0, 4), (4, 0), (40, 300), (300, 40), (200, 200)):
+        left, right = (
+            sorted_keys(distribution, n, np.uint32, n) % np.uint32(97) // np.uint32(2)
+            for n in (left_count, right_count)
+        )
+        left, right = np.sort(left), np.sort(right)
+        keeps_left = how in ("left", "full")
+        of_left, emits = emitting(
+            device, left, right, _core.Emission.pairs_or_one if keeps_left else _core.Emission.pairs
+        )
+        of_right, more = _core.Emitting(), np.zeros(0)
+        if how in ("right", "full"):
+            of_right, more = emitting(device, right, left, _core.Emission.one_if_unmatched)
+        rows = int(emits.sum() + more.sum())
+        found: list[tuple[int, int]] = []
+        window = max(rows // 3, 1)
+        for begin in range(0, rows, window):
+            count = min(window, rows - begin)
+            positions = device.memory(4 * count), device.memory(4 * count)
+            _core.expand(device.runtime, device.stream, of_left, of_right, begin, *positions)
+            if len(more):
+                _core.expand_unmatched(device.runtime, device.stream, of_left, of_right, begin, *positions)
+            found += zip(*(device.get(side, np.uint32).tolist() for side in positions), strict=True)
+        assert found == brute_force(left, right, how)
+
+
+def test_gather_of_no_row_is_all_ones(device: OnDevice) -> None:
+    positions = np.array([2, _core.NO_POSITION, 0], np.uint32)
+    for dtype in (np.uint8, np.uint16, np.uint32, np.uint64):
+        to = device.memory(3 * np.dtype(dtype).itemsize)
+        source = device.put(np.array([5, 6, 7], dtype))
+        _core.gather(device.runtime, device.stream, np.dtype(dtype).itemsize, 4, source, device.put(positions), to)
+        assert device.get(to, dtype).tolist() == [7, np.iinfo(dtype).max, 5]
