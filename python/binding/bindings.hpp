@@ -17,6 +17,7 @@ void bind_rows(nanobind::module_& m);
 void bind_device_sort(nanobind::module_& m);
 void bind_foreign_arrays(nanobind::module_& m);
 void bind_join(nanobind::module_& m);
+void bind_host_join(nanobind::module_& m);
 void bind_matching(nanobind::module_& m);
 void bind_plan(nanobind::module_& m);
 void bind_probe(nanobind::module_& m);

@@ -15,6 +15,8 @@ class HostIo {
   HostIo(Runtime& runtime, Router& router, const HostColumns& input, const SortOptions& options)
       : runtime_(runtime), router_(router), input_(input), options_(options) {}
 
+  [[nodiscard]] KeyType key_type() const { return input_.key_type; }
+  [[nodiscard]] std::uint64_t rows() const { return input_.count; }
   [[nodiscard]] RecordType record_type() const { return {key_width(input_.key_type), input_.value_width}; }
   [[nodiscard]] std::uint64_t native_key_bytes() const {
     return static_cast<std::uint64_t>(native_bytes(input_.key_type));

@@ -37,39 +37,46 @@ std::uint64_t sample_bytes(const Kernels& kernels, KeyWidth width, std::uint64_t
   return 3 * record_bytes(sample_type(width), samples) + kernels.sort_scratch_bytes(sample_type(width), samples) + 8192;
 }
 
-std::vector<Cut> choose_cuts(Runtime& runtime, KeyType type, bool descending, std::span<const SampleSource> sources,
-                             int parts) {
+SortedSamples sort_samples(Runtime& runtime, KeyType type, bool descending, std::span<const SampleSource> sources) {
   const RecordType record = sample_type(key_width(type));
   std::uint64_t samples = 0;
   for (const SampleSource& source : sources) samples += source.samples;
-  const Stream leader = sources.front().stream;
-  const auto allocate = [&](std::uint64_t bytes) { return runtime.allocate(leader.place, bytes, "samples"); };
-  const Buffer primary = allocate(record_bytes(record, samples)), secondary = allocate(record_bytes(record, samples));
-  const Buffer scratch = allocate(runtime.kernels().sort_scratch_bytes(record, samples));
-  const Records gathered = records_in(primary.view(), record, samples);
-
-  std::vector<Buffer> local;
-  std::uint64_t first = 0;
+  SortedSamples result{sources.front().stream, {}, {}};
+  const auto allocate = [&](std::uint64_t bytes) {
+    return result.memory.emplace_back(runtime.allocate(result.stream.place, bytes, "samples")).view();
+  };
+  const MemoryView primary = allocate(record_bytes(record, samples)), secondary = allocate(primary.bytes);
+  const MemoryView scratch = allocate(runtime.kernels().sort_scratch_bytes(record, samples));
+  const Records gathered = records_in(primary, record, samples);
+  std::uint64_t first = 0, seed = 0;
   for (const SampleSource& source : sources) {
     const Records slot = gathered.slice(first, source.samples);
-    local.push_back(take_samples(runtime, type, descending, source, local.size(), slot));
-    runtime.wait(leader, runtime.record(source.stream));
+    result.memory.push_back(take_samples(runtime, type, descending, source, seed++, slot));
+    runtime.wait(result.stream, runtime.record(source.stream));
     first += source.samples;
   }
   // Stable, so that samples with equal keys stay in the order of their tags.
-  const Records sorted = sort(runtime, leader, gathered, records_in(secondary.view(), record, samples),
-                              {0, record.key_bits()}, scratch.view());
+  result.records =
+      sort(runtime, result.stream, gathered, records_in(secondary, record, samples), {0, record.key_bits()}, scratch);
+  return result;
+}
 
+std::vector<Cut> choose_cuts(Runtime& runtime, KeyType type, bool descending, std::span<const SampleSource> sources,
+                             int parts) {
+  const SortedSamples samples = sort_samples(runtime, type, descending, sources);
+  const Stream leader = samples.stream;
+  const Records& sorted = samples.records;
+  const RecordType record = sorted.type;
   const auto num_cuts = static_cast<std::size_t>(parts) - 1;
   std::vector<std::uint64_t> positions, tags(num_cuts), expected_tags(num_cuts, 0);
   std::vector<std::uint64_t> codes(num_cuts, 0), expected_codes;
   for (std::size_t cut = 1; cut <= num_cuts; ++cut) {
-    positions.push_back(samples * cut / static_cast<std::size_t>(parts));
+    positions.push_back(sorted.count * cut / static_cast<std::size_t>(parts));
     const double fraction = static_cast<double>(cut) / parts;
     expected_codes.push_back(static_cast<std::uint64_t>(std::ldexp(fraction, record.key_bits())));
   }
   // Gathered on the device, so that two small copies bring them all.
-  const Buffer on_device = allocate(3 * 8 * num_cuts);
+  const Buffer on_device = runtime.allocate(leader.place, 3 * 8 * num_cuts, "samples");
   const MemoryView indices = on_device.slice(0, 8 * num_cuts), cut_tags = on_device.slice(8 * num_cuts, 8 * num_cuts);
   const MemoryView cut_codes = on_device.slice(16 * num_cuts, record.key_bytes() * num_cuts);
   const Buffer pinned = runtime.allocate(Place::host(), indices.bytes, "positions of cuts");

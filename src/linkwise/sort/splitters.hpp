@@ -27,6 +27,14 @@ struct SampleSource {
   std::uint64_t tag_base = 0;  ///< the tag of its first key; tags rise with the input's order
 };
 
+/// Samples in the order of their codes, and of equal codes in that of the sources, on the first source's GPU.
+struct SortedSamples {
+  Stream stream;    ///< that sorts them
+  Records records;  ///< codes, and tags as values
+  std::vector<Buffer> memory;
+};
+SortedSamples sort_samples(Runtime& runtime, KeyType type, bool descending, std::span<const SampleSource> sources);
+
 /// The `parts` - 1 cuts, rising. Sorts the samples on the first source's GPU; blocks until they are there.
 std::vector<Cut> choose_cuts(Runtime& runtime, KeyType type, bool descending, std::span<const SampleSource> sources,
                              int parts);

@@ -1,0 +1,111 @@
+// Joins of host columns on the GPUs.
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/function.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "bindings.hpp"
+#include "linkwise/device/cuda/pinned.hpp"
+#include "linkwise/join/host_join.hpp"
+
+namespace nb = nanobind;
+
+namespace linkwise::binding {
+namespace {
+
+using Input = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu, nb::ndim<1>>;
+using Output = nb::ndarray<nb::c_contig, nb::device::cpu, nb::ndim<1>>;
+
+HostColumns columns_of(KeyType type, const Input& keys, const std::optional<Input>& values, int row_number_bytes) {
+  if (keys.itemsize() != static_cast<std::size_t>(native_bytes(type)))
+    throw UsageError("the keys have not the size of their type");
+  HostColumns columns{type, keys.size(), keys.data(), to_value_width(row_number_bytes)};
+  columns.keys_pageable = !is_pinned(keys.data());
+  if (values) {
+    if (values->size() != keys.size()) throw UsageError("there are not as many values as keys");
+    columns.value_width = to_value_width(static_cast<int>(values->itemsize()));
+    columns.values = values->data();
+    columns.values_pageable = !is_pinned(values->data());
+  }
+  return columns;
+}
+
+JoinInput input_of(KeyType type, const Input& left, const Input& right, const std::optional<Input>& left_values,
+                   const std::optional<Input>& right_values, int row_number_bytes, const std::string& how,
+                   bool verify) {
+  JoinInput input;
+  input.left = columns_of(type, left, left_values, row_number_bytes);
+  input.right = columns_of(type, right, right_values, row_number_bytes);
+  const auto is_signed = [](const std::optional<Input>& values) {
+    return values && values->dtype().code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::Int);
+  };
+  input.left_values_signed = is_signed(left_values);
+  input.right_values_signed = is_signed(right_values);
+  input.kind = join_kind_from(how);
+  input.verify = verify;
+  return input;
+}
+
+JoinTotals totals_of(Runtime& runtime, const JoinPlan& plan, KeyType type, const Input& left, const Input& right,
+                     const std::optional<Input>& left_values, const std::optional<Input>& right_values,
+                     const std::string& how, bool verify) {
+  const JoinInput input = input_of(type, left, right, left_values, right_values, 0, how, verify);
+  const nb::gil_scoped_release release;
+  return join_totals(runtime, plan, input);
+}
+
+// The caller's arrays for the rows, made when their number is known.
+struct Arrays {
+  std::optional<Output> keys, left, right;
+};
+
+std::uint64_t rows_of(Runtime& runtime, const JoinPlan& plan, KeyType type, const Input& left, const Input& right,
+                      const std::optional<Input>& left_values, const std::optional<Input>& right_values,
+                      int row_number_bytes, const std::string& how, bool verify, const nb::object& make_outputs) {
+  const JoinInput input = input_of(type, left, right, left_values, right_values, row_number_bytes, how, verify);
+  const auto outputs = [&](std::uint64_t rows) {
+    const nb::gil_scoped_acquire acquire;
+    const nb::tuple made = nb::cast<nb::tuple>(make_outputs(rows));
+    JoinOutputs to;
+    const auto take = [&](std::size_t at, std::uint64_t width) -> void* {
+      if (made[at].is_none()) return nullptr;
+      const auto array = nb::cast<Output>(made[at]);
+      if (array.size() != rows || array.itemsize() != width) throw UsageError("an output has another shape");
+      to.pageable = to.pageable || !is_pinned(array.data());
+      return array.data();
+    };
+    to.keys = take(0, static_cast<std::uint64_t>(native_bytes(type)));
+    to.left_values = take(1, static_cast<std::uint64_t>(input.left.value_width));
+    to.right_values = take(2, static_cast<std::uint64_t>(input.right.value_width));
+    return to;
+  };
+  const nb::gil_scoped_release release;
+  return join_rows(runtime, plan, input, outputs);
+}
+
+}  // namespace
+
+void bind_host_join(nb::module_& m) {
+  nb::class_<JoinPlan>(m, "JoinPlan")
+      .def(nb::init<>())
+      .def_rw("sort", &JoinPlan::sort)
+      .def_rw("batches", &JoinPlan::batches)
+      .def_rw("window_rows", &JoinPlan::window_rows);
+  nb::class_<JoinTotals>(m, "JoinTotals")
+      .def_ro("rows", &JoinTotals::rows)
+      .def_ro("left_sum", &JoinTotals::left_sum)
+      .def_ro("right_sum", &JoinTotals::right_sum);
+  m.def("join_totals", &totals_of, nb::arg("runtime"), nb::arg("plan"), nb::arg("key_type"), nb::arg("left"),
+        nb::arg("right"), nb::arg("left_values").none() = nb::none(), nb::arg("right_values").none() = nb::none(),
+        nb::arg("how") = "inner", nb::arg("verify") = true,
+        "How many rows a join of host columns has and, if both sides have values, their sums over the matches.");
+  m.def("join_rows", &rows_of, nb::arg("runtime"), nb::arg("plan"), nb::arg("key_type"), nb::arg("left"),
+        nb::arg("right"), nb::arg("left_values").none(), nb::arg("right_values").none(), nb::arg("row_number_bytes"),
+        nb::arg("how"), nb::arg("verify"), nb::arg("make_outputs"),
+        "The rows of a join: make_outputs(rows) gives arrays for keys, left and right values, or None for what is not "
+        "wanted. Without values, row numbers stand for them.");
+}
+
+}  // namespace linkwise::binding

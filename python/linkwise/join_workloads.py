@@ -1,0 +1,117 @@
+"""The relations that joins are measured with: workloads A and B of join25 (§4.1.3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from linkwise._core import UsageError
+from linkwise.blocks import BLOCK, in_blocks
+
+Array = npt.NDArray[Any]
+
+_ROWS = {"A": (10**8, 10**9), "B": (10**9, 10**9)}  # join25, table 2, for f = 1
+_TYPES = {"A": np.uint32, "B": np.uint64}
+
+
+@dataclass(frozen=True)
+class Workload:
+    """R ⋈ S: every key of R is unique, over the whole range of its type.
+
+    Every key of S occurs in R with probability ``selectivity``, 1 being the foreign key of join25. Which one it is
+    follows a Zipf distribution with exponent ``skew``, 0 being uniform.
+    """
+
+    name: str = "A"
+    scale: float = 1.0
+    selectivity: float = 1.0
+    skew: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.name not in _ROWS:
+            raise UsageError(f"there is no workload {self.name!r}; there are A and B")
+        if not 0 < self.scale <= 100:
+            raise UsageError(f"the scale is {self.scale:g}; it is more than 0, and 100 at most")
+        for what, value in (("selectivity", self.selectivity), ("skew", self.skew)):
+            if not 0 <= value <= 1:
+                raise UsageError(f"the {what} is {value:g}; it is from 0 to 1")
+        if sum(self.rows) >= 1 << 8 * self.dtype.itemsize:
+            raise UsageError(f"at scale {self.scale:g} there are not enough different keys; take workload B")
+
+    @property
+    def rows(self) -> tuple[int, int]:
+        """Of R and of S."""
+        r, s = _ROWS[self.name]
+        return max(int(r * self.scale), 1), max(int(s * self.scale), 1)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of keys and of values."""
+        return np.dtype(_TYPES[self.name])
+
+    @property
+    def tuple_bytes(self) -> int:
+        """Of a key and its value."""
+        return 2 * self.dtype.itemsize
+
+    def fill(self, r_keys: Array, r_values: Array, s_keys: Array, s_values: Array) -> Expected:
+        """Write the relations, the same every time; values are row numbers. Returns what their join has."""
+        in_r, in_s = self.rows
+
+        def fill_r(first: int) -> None:
+            numbers = np.arange(first, min(first + BLOCK, in_r), dtype=self.dtype)
+            r_values[first : first + BLOCK] = numbers
+            r_keys[first : first + BLOCK] = _scattered(numbers)
+
+        def fill_s(first: int) -> tuple[int, int, int]:
+            random = np.random.default_rng(first + 1)
+            count = min(BLOCK, in_s - first)
+            rows = _zipf(random, self.skew, in_r, count).astype(self.dtype)
+            numbers = np.arange(first, first + count, dtype=self.dtype)
+            matched = (
+                random.random(count, np.float32) < self.selectivity if self.selectivity < 1 else np.ones(count, "?")
+            )
+            s_values[first : first + count] = numbers
+            # What R does not have: the numbers from its end on, each once.
+            s_keys[first : first + count] = _scattered(np.where(matched, rows, numbers + self.dtype.type(in_r)))
+            sums = [int(side[matched].sum(dtype=np.uint64)) for side in (rows, numbers)]
+            return int(matched.sum()), *sums  # type: ignore[return-value]
+
+        in_blocks(fill_r, in_r)
+        matches, r_sums, s_sums = zip(*in_blocks(fill_s, in_s), strict=True)
+        return Expected(sum(matches), sum(r_sums) % 2**64, sum(s_sums) % 2**64)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a join must find: the matches, and the sums of the values of both sides over them, modulo 2^64."""
+
+    matches: int
+    r_sum: int
+    s_sum: int
+
+
+def _scattered(numbers: Array) -> Array:
+    """Different numbers for different numbers, all over the range of the type."""
+    mixed = numbers.copy()
+    half = mixed.dtype.type(4 * mixed.itemsize)
+    for factor in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F):  # odd, so that multiplying can be undone
+        mixed *= mixed.dtype.type(factor & ((1 << 8 * mixed.itemsize) - 1))
+        mixed ^= mixed >> half
+    return mixed
+
+
+def _zipf(random: np.random.Generator, skew: float, numbers: int, count: int) -> Array:
+    """Numbers below ``numbers``, the first ones most often: Gray et al. (join25 [29]) invert the continuous distribution."""
+    if skew == 0:
+        return random.integers(0, numbers, count)
+    uniform = random.random(count)
+    if skew == 1:
+        ranks = np.exp(uniform * np.log(numbers + 1))
+    else:
+        power = 1 - skew
+        ranks = (1 + uniform * ((numbers + 1.0) ** power - 1)) ** (1 / power)
+    return np.minimum(ranks.astype(np.int64) - 1, numbers - 1)

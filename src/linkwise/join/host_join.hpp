@@ -1,0 +1,16 @@
+// The join of host columns on the GPUs: by the plan's path.
+#pragma once
+
+#include "linkwise/join/join_plan.hpp"
+
+namespace linkwise {
+
+/// @throws UsageError for a plan that this machine cannot run, OutOfMemoryError, CorruptDataError if verification
+/// fails. Inputs are never changed.
+JoinTotals join_totals(Runtime& runtime, const JoinPlan& plan, const JoinInput& input);
+
+/// The rows, by key, left row and right row; of a semi or anti join, which gives left rows, by key and row. Returns how
+/// many there are. @throws as above.
+std::uint64_t join_rows(Runtime& runtime, const JoinPlan& plan, const JoinInput& input, const MakeOutputs& outputs);
+
+}  // namespace linkwise

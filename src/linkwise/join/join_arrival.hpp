@@ -1,0 +1,56 @@
+// Relations on their way to the GPUs: piece after piece of one and then of the next, each stored into the parts that
+// the common splitters say; and the checks that what is joined is what came.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "linkwise/join/join_cuts.hpp"
+#include "linkwise/join/relation.hpp"
+#include "linkwise/sort/piece_exchange.hpp"
+
+namespace linkwise {
+
+/// Rows of a relation that arrive together.
+struct Batch {
+  const HostIo* io = nullptr;
+  bool is_split = false;  ///< of the relation that JoinCuts splits
+  std::uint64_t first = 0, count = 0;
+};
+
+class JoinArrival {
+ public:
+  /// Lends `scratch`, one for each GPU, to the partition.
+  JoinArrival(Runtime& runtime, const SortPlan& plan, std::span<const Batch> batches, std::vector<MemoryView> scratch,
+              bool verify);
+
+  /// Begins with the first pieces.
+  void start();
+  /// Receives a batch, which comes in its turn. Afterwards the `compute` streams have stored everything.
+  /// False if a part had no room.
+  [[nodiscard]] bool receive(std::size_t batch, const JoinCuts& cuts, FillingParts& parts);
+  /// Notes what a GPU has sorted of the batch, by the stream that sorted it.
+  void note_sorted(std::size_t batch, std::size_t gpu, Stream stream, const Records& sorted);
+  /// Reads the notes back and judges them. @throws CorruptDataError.
+  void verify();
+
+  static std::uint64_t bytes_per_gpu(const SortPlan& plan, std::span<const Batch> batches);
+  /// Rows of the longest piece, on one GPU.
+  static std::uint64_t piece_rows(const SortPlan& plan, std::span<const Batch> batches);
+
+ private:
+  void copy_in_next();
+
+  Runtime& runtime_;
+  bool verify_;
+  std::vector<ArrivingRows> arriving_;  // of each batch
+  std::vector<bool> is_split_;
+  std::size_t next_batch_ = 0;  // whose next piece is to be copied in
+  int next_piece_ = 0;
+  std::vector<Buffer> slots_, came_in_, notes_;  // of each GPU
+  std::vector<Stream> note_streams_;
+  std::vector<std::vector<bool>> noted_;  // [batch][GPU]
+  std::unique_ptr<PieceExchange> exchange_;
+};
+
+}  // namespace linkwise

@@ -1,0 +1,149 @@
+"""Joins of host columns on the GPUs: every kind, number of GPUs and distribution, on every backend, under many seeds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import linkwise
+from conftest import SEEDS, cuda_runtime
+from data import DISTRIBUTIONS, keys
+from linkwise import _core
+from linkwise.keys import key_type_of
+
+Array = NDArray[Any]
+MACHINE = linkwise.load_machine("dgx-a100")
+HOWS = ("inner", "left", "right", "full", "semi", "anti")
+SIZES = ((0, 0), (0, 7), (7, 0), (1, 1), (300, 40), (40, 300), (500, 500))
+
+
+def virtual(seed: int = 0) -> _core.Runtime:
+    return _core.VirtualRuntime(MACHINE, _core.VirtualMode.execute, seed)
+
+
+def plan_for(num_gpus: int, **fields: Any) -> _core.JoinPlan:
+    """Many pieces, batches and windows already at these sizes, and few samples."""
+    plan = _core.JoinPlan()
+    sort = _core.SortPlan()
+    sort.gpus = list(range(num_gpus))
+    sort.samples, sort.piece_bytes = 1024, 300
+    plan.batches, plan.window_rows = 3, 100
+    for name, value in fields.items():
+        setattr(sort if hasattr(sort, name) else plan, name, value)
+    plan.sort = sort
+    return plan
+
+
+def expected_rows(left: Array, right: Array, how: str) -> Array:
+    """Pairs of row numbers in the documented order, -1 for none; right rows of a semi or anti join are -1."""
+    of_left, of_right = np.argsort(left, kind="stable"), np.argsort(right, kind="stable")
+    low, high = (np.searchsorted(right[of_right], left[of_left], side) for side in ("left", "right"))
+    if how in ("semi", "anti"):
+        rows = of_left[(high > low) == (how == "semi")]
+        return np.stack([rows, np.full(len(rows), -1)], axis=1)
+    counts = high - low
+    repeated = np.maximum(counts, 1) if how in ("left", "full") else counts
+    within = np.arange(repeated.sum()) - np.repeat(np.cumsum(repeated) - repeated, repeated)
+    matched = np.repeat(counts > 0, repeated)
+    right_rows = np.full(len(within), -1)
+    right_rows[matched] = of_right[(np.repeat(low, repeated) + within)[matched]]
+    rows = np.stack([np.repeat(of_left, repeated), right_rows], axis=1)
+    if how not in ("right", "full"):
+        return rows
+    alone = of_right[~np.isin(right[of_right], left)]
+    rows = np.concatenate([rows, np.stack([np.full(len(alone), -1), alone], axis=1)])
+    keys_of_rows = np.concatenate([left[rows[: len(within), 0]], right[alone]])
+    return rows[np.argsort(keys_of_rows, kind="stable")]  # within a key, rows are of one side
+
+
+def check_join(runtime: _core.Runtime, plan: _core.JoinPlan, left: Array, right: Array, how: str) -> None:
+    kind = key_type_of(left.dtype)
+    made: list[Array] = []
+
+    def outputs(rows: int) -> tuple[None, Array, Array]:
+        made.extend(np.empty(rows, np.uint32) for _ in range(2))
+        return None, made[0], made[1]
+
+    rows = _core.join_rows(runtime, plan, kind, left, right, None, None, 4, how, True, outputs)
+    expected = expected_rows(left, right, how)
+    assert rows == len(expected)
+    assert (made[0].astype(np.int32) == expected[:, 0]).all()
+    if how not in ("semi", "anti"):
+        assert (made[1].astype(np.int32) == expected[:, 1]).all()
+    random = np.random.default_rng(rows)
+    values = [random.integers(-50, 50, len(side)).astype(np.int32) for side in (left, right)]
+    totals = _core.join_totals(runtime, plan, kind, left, right, *values, how)
+    assert totals.rows == len(expected)
+    matched = expected_rows(left, right, "inner")
+    sums = [int(side[rows].astype(np.int64).sum()) for side, rows in zip(values, matched.T, strict=True)]
+    assert [totals.left_sum, totals.right_sum] == [total % 2**64 for total in sums]
+    assert _core.join_totals(runtime, plan, kind, left, right, how=how).rows == len(expected)
+
+
+def pair(distribution: str, left: int, right: int, dtype: Any, seed: int = 0) -> tuple[Array, Array]:
+    """Keys of both sides, of which many match: few different ones."""
+    sides = (keys(distribution, left, dtype, seed), keys(distribution, right, dtype, seed + 1))
+    if np.dtype(dtype).kind == "f":
+        return sides
+    fewer = max(left, right, 2) * 2 // 3 + 1
+    most = min(fewer, np.iinfo(dtype).max)
+    return tuple((side % dtype(most)).astype(dtype) for side in sides)  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("num_gpus", range(1, 9))
+@pytest.mark.parametrize("how", HOWS)
+def test_every_kind_size_and_distribution(how: str, num_gpus: int) -> None:
+    for number, distribution in enumerate(DISTRIBUTIONS):
+        left, right = pair(distribution, *SIZES[(number + num_gpus) % len(SIZES)], np.uint32)
+        check_join(virtual(number), plan_for(num_gpus), left, right, how)
+
+
+@pytest.mark.parametrize("dtype", [np.uint64, np.int64, np.int32, np.int16, np.uint8])
+def test_every_kind_of_key(dtype: Any) -> None:
+    left, right = pair("uniform", 400, 300, dtype)
+    for how in HOWS:
+        check_join(virtual(), plan_for(3), left, right, how)
+
+
+@pytest.mark.parametrize("num_gpus", [2, 3, 8])
+@pytest.mark.parametrize("how", HOWS)
+def test_heavy_keys_are_shared(how: str, num_gpus: int) -> None:
+    """A key, or two, that alone would overload a GPU, on either side or on both."""
+    random = np.random.default_rng(num_gpus)
+    for heavy_left, heavy_right in ((0.0, 0.5), (0.5, 0.0), (0.6, 0.3), (1.0, 1.0)):
+        left, right = (random.integers(0, 400, n).astype(np.uint32) for n in (600, 500))
+        for side, share in ((left, heavy_left), (right, heavy_right)):
+            chosen = random.random(len(side)) < share
+            side[chosen] = np.where(random.random(chosen.sum()) < 0.7, 77, 78)
+        check_join(virtual(), plan_for(num_gpus), left, right, how)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_legal_order(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    dtype = [np.uint32, np.int64, np.uint64, np.int16][seed % 4]
+    sizes = random.integers(0, 700, 2)
+    left, right = pair(str(random.choice(DISTRIBUTIONS)), int(sizes[0]), int(sizes[1]), dtype, seed)
+    if seed % 3 == 0:
+        left.sort()
+    if seed % 5 == 0:
+        right.sort()
+    plan = plan_for(
+        int(random.integers(1, 9)), batches=int(random.integers(1, 6)), piece_bytes=int(2 ** random.integers(6, 12)),
+        window_rows=int(random.integers(1, 400)), samples=int(random.integers(600, 6000)),
+    )  # fmt: skip
+    check_join(virtual(seed), plan, left, right, HOWS[seed % 6])
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("how", HOWS)
+def test_on_gpus(how: str) -> None:
+    runtime = cuda_runtime()
+    for num_gpus in range(1, runtime.machine.num_gpus + 1):
+        for number, distribution in enumerate(DISTRIBUTIONS):
+            dtype = [np.uint32, np.int64][number % 2]
+            left, right = pair(distribution, 1500, 2500, dtype, num_gpus)
+            check_join(runtime, plan_for(num_gpus, window_rows=30_000, piece_bytes=2000), left, right, how)
