@@ -1,4 +1,4 @@
-"""Joins of host columns on the GPUs: every kind, number of GPUs and distribution, on every backend, under many seeds."""
+"""Joins of host columns on the GPUs: every kind, number of GPUs and distribution, under many seeds."""
 
 from __future__ import annotations
 
@@ -136,6 +136,52 @@ def test_every_legal_order(seed: int) -> None:
         window_rows=int(random.integers(1, 400)), samples=int(random.integers(600, 6000)),
     )  # fmt: skip
     check_join(virtual(seed), plan, left, right, HOWS[seed % 6])
+
+
+def samples_of(split: Array, whole: Array) -> tuple[Array, Array]:
+    """All keys of two relations as samples: codes and tags, in order, those of the split relation first."""
+    codes = np.concatenate([split, whole]).astype(np.uint64)
+    tags = np.concatenate(
+        [np.arange(len(split), dtype=np.uint64), np.arange(len(whole), dtype=np.uint64) | np.uint64(_core.WHOLE_BIT)]
+    )
+    order = np.argsort(codes, kind="stable")
+    return codes[order], tags[order]
+
+
+@pytest.mark.parametrize("parts", [2, 5, 8])
+@pytest.mark.parametrize("heavy", [0.0, 0.3, 0.9, 1.0])
+def test_cuts_balance_and_keep_what_matches_together(heavy: float, parts: int) -> None:
+    random = np.random.default_rng(parts)
+    split, whole = random.integers(0, 1 << 40, 20_000), random.integers(0, 1 << 40, 5000)
+    split[random.random(len(split)) < heavy] = 1 << 39
+    whole[random.random(len(whole)) < heavy / 2] = 1 << 39
+    found = _core.cut_join_samples(*samples_of(split, whole), len(split), len(whole), parts, 0.0)
+    assert [(cut.code, cut.tag) for cut in found.cuts] == sorted((cut.code, cut.tag) for cut in found.cuts)
+    rows = np.zeros((2, parts), np.int64)
+    for part in range(parts):
+        low = found.cuts[part - 1] if part > 0 else None
+        high = found.cuts[part] if part < parts - 1 else None
+        at = np.arange(len(split))
+        after = (
+            np.ones(len(split), bool) if low is None else (split > low.code) | ((split == low.code) & (at >= low.tag))
+        )
+        before = (
+            np.ones(len(split), bool)
+            if high is None
+            else (split < high.code) | ((split == high.code) & (at < high.tag))
+        )
+        rows[0, part] = (after & before).sum()
+        assert rows[0, part] <= found.split_room[part].rows
+        if found.borrows(part):
+            assert low is not None
+            owner = found.owner(part)
+            assert (found.cuts[owner].code, found.cuts[owner].tag > 0) == (low.code, True)
+            assert ((split == low.code) & after & before).any()
+            assert (whole == low.code).sum() <= found.whole_room[part].borrowed
+    assert rows.sum() == len(split)
+    borrowing = sum(found.borrows(part) for part in range(parts))
+    assert (borrowing > 0) == (heavy > 0)
+    assert rows[0].max() < 1.3 * (len(split) + len(whole)) / parts
 
 
 @pytest.mark.gpu

@@ -85,6 +85,15 @@ std::uint64_t rows_of(Runtime& runtime, const JoinPlan& plan, KeyType type, cons
   return join_rows(runtime, plan, input, outputs);
 }
 
+bool fits(Runtime& runtime, const JoinPlan& plan, KeyType type, std::uint64_t left, std::uint64_t right,
+          int value_bytes, const std::string& how, bool wants_rows) {
+  JoinInput input;
+  input.left = {type, left, nullptr, to_value_width(value_bytes)};
+  input.right = {type, right, nullptr, to_value_width(value_bytes)};
+  input.kind = join_kind_from(how);
+  return join_fits(runtime, plan, input, wants_rows);
+}
+
 }  // namespace
 
 void bind_host_join(nb::module_& m) {
@@ -97,6 +106,9 @@ void bind_host_join(nb::module_& m) {
       .def_ro("rows", &JoinTotals::rows)
       .def_ro("left_sum", &JoinTotals::left_sum)
       .def_ro("right_sum", &JoinTotals::right_sum);
+  m.def("join_fits", &fits, nb::arg("runtime"), nb::arg("plan"), nb::arg("key_type"), nb::arg("left_rows"),
+        nb::arg("right_rows"), nb::arg("value_bytes"), nb::arg("how"), nb::arg("wants_rows"),
+        "Whether a join of so many rows goes into the memory of the plan's GPUs.");
   m.def("join_totals", &totals_of, nb::arg("runtime"), nb::arg("plan"), nb::arg("key_type"), nb::arg("left"),
         nb::arg("right"), nb::arg("left_values").none() = nb::none(), nb::arg("right_values").none() = nb::none(),
         nb::arg("how") = "inner", nb::arg("verify") = true,

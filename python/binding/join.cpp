@@ -2,11 +2,13 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <optional>
 #include <string>
 
 #include "bindings.hpp"
+#include "linkwise/join/join_cuts.hpp"
 #include "linkwise/join/matches.hpp"
 #include "linkwise/primitives/host/huge_buffer.hpp"
 #include "rows.hpp"
@@ -33,9 +35,30 @@ nb::tuple indices_of(const Matches& self, const std::string& how) {
   return nb::make_tuple(numpy_of<std::int64_t>(std::move(*left), count), right_rows);
 }
 
+using Unsigned = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu, nb::ndim<1>>;
+
+JoinCuts cuts_of_samples(const Unsigned& codes, const Unsigned& tags, std::uint64_t split_rows,
+                         std::uint64_t whole_rows, std::size_t parts, double weight_of_match) {
+  if (tags.size() != codes.size() || tags.itemsize() != 8) throw UsageError("each sample has a tag of 64 bits");
+  return cut_samples({to_key_width(static_cast<int>(codes.itemsize())), codes.size(), codes.data(),
+                      static_cast<const std::uint64_t*>(tags.data())},
+                     split_rows, whole_rows, parts, weight_of_match);
+}
+
 }  // namespace
 
 void bind_join(nb::module_& m) {
+  nb::class_<Cut>(m, "Cut").def_ro("code", &Cut::code).def_ro("tag", &Cut::tag);
+  nb::class_<PartRoom>(m, "PartRoom").def_ro("rows", &PartRoom::rows).def_ro("borrowed", &PartRoom::borrowed);
+  nb::class_<JoinCuts>(m, "JoinCuts")
+      .def_ro("cuts", &JoinCuts::cuts)
+      .def_ro("split_room", &JoinCuts::split_room)
+      .def_ro("whole_room", &JoinCuts::whole_room)
+      .def("borrows", &JoinCuts::borrows, nb::arg("part"))
+      .def("owner", &JoinCuts::owner, nb::arg("part"));
+  m.attr("WHOLE_BIT") = whole_bit;
+  m.def("cut_join_samples", &cuts_of_samples, nb::arg("codes"), nb::arg("tags"), nb::arg("split_rows"),
+        nb::arg("whole_rows"), nb::arg("parts"), nb::arg("weight_of_match"));
   nb::class_<Matches>(m, "Matches")
       .def(
           "__init__",

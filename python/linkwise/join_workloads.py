@@ -105,7 +105,7 @@ def _scattered(numbers: Array) -> Array:
 
 
 def _zipf(random: np.random.Generator, skew: float, numbers: int, count: int) -> Array:
-    """Numbers below ``numbers``, the first ones most often: Gray et al. (join25 [29]) invert the continuous distribution."""
+    """Numbers below ``numbers``, the first ones most often: the inverted distribution, as Gray et al. (join25 [29])."""
     if skew == 0:
         return random.integers(0, numbers, count)
     uniform = random.random(count)
@@ -114,4 +114,5 @@ def _zipf(random: np.random.Generator, skew: float, numbers: int, count: int) ->
     else:
         power = 1 - skew
         ranks = (1 + uniform * ((numbers + 1.0) ** power - 1)) ** (1 / power)
-    return np.minimum(ranks.astype(np.int64) - 1, numbers - 1)
+    rows: Array = np.minimum(ranks.astype(np.int64) - 1, numbers - 1)
+    return rows

@@ -1,7 +1,8 @@
 """Joining two relations: the public calls.
 
-The keys of both sides are sorted together, by the same plans and on the same GPUs as any sort, and the matches are
-found in one pass over the order (see ``src/linkwise/join/matches.hpp``). Rows are gathered on the host's cores.
+Keys that are one number each are joined on the GPUs (``src/linkwise/join/in_core_join.hpp``). Otherwise the keys of
+both sides are sorted together, by the same plans and on the same GPUs as any sort, and the matches are found in one
+pass over the order (``src/linkwise/join/matches.hpp``). Rows are gathered on the host's cores.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import pyarrow as pa
 from linkwise import _core
 from linkwise._core import UsageError
 from linkwise.containers import hold, hold_table
+from linkwise.gpu_joining import GpuMatches
 from linkwise.join_keys import together
 from linkwise.keys import plain_array
 from linkwise.planning import Gpus, MachineLike, Request
@@ -131,16 +133,22 @@ def join_count(
     )
 
 
-def _matches_of_keys(left: Any, right: Any, request: Request, *, nulls_equal: bool, presorted: bool) -> _core.Matches:
-    columns = [_key_columns(left), _key_columns(right)]
+def _matches_of_keys(
+    left: Any, right: Any, request: Request, *, nulls_equal: bool, presorted: bool
+) -> _core.Matches | GpuMatches:
+    sides = [hold(side).contents for side in (left, right)]
+    if not presorted and all(isinstance(side, np.ndarray) and side.dtype.kind in "iu" for side in sides):
+        a, b = (plain_array(side) for side in sides)
+        if a.dtype == b.dtype and GpuMatches.can(a, b, request):
+            return GpuMatches(a, b, request)  # as they are: page-locked arrays are read at the speed of the links
+    columns = [_key_columns(side) for side in sides]
     if len(columns[0]) != len(columns[1]):
         raise UsageError(f"there are {len(columns[0])} columns of keys on the left and {len(columns[1])} on the right")
     keys = [together(a, b, ("left", "right")) for a, b in zip(*columns, strict=True)]
     return match(keys, len(columns[0][0]), request, nulls_equal=nulls_equal, presorted=presorted)
 
 
-def _key_columns(values: Any) -> list[pa.ChunkedArray]:
-    contents = hold(values).contents
+def _key_columns(contents: Any) -> list[pa.ChunkedArray]:
     if isinstance(contents, np.ndarray):
         return [pa.chunked_array([pa.array(plain_array(contents))])]
     if not contents.num_columns:

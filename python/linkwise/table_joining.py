@@ -13,6 +13,7 @@ from linkwise import _core
 from linkwise._core import UsageError
 from linkwise.checking import first_out_of_order
 from linkwise.gathering import gather_columns, gather_rows
+from linkwise.gpu_joining import GpuMatches
 from linkwise.join_keys import in_one_type, together
 from linkwise.ordering import SortKey
 from linkwise.planning import Request
@@ -61,18 +62,33 @@ def key_pairs(
 
 
 def match(
-    columns: list[pa.ChunkedArray], left_rows: int, request: Request, *, nulls_equal: bool, presorted: bool
-) -> _core.Matches:
-    """The matches between the first ``left_rows`` rows and the others of columns that hold both sides."""
+    columns: list[pa.ChunkedArray],
+    left_rows: int,
+    request: Request,
+    *,
+    nulls_equal: bool,
+    presorted: bool,
+    tells_unique: bool = False,
+) -> _core.Matches | GpuMatches:
+    """The matches between the first ``left_rows`` rows and the others of columns that hold both sides.
+
+    With ``tells_unique``, the result says whether keys of a side are, which the GPUs do not look at.
+    """
     names = [str(number) for number in range(len(columns))]
     table, by = pa.table(columns, names), [SortKey(name) for name in names]
     if presorted:
         _check_order(table.slice(0, left_rows), by, "left")
         _check_order(table.slice(left_rows), by, "right")
     keys = RowKeys(table, by)
+    has_nulls = any(column.null_count for column in columns)
+    if keys.core.decided_by_word and not presorted and not tells_unique and (nulls_equal or not has_nulls):
+        words = keys.words()
+        sides = words[:left_rows], words[left_rows:]
+        if GpuMatches.can(*sides, request):
+            return GpuMatches(*sides, request)
     merged = keys.merged(left_rows) if presorted else None
-    rows, words = merged if merged is not None else keys.order_and_words(request)[:2]
-    return _core.Matches(keys.core, words, rows, left_rows, nulls_equal)
+    rows, in_order = merged if merged is not None else keys.order_and_words(request)[:2]
+    return _core.Matches(keys.core, in_order, rows, left_rows, nulls_equal)
 
 
 def _check_order(table: pa.Table, keys: list[SortKey], side: str) -> None:
@@ -81,9 +97,12 @@ def _check_order(table: pa.Table, keys: list[SortKey], side: str) -> None:
         raise UsageError(f"the {side} side is not presorted: row {row}, counted from 0, is out of order")
 
 
-def _validate(found: _core.Matches, validate: str) -> None:
+def _check_validate(validate: str) -> None:
     if validate not in ("1:1", "1:m", "m:1", "m:m"):
         raise UsageError(f"validate is '1:1', '1:m', 'm:1' or 'm:m', not {validate!r}")
+
+
+def _validate(found: _core.Matches, validate: str) -> None:
     for side, promised, holds in (
         ("left", validate[0] == "1", found.left_is_unique),
         ("right", validate[2] == "1", found.right_is_unique),
@@ -93,10 +112,19 @@ def _validate(found: _core.Matches, validate: str) -> None:
 
 
 def _found(
-    left: pa.Table, right: pa.Table, keys: KeyPairs, request: Request, *, nulls_equal: bool, presorted: bool
-) -> _core.Matches:
+    left: pa.Table,
+    right: pa.Table,
+    keys: KeyPairs,
+    request: Request,
+    *,
+    nulls_equal: bool,
+    presorted: bool,
+    tells_unique: bool = False,
+) -> _core.Matches | GpuMatches:
     columns = [together(left[a], right[b], (a, b)) for a, b in keys.pairs]
-    return match(columns, left.num_rows, request, nulls_equal=nulls_equal, presorted=presorted)
+    return match(
+        columns, left.num_rows, request, nulls_equal=nulls_equal, presorted=presorted, tells_unique=tells_unique
+    )
 
 
 def count_matches(
@@ -119,8 +147,11 @@ def join_tables(
 ) -> pa.Table:  # fmt: skip
     """The join of two tables; see ``linkwise.join``."""
     names = _right_names(left, right, keys, suffix) if how not in ("semi", "anti") else {}
-    found = _found(left, right, keys, request, nulls_equal=nulls_equal, presorted=presorted)
-    _validate(found, validate)
+    _check_validate(validate)
+    promises = validate != "m:m"
+    found = _found(left, right, keys, request, nulls_equal=nulls_equal, presorted=presorted, tells_unique=promises)
+    if isinstance(found, _core.Matches):
+        _validate(found, validate)
     left_rows, right_rows = found.indices(how)
     if right_rows is None:
         return gather_rows(left, left_rows)

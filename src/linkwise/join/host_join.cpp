@@ -1,8 +1,20 @@
 #include "linkwise/join/host_join.hpp"
 
+#include <algorithm>
+
 #include "linkwise/join/in_core_join.hpp"
+#include "linkwise/transfer/router.hpp"
 
 namespace linkwise {
+
+bool join_fits(Runtime& runtime, const JoinPlan& plan, const JoinInput& input, bool wants_rows) {
+  check_gpus(runtime.machine(), plan.sort);
+  return std::ranges::all_of(plan.sort.gpus, [&](int gpu) {
+    const std::uint64_t rings = Router::ring_bytes(plan.sort.paths, plan.sort.relay_bytes, gpu);
+    return rings + in_core_bytes_per_gpu(runtime.kernels(), plan, input, wants_rows) <=
+           runtime.available(Place::gpu(gpu));
+  });
+}
 
 JoinTotals join_totals(Runtime& runtime, const JoinPlan& plan, const JoinInput& input) {
   runtime.clear_timeline();

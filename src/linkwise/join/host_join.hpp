@@ -5,6 +5,9 @@
 
 namespace linkwise {
 
+/// Whether the plan's GPUs have the memory for it, keys being spread as chance would have it.
+bool join_fits(Runtime& runtime, const JoinPlan& plan, const JoinInput& input, bool wants_rows);
+
 /// @throws UsageError for a plan that this machine cannot run, OutOfMemoryError, CorruptDataError if verification
 /// fails. Inputs are never changed.
 JoinTotals join_totals(Runtime& runtime, const JoinPlan& plan, const JoinInput& input);

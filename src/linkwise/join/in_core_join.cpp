@@ -28,6 +28,8 @@ bool left_probes(const JoinInput& input) {
   return true;
 }
 
+constexpr std::size_t most_passing = 4;  // batches on the GPUs: the first ones wait until the other side is sorted
+
 bool sums_values(const HostColumns& columns) {
   return columns.value_width == ValueWidth::v4 || columns.value_width == ValueWidth::v8;
 }
@@ -55,21 +57,23 @@ class InCoreJoin {
   [[nodiscard]] std::size_t gpus() const { return compute_.size(); }
   [[nodiscard]] const Kernels& kernels() const { return runtime_.kernels(); }
 
-  // Cuts, and then everything that is allocated by what they say.
+  // Begins to bring the batches in, and meanwhile looks for the cuts.
   void begin(const HostIo& split, const HostIo& whole, std::span<const Batch> batches, double weight_of_match) {
-    cuts_ = choose_join_cuts(runtime_, compute_, split, whole, std::max<std::uint64_t>(plan_.sort.samples / 4, 1),
-                             weight_of_match);
     std::vector<MemoryView> partition_scratch;
-    const std::uint64_t piece = JoinArrival::piece_rows(plan_.sort, batches);
+    std::uint64_t bytes = 0;
+    for (const Batch& batch : batches) {
+      const RecordType type = batch.io->record_type();
+      const std::uint64_t rows = JoinArrival::piece_rows(plan_.sort, type, batch.count);
+      bytes = std::max(bytes, kernels().partition_scratch_bytes(type, rows, static_cast<int>(gpus())));
+    }
     for (std::size_t g = 0; g < gpus(); ++g) {
-      std::uint64_t bytes = 0;
-      for (const HostIo* io : {&split, &whole})
-        bytes = std::max(bytes, kernels().partition_scratch_bytes(io->record_type(), piece, static_cast<int>(gpus())));
       scratch_.push_back(runtime_.allocate(compute_[g].place, bytes, "partition scratch"));
       partition_scratch.push_back(scratch_.back().view());
     }
     arrival_ = std::make_unique<JoinArrival>(runtime_, plan_.sort, batches, partition_scratch, input_.verify);
     arrival_->start();
+    cuts_ = choose_join_cuts(runtime_, compute_, split, whole, std::max<std::uint64_t>(plan_.sort.samples / 16, 1),
+                             weight_of_match);
   }
 
   // Memory to sort up to so many records of a type, on a GPU.
@@ -178,7 +182,7 @@ class TotalsJoin : InCoreJoin {
     std::vector<PartRoom> room = cuts_.split_room;
     if (batches.size() > 2)
       for (PartRoom& part : room) part.rows = std::min(part.rows, most_of(batches));
-    for (std::size_t turn = 0; turn < std::min<std::size_t>(batches.size() - 1, 2); ++turn)
+    for (std::size_t turn = 0; turn < std::min(batches.size() - 1, most_passing); ++turn)
       passing_.push_back(std::make_unique<Relation>(runtime_, compute_, type, room));
     probed_.assign(passing_.size(), std::vector<Event>(gpus()));
     for (std::size_t g = 0; g < gpus(); ++g) {
@@ -325,6 +329,40 @@ class RowsJoin : InCoreJoin {
 };
 
 }  // namespace
+
+std::uint64_t in_core_bytes_per_gpu(const Kernels& kernels, const JoinPlan& plan, const JoinInput& input,
+                                    bool wants_rows) {
+  const std::uint64_t gpus = plan.sort.gpus.size();
+  const auto part = [&](std::uint64_t rows) { return gpus == 1 ? rows : rows / gpus + rows / gpus / 10 + 4096; };
+  const auto scratch = [&](RecordType type, std::uint64_t rows) {
+    return std::max({kernels.sort_scratch_bytes(type, rows), probe_scratch_bytes(kernels, rows),
+                     kernels.running_sums_scratch_bytes(rows)});
+  };
+  const bool left_passes = left_probes(input);
+  const std::uint64_t batches = wants_rows || input.kind == JoinKind::full
+                                    ? 1
+                                    : static_cast<std::uint64_t>(std::max(plan.batches, 1));
+  std::uint64_t bytes = 16 << 20, spare = 0, sorting = 0, arriving = 0;
+  for (const bool is_left : {true, false}) {
+    const HostColumns& columns = is_left ? input.left : input.right;
+    const RecordType type = type_of(columns);
+    const bool passes = !wants_rows && is_left == left_passes && batches > 1;
+    const std::uint64_t of_batch = passes ? columns.count / batches + 1 : columns.count;
+    const std::uint64_t rows = std::min(part(columns.count), of_batch);
+    bytes += (passes ? std::min<std::uint64_t>(batches, most_passing) : 1) * record_bytes(type, rows);
+    if (!wants_rows && !passes) bytes += 8 * rows;  // running sums
+    spare = std::max(spare, record_bytes(type, rows));
+    sorting = std::max(sorting, scratch(type, rows));
+    arriving = std::max(arriving, JoinArrival::bytes_per_gpu(plan.sort, type, of_batch) +
+                                      kernels.partition_scratch_bytes(
+                                          type, JoinArrival::piece_rows(plan.sort, type, of_batch), static_cast<int>(gpus)) +
+                                      sample_bytes(kernels, type.key, plan.sort.samples / 8));
+  }
+  bytes += spare + sorting + arriving;
+  if (wants_rows)
+    bytes += JoinOutput::bytes_per_gpu(kernels, plan, input, part(input.left.count), part(input.right.count));
+  return bytes;
+}
 
 JoinTotals in_core_totals(Runtime& runtime, const JoinPlan& plan, const JoinInput& input) {
   return TotalsJoin(runtime, plan, input).run();

@@ -8,6 +8,8 @@
 namespace linkwise {
 namespace {
 
+constexpr std::uint64_t slots_of_gpu = 8;  // so that pieces go on arriving while the cuts are looked for
+
 std::vector<ArrivingRows> arriving(const SortPlan& plan, std::span<const Batch> batches) {
   std::vector<ArrivingRows> all;
   std::size_t pieces = 0;
@@ -20,49 +22,44 @@ std::vector<ArrivingRows> arriving(const SortPlan& plan, std::span<const Batch> 
   return all;
 }
 
-std::uint64_t slot_bytes(const SortPlan& plan, std::span<const Batch> batches) {
-  std::uint64_t bytes = 0;
-  for (const Batch& batch : batches)
-    bytes = std::max(bytes, PieceExchange::slot_bytes(batch.io->record_type(), JoinArrival::piece_rows(plan, batches)));
-  return align_up(bytes, device_alignment);
-}
-
 }  // namespace
 
-std::uint64_t JoinArrival::piece_rows(const SortPlan& plan, std::span<const Batch> batches) {
-  std::uint64_t most = 0;
-  for (const ArrivingRows& rows : arriving(plan, batches))
-    most = std::max(most, rows.count / static_cast<std::uint64_t>(rows.pieces) / plan.gpus.size() + 2);
-  return most;
+std::uint64_t JoinArrival::piece_rows(const SortPlan& plan, RecordType type, std::uint64_t count) {
+  const std::uint64_t gpus = plan.gpus.size();
+  return count / static_cast<std::uint64_t>(PieceExchange::pieces_for(count, gpus, type, plan.piece_bytes)) / gpus + 2;
 }
 
-std::uint64_t JoinArrival::bytes_per_gpu(const SortPlan& plan, std::span<const Batch> batches) {
-  return PieceExchange::ring_slots * slot_bytes(plan, batches) + (64 << 10);
+std::uint64_t JoinArrival::bytes_per_gpu(const SortPlan& plan, RecordType type, std::uint64_t count) {
+  return slots_of_gpu * align_up(PieceExchange::slot_bytes(type, piece_rows(plan, type, count)), device_alignment) +
+         (64 << 10);
 }
 
 JoinArrival::JoinArrival(Runtime& runtime, const SortPlan& plan, std::span<const Batch> batches,
                          std::vector<MemoryView> scratch, bool verify)
     : runtime_(runtime), verify_(verify), arriving_(arriving(plan, batches)) {
-  const std::uint64_t slot = slot_bytes(plan, batches);
+  std::uint64_t longest = 0, slot = 0;
+  for (const Batch& batch : batches) longest = std::max(longest, piece_rows(plan, batch.io->record_type(), batch.count));
+  for (const Batch& batch : batches)
+    slot = std::max(slot, align_up(PieceExchange::slot_bytes(batch.io->record_type(), longest), device_alignment));
   const std::uint64_t pieces = arriving_.back().first_piece + static_cast<std::size_t>(arriving_.back().pieces);
   std::vector<PieceExchange::Memory> lent;
   for (std::size_t g = 0; g < plan.gpus.size(); ++g) {
     const Place place = Place::gpu(plan.gpus[g]);
-    slots_.push_back(runtime.allocate(place, PieceExchange::ring_slots * slot, "pieces"));
+    slots_.push_back(runtime.allocate(place, slots_of_gpu * slot, "pieces"));
     came_in_.push_back(runtime.allocate(place, 8 * pieces, "checksums"));
     notes_.push_back(runtime.allocate(place, sizeof(PartNumbers) * batches.size(), "verification"));
     std::vector<MemoryView> slots;
-    for (std::uint64_t s = 0; s < PieceExchange::ring_slots; ++s) slots.push_back(slots_[g].slice(s * slot, slot));
+    for (std::uint64_t s = 0; s < slots_of_gpu; ++s) slots.push_back(slots_[g].slice(s * slot, slot));
     lent.push_back({std::move(slots), scratch[g]});
   }
   for (const Batch& batch : batches) is_split_.push_back(batch.is_split);
   noted_.assign(batches.size(), std::vector<bool>(plan.gpus.size(), false));
   note_streams_.resize(plan.gpus.size());
-  exchange_ = std::make_unique<PieceExchange>(runtime, plan.gpus, piece_rows(plan, batches), std::move(lent));
+  exchange_ = std::make_unique<PieceExchange>(runtime, plan.gpus, longest, std::move(lent));
 }
 
 void JoinArrival::start() {
-  for (int slot = 0; slot < PieceExchange::ring_slots; ++slot) copy_in_next();
+  for (std::uint64_t slot = 0; slot < slots_of_gpu; ++slot) copy_in_next();
 }
 
 void JoinArrival::copy_in_next() {

@@ -34,9 +34,10 @@ class JoinArrival {
   /// Reads the notes back and judges them. @throws CorruptDataError.
   void verify();
 
-  static std::uint64_t bytes_per_gpu(const SortPlan& plan, std::span<const Batch> batches);
-  /// Rows of the longest piece, on one GPU.
-  static std::uint64_t piece_rows(const SortPlan& plan, std::span<const Batch> batches);
+  /// Bytes that bringing so many rows in takes on a GPU.
+  static std::uint64_t bytes_per_gpu(const SortPlan& plan, RecordType type, std::uint64_t count);
+  /// Rows of the longest piece of so many, on one GPU.
+  static std::uint64_t piece_rows(const SortPlan& plan, RecordType type, std::uint64_t count);
 
  private:
   void copy_in_next();

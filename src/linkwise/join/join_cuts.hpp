@@ -41,13 +41,15 @@ struct JoinCuts {
 JoinCuts choose_join_cuts(Runtime& runtime, std::span<const Stream> streams, const HostIo& split, const HostIo& whole,
                           std::uint64_t samples, double weight_of_match);
 
-/// The same from samples in order, without devices.
-struct SampledKey {
-  std::uint64_t code = 0;
-  bool is_split = false;
-  std::uint64_t row = 0;  ///< in its relation; rising among equal codes of a relation
+/// The same from samples, without devices.
+struct SortedKeys {
+  KeyWidth width = KeyWidth::k64;
+  std::uint64_t count = 0;
+  const void* codes = nullptr;          ///< rising
+  const std::uint64_t* tags = nullptr;  ///< the row in its relation, and `whole_bit`; rising among equal codes
 };
-JoinCuts cut_samples(std::span<const SampledKey> samples, std::uint64_t split_rows, std::uint64_t whole_rows,
-                     std::size_t parts, double weight_of_match);
+constexpr std::uint64_t whole_bit = 1ULL << 63;  ///< of a tag: of the relation that is not split
+JoinCuts cut_samples(const SortedKeys& samples, std::uint64_t split_rows, std::uint64_t whole_rows, std::size_t parts,
+                     double weight_of_match);
 
 }  // namespace linkwise

@@ -1,9 +1,10 @@
 // A join's work on one GPU: what sorted keys find in other sorted keys, and the rows of the result that follow.
 //
-// A block probes with a tile of keys. Between its first and its last key lies a range of the build side, found by two
-// binary searches a tile, all tiles at once, before. If the range fits it is brought to shared memory, and each thread
-// walks along it with a few neighbouring keys, in steps that double: so where keys are alike on either side, a run
-// costs the logarithm of its length. join25 §3.3.3 does three binary searches in global memory for each key instead.
+// A block probes with a tile of keys, the fewer the longer the build side is. Between its first and its last key lies a
+// range of the build side, found by two binary searches a tile, all tiles at once, before. If the range fits it is
+// brought to shared memory, and each thread walks along it with a few neighbouring keys, in steps that double: so where
+// keys are alike on either side, a run costs the logarithm of its length. join25 §3.3.3 does three binary searches in
+// global memory for each key instead.
 #include <thrust/iterator/transform_iterator.h>
 #include <cub/device/device_scan.cuh>
 
@@ -14,11 +15,18 @@
 namespace linkwise::cuda {
 namespace {
 
-constexpr int items = 8;  // keys of a thread
-constexpr int tile = items * block_threads;
-constexpr int staged_keys = tile + tile / 2;  // of the build side
+constexpr int most_items = 8;                           // keys of a thread
+constexpr int most_keys = most_items * block_threads;   // of a tile, and rows of a window that a block makes
+constexpr int staged_keys = most_keys + most_keys / 2;  // of the build side
 
-constexpr std::uint64_t tiles_of(std::uint64_t count) { return (count + tile - 1) / tile; }
+constexpr std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; }
+
+// So many that the range of a tile is likely to fit.
+int items_for(std::uint64_t count, std::uint64_t build_count) {
+  int items = most_items;
+  while (items > 1 && count * most_keys < build_count * static_cast<std::uint64_t>(items * block_threads)) items /= 2;
+  return items;
+}
 
 // Neighbouring threads are `items` keys apart: without gaps they would meet in a bank.
 __device__ constexpr int padded(int i) { return i + i / 32; }
@@ -48,10 +56,10 @@ __device__ std::uint64_t near_bound(const At& at, std::uint64_t low, std::uint64
 // Where on the build side the first key of each tile begins, and its last key ends.
 template <typename Key>
 __global__ void tile_ranges_kernel(const Key* keys, std::uint64_t count, const Key* build, std::uint64_t build_count,
-                                   std::uint64_t* ranges) {
+                                   int tile, std::uint64_t tiles, std::uint64_t* ranges) {
   const auto at = [=](std::uint64_t i) { return build[i]; };
   const std::uint64_t t = global_thread();
-  if (t >= tiles_of(count)) return;
+  if (t >= tiles) return;
   const std::uint64_t last = min(count, (t + 1) * tile) - 1;
   ranges[2 * t] = bound<false>(at, 0, build_count, keys[t * tile]);
   ranges[2 * t + 1] = bound<true>(at, 0, build_count, keys[last]);
@@ -88,11 +96,12 @@ __device__ void add_totals(const MatchTotals& mine, MatchTotals* totals) {
 
 template <typename Key>
 __global__ void __launch_bounds__(block_threads)
-    probe_kernel(const RawProbe probe, const std::uint64_t* ranges, MatchTotals* totals) {
-  __shared__ Key tile_keys[padded(tile) + 1];
+    probe_kernel(const RawProbe probe, int items, const std::uint64_t* ranges, MatchTotals* totals) {
+  __shared__ Key tile_keys[padded(most_keys) + 1];
   __shared__ Key range_keys[padded(staged_keys) + 1];
-  const std::uint64_t begin = blockIdx.x * std::uint64_t{tile};
-  const int present = static_cast<int>(min(probe.count - begin, std::uint64_t{tile}));
+  const int tile = items * block_threads;
+  const std::uint64_t begin = blockIdx.x * static_cast<std::uint64_t>(tile);
+  const int present = static_cast<int>(min(probe.count - begin, static_cast<std::uint64_t>(tile)));
   const std::uint64_t low = ranges[2 * blockIdx.x], length = ranges[2 * blockIdx.x + 1] - low;
   const Key* keys = static_cast<const Key*>(probe.keys) + begin;
   const Key* build = static_cast<const Key*>(probe.build_keys) + low;
@@ -106,7 +115,6 @@ __global__ void __launch_bounds__(block_threads)
   const auto walk = [&](const auto& at) {
     std::uint64_t lower = 0, upper = 0;
     Key previous{};
-#pragma unroll
     for (int j = 0; j < items; ++j) {
       const int i = static_cast<int>(threadIdx.x) * items + j;
       if (i >= present) break;
@@ -149,7 +157,7 @@ __global__ void expand_kernel(const RawEmitting left, const RawEmitting right, c
     }
     return low;
   };
-  const std::uint64_t first = blockIdx.x * std::uint64_t{tile}, last = min(first + tile, window.count) - 1;
+  const std::uint64_t first = blockIdx.x * std::uint64_t{most_keys}, last = min(first + most_keys, window.count) - 1;
   if (threadIdx.x < 2) range[threadIdx.x] = row_at(window.begin + (threadIdx.x == 0 ? first : last), 0, left.count);
   __syncthreads();
   for (std::uint64_t i = first + threadIdx.x; i <= last; i += block_threads) {
@@ -202,20 +210,22 @@ KernelList match_kernels() {
           address(expand_unmatched_kernel)};
 }
 
-std::uint64_t probe_scratch_bytes(std::uint64_t probing_rows) { return 16 * tiles_of(probing_rows) + 16; }
+std::uint64_t probe_scratch_bytes(std::uint64_t probing_rows) {
+  return 16 * ceil_div(probing_rows, block_threads) + 16;
+}
 
 void probe(cudaStream_t stream, const RawProbe& probe, void* scratch, MatchTotals* totals) {
   check(cudaMemsetAsync(totals, 0, sizeof *totals, stream), "clear the totals");
-  const std::uint64_t tiles = tiles_of(probe.count);
-  if (tiles == 0) return;
+  if (probe.count == 0) return;
+  const int items = items_for(probe.count, probe.build_count), tile = items * block_threads;
+  const std::uint64_t tiles = ceil_div(probe.count, static_cast<std::uint64_t>(tile));
   auto* ranges = static_cast<std::uint64_t*>(scratch);
   with_key(probe.width, [&](auto tag) {
     using Key = typename decltype(tag)::type;
-    const auto blocks = static_cast<unsigned>((tiles + block_threads - 1) / block_threads);
-    tile_ranges_kernel<Key><<<blocks, block_threads, 0, stream>>>(static_cast<const Key*>(probe.keys), probe.count,
-                                                                  static_cast<const Key*>(probe.build_keys),
-                                                                  probe.build_count, ranges);
-    probe_kernel<Key><<<static_cast<unsigned>(tiles), block_threads, 0, stream>>>(probe, ranges, totals);
+    tile_ranges_kernel<Key><<<static_cast<unsigned>(ceil_div(tiles, block_threads)), block_threads, 0, stream>>>(
+        static_cast<const Key*>(probe.keys), probe.count, static_cast<const Key*>(probe.build_keys), probe.build_count,
+        tile, tiles, ranges);
+    probe_kernel<Key><<<static_cast<unsigned>(tiles), block_threads, 0, stream>>>(probe, items, ranges, totals);
   });
   check_launch("probe");
 }
@@ -237,7 +247,7 @@ void running_sums(cudaStream_t stream, IntegerType type, const void* values, std
 }
 
 void expand(cudaStream_t stream, const RawEmitting& left, const RawEmitting& right, const RawWindow& window) {
-  const auto blocks = static_cast<unsigned>(tiles_of(window.count));
+  const auto blocks = static_cast<unsigned>(ceil_div(window.count, most_keys));
   expand_kernel<<<blocks, block_threads, 0, stream>>>(left, right, window);
   check_launch("expand");
 }
