@@ -9,6 +9,7 @@
 #include "bindings.hpp"
 #include "linkwise/device/cuda/pinned.hpp"
 #include "linkwise/join/host_join.hpp"
+#include "linkwise/join/subpartitions.hpp"
 
 namespace nb = nanobind;
 
@@ -50,8 +51,10 @@ JoinInput input_of(KeyType type, const Input& left, const Input& right, const st
 
 JoinTotals totals_of(Runtime& runtime, const JoinPlan& plan, KeyType type, const Input& left, const Input& right,
                      const std::optional<Input>& left_values, const std::optional<Input>& right_values,
-                     const std::string& how, bool verify) {
-  const JoinInput input = input_of(type, left, right, left_values, right_values, 0, how, verify);
+                     const std::string& how, bool verify, bool left_presorted, bool right_presorted) {
+  JoinInput input = input_of(type, left, right, left_values, right_values, 0, how, verify);
+  input.left_presorted = left_presorted;
+  input.right_presorted = right_presorted;
   const nb::gil_scoped_release release;
   return join_totals(runtime, plan, input);
 }
@@ -94,12 +97,37 @@ bool fits(Runtime& runtime, const JoinPlan& plan, KeyType type, std::uint64_t le
   return join_fits(runtime, plan, input, wants_rows);
 }
 
+void bind_subpartitions(nb::module_& m) {
+  nb::class_<RunRange>(m, "RunRange").def_ro("begin", &RunRange::begin).def_ro("end", &RunRange::end);
+  nb::class_<PairOfRanges>(m, "PairOfRanges").def_ro("left", &PairOfRanges::left).def_ro("right", &PairOfRanges::right);
+  nb::class_<Subpartitions>(m, "Subpartitions")
+      .def_ro("parts", &Subpartitions::parts)
+      .def_ro("taken_out", &Subpartitions::taken_out);
+  m.def(
+      "cut_sorted",
+      [](KeyType type, const std::vector<Input>& left, const std::vector<Input>& right, std::size_t parts) {
+        const auto runs_of = [&](const std::vector<Input>& arrays) {
+          SortedRuns side{type, {}};
+          for (const Input& keys : arrays) side.runs.push_back({keys.data(), nullptr, keys.size()});
+          return side;
+        };
+        if (parts == 0) throw UsageError("there is at least one part");
+        return cut_sorted(runs_of(left), runs_of(right), parts);
+      },
+      nb::arg("key_type"), nb::arg("left"), nb::arg("right"), nb::arg("parts"));
+}
+
 }  // namespace
 
 void bind_host_join(nb::module_& m) {
+  bind_subpartitions(m);
+  nb::enum_<JoinPath>(m, "JoinPath").value("in_core", JoinPath::in_core).value("sorted", JoinPath::sorted);
   nb::class_<JoinPlan>(m, "JoinPlan")
       .def(nb::init<>())
       .def_rw("sort", &JoinPlan::sort)
+      .def_rw("path", &JoinPlan::path)
+      .def_rw("merges_runs", &JoinPlan::merges_runs)
+      .def_rw("pair_bytes", &JoinPlan::pair_bytes)
       .def_rw("batches", &JoinPlan::batches)
       .def_rw("window_rows", &JoinPlan::window_rows);
   nb::class_<JoinTotals>(m, "JoinTotals")
@@ -111,7 +139,8 @@ void bind_host_join(nb::module_& m) {
         "Whether a join of so many rows goes into the memory of the plan's GPUs.");
   m.def("join_totals", &totals_of, nb::arg("runtime"), nb::arg("plan"), nb::arg("key_type"), nb::arg("left"),
         nb::arg("right"), nb::arg("left_values").none() = nb::none(), nb::arg("right_values").none() = nb::none(),
-        nb::arg("how") = "inner", nb::arg("verify") = true,
+        nb::arg("how") = "inner", nb::arg("verify") = true, nb::arg("left_presorted") = false,
+        nb::arg("right_presorted") = false,
         "How many rows a join of host columns has and, if both sides have values, their sums over the matches.");
   m.def("join_rows", &rows_of, nb::arg("runtime"), nb::arg("plan"), nb::arg("key_type"), nb::arg("left"),
         nb::arg("right"), nb::arg("left_values").none(), nb::arg("right_values").none(), nb::arg("row_number_bytes"),

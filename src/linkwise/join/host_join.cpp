@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "linkwise/join/in_core_join.hpp"
+#include "linkwise/join/sorted_join.hpp"
 #include "linkwise/transfer/router.hpp"
 
 namespace linkwise {
@@ -19,7 +20,10 @@ bool join_fits(Runtime& runtime, const JoinPlan& plan, const JoinInput& input, b
 JoinTotals join_totals(Runtime& runtime, const JoinPlan& plan, const JoinInput& input) {
   runtime.clear_timeline();
   JoinTotals totals;
-  run_or_abandon(runtime, [&] { totals = in_core_totals(runtime, plan, input); });
+  run_or_abandon(runtime, [&] {
+    totals =
+        plan.path == JoinPath::in_core ? in_core_totals(runtime, plan, input) : sorted_totals(runtime, plan, input);
+  });
   return totals;
 }
 

@@ -15,24 +15,7 @@ namespace {
 
 RecordType type_of(const HostColumns& columns) { return {key_width(columns.key_type), columns.value_width}; }
 
-// Whether the left side probes, where totals are wanted: the side whose matched rows count, or the longer one.
-bool left_probes(const JoinInput& input) {
-  switch (input.kind) {
-    case JoinKind::left:
-    case JoinKind::semi:
-    case JoinKind::anti: return true;
-    case JoinKind::right: return false;
-    case JoinKind::inner:
-    case JoinKind::full: return input.left.count > input.right.count;
-  }
-  return true;
-}
-
 constexpr std::size_t most_passing = 4;  // batches on the GPUs: the first ones wait until the other side is sorted
-
-bool sums_values(const HostColumns& columns) {
-  return columns.value_width == ValueWidth::v4 || columns.value_width == ValueWidth::v8;
-}
 
 // What both ways of joining have: streams, columns, memory to sort with.
 class InCoreJoin {
@@ -146,7 +129,7 @@ class TotalsJoin : InCoreJoin {
         left_probes_(left_probes(input)),
         probing_(left_probes_ ? left_io_ : right_io_),
         resident_(left_probes_ ? right_io_ : left_io_),
-        sums_(sums_values(input.left) && sums_values(input.right)) {}
+        sums_(sums_values(input)) {}
 
   JoinTotals run() {
     std::vector<Batch> batches{{&resident_, false, 0, resident_.rows()}};
@@ -267,19 +250,13 @@ class TotalsJoin : InCoreJoin {
     }
     runtime_.read_back(reads);
     runtime_.synchronize();  // nothing may still use what goes away now
-    const MatchTotals all = added(probed);
-    const std::uint64_t unmatched = probing_.rows() - all.matched_rows;
-    JoinTotals result{all.matches, left_probes_ ? all.probe_sum : all.build_sum,
-                      left_probes_ ? all.build_sum : all.probe_sum};
-    switch (input_.kind) {
-      case JoinKind::inner: break;
-      case JoinKind::left:
-      case JoinKind::right: result.rows += unmatched; break;
-      case JoinKind::full: result.rows += unmatched + resident_.rows() - added(back).matched_rows; break;
-      case JoinKind::semi: result.rows = all.matched_rows; break;
-      case JoinKind::anti: result.rows = unmatched; break;
+    const MatchTotals all = added(probed), resident = added(back);
+    JoinCounts counts{all.matches, all.matched_rows, resident.matched_rows, all.probe_sum, all.build_sum};
+    if (!left_probes_) {
+      std::swap(counts.left_matched, counts.right_matched);
+      std::swap(counts.left_sum, counts.right_sum);
     }
-    return result;
+    return linkwise::totals_of(input_.kind, counts, input_.left.count, input_.right.count);
   }
 
   bool left_probes_;
@@ -339,9 +316,8 @@ std::uint64_t in_core_bytes_per_gpu(const Kernels& kernels, const JoinPlan& plan
                      kernels.running_sums_scratch_bytes(rows)});
   };
   const bool left_passes = left_probes(input);
-  const std::uint64_t batches = wants_rows || input.kind == JoinKind::full
-                                    ? 1
-                                    : static_cast<std::uint64_t>(std::max(plan.batches, 1));
+  const std::uint64_t batches =
+      wants_rows || input.kind == JoinKind::full ? 1 : static_cast<std::uint64_t>(std::max(plan.batches, 1));
   std::uint64_t bytes = 16 << 20, spare = 0, sorting = 0, arriving = 0;
   for (const bool is_left : {true, false}) {
     const HostColumns& columns = is_left ? input.left : input.right;
@@ -353,10 +329,11 @@ std::uint64_t in_core_bytes_per_gpu(const Kernels& kernels, const JoinPlan& plan
     if (!wants_rows && !passes) bytes += 8 * rows;  // running sums
     spare = std::max(spare, record_bytes(type, rows));
     sorting = std::max(sorting, scratch(type, rows));
-    arriving = std::max(arriving, JoinArrival::bytes_per_gpu(plan.sort, type, of_batch) +
-                                      kernels.partition_scratch_bytes(
-                                          type, JoinArrival::piece_rows(plan.sort, type, of_batch), static_cast<int>(gpus)) +
-                                      sample_bytes(kernels, type.key, plan.sort.samples / 8));
+    arriving =
+        std::max(arriving, JoinArrival::bytes_per_gpu(plan.sort, type, of_batch) +
+                               kernels.partition_scratch_bytes(type, JoinArrival::piece_rows(plan.sort, type, of_batch),
+                                                               static_cast<int>(gpus)) +
+                               sample_bytes(kernels, type.key, plan.sort.samples / 8));
   }
   bytes += spare + sorting + arriving;
   if (wants_rows)

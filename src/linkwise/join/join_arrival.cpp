@@ -38,7 +38,8 @@ JoinArrival::JoinArrival(Runtime& runtime, const SortPlan& plan, std::span<const
                          std::vector<MemoryView> scratch, bool verify)
     : runtime_(runtime), verify_(verify), arriving_(arriving(plan, batches)) {
   std::uint64_t longest = 0, slot = 0;
-  for (const Batch& batch : batches) longest = std::max(longest, piece_rows(plan, batch.io->record_type(), batch.count));
+  for (const Batch& batch : batches)
+    longest = std::max(longest, piece_rows(plan, batch.io->record_type(), batch.count));
   for (const Batch& batch : batches)
     slot = std::max(slot, align_up(PieceExchange::slot_bytes(batch.io->record_type(), longest), device_alignment));
   const std::uint64_t pieces = arriving_.back().first_piece + static_cast<std::size_t>(arriving_.back().pieces);

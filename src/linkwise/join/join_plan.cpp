@@ -8,4 +8,44 @@ std::uint64_t expected_matches(const JoinInput& input) {
   return input.expected_matches > 0 ? input.expected_matches : std::max(input.left.count, input.right.count);
 }
 
+JoinCounts& JoinCounts::operator+=(const JoinCounts& other) {
+  pairs += other.pairs;
+  left_matched += other.left_matched;
+  right_matched += other.right_matched;
+  left_sum += other.left_sum;
+  right_sum += other.right_sum;
+  return *this;
+}
+
+JoinTotals totals_of(JoinKind kind, const JoinCounts& counts, std::uint64_t left_rows, std::uint64_t right_rows) {
+  const std::uint64_t left_alone = left_rows - counts.left_matched, right_alone = right_rows - counts.right_matched;
+  std::uint64_t rows = counts.pairs;
+  switch (kind) {
+    case JoinKind::inner: break;
+    case JoinKind::left: rows += left_alone; break;
+    case JoinKind::right: rows += right_alone; break;
+    case JoinKind::full: rows += left_alone + right_alone; break;
+    case JoinKind::semi: rows = counts.left_matched; break;
+    case JoinKind::anti: rows = left_alone; break;
+  }
+  return {rows, counts.left_sum, counts.right_sum};
+}
+
+bool left_probes(const JoinInput& input) {
+  switch (input.kind) {
+    case JoinKind::left:
+    case JoinKind::semi:
+    case JoinKind::anti: return true;
+    case JoinKind::right: return false;
+    case JoinKind::inner:
+    case JoinKind::full: return input.left.count > input.right.count;
+  }
+  return true;
+}
+
+bool sums_values(const JoinInput& input) {
+  const auto can = [](ValueWidth width) { return width == ValueWidth::v4 || width == ValueWidth::v8; };
+  return can(input.left.value_width) && can(input.right.value_width);
+}
+
 }  // namespace linkwise

@@ -15,6 +15,7 @@ struct JoinInput {
   HostColumns left, right;
   JoinKind kind = JoinKind::inner;
   bool left_values_signed = false, right_values_signed = false;  ///< where they are summed
+  bool left_presorted = false, right_presorted = false;          ///< claimed, and checked where it is used
   bool verify = true;                  ///< order and multiset checksum of both sides, on the GPUs
   std::uint64_t expected_matches = 0;  ///< what an estimate takes; 0: one for each row of the longer side
 };
@@ -38,9 +39,30 @@ struct JoinOutputs {
 /// Called once, with the number of rows.
 using MakeOutputs = std::function<JoinOutputs(std::uint64_t rows)>;
 
+/// What joining finds: pairs of equal keys, rows that have one, and the sums of values over the pairs.
+struct JoinCounts {
+  std::uint64_t pairs = 0, left_matched = 0, right_matched = 0, left_sum = 0, right_sum = 0;
+  JoinCounts& operator+=(const JoinCounts& other);
+};
+/// Of a kind of join. Matched rows count only on the sides that the kind looks at.
+JoinTotals totals_of(JoinKind kind, const JoinCounts& counts, std::uint64_t left_rows, std::uint64_t right_rows);
+
+/// Whether the left side probes, where totals are wanted: the side whose matched rows count, or the longer one.
+bool left_probes(const JoinInput& input);
+/// Whether both sides have values that can be summed.
+bool sums_values(const JoinInput& input);
+
+enum class JoinPath {
+  in_core,  ///< both sides on the GPUs, exchanged and joined where they lie: in_core_join.hpp
+  sorted    ///< both sides sorted in host memory, and joined pair by pair: sorted_join.hpp
+};
+
 struct JoinPlan {
+  JoinPath path = JoinPath::in_core;
   SortPlan sort;                        ///< its GPUs, pieces, samples and paths
   int batches = 8;                      ///< in which the probing side passes when only totals are asked for
+  bool merges_runs = false;             ///< path `sorted`: each side becomes one run first, as in join25 §3.2
+  std::uint64_t pair_bytes = 64 << 20;  ///< of the keys and values that a GPU then joins at once
   std::uint64_t window_rows = 1 << 21;  ///< of the result that a GPU makes at once
 };
 

@@ -55,13 +55,25 @@ class HostSort {
   void run() {
     if (plan_.strategy == SortStrategy::cpu) return cpu_sort(runtime_, plan_, input_, output_, options_);
     if (plan_.strategy == SortStrategy::het) return het_sort(runtime_, plan_, io_, input_.count, output_, options_);
-    if (is_streamed(plan_)) streamed_ = std::make_unique<StreamedRadixSort>(runtime_, plan_, io_, at_once_);
+    make_streamed();
     if (at_once_ >= input_.count) sort_runs(std::vector<SortRun>{{0, input_.count, output_}}, /*as_codes=*/false);
     else sort_in_chunksets();
     runtime_.synchronize();
   }
 
+  // The runs alone, of the strategies that make them.
+  std::vector<Records> run_without_merge(const MemoryView& memory) {
+    make_streamed();
+    std::vector<Records> sorted = sort_runs_into(memory);
+    runtime_.synchronize();
+    return sorted;
+  }
+
  private:
+  void make_streamed() {
+    if (is_streamed(plan_)) streamed_ = std::make_unique<StreamedRadixSort>(runtime_, plan_, io_, at_once_);
+  }
+
   // Sorts every run to where it goes, as native keys or as codes.
   void sort_runs(std::span<const SortRun> runs, bool as_codes) {
     if (streamed_) {
@@ -125,14 +137,7 @@ class HostSort {
   // Every chunkset becomes a run of codes in host memory; then the runs are merged into the output.
   void sort_in_chunksets() {
     const Buffer memory = runtime_.allocate(Place::host(), record_bytes(type_, input_.count), "runs");
-    const Records all = records_in(memory.view(), type_, input_.count);
-    std::vector<Records> sorted;
-    std::vector<SortRun> runs;
-    for (std::uint64_t first = 0; first < input_.count; first += at_once_) {
-      const Records& run = sorted.emplace_back(all.slice(first, std::min(at_once_, input_.count - first)));
-      runs.push_back({first, run.count, {run.keys.data, run.values.data}});
-    }
-    sort_runs(runs, /*as_codes=*/true);
+    const std::vector<Records> sorted = sort_runs_into(memory.view());
     runtime_.set_phase("merge runs");
     if (!plan_.merge_on_gpus) return merge_into_output(runtime_, io_, sorted, output_);
     runtime_.synchronize();
@@ -140,6 +145,18 @@ class HostSort {
     chunks_.clear();
     gpu_merge(runtime_, plan_, io_, sorted, output_, bytes_per_gpu(runtime_.kernels(), plan_, type_, at_once_),
               options_.verify, checksum_);
+  }
+
+  std::vector<Records> sort_runs_into(const MemoryView& memory) {
+    const Records all = records_in(memory, type_, input_.count);
+    std::vector<Records> sorted;
+    std::vector<SortRun> runs;
+    for (std::uint64_t first = 0; first < input_.count; first += at_once_) {
+      const Records& run = sorted.emplace_back(all.slice(first, std::min(at_once_, input_.count - first)));
+      runs.push_back({first, run.count, {run.keys.data, run.values.data}});
+    }
+    sort_runs(runs, /*as_codes=*/true);
+    return sorted;
   }
 
   Runtime& runtime_;
@@ -178,11 +195,27 @@ std::uint64_t records_that_fit(Runtime& runtime, const SortPlan& plan, RecordTyp
   return fitting;
 }
 
+void sort_columns(Runtime& runtime, const SortPlan& plan, const HostColumns& input, const HostOutputs& output,
+                  const SortOptions& options) {
+  if (plan.strategy != SortStrategy::cpu) check_gpus(runtime.machine(), plan);
+  if (input.count > 0) run_or_abandon(runtime, [&] { HostSort(runtime, plan, input, output, options).run(); });
+}
+
+std::vector<Records> sort_into_runs(Runtime& runtime, const SortPlan& plan, const HostColumns& input,
+                                    const MemoryView& memory, const SortOptions& options) {
+  if (plan.strategy == SortStrategy::cpu || plan.strategy == SortStrategy::het)
+    throw UsageError("radix and p2p_merge make runs; " + to_string(plan.strategy) + " does not");
+  check_gpus(runtime.machine(), plan);
+  std::vector<Records> runs;
+  if (input.count == 0) return runs;
+  run_or_abandon(runtime, [&] { runs = HostSort(runtime, plan, input, {}, options).run_without_merge(memory); });
+  return runs;
+}
+
 SortReport sort_host(Runtime& runtime, const SortPlan& plan, const HostColumns& input, const HostOutputs& output,
                      const SortOptions& options) {
-  if (plan.strategy != SortStrategy::cpu) check_gpus(runtime.machine(), plan);
   runtime.clear_timeline();
-  if (input.count > 0) run_or_abandon(runtime, [&] { HostSort(runtime, plan, input, output, options).run(); });
+  sort_columns(runtime, plan, input, output, options);
   return report_of(runtime, options);
 }
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "linkwise/device/runtime.hpp"
-#include "linkwise/primitives/types.hpp"
+#include "linkwise/primitives/primitives.hpp"
 #include "linkwise/sort/sort_plan.hpp"
 
 namespace linkwise {
@@ -55,5 +55,13 @@ std::uint64_t records_that_fit(Runtime& runtime, const SortPlan& plan, RecordTyp
 /// CorruptDataError if verification fails. The input is never changed.
 SortReport sort_host(Runtime& runtime, const SortPlan& plan, const HostColumns& input, const HostOutputs& output,
                      const SortOptions& options);
+
+/// The same as a step of something larger: the runtime's timeline goes on.
+void sort_columns(Runtime& runtime, const SortPlan& plan, const HostColumns& input, const HostOutputs& output,
+                  const SortOptions& options);
+/// The sorted runs of an out-of-core sort, without merging them: codes, and values, in `memory`, which is page-locked
+/// and has room for all records. One run, if all fits. Blocks until they are there. @throws as sort_host.
+std::vector<Records> sort_into_runs(Runtime& runtime, const SortPlan& plan, const HostColumns& input,
+                                    const MemoryView& memory, const SortOptions& options);
 
 }  // namespace linkwise

@@ -36,6 +36,15 @@ void decode_on_host(KeyType type, bool descending, const void* from, void* to, s
   });
 }
 
+std::uint64_t code_at(const void* keys, KeyType type, std::uint64_t position) {
+  std::uint64_t code = 0;
+  with_bits(native_bytes(type), [&](auto tag) {
+    using Bits = typename decltype(tag)::type;
+    code = encode_bits<Bits>(static_cast<const Bits*>(keys)[position], key_class(type), /*descending=*/false);
+  });
+  return code;
+}
+
 void iota_on_host(ValueWidth width, void* to, std::uint64_t count) {
   with_value(width, [&](auto tag) {
     using Value = typename decltype(tag)::type;

@@ -10,6 +10,8 @@ namespace linkwise {
 /// See Kernels::encode, ::decode and ::sample.
 void encode_on_host(KeyType type, bool descending, const void* from, void* to, std::uint64_t count);
 void decode_on_host(KeyType type, bool descending, const void* from, void* to, std::uint64_t count);
+/// The code of one key.
+std::uint64_t code_at(const void* keys, KeyType type, std::uint64_t position);
 /// 0, 1, … as values; of 16-byte values the upper half is 0.
 void iota_on_host(ValueWidth width, void* to, std::uint64_t count);
 void sample_on_host(KeyType type, bool descending, const void* keys, std::uint64_t count, std::uint64_t samples,
