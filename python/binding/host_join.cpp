@@ -125,6 +125,8 @@ void bind_host_join(nb::module_& m) {
   nb::class_<JoinPlan>(m, "JoinPlan")
       .def(nb::init<>())
       .def_rw("sort", &JoinPlan::sort)
+      .def("__str__", &JoinPlan::to_string)
+      .def("__copy__", [](const JoinPlan& self) { return self; })
       .def_rw("path", &JoinPlan::path)
       .def_rw("merges_runs", &JoinPlan::merges_runs)
       .def_rw("pair_bytes", &JoinPlan::pair_bytes)

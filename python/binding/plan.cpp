@@ -3,6 +3,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings.hpp"
+#include "linkwise/plan/join_planner.hpp"
 #include "linkwise/plan/sort_planner.hpp"
 
 namespace nb = nanobind;
@@ -32,8 +33,38 @@ void bind_plan(nb::module_& m) {
       .def_ro("plan", &PricedPlan::plan)
       .def_ro("seconds", &PricedPlan::seconds)
       .def_ro("phases", &PricedPlan::phases);
+  nb::class_<JoinWorkload>(m, "JoinWorkload")
+      .def(nb::init<>())
+      .def("__copy__", [](const JoinWorkload& self) { return self; })
+      .def_rw("key_type", &JoinWorkload::key_type)
+      .def_rw("left_rows", &JoinWorkload::left_rows)
+      .def_rw("right_rows", &JoinWorkload::right_rows)
+      .def_prop_rw(
+          "value_bytes", [](const JoinWorkload& w) { return static_cast<int>(w.left_values); },
+          [](JoinWorkload& w, int bytes) { w.left_values = w.right_values = to_value_width(bytes); })
+      .def_prop_rw(
+          "how", [](const JoinWorkload& w) { return static_cast<int>(w.kind); },
+          [](JoinWorkload& w, const std::string& how) { w.kind = join_kind_from(how); })
+      .def_rw("wants_rows", &JoinWorkload::wants_rows)
+      .def_rw("left_presorted", &JoinWorkload::left_presorted)
+      .def_rw("right_presorted", &JoinWorkload::right_presorted)
+      .def_rw("expected_matches", &JoinWorkload::expected_matches)
+      .def_rw("pageable", &JoinWorkload::pageable)
+      .def_rw("verify", &JoinWorkload::verify);
+  nb::class_<JoinConstraints>(m, "JoinConstraints")
+      .def(nb::init<>())
+      .def_rw("gpus", &JoinConstraints::gpus)
+      .def_rw("path", &JoinConstraints::path, nb::arg().none())
+      .def_rw("memory_limit", &JoinConstraints::memory_limit);
+  nb::class_<PricedJoin>(m, "PricedJoin")
+      .def_ro("plan", &PricedJoin::plan)
+      .def_ro("seconds", &PricedJoin::seconds)
+      .def_ro("phases", &PricedJoin::phases);
   using Release = nb::call_guard<nb::gil_scoped_release>;
   m.def("plan_sort", &plan_sort, nb::arg("machine"), nb::arg("workload"), nb::arg("constraints"), Release());
+  m.def("plan_join", &plan_join, nb::arg("machine"), nb::arg("workload"), nb::arg("constraints"), Release());
+  m.def("estimate_join", &estimate_join, nb::arg("machine"), nb::arg("workload"), nb::arg("plan"),
+        nb::arg("memory_limit") = 0, Release());
   m.def("estimate_device_sort", &estimate_device_sort, nb::arg("machine"), nb::arg("workload"), nb::arg("plan"),
         nb::arg("donated") = false, Release());
   m.def("estimate_sort", &estimate_sort, nb::arg("machine"), nb::arg("workload"), nb::arg("plan"),

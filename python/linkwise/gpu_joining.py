@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from linkwise import _core
+from linkwise._core import OutOfMemoryError
+from linkwise.join_planning import choose_join_plan, join_workload
 from linkwise.keys import key_type_of
-from linkwise.planning import Request, choose_plan
+from linkwise.planning import Request
 from linkwise.session import open_session, run_interruptibly
 
 Array = npt.NDArray[Any]
@@ -26,26 +27,38 @@ class GpuMatches:
         self._left, self._right, self._request = left, right, request
         self._key_type = key_type_of(left.dtype)
 
-    @staticmethod
-    def can(left: Array, right: Array, request: Request) -> bool:
+    @classmethod
+    def can(cls, left: Array, right: Array, request: Request) -> bool:
         """Whether the request leaves the join to the GPUs, and they have the memory for it."""
         if request.strategy not in ("auto", "radix") or not len(left) or not len(right):
             return False
+        found = cls(left, right, request)
         with open_session(request.machine) as runtime:
-            plan = _plan(runtime, left, right, request)
-            kind = key_type_of(left.dtype)
-            return bool(
-                _core.join_fits(runtime, plan, kind, len(left), len(right), _ROW_BYTES, "full", wants_rows=True)
-            )
+            try:
+                plan = found._plan(runtime, "full", wants_rows=True)
+            except OutOfMemoryError:
+                return False
+            sizes = len(left), len(right)
+            return bool(_core.join_fits(runtime, plan, found._key_type, *sizes, _ROW_BYTES, "full", wants_rows=True))
+
+    def _plan(self, runtime: _core.Runtime, how: str, *, wants_rows: bool) -> _core.JoinPlan:
+        rows = len(self._left), len(self._right)
+        workload = join_workload(
+            self._key_type, rows, how, value_bytes=_ROW_BYTES if wants_rows else 0, wants_rows=wants_rows
+        )
+        workload.pageable = not all(_core.is_pinned(side) for side in (self._left, self._right))
+        workload.verify = self._request.verify
+        return choose_join_plan(runtime, workload, self._request)
 
     def count(self, how: str) -> int:
         """How many rows the join has."""
         with open_session(self._request.machine, warn=False) as runtime:
-            plan = _plan(runtime, self._left, self._right, self._request)
-            verify = self._request.verify
+            plan = self._plan(runtime, how, wants_rows=False)
 
             def work() -> _core.JoinTotals:
-                return _core.join_totals(runtime, plan, self._key_type, self._left, self._right, how=how, verify=verify)
+                return _core.join_totals(
+                    runtime, plan, self._key_type, self._left, self._right, how=how, verify=self._request.verify
+                )
 
             return int(run_interruptibly(runtime, work).rows)
 
@@ -59,7 +72,7 @@ class GpuMatches:
             return None, made[0], made[1]
 
         with open_session(self._request.machine, warn=False) as runtime:
-            plan = _plan(runtime, self._left, self._right, self._request)
+            plan = self._plan(runtime, how, wants_rows=True)
 
             def work() -> int:
                 return _core.join_rows(
@@ -73,16 +86,3 @@ class GpuMatches:
         if is_filter:
             left.sort()  # by key until here
         return left, right
-
-
-def _plan(runtime: _core.Runtime, left: Array, right: Array, request: Request) -> _core.JoinPlan:
-    """On the GPUs, and over the ways, that a sort of both sides would take."""
-    workload = _core.SortWorkload()
-    workload.key_type = key_type_of(left.dtype)
-    workload.count = len(left) + len(right)
-    workload.value_bytes = _ROW_BYTES
-    workload.pageable = workload.pageable_out = True
-    workload.verify = request.verify
-    plan = _core.JoinPlan()
-    plan.sort = choose_plan(runtime, workload, replace(request, strategy="radix", descending=False))
-    return plan

@@ -58,7 +58,8 @@ class PlanReport:
         }
 
 
-def _machine(machine: MachineLike) -> _core.Machine:
+def machine_to_plan_for(machine: MachineLike) -> _core.Machine:
+    """The machine of that name; where it is ``"auto"`` and there are no GPUs, the default described one."""
     if isinstance(machine, _core.Machine):
         return machine
     if machine in ("auto", "local"):
@@ -71,8 +72,8 @@ def _machine(machine: MachineLike) -> _core.Machine:
     return load_machine(machine)
 
 
-def _key_type(name: str) -> _core.KeyType:
-    """From ``uint32`` or, shorter, ``u32``."""
+def key_type_named(name: str) -> _core.KeyType:
+    """From ``uint32`` or, shorter, ``u32``. Raises ``UsageError``."""
     long = _SHORT_NAMES[name[0]] + name[1:] if name[:1] in _SHORT_NAMES and name[1:].isdigit() else name
     try:
         kind = np.dtype(long)
@@ -168,10 +169,10 @@ def plan_sort(
     if value_bytes not in (0, 4, 8, 16):
         raise UsageError(f"values have 0, 4, 8 or 16 bytes, not {value_bytes}")
     workload = _core.SortWorkload()
-    workload.key_type, workload.count, workload.value_bytes = _key_type(key), rows, value_bytes
+    workload.key_type, workload.count, workload.value_bytes = key_type_named(key), rows, value_bytes
     workload.pageable = workload.pageable_out = pageable
     workload.verify = verify
-    described = _machine(machine)
+    described = machine_to_plan_for(machine)
     request = Request(machine, gpus, strategy, memory_limit, descending=False, verify=verify)
     priced = _core.plan_sort(described, workload, constraints_of(request, described))
     others: list[PricedPlan] = []

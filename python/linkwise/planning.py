@@ -62,7 +62,7 @@ _WIDE_KEYS = (_core.KeyType.u64, _core.KeyType.i64, _core.KeyType.f64)
 _plans: dict[tuple[object, ...], _core.SortPlan] = {}  # what was planned before; a machine by its name
 
 
-def _rounded_up(count: int) -> int:
+def rounded_up(count: int) -> int:
     """To three significant binary digits: inputs of nearly the same size share a plan."""
     step = 1 << max(count.bit_length() - 3, 0)
     return -(-count // step) * step
@@ -109,7 +109,7 @@ def constraints_of(request: Request, machine: _core.Machine) -> _core.SortConstr
 def _plan(runtime: _core.Runtime, workload: _core.SortWorkload, request: Request) -> _core.SortPlan:
     constraints = constraints_of(request, runtime.machine)
     like = copy.copy(workload)
-    like.count = _rounded_up(workload.count)
+    like.count = rounded_up(workload.count)
     key = (
         *(request.machine, runtime.simulated, tuple(constraints.gpus), constraints.strategy, constraints.memory_limit),
         *(

@@ -60,6 +60,8 @@ struct Stream {
   Place place;
 };
 
+enum class Priority { normal, background };
+
 struct Event {
   std::int64_t id = -1;  ///< -1: already happened
 };
@@ -158,8 +160,9 @@ class Runtime {
   void retire(Buffer buffer, std::vector<std::shared_ptr<SharedEvent>> users = {});
 
   // Order.
-  /// The stream of that name at a place; made on first use.
-  virtual Stream stream(Place place, std::string_view name) = 0;
+  /// The stream of that name at a place; made on first use. Kernels of a background stream wait where others could run.
+  virtual Stream stream(Place place, std::string_view name, Priority priority) = 0;
+  Stream stream(Place place, std::string_view name) { return stream(place, name, Priority::normal); }
   /// Happens when everything enqueued on the stream so far has.
   virtual Event record(Stream stream) = 0;
   virtual void wait(Stream stream, Event event) = 0;

@@ -32,7 +32,7 @@ class InCoreJoin {
     check_gpus(runtime.machine(), plan.sort);
     for (const int gpu : plan.sort.gpus) {
       compute_.push_back(runtime.stream(Place::gpu(gpu), "compute"));
-      sorting_.push_back(runtime.stream(Place::gpu(gpu), "sort"));
+      sorting_.push_back(runtime.stream(Place::gpu(gpu), "sort", Priority::background));
     }
   }
 

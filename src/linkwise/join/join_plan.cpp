@@ -1,11 +1,25 @@
 #include "linkwise/join/join_plan.hpp"
 
 #include <algorithm>
+#include <string>
 
 namespace linkwise {
 
 std::uint64_t expected_matches(const JoinInput& input) {
   return input.expected_matches > 0 ? input.expected_matches : std::max(input.left.count, input.right.count);
+}
+
+std::string JoinPlan::to_string() const {
+  std::string text = path == JoinPath::in_core ? "in core"
+                     : merges_runs             ? "sorted and merged in host memory"
+                                               : "sorted in host memory";
+  text += " on (";
+  for (std::size_t g = 0; g < sort.gpus.size(); ++g) text += (g > 0 ? "," : "") + std::to_string(sort.gpus[g]);
+  text += ")";
+  if (!sort.paths.empty()) text += ", over other GPUs where that is faster";
+  if (path == JoinPath::sorted && sort.chunkset_records > 0)
+    text += ", " + std::to_string(sort.chunkset_records) + " rows sorted at once";
+  return text;
 }
 
 JoinCounts& JoinCounts::operator+=(const JoinCounts& other) {

@@ -64,6 +64,8 @@ struct JoinPlan {
   bool merges_runs = false;             ///< path `sorted`: each side becomes one run first, as in join25 §3.2
   std::uint64_t pair_bytes = 64 << 20;  ///< of the keys and values that a GPU then joins at once
   std::uint64_t window_rows = 1 << 21;  ///< of the result that a GPU makes at once
+
+  [[nodiscard]] std::string to_string() const;
 };
 
 }  // namespace linkwise

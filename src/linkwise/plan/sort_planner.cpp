@@ -1,7 +1,6 @@
 #include "linkwise/plan/sort_planner.hpp"
 
 #include <algorithm>
-#include <exception>
 #include <limits>
 #include <span>
 #include <utility>
@@ -9,6 +8,7 @@
 #include "linkwise/device/virtual/virtual_runtime.hpp"
 #include "linkwise/error.hpp"
 #include "linkwise/plan/candidates.hpp"
+#include "linkwise/plan/in_parallel.hpp"
 #include "linkwise/primitives/kernels.hpp"
 #include "linkwise/sort/device_sort.hpp"
 
@@ -45,22 +45,6 @@ bool fit(const Machine& machine, const SortWorkload& workload, std::uint64_t mem
   } catch (const OutOfMemoryError&) {
     return false;
   }
-}
-
-// The first exception, if there is any, goes on when all are done.
-template <typename Work>
-void for_each_in_parallel(std::size_t count, const Work& work) {
-  std::vector<std::exception_ptr> failures(count);
-#pragma omp parallel for schedule(dynamic)
-  for (std::size_t i = 0; i < count; ++i) {
-    try {
-      work(i);
-    } catch (...) {
-      failures[i] = std::current_exception();
-    }
-  }
-  for (const std::exception_ptr& failure : failures)
-    if (failure) std::rethrow_exception(failure);
 }
 
 }  // namespace

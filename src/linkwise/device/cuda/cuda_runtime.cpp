@@ -108,15 +108,18 @@ CudaRuntime::Device& CudaRuntime::device(Place place) {
 
 // ---- Order
 
-Stream CudaRuntime::stream(Place place, std::string_view name) {
+Stream CudaRuntime::stream(Place place, std::string_view name, Priority priority) {
   Device& target = device(place);
   for (std::size_t s = 0; s < lanes_.size(); ++s)
     if (lanes_[s].place == place && lanes_[s].name == name && !lanes_[s].is_foreign)
       return {static_cast<int>(s), place};
   lanes_.push_back({std::string(name), place});
   if (place.is_gpu())
-    target.submitter->post([native = lanes_.back().native] {
-      check(cudaStreamCreateWithFlags(native.get(), cudaStreamNonBlocking), "create stream");
+    target.submitter->post([native = lanes_.back().native, priority] {
+      int least = 0, greatest = 0;  // numbers fall as priorities rise
+      check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "ask for priorities");
+      const int number = priority == Priority::background ? least : std::max(least - 1, greatest);
+      check(cudaStreamCreateWithPriority(native.get(), cudaStreamNonBlocking, number), "create stream");
     });
   return {static_cast<int>(lanes_.size()) - 1, place};
 }

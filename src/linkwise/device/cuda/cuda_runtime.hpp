@@ -36,7 +36,8 @@ class CudaRuntime final : public Runtime {
   void trim() override;
 
   using Runtime::read_back;
-  Stream stream(Place place, std::string_view name) override;
+  using Runtime::stream;
+  Stream stream(Place place, std::string_view name, Priority priority) override;
   Event record(Stream stream) override;
   void wait(Stream stream, Event event) override;
   Flag flag(std::string_view name) override;

@@ -114,7 +114,7 @@ void VirtualRuntime::check_access(const MemoryView& view, const std::string& ope
 
 // ---- Order
 
-Stream VirtualRuntime::stream(Place place, std::string_view name) {
+Stream VirtualRuntime::stream(Place place, std::string_view name, Priority) {
   (void)topology_.processor_of(place);
   for (std::size_t s = 0; s < lanes_.size(); ++s)
     if (lanes_[s].place == place && lanes_[s].name == name) return {static_cast<int>(s), place};

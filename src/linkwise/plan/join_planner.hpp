@@ -1,0 +1,52 @@
+// From a machine and a workload to a join plan.
+//
+// The GPU sets and ways that a sort of both sides could take (candidates.hpp) are priced by running the very same join
+// on a virtual machine in estimate mode: in core where both sides fit, otherwise, or where they lie sorted, in host
+// memory.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "linkwise/join/join_plan.hpp"
+#include "linkwise/machine/machine.hpp"
+#include "linkwise/plan/sort_planner.hpp"
+
+namespace linkwise {
+
+struct JoinWorkload {
+  KeyType key_type = KeyType::u32;
+  std::uint64_t left_rows = 0, right_rows = 0;
+  ValueWidth left_values = ValueWidth::none, right_values = ValueWidth::none;  ///< summed, or shown in rows
+  JoinKind kind = JoinKind::inner;
+  bool wants_rows = false;  ///< otherwise totals
+  bool left_presorted = false, right_presorted = false;
+  std::uint64_t expected_matches = 0;  ///< 0: one for each row of the longer side
+  bool pageable = false;               ///< inputs and output are not page-locked
+  bool verify = true;
+};
+
+/// What the caller pins; empty means: choose.
+struct JoinConstraints {
+  std::vector<int> gpus;
+  std::optional<JoinPath> path;
+  std::uint64_t memory_limit = 0;  ///< bytes a GPU; 0: all of it
+};
+
+struct PricedJoin {
+  JoinPlan plan;
+  double seconds = 0;
+  std::vector<PhaseTime> phases;
+};
+
+/// What the simulated clock says a plan takes.
+SortReport estimate_join(const Machine& machine, const JoinWorkload& workload, const JoinPlan& plan,
+                         std::uint64_t memory_limit = 0);
+
+/// What was priced, by rising time; the first is the plan to use.
+/// @throws UsageError if what is pinned is impossible on this machine, OutOfMemoryError if nothing fits.
+std::vector<PricedJoin> plan_join(const Machine& machine, const JoinWorkload& workload,
+                                  const JoinConstraints& constraints);
+
+}  // namespace linkwise
