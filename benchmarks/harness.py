@@ -99,33 +99,6 @@ def median_phases(runs: list[dict[str, float]]) -> dict[str, float]:
     return {name: statistics.median(run.get(name, 0) for run in runs) for name in runs[-1]}
 
 
-def gpu_sets(num_gpus: int) -> list[tuple[int, ...]]:
-    """The sets whose wire is measured."""
-    sets = [tuple(range(size)) for size in range(1, num_gpus + 1) if size in (1, 2, 4, num_gpus)]
-    return [*sets, (4, 5, 6, 7)] if num_gpus == 8 else sets
-
-
-def wire_rates(runtime: _core.Runtime, gpus: tuple[int, ...], source: Array, out: Array) -> dict[str, float]:
-    """GB/s into and out of a set of GPUs with equal shares: medians of plain copies between pinned memory and them."""
-    share = min(1 << 29, len(source) // len(gpus))
-    buffers = {gpu: runtime.allocate(_core.Place.gpu(gpu), 4 * share) for gpu in gpus}
-    rates: dict[str, list[float]] = {"in": [], "out": []}
-    for _ in range(REPETITIONS + 1):
-        for direction, measured in rates.items():
-            runtime.clear_timeline()
-            for index, gpu in enumerate(gpus):
-                stream = runtime.stream(_core.Place.gpu(gpu), "wire")
-                part = slice(index * share, (index + 1) * share)
-                if direction == "in":
-                    runtime.copy_in(stream, buffers[gpu].view, source[part])
-                else:
-                    runtime.copy_out(stream, out[part], buffers[gpu].view)
-            timeline = runtime.timeline()
-            picoseconds = max(entry.end_ps for entry in timeline) - min(entry.start_ps for entry in timeline)
-            measured.append(4 * share * len(gpus) / picoseconds * 1e3)
-    return {direction: statistics.median(values[1:]) for direction, values in rates.items()}
-
-
 def _commit() -> str:
     if "LINKWISE_COMMIT" in os.environ:  # where the repository's history did not come along
         return os.environ["LINKWISE_COMMIT"]

@@ -17,10 +17,11 @@ import numpy as np
 import device_sorts
 import host_sorts
 import linkwise
-from harness import about, gpu_sets, wire_rates
+from harness import about
 from linkwise import _core
 from linkwise.plots import phase_picture
 from linkwise.session import open_session
+from linkwise.wire import gpu_sets, wire_rates
 from render import PERFORMANCE_PAGE, markdown, performance_page
 
 

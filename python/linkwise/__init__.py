@@ -14,6 +14,7 @@ from linkwise._core import (
 )
 from linkwise.checking import is_sorted
 from linkwise.file_sorting import sort_file
+from linkwise.join_planning import JoinPlanReport, plan_join
 from linkwise.joining import join, join_count, join_indices
 from linkwise.machine import described_machines, load_machine, load_profile, local_machine
 from linkwise.plan_report import PlanReport, plan_sort
@@ -32,6 +33,7 @@ __all__ = [
     "DeviceError",
     "Error",
     "FallbackWarning",
+    "JoinPlanReport",
     "Machine",
     "NoGpuWarning",
     "NominalMachineWarning",
@@ -49,6 +51,7 @@ __all__ = [
     "load_machine",
     "load_profile",
     "local_machine",
+    "plan_join",
     "plan_sort",
     "probe",
     "sort",

@@ -1,4 +1,4 @@
-"""The commands about machines: ``linkwise probe``, ``machine``, ``bench`` and ``reproduce``."""
+"""The commands about machines: ``linkwise probe``, ``machine`` and ``reproduce``."""
 
 from __future__ import annotations
 
@@ -21,41 +21,17 @@ from linkwise.doctor import examine
 from linkwise.drawing import machine_svg
 from linkwise.html_report import write_report
 from linkwise.machine import (
-    DEFAULT_VIRTUAL_MACHINE,
     described_machines,
     load_machine,
-    local_machine,
     machine_from_dict,
 )
 from linkwise.nominal import import_nccl
-from linkwise.plan_benchmark import bench_plan
 from linkwise.probing import measurements, probe
 from linkwise.profile import write_json
-from linkwise.report import print_experiment, print_plan_benchmark, print_profile
+from linkwise.report import print_experiment, print_profile
 from linkwise.reproduce import EXPERIMENTS, reproduce
 
 machine_app = typer.Typer(help="The machines that Linkwise knows.", no_args_is_help=True)
-bench_app = typer.Typer(help="Benchmarks, with raw results.", no_args_is_help=True)
-
-
-@bench_app.command("plan")
-def bench_of_plans(
-    machine: Annotated[str, typer.Option(help="auto, local, or a described machine to simulate.")] = "auto",
-    scale: Annotated[float, typer.Option(help="Of the sizes: 0.5, 2 and 8 billion keys.")] = 1.0,
-    out: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the raw results.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print them as one JSON object.")] = False,
-) -> None:
-    """Hold the planner's predictions and choices against measured sorts over a grid."""
-    if machine == "auto":
-        machine = "local" if local_machine() is not None else DEFAULT_VIRTUAL_MACHINE
-    with interrupt_is_a_failure():
-        results = bench_plan(machine, scale)
-    if out is not None:
-        write_json(out, results)
-    if as_json:
-        typer.echo(json.dumps(results))
-    else:
-        print_plan_benchmark(Console(), results)
 
 
 def probe_machine(

@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from linkwise.join_planning import JoinPlanReport
 from linkwise.plan_report import PlanReport
 from linkwise.profile import Profile
 from linkwise.reproduce import Row
@@ -145,12 +146,22 @@ def print_explanation(console: Console, report: SortReport) -> None:
 
 def print_plan(console: Console, report: PlanReport) -> None:
     """Print the best plan with its phases, and what the others would take."""
+    _print_plans(console, report, report.why, "runners-up, the best of each strategy and number of GPUs")
+
+
+def print_join_plan(console: Console, report: JoinPlanReport) -> None:
+    """The same of a join."""
+    _print_plans(console, report, None, "runners-up, the best of each path and number of GPUs")
+
+
+def _print_plans(console: Console, report: PlanReport | JoinPlanReport, why: str | None, others: str) -> None:
     what = f"[bold]{escape(report.best.plan)}: {format_seconds(report.best.seconds)}[/bold]"
     console.print(f"{what} on {escape(report.machine)}")
-    console.print(escape(report.why))
+    if why is not None:
+        console.print(escape(why))
     phases = ", ".join(f"{phase} {format_seconds(seconds)}" for phase, seconds in report.best.phases.items())
     console.print(f"phases: {phases}")
-    table = Table(title="runners-up, the best of each strategy and number of GPUs", title_justify="left", box=None)
+    table = Table(title=others, title_justify="left", box=None)
     table.add_column("time", justify="right")
     table.add_column("plan")
     for plan in report.runners_up:
@@ -191,6 +202,31 @@ def print_plan_benchmark(console: Console, results: dict[str, Any]) -> None:
         if results[what]["count"]:
             told = results[what]
             console.print(f"{told['count']} {name}: median error {told['median']:.1%}, {told['worst']:.1%} at worst")
+
+
+def print_join_benchmark(console: Console, results: dict[str, Any]) -> None:
+    """Print what each way of joining took, beside what its bytes take on the links."""
+    how = "simulated, nothing was measured" if results["simulated"] else "measured"
+    workload, best = results["workload"], results["wire_gb_per_s"]["best"]
+    r, s = workload["rows"]
+    console.print(f"[bold]{escape(results['machine'])}[/bold]: {how}")
+    console.print(
+        f"workload {workload['name']}: {r:,} ⋈ {s:,} rows, selectivity {workload['selectivity']:g}, "
+        f"skew {workload['skew']:g}; {best['in']:.0f} GB/s in, {best['out']:.0f} out"
+    )
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading in ("", "took", "±", "wire", "ratio", "plan"):
+        table.add_column(heading, justify="right" if heading in ("took", "±", "wire", "ratio") else "left")
+    for row in results["rows"]:
+        spread = f"{row['spread']:.0%}" if "spread" in row else ""
+        wire = row["wire_seconds"]
+        ratio = f"{row['seconds'] / wire:.2f}"
+        table.add_row(
+            row["case"], format_seconds(row["seconds"]), spread, format_seconds(wire), ratio, escape(row["plan"])
+        )
+    for row in results["baselines"]:
+        table.add_row(row["case"], format_seconds(row["seconds"]), "", "", "", "")
+    console.print(table)
 
 
 def _largest_sizes(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

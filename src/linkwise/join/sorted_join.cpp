@@ -23,7 +23,7 @@ constexpr std::uint64_t least_pairs_of_gpu = 3;  // so that there is something t
 // One side: sorted runs, each a pair of host columns.
 class SortedSide {
  public:
-  SortedSide(Runtime& runtime, Router& router, const JoinPlan& plan, const HostColumns& columns, bool is_presorted,
+  SortedSide(Runtime& runtime, const JoinPlan& plan, const HostColumns& columns, bool is_presorted,
              const SortOptions& options)
       : is_claimed_(is_presorted) {
     if (is_presorted) columns_.push_back(columns);
@@ -33,9 +33,13 @@ class SortedSide {
       runs_.key_type = run.key_type;
       runs_.runs.push_back({run.keys, run.values, run.count});
     }
-    for (const HostColumns& run : columns_) ios_.emplace_back(runtime, router, run, options);
     if (columns_.empty()) runs_.key_type = code_type(key_width(columns.key_type));
     type_ = {key_width(columns.key_type), columns.value_width};
+  }
+
+  // What copies go through; made when nothing is sorted any more.
+  void use(Runtime& runtime, Router& router, const SortOptions& options) {
+    for (const HostColumns& run : columns_) ios_.emplace_back(runtime, router, run, options);
   }
 
   [[nodiscard]] const SortedRuns& runs() const { return runs_; }
@@ -104,11 +108,14 @@ class SortedJoin {
         plan_(plan),
         input_(input),
         options_{false, input.verify},
+        left_(runtime, plan, input.left, input.left_presorted, options_),
+        right_(runtime, plan, input.right, input.right_presorted, options_),
         router_(runtime, plan.sort.paths, plan.sort.relay_bytes),
-        left_(runtime, router_, plan, input.left, input.left_presorted, options_),
-        right_(runtime, router_, plan, input.right, input.right_presorted, options_),
         left_probes_(left_probes(input)),
-        sums_(sums_values(input)) {}
+        sums_(sums_values(input)) {
+    left_.use(runtime, router_, options_);
+    right_.use(runtime, router_, options_);
+  }
 
   JoinTotals run() {
     cut();
@@ -322,8 +329,8 @@ class SortedJoin {
   const JoinPlan& plan_;
   const JoinInput& input_;
   SortOptions options_;
-  Router router_;
   SortedSide left_, right_;
+  Router router_;
   bool left_probes_, sums_;
   Subpartitions pairs_;
   std::vector<Lane> lanes_;    // of all GPUs

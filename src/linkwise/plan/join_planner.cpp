@@ -52,7 +52,8 @@ bool fit(const Machine& machine, const JoinWorkload& workload, const JoinConstra
   if (workload.wants_rows) return false;
   const ValueWidth wider = std::max(workload.left_values, workload.right_values);
   try {
-    plan.sort.chunkset_records = records_that_fit(runtime, plan.sort, {key_width(workload.key_type), wider});
+    const std::uint64_t fitting = records_that_fit(runtime, plan.sort, {key_width(workload.key_type), wider});
+    plan.sort.chunkset_records = fitting < std::max(workload.left_rows, workload.right_rows) ? fitting : 0;
   } catch (const OutOfMemoryError&) {
     return false;
   }

@@ -1,0 +1,79 @@
+"""``linkwise bench``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+
+from linkwise import cli_options as options
+from linkwise._core import UsageError
+from linkwise.cli_errors import interrupt_is_a_failure
+from linkwise.join_benchmark import bench_join
+from linkwise.join_workloads import Workload
+from linkwise.machine import DEFAULT_VIRTUAL_MACHINE, local_machine
+from linkwise.plan_benchmark import bench_plan
+from linkwise.profile import write_json
+from linkwise.report import print_join_benchmark, print_plan_benchmark
+
+bench_app = typer.Typer(help="Benchmarks, with raw results.", no_args_is_help=True)
+
+
+@bench_app.command("plan")
+def bench_of_plans(
+    machine: Annotated[str, typer.Option(help="auto, local, or a described machine to simulate.")] = "auto",
+    scale: Annotated[float, typer.Option(help="Of the sizes: 0.5, 2 and 8 billion keys.")] = 1.0,
+    out: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the raw results.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print them as one JSON object.")] = False,
+) -> None:
+    """Hold the planner's predictions and choices against measured sorts over a grid."""
+    if machine == "auto":
+        machine = "local" if local_machine() is not None else DEFAULT_VIRTUAL_MACHINE
+    with interrupt_is_a_failure():
+        results = bench_plan(machine, scale)
+    if out is not None:
+        write_json(out, results)
+    if as_json:
+        typer.echo(json.dumps(results))
+    else:
+        print_plan_benchmark(Console(), results)
+
+
+@bench_app.command("join")
+def bench_of_joins(
+    workload: Annotated[
+        Literal["A", "B"], typer.Option(help="join25's: 10^8 and 10^9 rows of 8 bytes, or 10^9 and 10^9 of 16.")
+    ] = "A",
+    f: Annotated[float, typer.Option("--f", help="The scale factor of the sizes.")] = 1.0,
+    selectivity: Annotated[float, typer.Option(help="The share of S's rows that have a match.")] = 1.0,
+    skew: Annotated[float, typer.Option(help="The Zipf exponent of S's keys, from 0 to 1.")] = 0.0,
+    real: Annotated[bool, typer.Option("--real", help="On this machine's GPUs, or not at all.")] = False,
+    machine: Annotated[str, typer.Option(help="auto, local, or a described machine to simulate.")] = "auto",
+    gpus: options.Gpus = "auto",
+    only: Annotated[str | None, typer.Option(metavar="TEXT", help="Only what has a name with this in it.")] = None,
+    repetitions: Annotated[int, typer.Option(help="Of each case.")] = 5,
+    out: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the raw results.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print them as one JSON object.")] = False,
+) -> None:
+    """Join the relations of join25 in every way, and set each beside what its bytes take on the links."""
+    if real and machine not in ("auto", "local"):
+        raise UsageError(f"--real is for this machine's GPUs, and --machine {machine} is simulated; choose one")
+    if machine == "auto":
+        machine = "local" if real or local_machine() is not None else DEFAULT_VIRTUAL_MACHINE
+    with interrupt_is_a_failure():
+        results = bench_join(
+            Workload(workload, f, selectivity, skew),
+            machine=machine,
+            gpus=options.parse_gpus(gpus),
+            only=lambda name: only is None or only in name,
+            repetitions=repetitions,
+        )
+    if out is not None:
+        write_json(out, results)
+    if as_json:
+        typer.echo(json.dumps(results))
+    else:
+        print_join_benchmark(Console(), results)
