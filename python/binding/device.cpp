@@ -76,8 +76,7 @@ void bind_runtime(nb::module_& m) {
   nb::class_<Buffer>(m, "Buffer")
       .def_prop_ro("view", &Buffer::view)
       .def("slice", &Buffer::slice, nb::arg("offset"), nb::arg("bytes"))
-      .def(
-          "release", [](Buffer& self) { self = Buffer(); }, "Gives the memory back now.");
+      .def("release", [](Buffer& self) { self = Buffer(); }, "Gives the memory back now.");
 
   nb::class_<std::stop_source>(m, "StopSource").def(nb::init<>()).def("request_stop", [](std::stop_source& self) {
     self.request_stop();
@@ -220,8 +219,7 @@ void bind_device(nb::module_& m) {
         return nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>(memory->data(), {bytes}, owner);
       },
       nb::arg("bytes"), "Page-locked memory where CUDA can be used, plain aligned memory elsewhere.");
-  m.def(
-      "is_pinned", [](const ConstArray& array) { return is_pinned(array.data()); }, nb::arg("array"));
+  m.def("is_pinned", [](const ConstArray& array) { return is_pinned(array.data()); }, nb::arg("array"));
 }
 
 }  // namespace linkwise::binding

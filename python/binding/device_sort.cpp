@@ -1,4 +1,4 @@
-// Sorting arrays of other libraries that lie on the GPUs, and handing the results over to them.
+// Sorting and joining arrays of other libraries that lie on the GPUs, and handing the results over to them.
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "bindings.hpp"
+#include "linkwise/join/device_join.hpp"
 #include "linkwise/sort/device_sort.hpp"
 
 namespace nb = nanobind;
@@ -142,11 +143,11 @@ nb::object to_numpy(const DeviceArray& self) {
   return nb::cast(nb::ndarray<nb::numpy>(bytes, {self.size()}, owner, {}, self.type));
 }
 
-std::vector<nb::tuple> sort_arrays(const nb::object& runtime_object, const SortPlan& plan,
-                                   const std::vector<AnyArray>& keys, const std::vector<AnyArray>& values,
-                                   const std::vector<std::optional<std::int64_t>>& streams, bool donated,
-                                   const SortOptions& options) {
-  auto& runtime = nb::cast<Runtime&>(runtime_object);
+using Streams = std::vector<std::optional<std::int64_t>>;
+
+// Columns that lie on the plan's GPUs, checked.
+DeviceColumns columns_of(const Runtime& runtime, const SortPlan& plan, const std::vector<AnyArray>& keys,
+                         const std::vector<AnyArray>& values, const Streams& streams, bool donated) {
   if (keys.size() != plan.gpus.size() || streams.size() != keys.size() ||
       (!values.empty() && values.size() != keys.size()))
     throw UsageError("there must be an array of keys, and one of values or none, for each GPU");
@@ -170,6 +171,14 @@ std::vector<nb::tuple> sort_arrays(const nb::object& runtime_object, const SortP
     if (streams[g].has_value()) part.stream = native_stream(streams[g]);
     columns.parts.push_back(part);
   }
+  return columns;
+}
+
+std::vector<nb::tuple> sort_arrays(const nb::object& runtime_object, const SortPlan& plan,
+                                   const std::vector<AnyArray>& keys, const std::vector<AnyArray>& values,
+                                   const Streams& streams, bool donated, const SortOptions& options) {
+  auto& runtime = nb::cast<Runtime&>(runtime_object);
+  const DeviceColumns columns = columns_of(runtime, plan, keys, values, streams, donated);
   std::vector<SortedPart> sorted;
   {
     const nb::gil_scoped_release release;
@@ -187,6 +196,28 @@ std::vector<nb::tuple> sort_arrays(const nb::object& runtime_object, const SortP
     else results.push_back(nb::make_tuple(sorted_keys, DeviceArray{memory, value_view, values.front().dtype()}));
   }
   return results;
+}
+
+struct ArraysOfSide {
+  std::vector<AnyArray> keys, values;
+  Streams streams;
+};
+
+JoinTotals totals_of(Runtime& runtime, const JoinPlan& plan, const ArraysOfSide& left, const ArraysOfSide& right,
+                     const std::string& how, bool verify) {
+  DeviceJoinInput input;
+  input.left = columns_of(runtime, plan.sort, left.keys, left.values, left.streams, false);
+  input.right = columns_of(runtime, plan.sort, right.keys, right.values, right.streams, false);
+  const auto is_signed = [](const ArraysOfSide& side) {
+    return !side.values.empty() &&
+           side.values.front().dtype().code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::Int);
+  };
+  input.left_values_signed = is_signed(left);
+  input.right_values_signed = is_signed(right);
+  input.kind = join_kind_from(how);
+  input.verify = verify;
+  const nb::gil_scoped_release release;
+  return join_device_totals(runtime, plan, input);
 }
 
 }  // namespace
@@ -214,6 +245,17 @@ void bind_device_sort(nb::module_& m) {
            })
       .def("__arrow_c_device_array__", &to_arrow, nb::arg("requested_schema").none() = nb::none())
       .def_prop_ro("__cuda_array_interface__", &cuda_array_interface);
+  nb::class_<ArraysOfSide>(m, "ArraysOfSide",
+                           "One side of a join: an array of keys for each GPU, and one of values or none.")
+      .def(
+          "__init__",
+          [](ArraysOfSide* self, std::vector<AnyArray> keys, std::vector<AnyArray> values, Streams streams) {
+            new (self) ArraysOfSide{std::move(keys), std::move(values), std::move(streams)};
+          },
+          nb::arg("keys").noconvert(), nb::arg("values").noconvert(), nb::arg("streams"));
+  m.def("join_device_totals", &totals_of, nb::arg("runtime"), nb::arg("plan"), nb::arg("left"), nb::arg("right"),
+        nb::arg("how") = "inner", nb::arg("verify") = true,
+        "How many rows a join of arrays that lie on the plan's GPUs has and, if both sides have values, their sums.");
   m.def("sort_device", &sort_arrays, nb::arg("runtime"), nb::arg("plan"), nb::arg("keys").noconvert(),
         nb::arg("values").noconvert(), nb::arg("streams"), nb::arg("donated"), nb::arg("options"),
         "Sorts arrays that lie on the plan's GPUs (NumPy arrays stand in for them where the machine is simulated): for "

@@ -107,9 +107,7 @@ void bind_primitives(nb::module_& m) {
   m.def(
       "sort",
       [](Runtime& r, Stream s, const Records& primary, const Records& secondary, int begin_bit, int end_bit,
-         const MemoryView& scratch) {
-        return sort(r, s, primary, secondary, {begin_bit, end_bit}, scratch);
-      },
+         const MemoryView& scratch) { return sort(r, s, primary, secondary, {begin_bit, end_bit}, scratch); },
       nb::arg("runtime"), nb::arg("stream"), nb::arg("primary"), nb::arg("secondary"), nb::arg("begin_bit"),
       nb::arg("end_bit"), nb::arg("scratch"));
   m.def("merge", &merge, nb::arg("runtime"), nb::arg("stream"), nb::arg("left"), nb::arg("right"), nb::arg("to"),

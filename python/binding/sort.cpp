@@ -149,9 +149,7 @@ void bind_sort(nb::module_& m) {
   nb::class_<SortOptions>(m, "SortOptions")
       .def(
           "__init__",
-          [](SortOptions* self, bool descending, bool verify) {
-            new (self) SortOptions{descending, verify};
-          },
+          [](SortOptions* self, bool descending, bool verify) { new (self) SortOptions{descending, verify}; },
           nb::arg("descending") = false, nb::arg("verify") = true);
   nb::class_<SortReport>(m, "SortReport")
       .def_ro("seconds", &SortReport::seconds)

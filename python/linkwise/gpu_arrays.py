@@ -96,7 +96,7 @@ def single_array(value: object) -> list[Any] | None:
     return [array] if array is not None and int(array.__dlpack_device__()[0]) == _CUDA else None
 
 
-def _gpus_of(arrays: Sequence[Any]) -> list[int] | None:
+def gpus_of(arrays: Sequence[Any]) -> list[int] | None:
     """The GPU that each array lies on; None if they are in host memory."""
     devices = [tuple(map(int, array.__dlpack_device__())) for array in arrays]
     if all(kind == _CUDA for kind, _ in devices):
@@ -104,6 +104,11 @@ def _gpus_of(arrays: Sequence[Any]) -> list[int] | None:
     if all(isinstance(array, np.ndarray) for array in arrays):
         return None
     raise UsageError("the arrays of a list must all lie on GPUs; sort a single array of host memory by itself")
+
+
+def stream_of(array: Any, on_gpus: list[int] | None) -> int | None:
+    """``_current_stream`` of an array; None in host memory."""
+    return None if on_gpus is None else _current_stream(array, int(array.__dlpack_device__()[1]))
 
 
 def _current_stream(array: Any, gpu: int) -> int | None:
@@ -141,10 +146,10 @@ class GpuSort:
         if payload is not None and len(payload) != len(keys):
             raise UsageError(f"payload must be a list of {len(keys)} arrays, one for each array of keys")
         self._keys, self._payload, self._request, self._donate = keys, payload, request, donate
-        on_gpus = _gpus_of(keys)
-        if payload is not None and _gpus_of(payload) != on_gpus:
+        on_gpus = gpus_of(keys)
+        if payload is not None and gpus_of(payload) != on_gpus:
             raise UsageError("an array of the payload does not lie on the GPU of its keys")
-        self._streams = [None if on_gpus is None else _current_stream(a, a.__dlpack_device__()[1]) for a in keys]
+        self._streams = [stream_of(array, on_gpus) for array in keys]
         self.plan = self._plan(on_gpus)
         self._is_real = on_gpus is not None
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 from linkwise import _core
 from linkwise._core import UsageError
 from linkwise.containers import hold, hold_table
+from linkwise.gpu_array_joining import arrays_on_gpus, count_on_gpus
 from linkwise.gpu_joining import GpuMatches
 from linkwise.join_keys import together
 from linkwise.keys import plain_array
@@ -125,9 +126,15 @@ def join_count(
     strategy: str = "auto",
     memory_limit: int | str | None = None,
 ) -> int:
-    """How many rows the join has. Parameters: as ``join_indices``."""
+    """How many rows the join has. Parameters: as ``join_indices``.
+
+    Keys may lie on the GPUs: an array of each side, or a list of them with one for each GPU.
+    """
     check_how(how)
     request = Request(machine, gpus, strategy, memory_limit, False, True)
+    on_gpus = arrays_on_gpus(left_keys, right_keys)
+    if on_gpus is not None:
+        return count_on_gpus(*on_gpus, how, request)
     return int(
         _matches_of_keys(left_keys, right_keys, request, nulls_equal=nulls_equal, presorted=presorted).count(how)
     )

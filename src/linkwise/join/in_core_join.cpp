@@ -55,8 +55,8 @@ class InCoreJoin {
     }
     arrival_ = std::make_unique<JoinArrival>(runtime_, plan_.sort, batches, partition_scratch, input_.verify);
     arrival_->start();
-    cuts_ = choose_join_cuts(runtime_, compute_, split, whole, std::max<std::uint64_t>(plan_.sort.samples / 16, 1),
-                             weight_of_match);
+    cuts_ = choose_join_cuts(runtime_, split.key_type(), sampled(split, compute_), sampled(whole, compute_), gpus(),
+                             join_samples(plan_), weight_of_match);
   }
 
   // Memory to sort up to so many records of a type, on a GPU.

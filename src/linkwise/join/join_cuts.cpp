@@ -182,18 +182,26 @@ JoinCuts cut_samples(const SortedKeys& samples, std::uint64_t split_rows, std::u
   return cuts;
 }
 
-JoinCuts choose_join_cuts(Runtime& runtime, std::span<const Stream> streams, const HostIo& split, const HostIo& whole,
-                          std::uint64_t samples, double weight_of_match) {
-  const std::uint64_t gpus = streams.size();
-  const KeyType type = split.key_type();
-  if (gpus == 1) return {{}, {{split.rows(), 0}}, {{whole.rows(), 0}}};
+SampledRelation sampled(const HostIo& io, std::span<const Stream> streams) {
+  SampledRelation relation{{}, io.rows()};
+  for (std::uint64_t g = 0; g < streams.size(); ++g) {
+    const std::uint64_t begin = io.rows() * g / streams.size(), end = io.rows() * (g + 1) / streams.size();
+    relation.sources.push_back({streams[g], io.host_keys(begin, end - begin), 0, begin});
+  }
+  return relation;
+}
+
+JoinCuts choose_join_cuts(Runtime& runtime, KeyType type, SampledRelation split, SampledRelation whole,
+                          std::size_t parts, std::uint64_t samples, double weight_of_match) {
+  if (parts == 1) return {{}, {{split.rows, 0}}, {{whole.rows, 0}}};
   runtime.set_phase("sample");
   std::vector<SampleSource> sources;
-  for (const HostIo* io : {&split, &whole})
-    for (std::uint64_t g = 0; g < gpus; ++g) {
-      const std::uint64_t begin = io->rows() * g / gpus, end = io->rows() * (g + 1) / gpus;
-      sources.push_back({streams[g], io->host_keys(begin, end - begin), samples_of(end - begin, io->rows(), samples),
-                         begin | (io == &whole ? whole_bit : 0)});
+  for (SampledRelation* relation : {&split, &whole})
+    for (SampleSource& source : relation->sources) {
+      const std::uint64_t keys = source.keys.bytes / static_cast<std::uint64_t>(native_bytes(type));
+      source.samples = samples_of(keys, relation->rows, samples);
+      if (relation == &whole) source.tag_base |= whole_bit;
+      sources.push_back(source);
     }
   const SortedSamples sorted = sort_samples(runtime, type, /*descending=*/false, sources);
   const std::uint64_t count = sorted.records.count;
@@ -202,10 +210,10 @@ JoinCuts choose_join_cuts(Runtime& runtime, std::span<const Stream> streams, con
   const Records on_host = records_in(fetched.view(), sorted.records.type, count);
   copy(runtime, sorted.stream, on_host, sorted.records);
   runtime.wait(runtime.record(sorted.stream));
-  if (runtime.estimating()) return even_cuts(sorted.records.type.key_bits(), split.rows(), whole.rows(), gpus);
+  if (runtime.estimating()) return even_cuts(sorted.records.type.key_bits(), split.rows, whole.rows, parts);
   return cut_samples(
       {sorted.records.type.key, count, on_host.keys.data, reinterpret_cast<const std::uint64_t*>(on_host.values.data)},
-      split.rows(), whole.rows(), gpus, weight_of_match);
+      split.rows, whole.rows, parts, weight_of_match);
 }
 
 }  // namespace linkwise

@@ -36,10 +36,18 @@ struct JoinCuts {
   [[nodiscard]] std::size_t owner(std::size_t part) const;
 };
 
+/// A relation to sample, in pieces; the tag of each is its first row.
+struct SampledRelation {
+  std::vector<SampleSource> sources;
+  std::uint64_t rows = 0;
+};
+/// Of host columns, in equal pieces, each read by one of the streams' GPUs.
+SampledRelation sampled(const HostIo& io, std::span<const Stream> streams);
+
 /// `split` is the relation whose rows of one key may be cut; `weight_of_match`: of a row of the result, beside rows
 /// that come in. Uses `samples` of each. Blocks until the cuts are there.
-JoinCuts choose_join_cuts(Runtime& runtime, std::span<const Stream> streams, const HostIo& split, const HostIo& whole,
-                          std::uint64_t samples, double weight_of_match);
+JoinCuts choose_join_cuts(Runtime& runtime, KeyType type, SampledRelation split, SampledRelation whole,
+                          std::size_t parts, std::uint64_t samples, double weight_of_match);
 
 /// The same from samples, without devices.
 struct SortedKeys {

@@ -9,6 +9,8 @@ std::uint64_t expected_matches(const JoinInput& input) {
   return input.expected_matches > 0 ? input.expected_matches : std::max(input.left.count, input.right.count);
 }
 
+std::uint64_t join_samples(const JoinPlan& plan) { return std::max<std::uint64_t>(plan.sort.samples / 16, 1); }
+
 std::string JoinPlan::to_string() const {
   std::string text = path == JoinPath::in_core ? "in core"
                      : merges_runs             ? "sorted and merged in host memory"

@@ -59,13 +59,16 @@ enum class JoinPath {
 
 struct JoinPlan {
   JoinPath path = JoinPath::in_core;
-  SortPlan sort;                        ///< its GPUs, pieces, samples and paths
-  int batches = 8;                      ///< in which the probing side passes when only totals are asked for
-  bool merges_runs = false;             ///< path `sorted`: each side becomes one run first, as in join25 §3.2
-  std::uint64_t pair_bytes = 64 << 20;  ///< of the keys and values that a GPU then joins at once
-  std::uint64_t window_rows = 1 << 21;  ///< of the result that a GPU makes at once
+  SortPlan sort;                         ///< its GPUs, pieces, samples and paths
+  int batches = 8;                       ///< in which the probing side passes when only totals are asked for
+  bool merges_runs = false;              ///< path `sorted`: each side becomes one run first, as in join25 §3.2
+  std::uint64_t pair_bytes = 256 << 20;  ///< of the keys and values that a GPU then joins at once, at most
+  std::uint64_t window_rows = 1 << 21;   ///< of the result that a GPU makes at once
 
   [[nodiscard]] std::string to_string() const;
 };
+
+/// Of each side, to cut by: fewer than a sort takes, since the host looks at them.
+std::uint64_t join_samples(const JoinPlan& plan);
 
 }  // namespace linkwise

@@ -17,8 +17,10 @@
 namespace linkwise {
 namespace {
 
-constexpr std::size_t streams_of_gpu = 3;        // join25 §3.3.2
-constexpr std::uint64_t least_pairs_of_gpu = 3;  // so that there is something to overlap
+constexpr std::size_t slots_of_gpu = 3;           // one pair comes, one is probed, one is spare
+constexpr std::uint64_t most_pairs_of_gpu = 32;   // more overlap no better, and each costs a search in host memory
+constexpr std::uint64_t worth_a_pair = 32 << 20;  // bytes of a pair that are enough to keep a link busy
+constexpr std::uint64_t least_pairs_of_gpu = 3;   // so that there is something to overlap
 
 // One side: sorted runs, each a pair of host columns.
 class SortedSide {
@@ -47,17 +49,19 @@ class SortedSide {
   [[nodiscard]] bool is_claimed() const { return is_claimed_; }
   [[nodiscard]] bool is_merged() const { return columns_.size() <= 1; }
 
-  // Copies the ranges in, one behind the other, as codes.
+  // Copies the ranges in, one behind the other; narrow keys into `raw`.
   void copy_in(Stream stream, const std::vector<RunRange>& ranges, const Records& to, const MemoryView& raw) const {
-    std::uint64_t at = 0;
-    for (std::size_t r = 0; r < ranges.size(); ++r) {
-      const Records slice = to.slice(at, ranges[r].count());
-      at += slice.count;
-      if (slice.count == 0) continue;
-      const MemoryView native = ios_[r].is_narrow() ? raw.slice(0, slice.count * ios_[r].native_key_bytes()) : raw;
-      ios_[r].copy_in(stream, ranges[r].begin, slice, native);
-      ios_[r].encode_rows(stream, ranges[r].begin, slice, native);
-    }
+    for_each_slice(ranges, to, raw,
+                   [&](const HostIo& io, std::uint64_t first, const Records& slice, const MemoryView& native) {
+                     io.copy_in(stream, first, slice, native);
+                   });
+  }
+  // Makes codes of what came.
+  void encode(Stream stream, const std::vector<RunRange>& ranges, const Records& to, const MemoryView& raw) const {
+    for_each_slice(ranges, to, raw,
+                   [&](const HostIo& io, std::uint64_t first, const Records& slice, const MemoryView& native) {
+                     io.encode_rows(stream, first, slice, native);
+                   });
   }
 
   // The values of some rows, added up on the host's cores.
@@ -73,6 +77,19 @@ class SortedSide {
   }
 
  private:
+  template <typename Body>
+  void for_each_slice(const std::vector<RunRange>& ranges, const Records& to, const MemoryView& raw,
+                      const Body& body) const {
+    std::uint64_t at = 0;
+    for (std::size_t r = 0; r < ranges.size(); ++r) {
+      const Records slice = to.slice(at, ranges[r].count());
+      at += slice.count;
+      if (slice.count == 0) continue;
+      const std::uint64_t native = ios_[r].is_narrow() ? slice.count * ios_[r].native_key_bytes() : 0;
+      body(ios_[r], ranges[r].begin, slice, raw.slice(0, native));
+    }
+  }
+
   void sort_into_several(Runtime& runtime, const SortPlan& plan, const HostColumns& columns,
                          const SortOptions& options) {
     const RecordType type{key_width(columns.key_type), columns.value_width};
@@ -128,9 +145,15 @@ class SortedJoin {
   }
 
  private:
-  struct Lane {
-    Stream stream;
-    Buffer left, right, spare, raw, sums, scratch;
+  // Room for a pair.
+  struct Slot {
+    Buffer left, right, left_raw, right_raw;
+    Event free;
+  };
+  struct Worker {
+    Stream in, compute;
+    std::vector<Slot> slots;
+    Buffer spare, sums, scratch, notes;
   };
   // What a pair's probes write.
   struct Notes {
@@ -142,8 +165,9 @@ class SortedJoin {
     runtime_.set_phase("partition");
     const std::uint64_t gpus = plan_.sort.gpus.size(), rows = input_.left.count + input_.right.count;
     const std::uint64_t row_bytes = std::max(left_.type().bytes(), right_.type().bytes());
-    const std::uint64_t wanted = rows * row_bytes / plan_.pair_bytes / gpus + 1;
-    const std::uint64_t parts = gpus * std::max(wanted, least_pairs_of_gpu);
+    const std::uint64_t fit = rows * row_bytes / gpus / std::max<std::uint64_t>(plan_.pair_bytes, 1) + 1;
+    const std::uint64_t overlap = std::min(rows * row_bytes / gpus / worth_a_pair + 1, most_pairs_of_gpu);
+    const std::uint64_t parts = gpus * std::max({fit, overlap, least_pairs_of_gpu});
     if (!runtime_.estimating()) {
       pairs_ = cut_sorted(left_.runs(), right_.runs(), parts);
       return;
@@ -175,37 +199,63 @@ class SortedJoin {
     }
     for (const int gpu : plan_.sort.gpus) {
       const Place place = Place::gpu(gpu);
-      notes_.push_back(runtime_.allocate(place, sizeof(Notes) * pairs_.parts.size(), "totals"));
-      for (std::size_t s = 0; s < streams_of_gpu; ++s) {
-        Lane& lane = lanes_.emplace_back();
-        lane.stream = runtime_.stream(place, "join " + std::to_string(s));
-        lane.left = runtime_.allocate(place, record_bytes(left_.type(), lefts), "left pair");
-        lane.right = runtime_.allocate(place, record_bytes(right_.type(), rights), "right pair");
-        lane.spare = runtime_.allocate(place, spare, "spare records");
-        lane.raw = runtime_.allocate(place, 2 * most, "native keys");
-        lane.sums = runtime_.allocate(place, sums_ ? 8 * (most + 1) : 0, "running sums");
-        lane.scratch = runtime_.allocate(place, scratch, "scratch");
-      }
+      Worker& worker = workers_.emplace_back();
+      worker.in = runtime_.stream(place, "in");
+      worker.compute = runtime_.stream(place, "compute");
+      const auto allocate = [&](std::uint64_t bytes, const char* label) {
+        return runtime_.allocate(place, bytes, label);
+      };
+      worker.notes = allocate(sizeof(Notes) * pairs_.parts.size() / plan_.sort.gpus.size(), "totals");
+      worker.spare = allocate(spare, "spare records");
+      worker.sums = allocate(sums_ ? 8 * (most + 1) : 0, "running sums");
+      worker.scratch = allocate(scratch, "scratch");
+      for (std::size_t s = 0; s < slots_of_gpu; ++s)
+        worker.slots.push_back({allocate(record_bytes(left_.type(), lefts), "left pair"),
+                                allocate(record_bytes(right_.type(), rights), "right pair"),
+                                allocate(2 * lefts, "left native keys"),
+                                allocate(2 * rights, "right native keys"),
+                                {}});
     }
   }
 
-  // A GPU has consecutive pairs, and gives them to its streams in turn; the GPUs go on side by side.
+  // A GPU has consecutive pairs; the GPUs go on side by side.
   void join(std::size_t number) {
-    const std::size_t gpus = plan_.sort.gpus.size(), of_gpu = pairs_.parts.size() / gpus;
+    const std::size_t gpus = workers_.size(), of_gpu = pairs_.parts.size() / gpus;
     const std::size_t gpu = number % gpus, round = number / gpus;
-    const std::size_t at = gpu * of_gpu + round;
-    const PairOfRanges& pair = pairs_.parts[at];
-    const Lane& lane = lanes_[gpu * streams_of_gpu + round % streams_of_gpu];
-    const MemoryView notes = notes_[gpu].slice(sizeof(Notes) * at, sizeof(Notes));
+    const PairOfRanges& pair = pairs_.parts[gpu * of_gpu + round];
+    Worker& worker = workers_[gpu];
+    Slot& slot = worker.slots[round % slots_of_gpu];
+    const Records lefts = records_in(slot.left.view(), left_.type(), rows_in(pair.left));
+    const Records rights = records_in(slot.right.view(), right_.type(), rows_in(pair.right));
     runtime_.set_phase("HtoD");
-    const Records lefts = bring(lane, left_, pair.left, lane.left);
-    const Records rights = bring(lane, right_, pair.right, lane.right);
+    runtime_.wait(worker.in, slot.free);
+    left_.copy_in(worker.in, pair.left, lefts, slot.left_raw.view());
+    right_.copy_in(worker.in, pair.right, rights, slot.right_raw.view());
     runtime_.set_phase("join");
-    if (input_.verify || left_.is_claimed())
-      check_order(runtime_, lane.stream, lefts.type.key, lefts.keys, notes.slice(offsetof(Notes, left_violations), 8));
-    if (input_.verify || right_.is_claimed())
-      check_order(runtime_, lane.stream, rights.type.key, rights.keys,
-                  notes.slice(offsetof(Notes, right_violations), 8));
+    runtime_.wait(worker.compute, runtime_.record(worker.in));
+    const MemoryView notes = worker.notes.slice(sizeof(Notes) * round, sizeof(Notes));
+    left_.encode(worker.compute, pair.left, lefts, slot.left_raw.view());
+    put_in_order(worker, left_, lefts, notes.slice(offsetof(Notes, left_violations), 8));
+    right_.encode(worker.compute, pair.right, rights, slot.right_raw.view());
+    put_in_order(worker, right_, rights, notes.slice(offsetof(Notes, right_violations), 8));
+    probe_pair(worker, lefts, rights, notes);
+    slot.free = runtime_.record(worker.compute);
+  }
+
+  // The slices of several runs, together; and checks the order, if that is wanted.
+  void put_in_order(const Worker& worker, const SortedSide& side, const Records& records,
+                    const MemoryView& violations) const {
+    if (!side.is_merged() && records.count > 0) {
+      const Records spare = records_in(worker.spare.view(), side.type(), records.count);
+      const Records sorted =
+          sort(runtime_, worker.compute, records, spare, {0, side.type().key_bits()}, worker.scratch.view());
+      if (sorted.keys.data != records.keys.data) copy(runtime_, worker.compute, records, sorted);
+    }
+    if (input_.verify || side.is_claimed())
+      check_order(runtime_, worker.compute, records.type.key, records.keys, violations);
+  }
+
+  void probe_pair(const Worker& worker, const Records& lefts, const Records& rights, const MemoryView& notes) const {
     const Records& probing = left_probes_ ? lefts : rights;
     const Records& build = left_probes_ ? rights : lefts;
     Probe forward;
@@ -215,18 +265,18 @@ class SortedJoin {
     if (sums_) {
       forward.values = probing.values;
       forward.value_type = {static_cast<int>(probing.type.value_bytes()), is_signed(left_probes_)};
-      forward.build_sums = lane.sums.slice(0, 8 * (build.count + 1));
-      running_sums(runtime_, lane.stream, {static_cast<int>(build.type.value_bytes()), is_signed(!left_probes_)},
-                   build.values, forward.build_sums, lane.scratch.view());
+      forward.build_sums = worker.sums.slice(0, 8 * (build.count + 1));
+      running_sums(runtime_, worker.compute, {static_cast<int>(build.type.value_bytes()), is_signed(!left_probes_)},
+                   build.values, forward.build_sums, worker.scratch.view());
     }
-    probe(runtime_, lane.stream, forward, lane.scratch.view(),
+    probe(runtime_, worker.compute, forward, worker.scratch.view(),
           notes.slice(offsetof(Notes, forward), sizeof(MatchTotals)));
     if (input_.kind != JoinKind::full) return;
     Probe backward;
     backward.width = build.type.key;
     backward.keys = build.keys;
     backward.build_keys = probing.keys;
-    probe(runtime_, lane.stream, backward, lane.scratch.view(),
+    probe(runtime_, worker.compute, backward, worker.scratch.view(),
           notes.slice(offsetof(Notes, backward), sizeof(MatchTotals)));
   }
 
@@ -234,32 +284,14 @@ class SortedJoin {
     return left ? input_.left_values_signed : input_.right_values_signed;
   }
 
-  // The rows of a side, in order.
-  [[nodiscard]] Records bring(const Lane& lane, const SortedSide& side, const std::vector<RunRange>& ranges,
-                              const Buffer& memory) const {
-    const Records records = records_in(memory.view(), side.type(), rows_in(ranges));
-    side.copy_in(lane.stream, ranges, records, lane.raw.view());
-    if (side.is_merged() || records.count == 0) return records;
-    const Records spare = records_in(lane.spare.view(), side.type(), records.count);
-    const Records sorted =
-        sort(runtime_, lane.stream, records, spare, {0, side.type().key_bits()}, lane.scratch.view());
-    if (sorted.keys.data != records.keys.data) copy(runtime_, lane.stream, records, sorted);
-    return records;
-  }
-
   JoinCounts read_counts() {
-    const std::size_t gpus = plan_.sort.gpus.size(), of_gpu = pairs_.parts.size() / gpus;
+    const std::size_t of_gpu = pairs_.parts.size() / workers_.size();
     std::vector<Notes> notes(pairs_.parts.size()), expectation(notes);
     for (Notes& expected : expectation)
       expected.forward.matches = expected.forward.matched_rows = expected_matches(input_) / notes.size();
     std::vector<ReadBack> reads;
-    for (std::size_t g = 0; g < gpus; ++g) {
-      for (std::size_t s = 1; s < streams_of_gpu; ++s)
-        runtime_.wait(lanes_[g * streams_of_gpu].stream, runtime_.record(lanes_[g * streams_of_gpu + s].stream));
-      reads.push_back({lanes_[g * streams_of_gpu].stream,
-                       notes_[g].slice(sizeof(Notes) * g * of_gpu, sizeof(Notes) * of_gpu), &notes[g * of_gpu],
-                       &expectation[g * of_gpu]});
-    }
+    for (std::size_t g = 0; g < workers_.size(); ++g)
+      reads.push_back({workers_[g].compute, workers_[g].notes.view(), &notes[g * of_gpu], &expectation[g * of_gpu]});
     runtime_.read_back(reads);
     check_claims(notes);
     JoinCounts counts;
@@ -333,8 +365,7 @@ class SortedJoin {
   Router router_;
   bool left_probes_, sums_;
   Subpartitions pairs_;
-  std::vector<Lane> lanes_;    // of all GPUs
-  std::vector<Buffer> notes_;  // of each GPU
+  std::vector<Worker> workers_;
 };
 
 }  // namespace

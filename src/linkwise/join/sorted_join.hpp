@@ -2,9 +2,11 @@
 // join25's path.
 //
 // The sorted runs of both relations are cut into pairs of equal size whose keys are disjoint (subpartitions.hpp). Every
-// GPU joins its pairs independently, in a pipeline of three streams: while one pair's keys come in, another is probed
-// (join25 §3.3.2). Where a relation is of several runs, a pair has a slice of each, which the GPU sorts together: the
-// multiway merge of join25 §3.2 and the round trip through host memory that it costs become a part of the join.
+// GPU joins its pairs independently, in a pipeline: while one pair's keys come in, another is probed (join25 §3.3.2 has
+// three streams that each copy and probe in turn; here one stream copies into three slots and another probes, so that
+// copies do not compete). Where a relation is of several runs, a pair has a slice of each, which the GPU sorts
+// together: the multiway merge of join25 §3.2 and the round trip through host memory that it costs become a part of the
+// join.
 #pragma once
 
 #include "linkwise/join/join_plan.hpp"

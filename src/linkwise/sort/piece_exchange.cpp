@@ -81,36 +81,44 @@ void PieceExchange::encode(const ArrivingRows& rows, int piece) {
 
 bool PieceExchange::exchange(const ArrivingRows& rows, int piece,
                              const std::function<Splitters(const RowRange&)>& splitters_for, FillingParts& parts) {
-  runtime_.set_phase("partition");
-  const std::size_t num_parts = parts.room.size();
-  std::vector<std::vector<std::uint64_t>> counts(workers_.size(), std::vector<std::uint64_t>(num_parts));
-  auto expected = counts;
-  std::vector<Splitters> splitters;
-  std::vector<ReadBack> reads;
+  std::vector<ExchangeInput> inputs;
   for (std::size_t g = 0; g < workers_.size(); ++g) {
     const Worker& worker = workers_[g];
-    const RowRange range = rows_of(rows, piece, g, workers_.size());
-    splitters.push_back(splitters_for(range));
-    const MemoryView totals = worker.totals.slice(0, 8 * num_parts);
-    partition_count(runtime_, worker.compute, records(rows, piece, g), splitters[g], worker.memory.scratch, totals);
-    for (std::size_t part = 0; part < num_parts; ++part)
-      expected[g][part] = range.count() * (part + 1) / num_parts - range.count() * part / num_parts;
-    reads.push_back({worker.compute, totals, counts[g].data(), expected[g].data()});
+    inputs.push_back({worker.compute, records(rows, piece, g), splitters_for(rows_of(rows, piece, g, workers_.size())),
+                      worker.memory.scratch, worker.totals.view()});
   }
-  runtime_.read_back(reads);
+  if (!exchange_records(runtime_, inputs, parts)) return false;
+  for (Worker& worker : workers_) worker.free[slot_number(rows, piece)] = runtime_.record(worker.compute);
+  return true;
+}
 
-  runtime_.set_phase("exchange");
-  for (std::size_t g = 0; g < workers_.size(); ++g) {
-    Worker& worker = workers_[g];
+bool exchange_records(Runtime& runtime, std::span<const ExchangeInput> inputs, FillingParts& parts) {
+  runtime.set_phase("partition");
+  const std::size_t num_parts = parts.room.size();
+  std::vector<std::vector<std::uint64_t>> counts(inputs.size(), std::vector<std::uint64_t>(num_parts));
+  auto expected = counts;
+  std::vector<ReadBack> reads;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const ExchangeInput& input = inputs[i];
+    const MemoryView totals = input.totals.slice(0, 8 * num_parts);
+    partition_count(runtime, input.stream, input.records, input.splitters, input.scratch, totals);
+    for (std::size_t part = 0; part < num_parts; ++part)
+      expected[i][part] = input.records.count * (part + 1) / num_parts - input.records.count * part / num_parts;
+    reads.push_back({input.stream, totals, counts[i].data(), expected[i].data()});
+  }
+  runtime.read_back(reads);
+
+  runtime.set_phase("exchange");
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const ExchangeInput& input = inputs[i];
     std::vector<Records> destinations;
     for (std::size_t part = 0; part < num_parts; ++part) {
-      const std::uint64_t begin = parts.received[part], length = counts[g][part];
+      const std::uint64_t begin = parts.received[part], length = counts[i][part];
       if (begin + length > parts.room[part].count) return false;
       destinations.push_back(parts.room[part].slice(begin, length));
       parts.received[part] += length;
     }
-    partition(runtime_, worker.compute, records(rows, piece, g), splitters[g], worker.memory.scratch, destinations);
-    worker.free[slot_number(rows, piece)] = runtime_.record(worker.compute);
+    partition(runtime, input.stream, input.records, input.splitters, input.scratch, destinations);
   }
   return true;
 }

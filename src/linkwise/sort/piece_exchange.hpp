@@ -35,6 +35,18 @@ struct FillingParts {
   std::vector<std::uint64_t> received;  ///< so far
 };
 
+/// What one GPU brings to an exchange.
+struct ExchangeInput {
+  Stream stream;
+  Records records;
+  Splitters splitters;
+  MemoryView scratch;  ///< what partitioning them takes
+  MemoryView totals;   ///< 64 bits for each part
+};
+/// Counts the records by destination, and stores them into the parts, behind what these have received. Blocks until the
+/// counts are there. False if a part had no room for what came.
+[[nodiscard]] bool exchange_records(Runtime& runtime, std::span<const ExchangeInput> inputs, FillingParts& parts);
+
 class PieceExchange {
  public:
   static constexpr int ring_slots = 3;  ///< one piece arrives, one is partitioned, one is spare
@@ -63,9 +75,8 @@ class PieceExchange {
   }
   [[nodiscard]] static RowRange rows_of(const ArrivingRows& rows, int piece, std::size_t gpu, std::size_t gpus);
 
-  /// Counts a piece by destination, and stores its records into the parts. While the host waits for the counts, the
-  /// copies of the next pieces are on their way. `splitters_for` says how a range of rows is cut. False if a part had
-  /// no room for what came: then nothing more is stored by this piece.
+  /// Exchanges a piece; `splitters_for` says how a range of rows is cut. While the host waits for the counts, the
+  /// copies of the next pieces are on their way. False if a part had no room for what came.
   [[nodiscard]] bool exchange(const ArrivingRows& rows, int piece,
                               const std::function<Splitters(const RowRange&)>& splitters_for, FillingParts& parts);
 

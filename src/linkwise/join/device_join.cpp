@@ -1,0 +1,220 @@
+#include "linkwise/join/device_join.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "linkwise/error.hpp"
+#include "linkwise/join/join_cuts.hpp"
+#include "linkwise/join/relation.hpp"
+#include "linkwise/primitives/matching.hpp"
+#include "linkwise/sort/verify.hpp"
+
+namespace linkwise {
+namespace {
+
+// One side as it came: codes, and values.
+struct Side {
+  const DeviceColumns* columns = nullptr;
+  RecordType type;
+  std::vector<Records> records;           // of each GPU
+  std::vector<std::uint64_t> first_rows;  // of each GPU, in the whole
+  std::uint64_t rows = 0;
+  std::vector<Buffer> codes;
+};
+
+class DeviceJoin {
+ public:
+  DeviceJoin(Runtime& runtime, const JoinPlan& plan, const DeviceJoinInput& input)
+      : runtime_(runtime), plan_(plan), input_(input), router_(runtime, plan.sort.paths, plan.sort.relay_bytes) {
+    left_.columns = &input.left;
+    right_.columns = &input.right;
+    for (std::size_t g = 0; g < plan.sort.gpus.size(); ++g) {
+      const Place place = Place::gpu(plan.sort.gpus[g]);
+      streams_.push_back(runtime.stream(place, "compute"));
+      for (const Side* side : {&left_, &right_}) {
+        const Stream caller = runtime.foreign_stream(place, side->columns->parts[g].stream);
+        runtime.wait(streams_[g], runtime.record(caller));
+      }
+    }
+    for (Side* side : {&left_, &right_}) take(*side);
+    JoinInput shape;
+    shape.kind = input.kind;
+    shape.left = {input.left.key_type, left_.rows, nullptr, input.left.value_width};
+    shape.right = {input.right.key_type, right_.rows, nullptr, input.right.value_width};
+    left_probes_ = left_probes(shape);
+    sums_ = sums_values(shape);
+  }
+
+  JoinTotals run() {
+    const Side& probing = left_probes_ ? left_ : right_;
+    const Side& resident = left_probes_ ? right_ : left_;
+    const JoinCuts cuts = choose_join_cuts(runtime_, code_type(probing.type.key), sampled(probing), sampled(resident),
+                                           streams_.size(), join_samples(plan_), /*weight_of_match=*/0);
+    Relation passing(runtime_, streams_, probing.type, cuts.split_room);
+    Relation staying(runtime_, streams_, resident.type, cuts.whole_room);
+    bring(probing, cuts, /*is_split=*/true, passing);
+    bring(resident, cuts, /*is_split=*/false, staying);
+    runtime_.set_phase("borrow");
+    if (!staying.borrow(cuts, streams_, router_)) throw_unlucky();
+    const JoinCounts counts = probe_all(passing, staying);
+    runtime_.synchronize();
+    return totals_of(input_.kind, counts, left_.rows, right_.rows);
+  }
+
+ private:
+  [[noreturn]] static void throw_unlucky() {
+    throw OutOfMemoryError("samples misjudged how the keys are spread over the GPUs; raise the plan's samples");
+  }
+
+  // Codes instead of keys, where they differ.
+  void take(Side& side) {
+    runtime_.set_phase("encode");
+    const DeviceColumns& columns = *side.columns;
+    side.type = {key_width(columns.key_type), columns.value_width};
+    for (std::size_t g = 0; g < streams_.size(); ++g) {
+      const DevicePart& part = columns.parts[g];
+      const auto view = [&](void* data, std::uint64_t bytes) {
+        return MemoryView{streams_[g].place, static_cast<std::byte*>(data), bytes, 0, false};
+      };
+      const MemoryView keys = view(part.keys, part.count * static_cast<std::uint64_t>(native_bytes(columns.key_type)));
+      Records records{side.type, part.count, keys, view(part.values, part.count * side.type.value_bytes())};
+      if (!is_own_code(columns.key_type, /*descending=*/false)) {
+        side.codes.push_back(runtime_.allocate(keys.place, part.count * side.type.key_bytes(), "codes"));
+        records.keys = side.codes.back().view();
+        encode(runtime_, streams_[g], columns.key_type, /*descending=*/false, keys, records.keys);
+      }
+      side.records.push_back(records);
+      side.first_rows.push_back(side.rows);
+      side.rows += part.count;
+    }
+  }
+
+  [[nodiscard]] SampledRelation sampled(const Side& side) const {
+    SampledRelation relation{{}, side.rows};
+    for (std::size_t g = 0; g < streams_.size(); ++g)
+      relation.sources.push_back({streams_[g], side.records[g].keys, 0, side.first_rows[g]});
+    return relation;
+  }
+
+  // Exchanges a side and sorts what each GPU then has.
+  void bring(const Side& side, const JoinCuts& cuts, bool is_split, Relation& relation) {
+    SortVerifier verifier(runtime_, streams_);
+    if (input_.verify) {
+      runtime_.set_phase("verify input");
+      verifier.before(side.records);
+    }
+    std::vector<Buffer> scratch, totals;
+    std::vector<ExchangeInput> inputs;
+    const auto parts = static_cast<int>(streams_.size());
+    for (std::size_t g = 0; g < streams_.size(); ++g) {
+      const Records& records = side.records[g];
+      const Place place = streams_[g].place;
+      scratch.push_back(runtime_.allocate(
+          place, runtime_.kernels().partition_scratch_bytes(side.type, records.count, parts), "partition scratch"));
+      totals.push_back(runtime_.allocate(place, 8 * max_destinations, "totals"));
+      const RowRange rows{side.first_rows[g], side.first_rows[g] + records.count};
+      inputs.push_back({streams_[g], records, cuts.splitters_for(is_split, rows), scratch[g].view(), totals[g].view()});
+    }
+    if (!exchange_records(runtime_, inputs, relation.parts())) throw_unlucky();
+    runtime_.set_phase("sort");
+    std::vector<Event> sent;
+    for (const Stream stream : streams_) sent.push_back(runtime_.record(stream));
+    std::vector<Records> sorted;
+    for (std::size_t g = 0; g < streams_.size(); ++g) {
+      for (const Event event : sent) runtime_.wait(streams_[g], event);
+      const std::uint64_t rows = relation.received(g);
+      Buffer spare = runtime_.allocate(streams_[g].place, record_bytes(side.type, rows), "spare records");
+      Buffer room =
+          runtime_.allocate(streams_[g].place, runtime_.kernels().sort_scratch_bytes(side.type, rows), "sort scratch");
+      relation.sort(g, streams_[g], open_bits(cuts.cuts, g, side.type.key_bits()), spare.view(), room.view());
+      sorted.push_back(relation.own(g));
+      runtime_.retire(std::move(spare));
+      runtime_.retire(std::move(room));
+    }
+    if (input_.verify) {
+      runtime_.set_phase("verify");
+      verifier.check(sorted);
+    }
+    for (Buffer& buffer : scratch) runtime_.retire(std::move(buffer));
+    for (Buffer& buffer : totals) runtime_.retire(std::move(buffer));
+  }
+
+  [[nodiscard]] IntegerType integers(bool of_left) const {
+    const Side& side = of_left ? left_ : right_;
+    return {static_cast<int>(side.type.value_bytes()),
+            of_left ? input_.left_values_signed : input_.right_values_signed};
+  }
+
+  JoinCounts probe_all(const Relation& passing, const Relation& staying) {
+    runtime_.set_phase("probe");
+    const bool both = input_.kind == JoinKind::full;
+    const Kernels& kernels = runtime_.kernels();
+    std::vector<Buffer> memory;
+    const auto allocate = [&](std::size_t gpu, std::uint64_t bytes) -> MemoryView {
+      return memory.emplace_back(runtime_.allocate(streams_[gpu].place, bytes, "probe")).view();
+    };
+    std::vector<std::vector<MatchTotals>> totals(streams_.size(), std::vector<MatchTotals>(2));
+    std::vector<ReadBack> reads;
+    for (std::size_t g = 0; g < streams_.size(); ++g) {
+      const Records probing = passing.own(g), build = staying.all(g);
+      const MemoryView found = allocate(g, 2 * sizeof(MatchTotals));
+      const std::uint64_t most = std::max(probing.count, build.count);
+      const MemoryView scratch =
+          allocate(g, std::max(probe_scratch_bytes(kernels, most), kernels.running_sums_scratch_bytes(most)));
+      Probe forward;
+      forward.width = probing.type.key;
+      forward.keys = probing.keys;
+      forward.build_keys = build.keys;
+      if (sums_) {
+        forward.values = probing.values;
+        forward.value_type = integers(left_probes_);
+        forward.build_sums = allocate(g, 8 * (build.count + 1));
+        running_sums(runtime_, streams_[g], integers(!left_probes_), build.values, forward.build_sums, scratch);
+      }
+      probe(runtime_, streams_[g], forward, scratch, found.slice(0, sizeof(MatchTotals)));
+      if (both) {
+        Probe backward;
+        backward.width = forward.width;
+        backward.keys = staying.own(g).keys;
+        backward.build_keys = probing.keys;
+        probe(runtime_, streams_[g], backward, scratch, found.slice(sizeof(MatchTotals), sizeof(MatchTotals)));
+      }
+      reads.push_back({streams_[g], found.slice(0, (both ? 2 : 1) * sizeof(MatchTotals)), totals[g].data()});
+    }
+    runtime_.read_back(reads);
+    JoinCounts counts;
+    for (const auto& of_gpu : totals)
+      counts += JoinCounts{of_gpu[0].matches, of_gpu[0].matched_rows, of_gpu[1].matched_rows, of_gpu[0].probe_sum,
+                           of_gpu[0].build_sum};
+    if (!left_probes_) {
+      std::swap(counts.left_matched, counts.right_matched);
+      std::swap(counts.left_sum, counts.right_sum);
+    }
+    return counts;
+  }
+
+  Runtime& runtime_;
+  const JoinPlan& plan_;
+  const DeviceJoinInput& input_;
+  Router router_;
+  std::vector<Stream> streams_;
+  Side left_, right_;
+  bool left_probes_ = true, sums_ = false;
+};
+
+}  // namespace
+
+JoinTotals join_device_totals(Runtime& runtime, const JoinPlan& plan, const DeviceJoinInput& input) {
+  check_gpus(runtime.machine(), plan.sort);
+  if (input.left.key_type != input.right.key_type) throw UsageError("the keys of the two sides differ in type");
+  for (const DeviceColumns* side : {&input.left, &input.right})
+    if (side->parts.size() != plan.sort.gpus.size())
+      throw UsageError("there are " + std::to_string(side->parts.size()) + " parts of a side for " +
+                       std::to_string(plan.sort.gpus.size()) + " GPUs; give one for each");
+  runtime.clear_timeline();
+  JoinTotals totals;
+  run_or_abandon(runtime, [&] { totals = DeviceJoin(runtime, plan, input).run(); });
+  return totals;
+}
+
+}  // namespace linkwise

@@ -1,0 +1,84 @@
+"""Joins of what lies on the GPUs: NumPy arrays stand in for them on virtual machines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import linkwise
+from conftest import SEEDS, cuda_runtime
+from data import DISTRIBUTIONS
+from linkwise import UsageError, _core
+from test_device_sort import on_gpu
+from test_host_join import HOWS, expected_rows, pair, plan_for, virtual
+
+Array = NDArray[Any]
+
+
+def parts_of(side: Array, count: int, seed: int) -> list[Array]:
+    """As unequal parts, some of them empty."""
+    cuts = np.sort(np.random.default_rng(seed).integers(0, len(side) + 1, count - 1))
+    return [np.ascontiguousarray(part) for part in np.split(side, cuts)]
+
+
+def check_join(runtime: _core.Runtime, num_gpus: int, left: Array, right: Array, how: str, seed: int = 0) -> None:
+    plan = plan_for(num_gpus, samples=20_000)
+    matched = expected_rows(left, right, "inner")
+    random = np.random.default_rng(seed)
+    values = [random.integers(-9, 9, len(side)).astype(np.int64) for side in (left, right)]
+    sides = []
+    for number, (side, carried) in enumerate(zip((left, right), values, strict=True)):
+        keys, of_values = (parts_of(column, num_gpus, seed + number) for column in (side, carried))
+        if not runtime.simulated:
+            keys, of_values = ([on_gpu(p, g) for g, p in enumerate(parts)] for parts in (keys, of_values))
+        sides.append(_core.ArraysOfSide(keys, of_values, [None] * num_gpus))
+    totals = _core.join_device_totals(runtime, plan, *sides, how)
+    assert totals.rows == len(expected_rows(left, right, how))
+    sums = [int(side[rows].sum()) for side, rows in zip(values, matched.T, strict=True)]
+    assert [totals.left_sum, totals.right_sum] == [total % 2**64 for total in sums]
+
+
+@pytest.mark.parametrize("num_gpus", range(1, 9))
+@pytest.mark.parametrize("how", HOWS)
+def test_every_kind_and_distribution(how: str, num_gpus: int) -> None:
+    for number, distribution in enumerate(DISTRIBUTIONS):
+        dtype = [np.uint32, np.int64, np.uint8][number % 3]
+        left, right = pair(distribution, 400, [700, 0, 30][number % 3], dtype, number)
+        check_join(virtual(number), num_gpus, left, right, how, number)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_legal_order(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    sizes = random.integers(0, 900, 2)
+    dtype = [np.uint32, np.int64, np.uint64, np.int16][seed % 4]
+    left, right = pair(str(random.choice(DISTRIBUTIONS)), int(sizes[0]), int(sizes[1]), dtype, seed)
+    check_join(virtual(seed), int(random.integers(1, 9)), left, right, HOWS[seed % 6], seed)
+
+
+def test_public_call() -> None:
+    left, right = pair("uniform", 500, 800, np.int32)
+    lists = [parts_of(side, 4, 1) for side in (left, right)]
+    for how in HOWS:
+        assert linkwise.join_count(*lists, how, machine="dgx-a100") == len(expected_rows(left, right, how))
+    with pytest.raises(UsageError, match="one side of the join lies on GPUs"):
+        linkwise.join_count(lists[0], right, machine="dgx-a100")
+    with pytest.raises(UsageError, match="different GPUs"):
+        linkwise.join_count(lists[0], lists[1][:3], machine="dgx-a100")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("how", HOWS)
+def test_on_gpus(how: str) -> None:
+    pytest.importorskip("cupy")
+    runtime = cuda_runtime()
+    for num_gpus in range(1, runtime.machine.num_gpus + 1):
+        for number, distribution in enumerate(DISTRIBUTIONS):
+            left, right = pair(distribution, 1500, 2500, [np.uint32, np.int64][number % 2], num_gpus)
+            check_join(runtime, num_gpus, left, right, how, number)
+    left, right = pair("uniform", 1000, 1000, np.uint32)
+    arrays = on_gpu(left, 0), on_gpu(right, 0)
+    assert linkwise.join_count(*arrays, how) == len(expected_rows(left, right, how))
