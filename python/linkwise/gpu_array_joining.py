@@ -33,9 +33,9 @@ def count_on_gpus(left: Sequence[Any], right: Sequence[Any], how: str, request: 
     plan, sort = _core.JoinPlan(), _core.SortPlan()
     sort.gpus = on_gpus or asked or list(range(len(left)))
     plan.sort = sort
-    sides = [
+    of_left, of_right = (
         _core.ArraysOfSide(list(side), [], [stream_of(array, on_gpus) for array in side]) for side in (left, right)
-    ]
+    )
     with open_session(request.machine) as runtime:
         if runtime.simulated == (on_gpus is not None):
             raise UsageError(

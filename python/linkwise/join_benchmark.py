@@ -196,7 +196,56 @@ def _measured(workload: Workload, cases: list[Case], gpus: Gpus, repetitions: in
                 }
             )
         name = runtime.machine.name
-    return {"machine": name, "simulated": False, "wire_gb_per_s": wire, "rows": rows, "baselines": _duckdb(relations)}
+        on_gpus = _on_gpus(runtime, relations, repetitions)
+    measured = {"machine": name, "simulated": False, "wire_gb_per_s": wire, "rows": rows}
+    return {**measured, "on_gpus": on_gpus, "baselines": _duckdb(relations)}
+
+
+def _on_gpus(runtime: _core.Runtime, relations: _Relations, repetitions: int) -> list[dict[str, Any]]:
+    """Counted where the keys lie in equal parts on 1, 2, 4, … GPUs, if CuPy is there to put them there."""
+    if find_spec("cupy") is None:
+        return []
+    import cupy  # noqa: PLC0415 - where it is
+
+    rows: list[dict[str, Any]] = []
+    for gpus in (g for g in (1, 2, 4, 8) if g <= runtime.machine.num_gpus):
+        plan, sort = _core.JoinPlan(), _core.SortPlan()
+        sort.gpus = list(range(gpus))
+        plan.sort = sort
+        sides = []
+        for keys in (relations.r_keys, relations.s_keys):
+            parts = []
+            for gpu in range(gpus):
+                with cupy.cuda.Device(gpu):
+                    parts.append(cupy.asarray(keys[len(keys) * gpu // gpus : len(keys) * (gpu + 1) // gpus]))
+                    cupy.cuda.Device(gpu).synchronize()
+            sides.append(_core.ArraysOfSide(parts, [], [None] * gpus))
+        wall = []
+        for repetition in range(repetitions + 1):
+            began = time.perf_counter()
+            found = _core.join_device_totals(runtime, plan, sides[0], sides[1], "inner", False)
+            if repetition > 0:
+                wall.append(time.perf_counter() - began)
+            if found.rows != relations.expected.matches:
+                raise CorruptDataError("a join that was measured is wrong: do not trust this machine")
+        report = _core.report_of(runtime, _core.SortOptions())
+        seconds = statistics.median(wall)
+        rows.append(
+            {
+                "gpus": gpus,
+                "wall_seconds": wall,
+                "seconds": seconds,
+                "spread": (max(wall) - min(wall)) / seconds,
+                "phases": {phase.phase: phase.seconds for phase in report.phases},
+                "efficiency": rows[0]["seconds"] / seconds / gpus if rows else 1.0,
+            }
+        )
+        del sides, parts
+        for gpu in range(gpus):
+            with cupy.cuda.Device(gpu):
+                cupy.get_default_memory_pool().free_all_blocks()
+        runtime.trim()
+    return rows
 
 
 def _duckdb(relations: _Relations) -> list[dict[str, Any]]:
@@ -239,7 +288,14 @@ def _simulated(machine: _core.Machine, workload: Workload, cases: list[Case], gp
                 "wire_seconds": _wire_seconds(workload, case, int(shape.expected_matches), wire),
             }
         )
-    return {"machine": machine.name, "simulated": True, "wire_gb_per_s": wire, "rows": rows, "baselines": []}
+    return {
+        "machine": machine.name,
+        "simulated": True,
+        "wire_gb_per_s": wire,
+        "rows": rows,
+        "on_gpus": [],
+        "baselines": [],
+    }
 
 
 def bench_join(
@@ -268,7 +324,8 @@ def bench_join(
     Returns
     -------
     dict
-        ``rows`` (of each case: seconds, phases, plan and wire time) and ``baselines``, with what was measured on.
+        ``rows`` (of each case: seconds, phases, plan and wire time), ``on_gpus`` (counted where the keys lie on so many
+        GPUs), and ``baselines``.
 
     Raises
     ------

@@ -224,6 +224,10 @@ def print_join_benchmark(console: Console, results: dict[str, Any]) -> None:
         table.add_row(
             row["case"], format_seconds(row["seconds"]), spread, format_seconds(wire), ratio, escape(row["plan"])
         )
+    for row in results["on_gpus"]:
+        efficiency = f"{row['efficiency']:.0%} of what one GPU promises"
+        name = f"keys on {row['gpus']} GPUs, counted"
+        table.add_row(name, format_seconds(row["seconds"]), f"{row['spread']:.0%}", "", "", efficiency)
     for row in results["baselines"]:
         table.add_row(row["case"], format_seconds(row["seconds"]), "", "", "", "")
     console.print(table)

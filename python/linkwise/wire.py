@@ -45,8 +45,9 @@ def wire_rates(runtime: _core.Runtime, gpus: tuple[int, ...], source: Array, out
 
 def best_wire(runtime: _core.Runtime, source: Array, out: Array) -> dict[str, Any]:
     """The rates of each set, and the best of each direction."""
-    by_gpus = [{"gpus": gpus, **wire_rates(runtime, gpus, source, out)} for gpus in gpu_sets(runtime.machine.num_gpus)]
-    return {"best": {side: max(rates[side] for rates in by_gpus) for side in ("in", "out")}, "by_gpus": by_gpus}
+    rates = {gpus: wire_rates(runtime, gpus, source, out) for gpus in gpu_sets(runtime.machine.num_gpus)}
+    best = {side: max(each[side] for each in rates.values()) for side in ("in", "out")}
+    return {"best": best, "by_gpus": [{"gpus": gpus, **each} for gpus, each in rates.items()]}
 
 
 def described_wire(machine: _core.Machine) -> dict[str, Any]:

@@ -86,6 +86,19 @@ void price(const Machine& machine, const JoinWorkload& workload, const JoinConst
   }
 }
 
+// How often the probing side passes by: the more often, the less is left to do at the end, and the more in all.
+void choose_batches(const Machine& machine, const JoinWorkload& workload, const JoinConstraints& constraints,
+                    PricedJoin& best) {
+  if (workload.wants_rows || best.plan.path != JoinPath::in_core) return;
+  for (const int batches : {4, 16}) {
+    JoinPlan plan = best.plan;
+    plan.batches = batches;
+    if (!fit(machine, workload, constraints, plan)) continue;
+    const SortReport report = estimate_join(machine, workload, plan, constraints.memory_limit);
+    if (report.seconds < best.seconds / as_good) best = {plan, report.seconds, report.phases};
+  }
+}
+
 }  // namespace
 
 SortReport estimate_join(const Machine& machine, const JoinWorkload& workload, const JoinPlan& plan,
@@ -134,6 +147,7 @@ std::vector<PricedJoin> plan_join(const Machine& machine, const JoinWorkload& wo
            std::pair(b.plan.sort.gpus.size(), b.plan.sort.paths.size());
   });
   std::rotate(found.begin(), simplest, simplest + 1);
+  choose_batches(machine, workload, constraints, found.front());
   return found;
 }
 
