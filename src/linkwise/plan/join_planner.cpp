@@ -18,6 +18,7 @@ namespace {
 constexpr double hopeless = 1.25;           // times the best so far: with that much wire time, a plan is not the best
 constexpr std::size_t priced_at_once = 12;  // whatever the number of cores, so that it is the same everywhere
 constexpr double as_good = 1.01;            // times the best: then the one with the fewest GPUs
+constexpr int most_batches = 512;
 constexpr std::uint64_t pairs_in_memory = 16;  // that three streams take, with all that joining them needs
 
 JoinInput input_of(const JoinWorkload& workload) {
@@ -48,7 +49,13 @@ bool fit(const Machine& machine, const JoinWorkload& workload, const JoinConstra
   VirtualRuntime runtime = estimating_runtime(machine);
   runtime.set_memory_limit(constraints.memory_limit);
   const JoinInput input = input_of(workload);
-  if (plan.path == JoinPath::in_core) return join_fits(runtime, plan, input, workload.wants_rows);
+  if (plan.path == JoinPath::in_core) {
+    // The more batches, the less of the probing side is there at once.
+    while (!workload.wants_rows && plan.batches < most_batches &&
+           !join_fits(runtime, plan, input, /*wants_rows=*/false))
+      plan.batches *= 2;
+    return join_fits(runtime, plan, input, workload.wants_rows);
+  }
   if (workload.wants_rows) return false;
   const ValueWidth wider = std::max(workload.left_values, workload.right_values);
   try {
