@@ -48,6 +48,37 @@ def markdown(results: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def _join_row(row: dict[str, Any]) -> str:
+    phases = ", ".join(f"{name} {value * 1e3:.1f}" for name, value in row.get("phases", {}).items())
+    notes = []
+    if "wire_seconds" in row:
+        notes.append(f"{row['seconds'] / row['wire_seconds']:.2f} × wire")
+    if "efficiency" in row:
+        notes.append(f"efficiency {row['efficiency']:.0%}")
+    spread = f" ± {row['spread'] / 2:.0%}" if "spread" in row else ""
+    name = row.get("case") or f"keys on {row['gpus']} GPUs, counted"
+    return f"| {name} | {row['seconds'] * 1e3:.1f}{spread} | {'; '.join(notes)} | {phases} |"
+
+
+def join_markdown(results: dict[str, Any]) -> str:
+    """One file of ``linkwise bench join`` as a table."""
+    workload, wire = results["workload"], results["wire_gb_per_s"]["best"]
+    r, s = workload["rows"]
+    rows = [*results["rows"], *results["on_gpus"], *results["baselines"]]
+    return "\n".join(
+        [
+            f"{len(results['gpus'])} × {results['gpus'][0]}, medians, {results['date'][:10]}, commit {results['commit']}.",
+            f"Workload {workload['name']} of join25: {r:,} ⋈ {s:,} rows, selectivity {workload['selectivity']:g}, "
+            f"skew {workload['skew']:g}. Best plain copies: {wire['in']:.0f} GB/s in, {wire['out']:.0f} GB/s out.",
+            "",
+            "| join | ms | | phases, ms |",
+            "|---|---:|---|---|",
+            *map(_join_row, rows),
+            "",
+        ]
+    )
+
+
 def performance_page() -> str:
     """docs/performance.md, made from the raw results."""
     page = [
@@ -56,8 +87,10 @@ def performance_page() -> str:
         "Host to host: pinned memory in and out unless another kind is named, order and checksum verified on the GPUs.",
         "On the GPUs: from the call until all is there, input donated, verified where it says so. Made from the raw",
         "results in `benchmarks/results/` by `python benchmarks/sort.py --render`; `make bench` measures your machine.",
+        "Joins are set beside the time that their bytes take on the links at the rates of plain copies.",
         "",
     ]
-    for path in sorted(RESULTS.glob("*sort.json"), reverse=True):
-        page += [f"## {path.stem}", "", markdown(json.loads(path.read_text(encoding="utf-8")))]
+    for pattern, written in (("*sort.json", markdown), ("*join-*.json", join_markdown)):
+        for path in sorted(RESULTS.glob(pattern), reverse=True):
+            page += [f"## {path.stem}", "", written(json.loads(path.read_text(encoding="utf-8")))]
     return "\n".join(page)

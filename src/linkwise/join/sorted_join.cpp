@@ -67,12 +67,9 @@ class SortedSide {
   // The values of some rows, added up on the host's cores.
   [[nodiscard]] std::uint64_t sum(const std::vector<RunRange>& ranges, bool is_signed) const {
     std::uint64_t total = 0;
-    for (std::size_t r = 0; r < ranges.size(); ++r) {
-      const IntegerType type{static_cast<int>(columns_[r].value_width), is_signed};
-      const void* values = columns_[r].values;
-#pragma omp parallel for reduction(+ : total) if (ranges[r].count() > 1 << 16)
-      for (std::uint64_t i = ranges[r].begin; i < ranges[r].end; ++i) total += integer_at(values, type, i);
-    }
+    for (std::size_t r = 0; r < ranges.size(); ++r)
+      total += sum_of_integers(columns_[r].values, {static_cast<int>(columns_[r].value_width), is_signed},
+                               ranges[r].begin, ranges[r].end);
     return total;
   }
 
@@ -338,10 +335,7 @@ class SortedJoin {
     };
     const auto is_one_key = [&](const PairOfRanges& pair) {
       const RunRange range = (is_left ? pair.left : pair.right).front();
-      bool equal = true;
-#pragma omp parallel for reduction(&& : equal) if (range.count() > 1 << 16)
-      for (std::uint64_t row = range.begin; row < range.end; ++row)
-        equal = equal && code_at(run.keys, side.key_type, row) == code_at(run.keys, side.key_type, range.begin);
+      const bool equal = all_equal(run.keys, side.key_type, range.begin, range.end);
       return equal && is_ordered(pair);
     };
     return std::ranges::all_of(pairs_.parts, is_ordered) && std::ranges::all_of(pairs_.taken_out, is_one_key);

@@ -45,6 +45,16 @@ std::uint64_t code_at(const void* keys, KeyType type, std::uint64_t position) {
   return code;
 }
 
+bool all_equal(const void* keys, KeyType type, std::uint64_t begin, std::uint64_t end) {
+  bool equal = true;
+  with_bits(native_bytes(type), [&](auto tag) {
+    const auto* native = static_cast<const typename decltype(tag)::type*>(keys);
+#pragma omp parallel for reduction(&& : equal) if (end - begin > worthwhile)
+    for (std::uint64_t i = begin; i < end; ++i) equal = equal && native[i] == native[begin];
+  });
+  return equal;
+}
+
 void iota_on_host(ValueWidth width, void* to, std::uint64_t count) {
   with_value(width, [&](auto tag) {
     using Value = typename decltype(tag)::type;

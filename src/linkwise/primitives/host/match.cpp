@@ -7,6 +7,8 @@
 namespace linkwise {
 namespace {
 
+constexpr std::uint64_t worthwhile = 1 << 16;  // elements that pay for waking the other cores
+
 std::uint64_t start_of(const RawEmitting& side, const RawEmitting& other, std::uint64_t row) {
   const std::uint64_t own = side.offsets[row];
   return other.offsets == nullptr ? own : own + other.offsets[side.first[row] & ~unmatched_bit];
@@ -18,6 +20,18 @@ std::uint64_t integer_at(const void* values, IntegerType type, std::uint64_t i) 
   if (type.bytes == 8) return static_cast<const std::uint64_t*>(values)[i];
   if (type.is_signed) return static_cast<std::uint64_t>(static_cast<const std::int32_t*>(values)[i]);
   return static_cast<const std::uint32_t*>(values)[i];
+}
+
+std::uint64_t sum_of_integers(const void* values, IntegerType type, std::uint64_t begin, std::uint64_t end) {
+  std::uint64_t total = 0;
+  const auto add = [&](const auto* integers) {
+#pragma omp parallel for reduction(+ : total) if (end - begin > worthwhile)
+    for (std::uint64_t i = begin; i < end; ++i) total += static_cast<std::uint64_t>(integers[i]);
+  };
+  if (type.bytes == 8) add(static_cast<const std::uint64_t*>(values));
+  else if (type.is_signed) add(static_cast<const std::int32_t*>(values));
+  else add(static_cast<const std::uint32_t*>(values));
+  return total;
 }
 
 void probe_on_host(const RawProbe& probe, MatchTotals* totals) {
