@@ -161,10 +161,7 @@ class DeviceJoin {
       const std::uint64_t most = std::max(probing.count, build.count);
       const MemoryView scratch =
           allocate(g, std::max(probe_scratch_bytes(kernels, most), kernels.running_sums_scratch_bytes(most)));
-      Probe forward;
-      forward.width = probing.type.key;
-      forward.keys = probing.keys;
-      forward.build_keys = build.keys;
+      Probe forward = probe_of(probing, build);
       if (sums_) {
         forward.values = probing.values;
         forward.value_type = integers(left_probes_);
@@ -172,13 +169,9 @@ class DeviceJoin {
         running_sums(runtime_, streams_[g], integers(!left_probes_), build.values, forward.build_sums, scratch);
       }
       probe(runtime_, streams_[g], forward, scratch, found.slice(0, sizeof(MatchTotals)));
-      if (both) {
-        Probe backward;
-        backward.width = forward.width;
-        backward.keys = staying.own(g).keys;
-        backward.build_keys = probing.keys;
-        probe(runtime_, streams_[g], backward, scratch, found.slice(sizeof(MatchTotals), sizeof(MatchTotals)));
-      }
+      if (both)
+        probe(runtime_, streams_[g], probe_of(staying.own(g), probing), scratch,
+              found.slice(sizeof(MatchTotals), sizeof(MatchTotals)));
       reads.push_back({streams_[g], found.slice(0, (both ? 2 : 1) * sizeof(MatchTotals)), totals[g].data()});
     }
     runtime_.read_back(reads);

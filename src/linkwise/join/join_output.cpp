@@ -94,10 +94,7 @@ void JoinOutput::emit(Worker& worker, Side& side, const Records& own, const Reco
   side.offsets = allocate(8 * (own.count + 1), "offsets");
   side.scratch = allocate(
       std::max(probe_scratch_bytes(kernels, own.count), kernels.running_sums_scratch_bytes(own.count)), "scratch");
-  Probe of_side;
-  of_side.width = own.type.key;
-  of_side.keys = own.keys;
-  of_side.build_keys = other.keys;
+  Probe of_side = probe_of(own, other);
   of_side.emission = emission;
   of_side.first = side.first.view();
   of_side.emitted = side.emitted.view();

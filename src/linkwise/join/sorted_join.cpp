@@ -255,10 +255,7 @@ class SortedJoin {
   void probe_pair(const Worker& worker, const Records& lefts, const Records& rights, const MemoryView& notes) const {
     const Records& probing = left_probes_ ? lefts : rights;
     const Records& build = left_probes_ ? rights : lefts;
-    Probe forward;
-    forward.width = probing.type.key;
-    forward.keys = probing.keys;
-    forward.build_keys = build.keys;
+    Probe forward = probe_of(probing, build);
     if (sums_) {
       forward.values = probing.values;
       forward.value_type = {static_cast<int>(probing.type.value_bytes()), is_signed(left_probes_)};
@@ -269,11 +266,7 @@ class SortedJoin {
     probe(runtime_, worker.compute, forward, worker.scratch.view(),
           notes.slice(offsetof(Notes, forward), sizeof(MatchTotals)));
     if (input_.kind != JoinKind::full) return;
-    Probe backward;
-    backward.width = build.type.key;
-    backward.keys = build.keys;
-    backward.build_keys = probing.keys;
-    probe(runtime_, worker.compute, backward, worker.scratch.view(),
+    probe(runtime_, worker.compute, probe_of(build, probing), worker.scratch.view(),
           notes.slice(offsetof(Notes, backward), sizeof(MatchTotals)));
   }
 

@@ -50,6 +50,14 @@ void enqueue_expansion(Runtime& runtime, Stream stream, const char* name, Expans
 
 }  // namespace
 
+Probe probe_of(const Records& probing, const Records& build) {
+  Probe probe;
+  probe.width = probing.type.key;
+  probe.keys = probing.keys;
+  probe.build_keys = build.keys;
+  return probe;
+}
+
 std::uint64_t probe_scratch_bytes(const Kernels& kernels, std::uint64_t probing_rows) {
   return kernels.probe_scratch_bytes(probing_rows);
 }

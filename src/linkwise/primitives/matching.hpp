@@ -22,6 +22,9 @@ struct Probe {
   MemoryView emitted;  ///< and how many rows it adds to the result, 32 bits
 };
 
+/// The keys of one side's records against those of the other's; the rest is left open.
+Probe probe_of(const Records& probing, const Records& build);
+
 std::uint64_t probe_scratch_bytes(const Kernels& kernels, std::uint64_t probing_rows);
 /// Sets *totals. With `first`, the build side has at most `max_build_rows` rows.
 void probe(Runtime& runtime, Stream stream, const Probe& probe, const MemoryView& scratch, const MemoryView& totals);

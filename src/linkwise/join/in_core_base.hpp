@@ -1,0 +1,48 @@
+// What joining totals and joining rows in core have in common: streams, columns, and the steps up to sorted relations.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "linkwise/join/join_arrival.hpp"
+#include "linkwise/join/join_plan.hpp"
+#include "linkwise/join/relation.hpp"
+
+namespace linkwise {
+
+constexpr std::size_t most_passing = 4;  ///< batches on the GPUs: the first ones wait until the other side is sorted
+
+class InCoreJoin {
+ protected:
+  /// @throws UsageError for a plan that this machine cannot run, or keys of two types.
+  InCoreJoin(Runtime& runtime, const JoinPlan& plan, const JoinInput& input);
+
+  [[nodiscard]] std::size_t gpus() const { return compute_.size(); }
+  [[nodiscard]] const Kernels& kernels() const { return runtime_.kernels(); }
+
+  /// Begins to bring the batches in, and meanwhile looks for the cuts.
+  void begin(const HostIo& split, const HostIo& whole, std::span<const Batch> batches, double weight_of_match);
+  /// Allocates what sorting and probing up to so many records of each type takes on a GPU; once for each GPU, in order.
+  void make_room_to_sort(std::size_t gpu, std::span<const std::pair<RecordType, std::uint64_t>> sorted);
+  /// Receives a batch, on the computing streams.
+  void receive(std::size_t batch, Relation& relation);
+  /// Sorts what has been received, on the sorting streams.
+  void sort(std::size_t batch, Relation& relation);
+  /// Lends the rows of keys that are cut, on the sorting streams.
+  void borrow(Relation& whole);
+
+  Runtime& runtime_;
+  const JoinPlan& plan_;
+  const JoinInput& input_;
+  Router router_;
+  SortOptions options_;
+  HostIo left_io_, right_io_;
+  std::vector<Stream> compute_, sorting_;
+  JoinCuts cuts_;
+  std::vector<Buffer> scratch_, spare_, sort_scratch_;
+  std::unique_ptr<JoinArrival> arrival_;
+};
+
+}  // namespace linkwise
