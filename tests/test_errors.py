@@ -177,6 +177,18 @@ def test_a_gpu_that_has_less_memory_than_it_said(monkeypatch: pytest.MonkeyPatch
         linkwise.sort(data, **MACHINE)
 
 
+def test_a_join_on_gpus_that_have_less_memory_than_they_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    left, right = numbers(50_000), numbers(80_000)
+    expected = linkwise.join_count(left, right, strategy="cpu")
+    with_faults(monkeypatch, memory_of_others=int(_gpu_gib() * (1 << 30)))
+    for found in (
+        lambda: linkwise.join_count(left, right, **MACHINE),
+        lambda: len(linkwise.join_indices(left, right, **MACHINE)[0]),
+    ):
+        with pytest.warns(linkwise.FallbackWarning, match="found on the cores"):
+            assert found() == expected
+
+
 def _gpu_gib() -> float:
     return linkwise.load_machine("h200x8").gpu.memory_gib
 

@@ -105,6 +105,26 @@ def check_totals(
     assert totals.rows == len(expected_rows(left, right, how))
     sums = [int(side[rows].sum()) for side, rows in zip(values, matched.T, strict=True)]
     assert [totals.left_sum, totals.right_sum] == [total % 2**64 for total in sums]
+    if how not in ("right", "full") and not any(presorted):  # of which no row numbers are known
+        check_rows(runtime, plan, left, right, how)
+
+
+def check_rows(runtime: _core.Runtime, plan: _core.JoinPlan, left: Array, right: Array, how: str) -> None:
+    expected = expected_rows(left, right, how)
+    is_filter = how in ("semi", "anti")
+    made: list[Array | None] = []
+
+    def outputs(rows: int) -> tuple[Array | None, ...]:
+        made.extend([np.empty(rows, left.dtype), np.empty(rows, np.int64)])
+        made.append(None if is_filter else np.empty(rows, np.int64))
+        return tuple(made)
+
+    kind = key_type_of(left.dtype)
+    assert _core.join_rows(runtime, plan, kind, left, right, None, None, 8, how, True, outputs) == len(expected)
+    keys, of_left, of_right = made
+    assert (of_left == expected[:, 0]).all()
+    assert (keys == left[expected[:, 0]]).all()
+    assert is_filter or (of_right == expected[:, 1]).all()
 
 
 @pytest.mark.parametrize("how", HOWS)

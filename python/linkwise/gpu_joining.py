@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,19 +14,28 @@ from linkwise._core import OutOfMemoryError
 from linkwise.join_planning import choose_join_plan, join_workload
 from linkwise.keys import key_type_of
 from linkwise.planning import Request
-from linkwise.session import open_session, run_interruptibly
+from linkwise.session import FallbackWarning, open_session, run_interruptibly
 
 Array = npt.NDArray[Any]
 Rows = npt.NDArray[np.int64]
 
 _ROW_BYTES = 8
+_WORTH_THE_GPUS = 1 << 15
+"""Rows; fewer are joined on the cores before GPUs have received them."""
+
+
+def _nobody() -> _core.Matches:
+    raise AssertionError("only asked whether it could")
 
 
 class GpuMatches:
-    """The matches of two arrays of integers of one type. Each question is a join of its own on the GPUs."""
+    """The matches of two arrays of integers of one type. Each question is a join of its own on the GPUs.
 
-    def __init__(self, left: Array, right: Array, request: Request) -> None:
-        self._left, self._right, self._request = left, right, request
+    Where these have less memory than they said, ``on_cores`` finds the matches.
+    """
+
+    def __init__(self, left: Array, right: Array, request: Request, on_cores: Callable[[], _core.Matches]) -> None:
+        self._left, self._right, self._request, self._on_cores = left, right, request, on_cores
         self._key_type = key_type_of(left.dtype)
 
     @classmethod
@@ -32,14 +43,16 @@ class GpuMatches:
         """Whether the request leaves the join to the GPUs, and they have the memory for it."""
         if request.strategy not in ("auto", "radix") or not len(left) or not len(right):
             return False
-        found = cls(left, right, request)
+        is_small = len(left) + len(right) < _WORTH_THE_GPUS
+        if is_small and request.strategy == "auto" and request.machine in ("auto", "local") and request.gpus == "auto":
+            return False
+        found = cls(left, right, request, _nobody)
         with open_session(request.machine) as runtime:
             try:
-                plan = found._plan(runtime, "full", wants_rows=True)
+                found._plan(runtime, "inner", wants_rows=True)
             except OutOfMemoryError:
                 return False
-            sizes = len(left), len(right)
-            return bool(_core.join_fits(runtime, plan, found._key_type, *sizes, _ROW_BYTES, "full", wants_rows=True))
+        return True
 
     def _plan(self, runtime: _core.Runtime, how: str, *, wants_rows: bool) -> _core.JoinPlan:
         rows = len(self._left), len(self._right)
@@ -52,6 +65,24 @@ class GpuMatches:
 
     def count(self, how: str) -> int:
         """How many rows the join has."""
+        try:
+            return self._count(how)
+        except OutOfMemoryError as error:
+            return int(self._instead(error).count(how))
+
+    def indices(self, how: str) -> tuple[Rows, Rows | None]:
+        """The left and right row numbers of the result's rows, -1 for none; of semi and anti, (left, None)."""
+        try:
+            return self._indices(how)
+        except OutOfMemoryError as error:
+            left, right = self._instead(error).indices(how)
+            return left, right
+
+    def _instead(self, error: OutOfMemoryError) -> _core.Matches:
+        warnings.warn(f"{error}: the matches are found on the cores", FallbackWarning, stacklevel=4)
+        return self._on_cores()
+
+    def _count(self, how: str) -> int:
         with open_session(self._request.machine, warn=False) as runtime:
             plan = self._plan(runtime, how, wants_rows=False)
 
@@ -62,8 +93,7 @@ class GpuMatches:
 
             return int(run_interruptibly(runtime, work).rows)
 
-    def indices(self, how: str) -> tuple[Rows, Rows | None]:
-        """The left and right row numbers of the result's rows, -1 for none; of semi and anti, (left, None)."""
+    def _indices(self, how: str) -> tuple[Rows, Rows | None]:
         is_filter = how in ("semi", "anti")
         made: list[Rows | None] = []
 

@@ -7,6 +7,7 @@ pass over the order (``src/linkwise/join/matches.hpp``). Rows are gathered on th
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -144,15 +145,24 @@ def _matches_of_keys(
     left: Any, right: Any, request: Request, *, nulls_equal: bool, presorted: bool
 ) -> _core.Matches | GpuMatches:
     sides = [hold(side).contents for side in (left, right)]
+
+    def of_columns(request: Request) -> _core.Matches | GpuMatches:
+        columns = [_key_columns(side) for side in sides]
+        if len(columns[0]) != len(columns[1]):
+            raise UsageError(
+                f"there are {len(columns[0])} columns of keys on the left and {len(columns[1])} on the right"
+            )
+        keys = [together(a, b, ("left", "right")) for a, b in zip(*columns, strict=True)]
+        return match(keys, len(columns[0][0]), request, nulls_equal=nulls_equal, presorted=presorted)
+
     if not presorted and all(isinstance(side, np.ndarray) and side.dtype.kind in "iu" for side in sides):
         a, b = (plain_array(side) for side in sides)
         if a.dtype == b.dtype and GpuMatches.can(a, b, request):
-            return GpuMatches(a, b, request)  # as they are: page-locked arrays are read at the speed of the links
-    columns = [_key_columns(side) for side in sides]
-    if len(columns[0]) != len(columns[1]):
-        raise UsageError(f"there are {len(columns[0])} columns of keys on the left and {len(columns[1])} on the right")
-    keys = [together(a, b, ("left", "right")) for a, b in zip(*columns, strict=True)]
-    return match(keys, len(columns[0][0]), request, nulls_equal=nulls_equal, presorted=presorted)
+            # As they are: page-locked arrays are read at the speed of the links.
+            return GpuMatches(
+                a, b, request, lambda: cast(_core.Matches, of_columns(replace(request, strategy="cpu", gpus="auto")))
+            )
+    return of_columns(request)
 
 
 def _key_columns(contents: Any) -> list[pa.ChunkedArray]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -80,15 +80,19 @@ def match(
         _check_order(table.slice(0, left_rows), by, "left")
         _check_order(table.slice(left_rows), by, "right")
     keys = RowKeys(table, by)
+
+    def on_cores(request: Request) -> _core.Matches:
+        merged = keys.merged(left_rows) if presorted else None
+        rows, in_order = merged if merged is not None else keys.order_and_words(request)[:2]
+        return _core.Matches(keys.core, in_order, rows, left_rows, nulls_equal)
+
     has_nulls = any(column.null_count for column in columns)
     if keys.core.decided_by_word and not presorted and not tells_unique and (nulls_equal or not has_nulls):
         words = keys.words()
         sides = words[:left_rows], words[left_rows:]
         if GpuMatches.can(*sides, request):
-            return GpuMatches(*sides, request)
-    merged = keys.merged(left_rows) if presorted else None
-    rows, in_order = merged if merged is not None else keys.order_and_words(request)[:2]
-    return _core.Matches(keys.core, in_order, rows, left_rows, nulls_equal)
+            return GpuMatches(*sides, request, lambda: on_cores(replace(request, strategy="cpu", gpus="auto")))
+    return on_cores(request)
 
 
 def _check_order(table: pa.Table, keys: list[SortKey], side: str) -> None:

@@ -30,7 +30,10 @@ JoinTotals join_totals(Runtime& runtime, const JoinPlan& plan, const JoinInput& 
 std::uint64_t join_rows(Runtime& runtime, const JoinPlan& plan, const JoinInput& input, const MakeOutputs& outputs) {
   runtime.clear_timeline();
   std::uint64_t rows = 0;
-  run_or_abandon(runtime, [&] { rows = in_core_rows(runtime, plan, input, outputs); });
+  run_or_abandon(runtime, [&] {
+    rows = plan.path == JoinPath::in_core ? in_core_rows(runtime, plan, input, outputs)
+                                          : sorted_rows(runtime, plan, input, outputs);
+  });
   return rows;
 }
 

@@ -10,18 +10,6 @@
 namespace linkwise {
 namespace {
 
-Emission emission_of_left(JoinKind kind) {
-  switch (kind) {
-    case JoinKind::left:
-    case JoinKind::full: return Emission::pairs_or_one;
-    case JoinKind::semi: return Emission::one_if_matched;
-    case JoinKind::anti: return Emission::one_if_unmatched;
-    case JoinKind::inner:
-    case JoinKind::right: break;
-  }
-  return Emission::pairs;
-}
-
 bool right_emits(JoinKind kind) { return kind == JoinKind::right || kind == JoinKind::full; }
 
 std::uint64_t rows_of(Emission emission, const MatchTotals& totals, std::uint64_t rows) {

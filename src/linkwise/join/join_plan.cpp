@@ -33,6 +33,18 @@ JoinCounts& JoinCounts::operator+=(const JoinCounts& other) {
   return *this;
 }
 
+Emission emission_of_left(JoinKind kind) {
+  switch (kind) {
+    case JoinKind::left:
+    case JoinKind::full: return Emission::pairs_or_one;
+    case JoinKind::semi: return Emission::one_if_matched;
+    case JoinKind::anti: return Emission::one_if_unmatched;
+    case JoinKind::inner:
+    case JoinKind::right: break;
+  }
+  return Emission::pairs;
+}
+
 JoinTotals totals_of(JoinKind kind, const JoinCounts& counts, std::uint64_t left_rows, std::uint64_t right_rows) {
   const std::uint64_t left_alone = left_rows - counts.left_matched, right_alone = right_rows - counts.right_matched;
   std::uint64_t rows = counts.pairs;

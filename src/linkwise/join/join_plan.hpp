@@ -47,6 +47,8 @@ struct JoinCounts {
 /// Of a kind of join. Matched rows count only on the sides that the kind looks at.
 JoinTotals totals_of(JoinKind kind, const JoinCounts& counts, std::uint64_t left_rows, std::uint64_t right_rows);
 
+/// What a left row adds to the rows of the result.
+Emission emission_of_left(JoinKind kind);
 /// Whether the left side probes, where totals are wanted: the side whose matched rows count, or the longer one.
 bool left_probes(const JoinInput& input);
 /// Whether both sides have values that can be summed.

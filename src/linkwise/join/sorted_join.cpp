@@ -7,12 +7,10 @@
 
 #include "linkwise/device/arena.hpp"
 #include "linkwise/error.hpp"
-#include "linkwise/join/subpartitions.hpp"
+#include "linkwise/join/materialise.hpp"
+#include "linkwise/join/sorted_side.hpp"
 #include "linkwise/primitives/host/keys.hpp"
-#include "linkwise/primitives/host/match.hpp"
 #include "linkwise/primitives/matching.hpp"
-#include "linkwise/sort/host_io.hpp"
-#include "linkwise/transfer/router.hpp"
 
 namespace linkwise {
 namespace {
@@ -22,102 +20,9 @@ constexpr std::uint64_t most_pairs_of_gpu = 32;   // more overlap no better, and
 constexpr std::uint64_t worth_a_pair = 32 << 20;  // bytes of a pair that are enough to keep a link busy
 constexpr std::uint64_t least_pairs_of_gpu = 3;   // so that there is something to overlap
 
-// One side: sorted runs, each a pair of host columns.
-class SortedSide {
- public:
-  SortedSide(Runtime& runtime, const JoinPlan& plan, const HostColumns& columns, bool is_presorted,
-             const SortOptions& options)
-      : is_claimed_(is_presorted) {
-    if (is_presorted) columns_.push_back(columns);
-    else if (plan.merges_runs) sort_into_one(runtime, plan.sort, columns, options);
-    else sort_into_several(runtime, plan.sort, columns, options);
-    for (const HostColumns& run : columns_) {
-      runs_.key_type = run.key_type;
-      runs_.runs.push_back({run.keys, run.values, run.count});
-    }
-    if (columns_.empty()) runs_.key_type = code_type(key_width(columns.key_type));
-    type_ = {key_width(columns.key_type), columns.value_width};
-  }
-
-  // What copies go through; made when nothing is sorted any more.
-  void use(Runtime& runtime, Router& router, const SortOptions& options) {
-    for (const HostColumns& run : columns_) ios_.emplace_back(runtime, router, run, options);
-  }
-
-  [[nodiscard]] const SortedRuns& runs() const { return runs_; }
-  [[nodiscard]] RecordType type() const { return type_; }
-  [[nodiscard]] bool is_claimed() const { return is_claimed_; }
-  [[nodiscard]] bool is_merged() const { return columns_.size() <= 1; }
-
-  // Copies the ranges in, one behind the other; narrow keys into `raw`.
-  void copy_in(Stream stream, const std::vector<RunRange>& ranges, const Records& to, const MemoryView& raw) const {
-    for_each_slice(ranges, to, raw,
-                   [&](const HostIo& io, std::uint64_t first, const Records& slice, const MemoryView& native) {
-                     io.copy_in(stream, first, slice, native);
-                   });
-  }
-  // Makes codes of what came.
-  void encode(Stream stream, const std::vector<RunRange>& ranges, const Records& to, const MemoryView& raw) const {
-    for_each_slice(ranges, to, raw,
-                   [&](const HostIo& io, std::uint64_t first, const Records& slice, const MemoryView& native) {
-                     io.encode_rows(stream, first, slice, native);
-                   });
-  }
-
-  // The values of some rows, added up on the host's cores.
-  [[nodiscard]] std::uint64_t sum(const std::vector<RunRange>& ranges, bool is_signed) const {
-    std::uint64_t total = 0;
-    for (std::size_t r = 0; r < ranges.size(); ++r)
-      total += sum_of_integers(columns_[r].values, {static_cast<int>(columns_[r].value_width), is_signed},
-                               ranges[r].begin, ranges[r].end);
-    return total;
-  }
-
- private:
-  template <typename Body>
-  void for_each_slice(const std::vector<RunRange>& ranges, const Records& to, const MemoryView& raw,
-                      const Body& body) const {
-    std::uint64_t at = 0;
-    for (std::size_t r = 0; r < ranges.size(); ++r) {
-      const Records slice = to.slice(at, ranges[r].count());
-      at += slice.count;
-      if (slice.count == 0) continue;
-      const std::uint64_t native = ios_[r].is_narrow() ? slice.count * ios_[r].native_key_bytes() : 0;
-      body(ios_[r], ranges[r].begin, slice, raw.slice(0, native));
-    }
-  }
-
-  void sort_into_several(Runtime& runtime, const SortPlan& plan, const HostColumns& columns,
-                         const SortOptions& options) {
-    const RecordType type{key_width(columns.key_type), columns.value_width};
-    memory_.push_back(runtime.allocate(Place::host(), record_bytes(type, columns.count), "runs"));
-    for (const Records& run : sort_into_runs(runtime, plan, columns, memory_.back().view(), options))
-      columns_.push_back({code_type(type.key), run.count, run.keys.data, type.value, run.values.data});
-  }
-
-  void sort_into_one(Runtime& runtime, const SortPlan& plan, const HostColumns& columns, const SortOptions& options) {
-    const auto width = static_cast<std::uint64_t>(columns.value_width);
-    memory_.push_back(runtime.allocate(
-        Place::host(), columns.count * static_cast<std::uint64_t>(native_bytes(columns.key_type)), "sorted keys"));
-    memory_.push_back(runtime.allocate(Place::host(), columns.count * width, "sorted values"));
-    HostColumns sorted{columns.key_type, columns.count, memory_[0].view().data, columns.value_width, nullptr};
-    if (width > 0) sorted.values = memory_[1].view().data;
-    sort_columns(runtime, plan, columns, {memory_[0].view().data, width > 0 ? memory_[1].view().data : nullptr},
-                 options);
-    columns_.push_back(sorted);
-  }
-
-  bool is_claimed_;
-  RecordType type_;
-  std::vector<Buffer> memory_;
-  std::vector<HostColumns> columns_;
-  SortedRuns runs_;
-  std::vector<HostIo> ios_;
-};
-
 class SortedJoin {
  public:
-  SortedJoin(Runtime& runtime, const JoinPlan& plan, const JoinInput& input)
+  SortedJoin(Runtime& runtime, const JoinPlan& plan, const JoinInput& input, bool wants_rows)
       : runtime_(runtime),
         plan_(plan),
         input_(input),
@@ -125,30 +30,42 @@ class SortedJoin {
         left_(runtime, plan, input.left, input.left_presorted, options_),
         right_(runtime, plan, input.right, input.right_presorted, options_),
         router_(runtime, plan.sort.paths, plan.sort.relay_bytes),
-        left_probes_(left_probes(input)),
-        sums_(sums_values(input)) {
-    left_.use(runtime, router_, options_);
-    right_.use(runtime, router_, options_);
+        wants_rows_(wants_rows),
+        left_probes_(wants_rows || left_probes(input)),
+        sums_(!wants_rows && sums_values(input)) {
+    left_.use(runtime, router_, options_, sums_);
+    right_.use(runtime, router_, options_, sums_);
   }
 
-  JoinTotals run() {
-    cut();
-    make_room();
-    for (std::size_t pair = 0; pair < pairs_.parts.size(); ++pair) join(pair);
-    JoinCounts counts = read_counts();
+  JoinTotals totals() {
+    JoinCounts counts = join_pairs();
     for (const PairOfRanges& key : pairs_.taken_out) counts += counts_of(key);
     runtime_.synchronize();
     return totals_of(input_.kind, counts, input_.left.count, input_.right.count);
+  }
+
+  std::uint64_t rows(const MakeOutputs& outputs) {
+    (void)join_pairs();
+    runtime_.synchronize();
+    const std::vector<MatchedRows> matched = matched_rows();
+    if (runtime_.estimating()) {
+      outputs(expected_matches(input_));
+      return expected_matches(input_);
+    }
+    const std::uint64_t rows = count_rows(matched);
+    materialise(matched, columns_of(left_, input_.left), columns_of(right_, input_.right), outputs(rows));
+    return rows;
   }
 
  private:
   // Room for a pair.
   struct Slot {
     Buffer left, right, left_raw, right_raw;
+    Buffer first, emitted;  // where rows are wanted
     Event free;
   };
   struct Worker {
-    Stream in, compute;
+    Stream in, compute, out;
     std::vector<Slot> slots;
     Buffer spare, sums, scratch, notes;
   };
@@ -157,6 +74,13 @@ class SortedJoin {
     MatchTotals forward, backward;
     std::uint64_t left_violations = 0, right_violations = 0;
   };
+
+  JoinCounts join_pairs() {
+    cut();
+    make_room();
+    for (std::size_t pair = 0; pair < pairs_.parts.size(); ++pair) join(pair);
+    return read_counts();
+  }
 
   void cut() {
     runtime_.set_phase("partition");
@@ -199,6 +123,8 @@ class SortedJoin {
       Worker& worker = workers_.emplace_back();
       worker.in = runtime_.stream(place, "in");
       worker.compute = runtime_.stream(place, "compute");
+      worker.out = runtime_.stream(place, "out");
+      const std::uint64_t per_left = wants_rows_ ? 4 * lefts : 0;
       const auto allocate = [&](std::uint64_t bytes, const char* label) {
         return runtime_.allocate(place, bytes, label);
       };
@@ -211,8 +137,13 @@ class SortedJoin {
                                 allocate(record_bytes(right_.type(), rights), "right pair"),
                                 allocate(2 * lefts, "left native keys"),
                                 allocate(2 * rights, "right native keys"),
+                                allocate(per_left, "matches"),
+                                allocate(per_left, "emitted rows"),
                                 {}});
     }
+    if (!wants_rows_) return;
+    first_ = runtime_.allocate(Place::host(), 4 * input_.left.count, "matches");
+    emitted_ = runtime_.allocate(Place::host(), 4 * input_.left.count, "emitted rows");
   }
 
   // A GPU has consecutive pairs; the GPUs go on side by side.
@@ -235,8 +166,19 @@ class SortedJoin {
     put_in_order(worker, left_, lefts, notes.slice(offsetof(Notes, left_violations), 8));
     right_.encode(worker.compute, pair.right, rights, slot.right_raw.view());
     put_in_order(worker, right_, rights, notes.slice(offsetof(Notes, right_violations), 8));
-    probe_pair(worker, lefts, rights, notes);
+    probe_pair(worker, slot, lefts, rights, notes);
     slot.free = runtime_.record(worker.compute);
+    if (wants_rows_ && lefts.count > 0) send_matches(worker, slot, pair.left.front());
+  }
+
+  // What each left row of the pair matches.
+  void send_matches(const Worker& worker, Slot& slot, const RunRange& lefts) {
+    runtime_.set_phase("DtoH");
+    runtime_.wait(worker.out, slot.free);
+    const std::uint64_t bytes = 4 * lefts.count();
+    router_.copy(worker.out, first_.slice(4 * lefts.begin, bytes), slot.first.slice(0, bytes));
+    router_.copy(worker.out, emitted_.slice(4 * lefts.begin, bytes), slot.emitted.slice(0, bytes));
+    slot.free = runtime_.record(worker.out);
   }
 
   // The slices of several runs, together; and checks the order, if that is wanted.
@@ -252,10 +194,16 @@ class SortedJoin {
       check_order(runtime_, worker.compute, records.type.key, records.keys, violations);
   }
 
-  void probe_pair(const Worker& worker, const Records& lefts, const Records& rights, const MemoryView& notes) const {
+  void probe_pair(const Worker& worker, const Slot& slot, const Records& lefts, const Records& rights,
+                  const MemoryView& notes) const {
     const Records& probing = left_probes_ ? lefts : rights;
     const Records& build = left_probes_ ? rights : lefts;
     Probe forward = probe_of(probing, build);
+    if (wants_rows_) {
+      forward.emission = emission_of_left(input_.kind);
+      forward.first = slot.first.slice(0, 4 * lefts.count);
+      forward.emitted = slot.emitted.slice(0, 4 * lefts.count);
+    }
     if (sums_) {
       forward.values = probing.values;
       forward.value_type = {static_cast<int>(probing.type.value_bytes()), is_signed(left_probes_)};
@@ -334,6 +282,31 @@ class SortedJoin {
     return std::ranges::all_of(pairs_.parts, is_ordered) && std::ranges::all_of(pairs_.taken_out, is_one_key);
   }
 
+  // By rising left rows: those of the pairs, and of the keys that were taken out.
+  [[nodiscard]] std::vector<MatchedRows> matched_rows() const {
+    std::vector<MatchedRows> matched;
+    for (const PairOfRanges& pair : pairs_.parts) {
+      const RunRange lefts = pair.left.front();
+      const auto at = [&](const Buffer& buffer) {
+        return reinterpret_cast<const std::uint32_t*>(buffer.view().data) + lefts.begin;
+      };
+      matched.push_back({lefts, pair.right.front().begin, at(first_), at(emitted_)});
+    }
+    for (const PairOfRanges& key : pairs_.taken_out) {
+      const std::uint64_t rights = rows_in(key.right);
+      matched.push_back({key.left.front(), key.right.front().begin, nullptr, nullptr,
+                         rows_emitted(emission_of_left(input_.kind), rights), rights > 0});
+    }
+    std::ranges::stable_sort(matched, {}, [](const MatchedRows& rows) { return rows.left.begin; });
+    return matched;
+  }
+
+  static SortedColumns columns_of(const SortedSide& side, const HostColumns& columns) {
+    return {{side.merged().keys, side.merged().values, side.merged().count},
+            static_cast<std::uint64_t>(native_bytes(columns.key_type)),
+            static_cast<std::uint64_t>(columns.value_width)};
+  }
+
   // Of a key that was taken out.
   [[nodiscard]] JoinCounts counts_of(const PairOfRanges& key) const {
     const std::uint64_t lefts = rows_in(key.left), rights = rows_in(key.right);
@@ -350,17 +323,31 @@ class SortedJoin {
   SortOptions options_;
   SortedSide left_, right_;
   Router router_;
-  bool left_probes_, sums_;
+  bool wants_rows_, left_probes_, sums_;
   Subpartitions pairs_;
+  Buffer first_, emitted_;  // of each left row, on the host
   std::vector<Worker> workers_;
 };
+
+void check_join(const Runtime& runtime, const JoinPlan& plan, const JoinInput& input) {
+  if (input.left.key_type != input.right.key_type) throw UsageError("the keys of the two sides differ in type");
+  check_gpus(runtime.machine(), plan.sort);
+}
 
 }  // namespace
 
 JoinTotals sorted_totals(Runtime& runtime, const JoinPlan& plan, const JoinInput& input) {
-  if (input.left.key_type != input.right.key_type) throw UsageError("the keys of the two sides differ in type");
-  check_gpus(runtime.machine(), plan.sort);
-  return SortedJoin(runtime, plan, input).run();
+  check_join(runtime, plan, input);
+  return SortedJoin(runtime, plan, input, /*wants_rows=*/false).totals();
+}
+
+std::uint64_t sorted_rows(Runtime& runtime, const JoinPlan& plan, const JoinInput& input, const MakeOutputs& outputs) {
+  check_join(runtime, plan, input);
+  if (input.kind == JoinKind::right || input.kind == JoinKind::full)
+    throw UsageError("the rows of right and full joins are made in core, or on the cores");
+  JoinPlan merging = plan;
+  merging.merges_runs = true;  // ranges are rows of one run
+  return SortedJoin(runtime, merging, input, /*wants_rows=*/true).rows(outputs);
 }
 
 }  // namespace linkwise

@@ -19,6 +19,7 @@ constexpr double hopeless = 1.25;           // times the best so far: with that 
 constexpr std::size_t priced_at_once = 12;  // whatever the number of cores, so that it is the same everywhere
 constexpr double as_good = 1.01;            // times the best: then the one with the fewest GPUs
 constexpr int most_batches = 512;
+constexpr std::uint64_t most_chunksets = 64;   // more would take longer than any other way
 constexpr std::uint64_t pairs_in_memory = 16;  // that three streams take, with all that joining them needs
 
 JoinInput input_of(const JoinWorkload& workload) {
@@ -56,11 +57,14 @@ bool fit(const Machine& machine, const JoinWorkload& workload, const JoinConstra
       plan.batches *= 2;
     return join_fits(runtime, plan, input, workload.wants_rows);
   }
-  if (workload.wants_rows) return false;
+  if (workload.wants_rows && (workload.kind == JoinKind::right || workload.kind == JoinKind::full)) return false;
+  plan.merges_runs = workload.wants_rows;
   const ValueWidth wider = std::max(workload.left_values, workload.right_values);
   try {
     const std::uint64_t fitting = records_that_fit(runtime, plan.sort, {key_width(workload.key_type), wider});
-    plan.sort.chunkset_records = fitting < std::max(workload.left_rows, workload.right_rows) ? fitting : 0;
+    const std::uint64_t longer = std::max(workload.left_rows, workload.right_rows);
+    plan.sort.chunkset_records = fitting < longer ? fitting : 0;
+    if (longer / fitting > most_chunksets) return false;
   } catch (const OutOfMemoryError&) {
     return false;
   }
