@@ -17,7 +17,8 @@ from linkwise.join_workloads import Workload
 from linkwise.machine import DEFAULT_VIRTUAL_MACHINE, local_machine
 from linkwise.plan_benchmark import bench_plan
 from linkwise.profile import write_json
-from linkwise.report import print_join_benchmark, print_plan_benchmark
+from linkwise.report import print_join_benchmark, print_plan_benchmark, print_tpch
+from linkwise.tpch import bench_tpch
 
 bench_app = typer.Typer(help="Benchmarks, with raw results.", no_args_is_help=True)
 
@@ -77,3 +78,28 @@ def bench_of_joins(
         typer.echo(json.dumps(results))
     else:
         print_join_benchmark(Console(), results)
+
+
+@bench_app.command("tpch")
+def bench_of_tpch(
+    sf: Annotated[float, typer.Option("--sf", help="The scale factor; 1 is about a gigabyte.")] = 1.0,
+    machine: Annotated[
+        str, typer.Option(help="auto, local, cpu, or a described machine, on which the joins alone are simulated.")
+    ] = "auto",
+    gpus: options.Gpus = "auto",
+    data: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Has the tables as Parquet files, or gets them.")
+    ] = None,
+    repetitions: Annotated[int, typer.Option(help="Of each query.")] = 3,
+    out: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the raw results.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print them as one JSON object.")] = False,
+) -> None:
+    """Run the joins of TPC-H Q3 and Q5, and the whole queries, checked against DuckDB where it is installed."""
+    with interrupt_is_a_failure():
+        results = bench_tpch(sf, machine=machine, gpus=options.parse_gpus(gpus), data=data, repetitions=repetitions)
+    if out is not None:
+        write_json(out, results)
+    if as_json:
+        typer.echo(json.dumps(results))
+    else:
+        print_tpch(Console(), results)

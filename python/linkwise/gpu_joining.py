@@ -37,6 +37,8 @@ class GpuMatches:
     def __init__(self, left: Array, right: Array, request: Request, on_cores: Callable[[], _core.Matches]) -> None:
         self._left, self._right, self._request, self._on_cores = left, right, request, on_cores
         self._key_type = key_type_of(left.dtype)
+        self.phases: dict[str, float] = {}
+        """Seconds of each phase of the last ``indices``."""
 
     @classmethod
     def can(cls, left: Array, right: Array, request: Request) -> bool:
@@ -111,6 +113,8 @@ class GpuMatches:
                 )  # fmt: skip
 
             run_interruptibly(runtime, work)
+            report = _core.report_of(runtime, _core.SortOptions())
+            self.phases = {phase.phase: phase.seconds for phase in report.phases}
         left, right = made
         assert left is not None
         if is_filter:

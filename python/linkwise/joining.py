@@ -109,9 +109,9 @@ def join_indices(
     """
     check_how(how)
     request = Request(machine, gpus, strategy, memory_limit, False, True)
-    left, right = _matches_of_keys(
-        left_keys, right_keys, request, nulls_equal=nulls_equal, presorted=presorted
-    ).indices(how)
+    left, right = matches_of_keys(left_keys, right_keys, request, nulls_equal=nulls_equal, presorted=presorted).indices(
+        how
+    )
     return left, np.full(len(left), -1) if right is None else right
 
 
@@ -136,14 +136,13 @@ def join_count(
     on_gpus = arrays_on_gpus(left_keys, right_keys)
     if on_gpus is not None:
         return count_on_gpus(*on_gpus, how, request)
-    return int(
-        _matches_of_keys(left_keys, right_keys, request, nulls_equal=nulls_equal, presorted=presorted).count(how)
-    )
+    return int(matches_of_keys(left_keys, right_keys, request, nulls_equal=nulls_equal, presorted=presorted).count(how))
 
 
-def _matches_of_keys(
+def matches_of_keys(
     left: Any, right: Any, request: Request, *, nulls_equal: bool, presorted: bool
 ) -> _core.Matches | GpuMatches:
+    """The matches of two arrays, columns or tables of keys; see ``join_indices``."""
     sides = [hold(side).contents for side in (left, right)]
 
     def of_columns(request: Request) -> _core.Matches | GpuMatches:

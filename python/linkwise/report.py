@@ -233,6 +233,24 @@ def print_join_benchmark(console: Console, results: dict[str, Any]) -> None:
     console.print(table)
 
 
+def print_tpch(console: Console, results: dict[str, Any]) -> None:
+    """Print what the joins of each query took, by shares, and the whole beside DuckDB's."""
+    how = "simulated, nothing was joined" if results["simulated"] else "measured"
+    console.print(f"[bold]TPC-H, scale factor {results['scale']:g}[/bold], {escape(results['machine'])}: {how}")
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading in ("", "joins", "sort", "join", "materialise", "whole query", "DuckDB", ""):
+        table.add_column(heading, justify="right" if heading else "left")
+    for row in results["queries"]:
+        shares = row["shares"]
+        whole = sum(shares.values()) or 1
+        parts = [f"{shares[name] / whole:.0%}" for name in ("sort", "join", "materialise")]
+        of_duckdb = format_seconds(median(row["duckdb_seconds"])) if "duckdb_seconds" in row else ""
+        of_whole = format_seconds(row["seconds"]["whole"]) if "whole" in row["seconds"] else ""
+        checked = "the same result" if row.get("checked") else ""
+        table.add_row(row["query"], format_seconds(row["seconds"]["joins"]), *parts, of_whole, of_duckdb, checked)
+    console.print(table)
+
+
 def _largest_sizes(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Of a curve, the row of most bytes."""
     largest: dict[tuple[str, str], dict[str, Any]] = {}

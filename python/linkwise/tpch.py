@@ -1,0 +1,342 @@
+"""The joins of TPC-H Q3 and Q5 as join25 (§4.6) runs them: inputs filtered first, every join materialised.
+
+The data come from tpchgen-cli; group-by and order-by complete the queries, whose results are compared with DuckDB's.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from decimal import Decimal
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from linkwise import _core
+from linkwise._core import CorruptDataError, UsageError
+from linkwise.gathering import gather_columns
+from linkwise.join_planning import join_workload
+from linkwise.joining import matches_of_keys
+from linkwise.machine import load_machine
+from linkwise.planning import Gpus, Request
+
+_COLUMNS = {
+    "customer": ["c_custkey", "c_mktsegment", "c_nationkey"],
+    "orders": ["o_orderkey", "o_custkey", "o_orderdate", "o_shippriority"],
+    "lineitem": ["l_orderkey", "l_suppkey", "l_extendedprice", "l_discount", "l_shipdate"],
+    "supplier": ["s_suppkey", "s_nationkey"],
+    "nation": ["n_nationkey", "n_name", "n_regionkey"],
+    "region": ["r_regionkey", "r_name"],
+}
+_SAMPLED = 0.05  # the scale at which the rows of a simulated one are counted
+_MOST_SCALE = 10_000.0
+_SORTING = ("sample", "HtoD", "partition", "exchange", "sort", "borrow", "verify", "verify input")
+
+Tables = dict[str, pa.Table]
+
+
+@dataclass
+class Shares:
+    """Seconds of a query's joins: sorting both sides, finding what matches, gathering rows; and the rows of each."""
+
+    sort: float = 0.0
+    join: float = 0.0
+    materialise: float = 0.0
+    joins: list[tuple[int, int, int]] = field(default_factory=list)
+
+
+class Joiner:
+    """Joins tables one after the other, and adds up what it took."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self.shares = Shares()
+
+    def join(self, left: pa.Table, right: pa.Table, *on: tuple[str, str]) -> pa.Table:
+        """The inner join; a right key column is left out, being the left one."""
+        of_left, of_right = (self._keys(side, [pair[at] for pair in on]) for at, side in enumerate((left, right)))
+        began = time.perf_counter()
+        found = matches_of_keys(of_left, of_right, self._request, nulls_equal=False, presorted=False)
+        left_rows, right_rows = found.indices("inner")
+        seconds = time.perf_counter() - began
+        assert right_rows is not None
+        phases: dict[str, float] = getattr(found, "phases", {})
+        whole = sum(phases.values())
+        sorting = sum(phases.get(name, 0.0) for name in _SORTING) / whole if whole else 1.0
+        began = time.perf_counter()
+        names = [name for name in right.column_names if name not in {pair[1] for pair in on}]
+        columns = gather_columns(left.columns, left_rows) + gather_columns(right.select(names).columns, right_rows)
+        self.shares.materialise += time.perf_counter() - began
+        self.shares.sort += sorting * seconds
+        self.shares.join += (1 - sorting) * seconds
+        self.shares.joins.append((left.num_rows, right.num_rows, len(left_rows)))
+        return pa.table(columns, [*left.column_names, *names])
+
+    @staticmethod
+    def _keys(table: pa.Table, names: list[str]) -> Any:
+        """One column without nulls as NumPy has it, so that it is joined where it lies; several as a table."""
+        if len(names) > 1:
+            return table.select(names)
+        return table[names[0]].combine_chunks().to_numpy(zero_copy_only=False)
+
+
+def _revenue(table: pa.Table, keys: list[str]) -> pa.Table:
+    one = pa.scalar(Decimal(1), pa.decimal128(15, 2))
+    product = pc.multiply(table["l_extendedprice"], pc.subtract(one, table["l_discount"]))
+    return table.select(keys).append_column("revenue", product).group_by(keys).aggregate([("revenue", "sum")])
+
+
+class Query:
+    """A query's joins over filtered tables, what follows them, and the same in SQL."""
+
+    def __init__(
+        self,
+        name: str,
+        filtered: Callable[[Tables], Tables],
+        joins: Callable[[Tables, Joiner], pa.Table],
+        rest: Callable[[pa.Table], pa.Table],
+        sql: str,
+    ) -> None:
+        self.name, self.filtered, self.joins, self.rest, self.sql = name, filtered, joins, rest, sql
+
+
+def _filtered_q3(tables: Tables) -> Tables:
+    day = pa.scalar(datetime.date(1995, 3, 15))
+    customer, orders, lineitem = tables["customer"], tables["orders"], tables["lineitem"]
+    return {
+        "customer": customer.filter(pc.equal(customer["c_mktsegment"], "BUILDING")).select(["c_custkey"]),
+        "orders": orders.filter(pc.less(orders["o_orderdate"], day)),
+        "lineitem": lineitem.filter(pc.greater(lineitem["l_shipdate"], day)).select(
+            ["l_orderkey", "l_extendedprice", "l_discount"]
+        ),
+    }
+
+
+def _joins_q3(tables: Tables, joiner: Joiner) -> pa.Table:
+    orders = joiner.join(tables["customer"], tables["orders"], ("c_custkey", "o_custkey"))
+    return joiner.join(orders, tables["lineitem"], ("o_orderkey", "l_orderkey"))
+
+
+def _rest_q3(joined: pa.Table) -> pa.Table:
+    groups = _revenue(joined, ["o_orderkey", "o_orderdate", "o_shippriority"])
+    order = [("revenue_sum", "descending"), ("o_orderdate", "ascending"), ("o_orderkey", "ascending")]
+    return groups.sort_by(order).slice(0, 10).select(["o_orderkey", "revenue_sum", "o_orderdate", "o_shippriority"])
+
+
+def _filtered_q5(tables: Tables) -> Tables:
+    orders, region = tables["orders"], tables["region"]
+    begin, end = (pa.scalar(datetime.date(year, 1, 1)) for year in (1994, 1995))
+    in_year = pc.and_(pc.greater_equal(orders["o_orderdate"], begin), pc.less(orders["o_orderdate"], end))
+    return {
+        "region": region.filter(pc.equal(region["r_name"], "ASIA")).select(["r_regionkey"]),
+        "nation": tables["nation"],
+        "supplier": tables["supplier"],
+        "customer": tables["customer"].select(["c_custkey", "c_nationkey"]),
+        "orders": orders.filter(in_year).select(["o_orderkey", "o_custkey"]),
+        "lineitem": tables["lineitem"].select(["l_orderkey", "l_suppkey", "l_extendedprice", "l_discount"]),
+    }
+
+
+def _joins_q5(tables: Tables, joiner: Joiner) -> pa.Table:
+    nations = joiner.join(tables["region"], tables["nation"], ("r_regionkey", "n_regionkey"))
+    suppliers = joiner.join(nations, tables["supplier"], ("n_nationkey", "s_nationkey"))
+    items = joiner.join(suppliers, tables["lineitem"], ("s_suppkey", "l_suppkey"))
+    ordered = joiner.join(tables["orders"], items, ("o_orderkey", "l_orderkey"))
+    return joiner.join(tables["customer"], ordered, ("c_custkey", "o_custkey"), ("c_nationkey", "n_nationkey"))
+
+
+def _rest_q5(joined: pa.Table) -> pa.Table:
+    groups = _revenue(joined, ["n_name"])
+    return groups.sort_by([("revenue_sum", "descending")]).select(["n_name", "revenue_sum"])
+
+
+QUERIES = (
+    Query(
+        "Q3", _filtered_q3, _joins_q3, _rest_q3,
+        "select l_orderkey, sum(l_extendedprice * (1 - l_discount)) as revenue, o_orderdate, o_shippriority "
+        "from customer, orders, lineitem where c_mktsegment = 'BUILDING' and c_custkey = o_custkey "
+        "and l_orderkey = o_orderkey and o_orderdate < date '1995-03-15' and l_shipdate > date '1995-03-15' "
+        "group by l_orderkey, o_orderdate, o_shippriority order by revenue desc, o_orderdate, l_orderkey limit 10",
+    ),
+    Query(
+        "Q5", _filtered_q5, _joins_q5, _rest_q5,
+        "select n_name, sum(l_extendedprice * (1 - l_discount)) as revenue "
+        "from customer, orders, lineitem, supplier, nation, region where c_custkey = o_custkey "
+        "and l_orderkey = o_orderkey and l_suppkey = s_suppkey and c_nationkey = s_nationkey "
+        "and s_nationkey = n_nationkey and n_regionkey = r_regionkey and r_name = 'ASIA' "
+        "and o_orderdate >= date '1994-01-01' and o_orderdate < date '1995-01-01' "
+        "group by n_name order by revenue desc",
+    ),
+)  # fmt: skip
+
+
+@contextmanager
+def _generated(scale: float, folder: Path | None) -> Iterator[Path]:
+    """A folder with the tables, made unless they are there."""
+    if folder is not None and all((folder / f"{name}.parquet").exists() for name in _COLUMNS):
+        yield folder
+        return
+    beside = Path(sys.executable).parent / "tpchgen-cli"
+    generator = str(beside) if beside.exists() else shutil.which("tpchgen-cli")
+    if generator is None:
+        raise UsageError("TPC-H data are made by tpchgen-cli, which is not here; run: pip install tpchgen-cli")
+    with tempfile.TemporaryDirectory(prefix="linkwise-tpch-") as temporary:
+        target = folder or Path(temporary)
+        done = subprocess.run(
+            [generator, "parquet", "-s", f"{scale:g}", f"--tables={','.join(_COLUMNS)}", f"--output-dir={target}"],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if done.returncode != 0:
+            raise UsageError(f"tpchgen-cli failed: {' '.join(done.stderr.split())}")
+        yield target
+
+
+def _read(folder: Path) -> Tables:
+    def plain(table: pa.Table) -> pa.Table:  # PyArrow compares strings, and not views of them
+        fields = [f.with_type(pa.string()) if pa.types.is_string_view(f.type) else f for f in table.schema]
+        return table.cast(pa.schema(fields))
+
+    return {name: plain(pq.read_table(folder / f"{name}.parquet", columns=cols)) for name, cols in _COLUMNS.items()}
+
+
+def _duckdb(tables: Tables, repetitions: int) -> dict[str, tuple[list[float], list[tuple[Any, ...]]]]:
+    """Seconds and result of each query, with the tables in DuckDB's memory; nothing if it is not installed."""
+    if find_spec("duckdb") is None:
+        return {}
+    import duckdb  # noqa: PLC0415 - where it is
+
+    connection = duckdb.connect()
+    for name, table in tables.items():
+        connection.register(f"arrow_{name}", table)
+        connection.execute(f"create table {name} as select * from arrow_{name}")
+    found = {}
+    for query in QUERIES:
+        seconds, rows = [], []
+        for _ in range(repetitions):
+            began = time.perf_counter()
+            rows = connection.execute(query.sql).fetchall()
+            seconds.append(time.perf_counter() - began)
+        found[query.name] = (seconds, rows)
+    return found
+
+
+def _check(query: Query, result: pa.Table, expected: list[tuple[Any, ...]]) -> None:
+    found = [tuple(row.values()) for row in result.to_pylist()]
+    if [tuple(map(str, row)) for row in found] != [tuple(map(str, row)) for row in expected]:
+        raise CorruptDataError(f"{query.name} has another result than DuckDB finds: one of the two is wrong")
+
+
+def bench_tpch(
+    scale: float = 1.0, *, machine: str = "auto", gpus: Gpus = "auto", data: Path | None = None, repetitions: int = 3
+) -> dict[str, Any]:
+    """Run the joins of Q3 and Q5, and the whole queries, and compare with DuckDB where it is installed.
+
+    Parameters
+    ----------
+    scale
+        The scale factor; 1 is about a gigabyte.
+    machine, gpus
+        As for ``join``. Of a described machine, the joins alone are simulated, at any scale.
+    data
+        A folder that has the tables as Parquet files, or gets them; otherwise they are made and thrown away.
+    repetitions
+        Of each query.
+
+    Returns
+    -------
+    dict
+        For each query: seconds and shares of its joins, of the whole, and DuckDB's.
+
+    Raises
+    ------
+    UsageError, DeviceError, OutOfMemoryError, CorruptDataError
+
+    """
+    if not 0 < scale <= _MOST_SCALE:
+        raise UsageError(f"the scale factor is {scale:g}; it is more than 0, and {_MOST_SCALE:g} at most")
+    if repetitions < 1:
+        raise UsageError(f"there is at least one repetition, not {repetitions}")
+    described = machine not in ("auto", "local", "cpu")
+    about = {
+        "date": datetime.datetime.now(tz=datetime.UTC).isoformat(),
+        "commit": os.environ.get("LINKWISE_COMMIT", ""),
+        "cpu": f"{platform.machine()}, {os.cpu_count()} cores",
+        "scale": scale,
+        "machine": machine,
+        "simulated": described,
+    }
+    if described:
+        return {**about, "queries": _simulated(load_machine(machine), scale)}
+    where = "auto" if machine == "cpu" else machine
+    request = Request(where, gpus, "cpu" if machine == "cpu" else "auto", None, descending=False, verify=True)
+    with _generated(scale, data) as folder:
+        tables = _read(folder)
+        baseline = _duckdb(tables, repetitions)
+        return {**about, "queries": [_run(query, tables, request, baseline, repetitions) for query in QUERIES]}
+
+
+def _run(query: Query, tables: Tables, request: Request, baseline: dict[str, Any], repetitions: int) -> dict[str, Any]:
+    runs = []
+    for _ in range(repetitions):
+        joiner = Joiner(request)
+        began = time.perf_counter()
+        filtered = query.filtered(tables)
+        after_filter = time.perf_counter()
+        joined = query.joins(filtered, joiner)
+        after_joins = time.perf_counter()
+        result = query.rest(joined)
+        whole = time.perf_counter() - began
+        runs.append((after_joins - after_filter, whole, joiner.shares))
+    runs.sort(key=lambda run: run[0])
+    joins, whole, shares = runs[len(runs) // 2]
+    report: dict[str, Any] = {
+        "query": query.name,
+        "join_seconds": [run[0] for run in runs],
+        "seconds": {"joins": joins, "whole": whole},
+        "shares": {"sort": shares.sort, "join": shares.join, "materialise": shares.materialise},
+        "joins": shares.joins,
+        "rows": joined.num_rows,
+        "checked": query.name in baseline,
+    }
+    if query.name in baseline:
+        seconds, expected = baseline[query.name]
+        _check(query, result, expected)
+        report["duckdb_seconds"] = seconds
+    return report
+
+
+def _simulated(machine: _core.Machine, scale: float) -> list[dict[str, Any]]:
+    """What the joins would take: with as many rows as a small scale has, in proportion."""
+    with _generated(_SAMPLED, None) as folder:
+        tables = _read(folder)
+    found = []
+    for query in QUERIES:
+        joiner = Joiner(Request("auto", "auto", "cpu", None, descending=False, verify=True))
+        query.joins(query.filtered(tables), joiner)
+        seconds, phases = 0.0, dict.fromkeys(("sort", "join", "materialise"), 0.0)
+        sizes = []
+        for left, right, matches in joiner.shares.joins:
+            grown = [max(int(count * scale / _SAMPLED), 1) for count in (left, right, matches)]
+            workload = join_workload(_core.KeyType.i64, (grown[0], grown[1]), "inner", value_bytes=8, wants_rows=True)
+            workload.expected_matches = grown[2]
+            best = _core.plan_join(machine, workload, _core.JoinConstraints())[0]
+            seconds += best.seconds
+            for phase in best.phases:
+                share = "sort" if phase.phase in _SORTING else "join" if phase.phase == "probe" else "materialise"
+                phases[share] += phase.seconds
+            sizes.append(tuple(grown))
+        found.append({"query": query.name, "seconds": {"joins": seconds}, "shares": phases, "joins": sizes})
+    return found
