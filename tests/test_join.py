@@ -180,6 +180,9 @@ def test_presorted_sides_are_checked_and_merged() -> None:
         for numbers in (range(30), range(20, 60))
     ]
     assert linkwise.join_count(*long, presorted=True, **CPU) == 10
+    zeros = pa.table({"k": [-0.0, 0.0], "j": [2, 1]})  # in the order of a sort, and one key to a join
+    with pytest.warns(linkwise.FallbackWarning, match="not presorted: row 1.*as joins compare floats; it is sorted"):
+        assert linkwise.join_count(zeros, zeros, presorted=True, **CPU) == 2
     with pytest.raises(linkwise.UsageError, match="the right side is not presorted: row 2, counted from 0"):
         linkwise.join(left, right.take([0, 3, 1, 2]), "k", presorted=True, **CPU)
 

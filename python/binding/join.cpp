@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 
@@ -18,17 +19,20 @@ namespace nb = nanobind;
 namespace linkwise::binding {
 namespace {
 
-nb::tuple indices_of(const Matches& self, const std::string& how) {
+nb::tuple indices_of(const Matches& self, const std::string& how, std::uint64_t first,
+                     const std::optional<std::uint64_t>& at_most) {
   const JoinKind kind = join_kind_from(how);
   const bool is_filter = kind == JoinKind::semi || kind == JoinKind::anti;
   std::uint64_t count = 0;
   std::optional<HugeBuffer> left, right;
   {
     const nb::gil_scoped_release release;
-    count = self.count(kind);
+    const std::uint64_t all = self.count(kind);
+    first = std::min(first, all);
+    count = std::min(all - first, at_most.value_or(all));
     left.emplace(count * sizeof(std::int64_t));
     if (!is_filter) right.emplace(count * sizeof(std::int64_t));
-    self.write(kind, reinterpret_cast<std::int64_t*>(left->data()),
+    self.write(kind, first, count, reinterpret_cast<std::int64_t*>(left->data()),
                right ? reinterpret_cast<std::int64_t*>(right->data()) : nullptr);
   }
   const nb::object right_rows = right ? nb::cast(numpy_of<std::int64_t>(std::move(*right), count)) : nb::none();
@@ -75,8 +79,9 @@ void bind_join(nb::module_& m) {
       .def(
           "count", [](const Matches& self, const std::string& how) { return self.count(join_kind_from(how)); },
           nb::arg("how"), nb::call_guard<nb::gil_scoped_release>())
-      .def("indices", &indices_of, nb::arg("how"),
-           "The left and right row numbers of the result's rows, -1 for none; of semi and anti, (left, None).")
+      .def("indices", &indices_of, nb::arg("how"), nb::arg("first") = 0, nb::arg("count").none() = nb::none(),
+           "The left and right row numbers of rows of the result, from the first on, -1 for none; of semi and anti, "
+           "(left, None).")
       .def_prop_ro("left_is_unique", &Matches::left_is_unique)
       .def_prop_ro("right_is_unique", &Matches::right_is_unique);
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
@@ -11,8 +12,12 @@ from linkwise._core import UsageError
 from linkwise.file_formats import FileOptions, expand
 from linkwise.file_readers import Reader, open_reader
 from linkwise.file_writers import Writer
+from linkwise.host_memory import host_memory
 from linkwise.planning import Request
-from linkwise.table_joining import Columns, How, check_how, count_matches, join_tables, key_pairs
+from linkwise.table_joining import Columns, How, TableJoin, check_how, count_matches, key_pairs
+
+_ROOM = 3  # times a part: its row numbers, its rows, and what writing them takes
+_MOST_ROWS = 1 << 24  # of a part: more of them at once are no faster
 
 
 def _read(source: str | Path, options: FileOptions) -> tuple[Reader, pa.Table]:
@@ -48,10 +53,22 @@ def join_files(
     keys = key_pairs(left_table.column_names, right_table.column_names, on, left_on, right_on)
     if out is None:
         return count_matches(left_table, right_table, keys, request, how, nulls_equal=nulls_equal, presorted=presorted)
+    rows = 0
     with Writer(out, options, like=reader) as writer:
-        result = join_tables(
+        joined = TableJoin(
             left_table, right_table, keys, request, how, suffix=suffix, nulls_equal=nulls_equal, validate=validate,
             presorted=presorted,
         )  # fmt: skip
-        writer.write(result)
-    return int(result.num_rows)
+        for part in _parts(joined, how):
+            writer.write(part)
+            rows += part.num_rows
+    return rows
+
+
+def _parts(joined: TableJoin, how: How) -> Iterator[pa.Table]:
+    """The result at once, or, where it would take most of the memory that is free, in row groups."""
+    at_once = host_memory("MemAvailable") // _ROOM // joined.row_bytes
+    if how in ("semi", "anti") or joined.count() <= at_once:
+        yield joined.table()
+    else:
+        yield from joined.windows(max(min(at_once, _MOST_ROWS), 1))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from linkwise.containers import ONE_COLUMN, Contents
 from linkwise.file_formats import FileOptions, expand
 from linkwise.file_readers import Reader, open_reader
 from linkwise.file_writers import Writer
+from linkwise.host_memory import host_memory
 from linkwise.host_sorting import Array
 from linkwise.keys import keys_of_array, plain_array, times_of_keys
 from linkwise.ordering import By, Descending, Nulls, Selection, SortKey, sort_keys_of
@@ -27,13 +27,6 @@ from linkwise.spilling import BATCHES_IN_MEMORY, SpillSort
 from linkwise.tables import sort_table
 
 _ROOM = 3  # times its size: the input, the result, and what comes between
-
-
-def _host_memory(what: str) -> int:
-    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
-        if line.startswith(f"{what}:"):
-            return int(line.split()[1]) << 10
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
 
 
 def sort_file(
@@ -107,8 +100,8 @@ def sort_reader(
     temporary_directory: str | Path | None = None,
 ) -> SortReport:
     """Sort what is read into a file; see ``sort_file``."""
-    free = _host_memory("MemAvailable")
-    memory = parse_bytes(host_memory_limit, _host_memory("MemTotal")) if host_memory_limit is not None else free
+    free = host_memory("MemAvailable")
+    memory = parse_bytes(host_memory_limit, host_memory("MemTotal")) if host_memory_limit is not None else free
     if selection.limit is not None and selection.limit < 0:
         raise UsageError(f"limit is {selection.limit}; it is a number of rows")
     began = time.perf_counter()

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from linkwise import _core
 from linkwise._core import OutOfMemoryError
+from linkwise.host_memory import check_rows_fit
 from linkwise.join_planning import choose_join_plan, join_workload
 from linkwise.keys import key_type_of
 from linkwise.planning import Request
@@ -80,6 +81,10 @@ class GpuMatches:
             left, right = self._instead(error).indices(how)
             return left, right
 
+    def on_cores(self) -> _core.Matches:
+        """The same, found by the cores."""
+        return self._on_cores()
+
     def _instead(self, error: OutOfMemoryError) -> _core.Matches:
         warnings.warn(f"{error}: the matches are found on the cores", FallbackWarning, stacklevel=4)
         return self._on_cores()
@@ -100,6 +105,7 @@ class GpuMatches:
         made: list[Rows | None] = []
 
         def outputs(rows: int) -> tuple[None, Rows | None, Rows | None]:
+            check_rows_fit(rows, _ROW_BYTES if is_filter else 2 * _ROW_BYTES)
             made.extend([np.empty(rows, np.int64), None if is_filter else np.empty(rows, np.int64)])
             return None, made[0], made[1]
 

@@ -19,10 +19,11 @@ from linkwise._core import UsageError
 from linkwise.containers import hold, hold_table
 from linkwise.gpu_array_joining import arrays_on_gpus, count_on_gpus
 from linkwise.gpu_joining import GpuMatches
+from linkwise.host_memory import check_rows_fit
 from linkwise.join_keys import together
 from linkwise.keys import plain_array
 from linkwise.planning import Gpus, MachineLike, Request
-from linkwise.table_joining import Columns, How, Validate, check_how, join_tables, key_pairs, match
+from linkwise.table_joining import Columns, How, TableJoin, Validate, check_how, key_pairs, match
 
 Relation = TypeVar("Relation")
 
@@ -83,11 +84,11 @@ def join(
     right_table, _ = hold_table(right)
     request = Request(machine, gpus, strategy, memory_limit, False, verify)
     keys = key_pairs(left_table.column_names, right_table.column_names, on, left_on, right_on)
-    result = join_tables(
+    joined = TableJoin(
         left_table, right_table, keys, request, how, suffix=suffix, nulls_equal=nulls_equal, validate=validate,
         presorted=presorted,
     )  # fmt: skip
-    return cast(Relation, give_back(result))
+    return cast(Relation, give_back(joined.table()))
 
 
 def join_indices(
@@ -109,9 +110,10 @@ def join_indices(
     """
     check_how(how)
     request = Request(machine, gpus, strategy, memory_limit, False, True)
-    left, right = matches_of_keys(left_keys, right_keys, request, nulls_equal=nulls_equal, presorted=presorted).indices(
-        how
-    )
+    found = matches_of_keys(left_keys, right_keys, request, nulls_equal=nulls_equal, presorted=presorted)
+    if isinstance(found, _core.Matches):
+        check_rows_fit(found.count(how), 16)
+    left, right = found.indices(how)
     return left, np.full(len(left), -1) if right is None else right
 
 

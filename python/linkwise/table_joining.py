@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -13,11 +14,13 @@ from linkwise import _core
 from linkwise._core import UsageError
 from linkwise.checking import first_out_of_order
 from linkwise.gathering import gather_columns, gather_rows
-from linkwise.gpu_joining import GpuMatches
+from linkwise.gpu_joining import GpuMatches, Rows
+from linkwise.host_memory import check_rows_fit
 from linkwise.join_keys import in_one_type, together
 from linkwise.ordering import SortKey
 from linkwise.planning import Request
 from linkwise.row_order import RowKeys
+from linkwise.session import FallbackWarning
 
 How = Literal["inner", "left", "right", "full", "semi", "anti"]
 Columns = str | Sequence[str] | None
@@ -76,9 +79,7 @@ def match(
     """
     names = [str(number) for number in range(len(columns))]
     table, by = pa.table(columns, names), [SortKey(name) for name in names]
-    if presorted:
-        _check_order(table.slice(0, left_rows), by, "left")
-        _check_order(table.slice(left_rows), by, "right")
+    presorted = presorted and _are_in_order(table, left_rows, by)
     keys = RowKeys(table, by)
 
     def on_cores(request: Request) -> _core.Matches:
@@ -95,10 +96,19 @@ def match(
     return on_cores(request)
 
 
-def _check_order(table: pa.Table, keys: list[SortKey], side: str) -> None:
-    row = first_out_of_order(table, keys)
-    if row is not None:
-        raise UsageError(f"the {side} side is not presorted: row {row}, counted from 0, is out of order")
+def _are_in_order(both: pa.Table, left_rows: int, keys: list[SortKey]) -> bool:
+    """Whether the sides can be merged as they are. Raises ``UsageError`` if one is not in order."""
+    for side, table in (("left", both.slice(0, left_rows)), ("right", both.slice(left_rows))):
+        row = first_out_of_order(table, keys)
+        if row is None:
+            continue
+        told = f"the {side} side is not presorted: row {row}, counted from 0, is out of order"
+        if not any(pa.types.is_floating(kind) for kind in both.schema.types):
+            raise UsageError(told)
+        # Sorted tables have -0.0 before 0.0, which to a join are one key: it may be in order otherwise.
+        warnings.warn(f"{told}, as joins compare floats; it is sorted", FallbackWarning, stacklevel=2)
+        return False
+    return True
 
 
 def _check_validate(validate: str) -> None:
@@ -145,33 +155,62 @@ def count_matches(
     return int(_found(left, right, keys, request, nulls_equal=nulls_equal, presorted=presorted).count(how))
 
 
-def join_tables(
-    left: pa.Table, right: pa.Table, keys: KeyPairs, request: Request, how: How, *, suffix: str, nulls_equal: bool,
-    validate: str, presorted: bool = False,
-) -> pa.Table:  # fmt: skip
-    """The join of two tables; see ``linkwise.join``."""
-    names = _right_names(left, right, keys, suffix) if how not in ("semi", "anti") else {}
-    _check_validate(validate)
-    promises = validate != "m:m"
-    found = _found(left, right, keys, request, nulls_equal=nulls_equal, presorted=presorted, tells_unique=promises)
-    if isinstance(found, _core.Matches):
-        _validate(found, validate)
-    left_rows, right_rows = found.indices(how)
-    if right_rows is None:
-        return gather_rows(left, left_rows)
-    fields, made = list(left.schema), gather_columns(left.columns, left_rows)
-    if keys.are_one and how in ("right", "full"):  # rows that only the right side has bring their key along
-        rows = np.where(left_rows >= 0, left_rows, left.num_rows + right_rows)
-        for name, _ in keys.pairs:
-            at = left.column_names.index(name)
-            both = in_one_type(left[name], right[name], (name, name))
-            made[at] = gather_columns([both], rows)[0]
-            fields[at] = fields[at].with_type(both.type)
-    of_right = [right.schema.get_field_index(name) for name in names]
-    made += gather_columns([right.column(at) for at in of_right], right_rows)
-    fields += [right.schema.field(at).with_name(names[right.schema.field(at).name]) for at in of_right]
-    schema = pa.schema([field.with_nullable(True) for field in fields], left.schema.metadata)
-    return pa.table(made, schema=schema)
+class TableJoin:
+    """The join of two tables, ready to be counted or gathered; see ``linkwise.join``."""
+
+    def __init__(
+        self, left: pa.Table, right: pa.Table, keys: KeyPairs, request: Request, how: How, *, suffix: str,
+        nulls_equal: bool, validate: str, presorted: bool = False,
+    ) -> None:  # fmt: skip
+        self._left, self._right, self._keys, self._how = left, right, keys, how
+        self._names = _right_names(left, right, keys, suffix) if how not in ("semi", "anti") else {}
+        _check_validate(validate)
+        self._found = _found(
+            left, right, keys, request, nulls_equal=nulls_equal, presorted=presorted, tells_unique=validate != "m:m"
+        )
+        if isinstance(self._found, _core.Matches):
+            _validate(self._found, validate)
+
+    @property
+    def row_bytes(self) -> int:
+        """About how much memory a row of the result takes, with what numbers it."""
+        return 16 + int(sum(side.nbytes // max(side.num_rows, 1) + 1 for side in (self._left, self._right)))
+
+    def count(self) -> int:
+        """How many rows there are."""
+        return int(self._found.count(self._how))
+
+    def table(self) -> pa.Table:
+        """All of them. Raises ``UsageError`` if they are more than memory holds."""
+        if isinstance(self._found, _core.Matches):
+            check_rows_fit(self.count(), self.row_bytes)
+        left_rows, right_rows = self._found.indices(self._how)
+        check_rows_fit(len(left_rows), self.row_bytes - 16)
+        return self._gathered(left_rows, right_rows)
+
+    def windows(self, rows: int) -> Iterator[pa.Table]:
+        """So many at a time."""
+        found = self._found if isinstance(self._found, _core.Matches) else self._found.on_cores()
+        for first in range(0, int(found.count(self._how)), rows):
+            yield self._gathered(*found.indices(self._how, first, rows))
+
+    def _gathered(self, left_rows: Rows, right_rows: Rows | None) -> pa.Table:
+        left, right, keys = self._left, self._right, self._keys
+        if right_rows is None:
+            return gather_rows(left, left_rows)
+        fields, made = list(left.schema), gather_columns(left.columns, left_rows)
+        if keys.are_one and self._how in ("right", "full"):  # rows that only the right side has bring their key along
+            rows = np.where(left_rows >= 0, left_rows, left.num_rows + right_rows)
+            for name, _ in keys.pairs:
+                at = left.column_names.index(name)
+                both = in_one_type(left[name], right[name], (name, name))
+                made[at] = gather_columns([both], rows)[0]
+                fields[at] = fields[at].with_type(both.type)
+        of_right = [right.schema.get_field_index(name) for name in self._names]
+        made += gather_columns([right.column(at) for at in of_right], right_rows)
+        fields += [right.schema.field(at).with_name(self._names[right.schema.field(at).name]) for at in of_right]
+        schema = pa.schema([field.with_nullable(True) for field in fields], left.schema.metadata)
+        return pa.table(made, schema=schema)
 
 
 def _right_names(left: pa.Table, right: pa.Table, keys: KeyPairs, suffix: str) -> dict[str, str]:

@@ -110,20 +110,21 @@ void Matches::write_one(const Group& group, JoinKind kind, std::uint64_t index, 
   }
 }
 
-void Matches::write(JoinKind kind, std::int64_t* left, std::int64_t* right) const {
+void Matches::write(JoinKind kind, std::uint64_t first, std::uint64_t count, std::int64_t* left,
+                    std::int64_t* right) const {
   const std::vector<std::uint64_t> ends = this->ends(kind);
-  const std::uint64_t total = ends.empty() ? 0 : ends.back();
+  const std::uint64_t end = first + count;
 #pragma omp parallel for schedule(dynamic)
-  for (std::uint64_t first = 0; first < total; first += block) {
-    const std::uint64_t last = std::min(first + block, total);
-    auto g = static_cast<std::size_t>(std::ranges::upper_bound(ends, first) - ends.begin());
-    for (std::uint64_t i = first; i < last; ++g) {
-      const std::uint64_t begin = g == 0 ? 0 : ends[g - 1];
+  for (std::uint64_t begin = first; begin < end; begin += block) {
+    const std::uint64_t last = std::min(begin + block, end);
+    auto g = static_cast<std::size_t>(std::ranges::upper_bound(ends, begin) - ends.begin());
+    for (std::uint64_t i = begin; i < last; ++g) {
+      const std::uint64_t of_group = g == 0 ? 0 : ends[g - 1];
       for (; i < std::min(last, ends[g]); ++i)
-        write_one(groups_[g], kind, i - begin, left + i, right == nullptr ? nullptr : right + i);
+        write_one(groups_[g], kind, i - of_group, left + (i - first), right == nullptr ? nullptr : right + (i - first));
     }
   }
-  if (is_filter(kind)) std::sort(left, left + total);
+  if (is_filter(kind)) std::sort(left, left + count);
 }
 
 }  // namespace linkwise

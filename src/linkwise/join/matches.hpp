@@ -29,10 +29,10 @@ class Matches {
 
   /// Rows of the result. @throws UsageError if they are more than 2^63 - 1.
   [[nodiscard]] std::uint64_t count(JoinKind kind) const;
-  /// The row of the left relation and that of the right for each row of the result, by key, and within a key by left
-  /// row and then by right row; -1 for none. Of semi and anti, `right` may be null, and the left rows are in their own
-  /// order.
-  void write(JoinKind kind, std::int64_t* left, std::int64_t* right) const;
+  /// The row of the left relation and that of the right for rows [first, first + count) of the result, by key, and
+  /// within a key by left row and then by right row; -1 for none. Of semi and anti, `right` may be null, and the left
+  /// rows are in their own order if all are written.
+  void write(JoinKind kind, std::uint64_t first, std::uint64_t count, std::int64_t* left, std::int64_t* right) const;
 
   /// Whether no key occurs twice among the rows that can match.
   [[nodiscard]] bool left_is_unique() const { return left_is_unique_; }

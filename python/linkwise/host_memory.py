@@ -1,0 +1,26 @@
+"""How much memory the host has, and whether a result fits into it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from linkwise._core import UsageError
+
+
+def host_memory(what: str) -> int:
+    """Bytes of ``MemTotal`` or ``MemAvailable``."""
+    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+        if line.startswith(f"{what}:"):
+            return int(line.split()[1]) << 10
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+
+
+def check_rows_fit(rows: int, row_bytes: int) -> None:
+    """Raise ``UsageError`` if so many rows of a join are more than the memory that is free."""
+    free = host_memory("MemAvailable")
+    if rows * row_bytes > free:
+        raise UsageError(
+            f"the join has {rows} rows, which take {rows * row_bytes >> 20} MiB where {free >> 20} are free; write it "
+            "to a file with 'linkwise join', count it, or join by more columns"
+        )

@@ -1,0 +1,59 @@
+"""Joins whose results are large: refused with one line in memory, written in row groups to files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import linkwise
+from linkwise import UsageError, file_joining
+from linkwise.file_formats import FileOptions
+from linkwise.file_joining import join_files
+from linkwise.planning import Request
+
+
+@pytest.mark.parametrize("where", [{"strategy": "cpu"}, {"machine": "dgx-a100"}])
+def test_more_rows_than_memory_holds(where: dict[str, Any]) -> None:
+    """10^10 and more, from few input rows: nothing is allocated, and they can be counted."""
+    same = np.full(200_000, 7, np.int64)
+    assert linkwise.join_count(same, same, **where) == 4 * 10**10
+    for call in (
+        lambda: linkwise.join_indices(same, same, **where),
+        lambda: linkwise.join(pa.table({"k": same}), pa.table({"k": same}), "k", **where),
+    ):
+        with pytest.raises(UsageError, match="the join has 40000000000 rows, which take .* MiB where .* are free"):
+            call()
+    assert len(linkwise.join_indices(same, same, "semi", **where)[0]) == 200_000
+
+
+@pytest.mark.parametrize("strategy", ["cpu", "radix"])
+@pytest.mark.parametrize("how", ["inner", "left", "right", "full", "anti"])
+def test_files_are_written_in_row_groups(
+    how: Any, strategy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = np.random.default_rng(0)
+    left = pa.table({"k": random.integers(0, 50, 900), "a": random.random(900)})
+    right = pa.table({"k": random.integers(20, 70, 700), "b": [str(i) for i in range(700)]})
+    for name, table in (("l", left), ("r", right)):
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+
+    request = Request("auto" if strategy == "cpu" else "dgx-a100", "auto", strategy, None, False, True)
+
+    def joined(out: Path) -> int:
+        return join_files(
+            tmp_path / "l.parquet", tmp_path / "r.parquet", out, request,
+            on="k", left_on=None, right_on=None, how=how, options=FileOptions(None, {}, True, None, None),
+        )  # fmt: skip
+
+    rows = joined(tmp_path / "whole.parquet")
+    monkeypatch.setattr(file_joining, "host_memory", lambda _: 100_000)
+    assert joined(tmp_path / "parts.parquet") == rows
+    whole, parts = (pq.read_table(tmp_path / f"{name}.parquet") for name in ("whole", "parts"))
+    assert whole.equals(parts)
+    if how != "anti":
+        assert pq.ParquetFile(tmp_path / "parts.parquet").num_row_groups > 3
