@@ -241,6 +241,37 @@ def test_larger_relations_against_duckdb(how: str) -> None:
     assert sorted(map(key, zip(result["row"].to_pylist(), right_rows, strict=True))) == sorted(map(key, rows))
 
 
+@pytest.mark.parametrize("columns", [1, 2])
+@pytest.mark.parametrize("how", HOWS)
+def test_nulls_on_gpus_as_on_the_cores(how: Any, columns: int) -> None:
+    """The same rows in the same order, whichever way they are found; sides without a whole key as well."""
+    random = np.random.default_rng(columns)
+    for nulls in (0.0, 0.3, 1.0):
+        sides = []
+        for rows in (300, 500):
+            keys = [pa.array(random.integers(0, 40, rows), mask=random.random(rows) < nulls) for _ in range(columns)]
+            sides.append(pa.table(keys, [f"k{i}" for i in range(columns)]))
+        for nulls_equal in (False, True):
+            found, expected = (
+                linkwise.join_indices(*sides, how, nulls_equal=nulls_equal, **where)
+                for where in ({"machine": "delta-d22x", "strategy": "radix"}, CPU)
+            )
+            assert all((a == b).all() for a, b in zip(found, expected, strict=True))
+            counted = linkwise.join_count(*sides, how, nulls_equal=nulls_equal, machine="delta-d22x")
+            assert counted == len(expected[0])
+
+
+@pytest.mark.parametrize("where", [{"machine": "dgx-a100"}, CPU], ids=["gpus", "cores"])
+def test_promises_are_kept_or_refused(where: dict[str, Any]) -> None:
+    once, twice = pa.table({"k": [1, 2, 3, None, None]}), pa.table({"k": [3, 3, 1, None]})
+    assert linkwise.join(once, twice, "k", validate="1:m", **where).num_rows == 3
+    assert linkwise.join(twice, once, "k", validate="m:1", **where).num_rows == 3
+    assert linkwise.join(once, once, "k", validate="1:1", **where).num_rows == 3
+    for sides, validate, side in (((twice, once), "1:m", "left"), ((once, twice), "1:1", "right")):
+        with pytest.raises(linkwise.UsageError, match=f"more than once on the {side}"):
+            linkwise.join(*sides, "k", validate=validate, **where)
+
+
 def run(*arguments: Any, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     command = [sys.executable, "-m", "linkwise", "join", *map(str, arguments)]
     return subprocess.run(command, input=stdin, capture_output=True, timeout=120, check=False)

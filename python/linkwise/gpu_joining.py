@@ -57,12 +57,15 @@ class GpuMatches:
                 return False
         return True
 
-    def _plan(self, runtime: _core.Runtime, how: str, *, wants_rows: bool) -> _core.JoinPlan:
-        rows = len(self._left), len(self._right)
+    def _plan(
+        self, runtime: _core.Runtime, how: str, *, wants_rows: bool, sides: tuple[Array, Array] | None = None
+    ) -> _core.JoinPlan:
+        left, right = sides or (self._left, self._right)
+        rows = len(left), len(right)
         workload = join_workload(
             self._key_type, rows, how, value_bytes=_ROW_BYTES if wants_rows else 0, wants_rows=wants_rows
         )
-        workload.pageable = not all(_core.is_pinned(side) for side in (self._left, self._right))
+        workload.pageable = not all(_core.is_pinned(side) for side in (left, right))
         workload.verify = self._request.verify
         return choose_join_plan(runtime, workload, self._request)
 
@@ -89,13 +92,36 @@ class GpuMatches:
         warnings.warn(f"{error}: the matches are found on the cores", FallbackWarning, stacklevel=4)
         return self._on_cores()
 
+    @property
+    def left_is_unique(self) -> bool:
+        """Whether no key occurs twice among the left rows that can match."""
+        try:
+            return self._is_unique(self._left)
+        except OutOfMemoryError as error:
+            return bool(self._instead(error).left_is_unique)
+
+    @property
+    def right_is_unique(self) -> bool:
+        """The same of the right rows."""
+        try:
+            return self._is_unique(self._right)
+        except OutOfMemoryError as error:
+            return bool(self._instead(error).right_is_unique)
+
+    def _is_unique(self, side: Array) -> bool:
+        """Joined with itself, a side has as many rows as it has keys, and more if one occurs twice."""
+        return self._totals((side, side), "inner") == len(side)
+
     def _count(self, how: str) -> int:
+        return self._totals((self._left, self._right), how)
+
+    def _totals(self, sides: tuple[Array, Array], how: str) -> int:
         with open_session(self._request.machine, warn=False) as runtime:
-            plan = self._plan(runtime, how, wants_rows=False)
+            plan = self._plan(runtime, how, wants_rows=False, sides=sides)
 
             def work() -> _core.JoinTotals:
                 return _core.join_totals(
-                    runtime, plan, self._key_type, self._left, self._right, how=how, verify=self._request.verify
+                    runtime, plan, self._key_type, sides[0], sides[1], how=how, verify=self._request.verify
                 )
 
             return int(run_interruptibly(runtime, work).rows)

@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from linkwise import _core
 from linkwise._core import UsageError
@@ -17,6 +18,7 @@ from linkwise.gathering import gather_columns, gather_rows
 from linkwise.gpu_joining import GpuMatches, Rows
 from linkwise.host_memory import check_rows_fit
 from linkwise.join_keys import in_one_type, together
+from linkwise.join_nulls import MatchesBesideNulls
 from linkwise.ordering import SortKey
 from linkwise.planning import Request
 from linkwise.row_order import RowKeys
@@ -71,12 +73,8 @@ def match(
     *,
     nulls_equal: bool,
     presorted: bool,
-    tells_unique: bool = False,
 ) -> _core.Matches | GpuMatches:
-    """The matches between the first ``left_rows`` rows and the others of columns that hold both sides.
-
-    With ``tells_unique``, the result says whether keys of a side are, which the GPUs do not look at.
-    """
+    """The matches between the first ``left_rows`` rows and the others of columns that hold both sides."""
     names = [str(number) for number in range(len(columns))]
     table, by = pa.table(columns, names), [SortKey(name) for name in names]
     presorted = presorted and _are_in_order(table, left_rows, by)
@@ -87,13 +85,21 @@ def match(
         rows, in_order = merged if merged is not None else keys.order_and_words(request)[:2]
         return _core.Matches(keys.core, in_order, rows, left_rows, nulls_equal)
 
-    has_nulls = any(column.null_count for column in columns)
-    if keys.core.decided_by_word and not presorted and not tells_unique and (nulls_equal or not has_nulls):
-        words = keys.words()
-        sides = words[:left_rows], words[left_rows:]
-        if GpuMatches.can(*sides, request):
-            return GpuMatches(*sides, request, lambda: on_cores(replace(request, strategy="cpu", gpus="auto")))
-    return on_cores(request)
+    if not keys.core.decided_by_word or presorted:
+        return on_cores(request)
+    words = keys.words()
+    sides = words[:left_rows], words[left_rows:]
+    if not GpuMatches.can(*sides, request):
+        return on_cores(request)
+
+    def instead() -> _core.Matches:
+        return on_cores(replace(request, strategy="cpu", gpus="auto"))
+
+    with_nulls = [column for column in columns if column.null_count and not nulls_equal]
+    if not with_nulls:
+        return GpuMatches(*sides, request, instead)
+    valid = np.logical_and.reduce([pc.is_valid(column).to_numpy() for column in with_nulls])
+    return MatchesBesideNulls(sides, (valid[:left_rows], valid[left_rows:]), len(columns), request, instead)
 
 
 def _are_in_order(both: pa.Table, left_rows: int, keys: list[SortKey]) -> bool:
@@ -116,12 +122,9 @@ def _check_validate(validate: str) -> None:
         raise UsageError(f"validate is '1:1', '1:m', 'm:1' or 'm:m', not {validate!r}")
 
 
-def _validate(found: _core.Matches, validate: str) -> None:
-    for side, promised, holds in (
-        ("left", validate[0] == "1", found.left_is_unique),
-        ("right", validate[2] == "1", found.right_is_unique),
-    ):
-        if promised and not holds:
+def _validate(found: _core.Matches | GpuMatches, validate: str) -> None:
+    for side, promised in (("left", validate[0] == "1"), ("right", validate[2] == "1")):
+        if promised and not (found.left_is_unique if side == "left" else found.right_is_unique):
             raise UsageError(f"a key occurs more than once on the {side}, which validate='{validate}' rules out")
 
 
@@ -133,12 +136,9 @@ def _found(
     *,
     nulls_equal: bool,
     presorted: bool,
-    tells_unique: bool = False,
 ) -> _core.Matches | GpuMatches:
     columns = [together(left[a], right[b], (a, b)) for a, b in keys.pairs]
-    return match(
-        columns, left.num_rows, request, nulls_equal=nulls_equal, presorted=presorted, tells_unique=tells_unique
-    )
+    return match(columns, left.num_rows, request, nulls_equal=nulls_equal, presorted=presorted)
 
 
 def count_matches(
@@ -165,11 +165,8 @@ class TableJoin:
         self._left, self._right, self._keys, self._how = left, right, keys, how
         self._names = _right_names(left, right, keys, suffix) if how not in ("semi", "anti") else {}
         _check_validate(validate)
-        self._found = _found(
-            left, right, keys, request, nulls_equal=nulls_equal, presorted=presorted, tells_unique=validate != "m:m"
-        )
-        if isinstance(self._found, _core.Matches):
-            _validate(self._found, validate)
+        self._found = _found(left, right, keys, request, nulls_equal=nulls_equal, presorted=presorted)
+        _validate(self._found, validate)
 
     @property
     def row_bytes(self) -> int:
