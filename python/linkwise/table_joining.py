@@ -21,7 +21,7 @@ from linkwise.join_keys import in_one_type, together
 from linkwise.join_nulls import MatchesBesideNulls
 from linkwise.ordering import SortKey
 from linkwise.planning import Request
-from linkwise.row_order import RowKeys
+from linkwise.row_order import RowKeys, decoded
 from linkwise.session import FallbackWarning
 
 How = Literal["inner", "left", "right", "full", "semi", "anti"]
@@ -95,7 +95,8 @@ def match(
     def instead() -> _core.Matches:
         return on_cores(replace(request, strategy="cpu", gpus="auto"))
 
-    with_nulls = [column for column in columns if column.null_count and not nulls_equal]
+    # Dictionaries and runs do not count the nulls among their values.
+    with_nulls = [] if nulls_equal else [plain for plain in map(decoded, columns) if plain.null_count]
     if not with_nulls:
         return GpuMatches(*sides, request, instead)
     valid = np.logical_and.reduce([pc.is_valid(column).to_numpy() for column in with_nulls])
