@@ -44,6 +44,7 @@ class Case:
     merges_runs: bool = False
     presorted: bool = False
     crossings: tuple[int, int] = (1, 0)  # in, out
+    strategy: _core.SortStrategy = _core.SortStrategy.radix
 
     @property
     def has_values(self) -> bool:
@@ -58,6 +59,15 @@ CASES = (
     Case("presorted, counted", "count", "sorted", presorted=True),
     Case("presorted, count and sums", "sums", "sorted", presorted=True),
     Case("join25's path, counted", "count", "sorted", merges_runs=True, crossings=(2, 1)),
+    # As Rui et al. (join25 §4.1.4): no GPU sends to another, and the host's memory is where their runs meet.
+    Case(
+        "shared-nothing sort-merge, counted",
+        "count",
+        "sorted",
+        merges_runs=True,
+        crossings=(2, 1),
+        strategy=_core.SortStrategy.het,
+    ),
     Case("four chunksets, counted", "count", "sorted", chunksets=4, crossings=(2, 1)),
     Case("four chunksets, merged first, counted", "count", "sorted", 4, merges_runs=True, crossings=(3, 2)),
 )
@@ -76,10 +86,11 @@ def _plan(machine: _core.Machine, workload: Workload, case: Case, gpus: Gpus) ->
     constraints.gpus = [] if gpus == "auto" else gpu_numbers(gpus)
     plan = _core.plan_join(machine, shape, constraints)[0].plan
     plan.merges_runs = case.merges_runs
+    sort = plan.sort
+    sort.strategy = case.strategy
     if case.chunksets > 1:
-        sort = plan.sort
         sort.chunkset_records = -(-max(workload.rows) // case.chunksets)
-        plan.sort = sort
+    plan.sort = sort
     return plan, shape
 
 

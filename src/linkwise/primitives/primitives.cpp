@@ -30,12 +30,6 @@ std::vector<MemoryView> views_of(std::initializer_list<const Records*> all) {
   return views;
 }
 
-// Some machines say what sorting records of a width takes by itself.
-std::string sort_rate_of(const Runtime& runtime, Stream stream, RecordType type) {
-  std::string of_width = "sort of " + std::to_string(type.bytes()) + " bytes";
-  return stream.place.is_gpu() && runtime.machine().gpu.rates.contains(of_width) ? of_width : "sort";
-}
-
 int digits(BitRange bits) { return (bits.end - bits.begin + 7) / 8; }
 
 }  // namespace
@@ -74,8 +68,8 @@ Records sort(Runtime& runtime, Stream stream, const Records& primary, const Reco
   require(scratch.bytes >= kernels.sort_scratch_bytes(primary.type, primary.count), "sort", "the scratch is too small");
   Operation operation{"sort", views_of({&primary}), views_of({&primary, &secondary}), {}, {}};
   operation.writes.push_back(scratch);
-  operation.work = {sort_rate_of(runtime, stream, primary.type), primary.count,
-                    static_cast<double>(primary.type.bytes()), static_cast<double>(digits(bits))};
+  operation.work = {"sort", primary.count, static_cast<double>(primary.type.bytes()),
+                    static_cast<double>(digits(bits))};
   operation.run = [&kernels, primary, secondary, bits, scratch](void* native) {
     kernels.sort(native, primary.type, primary.raw(), secondary.raw(), primary.count, bits, scratch.data,
                  scratch.bytes);
