@@ -55,17 +55,13 @@ class DeviceJoin {
     bring(probing, cuts, /*is_split=*/true, passing);
     bring(resident, cuts, /*is_split=*/false, staying);
     runtime_.set_phase("borrow");
-    if (!staying.borrow(cuts, streams_, router_)) throw_unlucky();
+    staying.borrow(cuts, streams_, router_);
     const JoinCounts counts = probe_all(passing, staying);
     runtime_.synchronize();
     return totals_of(input_.kind, counts, left_.rows, right_.rows);
   }
 
  private:
-  [[noreturn]] static void throw_unlucky() {
-    throw OutOfMemoryError("samples misjudged how the keys are spread over the GPUs; raise the plan's samples");
-  }
-
   // Codes instead of keys, where they differ.
   void take(Side& side) {
     runtime_.set_phase("encode");
@@ -115,7 +111,7 @@ class DeviceJoin {
       const RowRange rows{side.first_rows[g], side.first_rows[g] + records.count};
       inputs.push_back({streams_[g], records, cuts.splitters_for(is_split, rows), scratch[g].view(), totals[g].view()});
     }
-    if (!exchange_records(runtime_, inputs, relation.parts())) throw_unlucky();
+    if (!exchange_records(runtime_, inputs, relation.parts())) throw_samples_misjudged();
     runtime_.set_phase("sort");
     std::vector<Event> sent;
     for (const Stream stream : streams_) sent.push_back(runtime_.record(stream));
@@ -148,7 +144,6 @@ class DeviceJoin {
   JoinCounts probe_all(const Relation& passing, const Relation& staying) {
     runtime_.set_phase("probe");
     const bool both = input_.kind == JoinKind::full;
-    const Kernels& kernels = runtime_.kernels();
     std::vector<Buffer> memory;
     const auto allocate = [&](std::size_t gpu, std::uint64_t bytes) -> MemoryView {
       return memory.emplace_back(runtime_.allocate(streams_[gpu].place, bytes, "probe")).view();
@@ -159,8 +154,7 @@ class DeviceJoin {
       const Records probing = passing.own(g), build = staying.all(g);
       const MemoryView found = allocate(g, 2 * sizeof(MatchTotals));
       const std::uint64_t most = std::max(probing.count, build.count);
-      const MemoryView scratch =
-          allocate(g, std::max(probe_scratch_bytes(kernels, most), kernels.running_sums_scratch_bytes(most)));
+      const MemoryView scratch = allocate(g, matching_scratch_bytes(runtime_.kernels(), most));
       Probe forward = probe_of(probing, build);
       if (sums_) {
         forward.values = probing.values;
@@ -176,13 +170,7 @@ class DeviceJoin {
     }
     runtime_.read_back(reads);
     JoinCounts counts;
-    for (const auto& of_gpu : totals)
-      counts += JoinCounts{of_gpu[0].matches, of_gpu[0].matched_rows, of_gpu[1].matched_rows, of_gpu[0].probe_sum,
-                           of_gpu[0].build_sum};
-    if (!left_probes_) {
-      std::swap(counts.left_matched, counts.right_matched);
-      std::swap(counts.left_sum, counts.right_sum);
-    }
+    for (const auto& of_gpu : totals) counts += counts_of(left_probes_, of_gpu[0], of_gpu[1]);
     return counts;
   }
 
@@ -198,8 +186,7 @@ class DeviceJoin {
 }  // namespace
 
 JoinTotals join_device_totals(Runtime& runtime, const JoinPlan& plan, const DeviceJoinInput& input) {
-  check_gpus(runtime.machine(), plan.sort);
-  if (input.left.key_type != input.right.key_type) throw UsageError("the keys of the two sides differ in type");
+  check_join(runtime.machine(), plan, input.left.key_type, input.right.key_type);
   for (const DeviceColumns* side : {&input.left, &input.right})
     if (side->parts.size() != plan.sort.gpus.size())
       throw UsageError("there are " + std::to_string(side->parts.size()) + " parts of a side for " +

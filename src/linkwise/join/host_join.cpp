@@ -18,6 +18,7 @@ bool join_fits(Runtime& runtime, const JoinPlan& plan, const JoinInput& input, b
 }
 
 JoinTotals join_totals(Runtime& runtime, const JoinPlan& plan, const JoinInput& input) {
+  check_join(runtime.machine(), plan, input.left.key_type, input.right.key_type);
   runtime.clear_timeline();
   JoinTotals totals;
   run_or_abandon(runtime, [&] {
@@ -28,6 +29,7 @@ JoinTotals join_totals(Runtime& runtime, const JoinPlan& plan, const JoinInput& 
 }
 
 std::uint64_t join_rows(Runtime& runtime, const JoinPlan& plan, const JoinInput& input, const MakeOutputs& outputs) {
+  check_join(runtime.machine(), plan, input.left.key_type, input.right.key_type);
   runtime.clear_timeline();
   std::uint64_t rows = 0;
   run_or_abandon(runtime, [&] {

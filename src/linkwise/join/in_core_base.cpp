@@ -2,17 +2,14 @@
 
 #include <algorithm>
 
-#include "linkwise/error.hpp"
 #include "linkwise/primitives/matching.hpp"
 
 namespace linkwise {
-namespace {
 
-[[noreturn]] void throw_unlucky() {
-  throw OutOfMemoryError("samples misjudged how the keys are spread over the GPUs; raise the plan's samples");
+std::uint64_t batches_of(const JoinPlan& plan, JoinKind kind) {
+  // Matched rows of both sides are counted with both there.
+  return kind == JoinKind::full ? 1 : static_cast<std::uint64_t>(std::max(plan.batches, 1));
 }
-
-}  // namespace
 
 InCoreJoin::InCoreJoin(Runtime& runtime, const JoinPlan& plan, const JoinInput& input)
     : runtime_(runtime),
@@ -22,8 +19,6 @@ InCoreJoin::InCoreJoin(Runtime& runtime, const JoinPlan& plan, const JoinInput& 
       options_{false, input.verify},
       left_io_(runtime, router_, input.left, options_),
       right_io_(runtime, router_, input.right, options_) {
-  if (input.left.key_type != input.right.key_type) throw UsageError("the keys of the two sides differ in type");
-  check_gpus(runtime.machine(), plan.sort);
   for (const int gpu : plan.sort.gpus) {
     compute_.push_back(runtime.stream(Place::gpu(gpu), "compute"));
     sorting_.push_back(runtime.stream(Place::gpu(gpu), "sort", Priority::background));
@@ -53,16 +48,10 @@ void InCoreJoin::make_room_to_sort(std::size_t gpu, std::span<const std::pair<Re
   std::uint64_t spare = 0, scratch = 0;
   for (const auto& [type, count] : sorted) {
     spare = std::max(spare, record_bytes(type, count));
-    scratch = std::max(scratch, kernels().sort_scratch_bytes(type, count));
-    scratch = std::max(scratch, kernels().running_sums_scratch_bytes(count));
-    scratch = std::max(scratch, probe_scratch_bytes(kernels(), count));
+    scratch = std::max({scratch, kernels().sort_scratch_bytes(type, count), matching_scratch_bytes(kernels(), count)});
   }
   spare_.push_back(runtime_.allocate(compute_[gpu].place, spare, "spare records"));
   sort_scratch_.push_back(runtime_.allocate(compute_[gpu].place, scratch, "sort scratch"));
-}
-
-void InCoreJoin::receive(std::size_t batch, Relation& relation) {
-  if (!arrival_->receive(batch, cuts_, relation.parts())) throw_unlucky();
 }
 
 void InCoreJoin::sort(std::size_t batch, Relation& relation) {
@@ -79,7 +68,7 @@ void InCoreJoin::sort(std::size_t batch, Relation& relation) {
 
 void InCoreJoin::borrow(Relation& whole) {
   runtime_.set_phase("borrow");
-  if (!whole.borrow(cuts_, sorting_, router_)) throw_unlucky();
+  whole.borrow(cuts_, sorting_, router_);
 }
 
 }  // namespace linkwise

@@ -12,11 +12,12 @@
 
 namespace linkwise {
 
+/// In how many batches the probing side passes by.
+std::uint64_t batches_of(const JoinPlan& plan, JoinKind kind);
 constexpr std::size_t most_passing = 4;  ///< batches on the GPUs: the first ones wait until the other side is sorted
 
 class InCoreJoin {
  protected:
-  /// @throws UsageError for a plan that this machine cannot run, or keys of two types.
   InCoreJoin(Runtime& runtime, const JoinPlan& plan, const JoinInput& input);
 
   [[nodiscard]] std::size_t gpus() const { return compute_.size(); }
@@ -26,8 +27,6 @@ class InCoreJoin {
   void begin(const HostIo& split, const HostIo& whole, std::span<const Batch> batches, double weight_of_match);
   /// Allocates what sorting and probing up to so many records of each type takes on a GPU; once for each GPU, in order.
   void make_room_to_sort(std::size_t gpu, std::span<const std::pair<RecordType, std::uint64_t>> sorted);
-  /// Receives a batch, on the computing streams.
-  void receive(std::size_t batch, Relation& relation);
   /// Sorts what has been received, on the sorting streams.
   void sort(std::size_t batch, Relation& relation);
   /// Lends the rows of keys that are cut, on the sorting streams.

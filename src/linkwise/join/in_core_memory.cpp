@@ -12,17 +12,15 @@ std::uint64_t in_core_bytes_per_gpu(const Kernels& kernels, const JoinPlan& plan
   const std::uint64_t gpus = plan.sort.gpus.size();
   const auto part = [&](std::uint64_t rows) { return gpus == 1 ? rows : rows / gpus + rows / gpus / 10 + 4096; };
   const auto scratch = [&](RecordType type, std::uint64_t rows) {
-    return std::max({kernels.sort_scratch_bytes(type, rows), probe_scratch_bytes(kernels, rows),
-                     kernels.running_sums_scratch_bytes(rows)});
+    return std::max(kernels.sort_scratch_bytes(type, rows), matching_scratch_bytes(kernels, rows));
   };
   const bool left_passes = left_probes(input);
-  const std::uint64_t batches =
-      wants_rows || input.kind == JoinKind::full ? 1 : static_cast<std::uint64_t>(std::max(plan.batches, 1));
+  const std::uint64_t batches = wants_rows ? 1 : batches_of(plan, input.kind);
   std::uint64_t bytes = 16 << 20, spare = 0, sorting = 0, arriving = 0;
   for (const bool is_left : {true, false}) {
     const HostColumns& columns = is_left ? input.left : input.right;
-    const RecordType type = RecordType{key_width(columns.key_type), columns.value_width};
-    const bool passes = !wants_rows && is_left == left_passes && batches > 1;
+    const RecordType type{key_width(columns.key_type), columns.value_width};
+    const bool passes = is_left == left_passes && batches > 1;
     const std::uint64_t of_batch = passes ? columns.count / batches + 1 : columns.count;
     const std::uint64_t rows = std::min(part(columns.count), of_batch);
     bytes += (passes ? std::min<std::uint64_t>(batches, most_passing) : 1) * record_bytes(type, rows);
@@ -33,7 +31,7 @@ std::uint64_t in_core_bytes_per_gpu(const Kernels& kernels, const JoinPlan& plan
         std::max(arriving, JoinArrival::bytes_per_gpu(plan.sort, type, of_batch) +
                                kernels.partition_scratch_bytes(type, JoinArrival::piece_rows(plan.sort, type, of_batch),
                                                                static_cast<int>(gpus)) +
-                               sample_bytes(kernels, type.key, plan.sort.samples / 8));
+                               sample_bytes(kernels, type.key, 2 * join_samples(plan)));
   }
   bytes += spare + sorting + arriving;
   if (wants_rows)

@@ -22,12 +22,12 @@ class RowsJoin : InCoreJoin {
     for (std::size_t g = 0; g < gpus(); ++g) {
       const std::pair<RecordType, std::uint64_t> sorted[] = {
           {left_io_.record_type(), cuts_.split_room[g].rows},
-          {right_io_.record_type(), cuts_.whole_room[g].rows + cuts_.whole_room[g].borrowed + 32}};
+          {right_io_.record_type(), Relation::most_rows(cuts_.whole_room[g])}};
       make_room_to_sort(g, sorted);
     }
     Relation* const in_order[] = {left_first ? &left_side : &right_side, left_first ? &right_side : &left_side};
     for (std::size_t b = 0; b < 2; ++b) {
-      receive(b, *in_order[b]);
+      arrival_->receive(b, cuts_, in_order[b]->parts());
       sort(b, *in_order[b]);
     }
     borrow(right_side);

@@ -9,19 +9,6 @@
 namespace linkwise {
 namespace {
 
-// Of the totals that a GPU's probes wrote.
-MatchTotals added(const std::vector<std::vector<MatchTotals>>& totals) {
-  MatchTotals sum;
-  for (const auto& of_gpu : totals)
-    for (const MatchTotals& one : of_gpu) {
-      sum.matches += one.matches;
-      sum.matched_rows += one.matched_rows;
-      sum.probe_sum += one.probe_sum;
-      sum.build_sum += one.build_sum;
-    }
-  return sum;
-}
-
 class TotalsJoin : InCoreJoin {
  public:
   TotalsJoin(Runtime& runtime, const JoinPlan& plan, const JoinInput& input)
@@ -33,21 +20,19 @@ class TotalsJoin : InCoreJoin {
 
   JoinTotals run() {
     std::vector<Batch> batches{{&resident_, false, 0, resident_.rows()}};
-    // Matched rows of both sides are counted with both there.
-    const bool both_probe = input_.kind == JoinKind::full;
-    const auto wanted = static_cast<std::uint64_t>(both_probe ? 1 : std::max(plan_.batches, 1));
+    const std::uint64_t wanted = batches_of(plan_, input_.kind);
     for (std::uint64_t b = 0; b < wanted; ++b) {
       const std::uint64_t first = probing_.rows() * b / wanted, end = probing_.rows() * (b + 1) / wanted;
       if (end > first || b == 0) batches.push_back({&probing_, true, first, end - first});
     }
     begin(probing_, resident_, batches, /*weight_of_match=*/0);
     make_room(batches);
-    receive(0, *resident_side_);
+    arrival_->receive(0, cuts_, resident_side_->parts());
     sort(0, *resident_side_);
     borrow(*resident_side_);
     make_sums();
     for (std::size_t b = 1; b < batches.size(); ++b) pass(b);
-    if (both_probe) probe_back();
+    if (input_.kind == JoinKind::full) probe_back();
     return finish(batches.size());
   }
 
@@ -70,10 +55,9 @@ class TotalsJoin : InCoreJoin {
     probed_.assign(passing_.size(), std::vector<Event>(gpus()));
     for (std::size_t g = 0; g < gpus(); ++g) {
       const std::pair<RecordType, std::uint64_t> sorted[] = {
-          {resident_.record_type(), cuts_.whole_room[g].rows + cuts_.whole_room[g].borrowed + 32},
-          {type, room[g].rows}};
+          {resident_.record_type(), Relation::most_rows(cuts_.whole_room[g])}, {type, room[g].rows}};
       make_room_to_sort(g, sorted);
-      totals_.push_back(runtime_.allocate(compute_[g].place, sizeof(MatchTotals) * (batches.size() + 1), "totals"));
+      totals_.push_back(runtime_.allocate(compute_[g].place, sizeof(MatchTotals) * batches.size(), "totals"));
     }
   }
 
@@ -102,7 +86,7 @@ class TotalsJoin : InCoreJoin {
     passing.clear();
     for (const Stream sender : compute_)
       for (const Event event : probed_[turn]) runtime_.wait(sender, event);
-    receive(batch, passing);
+    arrival_->receive(batch, cuts_, passing.parts());
     sort(batch, passing);
     runtime_.set_phase("probe");
     for (std::size_t g = 0; g < gpus(); ++g) {
@@ -130,23 +114,24 @@ class TotalsJoin : InCoreJoin {
 
   JoinTotals finish(std::size_t batches) {
     arrival_->verify();
-    std::vector<std::vector<MatchTotals>> probed(gpus(), std::vector<MatchTotals>(batches - 1)), back(gpus());
+    const bool both = input_.kind == JoinKind::full;
+    // Of each GPU: what its resident side found, and what each batch did.
+    std::vector<std::vector<MatchTotals>> found(gpus(), std::vector<MatchTotals>(batches));
     const std::uint64_t expected = expected_matches(input_) / (gpus() * (batches - 1));
-    const std::vector<MatchTotals> expectation(batches - 1, {expected, expected, 0, 0});
+    std::vector<MatchTotals> expectation(batches, {expected, expected, 0, 0});
+    expectation.front() = {};
+    const std::size_t first = both ? 0 : 1;
     std::vector<ReadBack> reads;
-    for (std::size_t g = 0; g < gpus(); ++g) {
-      reads.push_back({sorting_[g], totals_[g].slice(sizeof(MatchTotals), sizeof(MatchTotals) * (batches - 1)),
-                       probed[g].data(), expectation.data()});
-      back[g].resize(1);
-      if (input_.kind == JoinKind::full) reads.push_back({sorting_[g], totals_of(g, 0), back[g].data()});
-    }
+    for (std::size_t g = 0; g < gpus(); ++g)
+      reads.push_back({sorting_[g],
+                       totals_[g].slice(sizeof(MatchTotals) * first, sizeof(MatchTotals) * (batches - first)),
+                       &found[g][first], &expectation[first]});
     runtime_.read_back(reads);
     runtime_.synchronize();  // nothing may still use what goes away now
-    const MatchTotals all = added(probed), resident = added(back);
-    JoinCounts counts{all.matches, all.matched_rows, resident.matched_rows, all.probe_sum, all.build_sum};
-    if (!left_probes_) {
-      std::swap(counts.left_matched, counts.right_matched);
-      std::swap(counts.left_sum, counts.right_sum);
+    JoinCounts counts;
+    for (const auto& of_gpu : found) {
+      counts += counts_of(left_probes_, {}, of_gpu.front());
+      for (std::size_t b = 1; b < batches; ++b) counts += counts_of(left_probes_, of_gpu[b], {});
     }
     return linkwise::totals_of(input_.kind, counts, input_.left.count, input_.right.count);
   }

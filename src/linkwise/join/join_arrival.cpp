@@ -71,7 +71,7 @@ void JoinArrival::copy_in_next() {
   ++next_batch_;
 }
 
-bool JoinArrival::receive(std::size_t batch, const JoinCuts& cuts, FillingParts& parts) {
+void JoinArrival::receive(std::size_t batch, const JoinCuts& cuts, FillingParts& parts) {
   const ArrivingRows& rows = arriving_[batch];
   const auto splitters_for = [&](const RowRange& range) {
     return cuts.splitters_for(is_split_[batch], {rows.first + range.begin, rows.first + range.end});
@@ -81,10 +81,9 @@ bool JoinArrival::receive(std::size_t batch, const JoinCuts& cuts, FillingParts&
     const std::uint64_t number = rows.first_piece + static_cast<std::uint64_t>(piece);
     for (std::size_t g = 0; verify_ && g < came_in_.size(); ++g)
       checksum(runtime_, exchange_->compute(g), exchange_->records(rows, piece, g), came_in_[g].slice(8 * number, 8));
-    if (!exchange_->exchange(rows, piece, splitters_for, parts)) return false;
+    if (!exchange_->exchange(rows, piece, splitters_for, parts)) throw_samples_misjudged();
     copy_in_next();
   }
-  return true;
 }
 
 void JoinArrival::note_sorted(std::size_t batch, std::size_t gpu, Stream stream, const Records& sorted) {

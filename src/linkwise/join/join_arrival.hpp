@@ -27,8 +27,8 @@ class JoinArrival {
   /// Begins with the first pieces.
   void start();
   /// Receives a batch, which comes in its turn. Afterwards the `compute` streams have stored everything.
-  /// False if a part had no room.
-  [[nodiscard]] bool receive(std::size_t batch, const JoinCuts& cuts, FillingParts& parts);
+  /// @throws OutOfMemoryError if a part had no room.
+  void receive(std::size_t batch, const JoinCuts& cuts, FillingParts& parts);
   /// Notes what a GPU has sorted of the batch, by the stream that sorted it.
   void note_sorted(std::size_t batch, std::size_t gpu, Stream stream, const Records& sorted);
   /// Reads the notes back and judges them. @throws CorruptDataError.

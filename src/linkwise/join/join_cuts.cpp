@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "linkwise/error.hpp"
 #include "linkwise/primitives/dispatch.hpp"
 
 namespace linkwise {
@@ -171,6 +172,10 @@ std::size_t JoinCuts::owner(std::size_t part) const {
   const std::uint64_t key = cuts[part - 1].code;
   while (part > 0 && cuts[part - 1].tag != 0 && cuts[part - 1].code == key) --part;
   return part;
+}
+
+void throw_samples_misjudged() {
+  throw OutOfMemoryError("samples misjudged how the keys are spread over the GPUs; raise the plan's samples");
 }
 
 JoinCuts cut_samples(const SortedKeys& samples, std::uint64_t split_rows, std::uint64_t whole_rows, std::size_t parts,

@@ -49,6 +49,9 @@ SampledRelation sampled(const HostIo& io, std::span<const Stream> streams);
 JoinCuts choose_join_cuts(Runtime& runtime, KeyType type, SampledRelation split, SampledRelation whole,
                           std::size_t parts, std::uint64_t samples, double weight_of_match);
 
+/// For a part that gets more than its room, which six standard deviations of the samples rule out.
+[[noreturn]] void throw_samples_misjudged();
+
 /// The same from samples, without devices.
 struct SortedKeys {
   KeyWidth width = KeyWidth::k64;

@@ -10,8 +10,6 @@
 namespace linkwise {
 namespace {
 
-bool right_emits(JoinKind kind) { return kind == JoinKind::right || kind == JoinKind::full; }
-
 std::uint64_t rows_of(Emission emission, const MatchTotals& totals, std::uint64_t rows) {
   switch (emission) {
     case Emission::pairs: return totals.matches;
@@ -63,9 +61,7 @@ JoinOutput::JoinOutput(Runtime& runtime, const JoinPlan& plan, const JoinInput& 
 
 std::uint64_t JoinOutput::bytes_per_gpu(const Kernels& kernels, const JoinPlan& plan, const JoinInput& input,
                                         std::uint64_t left_rows, std::uint64_t right_rows) {
-  const auto side = [&](std::uint64_t rows) {
-    return 16 * rows + std::max(probe_scratch_bytes(kernels, rows), kernels.running_sums_scratch_bytes(rows)) + 2048;
-  };
+  const auto side = [&](std::uint64_t rows) { return 16 * rows + matching_scratch_bytes(kernels, rows) + 2048; };
   return side(left_rows) + (right_emits(input.kind) ? side(right_rows) : 0) +
          2 * (8 * plan.window_rows + Columns::bytes(input, plan.window_rows) + 1024);
 }
@@ -73,15 +69,13 @@ std::uint64_t JoinOutput::bytes_per_gpu(const Kernels& kernels, const JoinPlan& 
 void JoinOutput::emit(Worker& worker, Side& side, const Records& own, const Records& other, Emission emission) {
   if (other.count > max_build_rows || own.count > max_build_rows)
     throw UsageError("a GPU would join more than 2^31 rows of one side; use more GPUs");
-  const Kernels& kernels = runtime_.kernels();
   const auto allocate = [&](std::uint64_t bytes, const char* label) {
     return runtime_.allocate(worker.compute.place, bytes, label);
   };
   side.first = allocate(4 * own.count, "matches");
   side.emitted = allocate(4 * own.count, "emitted rows");
   side.offsets = allocate(8 * (own.count + 1), "offsets");
-  side.scratch = allocate(
-      std::max(probe_scratch_bytes(kernels, own.count), kernels.running_sums_scratch_bytes(own.count)), "scratch");
+  side.scratch = allocate(matching_scratch_bytes(runtime_.kernels(), own.count), "scratch");
   Probe of_side = probe_of(own, other);
   of_side.emission = emission;
   of_side.first = side.first.view();

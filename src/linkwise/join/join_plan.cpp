@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
+
+#include "linkwise/error.hpp"
 
 namespace linkwise {
 
@@ -43,6 +46,21 @@ Emission emission_of_left(JoinKind kind) {
     case JoinKind::right: break;
   }
   return Emission::pairs;
+}
+
+JoinCounts counts_of(bool left_probes, const MatchTotals& forward, const MatchTotals& backward) {
+  JoinCounts counts{forward.matches, forward.matched_rows, backward.matched_rows, forward.probe_sum, forward.build_sum};
+  if (left_probes) return counts;
+  std::swap(counts.left_matched, counts.right_matched);
+  std::swap(counts.left_sum, counts.right_sum);
+  return counts;
+}
+
+bool right_emits(JoinKind kind) { return kind == JoinKind::right || kind == JoinKind::full; }
+
+void check_join(const Machine& machine, const JoinPlan& plan, KeyType left, KeyType right) {
+  if (left != right) throw UsageError("the keys of the two sides differ in type");
+  check_gpus(machine, plan.sort);
 }
 
 JoinTotals totals_of(JoinKind kind, const JoinCounts& counts, std::uint64_t left_rows, std::uint64_t right_rows) {

@@ -47,8 +47,13 @@ struct JoinCounts {
 /// Of a kind of join. Matched rows count only on the sides that the kind looks at.
 JoinTotals totals_of(JoinKind kind, const JoinCounts& counts, std::uint64_t left_rows, std::uint64_t right_rows);
 
+/// Of probes one way and, where the kind looks at matched rows of both sides, back.
+JoinCounts counts_of(bool left_probes, const MatchTotals& forward, const MatchTotals& backward);
+
 /// What a left row adds to the rows of the result.
 Emission emission_of_left(JoinKind kind);
+/// Whether right rows that match nothing are in the result.
+bool right_emits(JoinKind kind);
 /// Whether the left side probes, where totals are wanted: the side whose matched rows count, or the longer one.
 bool left_probes(const JoinInput& input);
 /// Whether both sides have values that can be summed.
@@ -69,6 +74,9 @@ struct JoinPlan {
 
   [[nodiscard]] std::string to_string() const;
 };
+
+/// @throws UsageError if the keys of the two sides differ in type, or the machine has not the plan's GPUs.
+void check_join(const Machine& machine, const JoinPlan& plan, KeyType left, KeyType right);
 
 /// Of each side, to cut by: fewer than a sort takes, since the host looks at them.
 std::uint64_t join_samples(const JoinPlan& plan);

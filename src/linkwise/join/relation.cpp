@@ -2,7 +2,6 @@
 
 #include <cstring>
 
-#include "linkwise/device/arena.hpp"
 #include "linkwise/primitives/matching.hpp"
 
 namespace linkwise {
@@ -16,7 +15,7 @@ std::uint64_t front_rows(const PartRoom& room) { return (room.borrowed + 31) / 3
 Relation::Relation(Runtime& runtime, std::span<const Stream> streams, RecordType type, std::span<const PartRoom> room)
     : runtime_(runtime), type_(type), borrowed_(streams.size(), 0) {
   for (std::size_t g = 0; g < streams.size(); ++g) {
-    const std::uint64_t front = front_rows(room[g]), rows = front + room[g].rows;
+    const std::uint64_t front = front_rows(room[g]), rows = most_rows(room[g]);
     memory_.push_back(runtime.allocate(streams[g].place, record_bytes(type, rows), "relation"));
     whole_.push_back(records_in(memory_[g].view(), type, rows));
     front_.push_back(front);
@@ -25,9 +24,7 @@ Relation::Relation(Runtime& runtime, std::span<const Stream> streams, RecordType
   clear();
 }
 
-std::uint64_t Relation::bytes(RecordType type, const PartRoom& room) {
-  return align_up(record_bytes(type, front_rows(room) + room.rows), device_alignment);
-}
+std::uint64_t Relation::most_rows(const PartRoom& room) { return front_rows(room) + room.rows; }
 
 void Relation::clear() { parts_.received.assign(parts_.room.size(), 0); }
 
@@ -76,18 +73,17 @@ std::vector<std::uint64_t> Relation::lengths_of_runs(const JoinCuts& cuts, std::
   return lengths;
 }
 
-bool Relation::borrow(const JoinCuts& cuts, std::span<const Stream> streams, Router& router) {
+void Relation::borrow(const JoinCuts& cuts, std::span<const Stream> streams, Router& router) {
   const std::vector<std::uint64_t> lengths = lengths_of_runs(cuts, streams);
   for (std::size_t part = 0; part < streams.size(); ++part) {
     borrowed_[part] = lengths[part];
-    if (borrowed_[part] > front_[part]) return false;
+    if (borrowed_[part] > front_[part]) throw_samples_misjudged();
     if (borrowed_[part] == 0) continue;
     const std::size_t owner = cuts.owner(part);
     const Records run = own(owner).slice(received(owner) - borrowed_[part], borrowed_[part]);
     router.copy(streams[owner], whole_[part].slice(front_[part] - borrowed_[part], borrowed_[part]), run);
     runtime_.wait(streams[part], runtime_.record(streams[owner]));
   }
-  return true;
 }
 
 }  // namespace linkwise

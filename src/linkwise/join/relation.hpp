@@ -26,11 +26,11 @@ class Relation {
   /// Sorts what a GPU received in its place, by the bits in which it can differ; `spare` is as long.
   void sort(std::size_t gpu, Stream stream, BitRange bits, const MemoryView& spare, const MemoryView& scratch);
   /// Copies each key that the part in front keeps (JoinCuts::borrows) in front of what a GPU received. Blocks until it
-  /// is known how many rows there are. False if there is no room for them.
-  [[nodiscard]] bool borrow(const JoinCuts& cuts, std::span<const Stream> streams, Router& router);
+  /// is known how many rows there are. @throws OutOfMemoryError if there is no room for them.
+  void borrow(const JoinCuts& cuts, std::span<const Stream> streams, Router& router);
 
-  /// Bytes that it takes on a GPU.
-  static std::uint64_t bytes(RecordType type, const PartRoom& room);
+  /// The most rows that a part has, with those that it borrows.
+  static std::uint64_t most_rows(const PartRoom& room);
 
  private:
   [[nodiscard]] std::vector<std::uint64_t> lengths_of_runs(const JoinCuts& cuts, std::span<const Stream> streams) const;

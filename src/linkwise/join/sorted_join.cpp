@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <memory>
 #include <utility>
 
 #include "linkwise/device/arena.hpp"
@@ -39,7 +38,7 @@ class SortedJoin {
 
   JoinTotals totals() {
     JoinCounts counts = join_pairs();
-    for (const PairOfRanges& key : pairs_.taken_out) counts += counts_of(key);
+    for (const PairOfRanges& key : pairs_.taken_out) counts += counts_of_key(key);
     runtime_.synchronize();
     return totals_of(input_.kind, counts, input_.left.count, input_.right.count);
   }
@@ -111,7 +110,7 @@ class SortedJoin {
     }
     const Kernels& kernels = runtime_.kernels();
     const std::uint64_t most = std::max(lefts, rights);
-    std::uint64_t scratch = std::max(probe_scratch_bytes(kernels, most), kernels.running_sums_scratch_bytes(most));
+    std::uint64_t scratch = matching_scratch_bytes(kernels, most);
     std::uint64_t spare = 0;
     for (const SortedSide* side : {&left_, &right_}) {
       if (side->is_merged()) continue;
@@ -233,16 +232,8 @@ class SortedJoin {
     runtime_.read_back(reads);
     check_claims(notes);
     JoinCounts counts;
-    for (const Notes& note : notes) {
-      JoinCounts of_pair{note.forward.matches, note.forward.matched_rows, note.backward.matched_rows,
-                         note.forward.probe_sum, note.forward.build_sum};
-      if (!left_probes_) {
-        std::swap(of_pair.left_matched, of_pair.right_matched);
-        std::swap(of_pair.left_sum, of_pair.right_sum);
-      }
-      if (input_.kind != JoinKind::full) (left_probes_ ? of_pair.right_matched : of_pair.left_matched) = 0;
-      counts += of_pair;
-    }
+    for (const Notes& note : notes)
+      counts += counts_of(left_probes_, note.forward, input_.kind == JoinKind::full ? note.backward : MatchTotals{});
     return counts;
   }
 
@@ -308,7 +299,7 @@ class SortedJoin {
   }
 
   // Of a key that was taken out.
-  [[nodiscard]] JoinCounts counts_of(const PairOfRanges& key) const {
+  [[nodiscard]] JoinCounts counts_of_key(const PairOfRanges& key) const {
     const std::uint64_t lefts = rows_in(key.left), rights = rows_in(key.right);
     JoinCounts counts{lefts * rights, rights > 0 ? lefts : 0, lefts > 0 ? rights : 0, 0, 0};
     if (!sums_) return counts;
@@ -329,22 +320,14 @@ class SortedJoin {
   std::vector<Worker> workers_;
 };
 
-void check_join(const Runtime& runtime, const JoinPlan& plan, const JoinInput& input) {
-  if (input.left.key_type != input.right.key_type) throw UsageError("the keys of the two sides differ in type");
-  check_gpus(runtime.machine(), plan.sort);
-}
-
 }  // namespace
 
 JoinTotals sorted_totals(Runtime& runtime, const JoinPlan& plan, const JoinInput& input) {
-  check_join(runtime, plan, input);
   return SortedJoin(runtime, plan, input, /*wants_rows=*/false).totals();
 }
 
 std::uint64_t sorted_rows(Runtime& runtime, const JoinPlan& plan, const JoinInput& input, const MakeOutputs& outputs) {
-  check_join(runtime, plan, input);
-  if (input.kind == JoinKind::right || input.kind == JoinKind::full)
-    throw UsageError("the rows of right and full joins are made in core, or on the cores");
+  if (right_emits(input.kind)) throw UsageError("the rows of right and full joins are made in core, or on the cores");
   JoinPlan merging = plan;
   merging.merges_runs = true;  // ranges are rows of one run
   return SortedJoin(runtime, merging, input, /*wants_rows=*/true).rows(outputs);

@@ -57,7 +57,7 @@ bool fit(const Machine& machine, const JoinWorkload& workload, const JoinConstra
       plan.batches *= 2;
     return join_fits(runtime, plan, input, workload.wants_rows);
   }
-  if (workload.wants_rows && (workload.kind == JoinKind::right || workload.kind == JoinKind::full)) return false;
+  if (workload.wants_rows && right_emits(workload.kind)) return false;
   plan.merges_runs = workload.wants_rows;
   const ValueWidth wider = std::max(workload.left_values, workload.right_values);
   try {
@@ -121,8 +121,7 @@ SortReport estimate_join(const Machine& machine, const JoinWorkload& workload, c
     (void)join_totals(runtime, plan, input);
   } else {
     auto* anywhere = reinterpret_cast<std::byte*>(1);  // NOLINT: never used, as above
-    const bool has_keys = workload.kind != JoinKind::right && workload.kind != JoinKind::full;
-    const JoinOutputs outputs{has_keys ? anywhere : nullptr,
+    const JoinOutputs outputs{right_emits(workload.kind) ? nullptr : anywhere,
                               workload.left_values == ValueWidth::none ? nullptr : anywhere,
                               workload.right_values == ValueWidth::none ? nullptr : anywhere, workload.pageable};
     (void)join_rows(runtime, plan, input, [&](std::uint64_t) { return outputs; });

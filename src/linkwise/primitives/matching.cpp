@@ -1,5 +1,7 @@
 #include "linkwise/primitives/matching.hpp"
 
+#include <algorithm>
+
 #include "linkwise/error.hpp"
 
 namespace linkwise {
@@ -60,6 +62,10 @@ Probe probe_of(const Records& probing, const Records& build) {
 
 std::uint64_t probe_scratch_bytes(const Kernels& kernels, std::uint64_t probing_rows) {
   return kernels.probe_scratch_bytes(probing_rows);
+}
+
+std::uint64_t matching_scratch_bytes(const Kernels& kernels, std::uint64_t rows) {
+  return std::max(kernels.probe_scratch_bytes(rows), kernels.running_sums_scratch_bytes(rows));
 }
 
 void probe(Runtime& runtime, Stream stream, const Probe& probe, const MemoryView& scratch, const MemoryView& totals) {

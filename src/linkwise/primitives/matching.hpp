@@ -26,6 +26,8 @@ struct Probe {
 Probe probe_of(const Records& probing, const Records& build);
 
 std::uint64_t probe_scratch_bytes(const Kernels& kernels, std::uint64_t probing_rows);
+/// What probing with so many rows takes, and running sums over them.
+std::uint64_t matching_scratch_bytes(const Kernels& kernels, std::uint64_t rows);
 /// Sets *totals. With `first`, the build side has at most `max_build_rows` rows.
 void probe(Runtime& runtime, Stream stream, const Probe& probe, const MemoryView& scratch, const MemoryView& totals);
 

@@ -1,4 +1,4 @@
-// Rows of a column in host memory by their numbers, on all cores (join25 §3.4 materialises so).
+// Rows of a column in host memory by their numbers, on all cores (join25 §3.3.2 materialises so).
 //
 // The column may lie in many chunks, which are read where they lie. Elements of fixed width, bits, and strings
 // between offsets; everything is laid out as Arrow does.
