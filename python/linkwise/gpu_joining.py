@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from linkwise.session import FallbackWarning, open_session, run_interruptibly
 
 Array = npt.NDArray[Any]
 Rows = npt.NDArray[np.int64]
+Answer = TypeVar("Answer")
 
 _ROW_BYTES = 8
 _WORTH_THE_GPUS = 1 << 15
@@ -71,42 +72,32 @@ class GpuMatches:
 
     def count(self, how: str) -> int:
         """How many rows the join has."""
-        try:
-            return self._count(how)
-        except OutOfMemoryError as error:
-            return int(self._instead(error).count(how))
+        return self._or_cores(lambda: self._count(how), lambda cores: cores.count(how))
 
     def indices(self, how: str) -> tuple[Rows, Rows | None]:
         """The left and right row numbers of the result's rows, -1 for none; of semi and anti, (left, None)."""
-        try:
-            return self._indices(how)
-        except OutOfMemoryError as error:
-            left, right = self._instead(error).indices(how)
-            return left, right
+        return self._or_cores(lambda: self._indices(how), lambda cores: cores.indices(how))
+
+    @property
+    def left_is_unique(self) -> bool:
+        """Whether no key occurs twice among the left rows that can match."""
+        return self._or_cores(lambda: self._is_unique(self._left), lambda cores: cores.left_is_unique)
+
+    @property
+    def right_is_unique(self) -> bool:
+        """The same of the right rows."""
+        return self._or_cores(lambda: self._is_unique(self._right), lambda cores: cores.right_is_unique)
 
     def on_cores(self) -> _core.Matches:
         """The same, found by the cores."""
         return self._on_cores()
 
-    def _instead(self, error: OutOfMemoryError) -> _core.Matches:
-        warnings.warn(f"{error}: the matches are found on the cores", FallbackWarning, stacklevel=4)
-        return self._on_cores()
-
-    @property
-    def left_is_unique(self) -> bool:
-        """Whether no key occurs twice among the left rows that can match."""
+    def _or_cores(self, on_gpus: Callable[[], Answer], of_cores: Callable[[_core.Matches], Answer]) -> Answer:
         try:
-            return self._is_unique(self._left)
+            return on_gpus()
         except OutOfMemoryError as error:
-            return bool(self._instead(error).left_is_unique)
-
-    @property
-    def right_is_unique(self) -> bool:
-        """The same of the right rows."""
-        try:
-            return self._is_unique(self._right)
-        except OutOfMemoryError as error:
-            return bool(self._instead(error).right_is_unique)
+            warnings.warn(f"{error}: the matches are found on the cores", FallbackWarning, stacklevel=4)
+            return of_cores(self._on_cores())
 
     def _is_unique(self, side: Array) -> bool:
         """Joined with itself, a side has as many rows as it has keys, and more if one occurs twice."""

@@ -1,23 +1,16 @@
 #include "linkwise/plan/join_planner.hpp"
 
 #include <algorithm>
-#include <limits>
-#include <span>
+#include <iterator>
 #include <utility>
 
-#include "linkwise/device/virtual/virtual_runtime.hpp"
 #include "linkwise/error.hpp"
 #include "linkwise/join/host_join.hpp"
-#include "linkwise/plan/candidates.hpp"
-#include "linkwise/plan/in_parallel.hpp"
-#include "linkwise/primitives/kernels.hpp"
+#include "linkwise/plan/pricing.hpp"
 
 namespace linkwise {
 namespace {
 
-constexpr double hopeless = 1.25;           // times the best so far: with that much wire time, a plan is not the best
-constexpr std::size_t priced_at_once = 12;  // whatever the number of cores, so that it is the same everywhere
-constexpr double as_good = 1.01;            // times the best: then the one with the fewest GPUs
 constexpr int most_batches = 512;
 constexpr std::uint64_t most_chunksets = 64;   // more would take longer than any other way
 constexpr std::uint64_t pairs_in_memory = 16;  // that three streams take, with all that joining them needs
@@ -39,10 +32,6 @@ JoinInput input_of(const JoinWorkload& workload) {
   input.verify = workload.verify;
   input.expected_matches = workload.expected_matches;
   return input;
-}
-
-VirtualRuntime estimating_runtime(const Machine& machine) {
-  return {machine, VirtualMode::estimate, 0, make_virtual_kernels()};
 }
 
 // Fills in what follows from the memory that there is. False if the path cannot be taken.
@@ -73,28 +62,15 @@ bool fit(const Machine& machine, const JoinWorkload& workload, const JoinConstra
   return true;
 }
 
-// Adds what the candidates take on a path; those with the least wire time first, until what is left is hopeless.
-void price(const Machine& machine, const JoinWorkload& workload, const JoinConstraints& constraints,
-           std::span<const Candidate> candidates, JoinPath path, std::vector<PricedJoin>& found) {
-  double best = std::numeric_limits<double>::infinity();
-  while (!candidates.empty() && candidates.front().wire_seconds < hopeless * best) {
-    const std::span<const Candidate> wave = candidates.first(std::min(candidates.size(), priced_at_once));
-    candidates = candidates.subspan(wave.size());
-    std::vector<PricedJoin> priced(wave.size());
-    for_each_in_parallel(wave.size(), [&](std::size_t c) {
-      JoinPlan plan;
-      plan.path = path;
-      plan.sort = wave[c].plan;
-      if (!plan.sort.streamed || !fit(machine, workload, constraints, plan)) return;
-      const SortReport report = estimate_join(machine, workload, plan, constraints.memory_limit);
-      priced[c] = {plan, report.seconds, report.phases};
-    });
-    for (PricedJoin& each : priced) {
-      if (each.phases.empty()) continue;
-      best = std::min(best, each.seconds);
-      found.push_back(std::move(each));
-    }
-  }
+// What a candidate takes on a path; nothing if it cannot be taken.
+std::vector<PricedJoin> price(const Machine& machine, const JoinWorkload& workload, const JoinConstraints& constraints,
+                              const Candidate& candidate, JoinPath path) {
+  JoinPlan plan;
+  plan.path = path;
+  plan.sort = candidate.plan;
+  if (!plan.sort.streamed || !fit(machine, workload, constraints, plan)) return {};
+  const SortReport report = estimate_join(machine, workload, plan, constraints.memory_limit);
+  return {{plan, report.seconds, report.phases}};
 }
 
 // How often the probing side passes by: the more often, the less is left to do at the end, and the more in all.
@@ -144,19 +120,16 @@ std::vector<PricedJoin> plan_join(const Machine& machine, const JoinWorkload& wo
   for (const JoinPath path : {JoinPath::in_core, JoinPath::sorted}) {
     if (constraints.path.value_or(path) != path) continue;
     if (!constraints.path && path == JoinPath::sorted && !is_sorted && !found.empty()) continue;
-    price(machine, workload, constraints, candidates, path, found);
+    std::ranges::move(price_in_waves(candidates, /*enough=*/0,
+                                     [&](const Candidate& candidate) {
+                                       return price(machine, workload, constraints, candidate, path);
+                                     }),
+                      std::back_inserter(found));
   }
   if (found.empty())
     throw OutOfMemoryError("no join of " + std::to_string(both.count) +
                            " rows fits into the GPUs; raise memory_limit, or use more GPUs");
-  std::ranges::stable_sort(found, {}, &PricedJoin::seconds);
-  const auto others = std::ranges::find_if(
-      found, [&](const PricedJoin& each) { return each.seconds > as_good * found.front().seconds; });
-  const auto simplest = std::min_element(found.begin(), others, [](const PricedJoin& a, const PricedJoin& b) {
-    return std::pair(a.plan.sort.gpus.size(), a.plan.sort.paths.size()) <
-           std::pair(b.plan.sort.gpus.size(), b.plan.sort.paths.size());
-  });
-  std::rotate(found.begin(), simplest, simplest + 1);
+  simplest_of_the_best_first(found, [](const PricedJoin& each) -> const SortPlan& { return each.plan.sort; });
   choose_batches(machine, workload, constraints, found.front());
   return found;
 }

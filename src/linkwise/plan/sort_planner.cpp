@@ -1,31 +1,17 @@
 #include "linkwise/plan/sort_planner.hpp"
 
 #include <algorithm>
-#include <limits>
-#include <span>
-#include <utility>
 
-#include "linkwise/device/virtual/virtual_runtime.hpp"
 #include "linkwise/error.hpp"
-#include "linkwise/plan/candidates.hpp"
-#include "linkwise/plan/in_parallel.hpp"
-#include "linkwise/primitives/kernels.hpp"
+#include "linkwise/plan/pricing.hpp"
 #include "linkwise/sort/device_sort.hpp"
 
 namespace linkwise {
 namespace {
 
-constexpr double hopeless = 1.25;         // times the best so far: with that much wire time, a plan is not the best
 constexpr std::size_t enough_plans = 12;  // that are priced whatever they promise, to show what there would be
-constexpr double as_good = 1.01;          // times the best: then the simpler one
-// Whatever the number of cores, so that the same plans are priced everywhere.
-constexpr std::size_t priced_at_once = 12;
 
 RecordType record_type(const SortWorkload& workload) { return {key_width(workload.key_type), workload.value_width}; }
-
-VirtualRuntime estimating_runtime(const Machine& machine) {
-  return {machine, VirtualMode::estimate, 0, make_virtual_kernels()};
-}
 
 // Larger inputs are relayed in larger chunks: as good from 8 to 32 MiB on GPUs, and fewer to issue and to price.
 std::uint64_t relay_chunk(const SortWorkload& workload) {
@@ -79,7 +65,6 @@ SortReport estimate_device_sort(const Machine& machine, const SortWorkload& work
 
 std::vector<PricedPlan> plan_sort(const Machine& machine, const SortWorkload& workload,
                                   const SortConstraints& constraints) {
-  std::vector<PricedPlan> priced;
   const auto price = [&](const SortPlan& plan) {
     const SortReport report = estimate_sort(machine, workload, plan, constraints.memory_limit);
     return PricedPlan{plan, report.seconds, report.phases};
@@ -90,26 +75,16 @@ std::vector<PricedPlan> plan_sort(const Machine& machine, const SortWorkload& wo
   if (only_cpu && !constraints.gpus.empty()) throw UsageError("the cpu strategy uses no GPUs; leave gpus at 'auto'");
   const std::vector<Candidate> candidates = candidates_for(machine, workload, constraints);
   const bool any = only_cpu || !candidates.empty();
-  double best = std::numeric_limits<double>::infinity();
-  for (std::span<const Candidate> left = candidates; !left.empty();) {
-    if (left.front().wire_seconds > hopeless * best && priced.size() >= enough_plans) break;
-    const std::span<const Candidate> wave = left.first(std::min(left.size(), priced_at_once));
-    left = left.subspan(wave.size());
-    std::vector<std::vector<PricedPlan>> found(wave.size());
-    for_each_in_parallel(wave.size(), [&](std::size_t c) {
-      SortPlan plan = wave[c].plan;
-      if (!fit(machine, workload, constraints.memory_limit, plan)) return;
-      found[c].push_back(price(plan));
-      if (plan.chunkset_records == 0 || plan.strategy == SortStrategy::het) return;
-      plan.merge_on_gpus = false;
-      found[c].push_back(price(plan));
-    });
-    for (std::vector<PricedPlan>& of_candidate : found)
-      for (PricedPlan& plan : of_candidate) {
-        best = std::min(best, plan.seconds);
-        priced.push_back(std::move(plan));
-      }
-  }
+  std::vector<PricedPlan> priced = price_in_waves(candidates, enough_plans, [&](const Candidate& candidate) {
+    SortPlan plan = candidate.plan;
+    std::vector<PricedPlan> found;
+    if (!fit(machine, workload, constraints.memory_limit, plan)) return found;
+    found.push_back(price(plan));
+    if (plan.chunkset_records == 0 || plan.strategy == SortStrategy::het) return found;
+    plan.merge_on_gpus = false;
+    found.push_back(price(plan));
+    return found;
+  });
   if (!any)
     throw UsageError("p2p_merge runs on 2, 4, 8, … GPUs, not on " + std::to_string(constraints.gpus.size()) +
                      "; use radix or other GPUs");
@@ -122,14 +97,7 @@ std::vector<PricedPlan> plan_sort(const Machine& machine, const SortWorkload& wo
     plan.gpus.clear();
     priced.push_back(price(plan));
   }
-  std::ranges::stable_sort(priced, {}, &PricedPlan::seconds);
-  // No estimate is as exact as to tell these from the best.
-  const auto others = std::ranges::find_if(
-      priced, [&](const PricedPlan& each) { return each.seconds > as_good * priced.front().seconds; });
-  const auto simplest = std::min_element(priced.begin(), others, [](const PricedPlan& a, const PricedPlan& b) {
-    return std::pair(a.plan.gpus.size(), a.plan.paths.size()) < std::pair(b.plan.gpus.size(), b.plan.paths.size());
-  });
-  std::rotate(priced.begin(), simplest, simplest + 1);
+  simplest_of_the_best_first(priced, [](const PricedPlan& each) -> const SortPlan& { return each.plan; });
   return priced;
 }
 
