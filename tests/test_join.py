@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 import linkwise
 from columns import KEY_TYPES, column_of, cut
 from conftest import HAVE_GPU
+from linkwise import _core
 
 CPU: dict[str, Any] = {"strategy": "cpu"}
 MACHINE = "auto" if HAVE_GPU else "delta-d22x"
@@ -30,6 +31,21 @@ NAN = float("nan")
 HOWS = ["inner", "left", "right", "full", "semi", "anti"]
 EXAMPLES = int(os.environ.get("LINKWISE_TEST_EXAMPLES", "60"))
 SETTINGS = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@pytest.fixture
+def counted_on_gpus(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Gets the matches of each count that GPUs have taken, so that a test fails where all go to the cores."""
+    counts: list[int] = []
+    on_gpus = _core.join_totals
+
+    def spy(*args: Any, **kwargs: Any) -> Any:
+        totals = on_gpus(*args, **kwargs)
+        counts.append(int(totals.rows))
+        return totals
+
+    monkeypatch.setattr(_core, "join_totals", spy)
+    return counts
 
 
 def equal(a: Any, b: Any, nulls_equal: bool) -> bool:
@@ -243,7 +259,7 @@ def test_larger_relations_against_duckdb(how: str) -> None:
 
 @pytest.mark.parametrize("columns", [1, 2])
 @pytest.mark.parametrize("how", HOWS)
-def test_nulls_on_gpus_as_on_the_cores(how: Any, columns: int) -> None:
+def test_nulls_on_gpus_as_on_the_cores(how: Any, columns: int, counted_on_gpus: list[int]) -> None:
     """The same rows in the same order, whichever way they are found; sides without a whole key as well."""
     random = np.random.default_rng(columns)
     for nulls in (0.0, 0.3, 1.0):
@@ -259,10 +275,12 @@ def test_nulls_on_gpus_as_on_the_cores(how: Any, columns: int) -> None:
             assert all((a == b).all() for a, b in zip(found, expected, strict=True))
             counted = linkwise.join_count(*sides, how, nulls_equal=nulls_equal, machine="delta-d22x")
             assert counted == len(expected[0])
+            assert len(counted_on_gpus) == 1, "counted on the cores"
+            counted_on_gpus.clear()
 
 
 @pytest.mark.parametrize("where", [{"machine": "dgx-a100"}, CPU], ids=["gpus", "cores"])
-def test_promises_are_kept_or_refused(where: dict[str, Any]) -> None:
+def test_promises_are_kept_or_refused(where: dict[str, Any], counted_on_gpus: list[int]) -> None:
     once, twice = pa.table({"k": [1, 2, 3, None, None]}), pa.table({"k": [3, 3, 1, None]})
     assert linkwise.join(once, twice, "k", validate="1:m", **where).num_rows == 3
     assert linkwise.join(twice, once, "k", validate="m:1", **where).num_rows == 3
@@ -270,6 +288,7 @@ def test_promises_are_kept_or_refused(where: dict[str, Any]) -> None:
     for sides, validate, side in (((twice, once), "1:m", "left"), ((once, twice), "1:1", "right")):
         with pytest.raises(linkwise.UsageError, match=f"more than once on the {side}"):
             linkwise.join(*sides, "k", validate=validate, **where)
+    assert bool(counted_on_gpus) == (where is not CPU)
 
 
 def run(*arguments: Any, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
