@@ -13,9 +13,10 @@ import pytest
 
 import linkwise
 from conftest import cuda_runtime
-from linkwise import OutOfMemoryError, UsageError
+from linkwise import OutOfMemoryError, UsageError, _core
 from linkwise.join_benchmark import CASES, bench_join
-from linkwise.join_workloads import Workload
+from linkwise.join_workloads import HEAVY_ROWS, Workload
+from linkwise.machine import load_machine
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -43,9 +44,27 @@ def test_workloads_are_what_they_say(name: str, selectivity: float, skew: float)
         assert share == pytest.approx(np.log(2) / np.log(r + 1), rel=0.1)
 
 
+@pytest.mark.parametrize("selectivity", [1.0, 0.4])
+def test_a_heavy_hitter(selectivity: float) -> None:
+    workload = Workload("B", 0.0001, selectivity, heavy_hitter=True)
+    r, s = workload.rows
+    r_keys, r_values, s_keys, s_values = (np.empty(n, workload.dtype) for n in (r, r, s, s))
+    expected = workload.fill(r_keys, r_values, s_keys, s_values)
+    assert (r_keys == r_keys[0]).sum() == HEAVY_ROWS
+    assert (s_keys == r_keys[0]).mean() == pytest.approx(selectivity / 10, rel=0.05)
+    assert workload.expected_matches == pytest.approx(expected.matches, rel=0.05)
+    plan, sort = _core.JoinPlan(), _core.SortPlan()
+    sort.gpus = [0, 1, 2, 3]
+    plan.sort = sort
+    runtime = _core.VirtualRuntime(load_machine("dgx-a100"), _core.VirtualMode.execute, 0)
+    found = _core.join_totals(runtime, plan, _core.KeyType.u64, r_keys, s_keys, r_values, s_values)
+    assert (found.rows, found.left_sum, found.right_sum) == (expected.matches, expected.r_sum, expected.s_sum)
+
+
 def test_workloads_that_do_not_exist() -> None:
     for wrong, told in (
         ({"name": "C"}, "no workload 'C'"), ({"scale": 0.0}, "the scale is 0"), ({"skew": 2.0}, "the skew is 2"),
+        ({"heavy_hitter": True, "skew": 0.5}, "a skew of 0"),
         ({"selectivity": -1.0}, "the selectivity is -1"), ({"name": "A", "scale": 10.0}, "not enough different keys"),
     ):  # fmt: skip
         with pytest.raises(UsageError, match=told):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -23,6 +24,18 @@ from linkwise.tpch import bench_tpch
 bench_app = typer.Typer(help="Benchmarks, with raw results.", no_args_is_help=True)
 
 
+def _finish(
+    results: dict[str, Any], out: Path | None, show: Callable[[Console, dict[str, Any]], None], *, as_json: bool
+) -> None:
+    """Write the raw results where they are wanted, and show them."""
+    if out is not None:
+        write_json(out, results)
+    if as_json:
+        typer.echo(json.dumps(results))
+    else:
+        show(Console(), results)
+
+
 @bench_app.command("plan")
 def bench_of_plans(
     machine: Annotated[str, typer.Option(help="auto, local, or a described machine to simulate.")] = "auto",
@@ -35,12 +48,7 @@ def bench_of_plans(
         machine = "local" if local_machine() is not None else DEFAULT_VIRTUAL_MACHINE
     with interrupt_is_a_failure():
         results = bench_plan(machine, scale)
-    if out is not None:
-        write_json(out, results)
-    if as_json:
-        typer.echo(json.dumps(results))
-    else:
-        print_plan_benchmark(Console(), results)
+    _finish(results, out, print_plan_benchmark, as_json=as_json)
 
 
 @bench_app.command("join")
@@ -51,6 +59,9 @@ def bench_of_joins(
     f: Annotated[float, typer.Option("--f", help="The scale factor of the sizes.")] = 1.0,
     selectivity: Annotated[float, typer.Option(help="The share of S's rows that have a match.")] = 1.0,
     skew: Annotated[float, typer.Option(help="The Zipf exponent of S's keys, from 0 to 1.")] = 0.0,
+    heavy_hitter: Annotated[
+        bool, typer.Option("--heavy-hitter", help="One key is a tenth of S, and occurs 1,000 times in R.")
+    ] = False,
     real: Annotated[bool, typer.Option("--real", help="On this machine's GPUs, or not at all.")] = False,
     machine: Annotated[str, typer.Option(help="auto, local, or a described machine to simulate.")] = "auto",
     gpus: options.Gpus = "auto",
@@ -66,18 +77,13 @@ def bench_of_joins(
         machine = "local" if real or local_machine() is not None else DEFAULT_VIRTUAL_MACHINE
     with interrupt_is_a_failure():
         results = bench_join(
-            Workload(workload, f, selectivity, skew),
+            Workload(workload, f, selectivity, skew, heavy_hitter),
             machine=machine,
             gpus=options.parse_gpus(gpus),
             only=lambda name: only is None or only in name,
             repetitions=repetitions,
         )
-    if out is not None:
-        write_json(out, results)
-    if as_json:
-        typer.echo(json.dumps(results))
-    else:
-        print_join_benchmark(Console(), results)
+    _finish(results, out, print_join_benchmark, as_json=as_json)
 
 
 @bench_app.command("tpch")
@@ -97,9 +103,4 @@ def bench_of_tpch(
     """Run the joins of TPC-H Q3 and Q5, and the whole queries, checked against DuckDB where it is installed."""
     with interrupt_is_a_failure():
         results = bench_tpch(sf, machine=machine, gpus=options.parse_gpus(gpus), data=data, repetitions=repetitions)
-    if out is not None:
-        write_json(out, results)
-    if as_json:
-        typer.echo(json.dumps(results))
-    else:
-        print_tpch(Console(), results)
+    _finish(results, out, print_tpch, as_json=as_json)

@@ -79,7 +79,7 @@ def _plan(machine: _core.Machine, workload: Workload, case: Case, gpus: Gpus) ->
         key_type_of(workload.dtype), workload.rows, "inner",
         value_bytes=workload.dtype.itemsize if case.has_values else 0, wants_rows=case.wants == "rows",
     )  # fmt: skip
-    shape.expected_matches = int(workload.rows[1] * workload.selectivity)
+    shape.expected_matches = workload.expected_matches
     shape.left_presorted = shape.right_presorted = case.presorted
     constraints = _core.JoinConstraints()
     constraints.path = getattr(_core.JoinPath, case.path)
@@ -102,6 +102,8 @@ class _Relations:
         r, s = workload.rows
         self.r_keys, self.r_values, self.s_keys, self.s_values = (empty(n, workload.dtype) for n in (r, r, s, s))
         self.expected = workload.fill(self.r_keys, self.r_values, self.s_keys, self.s_values)
+        if workload.heavy_hitter and any(case.wants == "rows" for case in cases):
+            raise UsageError("the rows of a heavy hitter are more than memory holds; ask for 'counted' with --only")
         wants_rows = any(case.wants == "rows" for case in cases)
         self.out = [empty(max(self.expected.matches, 1), workload.dtype) for _ in range(3)] if wants_rows else []
         for array in self.out:
@@ -361,7 +363,7 @@ def bench_join(
         "gpus": [] if found["simulated"] else [gpu.name for gpu in _core.cuda_gpus()],
         "workload": {
             "name": workload.name, "scale": workload.scale, "selectivity": workload.selectivity,
-            "skew": workload.skew, "rows": workload.rows,
+            "skew": workload.skew, "heavy_hitter": workload.heavy_hitter, "rows": workload.rows,
         },
         **found,
     }  # fmt: skip

@@ -14,6 +14,8 @@ from linkwise.blocks import BLOCK, in_blocks
 Array = npt.NDArray[Any]
 
 _ROWS = {"A": (10**8, 10**9), "B": (10**9, 10**9)}  # join25, table 2, for f = 1
+HEAVY_ROWS = 1_000  # of R have the key of the heavy hitter
+_HEAVY_SHARE = 0.1  # of S has it
 _TYPES = {"A": np.uint32, "B": np.uint64}
 
 
@@ -22,13 +24,15 @@ class Workload:
     """R ⋈ S: every key of R is unique, over the whole range of its type.
 
     Every key of S occurs in R with probability ``selectivity``, 1 being the foreign key of join25. Which one it is
-    follows a Zipf distribution with exponent ``skew``, 0 being uniform.
+    follows a Zipf distribution with exponent ``skew``, 0 being uniform. With ``heavy_hitter`` one key is a tenth of S
+    and occurs 1,000 times in R.
     """
 
     name: str = "A"
     scale: float = 1.0
     selectivity: float = 1.0
     skew: float = 0.0
+    heavy_hitter: bool = False
 
     def __post_init__(self) -> None:
         if self.name not in _ROWS:
@@ -38,6 +42,8 @@ class Workload:
         for what, value in (("selectivity", self.selectivity), ("skew", self.skew)):
             if not 0 <= value <= 1:
                 raise UsageError(f"the {what} is {value:g}; it is from 0 to 1")
+        if self.heavy_hitter and (self.skew > 0 or self.rows[0] <= HEAVY_ROWS):
+            raise UsageError(f"a heavy hitter takes a skew of 0, and more than {HEAVY_ROWS} rows in R")
         if sum(self.rows) >= 1 << 8 * self.dtype.itemsize:
             raise UsageError(f"at scale {self.scale:g} there are not enough different keys; take workload B")
 
@@ -46,6 +52,12 @@ class Workload:
         """Of R and of S."""
         r, s = _ROWS[self.name]
         return max(int(r * self.scale), 1), max(int(s * self.scale), 1)
+
+    @property
+    def expected_matches(self) -> int:
+        """About as many as the join has."""
+        once = self.rows[1] * self.selectivity
+        return int(once * (1 + _HEAVY_SHARE * (HEAVY_ROWS - 1)) if self.heavy_hitter else once)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -64,12 +76,18 @@ class Workload:
         def fill_r(first: int) -> None:
             numbers = np.arange(first, min(first + BLOCK, in_r), dtype=self.dtype)
             r_values[first : first + BLOCK] = numbers
+            if self.heavy_hitter:
+                numbers[numbers < HEAVY_ROWS] = 0
             r_keys[first : first + BLOCK] = _scattered(numbers)
 
         def fill_s(first: int) -> tuple[int, int, int]:
             random = np.random.default_rng(first + 1)
             count = min(BLOCK, in_s - first)
-            rows = _zipf(random, self.skew, in_r, count).astype(self.dtype)
+            if self.heavy_hitter:
+                rows = random.integers(HEAVY_ROWS, in_r, count).astype(self.dtype)
+                rows[random.random(count, np.float32) < _HEAVY_SHARE] = 0
+            else:
+                rows = _zipf(random, self.skew, in_r, count).astype(self.dtype)
             numbers = np.arange(first, first + count, dtype=self.dtype)
             matched = (
                 random.random(count, np.float32) < self.selectivity if self.selectivity < 1 else np.ones(count, "?")
@@ -77,8 +95,14 @@ class Workload:
             s_values[first : first + count] = numbers
             # What R does not have: the numbers from its end on, each once.
             s_keys[first : first + count] = _scattered(np.where(matched, rows, numbers + self.dtype.type(in_r)))
-            sums = [int(side[matched].sum(dtype=np.uint64)) for side in (rows, numbers)]
-            return int(matched.sum()), *sums  # type: ignore[return-value]
+            if not self.heavy_hitter:
+                sums = [int(side[matched].sum(dtype=np.uint64)) for side in (rows, numbers)]
+                return int(matched.sum()), *sums  # type: ignore[return-value]
+            heavy = matched & (rows == 0)
+            once = matched & ~heavy
+            r_sum = int(rows[once].sum(dtype=np.uint64)) + int(heavy.sum()) * sum(range(HEAVY_ROWS))
+            s_sum = sum(int(numbers[which].sum(dtype=np.uint64)) * n for which, n in ((once, 1), (heavy, HEAVY_ROWS)))
+            return int(once.sum()) + HEAVY_ROWS * int(heavy.sum()), r_sum, s_sum
 
         in_blocks(fill_r, in_r)
         matches, r_sums, s_sums = zip(*in_blocks(fill_s, in_s), strict=True)
