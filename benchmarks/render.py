@@ -69,7 +69,7 @@ def join_markdown(results: dict[str, Any]) -> str:
         [
             f"{len(results['gpus'])} × {results['gpus'][0]}, medians, {results['date'][:10]}, commit {results['commit']}.",
             f"Workload {workload['name']} of join25: {r:,} ⋈ {s:,} rows, selectivity {workload['selectivity']:g}, "
-            f"skew {workload['skew']:g}. Best plain copies: {wire['in']:.0f} GB/s in, {wire['out']:.0f} GB/s out.",
+            f"skew {workload['skew']:g}{', a heavy hitter' if workload.get('heavy_hitter') else ''}. Best plain copies: {wire['in']:.0f} GB/s in, {wire['out']:.0f} GB/s out.",
             "",
             "| join | ms | | phases, ms |",
             "|---|---:|---|---|",

@@ -65,7 +65,8 @@ def test_workloads_that_do_not_exist() -> None:
     for wrong, told in (
         ({"name": "C"}, "no workload 'C'"), ({"scale": 0.0}, "the scale is 0"), ({"skew": 2.0}, "the skew is 2"),
         ({"heavy_hitter": True, "skew": 0.5}, "a skew of 0"),
-        ({"selectivity": -1.0}, "the selectivity is -1"), ({"name": "A", "scale": 10.0}, "not enough different keys"),
+        ({"selectivity": -1.0}, "the selectivity is -1"), ({"name": "A", "scale": 50.0}, "not enough different keys"),
+        ({"name": "A", "scale": 10.0, "selectivity": 0.5}, "not enough different keys"),
     ):  # fmt: skip
         with pytest.raises(UsageError, match=told):
             Workload(**wrong)  # type: ignore[arg-type]

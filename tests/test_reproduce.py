@@ -15,7 +15,7 @@ from linkwise.reproduce import EXPERIMENTS, Row, reproduce
 TOLERANCE = 0.15
 FIGURES = {
     "sort22": [*range(1, 8), *range(12, 17)],
-    "join25": [13, 14, 15],
+    "join25": [1, *range(11, 18)],
     "commscope19": [2, *range(6, 12)],
     "tartan20": [*range(5, 32)],
 }
@@ -33,6 +33,13 @@ EXCEPTIONS = {
     ("join25-fig13", "on 2 GPUs", 0.80 * 2.89): "likewise",
     ("join25-fig15", "1.5·10⁹ ⋈ 1.5·10⁹", 2.6): "so one GPU, which sorts and joins most, is faster here",
     ("join25-fig15", "8·10⁹ ⋈ 8·10⁹", 3.9): "4.5: four GPUs are as fast as the paper says, and one merges four runs",
+    ("join25-fig16", "ibm-ac922, 2 GPUs, selectivity", 1.28): "its join phase brings more ranges back; ours counts",
+    ("join25-fig17", "Q3, share of join", 0.28): "ours joins while it materialises",
+    ("join25-fig17", "Q3, share of sort", 0.56): "likewise",
+    ("join25-fig17", "Q3, share of materialise", 0.16): "likewise",
+    ("join25-fig17", "Q5, share of join", 0.22): "likewise",
+    ("join25-fig17", "Q5, share of sort", 0.32): "and row numbers are materialised, not their columns",
+    ("join25-fig17", "Q5, share of materialise", 0.46): "likewise",
     ("tartan20-fig5", "dgx1-v100", 27.0): "two copies in a row take twice as long as one; why three times is not known",
     ("tartan20-fig21", "PCIe", 16.0): "from 8 MiB on; the paper reads where its curves seem to end",
     ("tartan20-fig21", "NVLink", 256.0): "from 128 MiB on, likewise",
@@ -69,7 +76,7 @@ def test_what_the_paper_states_is_met(name: str) -> None:
 def test_no_exception_is_left_over() -> None:
     for experiment, part, paper in EXCEPTIONS:
         of_it = [row for row in reproduce(experiment) if part in row.what and row.paper == paper]
-        assert any(abs((row.ratio or 1) - 1) > TOLERANCE for row in of_it), (
+        assert any(row.ratio is not None and abs(row.ratio - 1) > TOLERANCE for row in of_it), (
             f"{experiment}, {part}: no exception any more"
         )
 

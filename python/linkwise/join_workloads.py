@@ -44,7 +44,8 @@ class Workload:
                 raise UsageError(f"the {what} is {value:g}; it is from 0 to 1")
         if self.heavy_hitter and (self.skew > 0 or self.rows[0] <= HEAVY_ROWS):
             raise UsageError(f"a heavy hitter takes a skew of 0, and more than {HEAVY_ROWS} rows in R")
-        if sum(self.rows) >= 1 << 8 * self.dtype.itemsize:
+        distinct = self.rows[0] if self.selectivity == 1 else sum(self.rows)
+        if distinct >= 1 << 8 * self.dtype.itemsize:
             raise UsageError(f"at scale {self.scale:g} there are not enough different keys; take workload B")
 
     @property
@@ -88,7 +89,7 @@ class Workload:
                 rows[random.random(count, np.float32) < _HEAVY_SHARE] = 0
             else:
                 rows = _zipf(random, self.skew, in_r, count).astype(self.dtype)
-            numbers = np.arange(first, first + count, dtype=self.dtype)
+            numbers = np.arange(first, first + count, dtype=np.uint64).astype(self.dtype)  # S may have more than 2^32
             matched = (
                 random.random(count, np.float32) < self.selectivity if self.selectivity < 1 else np.ones(count, "?")
             )

@@ -318,25 +318,40 @@ def _run(query: Query, tables: Tables, request: Request, baseline: dict[str, Any
     return report
 
 
-def _simulated(machine: _core.Machine, scale: float) -> list[dict[str, Any]]:
-    """What the joins would take: with as many rows as a small scale has, in proportion."""
+def joins_of_queries() -> dict[str, list[tuple[int, int, int]]]:
+    """Rows of the left side, the right one and the result of each join, by query, at a scale factor of 1."""
     with _generated(_SAMPLED, None) as folder:
         tables = _read(folder)
-    found = []
+    found = {}
     for query in QUERIES:
         joiner = Joiner(Request("auto", "auto", "cpu", None, descending=False, verify=True))
         query.joins(query.filtered(tables), joiner)
-        seconds, phases = 0.0, dict.fromkeys(("sort", "join", "materialise"), 0.0)
-        sizes = []
-        for left, right, matches in joiner.shares.joins:
-            grown = [max(int(count * scale / _SAMPLED), 1) for count in (left, right, matches)]
-            workload = join_workload(_core.KeyType.i64, (grown[0], grown[1]), "inner", value_bytes=8, wants_rows=True)
-            workload.expected_matches = grown[2]
-            best = _core.plan_join(machine, workload, _core.JoinConstraints())[0]
-            seconds += best.seconds
-            for phase in best.phases:
-                share = "sort" if phase.phase in _SORTING else "join" if phase.phase == "probe" else "materialise"
-                phases[share] += phase.seconds
-            sizes.append(tuple(grown))
-        found.append({"query": query.name, "seconds": {"joins": seconds}, "shares": phases, "joins": sizes})
+        found[query.name] = [tuple(int(rows / _SAMPLED) for rows in sizes) for sizes in joiner.shares.joins]
+    return found  # type: ignore[return-value]
+
+
+def shares_of_phases(
+    machine: _core.Machine, joins: list[tuple[int, int, int]], scale: float, constraints: _core.JoinConstraints
+) -> tuple[float, dict[str, float]]:
+    """What joins with so many rows at a scale factor of 1 would take at another: seconds, in all and by phase."""
+    seconds, phases = 0.0, dict.fromkeys(("sort", "join", "materialise"), 0.0)
+    for sizes in joins:
+        left, right, matches = (max(int(rows * scale), 1) for rows in sizes)
+        workload = join_workload(_core.KeyType.i64, (left, right), "inner", value_bytes=8, wants_rows=True)
+        workload.expected_matches = matches
+        best = _core.plan_join(machine, workload, constraints)[0]
+        seconds += best.seconds
+        for phase in best.phases:
+            share = "sort" if phase.phase in _SORTING else "join" if phase.phase == "probe" else "materialise"
+            phases[share] += phase.seconds
+    return seconds, phases
+
+
+def _simulated(machine: _core.Machine, scale: float) -> list[dict[str, Any]]:
+    """What the joins would take: with as many rows as a small scale has, in proportion."""
+    found = []
+    for query, joins in joins_of_queries().items():
+        seconds, phases = shares_of_phases(machine, joins, scale, _core.JoinConstraints())
+        sizes = [tuple(max(int(rows * scale), 1) for rows in each) for each in joins]
+        found.append({"query": query, "seconds": {"joins": seconds}, "shares": phases, "joins": sizes})
     return found
