@@ -19,6 +19,7 @@ void bind_foreign_arrays(nanobind::module_& m);
 void bind_join(nanobind::module_& m);
 void bind_host_join(nanobind::module_& m);
 void bind_matching(nanobind::module_& m);
+void bind_apps(nanobind::module_& m);
 void bind_plan(nanobind::module_& m);
 void bind_probe(nanobind::module_& m);
 

@@ -76,6 +76,15 @@ void bind_machine(nb::module_& m) {
       .def_rw("device_to_host_us", &CopyStartup::device_to_host_us)
       .def_rw("peer_us", &CopyStartup::peer_us)
       .def_rw("local_us", &CopyStartup::local_us);
+  nb::class_<AgentCosts>(m, "AgentCosts")
+      .def(nb::init<>())
+      .def_rw("tracking_ns", &AgentCosts::tracking_ns)
+      .def_rw("polling_us", &AgentCosts::polling_us)
+      .def_rw("polling_share", &AgentCosts::polling_share)
+      .def_rw("polling_goodput", &AgentCosts::polling_goodput)
+      .def_rw("dynamic_us", &AgentCosts::dynamic_us)
+      .def_rw("dynamic_share", &AgentCosts::dynamic_share)
+      .def_rw("copy_engine_us", &AgentCosts::copy_engine_us);
   nb::class_<Machine>(m, "Machine")
       .def(nb::init<>())
       .def("__copy__", [](const Machine& self) { return self; })
@@ -95,6 +104,7 @@ void bind_machine(nb::module_& m) {
       .def_rw("zero_copy_read_gb_per_s", &Machine::zero_copy_read_gb_per_s)
       .def_rw("zero_copy_write_gb_per_s", &Machine::zero_copy_write_gb_per_s)
       .def_rw("store_goodput", &Machine::store_goodput)
+      .def_rw("agents", &Machine::agents)
       .def_prop_ro("num_gpus", &Machine::num_gpus)
       .def_prop_ro("num_host_memories", &Machine::num_host_memories)
       .def("validate", &Machine::validate);

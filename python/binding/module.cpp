@@ -39,4 +39,5 @@ NB_MODULE(_core, m) {
   bind_matching(m);
   bind_plan(m);
   bind_probe(m);
+  bind_apps(m);
 }

@@ -71,12 +71,18 @@ struct Flag {
   int id = -1;
 };
 
-/// What an operation costs on the simulated clock: a row of the processor's rate table.
+/// What an operation costs on the simulated clock: a row of the processor's rate table, or a price of its own.
 struct Work {
   std::string rate;
   std::uint64_t records = 0;
   double bytes_per_record = 0;
   double passes = 1;
+
+  // Where `rate` is empty.
+  double fixed_us = 0;
+  double microseconds = 0;      ///< that it takes when it has its processor to itself
+  bool only_transfers = false;  ///< moves what it writes elsewhere, at the rate of the links, and needs no processor
+  double goodput = 1;           ///< useful share of the bytes that its stores to peers put on the links
 };
 
 struct Operation {

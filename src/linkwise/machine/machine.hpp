@@ -92,6 +92,17 @@ struct CopyStartup {
   double local_us = 0;
 };
 
+/// What it costs that kernels send chunks while they run (proact21 §III-C). The defaults are an H200's, measured.
+struct AgentCosts {
+  double tracking_ns = 0.2;     ///< for each block and chunk that it writes, of the time in which all blocks run
+  double polling_us = 1;        ///< from one chunk to the next
+  double polling_share = 0.03;  ///< of the SMs, which polling takes from the kernel
+  double polling_goodput = 0.94;  ///< of what copies carry
+  double dynamic_us = 5;          ///< from one launch to the next
+  double dynamic_share = 0.02;    ///< of the SMs
+  double copy_engine_us = 4.5;    ///< that a stream takes to see a flag and start a copy
+};
+
 struct Machine {
   std::string name;
   std::string description;
@@ -114,6 +125,7 @@ struct Machine {
   double zero_copy_write_gb_per_s = 0;
   /// Useful bytes of those that cross the link to a peer, by the bytes of a store; linear in between (proact21 fig. 2).
   std::map<int, double> store_goodput;
+  AgentCosts agents;
 
   [[nodiscard]] int num_gpus() const;
   [[nodiscard]] int num_host_memories() const;

@@ -24,22 +24,36 @@ Task VirtualRuntime::task_of(const Node& node) {
     task.work = static_cast<double>(node.to.bytes);
     task.uses = route.uses;
     task.engine = engine_of(node.from.place, node.to.place);
-  } else if (node.lane >= 0 && !node.operation.work.rate.empty()) {
+  } else if (node.lane >= 0) {
     const Place place = lanes_[node.lane].place;
     const Work& work = node.operation.work;
-    const Processor& processor = place.is_gpu() ? machine().gpu : machine().host;
-    const auto rate = processor.rates.find(work.rate);
-    if (rate == processor.rates.end())
-      throw UsageError("machine '" + machine().name + "': no rate for '" + work.rate + "' on its " +
-                       (place.is_gpu() ? "GPUs" : "host"));
-    task.fixed_ps = static_cast<std::int64_t>(rate->second.fixed_us * 1e6);
-    task.work = work.passes * static_cast<double>(work.records) *
-                (rate->second.ps_per_record + rate->second.ps_per_byte * work.bytes_per_record) * 1e-3;
+    task.fixed_ps = static_cast<std::int64_t>(work.fixed_us * 1e6);
+    if (work.only_transfers) {
+      for (const Passage& passage : passages_of(topology_, place, node.operation)) {
+        task.work += static_cast<double>(passage.bytes) / work.goodput;
+        const auto& uses = topology_.route(passage.from, passage.to).uses;
+        task.uses.insert(task.uses.end(), uses.begin(), uses.end());
+      }
+      return task;
+    }
+    task.work = work.microseconds * 1e3;
+    if (!work.rate.empty()) {
+      const Processor& processor = place.is_gpu() ? machine().gpu : machine().host;
+      const auto rate = processor.rates.find(work.rate);
+      if (rate == processor.rates.end())
+        throw UsageError("machine '" + machine().name + "': no rate for '" + work.rate + "' on its " +
+                         (place.is_gpu() ? "GPUs" : "host"));
+      task.fixed_ps = static_cast<std::int64_t>(rate->second.fixed_us * 1e6);
+      task.work = work.passes * static_cast<double>(work.records) *
+                  (rate->second.ps_per_record + rate->second.ps_per_byte * work.bytes_per_record) * 1e-3;
+    }
+    if (task.work <= 0) return task;
     task.uses = {{topology_.processor_of(place), 1}};
     // A kernel that stores to peers needs their links at the rate at which it would run alone.
     for (const Passage& passage : passages_of(topology_, place, node.operation))
       for (const Use& use : topology_.route(passage.from, passage.to).uses)
-        task.uses.push_back({use.resource, use.weight * static_cast<double>(passage.bytes) / std::max(task.work, 1.0)});
+        task.uses.push_back({use.resource, use.weight * static_cast<double>(passage.bytes) / work.goodput /
+                                               std::max(task.work, 1.0)});
   }
   return task;
 }

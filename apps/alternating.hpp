@@ -1,0 +1,105 @@
+// Two regions that are read and written in turn: the array of this iteration, and of the next.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "app.hpp"
+#include "linkwise/transfer/proactive/producer.hpp"
+
+namespace linkwise::apps {
+
+using proactive::AgentPlan;
+using proactive::Block;
+using proactive::ByteRange;
+using proactive::KernelPrice;
+using proactive::Mapping;
+using proactive::Producer;
+using proactive::Region;
+
+/// Rows of a region that a GPU writes, `rows_of_block` a block.
+template <typename T>
+Producer<T> producer_of_rows(Region<T>& region, int gpu, std::uint64_t first, std::uint64_t last,
+                             std::uint64_t rows_of_block, const AgentPlan& plan) {
+  const auto blocks = static_cast<std::uint32_t>((last - first + rows_of_block - 1) / rows_of_block);
+  return {region, gpu,
+          Mapping::contiguous(blocks, region.bytes(), rows_of_block * sizeof(T), {first * sizeof(T), last * sizeof(T)}),
+          plan};
+}
+
+/// The GPUs' own copies of the parts of an array that their rows take; without data, memory alone.
+class Parts {
+ public:
+  Parts(const Team& team, const std::string& label) : team_(team), label_(label) {}
+  void add(int gpu, const void* data, std::uint64_t bytes) {
+    const std::uint64_t some = std::max<std::uint64_t>(bytes, 1);
+    if (data == nullptr || bytes == 0) buffers_.push_back(team_.runtime.allocate(Place::gpu(gpu), some, label_));
+    else buffers_.push_back(proactive::put_on_gpu(team_.runtime, gpu, data, bytes, label_));
+  }
+  template <typename T>
+  [[nodiscard]] const T* data(std::size_t g) const {
+    return reinterpret_cast<const T*>(buffers_[g].view().data);
+  }
+  [[nodiscard]] const MemoryView& view(std::size_t g) const { return buffers_[g].view(); }
+
+ private:
+  const Team& team_;
+  std::string label_;
+  std::vector<Buffer> buffers_;
+};
+
+template <typename T>
+class Alternating {
+ public:
+  Alternating(const Team& team, std::uint64_t rows, std::uint64_t rows_of_block, const std::string& label)
+      : team_(team), regions_{{team.runtime, team.gpus, rows, label}, {team.runtime, team.gpus, rows, label + "'"}},
+        rows_of_block_(rows_of_block) {}
+
+  /// To be called before the first step: what a GPU reads, unless everything.
+  void need(int gpu, ByteRange bytes) {
+    for (auto& region : regions_) region.need(gpu, bytes);
+  }
+
+  /// kernel(g, from): what GPU number g of the team runs, reading `from`; reads(g): what else it reads.
+  template <typename MakeKernel, typename Reads, typename Price>
+  void step(const std::string& name, MakeKernel&& kernel, Reads&& reads, Price&& price) {
+    auto& producers = producers_[1 - current_];
+    Region<T>& from = regions_[current_];
+    Region<T>& to = regions_[1 - current_];
+    for (std::size_t g = producers.size(); g < team_.gpus.size(); ++g) {
+      producers.push_back(producer_of_rows(to, team_.gpus[g], team_.cuts[g], team_.cuts[g + 1], rows_of_block_, team_.plan));
+      producers.back().set_sends(sends_);
+    }
+    for (std::size_t g = 0; g < team_.gpus.size(); ++g) {
+      std::vector<MemoryView> all = reads(g);
+      all.push_back(from.mirror(team_.gpus[g]));
+      producers[g].launch(kernel(g, from.data(team_.gpus[g])), std::move(all), price(g), name);
+    }
+    to.flush();
+    current_ = 1 - current_;
+  }
+
+  [[nodiscard]] Region<T>& current() { return regions_[current_]; }
+  [[nodiscard]] Region<T>& next() { return regions_[1 - current_]; }
+  void set_sends(bool sends) {
+    sends_ = sends;
+    for (auto& producers : producers_)
+      for (auto& producer : producers) producer.set_sends(sends);
+  }
+  void wait() {
+    team_.runtime.synchronize();
+    for (auto& producers : producers_)
+      for (auto& producer : producers) producer.wait();
+  }
+
+ private:
+  const Team& team_;
+  Region<T> regions_[2];
+  std::vector<Producer<T>> producers_[2];
+  std::uint64_t rows_of_block_;
+  int current_ = 0;
+  bool sends_ = true;
+};
+
+}  // namespace linkwise::apps

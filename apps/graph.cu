@@ -1,0 +1,135 @@
+// PageRank, and shortest paths by Bellman and Ford: every vertex gathers from those whose edges come in.
+#include <limits>
+
+#include "graph.cuh"
+#include "linkwise/error.hpp"
+
+namespace linkwise::apps {
+namespace {
+
+constexpr int group = 8;  // threads for a vertex
+constexpr std::uint64_t rows_of_block = 256;
+// A random 4-byte read takes a sector of 32, which others of the block may use as well.
+constexpr double bytes_of_gather = 16;
+
+template <typename Vertex>
+struct GatherKernel {
+  static constexpr int threads = 256;
+  RowsOnGpu rows;
+  const float* from;
+  Vertex vertex;
+
+  template <typename Out>
+  LINKWISE_HOST_DEVICE void operator()(const Block& block, Out out) const {
+    const std::uint64_t begin = rows.begin + block.index() * rows_of_block;
+    const std::uint64_t end = begin + rows_of_block < rows.end ? begin + rows_of_block : rows.end;
+    block.for_each_group<group>(begin, end, [&](std::uint64_t v, const auto& threads_of_v) {
+      const float made = vertex(v, rows, from, threads_of_v);
+      if (threads_of_v.leads()) out.store(v, made);
+    });
+  }
+};
+
+struct RankVertex {
+  const float* inverse_degrees;  // of the part
+  float jump, damping;
+
+  template <typename Group>
+  LINKWISE_HOST_DEVICE float operator()(std::uint64_t v, const RowsOnGpu& rows, const float* from,
+                                        const Group& threads) const {
+    const float sum = threads.sum(rows.entry(v), rows.entry(v + 1), 0.0F,
+                                  [&](std::uint64_t e) { return from[rows.column[e]]; });
+    return (jump + damping * sum) * inverse_degrees[v - rows.begin];
+  }
+};
+
+struct DistanceVertex {
+  template <typename Group>
+  LINKWISE_HOST_DEVICE float operator()(std::uint64_t v, const RowsOnGpu& rows, const float* from,
+                                        const Group& threads) const {
+    return threads.min(rows.entry(v), rows.entry(v + 1), from[v],
+                       [&](std::uint64_t e) { return from[rows.column[e]] + rows.value[e]; });
+  }
+};
+
+template <typename Vertex>
+class Gathering final : public App {
+ public:
+  using MakeVertex = std::function<Vertex(std::size_t g)>;
+
+  Gathering(Team team, const SparseRows& incoming, bool has_weights, int store_bytes)
+      : team_(std::move(team)),
+        values_(team_, incoming.rows, rows_of_block, "vertices"),
+        rows_(team_, team_.cuts, incoming, has_weights),
+        extra_(team_, "vertex data"),
+        has_weights_(has_weights),
+        store_bytes_(store_bytes) {}
+
+  void begin(const std::vector<float>& values, std::uint64_t rows) {
+    values_.current().fill(values.data(), rows * sizeof(float));
+  }
+  void set_vertex(MakeVertex vertex) { vertex_ = std::move(vertex); }
+  Parts& extra() { return extra_; }
+  [[nodiscard]] const Team& team() const { return team_; }
+
+  void run(int iterations) override {
+    for (int i = 0; i < iterations; ++i)
+      values_.step(
+          has_weights_ ? "sssp" : "pagerank",
+          [&](std::size_t g, const float* from) { return GatherKernel<Vertex>{rows_.part(g), from, vertex_(g)}; },
+          [&](std::size_t g) { return rows_.reads(g); },
+          [&](std::size_t g) {
+            const double of_entry = sizeof(std::uint32_t) + (has_weights_ ? sizeof(float) : 0) + bytes_of_gather;
+            return KernelPrice{.memory_bytes = rows_.bytes(g, of_entry, 20), .store_bytes = store_bytes_};
+          });
+  }
+  void fetch(int gpu, void* to, std::uint64_t bytes) override { values_.current().fetch(gpu, to, bytes); }
+  void set_sends(bool sends) override { values_.set_sends(sends); }
+  void wait() override { values_.wait(); }
+
+ private:
+  Team team_;
+  Alternating<float> values_;
+  DividedRows rows_;
+  Parts extra_;
+  MakeVertex vertex_;
+  bool has_weights_;
+  int store_bytes_;
+};
+
+}  // namespace
+
+std::unique_ptr<App> make_pagerank(Team team, const SparseRows& incoming, const float* inverse_degrees, float damping) {
+  team.check(incoming.rows);
+  // Vertices of different degrees end at different times: few of their stores meet in a packet (proact21 §V-B).
+  auto app = std::make_unique<Gathering<RankVertex>>(std::move(team), incoming, false, 16);
+  const Team& with = app->team();
+  const bool estimating = with.runtime.estimating();
+  for (std::size_t g = 0; g < with.gpus.size(); ++g)
+    app->extra().add(with.gpus[g], estimating ? nullptr : inverse_degrees + with.cuts[g],
+                     (with.cuts[g + 1] - with.cuts[g]) * sizeof(float));
+  std::vector<float> ranks(estimating ? 1 : incoming.rows);
+  const float even = 1.0F / static_cast<float>(incoming.rows);
+  for (std::size_t v = 0; v < ranks.size() && !estimating; ++v) ranks[v] = even * inverse_degrees[v];
+  app->begin(ranks, incoming.rows);
+  app->set_vertex([degrees = &app->extra(), jump = (1 - damping) * even, damping](std::size_t g) {
+    return RankVertex{degrees->data<float>(g), jump, damping};
+  });
+  return app;
+}
+
+std::unique_ptr<App> make_sssp(Team team, const SparseRows& incoming, std::uint32_t source) {
+  team.check(incoming.rows);
+  if (source >= incoming.rows)
+    throw UsageError("there is no vertex " + std::to_string(source) + "; the graph has " +
+                     std::to_string(incoming.rows));
+  const bool estimating = team.runtime.estimating();
+  auto app = std::make_unique<Gathering<DistanceVertex>>(std::move(team), incoming, true, 16);
+  std::vector<float> distances(estimating ? source + 1 : incoming.rows, std::numeric_limits<float>::infinity());
+  distances[source] = 0;
+  app->begin(distances, incoming.rows);
+  app->set_vertex([](std::size_t) { return DistanceVertex{}; });
+  return app;
+}
+
+}  // namespace linkwise::apps

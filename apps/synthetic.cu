@@ -1,0 +1,73 @@
+#include "alternating.hpp"
+#include "linkwise/error.hpp"
+
+namespace linkwise::apps {
+namespace {
+
+constexpr std::uint64_t rows_of_block = 256;  // of 16 bytes: 4 KiB
+
+LINKWISE_HOST_DEVICE inline std::uint32_t word(std::uint64_t i, std::uint32_t iteration, int steps) {
+  std::uint32_t value = static_cast<std::uint32_t>(i) * 2654435761U + iteration;
+  for (int s = 0; s < steps; ++s) value = value * 1664525U + 1013904223U;
+  return value;
+}
+
+struct alignas(16) Words {
+  std::uint32_t word[4];
+};
+
+struct SyntheticKernel {
+  static constexpr int threads = rows_of_block;
+  std::uint32_t iteration;
+  int steps;
+
+  template <typename Out>
+  LINKWISE_HOST_DEVICE void operator()(const Block& block, Out out) const {
+    const std::uint64_t begin = block.index() * rows_of_block;
+    block.for_each(begin, begin + rows_of_block, [&](std::uint64_t i) {
+      const std::uint32_t made = word(i, iteration, steps);
+      out.store(i, {{made, made + 1, made + 2, made + 3}});
+    });
+  }
+};
+
+class SyntheticApp final : public App {
+ public:
+  SyntheticApp(Team team, const Synthetic& synthetic)
+      : team_(std::move(team)),
+        synthetic_(synthetic),
+        region_(team_.runtime, team_.gpus, synthetic.bytes / sizeof(Words), "synthetic"),
+        producer_(producer_of_rows(region_, team_.gpus.front(), 0, region_.count(), rows_of_block, team_.plan)) {}
+
+  void run(int iterations) override {
+    for (int i = 0; i < iterations; ++i) {
+      producer_.launch(SyntheticKernel{++iteration_, synthetic_.steps}, {},
+                       KernelPrice{.seconds = synthetic_.seconds, .store_bytes = 256}, "synthetic");
+      region_.flush();
+    }
+  }
+  void fetch(int gpu, void* to, std::uint64_t bytes) override { region_.fetch(gpu, to, bytes); }
+  void set_sends(bool sends) override { producer_.set_sends(sends); }
+  void wait() override { producer_.wait(); }
+
+ private:
+  Team team_;
+  Synthetic synthetic_;
+  Region<Words> region_;
+  Producer<Words> producer_;
+  std::uint32_t iteration_ = 0;
+};
+
+}  // namespace
+
+std::uint32_t synthetic_word(std::uint64_t i, std::uint32_t iteration, int steps) {
+  return word(i / 4, iteration, steps) + static_cast<std::uint32_t>(i % 4);
+}
+
+std::unique_ptr<App> make_synthetic(Team team, const Synthetic& synthetic) {
+  if (synthetic.bytes == 0 || synthetic.bytes % 4096 != 0)
+    throw UsageError("the microbenchmark makes whole pages of 4096 bytes, not " + std::to_string(synthetic.bytes));
+  return std::make_unique<SyntheticApp>(std::move(team), synthetic);
+}
+
+}  // namespace linkwise::apps

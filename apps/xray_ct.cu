@@ -1,0 +1,202 @@
+// Model-based iterative reconstruction of parallel-beam tomography: the residual of the sinogram by views, then the
+// image by rows.
+#include <cmath>
+
+#include "alternating.hpp"
+#include "linkwise/error.hpp"
+
+namespace linkwise::apps {
+namespace {
+
+constexpr int threads_of_block = 128;
+
+struct Geometry {
+  int size, views, detectors;
+};
+
+// The value between two neighbours of a line of `count`; 0 outside.
+LINKWISE_HOST_DEVICE inline float between(const float* line, int count, float at) {
+  const float below = floorf(at);
+  const int i = static_cast<int>(below);
+  const float share = at - below;
+  const float low = i >= 0 && i < count ? line[i] : 0;
+  const float high = i + 1 >= 0 && i + 1 < count ? line[i + 1] : 0;
+  return low + share * (high - low);
+}
+
+// y - A x, of views. A ray is followed through the rows or the columns of the image, whichever it crosses at the
+// smaller angle, with the pixels' values interpolated between neighbours (Joseph's projector).
+struct ResidualKernel {
+  static constexpr int threads = threads_of_block;
+  Geometry geometry;
+  const float* measured;  // of the part
+  const float* image;
+  const float* cosines;  // and sines
+  std::uint64_t first, last;
+
+  template <typename Out>
+  LINKWISE_HOST_DEVICE void operator()(const Block& block, Out out) const {
+    const std::uint64_t begin = first + block.index() * std::uint64_t{threads_of_block};
+    const std::uint64_t end = begin + threads_of_block < last ? begin + threads_of_block : last;
+    block.for_each(begin, end, [&](std::uint64_t ray) {
+      const int view = static_cast<int>(ray / geometry.detectors);
+      const float offset = static_cast<float>(ray % geometry.detectors) - 0.5F * (geometry.detectors - 1);
+      out.store(ray, measured[ray - first] - projection(view, offset));
+    });
+  }
+
+  [[nodiscard]] LINKWISE_HOST_DEVICE float projection(int view, float offset) const {
+    const int n = geometry.size;
+    const float c = cosines[2 * view], s = cosines[2 * view + 1], middle = 0.5F * (n - 1);
+    float sum = 0;
+    // Points of the ray have x · c + y · s = offset.
+    if (fabsf(c) >= fabsf(s)) {
+      for (int row = 0; row < n; ++row) {
+        const float x = (offset - (row - middle) * s) / c + middle;
+        sum += between(image + static_cast<std::int64_t>(row) * n, n, x);
+      }
+      return sum / fabsf(c);
+    }
+    for (int column = 0; column < n; ++column) {
+      const float y = (offset - (column - middle) * c) / s + middle;
+      const float below = floorf(y);
+      const int row = static_cast<int>(below);
+      const float share = y - below;
+      const float low = row >= 0 && row < n ? image[static_cast<std::int64_t>(row) * n + column] : 0;
+      const float high = row + 1 >= 0 && row + 1 < n ? image[static_cast<std::int64_t>(row + 1) * n + column] : 0;
+      sum += low + share * (high - low);
+    }
+    return sum / fabsf(s);
+  }
+};
+
+struct ImageKernel {
+  static constexpr int threads = threads_of_block;
+  Geometry geometry;
+  const float* image;
+  const float* residual;
+  const float* cosines;
+  float step, smoothing;
+  std::uint64_t first, last;
+
+  template <typename Out>
+  LINKWISE_HOST_DEVICE void operator()(const Block& block, Out out) const {
+    const std::uint64_t begin = first + block.index() * std::uint64_t{threads_of_block};
+    const std::uint64_t end = begin + threads_of_block < last ? begin + threads_of_block : last;
+    const int n = geometry.size;
+    block.for_each(begin, end, [&](std::uint64_t pixel) {
+      const int row = static_cast<int>(pixel / n), column = static_cast<int>(pixel % n);
+      const float middle = 0.5F * (n - 1), x = column - middle, y = row - middle;
+      float sum = 0;
+      for (int view = 0; view < geometry.views; ++view) {
+        const float at = x * cosines[2 * view] + y * cosines[2 * view + 1] + 0.5F * (geometry.detectors - 1);
+        sum += between(residual + static_cast<std::int64_t>(view) * geometry.detectors, geometry.detectors, at);
+      }
+      const float own = image[pixel];
+      const auto difference = [&](int r, int c) {
+        return r >= 0 && r < n && c >= 0 && c < n ? own - image[static_cast<std::int64_t>(r) * n + c] : 0;
+      };
+      sum -= smoothing * (difference(row - 1, column) + difference(row + 1, column) + difference(row, column - 1) +
+                          difference(row, column + 1));
+      const float improved = own + step * sum;
+      out.store(pixel, improved > 0 ? improved : 0);
+    });
+  }
+};
+
+class XrayCt final : public App {
+ public:
+  XrayCt(Team team, std::vector<std::uint64_t> view_cuts, const Sinogram& sinogram)
+      : image_of_(std::move(team)),
+        views_of_{image_of_.runtime, image_of_.gpus, std::move(view_cuts), image_of_.plan},
+        geometry_{sinogram.size, sinogram.views, sinogram.detectors},
+        sinogram_(sinogram),
+        image_(image_of_, image_of_.cuts.back(), threads_of_block, "image"),
+        residual_(views_of_, views_of_.cuts.back(), threads_of_block, "residual"),
+        measured_(views_of_, "sinogram"),
+        cosines_(views_of_, "angles") {
+    std::vector<float> cosines;
+    for (int view = 0; view < geometry_.views; ++view) {
+      const double angle = M_PI * view / geometry_.views;
+      cosines.push_back(static_cast<float>(std::cos(angle)));
+      cosines.push_back(static_cast<float>(std::sin(angle)));
+    }
+    for (std::size_t g = 0; g < views_of_.gpus.size(); ++g) {
+      const std::uint64_t first = views_of_.cuts[g], last = views_of_.cuts[g + 1];
+      measured_.add(views_of_.gpus[g], sinogram.measured == nullptr ? nullptr : sinogram.measured + first,
+                    (last - first) * sizeof(float));
+      cosines_.add(views_of_.gpus[g], views_of_.runtime.estimating() ? nullptr : cosines.data(),
+                   cosines.size() * sizeof(float));
+    }
+    const std::uint64_t pixels = image_of_.cuts.back();
+    const std::vector<float> zeros(image_of_.runtime.estimating() ? 1 : pixels, 0.0F);
+    image_.current().fill(zeros.data(), pixels * sizeof(float));
+  }
+
+  void run(int iterations) override {
+    for (int i = 0; i < iterations; ++i) {
+      Region<float>& image = image_.current();
+      residual_.step(
+          "residual",
+          [&](std::size_t g, const float*) {
+            return ResidualKernel{geometry_,
+                                  measured_.data<float>(g),
+                                  image.data(views_of_.gpus[g]),
+                                  cosines_.data<float>(g),
+                                  views_of_.cuts[g],
+                                  views_of_.cuts[g + 1]};
+          },
+          [&](std::size_t g) {
+            return std::vector{measured_.view(g), cosines_.view(g), image.mirror(views_of_.gpus[g])};
+          },
+          [&](std::size_t g) { return price(views_of_, g, geometry_.size); });
+      Region<float>& residual = residual_.current();
+      image_.step(
+          "image",
+          [&](std::size_t g, const float* from) {
+            return ImageKernel{geometry_,           from,
+                               residual.data(image_of_.gpus[g]),
+                               cosines_.data<float>(g), sinogram_.step,
+                               sinogram_.smoothing, image_of_.cuts[g],
+                               image_of_.cuts[g + 1]};
+          },
+          [&](std::size_t g) { return std::vector{cosines_.view(g), residual.mirror(image_of_.gpus[g])}; },
+          [&](std::size_t g) { return price(image_of_, g, geometry_.views); });
+    }
+  }
+  void fetch(int gpu, void* to, std::uint64_t bytes) override { image_.current().fetch(gpu, to, bytes); }
+  void set_sends(bool sends) override {
+    image_.set_sends(sends);
+    residual_.set_sends(sends);
+  }
+  void wait() override {
+    image_.wait();
+    residual_.wait();
+  }
+
+ private:
+  // Neighbouring rays read neighbouring values, mostly from caches.
+  static KernelPrice price(const Team& team, std::size_t g, int steps) {
+    const auto made = static_cast<double>(team.cuts[g + 1] - team.cuts[g]);
+    return {.memory_bytes = made * (8 + 2.0 * steps), .store_bytes = 256};
+  }
+
+  Team image_of_, views_of_;
+  Geometry geometry_;
+  Sinogram sinogram_;
+  Alternating<float> image_, residual_;
+  Parts measured_, cosines_;
+};
+
+}  // namespace
+
+std::unique_ptr<App> make_xray_ct(Team team, std::vector<std::uint64_t> view_cuts, const Sinogram& sinogram) {
+  if (sinogram.size < 1 || sinogram.views < 1 || sinogram.detectors < 1)
+    throw UsageError("tomography takes at least one pixel, view and detector");
+  team.check(static_cast<std::uint64_t>(sinogram.size) * sinogram.size);
+  Team{team.runtime, team.gpus, view_cuts, team.plan}.check(static_cast<std::uint64_t>(sinogram.views) *
+                                                            sinogram.detectors);
+  return std::make_unique<XrayCt>(std::move(team), std::move(view_cuts), sinogram);
+}
+
+}  // namespace linkwise::apps

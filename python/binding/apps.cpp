@@ -1,0 +1,155 @@
+// The applications on proactive regions, the microbenchmark, and mappings.
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include "../../apps/app.hpp"
+#include "bindings.hpp"
+#include "linkwise/transfer/proactive/mapping.hpp"
+
+namespace nb = nanobind;
+
+namespace linkwise::binding {
+namespace {
+
+using namespace apps;
+using proactive::AgentPlan;
+
+template <typename T>
+using Column = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Cuts = std::vector<std::uint64_t>;
+
+void bind_apps_themselves(nb::module_& m) {
+  nb::class_<App>(m, "App")
+      .def("run", &App::run, nb::arg("iterations"), nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "fetch",
+          [](App& self, int gpu, nb::ndarray<nb::c_contig, nb::device::cpu> to) {
+            self.fetch(gpu, to.data(), to.nbytes());
+          },
+          nb::arg("gpu"), nb::arg("to"))
+      .def("set_sends", &App::set_sends, nb::arg("sends"))
+      .def("wait", &App::wait, nb::call_guard<nb::gil_scoped_release>());
+}
+
+/// The rows of a matrix; without arrays, so many rows and entries.
+struct MatrixArrays {
+  std::uint64_t rows, columns, entries;
+  std::optional<Column<std::uint64_t>> first;
+  std::optional<Column<std::uint32_t>> column;
+  std::optional<Column<float>> value;
+
+  [[nodiscard]] SparseRows get() const {
+    return {rows,
+            columns,
+            entries,
+            first ? first->data() : nullptr,
+            column ? column->data() : nullptr,
+            value ? value->data() : nullptr};
+  }
+};
+
+template <typename T>
+const T* data_of(const std::optional<Column<T>>& column) {
+  return column ? column->data() : nullptr;
+}
+
+void bind_makers(nb::module_& m) {
+  nb::class_<MatrixArrays>(m, "MatrixArrays")
+      .def(
+          "__init__",
+          [](MatrixArrays* self, std::uint64_t rows, std::uint64_t columns, std::uint64_t entries,
+             std::optional<Column<std::uint64_t>> first, std::optional<Column<std::uint32_t>> column,
+             std::optional<Column<float>> value) {
+            new (self) MatrixArrays{rows, columns, entries, std::move(first), std::move(column), std::move(value)};
+          },
+          nb::arg("rows"), nb::arg("columns"), nb::arg("entries"), nb::arg("first") = nb::none(),
+          nb::arg("column") = nb::none(), nb::arg("value") = nb::none());
+  m.def(
+      "make_jacobi",
+      [](Runtime& runtime, std::vector<int> gpus, Cuts cuts, AgentPlan plan, std::uint64_t rows, int band,
+         std::optional<Column<double>> diagonals, std::optional<Column<double>> right_side, bool replicate) {
+        return make_jacobi({runtime, std::move(gpus), std::move(cuts), plan},
+                           {rows, band, data_of(diagonals), data_of(right_side), replicate});
+      },
+      nb::arg("runtime"), nb::arg("gpus"), nb::arg("cuts"), nb::arg("plan"), nb::arg("rows"), nb::arg("band"),
+      nb::arg("diagonals") = nb::none(), nb::arg("right_side") = nb::none(), nb::arg("replicate") = true,
+      nb::keep_alive<0, 1>());
+  m.def(
+      "make_pagerank",
+      [](Runtime& runtime, std::vector<int> gpus, Cuts cuts, AgentPlan plan, const MatrixArrays& incoming,
+         std::optional<Column<float>> inverse_degrees, float damping) {
+        return make_pagerank({runtime, std::move(gpus), std::move(cuts), plan}, incoming.get(),
+                             data_of(inverse_degrees), damping);
+      },
+      nb::arg("runtime"), nb::arg("gpus"), nb::arg("cuts"), nb::arg("plan"), nb::arg("incoming"),
+      nb::arg("inverse_degrees") = nb::none(), nb::arg("damping") = 0.85F, nb::keep_alive<0, 1>());
+  m.def(
+      "make_sssp",
+      [](Runtime& runtime, std::vector<int> gpus, Cuts cuts, AgentPlan plan, const MatrixArrays& incoming,
+         std::uint32_t source) {
+        return make_sssp({runtime, std::move(gpus), std::move(cuts), plan}, incoming.get(), source);
+      },
+      nb::arg("runtime"), nb::arg("gpus"), nb::arg("cuts"), nb::arg("plan"), nb::arg("incoming"), nb::arg("source"),
+      nb::keep_alive<0, 1>());
+  m.def(
+      "make_als",
+      [](Runtime& runtime, std::vector<int> gpus, Cuts user_cuts, Cuts item_cuts, AgentPlan plan,
+         const MatrixArrays& by_user, const MatrixArrays& by_item, std::optional<Column<float>> factors, float step,
+         float decay) {
+        return make_als({runtime, std::move(gpus), std::move(user_cuts), plan}, std::move(item_cuts),
+                        {by_user.get(), by_item.get(), data_of(factors), step, decay});
+      },
+      nb::arg("runtime"), nb::arg("gpus"), nb::arg("user_cuts"), nb::arg("item_cuts"), nb::arg("plan"),
+      nb::arg("by_user"), nb::arg("by_item"), nb::arg("factors") = nb::none(), nb::arg("step"), nb::arg("decay"),
+      nb::keep_alive<0, 1>());
+  m.def(
+      "make_xray_ct",
+      [](Runtime& runtime, std::vector<int> gpus, Cuts pixel_cuts, Cuts ray_cuts, AgentPlan plan, int size, int views,
+         int detectors, std::optional<Column<float>> measured, float step, float smoothing) {
+        return make_xray_ct({runtime, std::move(gpus), std::move(pixel_cuts), plan}, std::move(ray_cuts),
+                            {size, views, detectors, data_of(measured), step, smoothing});
+      },
+      nb::arg("runtime"), nb::arg("gpus"), nb::arg("pixel_cuts"), nb::arg("ray_cuts"), nb::arg("plan"), nb::arg("size"),
+      nb::arg("views"), nb::arg("detectors"), nb::arg("measured") = nb::none(), nb::arg("step"), nb::arg("smoothing"),
+      nb::keep_alive<0, 1>());
+  m.def(
+      "make_synthetic",
+      [](Runtime& runtime, std::vector<int> gpus, AgentPlan plan, std::uint64_t bytes, int steps, double seconds) {
+        return make_synthetic({runtime, std::move(gpus), {}, plan}, {bytes, steps, seconds});
+      },
+      nb::arg("runtime"), nb::arg("gpus"), nb::arg("plan"), nb::arg("bytes"), nb::arg("steps"), nb::arg("seconds") = 0,
+      nb::keep_alive<0, 1>());
+  m.def("synthetic_word", &synthetic_word, nb::arg("i"), nb::arg("iteration"), nb::arg("steps"));
+}
+
+}  // namespace
+
+void bind_apps(nb::module_& m) {
+  nb::enum_<proactive::Agent>(m, "Agent")
+      .value("bulk", proactive::Agent::bulk)
+      .value("inline", proactive::Agent::inline_)
+      .value("polling", proactive::Agent::polling)
+      .value("dynamic", proactive::Agent::dynamic)
+      .value("copy_engine", proactive::Agent::copy_engine)
+      .value("hardware", proactive::Agent::hardware)
+      .value("infinite", proactive::Agent::infinite);
+  nb::class_<AgentPlan>(m, "AgentPlan")
+      .def(
+          "__init__",
+          [](AgentPlan* self, const std::string& agent, std::uint64_t chunk_bytes, int threads) {
+            new (self) AgentPlan{proactive::agent_from(agent), chunk_bytes, threads};
+          },
+          nb::arg("agent") = "polling", nb::arg("chunk_bytes") = 256 << 10, nb::arg("threads") = 8192)
+      .def_ro("agent", &AgentPlan::agent)
+      .def_ro("chunk_bytes", &AgentPlan::chunk_bytes)
+      .def_ro("threads", &AgentPlan::threads)
+      .def("__str__", &AgentPlan::to_string);
+  bind_apps_themselves(m);
+  bind_makers(m);
+}
+
+}  // namespace linkwise::binding

@@ -1,0 +1,174 @@
+"""What the applications work on: generated graphs, banded systems and phantoms, and matrices from files.
+
+The generators stand in for the data sets of proact21 (§IV-C): Wikipedia's links and HV15R, a mesh of a flow's volume.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from linkwise._core import UsageError
+
+Array = npt.NDArray[Any]
+_MOST_VERTICES = 2**31
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A sparse matrix by rows: the entries of row ``i`` are ``first[i]`` to ``first[i + 1]``, by rising column."""
+
+    first: Array
+    column: Array
+    value: Array
+    columns: int
+
+    @property
+    def rows(self) -> int:
+        """How many."""
+        return len(self.first) - 1
+
+    def transposed(self) -> Matrix:
+        """Columns as rows."""
+        row_of = np.repeat(np.arange(self.rows, dtype=np.uint32), np.diff(self.first.astype(np.int64)))
+        return matrix_of(self.column, row_of, self.value, self.columns, self.rows)
+
+    def rows_of_entries(self) -> Array:
+        """The row of each entry."""
+        return np.repeat(np.arange(self.rows, dtype=np.int64), np.diff(self.first.astype(np.int64)))
+
+
+def matrix_of(row: Array, column: Array, value: Array, rows: int, columns: int) -> Matrix:
+    """From entries in any order; of several in one place the first is kept."""
+    place = row.astype(np.uint64) * np.uint64(columns) + column
+    place, at = np.unique(place, return_index=True)
+    row, column, value = row[at], column[at], value[at]
+    first = np.zeros(rows + 1, np.uint64)
+    np.cumsum(np.bincount(row, minlength=rows), out=first[1:])
+    return Matrix(first, column.astype(np.uint32), value.astype(np.float32), columns)
+
+
+def power_law_graph(vertices: int, edges: int, seed: int = 1) -> Matrix:
+    """An R-MAT graph (Chakrabarti et al.), as the links of Wikipedia: few vertices have most edges."""
+    random = np.random.default_rng(seed)
+    levels = max(int(np.ceil(np.log2(vertices))), 1)
+    row, column = np.zeros(edges, np.int64), np.zeros(edges, np.int64)
+    for _ in range(levels):
+        quadrant = random.choice(4, edges, p=[0.57, 0.19, 0.19, 0.05])
+        row, column = 2 * row + quadrant // 2, 2 * column + quadrant % 2
+    scatter = random.permutation(2**levels)  # degrees do not follow the numbers of vertices
+    row, column = scatter[row] % vertices, scatter[column] % vertices
+    kept = row != column
+    value = random.uniform(1, 10, edges)
+    return matrix_of(row[kept], column[kept], value[kept], vertices, vertices)
+
+
+def mesh_graph(vertices: int, edges_of_vertex: int, seed: int = 1) -> Matrix:
+    """A mesh: every vertex has neighbours of nearby numbers, as many as every other, and few far away."""
+    random = np.random.default_rng(seed)
+    row = np.repeat(np.arange(vertices), edges_of_vertex)
+    reach = max(int(vertices ** (2 / 3)), 2)
+    column = row + random.integers(1, reach + 1, len(row)) * random.choice([-1, 1], len(row))
+    column[::edges_of_vertex] = np.arange(-1, vertices - 1)  # a path, so that all is connected
+    kept = (column >= 0) & (column < vertices) & (column != row)
+    return matrix_of(row[kept], column[kept], random.uniform(1, 10, len(row))[kept], vertices, vertices)
+
+
+def banded_system(rows: int, band: int, seed: int = 1) -> tuple[Array, Array]:
+    """Diagonals [2 · band + 1][rows] of a matrix that its diagonal dominates, and a right side."""
+    random = np.random.default_rng(seed)
+    diagonals = random.uniform(-1, 1, (2 * band + 1, rows))
+    diagonals[band] = np.abs(diagonals).sum(0) + 1
+    return diagonals, random.uniform(-1, 1, rows)
+
+
+# Shepp and Logan's head: value, half axes, centre, angle in degrees; the values as Toft has them, for contrast.
+_ELLIPSES = (
+    (1.0, 0.69, 0.92, 0.0, 0.0, 0), (-0.8, 0.6624, 0.874, 0.0, -0.0184, 0), (-0.2, 0.11, 0.31, 0.22, 0.0, -18),
+    (-0.2, 0.16, 0.41, -0.22, 0.0, 18), (0.1, 0.21, 0.25, 0.0, 0.35, 0), (0.1, 0.046, 0.046, 0.0, 0.1, 0),
+    (0.1, 0.046, 0.046, 0.0, -0.1, 0), (0.1, 0.046, 0.023, -0.08, -0.605, 0), (0.1, 0.023, 0.023, 0.0, -0.606, 0),
+    (0.1, 0.023, 0.046, 0.06, -0.605, 0),
+)  # fmt: skip
+
+
+def phantom(size: int) -> Array:
+    """Shepp and Logan's phantom, [size][size], float32."""
+    y, x = np.meshgrid(*[(np.arange(size) - (size - 1) / 2) / (size / 2)] * 2, indexing="ij")
+    image = np.zeros((size, size), np.float32)
+    for value, a, b, x0, y0, degrees in _ELLIPSES:
+        c, s = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
+        along, across = (x - x0) * c + (-y - y0) * s, -(x - x0) * s + (-y - y0) * c
+        image[(along / a) ** 2 + (across / b) ** 2 <= 1] += value
+    return image
+
+
+def sinogram_of_phantom(size: int, views: int, detectors: int) -> Array:
+    """The exact line integrals through the phantom's ellipses, in pixels: [views][detectors], float32."""
+    angle = np.pi * np.arange(views)[:, None] / views
+    offset = (np.arange(detectors)[None, :] - (detectors - 1) / 2) / (size / 2)
+    total = np.zeros((views, detectors))
+    for value, a, b, x0, y0, degrees in _ELLIPSES:
+        # Rows of the image run downwards: what lies at height y is seen at -y.
+        turned = -angle - np.radians(degrees)
+        reach = (a * np.cos(turned)) ** 2 + (b * np.sin(turned)) ** 2
+        distance = offset - (x0 * np.cos(angle) - y0 * np.sin(angle))
+        total += value * 2 * a * b * np.sqrt(np.maximum(reach - distance**2, 0)) / reach
+    return (total * size / 2).astype(np.float32)
+
+
+def read_matrix(path: Path) -> Matrix:
+    """A square matrix from a Matrix Market file (``.mtx``), or a list of edges ``from to [weight]``, numbered from 0.
+
+    Raises
+    ------
+    UsageError
+        Naming the file and the first line that is not as it should be.
+
+    """
+    try:
+        with path.open(encoding="utf-8") as file:
+            lines = file.readlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    is_market = bool(lines) and lines[0].startswith("%%MatrixMarket")
+    skip, base, symmetric, size = 0, 0, False, 0
+    if is_market:
+        words = lines[0].split()
+        if words[1:3] != ["matrix", "coordinate"] or words[-2] == "complex":
+            raise UsageError(f"{path}: only real, integer or pattern matrices by coordinates are read")
+        symmetric, base = words[-1] in ("symmetric", "skew-symmetric"), 1
+        skip = next((at for at, line in enumerate(lines) if not line.startswith("%")), len(lines))
+        try:
+            rows, columns, _ = (int(word) for word in lines[skip].split())
+        except (IndexError, ValueError):
+            raise UsageError(f"{path}: there is no line with rows, columns and entries") from None
+        size, skip = max(rows, columns), skip + 1
+    numbered = [(at, line) for at, line in enumerate(lines[skip:], skip + 1) if line.strip() and line[0] not in "#%"]
+    entries = np.empty((len(numbered), 3))
+    entries[:, 2] = 1
+    for place, (at, line) in enumerate(numbered):
+        words = line.split()
+        try:
+            entries[place, : len(words)] = [float(word) for word in words]
+            if len(words) < 2 or entries[place, :2].min() < base:
+                raise ValueError
+        except ValueError:
+            raise UsageError(f"{path}, line {at}: '{line.strip()[:40]}' is no row, column and value") from None
+    if not len(entries):
+        raise UsageError(f"{path} has no entries")
+    ends = entries[:, :2].astype(np.int64) - base
+    size = max(size, int(ends.max()) + 1)
+    if size > _MOST_VERTICES or (is_market and int(ends.max()) >= size):
+        raise UsageError(f"{path}: row or column {int(ends.max()) + 1} is too large")
+    row, column, value = ends[:, 0], ends[:, 1], np.abs(entries[:, 2])
+    if symmetric:
+        off = row != column
+        row, column, value = (
+            np.concatenate(pair)
+            for pair in ((row, column[off]), (column, row[off]), (value, value[off]))
+        )  # fmt: skip
+    return matrix_of(row, column, value, size, size)

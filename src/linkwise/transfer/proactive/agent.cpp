@@ -1,0 +1,69 @@
+#include "linkwise/transfer/proactive/agent.hpp"
+
+#include <array>
+#include <iterator>
+
+#include "linkwise/error.hpp"
+#include "linkwise/transfer/proactive/mapping.hpp"
+
+namespace linkwise::proactive {
+namespace {
+
+constexpr std::array<std::string_view, 7> names{"bulk",        "inline",   "polling", "dynamic",
+                                                "copy_engine", "hardware", "infinite"};
+
+std::string size_in_words(std::uint64_t bytes) {
+  return bytes % (1 << 20) == 0 ? std::to_string(bytes >> 20) + " MiB" : std::to_string(bytes >> 10) + " KiB";
+}
+
+}  // namespace
+
+Agent agent_from(std::string_view name) {
+  for (std::size_t a = 0; a < names.size(); ++a)
+    if (names[a] == name) return static_cast<Agent>(a);
+  throw UsageError("there is no agent '" + std::string(name) +
+                   "'; there are bulk, inline, polling, dynamic, copy_engine and, simulated, hardware and infinite");
+}
+
+std::string to_string(Agent agent) { return std::string(names.at(static_cast<std::size_t>(agent))); }
+
+bool is_decoupled(Agent agent) {
+  return agent == Agent::polling || agent == Agent::dynamic || agent == Agent::copy_engine || agent == Agent::hardware;
+}
+
+bool is_only_simulated(Agent agent) { return agent == Agent::hardware || agent == Agent::infinite; }
+
+std::string AgentPlan::to_string() const {
+  std::string text = proactive::to_string(agent);
+  if (is_decoupled(agent)) text += " " + size_in_words(chunk_bytes);
+  if (agent == Agent::polling || agent == Agent::dynamic) text += " " + std::to_string(threads);
+  return text;
+}
+
+void check_plan(const AgentPlan& plan, bool simulated) {
+  if (is_only_simulated(plan.agent) && !simulated)
+    throw UsageError("the agent '" + to_string(plan.agent) + "' exists on described machines only; name one");
+  if (plan.chunk_bytes == 0 || plan.chunk_bytes % page_bytes != 0)
+    throw UsageError("chunks are whole pages of " + std::to_string(page_bytes) + " bytes, not " +
+                     std::to_string(plan.chunk_bytes) + " bytes");
+  if (plan.threads < 32 || plan.threads > 1 << 16)
+    throw UsageError("an agent has from 32 to 65536 threads, not " + std::to_string(plan.threads));
+}
+
+double KernelPrice::seconds_on(const Processor& gpu) const {
+  // A copy reads and writes each byte: its memory carries twice what it copies.
+  return seconds + memory_bytes / (2e9 * gpu.local_copy_gb_per_s);
+}
+
+double store_goodput(const Machine& machine, int store_bytes) {
+  const auto& points = machine.store_goodput;
+  if (points.empty()) return 1;
+  const auto above = points.lower_bound(store_bytes);
+  if (above == points.end()) return points.rbegin()->second;
+  if (above == points.begin()) return above->second;
+  const auto below = std::prev(above);
+  const double share = static_cast<double>(store_bytes - below->first) / (above->first - below->first);
+  return below->second + share * (above->second - below->second);
+}
+
+}  // namespace linkwise::proactive

@@ -1,0 +1,53 @@
+// Who sends a finished chunk to the peers, and how it is set up (proact21 §III-C, §IV-B).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "linkwise/machine/machine.hpp"
+
+namespace linkwise::proactive {
+
+enum class Agent {
+  bulk,         ///< copies after the kernel: the baseline
+  inline_,      ///< the kernel's own stores go to the peers as well
+  polling,      ///< resident blocks that wait for chunks and store them to the peers
+  dynamic,      ///< a kernel for each chunk, launched by its last writer
+  copy_engine,  ///< copies queued behind waits for the chunks' flags: no SM moves data
+  hardware,     ///< counters and copies by hardware of their own, as proact21 §III-D proposes; simulated only
+  infinite      ///< links without limits, the most that there is to gain; simulated only
+};
+
+Agent agent_from(std::string_view name);
+std::string to_string(Agent agent);
+/// Whether chunks are counted down and sent by themselves (proact21 calls this decoupled).
+bool is_decoupled(Agent agent);
+/// Whether only the virtual machine has it.
+bool is_only_simulated(Agent agent);
+
+struct AgentPlan {
+  Agent agent = Agent::polling;
+  std::uint64_t chunk_bytes = 256 << 10;  ///< whole pages (mapping.hpp)
+  int threads = 8192;                     ///< that store chunks to the peers, of polling and dynamic agents
+
+  /// As proact21 table II writes it: "polling 256 KiB 8192", or "inline".
+  [[nodiscard]] std::string to_string() const;
+};
+
+/// @throws UsageError for an agent that the machine has not, chunks that are no whole pages, or no threads.
+void check_plan(const AgentPlan& plan, bool simulated);
+
+/// What a kernel costs on the simulated clock: the bytes that it reads and writes in its GPU's memory, at the rate of a
+/// copy, and what it takes besides.
+struct KernelPrice {
+  double memory_bytes = 0;
+  double seconds = 0;
+  int store_bytes = 128;  ///< how large the stores become that a kernel sends to peers itself
+  [[nodiscard]] double seconds_on(const Processor& gpu) const;
+};
+
+/// The share of bytes that are useful where stores of that size cross a link to a peer (proact21 fig. 2).
+double store_goodput(const Machine& machine, int store_bytes);
+
+}  // namespace linkwise::proactive

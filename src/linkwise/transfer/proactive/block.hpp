@@ -1,0 +1,92 @@
+// What a kernel is written against: one block of threads, on a GPU or on the CPU.
+//
+// A kernel is a functor with `static constexpr int threads` and
+//     template <typename Out> LINKWISE_HOST_DEVICE void operator()(const Block& block, Out out) const;
+// that calls `out.store(i, value)` for the elements that its block makes. Compiled by nvcc it runs on GPUs; compiled by
+// any compiler it runs on the virtual machine, where a block is one thread.
+#pragma once
+
+#include <cstdint>
+
+#ifdef __CUDACC__
+#define LINKWISE_HOST_DEVICE __host__ __device__
+#else
+#define LINKWISE_HOST_DEVICE
+#endif
+
+namespace linkwise::proactive {
+
+/// `Width` neighbouring threads of a warp that work on one item. Sums and minima come to all of them.
+template <int Width>
+class Group {
+ public:
+  LINKWISE_HOST_DEVICE explicit Group(int lane) : lane_(lane) {}
+  [[nodiscard]] LINKWISE_HOST_DEVICE bool leads() const { return lane_ == 0; }
+
+  /// Σ term(i) over first ≤ i < last. The order of the additions is the backend's.
+  template <typename T, typename Term>
+  LINKWISE_HOST_DEVICE T sum(std::uint64_t first, std::uint64_t last, T zero, Term&& term) const {
+    return reduce(first, last, zero, term, [](T a, T b) { return a + b; });
+  }
+  template <typename T, typename Term>
+  LINKWISE_HOST_DEVICE T min(std::uint64_t first, std::uint64_t last, T most, Term&& term) const {
+    return reduce(first, last, most, term, [](T a, T b) { return b < a ? b : a; });
+  }
+
+ private:
+  template <typename T, typename Term, typename Combine>
+  LINKWISE_HOST_DEVICE T reduce(std::uint64_t first, std::uint64_t last, T value, Term&& term,
+                                Combine&& combine) const {
+#ifdef __CUDA_ARCH__
+    for (std::uint64_t i = first + lane_; i < last; i += Width) value = combine(value, term(i));
+    const unsigned lanes = Width == 32 ? ~0U : ((1U << (Width % 32)) - 1) << (threadIdx.x % 32 / Width * Width);
+#pragma unroll
+    for (int step = Width / 2; step > 0; step /= 2)
+      value = combine(value, __shfl_xor_sync(lanes, value, step));
+#else
+    for (std::uint64_t i = first; i < last; ++i) value = combine(value, term(i));
+#endif
+    return value;
+  }
+  int lane_;
+};
+
+class Block {
+ public:
+  LINKWISE_HOST_DEVICE explicit Block(std::uint32_t index) : index_(index) {}
+  [[nodiscard]] LINKWISE_HOST_DEVICE std::uint32_t index() const { return index_; }
+
+  /// work(i) for first ≤ i < last, each by one thread.
+  template <typename Work>
+  LINKWISE_HOST_DEVICE void for_each(std::uint64_t first, std::uint64_t last, Work&& work) const {
+#ifdef __CUDA_ARCH__
+    for (std::uint64_t i = first + threadIdx.x; i < last; i += blockDim.x) work(i);
+#else
+    for (std::uint64_t i = first; i < last; ++i) work(i);
+#endif
+  }
+
+  /// work(i, group) for first ≤ i < last, each by `Width` threads, a power of two up to 32.
+  template <int Width, typename Work>
+  LINKWISE_HOST_DEVICE void for_each_group(std::uint64_t first, std::uint64_t last, Work&& work) const {
+    static_assert(Width >= 1 && Width <= 32 && (Width & (Width - 1)) == 0);
+#ifdef __CUDA_ARCH__
+    const Group<Width> group(static_cast<int>(threadIdx.x % Width));
+    for (std::uint64_t i = first + threadIdx.x / Width; i < last; i += blockDim.x / Width) work(i, group);
+#else
+    for (std::uint64_t i = first; i < last; ++i) work(i, Group<Width>(0));
+#endif
+  }
+
+  /// What the block's threads wrote before, all of them see afterwards.
+  LINKWISE_HOST_DEVICE void synchronize() const {
+#ifdef __CUDA_ARCH__
+    __syncthreads();
+#endif
+  }
+
+ private:
+  std::uint32_t index_;
+};
+
+}  // namespace linkwise::proactive

@@ -1,0 +1,146 @@
+// One GPU's kernel that writes its part of a region, epoch after epoch, and the agent that sends what it has written.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "linkwise/transfer/proactive/agent.hpp"
+#include "linkwise/transfer/proactive/block.hpp"
+#include "linkwise/transfer/proactive/mapping.hpp"
+#include "linkwise/transfer/proactive/outbox.hpp"
+#include "linkwise/transfer/proactive/region.hpp"
+#include "linkwise/transfer/proactive/writers.hpp"
+
+#ifdef __CUDACC__
+#include <cuda_runtime.h>
+
+#include "linkwise/device/cuda/check.hpp"
+#endif
+
+namespace linkwise::proactive {
+
+/// How a kernel is to be run this time.
+struct KernelRun {
+  enum class Stores { local, peers, marks };
+  Stores stores = Stores::local;
+  Outbox outbox;
+  std::uint32_t first_block = 0, last_block = 0;
+  std::uint32_t* marked_pages = nullptr;  ///< of a dry run
+  bool only_loads = false;                ///< makes sure that the device has the kernel, and does not run it
+};
+
+/// A producer without the types of its region and kernel.
+class ProducerBase {
+ public:
+  /// Allocates and fills what tracking takes. @throws UsageError, OutOfMemoryError.
+  ProducerBase(RegionBytes& region, int gpu, Mapping mapping, AgentPlan plan);
+  ~ProducerBase();
+  ProducerBase(ProducerBase&&) noexcept;
+
+  [[nodiscard]] const Mapping& mapping() const { return mapping_; }
+  [[nodiscard]] const AgentPlan& plan() const { return plan_; }
+  /// For measuring what tracking costs (proact21 fig. 8) and how much of the transfers is hidden (fig. 9): kernels and
+  /// counters as ever, but nothing is sent.
+  void set_sends(bool sends) { sends_ = sends; }
+  /// Blocks until everything has arrived. @throws DeviceError naming the chunk that did not, and its missing writers.
+  void wait();
+
+ protected:
+  using Run = std::function<void(void* native_stream, const KernelRun& run)>;
+  void launch(const std::string& name, Run run, std::vector<MemoryView> reads, const KernelPrice& price);
+  /// The pages that each block writes, by running it without storing.
+  static Mapping dry_run(RegionBytes& region, int gpu, std::uint32_t blocks, ByteRange all, const Run& run);
+
+  RegionBytes& region_;
+  int gpu_;
+  Mapping mapping_;
+  AgentPlan plan_;
+
+ private:
+  struct Tables;
+  class Simulated;
+  void launch_on_device(const std::string& name, const Run& run, std::vector<MemoryView> reads,
+                        const KernelPrice& price);
+  std::unique_ptr<Tables> tables_;
+  bool sends_ = true;
+};
+
+#ifdef __CUDACC__
+
+template <typename Kernel, typename Out>
+__global__ void __launch_bounds__(Kernel::threads) run_blocks(Kernel kernel, Out out, Outbox outbox,
+                                                              std::uint32_t first_block) {
+  const std::uint32_t block = first_block + blockIdx.x;
+  kernel(Block(block), out);
+  block_is_done(outbox, block);
+}
+
+template <typename Kernel, typename Out>
+void run_on_gpu(cudaStream_t stream, const KernelRun& run, const Kernel& kernel, const Out& out) {
+  if (run.only_loads) {
+    cudaFuncAttributes attributes;
+    check(cudaFuncGetAttributes(&attributes, run_blocks<Kernel, Out>), "load kernel");
+    return;
+  }
+  run_blocks<<<run.last_block - run.first_block, Kernel::threads, 0, stream>>>(kernel, out, run.outbox,
+                                                                             run.first_block);
+  check(cudaGetLastError(), "launch kernel");
+}
+
+#endif
+
+template <typename T>
+class Producer : public ProducerBase {
+ public:
+  Producer(Region<T>& region, int gpu, Mapping mapping, AgentPlan plan)
+      : ProducerBase(region, gpu, std::move(mapping), plan) {}
+
+  /// Runs the kernel, one block of threads for each block of the mapping, and has its chunks sent as they are done.
+  /// `reads`: what the kernel reads, which the virtual machine holds it to. On GPUs, compile this with nvcc.
+  template <typename Kernel>
+  void launch(const Kernel& kernel, std::vector<MemoryView> reads, const KernelPrice& price,
+              const std::string& name = "kernel") {
+    ProducerBase::launch(name, run_of(region(), gpu_, &mapping_, kernel), std::move(reads), price);
+  }
+
+  /// Which chunks a kernel's blocks write, found by running it without storing anything: it must compute the same
+  /// positions each time. Blocks.
+  template <typename Kernel>
+  static Mapping find_mapping(Region<T>& region, int gpu, std::uint32_t blocks, ByteRange all, const Kernel& kernel) {
+    return dry_run(region, gpu, blocks, all, run_of(region, gpu, nullptr, kernel));
+  }
+
+ private:
+  Region<T>& region() { return static_cast<Region<T>&>(region_); }
+
+  template <typename Kernel>
+  static Run run_of(Region<T>& region, int gpu, const Mapping* mapping, const Kernel& kernel) {
+    PeerWriter<T> to_peers{region.data(gpu), {}, 0, region.interest(gpu)};
+    for (const int peer : region.peers(gpu)) to_peers.peers[to_peers.count++] = region.data(peer);
+    return [kernel, mapping, to_peers, count = region.count()](void* native, const KernelRun& run) {
+      const LocalWriter<T> local{to_peers.data};
+      const PageMarker<T> marker{run.marked_pages};
+      using Stores = KernelRun::Stores;
+      if (native == nullptr && !run.only_loads) {
+        for (std::uint32_t block = run.first_block; block < run.last_block; ++block) {
+          if (run.stores == Stores::marks) kernel(Block(block), marker);
+          else if (run.stores == Stores::peers) kernel(Block(block), to_peers);
+          else kernel(Block(block), CheckedWriter<T>{local.data, count, mapping, block});
+        }
+        return;
+      }
+#ifdef __CUDACC__
+      auto* const stream = static_cast<cudaStream_t>(native);
+      if (run.stores == Stores::marks) run_on_gpu(stream, run, kernel, marker);
+      else if (run.stores == Stores::peers) run_on_gpu(stream, run, kernel, to_peers);
+      else run_on_gpu(stream, run, kernel, local);
+#else
+      throw UsageError("this kernel was not compiled by nvcc: it runs on the virtual machine only");
+#endif
+    };
+  }
+};
+
+}  // namespace linkwise::proactive

@@ -1,0 +1,52 @@
+// What a producer consists of, for its own source files.
+#pragma once
+
+#include "linkwise/transfer/proactive/producer.hpp"
+
+namespace linkwise::proactive {
+
+struct ProducerBase::Tables {
+  Tables(RegionBytes& region, int gpu, const Mapping& mapping, const AgentPlan& plan);
+
+  Chunks chunks;
+  Lists of_blocks;                         // the chunks that each block writes
+  std::vector<std::uint32_t> writers;      // of each chunk
+  std::vector<std::uint32_t> last_writer;  // of each chunk: the highest block
+  std::vector<std::uint32_t> wanted;       // of each chunk: the peers that need it, as bits by their place
+  std::vector<int> peers;
+  std::uint32_t written = 0;  // chunks that any block writes
+  std::uint32_t epoch = 0;
+
+  // On a real GPU.
+  std::vector<Buffer> buffers;
+  Outbox outbox;
+  const std::uint32_t* device_wanted = nullptr;
+  std::uint32_t* head = nullptr;  // of the queue: pieces that agents have taken
+  MemoryView counters, failure;
+
+  /// What a peer gets of these chunks, neighbours in one.
+  [[nodiscard]] std::vector<ByteRange> ranges_for(std::size_t peer, std::span<const std::uint32_t> of) const;
+  /// All chunks that are written, in the order in which their last writers stand in the grid.
+  [[nodiscard]] std::vector<std::uint32_t> by_completion() const;
+};
+
+/// A kernel and its agent on the virtual machine: the grid runs in slices, and what a slice completes leaves after it.
+class ProducerBase::Simulated {
+ public:
+  Simulated(ProducerBase& producer, const KernelPrice& price, std::vector<MemoryView> reads);
+  void launch(const std::string& name, const Run& run);
+
+ private:
+  void run_slice(const std::string& name, const Run& run, std::uint32_t first, std::uint32_t last);
+  void send(std::span<const std::uint32_t> chunks, Event ready);
+  [[nodiscard]] Stream to_peer(std::size_t peer) const;
+
+  ProducerBase& producer_;
+  Runtime& runtime_;
+  const Tables& tables_;
+  KernelPrice price_;
+  std::vector<MemoryView> reads_;
+  Stream compute_, agent_;
+};
+
+}  // namespace linkwise::proactive

@@ -1,0 +1,120 @@
+#include "linkwise/transfer/proactive/region.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "linkwise/error.hpp"
+#include "linkwise/transfer/proactive/writers.hpp"
+
+namespace linkwise::proactive {
+
+Buffer put_on_gpu(Runtime& runtime, int gpu, const void* data, std::uint64_t bytes, const std::string& label) {
+  Buffer buffer = runtime.allocate(Place::gpu(gpu), bytes, label);
+  if (runtime.estimating()) return buffer;
+  const Buffer staging = runtime.allocate(Place::host(), bytes, label);
+  std::memcpy(staging.view().data, data, bytes);
+  const Stream stream = compute_stream(runtime, gpu);
+  runtime.copy(stream, buffer.view(), staging.view());
+  runtime.wait(runtime.record(stream));
+  return buffer;
+}
+
+RegionBytes::RegionBytes(Runtime& runtime, std::vector<int> gpus, std::uint64_t bytes, const std::string& label)
+    : runtime_(runtime), gpus_(std::move(gpus)), bytes_(bytes), needs_(gpus_.size()), interests_(gpus_.size()) {
+  if (gpus_.empty() || gpus_.size() > most_gpus)
+    throw UsageError("a region lies on 1 to " + std::to_string(most_gpus) + " GPUs, not " +
+                     std::to_string(gpus_.size()));
+  if (bytes == 0) throw UsageError("a region has at least one byte");
+  for (std::size_t g = 0; g < gpus_.size(); ++g) {
+    if (gpus_[g] < 0 || gpus_[g] >= runtime.machine().num_gpus())
+      throw UsageError("there is no GPU " + std::to_string(gpus_[g]) + "; this machine has " +
+                       std::to_string(runtime.machine().num_gpus()));
+    if (std::find(gpus_.begin(), gpus_.begin() + g, gpus_[g]) != gpus_.begin() + g)
+      throw UsageError("GPU " + std::to_string(gpus_[g]) + " is named twice");
+    // Whole pages, so that agents may move whole words.
+    const std::uint64_t pages = (bytes + page_bytes - 1) / page_bytes;
+    mirrors_.push_back(runtime.allocate(Place::gpu(gpus_[g]), pages * page_bytes, label));
+  }
+}
+
+const MemoryView& RegionBytes::mirror(int gpu) const {
+  const auto found = std::ranges::find(gpus_, gpu);
+  if (found == gpus_.end()) throw UsageError("the region does not lie on GPU " + std::to_string(gpu));
+  return mirrors_[found - gpus_.begin()].view();
+}
+
+void RegionBytes::need(int gpu, ByteRange range) {
+  (void)mirror(gpu);
+  if (range.first > range.second || range.second > bytes_)
+    throw UsageError("bytes " + std::to_string(range.first) + " to " + std::to_string(range.second) +
+                     " are not in a region of " + std::to_string(bytes_));
+  auto& needs = needs_[std::ranges::find(gpus_, gpu) - gpus_.begin()];
+  needs.resize((bytes_ + page_bytes - 1) / page_bytes, false);
+  if (range.first == range.second) return;
+  for (std::uint64_t page = range.first / page_bytes; page <= (range.second - 1) / page_bytes; ++page)
+    needs[page] = true;
+}
+
+std::vector<int> RegionBytes::peers(int gpu) const {
+  std::vector<int> others = gpus_;
+  std::erase(others, gpu);
+  return others;
+}
+
+std::uint32_t RegionBytes::wanted(int gpu, std::uint64_t first_page, std::uint64_t last_page) const {
+  std::uint32_t bits = 0;
+  int place = 0;
+  for (std::size_t g = 0; g < gpus_.size(); ++g) {
+    if (gpus_[g] == gpu) continue;
+    const auto& needs = needs_[g];
+    bool any = needs.empty();
+    for (std::uint64_t page = first_page; page <= last_page && page < needs.size() && !any; ++page) any = needs[page];
+    if (any) bits |= 1U << place;
+    ++place;
+  }
+  return bits;
+}
+
+bool RegionBytes::is_needed_by_all() const {
+  return std::ranges::all_of(needs_, [](const auto& needs) { return needs.empty(); });
+}
+
+void RegionBytes::fill(const void* data, std::uint64_t bytes) {
+  if (bytes != bytes_)
+    throw UsageError("a region of " + std::to_string(bytes_) + " bytes is filled with " + std::to_string(bytes));
+  if (runtime_.estimating()) return;
+  const Buffer staging = runtime_.allocate(Place::host(), bytes, "fill region");
+  std::memcpy(staging.view().data, data, bytes);
+  std::vector<Event> filled;
+  for (const int gpu : gpus_) {
+    const Stream stream = compute_stream(runtime_, gpu);
+    runtime_.copy(stream, mirror(gpu).slice(0, bytes), staging.view());
+    filled.push_back(runtime_.record(stream));
+  }
+  for (const Event event : filled) runtime_.wait(event);
+}
+
+const std::uint32_t* RegionBytes::interest(int gpu) {
+  if (is_needed_by_all() || runtime_.estimating()) return nullptr;
+  Buffer& buffer = interests_[std::ranges::find(gpus_, gpu) - gpus_.begin()];
+  std::vector<std::uint32_t> wanted_pages((bytes_ + page_bytes - 1) / page_bytes);
+  for (std::uint64_t page = 0; page < wanted_pages.size(); ++page) wanted_pages[page] = wanted(gpu, page, page);
+  if (buffer.view().bytes == 0)
+    buffer = put_on_gpu(runtime_, gpu, wanted_pages.data(), wanted_pages.size() * sizeof wanted_pages[0], "interest");
+  return reinterpret_cast<const std::uint32_t*>(buffer.view().data);
+}
+
+void RegionBytes::fetch(int gpu, void* data, std::uint64_t bytes) const {
+  runtime_.read_back({compute_stream(runtime_, gpu), mirror(gpu).slice(0, bytes), data});
+}
+
+void RegionBytes::flush() {
+  for (const int gpu : gpus_) {
+    const Stream compute = compute_stream(runtime_, gpu);
+    for (const Event event : pending_) runtime_.wait(compute, event);
+  }
+  pending_.clear();
+}
+
+}  // namespace linkwise::proactive

@@ -1,0 +1,83 @@
+// One array, mirrored on several GPUs: each writes its part, and every peer that needs it gets it while the kernel that
+// makes it still runs (proact21 §III).
+//
+//   Region<float> next(runtime, gpus, n);
+//   Producer<float> producer(next, gpu, Mapping::contiguous(…), plan);   // once for each GPU
+//   producer.launch(kernel, {what it reads}, price);                     // an epoch: on each GPU
+//   next.flush();                                                        // now kernels of all GPUs may read it
+//
+// Everything is asynchronous, in the order of the runtime's "compute" streams.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "linkwise/device/runtime.hpp"
+#include "linkwise/transfer/proactive/mapping.hpp"
+
+namespace linkwise::proactive {
+
+/// Where kernels of producers run: behind the agents, which have little to do and should do it at once.
+inline Stream compute_stream(Runtime& runtime, int gpu) {
+  return runtime.stream(Place::gpu(gpu), "compute", Priority::background);
+}
+
+/// Memory on a GPU with these contents; blocks until they are there. In an estimate it has none.
+Buffer put_on_gpu(Runtime& runtime, int gpu, const void* data, std::uint64_t bytes, const std::string& label);
+
+/// A region without its type.
+class RegionBytes {
+ public:
+  /// @throws UsageError unless there are 1 to 16 different GPUs of the machine, OutOfMemoryError.
+  RegionBytes(Runtime& runtime, std::vector<int> gpus, std::uint64_t bytes, const std::string& label);
+
+  [[nodiscard]] Runtime& runtime() const { return runtime_; }
+  [[nodiscard]] const std::vector<int>& gpus() const { return gpus_; }
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+  /// The whole array as that GPU has it. @throws UsageError if it has none.
+  [[nodiscard]] const MemoryView& mirror(int gpu) const;
+
+  /// Says that of what peers write the GPU needs these bytes, in whole pages, and all others that were named; who never
+  /// says so gets everything.
+  void need(int gpu, ByteRange range);
+  /// The peers of a GPU that need any of the pages from first to last, as bits by their place among `peers`.
+  [[nodiscard]] std::uint32_t wanted(int gpu, std::uint64_t first_page, std::uint64_t last_page) const;
+  /// The other GPUs, in order.
+  [[nodiscard]] std::vector<int> peers(int gpu) const;
+  /// Whether every GPU needs everything.
+  [[nodiscard]] bool is_needed_by_all() const;
+  /// For the kernels of a GPU: of each page, the peers that want it, as bits by their place; null if all want all.
+  const std::uint32_t* interest(int gpu);
+
+  /// Copies to all mirrors; blocks until it is there. @throws UsageError if the size differs.
+  void fill(const void* data, std::uint64_t bytes);
+  /// What one GPU has; blocks.
+  void fetch(int gpu, void* data, std::uint64_t bytes) const;
+
+  /// Release: what kernels of any GPU do from now on comes after all that was launched on this region, and after its
+  /// arrival at the peers.
+  void flush();
+  /// Of producers: what the next flush waits for.
+  void add_pending(Event event) { pending_.push_back(event); }
+
+ private:
+  Runtime& runtime_;
+  std::vector<int> gpus_;
+  std::uint64_t bytes_;
+  std::vector<Buffer> mirrors_;
+  std::vector<std::vector<bool>> needs_;  // of each GPU, by page; empty: everything
+  std::vector<Buffer> interests_;         // of each GPU, once a kernel has asked for it
+  std::vector<Event> pending_;
+};
+
+template <typename T>
+class Region : public RegionBytes {
+ public:
+  Region(Runtime& runtime, std::vector<int> gpus, std::uint64_t count, const std::string& label = "region")
+      : RegionBytes(runtime, std::move(gpus), count * sizeof(T), label) {}
+  [[nodiscard]] std::uint64_t count() const { return bytes() / sizeof(T); }
+  [[nodiscard]] T* data(int gpu) const { return reinterpret_cast<T*>(mirror(gpu).data); }
+};
+
+}  // namespace linkwise::proactive

@@ -1,0 +1,147 @@
+// A kernel and its agent on the virtual machine.
+//
+// The grid runs in slices of blocks, one after the other, and what a slice completes leaves after it: by operations and
+// copies like all others, so that orders, races and the links' sharing are the machine's. Slices become small towards
+// the end, where the last chunks leave after the kernel.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "linkwise/transfer/proactive/producer_parts.hpp"
+
+namespace linkwise::proactive {
+namespace {
+
+constexpr std::uint32_t slices = 24, smallest_part = 1024;
+
+/// Where slices of a grid end.
+std::vector<std::uint32_t> slice_ends(std::uint32_t blocks) {
+  std::vector<std::uint32_t> ends;
+  const auto add = [&](std::uint64_t end) {
+    if (end > (ends.empty() ? 0 : ends.back())) ends.push_back(static_cast<std::uint32_t>(end));
+  };
+  for (std::uint64_t s = 1; s < slices; ++s) add(blocks * s / slices);
+  for (std::uint64_t part = 2 * slices; part <= smallest_part; part *= 2) add(blocks - blocks / part);
+  add(blocks);
+  return ends;
+}
+
+}  // namespace
+
+ProducerBase::Simulated::Simulated(ProducerBase& producer, const KernelPrice& price, std::vector<MemoryView> reads)
+    : producer_(producer),
+      runtime_(producer.region_.runtime()),
+      tables_(*producer.tables_),
+      price_(price),
+      reads_(std::move(reads)),
+      compute_(compute_stream(runtime_, producer.gpu_)),
+      agent_(runtime_.stream(Place::gpu(producer.gpu_), "agent")) {}
+
+Stream ProducerBase::Simulated::to_peer(std::size_t peer) const {
+  return runtime_.stream(Place::gpu(producer_.gpu_), "to " + std::to_string(tables_.peers[peer]));
+}
+
+void ProducerBase::Simulated::launch(const std::string& name, const Run& run) {
+  const Agent agent = producer_.plan_.agent;
+  std::vector<std::vector<std::uint32_t>> completed_by;
+  const std::vector<std::uint32_t> ends = slice_ends(producer_.mapping_.blocks());
+  completed_by.resize(ends.size());
+  for (const std::uint32_t chunk : tables_.by_completion())
+    completed_by[std::ranges::upper_bound(ends, tables_.last_writer[chunk]) - ends.begin()].push_back(chunk);
+
+  // A copy that is queued up front waits for what the previous epoch left on its stream, and for nothing else.
+  std::uint32_t first = 0;
+  for (std::size_t s = 0; s < ends.size(); first = ends[s++]) {
+    run_slice(name, run, first, ends[s]);
+    if (is_decoupled(agent) && producer_.sends_) send(completed_by[s], runtime_.record(compute_));
+  }
+  const Event done = runtime_.record(compute_);
+  producer_.region_.add_pending(done);
+  if (agent == Agent::inline_ || !producer_.sends_) return;
+  if (!is_decoupled(agent)) send(tables_.by_completion(), done);
+  for (std::size_t p = 0; p < tables_.peers.size(); ++p) producer_.region_.add_pending(runtime_.record(to_peer(p)));
+}
+
+void ProducerBase::Simulated::run_slice(const std::string& name, const Run& run, std::uint32_t first,
+                                        std::uint32_t last) {
+  const AgentCosts& costs = runtime_.machine().agents;
+  const Mapping& mapping = producer_.mapping_;
+  const Agent agent = producer_.plan_.agent;
+  const double share = static_cast<double>(last - first) / mapping.blocks();
+  KernelRun how{.first_block = first, .last_block = last};
+
+  Operation operation{name, reads_, {}, {}, {}};
+  operation.work.microseconds = 1e6 * share * price_.seconds_on(runtime_.machine().gpu);
+  if (agent == Agent::polling) operation.work.microseconds *= 1 + costs.polling_share;
+  if (agent == Agent::dynamic) operation.work.microseconds *= 1 + costs.dynamic_share;
+  if (is_decoupled(agent) && agent != Agent::hardware) {
+    const std::uint32_t counted = tables_.of_blocks.first[last] - tables_.of_blocks.first[first];
+    operation.work.microseconds += 1e-3 * costs.tracking_ns * counted;
+  }
+  // What the slice writes: the pages of its blocks, neighbours in one.
+  std::vector<std::uint32_t> pages;
+  for (std::uint32_t block = first; block < last; ++block)
+    pages.insert(pages.end(), mapping.pages(block).begin(), mapping.pages(block).end());
+  std::ranges::sort(pages);
+  const bool to_peers = agent == Agent::inline_ && producer_.sends_;
+  for (std::size_t p = 0; p < pages.size();) {
+    std::size_t end = p + 1;
+    while (end < pages.size() && pages[end] <= pages[end - 1] + 1) ++end;
+    const std::uint64_t begin = std::max(pages[p] * page_bytes, mapping.all().first);
+    const std::uint64_t length = std::min((pages[end - 1] + std::uint64_t{1}) * page_bytes, mapping.all().second) - begin;
+    operation.writes.push_back(producer_.region_.mirror(producer_.gpu_).slice(begin, length));
+    const std::uint32_t wanted = producer_.region_.wanted(producer_.gpu_, pages[p], pages[end - 1]);
+    for (std::size_t peer = 0; to_peers && peer < tables_.peers.size(); ++peer)
+      if ((wanted >> peer & 1) != 0)
+        operation.writes.push_back(producer_.region_.mirror(tables_.peers[peer]).slice(begin, length));
+    p = end;
+  }
+  if (to_peers) {
+    how.stores = KernelRun::Stores::peers;
+    operation.work.goodput = store_goodput(runtime_.machine(), price_.store_bytes);
+  }
+  operation.run = [run, how](void*) { run(nullptr, how); };
+  runtime_.enqueue(compute_, std::move(operation));
+}
+
+void ProducerBase::Simulated::send(std::span<const std::uint32_t> chunks, Event ready) {
+  if (chunks.empty()) return;
+  const AgentCosts& costs = runtime_.machine().agents;
+  const Agent agent = producer_.plan_.agent;
+  const MemoryView& from = producer_.region_.mirror(producer_.gpu_);
+  Event begun = ready;
+  if (agent == Agent::polling || agent == Agent::dynamic) {
+    // One agent sees to one chunk after the other, whatever the links do meanwhile.
+    runtime_.wait(agent_, ready);
+    Operation start{"start sending", {}, {}, {}, {}};
+    const auto count = static_cast<double>(chunks.size());
+    start.work.fixed_us = count * (agent == Agent::polling ? costs.polling_us : costs.dynamic_us);
+    runtime_.enqueue(agent_, std::move(start));
+    begun = runtime_.record(agent_);
+  }
+  for (std::size_t p = 0; p < tables_.peers.size(); ++p) {
+    const MemoryView& to = producer_.region_.mirror(tables_.peers[p]);
+    const Stream stream = to_peer(p);
+    runtime_.wait(stream, begun);
+    for (const auto& [first, last] : tables_.ranges_for(p, chunks)) {
+      const MemoryView source = from.slice(first, last - first), target = to.slice(first, last - first);
+      if (agent == Agent::bulk) {
+        runtime_.copy(stream, target, source);
+        continue;
+      }
+      Operation transfer{"send chunks", {source}, {target}, {}, {}};
+      transfer.run = [source, target](void*) { std::memcpy(target.data, source.data, source.bytes); };
+      transfer.work.only_transfers = agent != Agent::infinite;
+      if (agent == Agent::polling) transfer.work.goodput = costs.polling_goodput;
+      if (agent == Agent::copy_engine) {
+        // Of two streams in turn, one waits while the other's copy runs.
+        const std::uint64_t unit = producer_.plan_.chunk_bytes;
+        const double pieces = static_cast<double>((source.bytes + 16 * unit - 1) / (16 * unit));
+        transfer.work.fixed_us = pieces * costs.copy_engine_us / 2;
+      }
+      runtime_.enqueue(stream, std::move(transfer));
+    }
+  }
+}
+
+}  // namespace linkwise::proactive

@@ -1,0 +1,77 @@
+// Where a kernel's stores go: the `Out` that it is called with, one for each way in which it is run.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "linkwise/error.hpp"
+#include "linkwise/transfer/proactive/block.hpp"
+#include "linkwise/transfer/proactive/mapping.hpp"
+
+namespace linkwise::proactive {
+
+inline constexpr int most_gpus = 16;
+
+/// Into the GPU's own mirror; an agent sends the chunks.
+template <typename T>
+struct LocalWriter {
+  T* data;
+  LINKWISE_HOST_DEVICE void store(std::uint64_t i, const T& value) const { data[i] = value; }
+};
+
+/// Into the GPU's own mirror and those of its peers: proact21's inline stores.
+template <typename T>
+struct PeerWriter {
+  T* data;
+  T* peers[most_gpus];
+  int count;
+  const std::uint32_t* interest;  ///< of each page, a bit for each of `peers`; null: all
+  LINKWISE_HOST_DEVICE void store(std::uint64_t i, const T& value) const {
+    data[i] = value;
+    const std::uint32_t wanted = interest == nullptr ? ~0U : interest[i * sizeof(T) / page_bytes];
+    for (int p = 0; p < count; ++p)
+      if ((wanted >> p & 1) != 0) peers[p][i] = value;
+  }
+};
+
+/// Nowhere: marks the pages that a block would write, for a dry run that finds a kernel's mapping.
+template <typename T>
+struct PageMarker {
+  std::uint32_t* pages;  ///< a bit for each page of the region
+  LINKWISE_HOST_DEVICE void store(std::uint64_t i, const T&) const {
+    mark(i * sizeof(T) / page_bytes);
+    mark((i * sizeof(T) + sizeof(T) - 1) / page_bytes);
+  }
+  LINKWISE_HOST_DEVICE void mark(std::uint64_t page) const {
+    const std::uint32_t bit = 1U << (page % 32);
+#ifdef __CUDA_ARCH__
+    if ((pages[page / 32] & bit) == 0) atomicOr(&pages[page / 32], bit);
+#else
+    pages[page / 32] |= bit;
+#endif
+  }
+};
+
+/// As LocalWriter, on the virtual machine: stops at a store that the mapping does not name, since its chunk could leave
+/// before it.
+template <typename T>
+struct CheckedWriter {
+  T* data;
+  std::uint64_t count;
+  const Mapping* mapping;
+  std::uint32_t block;
+  void store(std::uint64_t i, const T& value) const {
+    if (i >= count)
+      throw ProgramError("block " + std::to_string(block) + " stores element " + std::to_string(i) +
+                         " of a region that has " + std::to_string(count));
+    const auto page = static_cast<std::uint32_t>(i * sizeof(T) / page_bytes);
+    if (!mapping->writes(block, page))
+      throw ProgramError("block " + std::to_string(block) + " stores element " + std::to_string(i) +
+                         ", in the chunk of 4 KiB number " + std::to_string(page) +
+                         ", which its mapping does not name: the chunk could leave before the store; correct the "
+                         "mapping, or let a dry run find it");
+    data[i] = value;
+  }
+};
+
+}  // namespace linkwise::proactive
