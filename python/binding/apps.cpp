@@ -1,5 +1,6 @@
 // The applications on proactive regions, the microbenchmark, and mappings.
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/function.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -9,6 +10,7 @@
 #include "../../apps/app.hpp"
 #include "bindings.hpp"
 #include "linkwise/transfer/proactive/mapping.hpp"
+#include "linkwise/transfer/proactive/tuner.hpp"
 
 namespace nb = nanobind;
 
@@ -98,23 +100,23 @@ void bind_makers(nb::module_& m) {
   m.def(
       "make_als",
       [](Runtime& runtime, std::vector<int> gpus, Cuts user_cuts, Cuts item_cuts, AgentPlan plan,
-         const MatrixArrays& by_user, const MatrixArrays& by_item, std::optional<Column<float>> factors, float step,
-         float decay) {
+         const MatrixArrays& by_user, const MatrixArrays& by_item, float step, float decay,
+         std::optional<Column<float>> factors) {
         return make_als({runtime, std::move(gpus), std::move(user_cuts), plan}, std::move(item_cuts),
                         {by_user.get(), by_item.get(), data_of(factors), step, decay});
       },
       nb::arg("runtime"), nb::arg("gpus"), nb::arg("user_cuts"), nb::arg("item_cuts"), nb::arg("plan"),
-      nb::arg("by_user"), nb::arg("by_item"), nb::arg("factors") = nb::none(), nb::arg("step"), nb::arg("decay"),
+      nb::arg("by_user"), nb::arg("by_item"), nb::arg("step"), nb::arg("decay"), nb::arg("factors") = nb::none(),
       nb::keep_alive<0, 1>());
   m.def(
       "make_xray_ct",
       [](Runtime& runtime, std::vector<int> gpus, Cuts pixel_cuts, Cuts ray_cuts, AgentPlan plan, int size, int views,
-         int detectors, std::optional<Column<float>> measured, float step, float smoothing) {
+         int detectors, float step, float smoothing, std::optional<Column<float>> measured) {
         return make_xray_ct({runtime, std::move(gpus), std::move(pixel_cuts), plan}, std::move(ray_cuts),
                             {size, views, detectors, data_of(measured), step, smoothing});
       },
       nb::arg("runtime"), nb::arg("gpus"), nb::arg("pixel_cuts"), nb::arg("ray_cuts"), nb::arg("plan"), nb::arg("size"),
-      nb::arg("views"), nb::arg("detectors"), nb::arg("measured") = nb::none(), nb::arg("step"), nb::arg("smoothing"),
+      nb::arg("views"), nb::arg("detectors"), nb::arg("step"), nb::arg("smoothing"), nb::arg("measured") = nb::none(),
       nb::keep_alive<0, 1>());
   m.def(
       "make_synthetic",
@@ -148,6 +150,19 @@ void bind_apps(nb::module_& m) {
       .def_ro("chunk_bytes", &AgentPlan::chunk_bytes)
       .def_ro("threads", &AgentPlan::threads)
       .def("__str__", &AgentPlan::to_string);
+  m.def(
+      "tune_agents",
+      [](const std::vector<std::string>& agents, bool exhaustive,
+         const std::function<double(const AgentPlan&)>& seconds) {
+        proactive::TuningSpace space{.exhaustive = exhaustive};
+        space.agents.clear();
+        for (const std::string& agent : agents) space.agents.push_back(proactive::agent_from(agent));
+        std::vector<std::pair<AgentPlan, double>> tried;
+        for (const proactive::Tried& each : tune(space, seconds)) tried.emplace_back(each.plan, each.seconds);
+        return tried;
+      },
+      nb::arg("agents"), nb::arg("exhaustive"), nb::arg("seconds"));
+  m.def("store_goodput", &proactive::store_goodput, nb::arg("machine"), nb::arg("store_bytes"));
   bind_apps_themselves(m);
   bind_makers(m);
 }

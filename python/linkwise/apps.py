@@ -77,21 +77,25 @@ class Jacobi(Application):
         self.diagonals, self.right_side = banded_system(self.rows, self.band)
 
     def start(self, runtime: Runtime, gpus: Sequence[int], plan: AgentPlan) -> _core.App:
+        """See ``Application``."""
         return _core.make_jacobi(
             runtime, list(gpus), even_cuts(self.rows, len(gpus)), plan, self.rows, self.band, self.diagonals.ravel(),
             self.right_side,
         )  # fmt: skip
 
     def priced(self, runtime: Runtime, gpus: Sequence[int], plan: AgentPlan) -> _core.App:
+        """See ``Application``."""
         cuts = even_cuts(self.full_rows, len(gpus))
         return _core.make_jacobi(runtime, list(gpus), cuts, plan, self.full_rows, self.band)
 
     def result(self, app: _core.App, gpu: int) -> Array:
+        """See ``Application``."""
         found = np.empty(self.rows)
         app.fetch(gpu, found)
         return found
 
     def error(self, result: Array, iterations: int) -> float:
+        """See ``Application``."""
         x = np.zeros(self.rows)
         for _ in range(iterations):
             total = self.right_side.copy()
@@ -99,7 +103,10 @@ class Jacobi(Application):
                 shift = d - self.band
                 if shift == 0:
                     continue
-                own, other = slice(max(-shift, 0), self.rows - max(shift, 0)), slice(max(shift, 0), self.rows - max(-shift, 0))
+                own, other = (
+                    slice(max(-shift, 0), self.rows - max(shift, 0)),
+                    slice(max(shift, 0), self.rows - max(-shift, 0)),
+                )
                 total[own] -= self.diagonals[d, own] * x[other]
             x = total / self.diagonals[self.band]
         return float(np.abs(result - x).max() / (1e-10 * np.abs(x).max()))
@@ -131,6 +138,7 @@ class _OnGraph(Application):
         return MatrixArrays(self.full_vertices, self.full_vertices, self.full_edges)
 
     def result(self, app: _core.App, gpu: int) -> Array:
+        """See ``Application``."""
         found = np.empty(self.incoming.rows, np.float32)
         app.fetch(gpu, found)
         return found
@@ -153,14 +161,17 @@ class PageRank(_OnGraph):
         return np.where(degrees > 0, 1 / np.maximum(degrees, 1), 0).astype(np.float32)
 
     def start(self, runtime: Runtime, gpus: Sequence[int], plan: AgentPlan) -> _core.App:
+        """See ``Application``."""
         cuts = cuts_by_entries(self.incoming, len(gpus))
         incoming = self.arrays(self.incoming)
         return _core.make_pagerank(runtime, list(gpus), cuts, plan, incoming, self.inverse_degrees, self.damping)
 
     def priced(self, runtime: Runtime, gpus: Sequence[int], plan: AgentPlan) -> _core.App:
+        """See ``Application``."""
         return _core.make_pagerank(runtime, list(gpus), even_cuts(self.full_vertices, len(gpus)), plan, self.full())
 
     def error(self, result: Array, iterations: int) -> float:
+        """See ``Application``."""
         inverse = self.inverse_degrees.astype(np.float64)
         n, rows = self.incoming.rows, self.incoming.rows_of_entries()
         share = inverse / n
@@ -180,13 +191,16 @@ class ShortestPaths(_OnGraph):
         return mesh_graph(vertices, 24)
 
     def start(self, runtime: Runtime, gpus: Sequence[int], plan: AgentPlan) -> _core.App:
+        """See ``Application``."""
         cuts = cuts_by_entries(self.incoming, len(gpus))
         return _core.make_sssp(runtime, list(gpus), cuts, plan, self.arrays(self.incoming), 0)
 
     def priced(self, runtime: Runtime, gpus: Sequence[int], plan: AgentPlan) -> _core.App:
+        """See ``Application``."""
         return _core.make_sssp(runtime, list(gpus), even_cuts(self.full_vertices, len(gpus)), plan, self.full(), 0)
 
     def error(self, result: Array, iterations: int) -> float:
+        """See ``Application``."""
         distance = np.full(self.incoming.rows, np.inf, np.float32)
         distance[0] = 0
         rows = self.incoming.rows_of_entries()
@@ -213,24 +227,28 @@ class Factorisation(_OnGraph):
         self.factors = random.uniform(0, 1, (self.edges.rows + self.incoming.rows, self.rank)).astype(np.float32)
 
     def start(self, runtime: Runtime, gpus: Sequence[int], plan: AgentPlan) -> _core.App:
+        """See ``Application``."""
         users, items = (cuts_by_entries(side, len(gpus)) for side in (self.edges, self.incoming))
         return _core.make_als(
             runtime, list(gpus), users, items, plan, self.arrays(self.edges), self.arrays(self.incoming),
-            self.factors.ravel(), self.step, self.decay,
+            self.step, self.decay, self.factors.ravel(),
         )  # fmt: skip
 
     def priced(self, runtime: Runtime, gpus: Sequence[int], plan: AgentPlan) -> _core.App:
+        """See ``Application``."""
         cuts = even_cuts(self.full_vertices, len(gpus))
         return _core.make_als(
             runtime, list(gpus), cuts, cuts, plan, self.full(), self.full(), step=self.step, decay=self.decay
         )
 
     def result(self, app: _core.App, gpu: int) -> Array:
+        """See ``Application``."""
         found = np.empty_like(self.factors)
         app.fetch(gpu, found)
         return found
 
     def error(self, result: Array, iterations: int) -> float:
+        """See ``Application``."""
         users = self.factors[: self.edges.rows].astype(np.float64)
         items = self.factors[self.edges.rows :].astype(np.float64)
         for _ in range(iterations):
@@ -272,16 +290,19 @@ class Tomography(Application):
         step = 1.0 / (self.full_views * size)  # the largest eigenvalue of AᵀA is about views · size
         return _core.make_xray_ct(
             runtime, list(gpus), even_cuts(size * size, len(gpus)), even_cuts(self.full_views * detectors, len(gpus)),
-            plan, size, self.full_views, detectors, data, step, self.smoothing,
+            plan, size, self.full_views, detectors, step, self.smoothing, data,
         )  # fmt: skip
 
     def start(self, runtime: Runtime, gpus: Sequence[int], plan: AgentPlan) -> _core.App:
+        """See ``Application``."""
         return self._make(runtime, gpus, plan, self.size, self.sinogram.ravel())
 
     def priced(self, runtime: Runtime, gpus: Sequence[int], plan: AgentPlan) -> _core.App:
+        """See ``Application``."""
         return self._make(runtime, gpus, plan, self.full_size, None)
 
     def result(self, app: _core.App, gpu: int) -> Array:
+        """See ``Application``."""
         found = np.empty((self.size, self.size), np.float32)
         app.fetch(gpu, found)
         return found

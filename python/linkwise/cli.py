@@ -10,6 +10,7 @@ import typer
 
 from linkwise import __version__
 from linkwise._core import Error, UsageError
+from linkwise.cli_apps import app_command, tune_command
 from linkwise.cli_bench import bench_app
 from linkwise.cli_errors import fail
 from linkwise.cli_join import join
@@ -33,6 +34,8 @@ app.command("reproduce")(reproduce_experiment)
 app.command("doctor")(doctor)
 app.command("sort")(sort)
 app.command("join")(join)
+app.command("app")(app_command)
+app.command("tune")(tune_command)
 
 
 def _show_version(wanted: bool) -> None:

@@ -12,11 +12,13 @@ from rich.console import Console
 
 from linkwise import cli_options as options
 from linkwise._core import UsageError
+from linkwise.app_report import print_proactive
 from linkwise.cli_errors import interrupt_is_a_failure
 from linkwise.join_benchmark import bench_join
 from linkwise.join_workloads import Workload
 from linkwise.machine import DEFAULT_VIRTUAL_MACHINE, local_machine
 from linkwise.plan_benchmark import bench_plan
+from linkwise.proactive_benchmark import bench_proactive
 from linkwise.profile import write_json
 from linkwise.report import print_join_benchmark, print_plan_benchmark, print_tpch
 from linkwise.tpch import bench_tpch
@@ -104,3 +106,20 @@ def bench_of_tpch(
     with interrupt_is_a_failure():
         results = bench_tpch(sf, machine=machine, gpus=options.parse_gpus(gpus), data=data, repetitions=repetitions)
     _finish(results, out, print_tpch, as_json=as_json)
+
+
+@bench_app.command("proactive")
+def bench_of_proactive_transfers(
+    machine: Annotated[str, typer.Option(help="auto, local, or a described machine to simulate.")] = "auto",
+    gpus: options.Gpus = "auto",
+    scale: Annotated[float | None, typer.Option(help="Of the applications' data; 1 is the full size.")] = None,
+    only: Annotated[str | None, typer.Option(metavar="NAME", help="An application, or microbenchmark.")] = None,
+    out: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the raw results.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print them as one JSON object.")] = False,
+) -> None:
+    """Measure what sending chunks while kernels run gains: the microbenchmark and the applications of proact21."""
+    if machine == "auto":
+        machine = "local" if local_machine() is not None else DEFAULT_VIRTUAL_MACHINE
+    with interrupt_is_a_failure():
+        results = bench_proactive(machine=machine, gpus=options.parse_gpus(gpus), scale=scale, only=only)
+    _finish(results, out, print_proactive, as_json=as_json)

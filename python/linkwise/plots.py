@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
+
 from linkwise._core import UsageError
 
 
@@ -32,3 +35,18 @@ def phase_picture(rows: Mapping[str, Mapping[str, float]], path: Path, *, title:
     axes.legend(loc="best", fontsize="small", frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path)
+
+
+def save_picture(values: npt.NDArray[np.float32], path: Path) -> None:
+    """Write an image of values, [height][width], in shades of grey, as .png.
+
+    Raises ``UsageError`` where matplotlib is missing or the file cannot be written.
+    """
+    try:
+        from matplotlib import image  # noqa: PLC0415
+    except ImportError:
+        raise UsageError("pictures need matplotlib; pip install matplotlib") from None
+    try:
+        image.imsave(path, values, cmap="gray", vmin=0, vmax=1, format="png")
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None

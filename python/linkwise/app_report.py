@@ -1,0 +1,63 @@
+"""Applications, tuning and proactive benchmarks, in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from linkwise.app_runs import AppReport
+from linkwise.report import format_seconds
+
+_SHOWN = 12
+
+
+def print_app(console: Console, report: AppReport) -> None:
+    """Print what an application took, on how many GPUs, and whether its result is right."""
+    how = "simulated at full size" if report.simulated else f"median of five, ± {report.spread / 2:.0%}"
+    console.print(f"[bold]{report.app}[/bold] on {escape(report.machine)}, GPUs {', '.join(map(str, report.gpus))}")
+    console.print(f"agent      {report.agent}")
+    console.print(f"time       {format_seconds(report.seconds)} for {report.iterations} iterations, {how}")
+    console.print(f"speed-up   {report.speedup:.2f} × over one GPU ({format_seconds(report.single_gpu_seconds)})")
+    verdict = "[green]right[/green]" if report.correct else "[red]WRONG[/red]"
+    console.print(f"result     {verdict} (at {report.error:.1%} of the difference that rounding may make)")
+
+
+def print_tuning(console: Console, report: dict[str, Any]) -> None:
+    """Print the plans that were tried, the best first."""
+    console.print(f"[bold]{report['app']}[/bold] on {escape(report['machine'])}: {len(report['tried'])} plans tried")
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("plan")
+    table.add_column("an iteration", justify="right")
+    for row in report["tried"][:_SHOWN]:
+        table.add_row(row["plan"], format_seconds(row["seconds"]))
+    console.print(table)
+    if report["kept"]:
+        console.print(f"kept in {escape(report['kept'])}")
+
+
+def print_proactive(console: Console, results: dict[str, Any]) -> None:
+    """Print the microbenchmark by agent and granularity, and what each application gains."""
+    how = "simulated" if results["simulated"] else "measured"
+    console.print(f"[bold]Proactive transfers[/bold] on {escape(results['machine'])}, {results['gpus']} GPUs: {how}")
+    micro = results["microbenchmark"]
+    table = Table(box=None, padding=(0, 2, 0, 0), title="256 MiB to all others, × copying after the kernel")
+    table.add_column("plan")
+    table.add_column("speed-up", justify="right")
+    for row in sorted(micro["rows"], key=lambda row: -row["speedup"])[:_SHOWN]:
+        table.add_row(row["plan"], f"{row['speedup']:.2f}")
+    table.add_row("links without limits", f"{micro['ideal']:.2f}")
+    console.print(table)
+    table = Table(box=None, padding=(0, 2, 0, 0), title="applications, × one GPU")
+    for heading in ("", "bulk", "inline", "decoupled", "the most", "share of it", "tracking", "overlap", "plan"):
+        table.add_column(heading, justify="left" if heading in ("", "plan") else "right")
+    for row in results["apps"]:
+        speedups = row["speedups"]
+        table.add_row(
+            row["app"], *(f"{speedups[kind]:.2f}" for kind in ("bulk", "inline", "decoupled", "infinite")),
+            f"{row['share_of_opportunity']:.0%}", f"{row['tracking']:.1%}", f"{row['overlap']:.0%}", row["plan"],
+        )  # fmt: skip
+    console.print(table)
+    console.print(f"geometric means: {', '.join(f'{name} {value:.2f}' for name, value in results['means'].items())}")

@@ -1,0 +1,218 @@
+"""Applications run: on GPUs, measured, or on the virtual machine, where blocks run on the CPU and time is simulated."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from linkwise import _core
+from linkwise._core import AgentPlan, Machine, UsageError
+from linkwise.apps import Application, Tomography, application
+from linkwise.planning import Gpus, gpu_numbers
+from linkwise.session import open_session
+from linkwise.tuning import DEFAULT_PLAN, keep, tune_measured, tune_simulated, tuned_plan
+
+Array = npt.NDArray[Any]
+_CHECKED_ITERATIONS = 3  # both regions of a pair are written, and one of them again
+REAL_SCALE, VIRTUAL_SCALE = 1 / 8, 1 / 4096
+_REPETITIONS = 5
+
+
+@dataclass(frozen=True)
+class AppReport:
+    """What ``linkwise app`` says."""
+
+    app: str
+    machine: str
+    simulated: bool
+    gpus: list[int]
+    agent: str
+    iterations: int
+    seconds: float
+    """Of so many iterations: the median of five on GPUs, simulated at the full size on a virtual machine."""
+    spread: float
+    single_gpu_seconds: float
+    speedup: float
+    correct: bool
+    error: float
+    """The largest difference to the reference, as a share of what is allowed."""
+    scale: float
+    """Of the data whose result was held to the reference."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """As ``--json`` prints it."""
+        return asdict(self)
+
+
+def simulated_seconds(machine: Machine, app: Application, gpus: Sequence[int], plan: AgentPlan, **how: bool) -> float:
+    """Of one iteration at full size. ``sends=False``: kernels and tracking alone."""
+    runtime = _core.VirtualRuntime(machine, _core.VirtualMode.estimate, 0)
+    running = app.priced(runtime, gpus, plan)
+    running.set_sends(how.get("sends", True))
+    running.wait()
+    runtime.clear_timeline()
+    running.run(1)
+    entries = runtime.timeline()
+    return float(max(e.end_ps for e in entries) - min(e.start_ps for e in entries)) * 1e-12
+
+
+def measured_seconds(
+    runtime: _core.Runtime, app: Application, gpus: Sequence[int], plan: AgentPlan, *,
+    iterations: int, repetitions: int = _REPETITIONS, sends: bool = True,
+) -> list[float]:  # fmt: skip
+    """Of so many iterations on GPUs, once for each repetition, after two iterations that warm up."""
+    running = app.start(runtime, gpus, plan)
+    running.set_sends(sends)
+    running.run(2)
+    running.wait()
+    seconds = []
+    for _ in range(repetitions):
+        began = time.perf_counter()
+        running.run(iterations)
+        running.wait()
+        seconds.append(time.perf_counter() - began)
+        runtime.clear_timeline()
+    return seconds
+
+
+def checked(runtime: _core.Runtime, app: Application, gpus: Sequence[int], plan: AgentPlan) -> tuple[float, Array]:
+    """The largest error of any GPU's result after a few iterations, and one GPU's result."""
+    running = app.start(runtime, gpus, plan)
+    running.run(_CHECKED_ITERATIONS)
+    running.wait()
+    results = [app.result(running, gpu) for gpu in gpus]
+    if any(not np.array_equal(results[0], each) for each in results[1:]):
+        return float("inf"), results[0]
+    return app.error(results[0], _CHECKED_ITERATIONS), results[0]
+
+
+def _plan_for(machine: Machine, app: Application, gpus: Sequence[int], agent: str, simulated: bool) -> AgentPlan:
+    if agent != "auto":
+        return AgentPlan(agent, DEFAULT_PLAN.chunk_bytes, DEFAULT_PLAN.threads)
+    return tuned_plan(machine, app, gpus, simulated=simulated)
+
+
+def run_app(
+    name: str, *, gpus: Gpus = "auto", machine: str = "local", agent: str | AgentPlan = "auto",
+    scale: float | None = None, iterations: int | None = None, matrix: Path | None = None, picture: Path | None = None,
+) -> AppReport:  # fmt: skip
+    """Run one of the applications on one GPU and on several, and hold its result to a reference.
+
+    Parameters
+    ----------
+    name
+        ``jacobi``, ``pagerank``, ``sssp``, ``als`` or ``xray_ct``.
+    gpus
+        All of them unless named.
+    machine
+        ``"local"``: this machine's GPUs. A described machine: the kernels' blocks run on the CPU at a small scale, in
+        random legal orders and watched for races, and times are simulated at the full size.
+    agent
+        What sends finished chunks: a name, a plan, or ``"auto"``: as tuned, or a default that is documented.
+    scale
+        Of the data, 1 being the full size: an eighth on GPUs unless given.
+    iterations
+        As many as the application usually does unless given.
+    matrix
+        A Matrix Market file or list of edges for pagerank, sssp and als.
+    picture
+        Where xray_ct's reconstruction goes, as a PNG file.
+
+    Raises
+    ------
+    UsageError, DeviceError, OutOfMemoryError
+
+    """
+    simulated = machine != "local"
+    if iterations is not None and iterations < 1:
+        raise UsageError(f"there is at least one iteration, not {iterations}")
+    with open_session(machine) as runtime:
+        of_data = scale or (VIRTUAL_SCALE if simulated else REAL_SCALE)
+        app = application(name, of_data, matrix)
+        if picture is not None and not isinstance(app, Tomography):
+            raise UsageError(f"{name} makes no picture; xray_ct does")
+        described = runtime.machine
+        numbers = list(range(described.num_gpus)) if gpus == "auto" else gpu_numbers(gpus)
+        if not numbers:
+            raise UsageError("gpus is empty; name at least one GPU, or leave it at 'auto'")
+        plan = agent if isinstance(agent, AgentPlan) else _plan_for(described, app, numbers, agent, simulated)
+        error, _ = checked(runtime, app, numbers, plan)
+        rounds = iterations or app.iterations
+        alone = AgentPlan("bulk")
+        if simulated:
+            several = [rounds * simulated_seconds(described, app, numbers, plan)]
+            single = rounds * simulated_seconds(described, app, numbers[:1], alone)
+        else:
+            several = measured_seconds(runtime, app, numbers, plan, iterations=rounds)
+            single = statistics.median(measured_seconds(runtime, app, numbers[:1], alone, iterations=rounds))
+        if picture is not None:
+            _reconstruct(runtime, app, numbers, plan, rounds, picture)
+    seconds = statistics.median(several)
+    return AppReport(
+        app=name, machine=described.name, simulated=simulated, gpus=numbers, agent=str(plan), iterations=rounds,
+        seconds=seconds, spread=(max(several) - min(several)) / seconds, single_gpu_seconds=single,
+        speedup=single / seconds, correct=error <= 1, error=error, scale=of_data,
+    )  # fmt: skip
+
+
+def _reconstruct(
+    runtime: _core.Runtime, app: Application, gpus: Sequence[int], plan: AgentPlan, iterations: int, picture: Path
+) -> None:
+    from linkwise.plots import save_picture  # noqa: PLC0415 - plotting takes a second to load
+
+    running = app.start(runtime, gpus, plan)
+    running.run(iterations)
+    running.wait()
+    save_picture(app.result(running, gpus[0]), picture)
+
+
+def tune_app(
+    name: str, *, gpus: Gpus = "auto", machine: str = "local", scale: float | None = None, exhaustive: bool = False
+) -> dict[str, Any]:
+    """Find the plan that an application is best run with, and keep it where it was measured.
+
+    Parameters
+    ----------
+    name, gpus, machine, scale
+        As for ``run_app``.
+    exhaustive
+        The full sweep of agents, granularities and threads.
+
+    Returns
+    -------
+    dict
+        ``tried``, the best first, with the seconds of an iteration; and ``kept``, the file in which the best one is.
+
+    Raises
+    ------
+    UsageError, DeviceError, OutOfMemoryError
+
+    """
+    simulated = machine != "local"
+    with open_session(machine) as runtime:
+        app = application(name, scale or (VIRTUAL_SCALE if simulated else REAL_SCALE))
+        described = runtime.machine
+        numbers = list(range(described.num_gpus)) if gpus == "auto" else gpu_numbers(gpus)
+        kept = ""
+        if simulated:
+            tuned = tune_simulated(described, app, numbers, exhaustive=exhaustive)
+            rows = tuned.rows()
+        else:
+            tuned = tune_measured(runtime, app, numbers, iterations=app.iterations, exhaustive=exhaustive)
+            kept = str(keep(app, numbers, tuned.best))
+            rows = [row | {"seconds": row["seconds"] / app.iterations} for row in tuned.rows()]
+    return {
+        "app": name,
+        "machine": described.name,
+        "simulated": simulated,
+        "gpus": numbers,
+        "tried": rows,
+        "kept": kept,
+    }

@@ -1,0 +1,224 @@
+"""The measures of proact21 (§V), on GPUs or on a described machine: what sending chunks while kernels run gains."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import os
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from linkwise import _core
+from linkwise._core import AgentPlan, CorruptDataError, Machine, UsageError
+from linkwise.app_runs import REAL_SCALE, VIRTUAL_SCALE, checked, measured_seconds, simulated_seconds
+from linkwise.apps import APPLICATIONS, Application, application
+from linkwise.planning import Gpus, gpu_numbers
+from linkwise.session import open_session
+from linkwise.tuning import DEFAULT_PLAN, Tuned, tune_measured, tune_simulated
+
+SYNTHETIC_BYTES = 256 << 20
+_CHUNKS = tuple(4096 << step for step in range(0, 17, 2))  # 4 KiB to 256 MiB
+_THREADS = (512, 2048, 8192)
+_REPETITIONS = 7
+
+
+@dataclass(frozen=True)
+class Micro:
+    """The microbenchmark on some GPUs: the kernel takes as long as its copies to all others (§IV-C)."""
+
+    runtime: _core.Runtime | None
+    machine: Machine
+    gpus: Sequence[int]
+    steps: int = 0
+    seconds: float = 0.0
+
+    @staticmethod
+    def tuned(runtime: _core.Runtime | None, machine: Machine, gpus: Sequence[int]) -> Micro:
+        """With a kernel of the right length."""
+        if runtime is None:
+            copies = Micro(None, machine, gpus, 0, 1e-12).run(AgentPlan("bulk"))
+            return Micro(None, machine, gpus, 0, copies)
+        plain = Micro(runtime, machine, gpus, 1)
+        copies = plain.run(AgentPlan("bulk")) - plain.run(AgentPlan("bulk"), sends=False)
+        steps = 500
+        for _ in range(4):
+            steps = max(
+                int(steps * copies / Micro(runtime, machine, gpus, steps).run(AgentPlan("bulk"), sends=False)), 1
+            )
+        return Micro(runtime, machine, gpus, steps)
+
+    def run(self, plan: AgentPlan, *, sends: bool = True) -> float:
+        """Seconds of one iteration; on GPUs the median of several, with a result that is checked."""
+        runtime = self.runtime or _core.VirtualRuntime(self.machine, _core.VirtualMode.estimate, 0)
+        app = _core.make_synthetic(runtime, list(self.gpus), plan, SYNTHETIC_BYTES, self.steps, self.seconds)
+        app.set_sends(sends)
+        if self.runtime is None:
+            app.run(1)
+            entries = runtime.timeline()
+            return float(max(e.end_ps for e in entries) - min(e.start_ps for e in entries)) * 1e-12
+        taken = []
+        app.run(1)
+        app.wait()
+        runtime.clear_timeline()
+        for _ in range(_REPETITIONS):
+            app.run(1)
+            app.wait()
+            entries = runtime.timeline()
+            taken.append(float(max(e.end_ps for e in entries) - min(e.start_ps for e in entries)) * 1e-12)
+            runtime.clear_timeline()
+        if sends:
+            self._check(app, 1 + _REPETITIONS)
+        return statistics.median(taken)
+
+    def _check(self, app: _core.App, iteration: int) -> None:
+        found = np.empty(SYNTHETIC_BYTES // 4, np.uint32)
+        some = range(0, len(found), 65_521)
+        wanted = np.array([_core.synthetic_word(i, iteration, self.steps) for i in some], np.uint32)
+        for gpu in self.gpus:
+            app.fetch(gpu, found)
+            if not np.array_equal(found[::65_521], wanted):
+                raise CorruptDataError(f"GPU {gpu} has not got what was sent: do not trust this machine")
+
+
+def microbenchmark(
+    runtime: _core.Runtime | None, machine: Machine, gpus: Sequence[int], agents: Sequence[str]
+) -> dict[str, Any]:
+    """Speed-ups over copying after the kernel by agent, granularity and threads (fig. 4 and 6)."""
+    micro = Micro.tuned(runtime, machine, gpus)
+    bulk = micro.run(AgentPlan("bulk"))
+    kernel = micro.run(AgentPlan("bulk"), sends=False)
+    rows = []
+    for agent in agents:
+        has_threads = agent in ("polling", "dynamic")
+        for chunk in _CHUNKS if agent != "inline" else _CHUNKS[:1]:
+            for threads in _THREADS if has_threads else _THREADS[:1]:
+                plan = AgentPlan(agent, chunk, threads)
+                seconds = micro.run(plan)
+                rows.append(
+                    {
+                        "plan": str(plan), "agent": agent, "chunk_bytes": chunk, "threads": threads,
+                        "seconds": seconds, "speedup": bulk / seconds,
+                    }
+                )  # fmt: skip
+    return {
+        "gpus": len(gpus), "bytes": SYNTHETIC_BYTES, "bulk_seconds": bulk, "kernel_seconds": kernel,
+        "ideal": bulk / kernel, "rows": rows,
+    }  # fmt: skip
+
+
+class Lab:
+    """Runs applications under plans: measured, or simulated on a described machine."""
+
+    def __init__(self, runtime: _core.Runtime | None, machine: Machine, scale: float) -> None:
+        self.runtime, self.machine, self.scale = runtime, machine, scale
+
+    def seconds(self, app: Application, gpus: Sequence[int], plan: AgentPlan, *, sends: bool = True) -> float:
+        """Of one iteration."""
+        if self.runtime is None:
+            return simulated_seconds(self.machine, app, gpus, plan, sends=sends)
+        runs = measured_seconds(self.runtime, app, gpus, plan, iterations=app.iterations, sends=sends)
+        return statistics.median(runs) / app.iterations
+
+    def tune(self, app: Application, gpus: Sequence[int]) -> Tuned:
+        """The best plan."""
+        if self.runtime is None:
+            return tune_simulated(self.machine, app, gpus)
+        return tune_measured(self.runtime, app, gpus, iterations=app.iterations)
+
+
+def measures(lab: Lab, app: Application, gpus: Sequence[int]) -> dict[str, Any]:
+    """What proact21 states of an application: speed-ups by method (fig. 7), overhead of tracking (8), overlap (9)."""
+    single = lab.seconds(app, gpus[:1], AgentPlan("bulk"))
+    tuned = lab.tune(app, gpus)
+    plan = next(plan for plan, _ in tuned.tried if plan.agent.name not in ("bulk", "inline"))
+    decoupled = lab.seconds(app, gpus, plan)
+    bulk, inline = (lab.seconds(app, gpus, AgentPlan(agent)) for agent in ("bulk", "inline"))
+    # As in §IV-B: the bulk run less its copies, which is the kernels alone.
+    infinite = lab.seconds(app, gpus, AgentPlan("bulk"), sends=False)
+    tracked = lab.seconds(app, gpus, plan, sends=False)
+    exposed = max(decoupled - tracked, 0)
+    best = min(inline, decoupled, bulk)
+    times = {"bulk": bulk, "inline": inline, "decoupled": decoupled, "infinite": infinite}
+    return {
+        "app": app.name,
+        "gpus": len(gpus),
+        "plan": str(tuned.best),
+        "agent": tuned.best.agent.name,
+        "seconds": times | {"single": single},
+        "speedups": {name: single / seconds for name, seconds in times.items()} | {"proactive": single / best},
+        "bulk_share": (bulk - infinite) / bulk,
+        "share_of_opportunity": infinite / best,
+        "tracking": tracked / infinite - 1,
+        "overlap": 1 - exposed / max(bulk - infinite, 1e-12),
+    }
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    """Of numbers above 0."""
+    return math.exp(statistics.fmean(math.log(value) for value in values))
+
+
+def bench_proactive(
+    *, machine: str = "local", gpus: Gpus = "auto", scale: float | None = None, only: str | None = None
+) -> dict[str, Any]:
+    """Run the microbenchmark and the applications, and hold every result to a reference.
+
+    Parameters
+    ----------
+    machine
+        ``"local"``, or a described machine to simulate.
+    gpus
+        All of them unless named; the first one makes the microbenchmark's data.
+    scale
+        Of the applications' data.
+    only
+        An application, or ``"microbenchmark"``.
+
+    Raises
+    ------
+    UsageError, DeviceError, OutOfMemoryError, CorruptDataError
+
+    """
+    names = [name for name in APPLICATIONS if only in (None, name)]
+    if not names and only != "microbenchmark":
+        raise UsageError(f"there is no '{only}' to run; there are microbenchmark, {', '.join(APPLICATIONS)}")
+    simulated = machine != "local"
+    with open_session(machine) as runtime:
+        described = runtime.machine
+        numbers = list(range(described.num_gpus)) if gpus == "auto" else gpu_numbers(gpus)
+        if len(numbers) < 2:
+            raise UsageError("proactive transfers go from one GPU to others: name two at least")
+        size = scale or (VIRTUAL_SCALE if simulated else REAL_SCALE)
+        lab = Lab(None if simulated else runtime, described, size)
+        agents = ["inline", "polling", "copy_engine", *(["dynamic", "hardware"] if simulated else [])]
+        micro: dict[str, Any] = {"rows": [], "ideal": 0.0}
+        if only in (None, "microbenchmark"):
+            micro = microbenchmark(lab.runtime, described, numbers, agents)
+        apps = []
+        for name in names:
+            app = application(name, size)
+            row = measures(lab, app, numbers)
+            error, _ = checked(runtime, app, numbers, DEFAULT_PLAN)
+            if not error <= 1:
+                raise CorruptDataError(f"{name} has a wrong result: do not trust this machine")
+            apps.append(row)
+    means = {
+        kind: geometric_mean([row["speedups"][kind] for row in apps])
+        for kind in ("bulk", "proactive", "infinite")
+        if apps
+    }
+    return {
+        "date": datetime.datetime.now(tz=datetime.UTC).isoformat(),
+        "commit": os.environ.get("LINKWISE_COMMIT", ""),
+        "machine": described.name,
+        "simulated": simulated,
+        "gpus": len(numbers),
+        "scale": size,
+        "microbenchmark": micro,
+        "apps": apps,
+        "means": means,
+    }

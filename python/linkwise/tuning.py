@@ -1,0 +1,120 @@
+"""Which agent, granularity and threads an application is best run with: tried once, and kept beside the profile.
+
+As proact21 (§III-A): a sweep on the application's own kernels; the result depends on the kernel and the machine.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from linkwise import _core
+from linkwise._core import AgentPlan, Machine
+from linkwise.profile import cache_path, write_json
+
+if TYPE_CHECKING:
+    from linkwise.apps import Application
+
+DEFAULT_PLAN = AgentPlan("polling", 128 << 10, 8192)
+"""Without a tuned plan: what was best, or within a few percent of it, for most kernels on H200s."""
+
+SIMULATED_AGENTS = ("bulk", "inline", "polling", "dynamic", "copy_engine")
+AGENTS = ("bulk", "inline", "polling", "copy_engine")
+"""That a real machine has."""
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """Everything that was tried, the best first."""
+
+    tried: list[tuple[AgentPlan, float]]
+
+    @property
+    def best(self) -> AgentPlan:
+        """The plan to use."""
+        return self.tried[0][0]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """As ``--json`` prints it."""
+        return [
+            {
+                "plan": str(plan), "agent": plan.agent.name, "chunk_bytes": plan.chunk_bytes,
+                "threads": plan.threads, "seconds": seconds,
+            }
+            for plan, seconds in self.tried
+        ]  # fmt: skip
+
+
+def tune(seconds: Callable[[AgentPlan], float], agents: Sequence[str], *, exhaustive: bool = False) -> Tuned:
+    """Try plans; ``seconds`` runs an application under one.
+
+    ``exhaustive``: the full sweep. Otherwise what cannot win any more is left out, which costs 2 % at most.
+    """
+    return Tuned(_core.tune_agents(list(agents), exhaustive, seconds))
+
+
+def _kept_path() -> Path:
+    profile = cache_path()
+    return profile.with_name(profile.name.replace("profile-", "tuned-"))
+
+
+def _key(app: Application, gpus: Sequence[int]) -> str:
+    return f"{app.name} on {','.join(map(str, gpus))}"
+
+
+def keep(app: Application, gpus: Sequence[int], plan: AgentPlan) -> Path:
+    """Remember a plan for this machine; returns where."""
+    path = _kept_path()
+    kept = _kept()
+    kept[_key(app, gpus)] = {
+        "agent": plan.agent.name, "chunk_bytes": plan.chunk_bytes, "threads": plan.threads
+    }  # fmt: skip
+    write_json(path, kept)
+    return path
+
+
+def _kept() -> dict[str, Any]:
+    try:
+        kept = json.loads(_kept_path().read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}  # it can be tuned again
+    return kept if isinstance(kept, dict) else {}
+
+
+def tuned_plan(machine: Machine, app: Application, gpus: Sequence[int], *, simulated: bool) -> AgentPlan:
+    """The plan for an application: tuned on a described machine, or as it was kept for this one, or the default."""
+    if simulated:
+        return tune_simulated(machine, app, gpus).best
+    kept = _kept().get(_key(app, gpus))
+    try:
+        return AgentPlan(kept["agent"], kept["chunk_bytes"], kept["threads"]) if kept else DEFAULT_PLAN
+    except (KeyError, TypeError, _core.UsageError):
+        return DEFAULT_PLAN
+
+
+def tune_simulated(
+    machine: Machine, app: Application, gpus: Sequence[int], *, exhaustive: bool = False,
+    agents: Sequence[str] = SIMULATED_AGENTS,
+) -> Tuned:  # fmt: skip
+    """On a described machine, at full size."""
+    from linkwise.app_runs import simulated_seconds  # noqa: PLC0415 - which asks here for plans
+
+    return tune(lambda plan: simulated_seconds(machine, app, gpus, plan), agents, exhaustive=exhaustive)
+
+
+def tune_measured(
+    runtime: _core.Runtime, app: Application, gpus: Sequence[int], *, iterations: int, exhaustive: bool = False
+) -> Tuned:
+    """On GPUs: the median of three runs of each plan."""
+    from linkwise.app_runs import measured_seconds  # noqa: PLC0415
+
+    def seconds(plan: AgentPlan) -> float:
+        return statistics.median(
+            measured_seconds(runtime, app, gpus, plan, iterations=iterations, repetitions=3)
+        )  # fmt: skip
+
+    return tune(seconds, AGENTS, exhaustive=exhaustive)
