@@ -53,7 +53,8 @@ template <typename T>
 class Alternating {
  public:
   Alternating(const Team& team, std::uint64_t rows, std::uint64_t rows_of_block, const std::string& label)
-      : team_(team), regions_{{team.runtime, team.gpus, rows, label}, {team.runtime, team.gpus, rows, label + "'"}},
+      : team_(team),
+        regions_{{team.runtime, team.gpus, rows, label}, {team.runtime, team.gpus, rows, label + "'"}},
         rows_of_block_(rows_of_block) {}
 
   /// To be called before the first step: what a GPU reads, unless everything.
@@ -68,7 +69,8 @@ class Alternating {
     Region<T>& from = regions_[current_];
     Region<T>& to = regions_[1 - current_];
     for (std::size_t g = producers.size(); g < team_.gpus.size(); ++g) {
-      producers.push_back(producer_of_rows(to, team_.gpus[g], team_.cuts[g], team_.cuts[g + 1], rows_of_block_, team_.plan));
+      producers.push_back(
+          producer_of_rows(to, team_.gpus[g], team_.cuts[g], team_.cuts[g + 1], rows_of_block_, team_.plan));
       producers.back().set_sends(sends_);
     }
     for (std::size_t g = 0; g < team_.gpus.size(); ++g) {

@@ -62,7 +62,8 @@ struct SparseRows {
 /// Rank over out-degree of each vertex, floats; `inverse_degrees` of the out-degrees, 0 where there is none. Rows: the
 /// edges that come in.
 std::unique_ptr<App> make_pagerank(Team team, const SparseRows& incoming, const float* inverse_degrees, float damping);
-/// Distances from a vertex by Bellman and Ford's method, floats; after as many iterations as the longest path has edges.
+/// Distances from a vertex by Bellman and Ford's method, floats; after as many iterations as the longest path has
+/// edges.
 std::unique_ptr<App> make_sssp(Team team, const SparseRows& incoming, std::uint32_t source);
 /// Factors of a matrix of ratings, 8 floats for each user and then for each item: users are improved by a gradient step
 /// while items stand still, then items likewise.

@@ -7,7 +7,10 @@
 namespace linkwise::apps {
 namespace {
 
-constexpr int group = 8;  // threads for a vertex
+using proactive::WholeBlock;
+
+constexpr int group = 8;               // threads for a vertex
+constexpr std::uint64_t heavy = 1024;  // of more edges, all threads of a block see to one vertex
 constexpr std::uint64_t rows_of_block = 256;
 // A random 4-byte read takes a sector of 32, which others of the block may use as well.
 constexpr double bytes_of_gather = 16;
@@ -23,10 +26,17 @@ struct GatherKernel {
   LINKWISE_HOST_DEVICE void operator()(const Block& block, Out out) const {
     const std::uint64_t begin = rows.begin + block.index() * rows_of_block;
     const std::uint64_t end = begin + rows_of_block < rows.end ? begin + rows_of_block : rows.end;
-    block.for_each_group<group>(begin, end, [&](std::uint64_t v, const auto& threads_of_v) {
+    const auto make = [&](std::uint64_t v, const auto& threads_of_v) {
       const float made = vertex(v, rows, from, threads_of_v);
       if (threads_of_v.leads()) out.store(v, made);
+    };
+    const auto is_heavy = [&](std::uint64_t v) { return rows.entry(v + 1) - rows.entry(v) > heavy; };
+    block.for_each_group<group>(begin, end, [&](std::uint64_t v, const auto& threads_of_v) {
+      if (!is_heavy(v)) make(v, threads_of_v);
     });
+    if (!block.any(begin, end, is_heavy)) return;
+    for (std::uint64_t v = begin; v < end; ++v)
+      if (is_heavy(v)) make(v, WholeBlock());
   }
 };
 
@@ -37,8 +47,8 @@ struct RankVertex {
   template <typename Group>
   LINKWISE_HOST_DEVICE float operator()(std::uint64_t v, const RowsOnGpu& rows, const float* from,
                                         const Group& threads) const {
-    const float sum = threads.sum(rows.entry(v), rows.entry(v + 1), 0.0F,
-                                  [&](std::uint64_t e) { return from[rows.column[e]]; });
+    const float sum =
+        threads.sum(rows.entry(v), rows.entry(v + 1), 0.0F, [&](std::uint64_t e) { return from[rows.column[e]]; });
     return (jump + damping * sum) * inverse_degrees[v - rows.begin];
   }
 };
@@ -76,7 +86,9 @@ class Gathering final : public App {
     for (int i = 0; i < iterations; ++i)
       values_.step(
           has_weights_ ? "sssp" : "pagerank",
-          [&](std::size_t g, const float* from) { return GatherKernel<Vertex>{rows_.part(g), from, vertex_(g)}; },
+          [&](std::size_t g, const float* from) {
+            return GatherKernel<Vertex>{rows_.part(g), from, vertex_(g)};
+          },
           [&](std::size_t g) { return rows_.reads(g); },
           [&](std::size_t g) {
             const double of_entry = sizeof(std::uint32_t) + (has_weights_ ? sizeof(float) : 0) + bytes_of_gather;

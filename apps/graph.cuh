@@ -11,7 +11,9 @@ struct RowsOnGpu {
   const float* value;
   std::uint64_t begin, end, offset;  ///< rows, and the entries that lie before the first of them
 
-  [[nodiscard]] LINKWISE_HOST_DEVICE std::uint64_t entry(std::uint64_t row) const { return first[row - begin] - offset; }
+  [[nodiscard]] LINKWISE_HOST_DEVICE std::uint64_t entry(std::uint64_t row) const {
+    return first[row - begin] - offset;
+  }
 };
 
 /// The rows of a matrix, divided among a team's GPUs.
@@ -43,8 +45,7 @@ class DividedRows {
   }
   /// Bytes that going through the part takes, with so many of a random place for each entry.
   [[nodiscard]] double bytes(std::size_t g, double of_entry, double of_row) const {
-    return static_cast<double>(entries_[g]) * of_entry +
-           static_cast<double>(parts_[g].end - parts_[g].begin) * of_row;
+    return static_cast<double>(entries_[g]) * of_entry + static_cast<double>(parts_[g].end - parts_[g].begin) * of_row;
   }
 
  private:

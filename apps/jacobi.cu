@@ -72,10 +72,17 @@ class Jacobi final : public App {
       x_.step(
           "jacobi",
           [&](std::size_t g, const double* from) {
-            return JacobiKernel{diagonals_.data<double>(g), right_side_.data<double>(g), from, rows_,
-                                team_.cuts[g], team_.cuts[g + 1], band_};
+            return JacobiKernel{diagonals_.data<double>(g),
+                                right_side_.data<double>(g),
+                                from,
+                                rows_,
+                                team_.cuts[g],
+                                team_.cuts[g + 1],
+                                band_};
           },
-          [&](std::size_t g) { return std::vector{diagonals_.view(g), right_side_.view(g)}; },
+          [&](std::size_t g) {
+            return std::vector{diagonals_.view(g), right_side_.view(g)};
+          },
           [&](std::size_t g) {
             const auto rows = static_cast<double>(team_.cuts[g + 1] - team_.cuts[g]);
             return KernelPrice{.memory_bytes = rows * (2 * band_ + 4) * sizeof(double), .store_bytes = 256};

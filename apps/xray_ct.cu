@@ -139,12 +139,9 @@ class XrayCt final : public App {
       residual_.step(
           "residual",
           [&](std::size_t g, const float*) {
-            return ResidualKernel{geometry_,
-                                  measured_.data<float>(g),
-                                  image.data(views_of_.gpus[g]),
-                                  cosines_.data<float>(g),
-                                  views_of_.cuts[g],
-                                  views_of_.cuts[g + 1]};
+            return ResidualKernel{
+                geometry_,         measured_.data<float>(g), image.data(views_of_.gpus[g]), cosines_.data<float>(g),
+                views_of_.cuts[g], views_of_.cuts[g + 1]};
           },
           [&](std::size_t g) {
             return std::vector{measured_.view(g), cosines_.view(g), image.mirror(views_of_.gpus[g])};
@@ -154,13 +151,18 @@ class XrayCt final : public App {
       image_.step(
           "image",
           [&](std::size_t g, const float* from) {
-            return ImageKernel{geometry_,           from,
+            return ImageKernel{geometry_,
+                               from,
                                residual.data(image_of_.gpus[g]),
-                               cosines_.data<float>(g), sinogram_.step,
-                               sinogram_.smoothing, image_of_.cuts[g],
+                               cosines_.data<float>(g),
+                               sinogram_.step,
+                               sinogram_.smoothing,
+                               image_of_.cuts[g],
                                image_of_.cuts[g + 1]};
           },
-          [&](std::size_t g) { return std::vector{cosines_.view(g), residual.mirror(image_of_.gpus[g])}; },
+          [&](std::size_t g) {
+            return std::vector{cosines_.view(g), residual.mirror(image_of_.gpus[g])};
+          },
           [&](std::size_t g) { return price(image_of_, g, geometry_.views); });
     }
   }

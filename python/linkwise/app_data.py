@@ -34,12 +34,18 @@ class Matrix:
 
     def transposed(self) -> Matrix:
         """Columns as rows."""
-        row_of = np.repeat(np.arange(self.rows, dtype=np.uint32), np.diff(self.first.astype(np.int64)))
-        return matrix_of(self.column, row_of, self.value, self.columns, self.rows)
+        return matrix_of(self.column, self.rows_of_entries(), self.value, self.columns, self.rows)
+
+    @property
+    def entries_of_rows(self) -> Array:
+        """How many each row has."""
+        first = self.first.astype(np.int64)
+        counts: Array = first[1:] - first[:-1]
+        return counts
 
     def rows_of_entries(self) -> Array:
         """The row of each entry."""
-        return np.repeat(np.arange(self.rows, dtype=np.int64), np.diff(self.first.astype(np.int64)))
+        return np.repeat(np.arange(self.rows, dtype=np.int64), self.entries_of_rows)
 
 
 def matrix_of(row: Array, column: Array, value: Array, rows: int, columns: int) -> Matrix:

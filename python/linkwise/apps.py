@@ -50,6 +50,9 @@ class Application(ABC):
     iterations: int
 
     @abstractmethod
+    def __init__(self, scale: float, matrix: Path | None = None) -> None: ...
+
+    @abstractmethod
     def start(self, runtime: Runtime, gpus: Sequence[int], plan: AgentPlan) -> _core.App:
         """Put the data on the GPUs."""
 
@@ -72,7 +75,7 @@ class Jacobi(Application):
     name, iterations = "jacobi", 20
     full_rows, band = 1 << 25, 16
 
-    def __init__(self, scale: float, _matrix: Path | None = None) -> None:
+    def __init__(self, scale: float, matrix: Path | None = None) -> None:
         self.rows = max(int(self.full_rows * scale), 64)
         self.diagonals, self.right_side = banded_system(self.rows, self.band)
 
@@ -157,7 +160,7 @@ class PageRank(_OnGraph):
     @property
     def inverse_degrees(self) -> Array:
         """Of the out-degrees; 0 where there is none."""
-        degrees = np.diff(self.edges.first.astype(np.int64))
+        degrees = self.edges.entries_of_rows
         return np.where(degrees > 0, 1 / np.maximum(degrees, 1), 0).astype(np.float32)
 
     def start(self, runtime: Runtime, gpus: Sequence[int], plan: AgentPlan) -> _core.App:
@@ -263,7 +266,7 @@ class Factorisation(_OnGraph):
         gradient = np.stack(
             [np.bincount(row, error * others[rows.column, k], rows.rows) for k in range(self.rank)], axis=1
         )
-        entries = np.maximum(np.diff(rows.first.astype(np.int64)), 1)[:, None]
+        entries = np.maximum(rows.entries_of_rows, 1)[:, None]
         improved: Array = own + self.step * gradient / entries - self.step * self.decay * own
         return improved
 
@@ -275,7 +278,7 @@ class Tomography(Application):
     full_size, full_views = 4096, 48
     smoothing = 2.0
 
-    def __init__(self, scale: float, _matrix: Path | None = None) -> None:
+    def __init__(self, scale: float, matrix: Path | None = None) -> None:
         self.size = max(int(self.full_size * scale**0.5), 32)
         self.views = self.full_views
         self.detectors = self._detectors(self.size)

@@ -23,7 +23,8 @@ from linkwise.tuning import DEFAULT_PLAN, Tuned, tune_measured, tune_simulated
 SYNTHETIC_BYTES = 256 << 20
 _CHUNKS = tuple(4096 << step for step in range(0, 17, 2))  # 4 KiB to 256 MiB
 _THREADS = (512, 2048, 8192)
-_REPETITIONS = 7
+_REPETITIONS, _IN_A_ROW = 5, 8
+"""Iterations follow each other without the host in between, as an application's do."""
 
 
 @dataclass(frozen=True)
@@ -56,22 +57,17 @@ class Micro:
         runtime = self.runtime or _core.VirtualRuntime(self.machine, _core.VirtualMode.estimate, 0)
         app = _core.make_synthetic(runtime, list(self.gpus), plan, SYNTHETIC_BYTES, self.steps, self.seconds)
         app.set_sends(sends)
-        if self.runtime is None:
-            app.run(1)
-            entries = runtime.timeline()
-            return float(max(e.end_ps for e in entries) - min(e.start_ps for e in entries)) * 1e-12
+        rounds = 1 if self.runtime is None else _IN_A_ROW
         taken = []
-        app.run(1)
-        app.wait()
-        runtime.clear_timeline()
-        for _ in range(_REPETITIONS):
-            app.run(1)
+        for repetition in range(1 if self.runtime is None else 1 + _REPETITIONS):
+            app.run(rounds)
             app.wait()
             entries = runtime.timeline()
-            taken.append(float(max(e.end_ps for e in entries) - min(e.start_ps for e in entries)) * 1e-12)
+            if repetition > 0 or self.runtime is None:  # on GPUs, the first one warms up
+                taken.append(float(max(e.end_ps for e in entries) - min(e.start_ps for e in entries)) * 1e-12 / rounds)
             runtime.clear_timeline()
-        if sends:
-            self._check(app, 1 + _REPETITIONS)
+        if sends and self.runtime is not None:
+            self._check(app, (1 + _REPETITIONS) * rounds)
         return statistics.median(taken)
 
     def _check(self, app: _core.App, iteration: int) -> None:

@@ -41,14 +41,54 @@ class Group {
     for (std::uint64_t i = first + lane_; i < last; i += Width) value = combine(value, term(i));
     const unsigned lanes = Width == 32 ? ~0U : ((1U << (Width % 32)) - 1) << (threadIdx.x % 32 / Width * Width);
 #pragma unroll
-    for (int step = Width / 2; step > 0; step /= 2)
-      value = combine(value, __shfl_xor_sync(lanes, value, step));
+    for (int step = Width / 2; step > 0; step /= 2) value = combine(value, __shfl_xor_sync(lanes, value, step));
 #else
     for (std::uint64_t i = first; i < last; ++i) value = combine(value, term(i));
 #endif
     return value;
   }
   int lane_;
+};
+
+/// All threads of a block that work on one item.
+class WholeBlock {
+ public:
+  [[nodiscard]] LINKWISE_HOST_DEVICE bool leads() const {
+#ifdef __CUDA_ARCH__
+    return threadIdx.x == 0;
+#else
+    return true;
+#endif
+  }
+
+  template <typename T, typename Term>
+  LINKWISE_HOST_DEVICE T sum(std::uint64_t first, std::uint64_t last, T zero, Term&& term) const {
+    return reduce(first, last, zero, term, [](T a, T b) { return a + b; });
+  }
+  template <typename T, typename Term>
+  LINKWISE_HOST_DEVICE T min(std::uint64_t first, std::uint64_t last, T most, Term&& term) const {
+    return reduce(first, last, most, term, [](T a, T b) { return b < a ? b : a; });
+  }
+
+ private:
+  template <typename T, typename Term, typename Combine>
+  LINKWISE_HOST_DEVICE T reduce(std::uint64_t first, std::uint64_t last, T value, Term&& term,
+                                Combine&& combine) const {
+#ifdef __CUDA_ARCH__
+    __shared__ T of_warps[32];
+    // Every thread begins with the neutral element, or with one that may count twice, like a minimum's.
+    for (std::uint64_t i = first + threadIdx.x; i < last; i += blockDim.x) value = combine(value, term(i));
+    for (int step = 16; step > 0; step /= 2) value = combine(value, __shfl_xor_sync(~0U, value, step));
+    __syncthreads();  // an earlier reduction has been read
+    if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = value;
+    __syncthreads();
+    value = of_warps[0];
+    for (unsigned w = 1; w < blockDim.x / 32; ++w) value = combine(value, of_warps[w]);
+#else
+    for (std::uint64_t i = first; i < last; ++i) value = combine(value, term(i));
+#endif
+    return value;
+  }
 };
 
 class Block {
@@ -75,6 +115,18 @@ class Block {
     for (std::uint64_t i = first + threadIdx.x / Width; i < last; i += blockDim.x / Width) work(i, group);
 #else
     for (std::uint64_t i = first; i < last; ++i) work(i, Group<Width>(0));
+#endif
+  }
+
+  /// Whether any i in first ≤ i < last is such; all threads get the answer.
+  template <typename Predicate>
+  [[nodiscard]] LINKWISE_HOST_DEVICE bool any(std::uint64_t first, std::uint64_t last, Predicate&& is_such) const {
+    bool found = false;
+    for_each(first, last, [&](std::uint64_t i) { found = found || is_such(i); });
+#ifdef __CUDA_ARCH__
+    return __syncthreads_or(found) != 0;
+#else
+    return found;
 #endif
   }
 

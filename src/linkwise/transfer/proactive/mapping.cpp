@@ -63,8 +63,8 @@ Mapping Mapping::of(std::uint32_t blocks, std::uint64_t region_bytes, ByteRange 
   for (std::uint32_t block = 0; block < blocks; ++block) {
     for (const ByteRange range : written(block)) {
       if (range.first > range.second || range.first < all.first || range.second > all.second)
-        throw UsageError("block " + std::to_string(block) + " is mapped to " + in_words(range) +
-                         ", which are not in " + in_words(all));
+        throw UsageError("block " + std::to_string(block) + " is mapped to " + in_words(range) + ", which are not in " +
+                         in_words(all));
       if (range.first == range.second) continue;
       for (std::uint64_t page = range.first / page_bytes; page <= (range.second - 1) / page_bytes; ++page)
         pages.values.push_back(static_cast<std::uint32_t>(page));

@@ -1,4 +1,5 @@
-// Which chunks of a region each block of a kernel writes (proact21 §IV-A), so that the last of a chunk's writers is known.
+// Which chunks of a region each block of a kernel writes (proact21 §IV-A), so that the last of a chunk's writers is
+// known.
 //
 // A mapping names pages, the smallest chunks there are; larger chunks follow from it. It is made once for a kernel and
 // its grid, and is used for every epoch.

@@ -2,21 +2,18 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <utility>
 
 #include "linkwise/error.hpp"
-#include "linkwise/transfer/proactive/cuda/agents.hpp"
 #include "linkwise/transfer/proactive/producer_parts.hpp"
 
 namespace linkwise::proactive {
 namespace {
 
-constexpr std::uint64_t most_of_taper = 16;  // see cuda/agents.hpp
 constexpr std::uint64_t dry_run_bytes = 64 << 20;
 
 Chunks chunks_of(const RegionBytes& region, const Mapping& mapping, const AgentPlan& plan) {
-  if (plan.agent == Agent::copy_engine) return Chunks::tapered(mapping.all(), plan.chunk_bytes, most_of_taper);
+  if (plan.agent == Agent::copy_engine) return Chunks::tapered(mapping.all(), plan.chunk_bytes, most_taper);
   if (is_decoupled(plan.agent)) return Chunks::uniform(mapping.all(), plan.chunk_bytes);
   // What is sent after the kernel goes at once; in pages only where not everybody needs everything.
   const std::uint64_t pages = mapping.region_bytes() / page_bytes + 1;
@@ -45,21 +42,25 @@ ProducerBase::Tables::Tables(RegionBytes& region, int gpu, const Mapping& mappin
     buffers.push_back(put_on_gpu(runtime, gpu, values.data(), values.size() * sizeof values[0], "outbox"));
     return reinterpret_cast<std::uint32_t*>(buffers.back().view().data);
   };
-  const std::vector<std::uint32_t> zeros(chunks.count(), 0);
   outbox.first = put(of_blocks.first);
   outbox.chunks = put(of_blocks.values);
-  outbox.writers = put(writers);
-  outbox.counters = put(zeros);
+  outbox.counters = put(std::vector<std::uint32_t>(chunks.count(), 0));
+  outbox.for_streams = plan.agent == Agent::copy_engine;
   counters = buffers.back().view();
-  outbox.flags = put(zeros);
-  outbox.tail = put({0});
-  head = put({0});
-  put({0, 0});
+  if (plan.agent != Agent::polling || written == 0) return;
+  polling.counters = outbox.counters;
+  polling.writers = put(writers);
+  polling.order = put(by_completion());
+  polling.wanted = put(wanted);
+  polling.chunks = written;
+  polling.chunk_bytes = plan.chunk_bytes;
+  polling.begin = chunks.bounds.front();
+  polling.end = chunks.bounds.back();
+  polling.taken = put({0});
+  polling.failure = put({0});
   failure = buffers.back().view();
-  device_wanted = put(wanted);
-  outbox.capacity = written;
-  if (plan.agent == Agent::polling)
-    outbox.queue = reinterpret_cast<std::uint64_t*>(put(std::vector<std::uint32_t>(2 * chunks.count(), 0)));
+  polling.from = region.mirror(gpu).data;
+  for (const int peer : peers) polling.to[polling.peers++] = region.mirror(peer).data;
 }
 
 std::vector<ByteRange> ProducerBase::Tables::ranges_for(std::size_t peer, std::span<const std::uint32_t> of) const {
@@ -85,8 +86,8 @@ ProducerBase::ProducerBase(RegionBytes& region, int gpu, Mapping mapping, AgentP
     : region_(region), gpu_(gpu), mapping_(std::move(mapping)), plan_(plan) {
   check_plan(plan, region.runtime().simulated());
   if (mapping_.region_bytes() != region.bytes())
-    throw UsageError("the mapping is of a region of " + std::to_string(mapping_.region_bytes()) + " bytes, this one has " +
-                     std::to_string(region.bytes()));
+    throw UsageError("the mapping is of a region of " + std::to_string(mapping_.region_bytes()) +
+                     " bytes, this one has " + std::to_string(region.bytes()));
   tables_ = std::make_unique<Tables>(region, gpu, mapping_, plan_);
 }
 
@@ -96,102 +97,99 @@ ProducerBase::ProducerBase(ProducerBase&&) noexcept = default;
 void ProducerBase::launch(const std::string& name, Run run, std::vector<MemoryView> reads, const KernelPrice& price) {
   ++tables_->epoch;
   if (region_.runtime().simulated()) Simulated(*this, price, std::move(reads)).launch(name, run);
-  else launch_on_device(name, run, std::move(reads), price);
+  else launch_on_device(name, run, std::move(reads));
 }
 
-void ProducerBase::launch_on_device(const std::string& name, const Run& run, std::vector<MemoryView> reads,
-                                    const KernelPrice&) {
+void ProducerBase::launch_on_device(const std::string& name, const Run& run, std::vector<MemoryView> reads) {
   Runtime& runtime = region_.runtime();
-  const Stream compute = compute_stream(runtime, gpu_), agent = runtime.stream(Place::gpu(gpu_), "agent");
+  const Stream compute = compute_stream(runtime, gpu_);
   const MemoryView& mirror = region_.mirror(gpu_);
-  const Event before = runtime.record(compute);
-
-  KernelRun how{.last_block = mapping_.blocks()};
-  how.outbox = tables_->outbox;
-  how.outbox.epoch = tables_->epoch;
+  KernelRun how{.outbox = tables_->outbox, .last_block = mapping_.blocks()};
   if (plan_.agent == Agent::inline_ && sends_) how.stores = KernelRun::Stores::peers;
-  const auto start_kernel = [&] {
-    if (how.last_block == 0) return;
-    runtime.enqueue(compute, {name, reads, {mirror}, {}, [run, how](void* stream) { run(stream, how); }});
-  };
-  if (plan_.agent == Agent::polling && sends_ && tables_->written > 0) {
-    PollingTask task;
-    task.outbox = how.outbox;
-    task.head = tables_->head;
-    task.failure = reinterpret_cast<std::uint32_t*>(tables_->failure.data);
-    task.chunk_bytes = plan_.chunk_bytes;
-    task.begin = tables_->chunks.bounds.front();
-    task.end = tables_->chunks.bounds.back();
-    task.wanted = tables_->device_wanted;
-    task.from = mirror.data;
-    for (const int peer : tables_->peers) task.to[task.peers++] = region_.mirror(peer).data;
-    runtime.wait(agent, before);
-    runtime.enqueue(agent, {"agent", {mirror}, {}, {}, [run, how, task, threads = plan_.threads](void* stream) mutable {
-                              how.only_loads = true;  // the first launch of a kernel waits for kernels that run
-                              run(stream, how);
-                              start_polling(stream, task, threads);
-                            }});
-  }
-  start_kernel();
+  if (!std::exchange(tables_->is_loaded, true))
+    runtime.enqueue(compute, {"load kernels", {}, {}, {}, [run, how](void* stream) mutable {
+                                how.only_loads = true;
+                                run(stream, how);
+                                load_polling();
+                              }});
+  const Event before = runtime.record(compute);
+  if (how.last_block > 0)
+    runtime.enqueue(compute, {name, std::move(reads), {mirror}, {}, [run, how](void* stream) { run(stream, how); }});
   const Event done = runtime.record(compute);
   region_.add_pending(done);
-  if (!sends_) return;
+  if (sends_ && plan_.agent == Agent::polling && tables_->written > 0) start_polling_agent(before);
+  if (sends_ && plan_.agent == Agent::bulk) start_copies(done);
+  if (sends_ && plan_.agent == Agent::copy_engine) start_copies(before);
+}
 
-  std::vector<Stream> sending;
-  if (plan_.agent == Agent::polling) sending.push_back(agent);
-  if (plan_.agent == Agent::bulk || plan_.agent == Agent::copy_engine) {
-    const std::vector<std::uint32_t> order = tables_->by_completion();
-    for (std::size_t p = 0; p < tables_->peers.size(); ++p) {
-      const MemoryView& to = region_.mirror(tables_->peers[p]);
-      for (int k = 0; k < (plan_.agent == Agent::bulk ? 1 : copy_streams); ++k) {
-        const Stream stream = runtime.stream(Place::gpu(gpu_), "to " + std::to_string(tables_->peers[p]) + "." +
-                                                                   std::to_string(k));
-        sending.push_back(stream);
-        if (plan_.agent == Agent::bulk) {
-          runtime.wait(stream, done);
-          for (const auto& [first, last] : tables_->ranges_for(p, order))
-            runtime.copy(stream, to.slice(first, last - first), mirror.slice(first, last - first));
-          continue;
-        }
-        std::vector<FlaggedCopy> copies;
+// The kernel is launched first, and its agent's blocks, whose stream has the higher priority, come in as soon as some
+// of its own end.
+void ProducerBase::start_polling_agent(Event before) {
+  Runtime& runtime = region_.runtime();
+  const Stream agent = runtime.stream(Place::gpu(gpu_), "agent");
+  PollingTask task = tables_->polling;
+  task.epoch = tables_->epoch;
+  runtime.wait(agent, before);
+  runtime.enqueue(agent, {"agent", {region_.mirror(gpu_)}, {}, {}, [task, threads = plan_.threads](void* stream) {
+                            start_polling(stream, task, threads);
+                          }});
+  region_.add_pending(runtime.record(agent));
+}
+
+void ProducerBase::start_copies(Event after) {
+  Runtime& runtime = region_.runtime();
+  const MemoryView& mirror = region_.mirror(gpu_);
+  const Stream agent = runtime.stream(Place::gpu(gpu_), "agent");
+  const std::vector<std::uint32_t> order = tables_->by_completion();
+  const bool awaits = plan_.agent == Agent::copy_engine;
+  for (std::size_t p = 0; p < tables_->peers.size(); ++p) {
+    const int peer = tables_->peers[p];
+    const MemoryView& to = region_.mirror(peer);
+    for (int k = 0; k < (awaits ? copy_streams : 1); ++k) {
+      const Stream stream = runtime.stream(Place::gpu(gpu_), "to " + std::to_string(peer) + "." + std::to_string(k));
+      runtime.wait(stream, after);
+      if (awaits) {
+        std::vector<AwaitedCopy> copies;
         for (std::size_t at = k; at < order.size(); at += copy_streams) {
-          const auto [first, last] = tables_->chunks.of(order[at]);
-          if ((tables_->wanted[order[at]] >> p & 1) != 0)
-            copies.push_back({how.outbox.flags + order[at], to.data + first, mirror.data + first, last - first});
+          const std::uint32_t chunk = order[at];
+          if ((tables_->wanted[chunk] >> p & 1) == 0) continue;
+          const auto [first, last] = tables_->chunks.of(chunk);
+          copies.push_back({tables_->outbox.counters + chunk, tables_->writers[chunk] * tables_->epoch, to.data + first,
+                            mirror.data + first, last - first});
         }
-        runtime.wait(stream, before);
-        runtime.enqueue(stream, {"copies", {mirror}, {to}, {},
-                                 [copies, epoch = tables_->epoch, from = gpu_, peer = tables_->peers[p]](void* native) {
-                                   queue_copies(native, copies, epoch, from, peer);
+        runtime.enqueue(stream, {"copies", {mirror}, {to}, {}, [copies, from = gpu_, peer](void* native) {
+                                   queue_copies(native, copies, from, peer);
                                  }});
+      } else {
+        for (const auto& [first, last] : tables_->ranges_for(p, order))
+          runtime.copy(stream, to.slice(first, last - first), mirror.slice(first, last - first));
       }
+      runtime.wait(agent, runtime.record(stream));
     }
   }
-  for (const Stream stream : sending) {
-    const Event sent = runtime.record(stream);
-    if (stream.id != agent.id) runtime.wait(agent, sent);
-  }
-  if (!sending.empty()) region_.add_pending(runtime.record(agent));
+  region_.add_pending(runtime.record(agent));
 }
 
 void ProducerBase::wait() {
   Runtime& runtime = region_.runtime();
   runtime.synchronize();
   if (runtime.simulated() || tables_->failure.bytes == 0) return;
-  std::vector<std::uint32_t> failure(2), counted(tables_->chunks.count());
+  std::uint32_t failure = 0;
   const Stream compute = compute_stream(runtime, gpu_);
-  runtime.read_back({compute, tables_->failure, failure.data()});
-  if (failure[0] == 0) return;
+  runtime.read_back({compute, tables_->failure, &failure});
+  if (failure == 0) return;
+  std::vector<std::uint32_t> counted(tables_->chunks.count());
   runtime.read_back({compute, tables_->counters, counted.data()});
   for (std::uint32_t chunk = 0; chunk < counted.size(); ++chunk) {
     const std::uint32_t missing = tables_->writers[chunk] * tables_->epoch - counted[chunk];
     if (missing > 0)
       throw DeviceError("chunk " + std::to_string(chunk) + " of " + std::to_string(counted.size()) + " on GPU " +
                         std::to_string(gpu_) + " never became ready: " + std::to_string(missing) + " of its " +
-                        std::to_string(tables_->writers[chunk]) + " blocks did not end; is the mapping that of the kernel?");
+                        std::to_string(tables_->writers[chunk]) +
+                        " blocks did not end; is the mapping that of the kernel?");
   }
   throw DeviceError("an agent on GPU " + std::to_string(gpu_) +
-                    " gave up waiting: the kernel took longer than its time-out; make the work of a launch smaller");
+                    " gave up waiting: a chunk took the kernel more than a second; make the work of a launch smaller");
 }
 
 Mapping ProducerBase::dry_run(RegionBytes& region, int gpu, std::uint32_t blocks, ByteRange all, const Run& run) {

@@ -61,8 +61,9 @@ class ProducerBase {
  private:
   struct Tables;
   class Simulated;
-  void launch_on_device(const std::string& name, const Run& run, std::vector<MemoryView> reads,
-                        const KernelPrice& price);
+  void launch_on_device(const std::string& name, const Run& run, std::vector<MemoryView> reads);
+  void start_polling_agent(Event before);
+  void start_copies(Event after);
   std::unique_ptr<Tables> tables_;
   bool sends_ = true;
 };
@@ -70,11 +71,12 @@ class ProducerBase {
 #ifdef __CUDACC__
 
 template <typename Kernel, typename Out>
-__global__ void __launch_bounds__(Kernel::threads) run_blocks(Kernel kernel, Out out, Outbox outbox,
-                                                              std::uint32_t first_block) {
+__global__ void __launch_bounds__(Kernel::threads)
+    run_blocks(Kernel kernel, Out out, Outbox outbox, std::uint32_t first_block) {
   const std::uint32_t block = first_block + blockIdx.x;
+  BlockCount count(outbox, block);
   kernel(Block(block), out);
-  block_is_done(outbox, block);
+  count.done();
 }
 
 template <typename Kernel, typename Out>
@@ -85,7 +87,7 @@ void run_on_gpu(cudaStream_t stream, const KernelRun& run, const Kernel& kernel,
     return;
   }
   run_blocks<<<run.last_block - run.first_block, Kernel::threads, 0, stream>>>(kernel, out, run.outbox,
-                                                                             run.first_block);
+                                                                               run.first_block);
   check(cudaGetLastError(), "launch kernel");
 }
 

@@ -1,6 +1,7 @@
 // What a producer consists of, for its own source files.
 #pragma once
 
+#include "linkwise/transfer/proactive/cuda/agents.hpp"
 #include "linkwise/transfer/proactive/producer.hpp"
 
 namespace linkwise::proactive {
@@ -20,9 +21,9 @@ struct ProducerBase::Tables {
   // On a real GPU.
   std::vector<Buffer> buffers;
   Outbox outbox;
-  const std::uint32_t* device_wanted = nullptr;
-  std::uint32_t* head = nullptr;  // of the queue: pieces that agents have taken
+  PollingTask polling;
   MemoryView counters, failure;
+  bool is_loaded = false;  // kernel and agent, on the GPU
 
   /// What a peer gets of these chunks, neighbours in one.
   [[nodiscard]] std::vector<ByteRange> ranges_for(std::size_t peer, std::span<const std::uint32_t> of) const;

@@ -88,7 +88,8 @@ void ProducerBase::Simulated::run_slice(const std::string& name, const Run& run,
     std::size_t end = p + 1;
     while (end < pages.size() && pages[end] <= pages[end - 1] + 1) ++end;
     const std::uint64_t begin = std::max(pages[p] * page_bytes, mapping.all().first);
-    const std::uint64_t length = std::min((pages[end - 1] + std::uint64_t{1}) * page_bytes, mapping.all().second) - begin;
+    const std::uint64_t length =
+        std::min((pages[end - 1] + std::uint64_t{1}) * page_bytes, mapping.all().second) - begin;
     operation.writes.push_back(producer_.region_.mirror(producer_.gpu_).slice(begin, length));
     const std::uint32_t wanted = producer_.region_.wanted(producer_.gpu_, pages[p], pages[end - 1]);
     for (std::size_t peer = 0; to_peers && peer < tables_.peers.size(); ++peer)

@@ -1,21 +1,28 @@
+#include "linkwise/transfer/proactive/cuda/agents.hpp"
+
 #include <cuda_runtime.h>
 
 #include <algorithm>
 
 #include "linkwise/device/cuda/check.hpp"
 #include "linkwise/device/cuda/driver.hpp"
-#include "linkwise/transfer/proactive/cuda/agents.hpp"
 
 namespace linkwise::proactive {
 namespace {
 
 constexpr std::uint64_t piece_bytes = 64 << 10;
-constexpr int most_threads = 512, at_once = 8;  // 16-byte words that a thread has on their way
+constexpr int warp = 32, most_storing = 512;  // threads of a block, but for the warp that looks for the next piece
+constexpr int at_once = 8;                    // 16-byte words that a thread has on their way
 constexpr std::uint64_t patience_ns = 1'000'000'000;
 
-__device__ std::uint64_t load_acquire(const std::uint64_t* from) {
-  std::uint64_t value;
-  asm volatile("ld.acquire.gpu.u64 %0, [%1];" : "=l"(value) : "l"(from) : "memory");
+struct Piece {
+  std::uint64_t first, last;  // bytes; none: the end
+  std::uint32_t wanted;
+};
+
+__device__ std::uint32_t load_acquire(const std::uint32_t* from) {
+  std::uint32_t value;
+  asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
   return value;
 }
 
@@ -25,36 +32,51 @@ __device__ std::uint64_t nanoseconds() {
   return now;
 }
 
-// The chunk in a slot of the queue, once it is there.
-__device__ bool wait_for_chunk(const PollingTask& task, std::uint32_t slot, std::uint32_t& chunk) {
-  const std::uint32_t epoch = task.outbox.epoch;
+__device__ bool wait_for_chunk(const PollingTask& task, std::uint32_t chunk) {
+  const std::uint32_t ready = task.writers[chunk] * task.epoch;
   const std::uint64_t began = nanoseconds();
-  for (unsigned turn = 1;; ++turn) {
-    const std::uint64_t entry = load_acquire(task.outbox.queue + slot);
-    chunk = static_cast<std::uint32_t>(entry);
-    if (entry >> 32 == epoch) return true;
+  for (unsigned turn = 1; static_cast<std::int32_t>(load_acquire(task.counters + chunk) - ready) < 0; ++turn) {
     if (turn % 1024 == 0 && nanoseconds() - began > patience_ns) return false;
     __nanosleep(20);
   }
+  return true;
 }
 
-__device__ void send(const PollingTask& task, std::uint64_t first, std::uint64_t last, std::uint32_t wanted) {
+__device__ Piece next_piece(const PollingTask& task) {
+  const auto in_chunk = static_cast<std::uint32_t>((task.chunk_bytes + piece_bytes - 1) / piece_bytes);
+  const std::uint32_t ticket = atomicAdd(task.taken, 1);
+  if (ticket / in_chunk >= task.chunks) return {};
+  const std::uint32_t chunk = task.order[ticket / in_chunk];
+  if (!wait_for_chunk(task, chunk)) {
+    *task.failure = 1;
+    return {};
+  }
+  // Chunks are counted from the page in which the part begins; their first and last pieces may be cut.
+  const std::uint64_t chunk_begin = task.begin / page_bytes * page_bytes + chunk * task.chunk_bytes;
+  const std::uint64_t begin = chunk_begin + ticket % in_chunk * piece_bytes;
+  const std::uint64_t end = min(min(begin + piece_bytes, chunk_begin + task.chunk_bytes), task.end);
+  // A piece of no bytes behind the end is no end: others may follow.
+  return {max(begin, task.begin), max(end, task.begin + 1), begin < task.end ? task.wanted[chunk] : 0};
+}
+
+__device__ void send(const PollingTask& task, const Piece& piece, unsigned thread, unsigned threads) {
   // Whole words in the middle; the bytes of a part's two ends may belong to a page of another GPU's.
-  const std::uint64_t begin = (first + 15) / 16 * 16, end = last / 16 * 16;
-  if (first % 16 != 0 || last % 16 != 0)
+  const std::uint64_t begin = (piece.first + 15) / 16 * 16, end = piece.last / 16 * 16;
+  if (piece.first % 16 != 0 || piece.last % 16 != 0)
     for (int p = 0; p < task.peers; ++p) {
-      if ((wanted >> p & 1) == 0) continue;
-      for (std::uint64_t i = first + threadIdx.x; i < min(begin, last); i += blockDim.x) task.to[p][i] = task.from[i];
-      for (std::uint64_t i = max(end, begin) + threadIdx.x; i < last; i += blockDim.x) task.to[p][i] = task.from[i];
+      if ((piece.wanted >> p & 1) == 0) continue;
+      for (std::uint64_t i = piece.first + thread; i < min(begin, piece.last); i += threads)
+        task.to[p][i] = task.from[i];
+      for (std::uint64_t i = max(end, begin) + thread; i < piece.last; i += threads) task.to[p][i] = task.from[i];
     }
-  const std::uint64_t step = 16ULL * blockDim.x;
-  for (std::uint64_t at = begin + 16 * threadIdx.x; at < end; at += at_once * step) {
+  const std::uint64_t step = 16ULL * threads;
+  for (std::uint64_t at = begin + 16 * thread; at < end; at += at_once * step) {
     uint4 words[at_once];
 #pragma unroll
     for (int u = 0; u < at_once; ++u)
       if (at + u * step < end) words[u] = __ldcg(reinterpret_cast<const uint4*>(task.from + at + u * step));
     for (int p = 0; p < task.peers; ++p) {
-      if ((wanted >> p & 1) == 0) continue;
+      if ((piece.wanted >> p & 1) == 0) continue;
 #pragma unroll
       for (int u = 0; u < at_once; ++u)
         if (at + u * step < end) *reinterpret_cast<uint4*>(task.to[p] + at + u * step) = words[u];
@@ -62,57 +84,38 @@ __device__ void send(const PollingTask& task, std::uint64_t first, std::uint64_t
   }
 }
 
-__global__ void __launch_bounds__(most_threads) poll(PollingTask task) {
-  struct Piece {
-    std::uint32_t chunk, number;
-  };
-  __shared__ Piece pieces[2];  // used in turn, so that one barrier a piece is enough
-  constexpr std::uint32_t none = ~0U;
-  const auto in_chunk = static_cast<std::uint32_t>((task.chunk_bytes + piece_bytes - 1) / piece_bytes);
-  const std::uint64_t total = static_cast<std::uint64_t>(task.outbox.capacity) * in_chunk;
-  // The queue turns: its slot 0 of this epoch is the first that the kernel fills.
+// The first warp looks for the next piece while the others send this one.
+__global__ void __launch_bounds__(most_storing + warp) poll(PollingTask task) {
+  __shared__ Piece pieces[2];
+  if (threadIdx.x == 0) pieces[0] = next_piece(task);
   for (int turn = 0;; turn ^= 1) {
-    if (threadIdx.x == 0) {
-      const std::uint32_t ticket = atomicAdd(task.head, 1);
-      Piece piece{none, 0};
-      if (ticket < total) {
-        piece.number = ticket % in_chunk;
-        if (!wait_for_chunk(task, ticket / in_chunk, piece.chunk)) {
-          task.failure[1] = ticket;
-          task.failure[0] = 1;
-          piece.chunk = none;
-        }
-      }
-      pieces[turn] = piece;
-    }
     __syncthreads();
     const Piece piece = pieces[turn];
-    if (piece.chunk == none) break;
-    // Chunks are counted from the page in which the part begins.
-    const std::uint64_t chunk_begin = task.begin / page_bytes * page_bytes + piece.chunk * task.chunk_bytes;
-    const std::uint64_t first = max(chunk_begin + piece.number * piece_bytes, task.begin);
-    const std::uint64_t last =
-        min(min(chunk_begin + (piece.number + 1) * piece_bytes, chunk_begin + task.chunk_bytes), task.end);
-    if (first < last) send(task, first, last, task.wanted[piece.chunk]);
+    if (piece.last == 0) break;
+    if (threadIdx.x == 0) pieces[turn ^ 1] = next_piece(task);
+    if (threadIdx.x >= warp && piece.wanted != 0) send(task, piece, threadIdx.x - warp, blockDim.x - warp);
   }
 }
 
 }  // namespace
 
-void start_polling(void* stream, const PollingTask& task, int threads) {
-  auto* const native = static_cast<cudaStream_t>(stream);
+void load_polling() {
   cudaFuncAttributes attributes;
   check(cudaFuncGetAttributes(&attributes, poll), "load agent");
-  check(cudaMemsetAsync(task.head, 0, sizeof *task.head, native), "reset agent");
-  const int in_block = std::min(threads, most_threads);
-  poll<<<(threads + in_block - 1) / in_block, in_block, 0, native>>>(task);
+}
+
+void start_polling(void* stream, const PollingTask& task, int threads) {
+  auto* const native = static_cast<cudaStream_t>(stream);
+  check(cudaMemsetAsync(task.taken, 0, sizeof *task.taken, native), "reset agent");
+  const int storing = std::min(threads, most_storing);
+  poll<<<(threads + storing - 1) / storing, storing + warp, 0, native>>>(task);
   check(cudaGetLastError(), "launch agent");
 }
 
-void queue_copies(void* stream, std::span<const FlaggedCopy> copies, std::uint32_t epoch, int from_gpu, int to_gpu) {
+void queue_copies(void* stream, std::span<const AwaitedCopy> copies, int from_gpu, int to_gpu) {
   auto* const native = static_cast<cudaStream_t>(stream);
-  for (const FlaggedCopy& copy : copies) {
-    driver::wait_for_flag(native, copy.flag, epoch);
+  for (const AwaitedCopy& copy : copies) {
+    driver::wait_for_flag(native, copy.counter, copy.ready);
     check(cudaMemcpyPeerAsync(copy.to, to_gpu, copy.from, from_gpu, copy.bytes, native), "copy a chunk");
   }
 }
