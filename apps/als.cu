@@ -65,6 +65,11 @@ class Als final : public App {
     users_.current().fetch(gpu, to, of_users);
     items_.current().fetch(gpu, static_cast<std::byte*>(to) + of_users, bytes - of_users);
   }
+  void set_plan(const AgentPlan& plan) override {
+    users_of_.plan = items_of_.plan = plan;
+    users_.follow_plan();
+    items_.follow_plan();
+  }
   void set_sends(bool sends) override {
     users_.set_sends(sends);
     items_.set_sends(sends);

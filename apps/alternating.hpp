@@ -84,6 +84,12 @@ class Alternating {
 
   [[nodiscard]] Region<T>& current() { return regions_[current_]; }
   [[nodiscard]] Region<T>& next() { return regions_[1 - current_]; }
+  /// To be called after the team has got another plan: producers are made anew.
+  void follow_plan() {
+    proactive::check_plan(team_.plan, team_.runtime.simulated());
+    team_.runtime.synchronize();
+    for (auto& producers : producers_) producers.clear();
+  }
   void set_sends(bool sends) {
     sends_ = sends;
     for (auto& producers : producers_)

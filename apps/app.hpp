@@ -35,6 +35,8 @@ class App {
   virtual void run(int iterations) = 0;
   /// What one GPU then has, as the app says; blocks.
   virtual void fetch(int gpu, void* to, std::uint64_t bytes) = 0;
+  /// From now on, another plan; blocks. @throws UsageError if the machine has no such agent.
+  virtual void set_plan(const proactive::AgentPlan& plan) = 0;
   /// Whether chunks are sent at all: without, what remains is kernels and tracking (proact21 fig. 8 and 9).
   virtual void set_sends(bool sends) = 0;
   /// Blocks until all is done. @throws DeviceError if an agent gave up.

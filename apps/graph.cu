@@ -96,6 +96,10 @@ class Gathering final : public App {
           });
   }
   void fetch(int gpu, void* to, std::uint64_t bytes) override { values_.current().fetch(gpu, to, bytes); }
+  void set_plan(const AgentPlan& plan) override {
+    team_.plan = plan;
+    values_.follow_plan();
+  }
   void set_sends(bool sends) override { values_.set_sends(sends); }
   void wait() override { values_.wait(); }
 

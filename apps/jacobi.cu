@@ -89,6 +89,10 @@ class Jacobi final : public App {
           });
   }
   void fetch(int gpu, void* to, std::uint64_t bytes) override { x_.current().fetch(gpu, to, bytes); }
+  void set_plan(const AgentPlan& plan) override {
+    team_.plan = plan;
+    x_.follow_plan();
+  }
   void set_sends(bool sends) override { x_.set_sends(sends); }
   void wait() override { x_.wait(); }
 

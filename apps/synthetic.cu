@@ -37,24 +37,33 @@ class SyntheticApp final : public App {
       : team_(std::move(team)),
         synthetic_(synthetic),
         region_(team_.runtime, team_.gpus, synthetic.bytes / sizeof(Words), "synthetic"),
-        producer_(producer_of_rows(region_, team_.gpus.front(), 0, region_.count(), rows_of_block, team_.plan)) {}
+        producer_(std::make_unique<Producer<Words>>(make_producer())) {}
 
   void run(int iterations) override {
     for (int i = 0; i < iterations; ++i) {
-      producer_.launch(SyntheticKernel{++iteration_, synthetic_.steps}, {},
-                       KernelPrice{.seconds = synthetic_.seconds, .store_bytes = 256}, "synthetic");
+      producer_->launch(SyntheticKernel{++iteration_, synthetic_.steps}, {},
+                        KernelPrice{.seconds = synthetic_.seconds, .store_bytes = 256}, "synthetic");
       region_.flush();
     }
   }
   void fetch(int gpu, void* to, std::uint64_t bytes) override { region_.fetch(gpu, to, bytes); }
-  void set_sends(bool sends) override { producer_.set_sends(sends); }
-  void wait() override { producer_.wait(); }
+  void set_plan(const AgentPlan& plan) override {
+    team_.plan = plan;
+    team_.runtime.synchronize();
+    producer_ = std::make_unique<Producer<Words>>(make_producer());
+  }
+  void set_sends(bool sends) override { producer_->set_sends(sends); }
+  void wait() override { producer_->wait(); }
 
  private:
+  Producer<Words> make_producer() {
+    return producer_of_rows(region_, team_.gpus.front(), 0, region_.count(), rows_of_block, team_.plan);
+  }
+
   Team team_;
   Synthetic synthetic_;
   Region<Words> region_;
-  Producer<Words> producer_;
+  std::unique_ptr<Producer<Words>> producer_;
   std::uint32_t iteration_ = 0;
 };
 

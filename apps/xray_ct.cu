@@ -167,6 +167,11 @@ class XrayCt final : public App {
     }
   }
   void fetch(int gpu, void* to, std::uint64_t bytes) override { image_.current().fetch(gpu, to, bytes); }
+  void set_plan(const AgentPlan& plan) override {
+    image_of_.plan = views_of_.plan = plan;
+    image_.follow_plan();
+    residual_.follow_plan();
+  }
   void set_sends(bool sends) override {
     image_.set_sends(sends);
     residual_.set_sends(sends);

@@ -8,6 +8,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "../../apps/app.hpp"
+#include "../../apps/samples.hpp"
 #include "bindings.hpp"
 #include "linkwise/transfer/proactive/mapping.hpp"
 #include "linkwise/transfer/proactive/tuner.hpp"
@@ -33,6 +34,7 @@ void bind_apps_themselves(nb::module_& m) {
             self.fetch(gpu, to.data(), to.nbytes());
           },
           nb::arg("gpu"), nb::arg("to"))
+      .def("set_plan", &App::set_plan, nb::arg("plan"))
       .def("set_sends", &App::set_sends, nb::arg("sends"))
       .def("wait", &App::wait, nb::call_guard<nb::gil_scoped_release>());
 }
@@ -128,6 +130,27 @@ void bind_makers(nb::module_& m) {
   m.def("synthetic_word", &synthetic_word, nb::arg("i"), nb::arg("iteration"), nb::arg("steps"));
 }
 
+void bind_samples(nb::module_& m) {
+  m.def("dry_run_of_scatter", &dry_run_of_scatter, nb::arg("runtime"), nb::arg("blocks"), nb::arg("count"));
+  m.def("pages_of_scatter", &pages_of_scatter, nb::arg("blocks"), nb::arg("count"));
+  m.def("run_wrong_producer", &run_wrong_producer, nb::arg("runtime"), nb::arg("what"));
+  m.def(
+      "chunks_of_ranges",
+      [](std::uint64_t region_bytes, proactive::ByteRange all, const std::vector<proactive::ByteRange>& of_blocks,
+         std::uint64_t chunk_bytes, std::uint64_t most) {
+        const auto mapping =
+            proactive::Mapping::of(static_cast<std::uint32_t>(of_blocks.size()), region_bytes, all,
+                                   [&](std::uint32_t block) { return std::vector{of_blocks[block]}; });
+        const auto chunks = proactive::Chunks::tapered(all, chunk_bytes, most);
+        const proactive::Lists lists = mapping.chunks_of_blocks(chunks);
+        std::vector<std::vector<std::uint32_t>> of;
+        for (std::uint32_t block = 0; block < lists.count(); ++block)
+          of.emplace_back(lists.of(block).begin(), lists.of(block).end());
+        return std::pair(chunks.bounds, of);
+      },
+      nb::arg("region_bytes"), nb::arg("all"), nb::arg("of_blocks"), nb::arg("chunk_bytes"), nb::arg("most"));
+}
+
 }  // namespace
 
 void bind_apps(nb::module_& m) {
@@ -165,6 +188,7 @@ void bind_apps(nb::module_& m) {
   m.def("store_goodput", &proactive::store_goodput, nb::arg("machine"), nb::arg("store_bytes"));
   bind_apps_themselves(m);
   bind_makers(m);
+  bind_samples(m);
 }
 
 }  // namespace linkwise::binding

@@ -64,14 +64,15 @@ def simulated_seconds(machine: Machine, app: Application, gpus: Sequence[int], p
 
 
 def measured_seconds(
-    runtime: _core.Runtime, app: Application, gpus: Sequence[int], plan: AgentPlan, *,
+    runtime: _core.Runtime, running: _core.App, plan: AgentPlan, *,
     iterations: int, repetitions: int = _REPETITIONS, sends: bool = True,
 ) -> list[float]:  # fmt: skip
     """Of so many iterations on GPUs, once for each repetition, after two iterations that warm up."""
-    running = app.start(runtime, gpus, plan)
+    running.set_plan(plan)
     running.set_sends(sends)
     running.run(2)
     running.wait()
+    runtime.clear_timeline()
     seconds = []
     for _ in range(repetitions):
         began = time.perf_counter()
@@ -150,8 +151,11 @@ def run_app(
             several = [rounds * simulated_seconds(described, app, numbers, plan)]
             single = rounds * simulated_seconds(described, app, numbers[:1], alone)
         else:
-            several = measured_seconds(runtime, app, numbers, plan, iterations=rounds)
-            single = statistics.median(measured_seconds(runtime, app, numbers[:1], alone, iterations=rounds))
+            running = app.start(runtime, numbers, plan)
+            several = measured_seconds(runtime, running, plan, iterations=rounds)
+            running = app.start(runtime, numbers[:1], alone)
+            single = statistics.median(measured_seconds(runtime, running, alone, iterations=rounds))
+            del running
         if picture is not None:
             _reconstruct(runtime, app, numbers, plan, rounds, picture)
     seconds = statistics.median(several)

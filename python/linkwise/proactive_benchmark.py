@@ -18,7 +18,7 @@ from linkwise.app_runs import REAL_SCALE, VIRTUAL_SCALE, checked, measured_secon
 from linkwise.apps import APPLICATIONS, Application, application
 from linkwise.planning import Gpus, gpu_numbers
 from linkwise.session import open_session
-from linkwise.tuning import DEFAULT_PLAN, Tuned, tune_measured, tune_simulated
+from linkwise.tuning import AGENTS, DEFAULT_PLAN, SIMULATED_AGENTS, Tuned, tune
 
 SYNTHETIC_BYTES = 256 << 20
 _CHUNKS = tuple(4096 << step for step in range(0, 17, 2))  # 4 KiB to 256 MiB
@@ -107,35 +107,37 @@ def microbenchmark(
 
 
 class Lab:
-    """Runs applications under plans: measured, or simulated on a described machine."""
+    """Runs an application on some GPUs under plans: measured, or simulated on a described machine."""
 
-    def __init__(self, runtime: _core.Runtime | None, machine: Machine, scale: float) -> None:
-        self.runtime, self.machine, self.scale = runtime, machine, scale
+    def __init__(self, runtime: _core.Runtime | None, machine: Machine, app: Application, gpus: Sequence[int]) -> None:
+        self.runtime, self.machine, self.app, self.gpus = runtime, machine, app, gpus
+        self._running = app.start(runtime, gpus, DEFAULT_PLAN) if runtime is not None else None
 
-    def seconds(self, app: Application, gpus: Sequence[int], plan: AgentPlan, *, sends: bool = True) -> float:
+    def seconds(self, plan: AgentPlan, *, sends: bool = True) -> float:
         """Of one iteration."""
-        if self.runtime is None:
-            return simulated_seconds(self.machine, app, gpus, plan, sends=sends)
-        runs = measured_seconds(self.runtime, app, gpus, plan, iterations=app.iterations, sends=sends)
-        return statistics.median(runs) / app.iterations
+        if self.runtime is None or self._running is None:
+            return simulated_seconds(self.machine, self.app, self.gpus, plan, sends=sends)
+        rounds = self.app.iterations
+        runs = measured_seconds(self.runtime, self._running, plan, iterations=rounds, sends=sends)
+        return statistics.median(runs) / rounds
 
-    def tune(self, app: Application, gpus: Sequence[int]) -> Tuned:
-        """The best plan."""
-        if self.runtime is None:
-            return tune_simulated(self.machine, app, gpus)
-        return tune_measured(self.runtime, app, gpus, iterations=app.iterations)
+    def tuned(self) -> Tuned:
+        """What was tried, the best plan first."""
+        agents = SIMULATED_AGENTS if self.runtime is None else AGENTS
+        return tune(self.seconds, agents)
 
 
-def measures(lab: Lab, app: Application, gpus: Sequence[int]) -> dict[str, Any]:
+def measures(runtime: _core.Runtime | None, machine: Machine, app: Application, gpus: Sequence[int]) -> dict[str, Any]:
     """What proact21 states of an application: speed-ups by method (fig. 7), overhead of tracking (8), overlap (9)."""
-    single = lab.seconds(app, gpus[:1], AgentPlan("bulk"))
-    tuned = lab.tune(app, gpus)
+    single = Lab(runtime, machine, app, gpus[:1]).seconds(AgentPlan("bulk"))
+    lab = Lab(runtime, machine, app, gpus)
+    tuned = lab.tuned()
     plan = next(plan for plan, _ in tuned.tried if plan.agent.name not in ("bulk", "inline"))
-    decoupled = lab.seconds(app, gpus, plan)
-    bulk, inline = (lab.seconds(app, gpus, AgentPlan(agent)) for agent in ("bulk", "inline"))
+    decoupled = lab.seconds(plan)
+    bulk, inline = (lab.seconds(AgentPlan(agent)) for agent in ("bulk", "inline"))
     # As in §IV-B: the bulk run less its copies, which is the kernels alone.
-    infinite = lab.seconds(app, gpus, AgentPlan("bulk"), sends=False)
-    tracked = lab.seconds(app, gpus, plan, sends=False)
+    infinite = lab.seconds(AgentPlan("bulk"), sends=False)
+    tracked = lab.seconds(plan, sends=False)
     exposed = max(decoupled - tracked, 0)
     best = min(inline, decoupled, bulk)
     times = {"bulk": bulk, "inline": inline, "decoupled": decoupled, "infinite": infinite}
@@ -189,15 +191,15 @@ def bench_proactive(
         if len(numbers) < 2:
             raise UsageError("proactive transfers go from one GPU to others: name two at least")
         size = scale or (VIRTUAL_SCALE if simulated else REAL_SCALE)
-        lab = Lab(None if simulated else runtime, described, size)
+        real = None if simulated else runtime
         agents = ["inline", "polling", "copy_engine", *(["dynamic", "hardware"] if simulated else [])]
         micro: dict[str, Any] = {"rows": [], "ideal": 0.0}
         if only in (None, "microbenchmark"):
-            micro = microbenchmark(lab.runtime, described, numbers, agents)
+            micro = microbenchmark(real, described, numbers, agents)
         apps = []
         for name in names:
             app = application(name, size)
-            row = measures(lab, app, numbers)
+            row = measures(real, described, app, numbers)
             error, _ = checked(runtime, app, numbers, DEFAULT_PLAN)
             if not error <= 1:
                 raise CorruptDataError(f"{name} has a wrong result: do not trust this machine")

@@ -112,9 +112,11 @@ def tune_measured(
     """On GPUs: the median of three runs of each plan."""
     from linkwise.app_runs import measured_seconds  # noqa: PLC0415
 
+    running = app.start(runtime, gpus, DEFAULT_PLAN)
+
     def seconds(plan: AgentPlan) -> float:
         return statistics.median(
-            measured_seconds(runtime, app, gpus, plan, iterations=iterations, repetitions=3)
+            measured_seconds(runtime, running, plan, iterations=iterations, repetitions=3)
         )  # fmt: skip
 
     return tune(seconds, AGENTS, exhaustive=exhaustive)

@@ -1,0 +1,345 @@
+"""Proactive regions: mappings, agents, what goes wrong, and the applications, on the virtual machine and on GPUs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import linkwise
+from conftest import SEEDS, cuda_runtime
+from linkwise import UsageError, _core
+from linkwise.app_data import phantom, power_law_graph, read_matrix, sinogram_of_phantom
+from linkwise.app_runs import checked, run_app, simulated_seconds
+from linkwise.apps import APPLICATIONS, application
+from linkwise.proactive_benchmark import Micro, bench_proactive, measures
+from linkwise.tuning import SIMULATED_AGENTS, tune_simulated
+
+AGENTS = ["bulk", "inline", "polling", "dynamic", "copy_engine", "hardware", "infinite"]
+REAL_AGENTS = ["bulk", "inline", "polling", "copy_engine"]
+
+
+def virtual(machine: str = "volta4", seed: int = 0) -> _core.Runtime:
+    return _core.VirtualRuntime(linkwise.load_machine(machine), _core.VirtualMode.execute, seed)
+
+
+def holds(app: _core.App, gpus: list[int], size: int, iteration: int, steps: int) -> bool:
+    found = np.empty(size // 4, np.uint32)
+    wanted = [_core.synthetic_word(i, iteration, steps) for i in range(0, len(found), 61)]
+    for gpu in gpus:
+        app.fetch(gpu, found)
+        if not np.array_equal(found[::61], wanted):
+            return False
+    return True
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_every_peer_gets_every_byte_in_any_order(agent: str) -> None:
+    for seed in SEEDS:
+        runtime = virtual(seed=seed)
+        app = _core.make_synthetic(runtime, [2, 0, 3], _core.AgentPlan(agent, 8192, 512), 1 << 16, 2)
+        app.run(3)
+        app.wait()
+        assert holds(app, [0, 2, 3], 1 << 16, 3, 2)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("agent", REAL_AGENTS)
+@pytest.mark.parametrize("chunk", [4096, 64 << 10, 1 << 20])
+def test_every_peer_gets_every_byte_on_gpus(agent: str, chunk: int) -> None:
+    runtime = cuda_runtime()
+    gpus = list(range(runtime.machine.num_gpus))
+    app = _core.make_synthetic(runtime, gpus, _core.AgentPlan(agent, chunk, 4096), 8 << 20, 5)
+    app.run(5)
+    app.wait()
+    assert holds(app, gpus, 8 << 20, 5, 5)
+
+
+@pytest.mark.parametrize("name", APPLICATIONS)
+@pytest.mark.parametrize("agent", AGENTS)
+def test_applications_are_right(name: str, agent: str) -> None:
+    app = application(name, 1 / 20_000)
+    for gpus in ([1], [3, 1, 0]):
+        error, _ = checked(virtual(), app, gpus, _core.AgentPlan(agent, 4096))
+        assert error <= 1
+
+
+@pytest.mark.parametrize("name", APPLICATIONS)
+def test_a_wrong_result_is_told(name: str) -> None:
+    app = application(name, 1 / 20_000)
+    _, result = checked(virtual(), app, [0, 1], _core.AgentPlan("bulk"))
+    assert app.error(result, 2) > 1, "another iteration's"
+    finite = np.flatnonzero(np.isfinite(result.ravel()))
+    result.ravel()[finite[-1]] += 0.01 * np.abs(result.ravel()[finite]).max()
+    assert app.error(result, 3) > 1
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", APPLICATIONS)
+@pytest.mark.parametrize("agent", REAL_AGENTS)
+def test_applications_are_right_on_gpus(name: str, agent: str) -> None:
+    runtime = cuda_runtime()
+    error, _ = checked(
+        runtime, application(name, 1 / 2000), list(range(runtime.machine.num_gpus)), _core.AgentPlan(agent, 8192)
+    )
+    assert error <= 1
+
+
+@pytest.mark.parametrize("wrong", ["mapping", "flush", "none"])
+def test_programs_that_are_wrong(wrong: str) -> None:
+    def run(seed: int) -> None:
+        _core.run_wrong_producer(virtual(seed=seed), wrong)
+
+    if wrong == "none":
+        for seed in range(20):
+            run(seed)
+    elif wrong == "mapping":
+        with pytest.raises(
+            _core.ProgramError, match=r"block 3 stores element \d+, in the chunk of 4 KiB number 4, which"
+        ):
+            run(0)
+    else:
+        raised = 0
+        for seed in range(20):
+            try:
+                run(seed)
+            except _core.RaceError as error:
+                raised += 1
+                assert "reader" in str(error)
+        assert raised == 20
+
+
+@given(
+    region=st.integers(1, 200_000), blocks=st.integers(1, 40), chunk_pages=st.integers(1, 9), most=st.integers(1, 8),
+    seed=st.integers(0, 2**32 - 1),
+)  # fmt: skip
+@settings(deadline=None)
+def test_chunks_of_mappings(region: int, blocks: int, chunk_pages: int, most: int, seed: int) -> None:
+    """Against ranges by hand: chunks cover everything once, and name exactly the blocks that write into their pages."""
+    random = np.random.default_rng(seed)
+    first, last = sorted(random.integers(0, region + 1, 2).tolist())
+    if first == last:
+        first, last = 0, region
+    ranges = [sorted(random.integers(first, last + 1, 2).tolist()) for _ in range(blocks)]
+    bounds, chunks = _core.chunks_of_ranges(region, (first, last), ranges, 4096 * chunk_pages, most)
+    assert bounds[0] == first
+    assert bounds[-1] == last
+    assert all(a < b for a, b in zip(bounds, bounds[1:], strict=False))
+    assert all(bound % 4096 == 0 for bound in bounds[1:-1])
+    sizes = [(b + 4095) // 4096 - a // 4096 for a, b in zip(bounds, bounds[1:], strict=False)]
+    assert max(sizes) <= chunk_pages * most
+    for (begin, end), of_block in zip(ranges, chunks, strict=True):
+        pages = set(range(begin // 4096, (end - 1) // 4096 + 1)) if begin < end else set()
+        wanted = [
+            c for c in range(len(bounds) - 1) if pages & set(range(bounds[c] // 4096, (bounds[c + 1] - 1) // 4096 + 1))
+        ]
+        assert of_block == wanted
+
+
+def test_a_dry_run_finds_the_mapping() -> None:
+    for _ in range(2):
+        assert _core.dry_run_of_scatter(virtual(), 7, 50_000) == _core.pages_of_scatter(7, 50_000)
+
+
+@pytest.mark.gpu
+def test_a_dry_run_finds_the_mapping_on_gpus() -> None:
+    assert _core.dry_run_of_scatter(cuda_runtime(), 700, 5_000_000) == _core.pages_of_scatter(700, 5_000_000)
+
+
+def test_only_what_is_needed_crosses_the_links() -> None:
+    """Jacobi's neighbours need a band; the bytes that cross are seen on the timeline, and the result stays right."""
+    system = application("jacobi", 1 / 1000)
+    assert isinstance(system, APPLICATIONS["jacobi"])
+    crossed = {}
+    for replicate in (True, False):
+        runtime = virtual()
+        cuts = [0, 9000, 20_000, system.rows]  # type: ignore[attr-defined]
+        app = _core.make_jacobi(
+            runtime, [0, 1, 2], cuts, _core.AgentPlan("polling", 4096), system.rows, system.band,  # type: ignore[attr-defined]
+            system.diagonals.ravel(), system.right_side, replicate,  # type: ignore[attr-defined]
+        )  # fmt: skip
+        runtime.clear_timeline()
+        app.run(4)
+        entries = runtime.timeline()
+        crossed[replicate] = sum(p.bytes for e in entries for p in e.passages if p.source != p.target)
+        x = np.empty(system.rows)  # type: ignore[attr-defined]
+        for gpu, (first, last) in enumerate(zip(cuts, cuts[1:], strict=False)):
+            app.fetch(gpu, x)
+            reference = application("jacobi", 1 / 1000)
+            whole = np.zeros_like(x)
+            whole[first:last] = x[first:last]
+            # Its own rows are right, which takes the neighbours' of the iteration before.
+            assert _rows_are_right(reference, x, first, last)
+    assert crossed[False] < crossed[True] / 10
+
+
+def _rows_are_right(system: Any, x: Any, first: int, last: int) -> bool:
+    wanted = np.zeros(system.rows)
+    for _ in range(4):
+        total = system.right_side.copy()
+        for d in range(2 * system.band + 1):
+            shift = d - system.band
+            if shift:
+                shifted = np.zeros_like(wanted)
+                if shift > 0:
+                    shifted[:-shift] = wanted[shift:]
+                else:
+                    shifted[-shift:] = wanted[:shift]
+                total -= system.diagonals[d] * shifted
+        wanted = total / system.diagonals[system.band]
+    return bool(np.allclose(x[first:last], wanted[first:last], rtol=1e-10))
+
+
+def test_plans_that_cannot_be() -> None:
+    for wrong, told in (
+        (("polling", 1000), "whole pages of 4096 bytes, not 1000"), (("polling", 4096, 8), "not 8"),
+        (("x",), "no agent 'x'"),
+    ):  # fmt: skip
+        with pytest.raises(UsageError, match=told):
+            _core.make_synthetic(virtual(), [0, 1], _core.AgentPlan(*wrong), 1 << 16, 1)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="no GPU 9"):
+        _core.make_synthetic(virtual(), [0, 9], _core.AgentPlan(), 1 << 16, 1)
+    with pytest.raises(UsageError, match="GPU 1 is named twice"):
+        _core.make_synthetic(virtual(), [1, 1], _core.AgentPlan(), 1 << 16, 1)
+    with pytest.raises(UsageError, match="whole pages"):
+        _core.make_synthetic(virtual(), [1], _core.AgentPlan(), 1000, 1)
+
+
+def test_the_reconstruction_is_a_picture_of_the_phantom() -> None:
+    app: Any = application("xray_ct", 1 / 2000)
+    running = app.start(virtual(), [0, 1, 2, 3], _core.AgentPlan("copy_engine", 4096))
+    distances = []
+    for _ in range(3):
+        running.run(40)
+        distances.append(app.distance_to_phantom(app.result(running, 2)))
+    assert distances == sorted(distances, reverse=True)
+    assert distances[-1] < 0.35
+
+
+def test_the_sinogram_is_that_of_the_phantom() -> None:
+    """Sums along the rows and columns of a fine raster, against the exact integrals of two views."""
+    size = 512
+    sinogram = sinogram_of_phantom(size, 2, size)
+    image = phantom(size)
+    assert np.abs(sinogram[0] - image.sum(0)).mean() < 0.01 * image.sum(0).max()
+    assert np.abs(sinogram[1] - image.sum(1)).mean() < 0.01 * image.sum(1).max()
+
+
+def test_matrices_from_files(tmp_path: Path) -> None:
+    market = tmp_path / "a.mtx"
+    market.write_text("%%MatrixMarket matrix coordinate real symmetric\n% a comment\n3 3 2\n2 1 0.5\n3 3 2\n")
+    matrix = read_matrix(market)
+    assert matrix.rows == 3
+    assert list(matrix.rows_of_entries()) == [0, 1, 2]
+    assert list(matrix.column) == [1, 0, 2]
+    edges = tmp_path / "edges.txt"
+    edges.write_text("# from to\n0 1\n1 2 7\n\n2 0\n")
+    assert list(read_matrix(edges).value) == [1, 7, 1]
+    assert run_app("pagerank", machine="volta4", agent="bulk", matrix=edges, gpus=[0, 1]).correct
+    for text, told in (
+        ("0 x\n", r"line 1: '0 x' is no row"), ("", "no entries"), ("0 1\n-1 2\n", "line 2"),
+        ("%%MatrixMarket matrix array real general\n", "coordinates"),
+        ("%%MatrixMarket matrix coordinate real general\nx\n", "no line with rows"),
+        ("%%MatrixMarket matrix coordinate real general\n1 1 1\n2 1 1\n", "too large"),
+    ):  # fmt: skip
+        edges.write_text(text)
+        with pytest.raises(UsageError, match=told):
+            read_matrix(edges)
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_matrix(tmp_path / "nothing")
+    with pytest.raises(UsageError, match="takes no matrix"):
+        application("jacobi", 0.001, market)
+
+
+def test_power_law() -> None:
+    graph = power_law_graph(4096, 60_000)
+    degrees = np.sort(graph.entries_of_rows)[::-1]
+    assert degrees[:40].sum() > 0.1 * degrees.sum()
+    assert (graph.transposed().transposed().column == graph.column).all()
+
+
+def test_simulated_agents_are_between_bulk_and_what_there_is_to_gain() -> None:
+    machine = linkwise.load_machine("volta4")
+    for name in APPLICATIONS:
+        app = application(name, 1 / 20_000)
+        times = {
+            agent: simulated_seconds(machine, app, range(4), _core.AgentPlan(agent, 64 << 10, 2048)) for agent in AGENTS
+        }
+        assert times["infinite"] <= times["hardware"] * 1.000001 <= min(times.values()) * 1.1
+        assert times["infinite"] <= min(times.values()) * 1.000001
+        assert times["hardware"] <= times["polling"]
+
+
+def test_the_tuner_loses_nothing_that_matters() -> None:
+    for name in ("kepler4", "volta4", "h200x8"):
+        machine = linkwise.load_machine(name)
+        for app in (application("jacobi", 1 / 20_000), application("pagerank", 1 / 20_000)):
+            pruned, full = (
+                tune_simulated(machine, app, range(4), exhaustive=exhaustive) for exhaustive in (False, True)
+            )
+            assert len(pruned.tried) < len(full.tried)
+            assert pruned.tried[0][1] <= 1.02 * full.tried[0][1]
+            assert {plan.agent.name for plan, _ in full.tried} == set(SIMULATED_AGENTS)
+
+
+def test_the_microbenchmark_is_balanced() -> None:
+    micro = Micro.tuned(None, linkwise.load_machine("volta4"), [0, 1])
+    bulk, kernel = micro.run(_core.AgentPlan("bulk")), micro.run(_core.AgentPlan("bulk"), sends=False)
+    assert bulk / kernel == pytest.approx(2, rel=0.01)
+
+
+def test_measures_of_an_application() -> None:
+    row = measures(None, linkwise.load_machine("volta4"), application("jacobi", 1e-4), range(4))
+    assert row["speedups"]["bulk"] < row["speedups"]["proactive"] <= row["speedups"]["infinite"] * 1.000001
+    assert 0 <= row["tracking"] < 0.2
+    assert 0.5 < row["overlap"] <= 1
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "linkwise", *arguments], capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+def test_on_the_command_line(tmp_path: Path) -> None:
+    done = run("app", "jacobi", "--machine", "volta4", "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["correct"]
+    assert report["simulated"]
+    assert 1 < report["speedup"] <= 4.01
+    picture = tmp_path / "head.png"
+    done = run(
+        "app", "xray_ct", "--machine", "pascal4", "--scale", "0.0003", "--iterations", "5", "--picture", str(picture)
+    )
+    assert done.returncode == 0, done.stderr
+    assert picture.read_bytes()[1:4] == b"PNG"
+    assert "right" in done.stdout
+    done = run("tune", "sssp", "--machine", "volta4", "--gpus", "0,1", "--json")
+    assert done.returncode == 0, done.stderr
+    tried = json.loads(done.stdout)["tried"]
+    assert [row["seconds"] for row in tried] == sorted(row["seconds"] for row in tried)
+    for wrong in (
+        ["app", "x"], ["app", "jacobi", "--agent", "x"], ["app", "jacobi", "--chunk", "4KiB"],
+        ["app", "jacobi", "--scale", "0", "--machine", "volta4"], ["app", "sssp", "--picture", "x.png"],
+        ["app", "jacobi", "--iterations", "0"], ["app", "jacobi", "--machine", "volta4", "--gpus", "7"],
+        ["app", "jacobi", "--agent", "polling", "--chunk", "5000"], ["bench", "proactive", "--gpus", "0"],
+        ["bench", "proactive", "--only", "x"], ["app", "xray_ct", "--picture", "/nowhere/x.png"],
+    ):  # fmt: skip
+        failed = run(*wrong)
+        assert failed.returncode == 2, wrong
+        assert len([line for line in failed.stderr.strip().splitlines() if "warning" not in line.lower()]) == 1, wrong
+
+
+def test_bench() -> None:
+    results = bench_proactive(machine="volta4", gpus=[0, 1], only="sssp")
+    assert results["simulated"]
+    assert [row["app"] for row in results["apps"]] == ["sssp"]
+    assert results["microbenchmark"]["rows"] == []
