@@ -97,8 +97,8 @@ class Alternating {
   }
   void wait() {
     team_.runtime.synchronize();
-    for (auto& producers : producers_)
-      for (auto& producer : producers) producer.wait();
+    for (const auto& producers : producers_)
+      for (const auto& producer : producers) producer.check();
   }
 
  private:

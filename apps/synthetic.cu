@@ -53,7 +53,10 @@ class SyntheticApp final : public App {
     producer_ = std::make_unique<Producer<Words>>(make_producer());
   }
   void set_sends(bool sends) override { producer_->set_sends(sends); }
-  void wait() override { producer_->wait(); }
+  void wait() override {
+    team_.runtime.synchronize();
+    producer_->check();
+  }
 
  private:
   Producer<Words> make_producer() {

@@ -168,9 +168,9 @@ def read_matrix(path: Path) -> Matrix:
     if not len(entries):
         raise UsageError(f"{path} has no entries")
     ends = entries[:, :2].astype(np.int64) - base
-    size = max(size, int(ends.max()) + 1)
-    if size > _MOST_VERTICES or (is_market and int(ends.max()) >= size):
+    if int(ends.max()) >= (size if is_market else _MOST_VERTICES):
         raise UsageError(f"{path}: row or column {int(ends.max()) + 1} is too large")
+    size = max(size, int(ends.max()) + 1)
     row, column, value = ends[:, 0], ends[:, 1], np.abs(entries[:, 2])
     if symmetric:
         off = row != column

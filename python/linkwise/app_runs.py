@@ -21,7 +21,7 @@ from linkwise.tuning import DEFAULT_PLAN, keep, tune_measured, tune_simulated, t
 
 Array = npt.NDArray[Any]
 _CHECKED_ITERATIONS = 3  # both regions of a pair are written, and one of them again
-REAL_SCALE, VIRTUAL_SCALE = 1 / 8, 1 / 4096
+_REAL_SCALE, _VIRTUAL_SCALE = 1 / 8, 1 / 4096
 _REPETITIONS = 5
 
 
@@ -77,9 +77,10 @@ def measured_seconds(
     for _ in range(repetitions):
         began = time.perf_counter()
         running.run(iterations)
-        running.wait()
+        runtime.synchronize()
         seconds.append(time.perf_counter() - began)
         runtime.clear_timeline()
+    running.wait()
     return seconds
 
 
@@ -92,6 +93,13 @@ def checked(runtime: _core.Runtime, app: Application, gpus: Sequence[int], plan:
     if any(not np.array_equal(results[0], each) for each in results[1:]):
         return float("inf"), results[0]
     return app.error(results[0], _CHECKED_ITERATIONS), results[0]
+
+
+def scale_of(scale: float | None, *, simulated: bool) -> float:
+    """The scale that is asked for; otherwise one that takes seconds."""
+    if scale is not None:
+        return scale
+    return _VIRTUAL_SCALE if simulated else _REAL_SCALE
 
 
 def _plan_for(machine: Machine, app: Application, gpus: Sequence[int], agent: str, simulated: bool) -> AgentPlan:
@@ -135,7 +143,7 @@ def run_app(
     if iterations is not None and iterations < 1:
         raise UsageError(f"there is at least one iteration, not {iterations}")
     with open_session(machine) as runtime:
-        of_data = scale or (VIRTUAL_SCALE if simulated else REAL_SCALE)
+        of_data = scale_of(scale, simulated=simulated)
         app = application(name, of_data, matrix)
         if picture is not None and not isinstance(app, Tomography):
             raise UsageError(f"{name} makes no picture; xray_ct does")
@@ -201,7 +209,7 @@ def tune_app(
     """
     simulated = machine != "local"
     with open_session(machine) as runtime:
-        app = application(name, scale or (VIRTUAL_SCALE if simulated else REAL_SCALE))
+        app = application(name, scale_of(scale, simulated=simulated))
         described = runtime.machine
         numbers = list(range(described.num_gpus)) if gpus == "auto" else gpu_numbers(gpus)
         kept = ""

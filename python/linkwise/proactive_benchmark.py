@@ -14,7 +14,7 @@ import numpy as np
 
 from linkwise import _core
 from linkwise._core import AgentPlan, CorruptDataError, Machine, UsageError
-from linkwise.app_runs import REAL_SCALE, VIRTUAL_SCALE, checked, measured_seconds, simulated_seconds
+from linkwise.app_runs import checked, measured_seconds, scale_of, simulated_seconds
 from linkwise.apps import APPLICATIONS, Application, application
 from linkwise.planning import Gpus, gpu_numbers
 from linkwise.session import open_session
@@ -190,7 +190,7 @@ def bench_proactive(
         numbers = list(range(described.num_gpus)) if gpus == "auto" else gpu_numbers(gpus)
         if len(numbers) < 2:
             raise UsageError("proactive transfers go from one GPU to others: name two at least")
-        size = scale or (VIRTUAL_SCALE if simulated else REAL_SCALE)
+        size = scale_of(scale, simulated=simulated)
         real = None if simulated else runtime
         agents = ["inline", "polling", "copy_engine", *(["dynamic", "hardware"] if simulated else [])]
         micro: dict[str, Any] = {"rows": [], "ideal": 0.0}

@@ -35,6 +35,7 @@ ProducerBase::Tables::Tables(RegionBytes& region, int gpu, const Mapping& mappin
     const ByteRange bytes = chunks.of(chunk);
     wanted.push_back(region.wanted(gpu, bytes.first / page_bytes, (bytes.second - 1) / page_bytes));
   }
+  order = by_completion();
   Runtime& runtime = region.runtime();
   if (runtime.simulated() || !is_decoupled(plan.agent)) return;
 
@@ -50,7 +51,7 @@ ProducerBase::Tables::Tables(RegionBytes& region, int gpu, const Mapping& mappin
   if (plan.agent != Agent::polling || written == 0) return;
   polling.counters = outbox.counters;
   polling.writers = put(writers);
-  polling.order = put(by_completion());
+  polling.order = put(order);
   polling.wanted = put(wanted);
   polling.chunks = written;
   polling.chunk_bytes = plan.chunk_bytes;
@@ -116,10 +117,13 @@ void ProducerBase::launch_on_device(const std::string& name, const Run& run, std
   if (how.last_block > 0)
     runtime.enqueue(compute, {name, std::move(reads), {mirror}, {}, [run, how](void* stream) { run(stream, how); }});
   const Event done = runtime.record(compute);
-  region_.add_pending(done);
-  if (sends_ && plan_.agent == Agent::polling && tables_->written > 0) start_polling_agent(before);
-  if (sends_ && plan_.agent == Agent::bulk) start_copies(done);
-  if (sends_ && plan_.agent == Agent::copy_engine) start_copies(before);
+  const bool has_agent = sends_ && plan_.agent != Agent::inline_ && tables_->written > 0 && !tables_->peers.empty();
+  if (!has_agent) return region_.add_pending(done);
+  if (plan_.agent == Agent::polling) start_polling_agent(before);
+  else start_copies(plan_.agent == Agent::bulk ? done : before);
+  const Stream agent = runtime.stream(Place::gpu(gpu_), "agent");
+  runtime.wait(agent, done);
+  region_.add_pending(runtime.record(agent));
 }
 
 // The kernel is launched first, and its agent's blocks, whose stream has the higher priority, come in as soon as some
@@ -133,14 +137,13 @@ void ProducerBase::start_polling_agent(Event before) {
   runtime.enqueue(agent, {"agent", {region_.mirror(gpu_)}, {}, {}, [task, threads = plan_.threads](void* stream) {
                             start_polling(stream, task, threads);
                           }});
-  region_.add_pending(runtime.record(agent));
 }
 
 void ProducerBase::start_copies(Event after) {
   Runtime& runtime = region_.runtime();
   const MemoryView& mirror = region_.mirror(gpu_);
   const Stream agent = runtime.stream(Place::gpu(gpu_), "agent");
-  const std::vector<std::uint32_t> order = tables_->by_completion();
+  const std::vector<std::uint32_t>& order = tables_->order;
   const bool awaits = plan_.agent == Agent::copy_engine;
   for (std::size_t p = 0; p < tables_->peers.size(); ++p) {
     const int peer = tables_->peers[p];
@@ -167,12 +170,10 @@ void ProducerBase::start_copies(Event after) {
       runtime.wait(agent, runtime.record(stream));
     }
   }
-  region_.add_pending(runtime.record(agent));
 }
 
-void ProducerBase::wait() {
+void ProducerBase::check() const {
   Runtime& runtime = region_.runtime();
-  runtime.synchronize();
   if (runtime.simulated() || tables_->failure.bytes == 0) return;
   std::uint32_t failure = 0;
   const Stream compute = compute_stream(runtime, gpu_);

@@ -44,8 +44,9 @@ class ProducerBase {
   /// For measuring what tracking costs (proact21 fig. 8) and how much of the transfers is hidden (fig. 9): kernels and
   /// counters as ever, but nothing is sent.
   void set_sends(bool sends) { sends_ = sends; }
-  /// Blocks until everything has arrived. @throws DeviceError naming the chunk that did not, and its missing writers.
-  void wait();
+  /// After the runtime has synchronised: @throws DeviceError if the agent gave up waiting, naming the chunk that did
+  /// not become ready, and how many of its writers are missing.
+  void check() const;
 
  protected:
   using Run = std::function<void(void* native_stream, const KernelRun& run)>;

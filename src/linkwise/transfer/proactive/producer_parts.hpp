@@ -14,6 +14,7 @@ struct ProducerBase::Tables {
   std::vector<std::uint32_t> writers;      // of each chunk
   std::vector<std::uint32_t> last_writer;  // of each chunk: the highest block
   std::vector<std::uint32_t> wanted;       // of each chunk: the peers that need it, as bits by their place
+  std::vector<std::uint32_t> order;        // chunks that are written, as their last writers stand in the grid
   std::vector<int> peers;
   std::uint32_t written = 0;  // chunks that any block writes
   std::uint32_t epoch = 0;
@@ -27,7 +28,8 @@ struct ProducerBase::Tables {
 
   /// What a peer gets of these chunks, neighbours in one.
   [[nodiscard]] std::vector<ByteRange> ranges_for(std::size_t peer, std::span<const std::uint32_t> of) const;
-  /// All chunks that are written, in the order in which their last writers stand in the grid.
+
+ private:
   [[nodiscard]] std::vector<std::uint32_t> by_completion() const;
 };
 

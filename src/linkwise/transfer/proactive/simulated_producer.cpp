@@ -46,7 +46,7 @@ void ProducerBase::Simulated::launch(const std::string& name, const Run& run) {
   std::vector<std::vector<std::uint32_t>> completed_by;
   const std::vector<std::uint32_t> ends = slice_ends(producer_.mapping_.blocks());
   completed_by.resize(ends.size());
-  for (const std::uint32_t chunk : tables_.by_completion())
+  for (const std::uint32_t chunk : tables_.order)
     completed_by[std::ranges::upper_bound(ends, tables_.last_writer[chunk]) - ends.begin()].push_back(chunk);
 
   // A copy that is queued up front waits for what the previous epoch left on its stream, and for nothing else.
@@ -58,8 +58,9 @@ void ProducerBase::Simulated::launch(const std::string& name, const Run& run) {
   const Event done = runtime_.record(compute_);
   producer_.region_.add_pending(done);
   if (agent == Agent::inline_ || !producer_.sends_) return;
-  if (!is_decoupled(agent)) send(tables_.by_completion(), done);
-  for (std::size_t p = 0; p < tables_.peers.size(); ++p) producer_.region_.add_pending(runtime_.record(to_peer(p)));
+  if (!is_decoupled(agent)) send(tables_.order, done);
+  for (std::size_t p = 0; p < tables_.peers.size(); ++p)
+    producer_.region_.add_pending(runtime_.record(to_peer(p)));
 }
 
 void ProducerBase::Simulated::run_slice(const std::string& name, const Run& run, std::uint32_t first,
