@@ -94,8 +94,8 @@ class Als final : public App {
           return reads;
         },
         [&](std::size_t g) {
-          return KernelPrice{.memory_bytes = rows.bytes(g, 8 + sizeof(Factors), 16 + 2 * sizeof(Factors)),
-                             .store_bytes = 8};
+          return KernelPrice{.memory_bytes = rows.bytes(g, 8 + 2 * sizeof(Factors), 16 + 2 * sizeof(Factors)),
+                             .store_bytes = 4};
         });
   }
 

@@ -12,8 +12,9 @@ using proactive::WholeBlock;
 constexpr int group = 8;               // threads for a vertex
 constexpr std::uint64_t heavy = 1024;  // of more edges, all threads of a block see to one vertex
 constexpr std::uint64_t rows_of_block = 256;
-// A random 4-byte read takes a sector of 32, which others of the block may use as well.
-constexpr double bytes_of_gather = 16;
+constexpr double bytes_of_gather = 32;  // a sector for each random read of 4
+// Vertices of different degrees end at different times: their stores do not meet in packets (proact21 §V-B).
+constexpr int bytes_of_store = 4;
 
 template <typename Vertex>
 struct GatherKernel {
@@ -67,13 +68,12 @@ class Gathering final : public App {
  public:
   using MakeVertex = std::function<Vertex(std::size_t g)>;
 
-  Gathering(Team team, const SparseRows& incoming, bool has_weights, int store_bytes)
+  Gathering(Team team, const SparseRows& incoming, bool has_weights)
       : team_(std::move(team)),
         values_(team_, incoming.rows, rows_of_block, "vertices"),
         rows_(team_, team_.cuts, incoming, has_weights),
         extra_(team_, "vertex data"),
-        has_weights_(has_weights),
-        store_bytes_(store_bytes) {}
+        has_weights_(has_weights) {}
 
   void begin(const std::vector<float>& values, std::uint64_t rows) {
     values_.current().fill(values.data(), rows * sizeof(float));
@@ -86,13 +86,11 @@ class Gathering final : public App {
     for (int i = 0; i < iterations; ++i)
       values_.step(
           has_weights_ ? "sssp" : "pagerank",
-          [&](std::size_t g, const float* from) {
-            return GatherKernel<Vertex>{rows_.part(g), from, vertex_(g)};
-          },
+          [&](std::size_t g, const float* from) { return GatherKernel<Vertex>{rows_.part(g), from, vertex_(g)}; },
           [&](std::size_t g) { return rows_.reads(g); },
           [&](std::size_t g) {
             const double of_entry = sizeof(std::uint32_t) + (has_weights_ ? sizeof(float) : 0) + bytes_of_gather;
-            return KernelPrice{.memory_bytes = rows_.bytes(g, of_entry, 20), .store_bytes = store_bytes_};
+            return KernelPrice{.memory_bytes = rows_.bytes(g, of_entry, 20), .store_bytes = bytes_of_store};
           });
   }
   void fetch(int gpu, void* to, std::uint64_t bytes) override { values_.current().fetch(gpu, to, bytes); }
@@ -110,15 +108,13 @@ class Gathering final : public App {
   Parts extra_;
   MakeVertex vertex_;
   bool has_weights_;
-  int store_bytes_;
 };
 
 }  // namespace
 
 std::unique_ptr<App> make_pagerank(Team team, const SparseRows& incoming, const float* inverse_degrees, float damping) {
   team.check(incoming.rows);
-  // Vertices of different degrees end at different times: few of their stores meet in a packet (proact21 §V-B).
-  auto app = std::make_unique<Gathering<RankVertex>>(std::move(team), incoming, false, 16);
+  auto app = std::make_unique<Gathering<RankVertex>>(std::move(team), incoming, false);
   const Team& with = app->team();
   const bool estimating = with.runtime.estimating();
   for (std::size_t g = 0; g < with.gpus.size(); ++g)
@@ -140,7 +136,7 @@ std::unique_ptr<App> make_sssp(Team team, const SparseRows& incoming, std::uint3
     throw UsageError("there is no vertex " + std::to_string(source) + "; the graph has " +
                      std::to_string(incoming.rows));
   const bool estimating = team.runtime.estimating();
-  auto app = std::make_unique<Gathering<DistanceVertex>>(std::move(team), incoming, true, 16);
+  auto app = std::make_unique<Gathering<DistanceVertex>>(std::move(team), incoming, true);
   std::vector<float> distances(estimating ? source + 1 : incoming.rows, std::numeric_limits<float>::infinity());
   distances[source] = 0;
   app->begin(distances, incoming.rows);

@@ -80,9 +80,7 @@ class Jacobi final : public App {
                                 team_.cuts[g + 1],
                                 band_};
           },
-          [&](std::size_t g) {
-            return std::vector{diagonals_.view(g), right_side_.view(g)};
-          },
+          [&](std::size_t g) { return std::vector{diagonals_.view(g), right_side_.view(g)}; },
           [&](std::size_t g) {
             const auto rows = static_cast<double>(team_.cuts[g + 1] - team_.cuts[g]);
             return KernelPrice{.memory_bytes = rows * (2 * band_ + 4) * sizeof(double), .store_bytes = 256};

@@ -160,9 +160,7 @@ class XrayCt final : public App {
                                image_of_.cuts[g],
                                image_of_.cuts[g + 1]};
           },
-          [&](std::size_t g) {
-            return std::vector{cosines_.view(g), residual.mirror(image_of_.gpus[g])};
-          },
+          [&](std::size_t g) { return std::vector{cosines_.view(g), residual.mirror(image_of_.gpus[g])}; },
           [&](std::size_t g) { return price(image_of_, g, geometry_.views); });
     }
   }

@@ -156,6 +156,7 @@ void bind_samples(nb::module_& m) {
 void bind_apps(nb::module_& m) {
   nb::enum_<proactive::Agent>(m, "Agent")
       .value("bulk", proactive::Agent::bulk)
+      .value("memcpy", proactive::Agent::memcpy)
       .value("inline", proactive::Agent::inline_)
       .value("polling", proactive::Agent::polling)
       .value("dynamic", proactive::Agent::dynamic)

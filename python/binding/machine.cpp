@@ -78,6 +78,9 @@ void bind_machine(nb::module_& m) {
       .def_rw("local_us", &CopyStartup::local_us);
   nb::class_<AgentCosts>(m, "AgentCosts")
       .def(nb::init<>())
+      .def_rw("inline_stall", &AgentCosts::inline_stall)
+      .def_rw("memory_share", &AgentCosts::memory_share)
+      .def_rw("saturating_threads", &AgentCosts::saturating_threads)
       .def_rw("tracking_ns", &AgentCosts::tracking_ns)
       .def_rw("polling_us", &AgentCosts::polling_us)
       .def_rw("polling_share", &AgentCosts::polling_share)

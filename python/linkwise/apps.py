@@ -74,6 +74,7 @@ class Jacobi(Application):
 
     name, iterations = "jacobi", 20
     full_rows, band = 1 << 25, 16
+    priced_rows, priced_band = 1 << 22, 96
 
     def __init__(self, scale: float, matrix: Path | None = None) -> None:
         self.rows = max(int(self.full_rows * scale), 64)
@@ -88,8 +89,8 @@ class Jacobi(Application):
 
     def priced(self, runtime: Runtime, gpus: Sequence[int], plan: AgentPlan) -> _core.App:
         """See ``Application``."""
-        cuts = even_cuts(self.full_rows, len(gpus))
-        return _core.make_jacobi(runtime, list(gpus), cuts, plan, self.full_rows, self.band)
+        cuts = even_cuts(self.priced_rows, len(gpus))
+        return _core.make_jacobi(runtime, list(gpus), cuts, plan, self.priced_rows, self.priced_band)
 
     def result(self, app: _core.App, gpu: int) -> Array:
         """See ``Application``."""
@@ -275,7 +276,7 @@ class Tomography(Application):
     """Reconstruction of Shepp and Logan's phantom from its exact sinogram."""
 
     name, iterations = "xray_ct", 40
-    full_size, full_views = 4096, 48
+    full_size, full_views, priced_views = 4096, 24, 192
     smoothing = 2.0
 
     def __init__(self, scale: float, matrix: Path | None = None) -> None:
@@ -288,21 +289,23 @@ class Tomography(Application):
     def _detectors(size: int) -> int:
         return int(np.ceil(1.42 * size))
 
-    def _make(self, runtime: Runtime, gpus: Sequence[int], plan: AgentPlan, size: int, data: Array | None) -> _core.App:
+    def _make(
+        self, runtime: Runtime, gpus: Sequence[int], plan: AgentPlan, size: int, views: int, data: Array | None
+    ) -> _core.App:
         detectors = self._detectors(size)
-        step = 1.0 / (self.full_views * size)  # the largest eigenvalue of AᵀA is about views · size
+        step = 1.0 / (views * size)  # the largest eigenvalue of AᵀA is about views · size
         return _core.make_xray_ct(
-            runtime, list(gpus), even_cuts(size * size, len(gpus)), even_cuts(self.full_views * detectors, len(gpus)),
-            plan, size, self.full_views, detectors, step, self.smoothing, data,
+            runtime, list(gpus), even_cuts(size * size, len(gpus)), even_cuts(views * detectors, len(gpus)),
+            plan, size, views, detectors, step, self.smoothing, data,
         )  # fmt: skip
 
     def start(self, runtime: Runtime, gpus: Sequence[int], plan: AgentPlan) -> _core.App:
         """See ``Application``."""
-        return self._make(runtime, gpus, plan, self.size, self.sinogram.ravel())
+        return self._make(runtime, gpus, plan, self.size, self.views, self.sinogram.ravel())
 
     def priced(self, runtime: Runtime, gpus: Sequence[int], plan: AgentPlan) -> _core.App:
         """See ``Application``."""
-        return self._make(runtime, gpus, plan, self.full_size, None)
+        return self._make(runtime, gpus, plan, self.full_size, self.priced_views, None)
 
     def result(self, app: _core.App, gpu: int) -> Array:
         """See ``Application``."""

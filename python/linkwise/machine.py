@@ -18,7 +18,7 @@ from linkwise import _core
 from linkwise._core import Machine, UsageError
 from linkwise.machine_variants import in_nodes, without_nvlink
 from linkwise.nominal import nominal_description
-from linkwise.profile import Profile, cache_path, check_profile
+from linkwise.profile import AGENT_COSTS, Profile, cache_path, check_profile
 
 DEFAULT_VIRTUAL_MACHINE = "h200x8"
 """The machine that is simulated where there is no GPU and none is named."""
@@ -185,6 +185,11 @@ def _small_accesses(machine: Machine, fields: _Fields) -> None:
     machine.zero_copy_read_gb_per_s = zero_copy.number("read", 0)
     machine.zero_copy_write_gb_per_s = zero_copy.number("write", 0)
     zero_copy.end()
+    agents = _Fields(fields.get("agents", dict, {}), f"{fields.where}, agents")
+    for name in AGENT_COSTS:
+        kind = type(getattr(machine.agents, name))
+        setattr(machine.agents, name, kind(agents.number(name, getattr(machine.agents, name))))
+    agents.end()
     goodput = fields.get("store_goodput", dict, {})
     try:
         machine.store_goodput = {

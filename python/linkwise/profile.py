@@ -24,6 +24,12 @@ from linkwise._core import Error, Machine, UsageError
 
 VERSION = 2
 
+AGENT_COSTS = (
+    "inline_stall", "memory_share", "tracking_ns", "polling_us", "polling_share", "polling_goodput", "dynamic_us",
+    "dynamic_share", "copy_engine_us", "saturating_threads",
+)  # fmt: skip
+"""What agents cost, as machines/README.md says."""
+
 CHECKED = ("host to device", "device to host", "host and device, both ways", "host sets", "host sets uneven")
 """Measurements of GPU sets: those that the machine was not fitted to say how good the fit is."""
 
@@ -163,6 +169,7 @@ def describe(machine: Machine) -> dict[str, Any]:
         "staged_peers": machine.staged_peers,
         "staged_peer_gb_per_s": machine.staged_peer_gb_per_s,
         "zero_copy_gb_per_s": {"read": machine.zero_copy_read_gb_per_s, "write": machine.zero_copy_write_gb_per_s},
+        "agents": {name: getattr(machine.agents, name) for name in AGENT_COSTS},
         "store_goodput": {str(size): fraction for size, fraction in machine.store_goodput.items()},
         "gpu": _processor(machine.gpu),
         "host": _processor(machine.host),

@@ -9,6 +9,7 @@ from linkwise._core import UsageError
 from linkwise.reproduce.commscope19 import COMMSCOPE19
 from linkwise.reproduce.experiment import Experiment, Lab, Row
 from linkwise.reproduce.join25 import JOIN25
+from linkwise.reproduce.proact21 import PROACT21
 from linkwise.reproduce.sort22 import SORT22
 from linkwise.reproduce.tartan20 import TARTAN20
 from linkwise.reproduce.tartan20_collectives import TARTAN20_COLLECTIVES
@@ -16,7 +17,8 @@ from linkwise.reproduce.tartan20_collectives import TARTAN20_COLLECTIVES
 __all__ = ["EXPERIMENTS", "Experiment", "Lab", "Row", "reproduce"]
 
 EXPERIMENTS: dict[str, Experiment] = {
-    experiment.name: experiment for experiment in (*SORT22, *JOIN25, *COMMSCOPE19, *TARTAN20, *TARTAN20_COLLECTIVES)
+    experiment.name: experiment
+    for experiment in (*SORT22, *JOIN25, *PROACT21, *COMMSCOPE19, *TARTAN20, *TARTAN20_COLLECTIVES)
 }
 """By name, as ``sort22-fig12``, in the order of the papers."""
 

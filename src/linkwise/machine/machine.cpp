@@ -45,6 +45,12 @@ void Machine::validate() const {
     for (const Term& term : constraint.terms)
       if (!(term.weight > 0)) throw UsageError(owner + " has a weight that is not positive");
   }
+  for (const double cost : {agents.inline_stall, agents.memory_share, agents.tracking_ns, agents.polling_us,
+                            agents.polling_share, agents.dynamic_us, agents.dynamic_share, agents.copy_engine_us})
+    if (!(cost >= 0 && cost < 1e9)) throw UsageError(where + "what agents cost is finite and not negative");
+  if (agents.saturating_threads < 1) throw UsageError(where + "saturating_threads is 1 at least");
+  if (!(agents.polling_goodput > 0 && agents.polling_goodput <= 1))
+    throw UsageError(where + "polling_goodput is more than 0, and 1 at most");
   for (const auto& [bytes, fraction] : store_goodput)
     if (bytes < 1 || !(fraction > 0) || fraction > 1)
       throw UsageError(where + "store_goodput is a fraction, by the bytes of a store");

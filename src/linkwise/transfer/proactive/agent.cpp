@@ -9,8 +9,8 @@
 namespace linkwise::proactive {
 namespace {
 
-constexpr std::array<std::string_view, 7> names{"bulk",        "inline",   "polling", "dynamic",
-                                                "copy_engine", "hardware", "infinite"};
+constexpr std::array<std::string_view, 8> names{"bulk",    "memcpy",      "inline",   "polling",
+                                                "dynamic", "copy_engine", "hardware", "infinite"};
 
 std::string size_in_words(std::uint64_t bytes) {
   return bytes % (1 << 20) == 0 ? std::to_string(bytes >> 20) + " MiB" : std::to_string(bytes >> 10) + " KiB";
@@ -21,8 +21,9 @@ std::string size_in_words(std::uint64_t bytes) {
 Agent agent_from(std::string_view name) {
   for (std::size_t a = 0; a < names.size(); ++a)
     if (names[a] == name) return static_cast<Agent>(a);
-  throw UsageError("there is no agent '" + std::string(name) +
-                   "'; there are bulk, inline, polling, dynamic, copy_engine and, simulated, hardware and infinite");
+  throw UsageError(
+      "there is no agent '" + std::string(name) +
+      "'; there are bulk, memcpy, inline, polling, dynamic, copy_engine and, simulated, hardware and infinite");
 }
 
 std::string to_string(Agent agent) { return std::string(names.at(static_cast<std::size_t>(agent))); }

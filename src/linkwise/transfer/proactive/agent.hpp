@@ -10,7 +10,8 @@
 namespace linkwise::proactive {
 
 enum class Agent {
-  bulk,         ///< copies after the kernel: the baseline
+  bulk,         ///< copies after the kernel, to all peers at once: the baseline
+  memcpy,       ///< likewise, but all GPUs' copies one after the other, as one host thread's cudaMemcpy makes them
   inline_,      ///< the kernel's own stores go to the peers as well
   polling,      ///< resident blocks that wait for chunks and store them to the peers
   dynamic,      ///< a kernel for each chunk, launched by its last writer

@@ -120,7 +120,7 @@ void ProducerBase::launch_on_device(const std::string& name, const Run& run, std
   const bool has_agent = sends_ && plan_.agent != Agent::inline_ && tables_->written > 0 && !tables_->peers.empty();
   if (!has_agent) return region_.add_pending(done);
   if (plan_.agent == Agent::polling) start_polling_agent(before);
-  else start_copies(plan_.agent == Agent::bulk ? done : before);
+  else start_copies(plan_.agent == Agent::copy_engine ? before : done);
   const Stream agent = runtime.stream(Place::gpu(gpu_), "agent");
   runtime.wait(agent, done);
   region_.add_pending(runtime.record(agent));
@@ -170,6 +170,12 @@ void ProducerBase::start_copies(Event after) {
       runtime.wait(agent, runtime.record(stream));
     }
   }
+}
+
+Stream ProducerBase::stream_to(int peer, int number) const {
+  if (plan_.agent == Agent::memcpy)
+    return region_.runtime().stream(Place::gpu(region_.gpus().front()), "copies of all");
+  return region_.runtime().stream(Place::gpu(gpu_), "to " + std::to_string(peer) + "." + std::to_string(number));
 }
 
 void ProducerBase::check() const {

@@ -37,9 +37,7 @@ ProducerBase::Simulated::Simulated(ProducerBase& producer, const KernelPrice& pr
       compute_(compute_stream(runtime_, producer.gpu_)),
       agent_(runtime_.stream(Place::gpu(producer.gpu_), "agent")) {}
 
-Stream ProducerBase::Simulated::to_peer(std::size_t peer) const {
-  return runtime_.stream(Place::gpu(producer_.gpu_), "to " + std::to_string(tables_.peers[peer]));
-}
+Stream ProducerBase::Simulated::to_peer(std::size_t peer) const { return producer_.stream_to(tables_.peers[peer]); }
 
 void ProducerBase::Simulated::launch(const std::string& name, const Run& run) {
   const Agent agent = producer_.plan_.agent;
@@ -59,8 +57,7 @@ void ProducerBase::Simulated::launch(const std::string& name, const Run& run) {
   producer_.region_.add_pending(done);
   if (agent == Agent::inline_ || !producer_.sends_) return;
   if (!is_decoupled(agent)) send(tables_.order, done);
-  for (std::size_t p = 0; p < tables_.peers.size(); ++p)
-    producer_.region_.add_pending(runtime_.record(to_peer(p)));
+  for (std::size_t p = 0; p < tables_.peers.size(); ++p) producer_.region_.add_pending(runtime_.record(to_peer(p)));
 }
 
 void ProducerBase::Simulated::run_slice(const std::string& name, const Run& run, std::uint32_t first,
@@ -74,8 +71,9 @@ void ProducerBase::Simulated::run_slice(const std::string& name, const Run& run,
   Operation operation{name, reads_, {}, {}, {}};
   operation.work.microseconds = 1e6 * share * price_.seconds_on(runtime_.machine().gpu);
   if (agent == Agent::polling) operation.work.microseconds *= 1 + costs.polling_share;
-  if (agent == Agent::dynamic) operation.work.microseconds *= 1 + costs.dynamic_share;
+  if (agent == Agent::dynamic && producer_.sends_) operation.work.microseconds *= 1 + costs.dynamic_share;
   if (is_decoupled(agent) && agent != Agent::hardware) {
+    if (price_.memory_bytes > 0) operation.work.microseconds *= 1 + costs.memory_share;
     const std::uint32_t counted = tables_.of_blocks.first[last] - tables_.of_blocks.first[first];
     operation.work.microseconds += 1e-3 * costs.tracking_ns * counted;
   }
@@ -84,7 +82,8 @@ void ProducerBase::Simulated::run_slice(const std::string& name, const Run& run,
   for (std::uint32_t block = first; block < last; ++block)
     pages.insert(pages.end(), mapping.pages(block).begin(), mapping.pages(block).end());
   std::ranges::sort(pages);
-  const bool to_peers = agent == Agent::inline_ && producer_.sends_;
+  const bool is_inline = agent == Agent::inline_ && producer_.sends_;
+  std::vector<MemoryView> of_peers;
   for (std::size_t p = 0; p < pages.size();) {
     std::size_t end = p + 1;
     while (end < pages.size() && pages[end] <= pages[end - 1] + 1) ++end;
@@ -93,17 +92,24 @@ void ProducerBase::Simulated::run_slice(const std::string& name, const Run& run,
         std::min((pages[end - 1] + std::uint64_t{1}) * page_bytes, mapping.all().second) - begin;
     operation.writes.push_back(producer_.region_.mirror(producer_.gpu_).slice(begin, length));
     const std::uint32_t wanted = producer_.region_.wanted(producer_.gpu_, pages[p], pages[end - 1]);
-    for (std::size_t peer = 0; to_peers && peer < tables_.peers.size(); ++peer)
+    for (std::size_t peer = 0; peer < tables_.peers.size(); ++peer)
       if ((wanted >> peer & 1) != 0)
-        operation.writes.push_back(producer_.region_.mirror(tables_.peers[peer]).slice(begin, length));
+        of_peers.push_back(producer_.region_.mirror(tables_.peers[peer]).slice(begin, length));
     p = end;
   }
-  if (to_peers) {
+  if (is_inline) {
     how.stores = KernelRun::Stores::peers;
+    operation.writes.insert(operation.writes.end(), of_peers.begin(), of_peers.end());
     operation.work.goodput = store_goodput(runtime_.machine(), price_.store_bytes);
   }
   operation.run = [run, how](void*) { run(nullptr, how); };
+  Operation stall{"wait for stores", {}, {}, {}, {}};
+  stall.work.only_transfers = true;
+  stall.work.goodput = operation.work.goodput / std::max(costs.inline_stall, 1e-9);
   runtime_.enqueue(compute_, std::move(operation));
+  if (!is_inline || of_peers.empty()) return;
+  stall.writes = std::move(of_peers);
+  runtime_.enqueue(compute_, std::move(stall));
 }
 
 void ProducerBase::Simulated::send(std::span<const std::uint32_t> chunks, Event ready) {
@@ -127,7 +133,7 @@ void ProducerBase::Simulated::send(std::span<const std::uint32_t> chunks, Event 
     runtime_.wait(stream, begun);
     for (const auto& [first, last] : tables_.ranges_for(p, chunks)) {
       const MemoryView source = from.slice(first, last - first), target = to.slice(first, last - first);
-      if (agent == Agent::bulk) {
+      if (agent == Agent::bulk || agent == Agent::memcpy) {
         runtime_.copy(stream, target, source);
         continue;
       }
@@ -135,6 +141,8 @@ void ProducerBase::Simulated::send(std::span<const std::uint32_t> chunks, Event 
       transfer.run = [source, target](void*) { std::memcpy(target.data, source.data, source.bytes); };
       transfer.work.only_transfers = agent != Agent::infinite;
       if (agent == Agent::polling) transfer.work.goodput = costs.polling_goodput;
+      if (agent == Agent::polling || agent == Agent::dynamic)
+        transfer.work.goodput *= std::min(1.0, static_cast<double>(producer_.plan_.threads) / costs.saturating_threads);
       if (agent == Agent::copy_engine) {
         // Of two streams in turn, one waits while the other's copy runs.
         const std::uint64_t unit = producer_.plan_.chunk_bytes;
