@@ -35,6 +35,30 @@ def test_python_blocks(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         exec(compile(block, str(page), "exec"), names)
 
 
+def test_cpp_blocks(tmp_path: Path) -> None:
+    """A C++ program of the docs compiles with the headers, links with the library that was built, and runs."""
+    libraries = sorted(ROOT.glob("build/*/liblinkwise.a"), key=lambda path: path.stat().st_mtime)
+    programs = [block for page in PAGES for block in blocks(page, "cpp") if "int main()" in block]
+    assert programs
+    assert libraries, "build the package first: make install"
+    runtime = next(
+        (path for root in sys.path for path in Path(root).glob("nvidia/cu13/lib/libcudart_static.a")),
+        Path("/usr/local/cuda/lib64/libcudart_static.a"),
+    )
+    for number, program in enumerate(programs):
+        source, binary = tmp_path / f"{number}.cpp", tmp_path / str(number)
+        source.write_text(program)
+        built = subprocess.run(
+            ["g++", "-std=c++20", "-O1", f"-I{ROOT / 'src'}", str(source), str(libraries[-1]), str(runtime), "-fopenmp",
+             "-ldl", "-lrt", "-lpthread", "-o", str(binary)],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert built.returncode == 0, built.stderr
+        done = subprocess.run([str(binary)], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert done.stdout.startswith("1000000 in ")
+
+
 def shell_lines() -> list[str]:
     lines = [line for page in PAGES for block in blocks(page, "sh") for line in block.splitlines()]
     return [line.split("#")[0].strip() for line in lines]
@@ -76,7 +100,8 @@ def test_the_performance_page_is_made_from_the_results(monkeypatch: pytest.Monke
 
 def test_links_lead_somewhere() -> None:
     for page in PAGES:
-        for target in re.findall(r"\]\((?!http)([^)#]+)\)", page.read_text(encoding="utf-8")):
+        text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+        for target in re.findall(r"\]\((?!http)([^)#]+)\)", text):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
