@@ -30,7 +30,7 @@ void bind_apps_themselves(nb::module_& m) {
       .def("run", &App::run, nb::arg("iterations"), nb::call_guard<nb::gil_scoped_release>())
       .def(
           "fetch",
-          [](App& self, int gpu, nb::ndarray<nb::c_contig, nb::device::cpu> to) {
+          [](App& self, int gpu, const nb::ndarray<nb::c_contig, nb::device::cpu>& to) {
             self.fetch(gpu, to.data(), to.nbytes());
           },
           nb::arg("gpu"), nb::arg("to"))
@@ -75,7 +75,8 @@ void bind_makers(nb::module_& m) {
   m.def(
       "make_jacobi",
       [](Runtime& runtime, std::vector<int> gpus, Cuts cuts, AgentPlan plan, std::uint64_t rows, int band,
-         std::optional<Column<double>> diagonals, std::optional<Column<double>> right_side, bool replicate) {
+         const std::optional<Column<double>>& diagonals, const std::optional<Column<double>>& right_side,
+         bool replicate) {
         return make_jacobi({runtime, std::move(gpus), std::move(cuts), plan},
                            {rows, band, data_of(diagonals), data_of(right_side), replicate});
       },
@@ -85,7 +86,7 @@ void bind_makers(nb::module_& m) {
   m.def(
       "make_pagerank",
       [](Runtime& runtime, std::vector<int> gpus, Cuts cuts, AgentPlan plan, const MatrixArrays& incoming,
-         std::optional<Column<float>> inverse_degrees, float damping) {
+         const std::optional<Column<float>>& inverse_degrees, float damping) {
         return make_pagerank({runtime, std::move(gpus), std::move(cuts), plan}, incoming.get(),
                              data_of(inverse_degrees), damping);
       },
@@ -103,7 +104,7 @@ void bind_makers(nb::module_& m) {
       "make_als",
       [](Runtime& runtime, std::vector<int> gpus, Cuts user_cuts, Cuts item_cuts, AgentPlan plan,
          const MatrixArrays& by_user, const MatrixArrays& by_item, float step, float decay,
-         std::optional<Column<float>> factors) {
+         const std::optional<Column<float>>& factors) {
         return make_als({runtime, std::move(gpus), std::move(user_cuts), plan}, std::move(item_cuts),
                         {by_user.get(), by_item.get(), data_of(factors), step, decay});
       },
@@ -113,7 +114,7 @@ void bind_makers(nb::module_& m) {
   m.def(
       "make_xray_ct",
       [](Runtime& runtime, std::vector<int> gpus, Cuts pixel_cuts, Cuts ray_cuts, AgentPlan plan, int size, int views,
-         int detectors, float step, float smoothing, std::optional<Column<float>> measured) {
+         int detectors, float step, float smoothing, const std::optional<Column<float>>& measured) {
         return make_xray_ct({runtime, std::move(gpus), std::move(pixel_cuts), plan}, std::move(ray_cuts),
                             {size, views, detectors, data_of(measured), step, smoothing});
       },
@@ -138,9 +139,8 @@ void bind_samples(nb::module_& m) {
       "chunks_of_ranges",
       [](std::uint64_t region_bytes, proactive::ByteRange all, const std::vector<proactive::ByteRange>& of_blocks,
          std::uint64_t chunk_bytes, std::uint64_t most) {
-        const auto mapping =
-            proactive::Mapping::of(static_cast<std::uint32_t>(of_blocks.size()), region_bytes, all,
-                                   [&](std::uint32_t block) { return std::vector{of_blocks[block]}; });
+        const auto mapping = proactive::Mapping::of(static_cast<std::uint32_t>(of_blocks.size()), region_bytes, all,
+                                                    [&](std::uint32_t block) { return std::vector{of_blocks[block]}; });
         const auto chunks = proactive::Chunks::tapered(all, chunk_bytes, most);
         const proactive::Lists lists = mapping.chunks_of_blocks(chunks);
         std::vector<std::vector<std::uint32_t>> of;

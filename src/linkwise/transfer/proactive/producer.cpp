@@ -95,7 +95,8 @@ ProducerBase::ProducerBase(RegionBytes& region, int gpu, Mapping mapping, AgentP
 ProducerBase::~ProducerBase() = default;
 ProducerBase::ProducerBase(ProducerBase&&) noexcept = default;
 
-void ProducerBase::launch(const std::string& name, Run run, std::vector<MemoryView> reads, const KernelPrice& price) {
+void ProducerBase::launch(const std::string& name, const Run& run, std::vector<MemoryView> reads,
+                          const KernelPrice& price) {
   ++tables_->epoch;
   if (region_.runtime().simulated()) Simulated(*this, price, std::move(reads)).launch(name, run);
   else launch_on_device(name, run, std::move(reads));

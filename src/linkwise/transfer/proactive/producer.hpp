@@ -50,7 +50,7 @@ class ProducerBase {
 
  protected:
   using Run = std::function<void(void* native_stream, const KernelRun& run)>;
-  void launch(const std::string& name, Run run, std::vector<MemoryView> reads, const KernelPrice& price);
+  void launch(const std::string& name, const Run& run, std::vector<MemoryView> reads, const KernelPrice& price);
   /// The pages that each block writes, by running it without storing.
   static Mapping dry_run(RegionBytes& region, int gpu, std::uint32_t blocks, ByteRange all, const Run& run);
 
