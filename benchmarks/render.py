@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
@@ -65,11 +66,14 @@ def join_markdown(results: dict[str, Any]) -> str:
     workload, wire = results["workload"], results["wire_gb_per_s"]["best"]
     r, s = workload["rows"]
     rows = [*results["rows"], *results["on_gpus"], *results["baselines"]]
+    heavy = ", a heavy hitter" if workload.get("heavy_hitter") else ""
     return "\n".join(
         [
-            f"{len(results['gpus'])} × {results['gpus'][0]}, medians, {results['date'][:10]}, commit {results['commit']}.",
+            f"{len(results['gpus'])} × {results['gpus'][0]}, medians, {results['date'][:10]}, "
+            f"commit {results['commit']}.",
             f"Workload {workload['name']} of join25: {r:,} ⋈ {s:,} rows, selectivity {workload['selectivity']:g}, "
-            f"skew {workload['skew']:g}{', a heavy hitter' if workload.get('heavy_hitter') else ''}. Best plain copies: {wire['in']:.0f} GB/s in, {wire['out']:.0f} GB/s out.",
+            f"skew {workload['skew']:g}{heavy}. "
+            f"Best plain copies: {wire['in']:.0f} GB/s in, {wire['out']:.0f} GB/s out.",
             "",
             "| join | ms | | phases, ms |",
             "|---|---:|---|---|",
@@ -77,6 +81,40 @@ def join_markdown(results: dict[str, Any]) -> str:
             "",
         ]
     )
+
+
+def proactive_markdown(results: dict[str, Any]) -> str:
+    """One file of ``linkwise bench proactive`` as a table."""
+    lines = [f"{results['machine']}, {results['gpus']} GPUs, {results['date'][:10]}, commit {results['commit']}.", ""]
+    micro = sorted(results["microbenchmark"]["rows"], key=lambda row: -row["speedup"])
+    if micro:
+        best = {row["agent"]: row for row in reversed(micro)}.values()
+        lines += ["| 256 MiB to all others | × copying after the kernel |", "|---|---:|"]
+        lines += [f"| {row['plan']} | {row['speedup']:.2f} |" for row in sorted(best, key=lambda row: -row["speedup"])]
+        lines += [f"| links without limits | {results['microbenchmark']['ideal']:.2f} |"]
+    if results["apps"]:
+        lines += ["| × one GPU | bulk | inline | decoupled | the most | share of it | tracking | hidden | best |"]
+        lines += ["|---|---:|---:|---:|---:|---:|---:|---:|---|"]
+    for row in results["apps"]:
+        gains = " | ".join(f"{row['speedups'][kind]:.2f}" for kind in ("bulk", "inline", "decoupled", "infinite"))
+        shares = f"{row['share_of_opportunity']:.0%} | {row['tracking']:.1%} | {max(row['overlap'], 0):.0%}"
+        lines.append(f"| {row['app']} | {gains} | {shares} | {row['plan']} |")
+    return "\n".join([*lines, ""])
+
+
+def tpch_markdown(results: dict[str, Any]) -> str:
+    """One file of ``linkwise bench tpch`` as a table."""
+    lines = [
+        f"{results['cpu']}, {results['date'][:10]}, commit {results['commit']}, scale factor {results['scale']:g}.",
+        "",
+        "| query | joins, ms | of which sort, join, materialise | DuckDB, the whole query, ms |",
+        "|---|---:|---|---:|",
+    ]
+    for row in results["queries"]:
+        shares = ", ".join(f"{row['shares'][name] * 1e3:.0f}" for name in ("sort", "join", "materialise"))
+        of_duckdb = f"{median(row['duckdb_seconds']) * 1e3:.0f}" if "duckdb_seconds" in row else ""
+        lines.append(f"| {row['query']} | {row['seconds']['joins'] * 1e3:.0f} | {shares} | {of_duckdb} |")
+    return "\n".join([*lines, ""])
 
 
 def performance_page() -> str:
@@ -90,7 +128,11 @@ def performance_page() -> str:
         "Joins are set beside the time that their bytes take on the links at the rates of plain copies.",
         "",
     ]
-    for pattern, written in (("*sort.json", markdown), ("*join-*.json", join_markdown)):
+    kinds = (
+        ("*sort.json", markdown), ("*join-*.json", join_markdown), ("*tpch-*.json", tpch_markdown),
+        ("*proactive-*.json", proactive_markdown),
+    )  # fmt: skip
+    for pattern, written in kinds:
         for path in sorted(RESULTS.glob(pattern), reverse=True):
             page += [f"## {path.stem}", "", written(json.loads(path.read_text(encoding="utf-8")))]
     return "\n".join(page)

@@ -10,7 +10,7 @@ from pathlib import Path
 FIX = "--fix" in sys.argv
 CPP = sorted(
     str(p)
-    for folder in ("src", "python/binding")
+    for folder in ("src", "apps", "python/binding")
     for p in Path(folder).rglob("*")
     if p.suffix in {".cpp", ".hpp", ".cu", ".cuh"}
 )
@@ -28,7 +28,7 @@ def house_rules() -> bool:
     for name in CPP:
         path = Path(name)
         text = path.read_text(encoding="utf-8")
-        if "cuda" not in path.parts and re.search(r"#include [<\"](cuda|cub/|thrust/)", text):
+        if not {"cuda", "apps"} & set(path.parts) and re.search(r"#include [<\"](cuda|cub/|thrust/)", text):
             problems.append(f"{name}: CUDA headers belong into cuda/ folders")
         if path.parts[:2] != ("src", "linkwise") or len(path.parts) < 4:
             continue

@@ -16,24 +16,33 @@
 
 namespace linkwise::proactive {
 
-/// `Width` neighbouring threads of a warp that work on one item. Sums and minima come to all of them.
+/// What threads that work on one item together can find out; the answers come to all of them.
+template <typename Threads>
+class Reductions {
+ public:
+  /// Σ term(i) over first ≤ i < last. The order of the additions is the backend's.
+  template <typename T, typename Term>
+  LINKWISE_HOST_DEVICE T sum(std::uint64_t first, std::uint64_t last, T zero, Term&& term) const {
+    return threads().reduce(first, last, zero, term, [](T a, T b) { return a + b; });
+  }
+  template <typename T, typename Term>
+  LINKWISE_HOST_DEVICE T min(std::uint64_t first, std::uint64_t last, T most, Term&& term) const {
+    return threads().reduce(first, last, most, term, [](T a, T b) { return b < a ? b : a; });
+  }
+
+ private:
+  [[nodiscard]] LINKWISE_HOST_DEVICE const Threads& threads() const { return static_cast<const Threads&>(*this); }
+};
+
+/// `Width` neighbouring threads of a warp.
 template <int Width>
-class Group {
+class Group : public Reductions<Group<Width>> {
  public:
   LINKWISE_HOST_DEVICE explicit Group(int lane) : lane_(lane) {}
   [[nodiscard]] LINKWISE_HOST_DEVICE bool leads() const { return lane_ == 0; }
 
-  /// Σ term(i) over first ≤ i < last. The order of the additions is the backend's.
-  template <typename T, typename Term>
-  LINKWISE_HOST_DEVICE T sum(std::uint64_t first, std::uint64_t last, T zero, Term&& term) const {
-    return reduce(first, last, zero, term, [](T a, T b) { return a + b; });
-  }
-  template <typename T, typename Term>
-  LINKWISE_HOST_DEVICE T min(std::uint64_t first, std::uint64_t last, T most, Term&& term) const {
-    return reduce(first, last, most, term, [](T a, T b) { return b < a ? b : a; });
-  }
-
  private:
+  friend class Reductions<Group>;
   template <typename T, typename Term, typename Combine>
   LINKWISE_HOST_DEVICE T reduce(std::uint64_t first, std::uint64_t last, T value, Term&& term,
                                 Combine&& combine) const {
@@ -51,7 +60,7 @@ class Group {
 };
 
 /// All threads of a block that work on one item.
-class WholeBlock {
+class WholeBlock : public Reductions<WholeBlock> {
  public:
   [[nodiscard]] LINKWISE_HOST_DEVICE bool leads() const {
 #ifdef __CUDA_ARCH__
@@ -61,16 +70,8 @@ class WholeBlock {
 #endif
   }
 
-  template <typename T, typename Term>
-  LINKWISE_HOST_DEVICE T sum(std::uint64_t first, std::uint64_t last, T zero, Term&& term) const {
-    return reduce(first, last, zero, term, [](T a, T b) { return a + b; });
-  }
-  template <typename T, typename Term>
-  LINKWISE_HOST_DEVICE T min(std::uint64_t first, std::uint64_t last, T most, Term&& term) const {
-    return reduce(first, last, most, term, [](T a, T b) { return b < a ? b : a; });
-  }
-
  private:
+  friend class Reductions<WholeBlock>;
   template <typename T, typename Term, typename Combine>
   LINKWISE_HOST_DEVICE T reduce(std::uint64_t first, std::uint64_t last, T value, Term&& term,
                                 Combine&& combine) const {

@@ -8,28 +8,16 @@
 
 #include "linkwise/transfer/proactive/agent.hpp"
 #include "linkwise/transfer/proactive/block.hpp"
+#include "linkwise/transfer/proactive/kernel_run.hpp"
 #include "linkwise/transfer/proactive/mapping.hpp"
-#include "linkwise/transfer/proactive/outbox.hpp"
 #include "linkwise/transfer/proactive/region.hpp"
 #include "linkwise/transfer/proactive/writers.hpp"
 
 #ifdef __CUDACC__
-#include <cuda_runtime.h>
-
-#include "linkwise/device/cuda/check.hpp"
+#include "linkwise/transfer/proactive/cuda/run_blocks.cuh"
 #endif
 
 namespace linkwise::proactive {
-
-/// How a kernel is to be run this time.
-struct KernelRun {
-  enum class Stores { local, peers, marks };
-  Stores stores = Stores::local;
-  Outbox outbox;
-  std::uint32_t first_block = 0, last_block = 0;
-  std::uint32_t* marked_pages = nullptr;  ///< of a dry run
-  bool only_loads = false;                ///< makes sure that the device has the kernel, and does not run it
-};
 
 /// A producer without the types of its region and kernel.
 class ProducerBase {
@@ -69,31 +57,6 @@ class ProducerBase {
   std::unique_ptr<Tables> tables_;
   bool sends_ = true;
 };
-
-#ifdef __CUDACC__
-
-template <typename Kernel, typename Out>
-__global__ void __launch_bounds__(Kernel::threads)
-    run_blocks(Kernel kernel, Out out, Outbox outbox, std::uint32_t first_block) {
-  const std::uint32_t block = first_block + blockIdx.x;
-  BlockCount count(outbox, block);
-  kernel(Block(block), out);
-  count.done();
-}
-
-template <typename Kernel, typename Out>
-void run_on_gpu(cudaStream_t stream, const KernelRun& run, const Kernel& kernel, const Out& out) {
-  if (run.only_loads) {
-    cudaFuncAttributes attributes;
-    check(cudaFuncGetAttributes(&attributes, run_blocks<Kernel, Out>), "load kernel");
-    return;
-  }
-  run_blocks<<<run.last_block - run.first_block, Kernel::threads, 0, stream>>>(kernel, out, run.outbox,
-                                                                               run.first_block);
-  check(cudaGetLastError(), "launch kernel");
-}
-
-#endif
 
 template <typename T>
 class Producer : public ProducerBase {

@@ -1,0 +1,62 @@
+// A producer's kernel on a real GPU.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "linkwise/device/cuda/check.hpp"
+#include "linkwise/transfer/proactive/block.hpp"
+#include "linkwise/transfer/proactive/kernel_run.hpp"
+
+namespace linkwise::proactive {
+
+/// Counts a block's chunks when it is done. What to count is looked up when the block begins, so that its end, when
+/// nothing else is left to do, is short.
+class BlockCount {
+ public:
+  __device__ BlockCount(const Outbox& box, std::uint32_t block) : box_(box) {
+    if (box.chunks == nullptr || threadIdx.x >= 32) return;
+    next_ = box.first[block] + threadIdx.x;
+    end_ = box.first[block + 1];
+    if (next_ < end_) chunk_ = box.chunks[next_];
+  }
+
+  /// To be called by all threads. The barrier orders their stores before the first warp's releases, so whoever sees the
+  /// count sees the stores.
+  __device__ void done() {
+    if (box_.chunks == nullptr) return;
+    __syncthreads();
+    if (threadIdx.x >= 32) return;
+    for (; next_ < end_; next_ += 32, chunk_ = next_ < end_ ? box_.chunks[next_] : 0) {
+      std::uint32_t* const counter = box_.counters + chunk_;
+      if (box_.for_streams) asm volatile("red.release.sys.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
+      else asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
+    }
+  }
+
+ private:
+  const Outbox& box_;
+  std::uint32_t next_ = 0, end_ = 0, chunk_ = 0;
+};
+
+template <typename Kernel, typename Out>
+__global__ void __launch_bounds__(Kernel::threads)
+    run_blocks(Kernel kernel, Out out, Outbox outbox, std::uint32_t first_block) {
+  const std::uint32_t block = first_block + blockIdx.x;
+  BlockCount count(outbox, block);
+  kernel(Block(block), out);
+  count.done();
+}
+
+template <typename Kernel, typename Out>
+void run_on_gpu(cudaStream_t stream, const KernelRun& run, const Kernel& kernel, const Out& out) {
+  if (run.only_loads) {
+    cudaFuncAttributes attributes;
+    check(cudaFuncGetAttributes(&attributes, run_blocks<Kernel, Out>), "load kernel");
+    return;
+  }
+  run_blocks<<<run.last_block - run.first_block, Kernel::threads, 0, stream>>>(kernel, out, run.outbox,
+                                                                               run.first_block);
+  check(cudaGetLastError(), "launch kernel");
+}
+
+}  // namespace linkwise::proactive

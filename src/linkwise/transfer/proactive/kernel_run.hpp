@@ -1,0 +1,20 @@
+// How a kernel of a producer is run.
+#pragma once
+
+#include <cstdint>
+
+#include "linkwise/transfer/proactive/outbox.hpp"
+
+namespace linkwise::proactive {
+
+/// How a kernel is to be run this time.
+struct KernelRun {
+  enum class Stores { local, peers, marks };
+  Stores stores = Stores::local;
+  Outbox outbox;
+  std::uint32_t first_block = 0, last_block = 0;
+  std::uint32_t* marked_pages = nullptr;  ///< of a dry run
+  bool only_loads = false;                ///< makes sure that the device has the kernel, and does not run it
+};
+
+}  // namespace linkwise::proactive
