@@ -100,6 +100,10 @@ def test_keys_of_every_type(data: st.DataObject) -> None:
     pairs = list(zip(*(side.tolist() for side in found), strict=True))
     assert sorted(pairs) == sorted(expected)
     assert linkwise.join_count(*keys, how, nulls_equal=nulls_equal, **where_to) == len(expected)
+    ranges = linkwise.join_ranges(*keys, nulls_equal=nulls_equal, **where_to)
+    inner = expected_pairs(left_keys, right_keys, "inner", nulls_equal)
+    assert pairs_of(ranges) == sorted(inner)
+    assert ranges.matches == len(inner)
     in_order = [linkwise.sort(side, by=on, **CPU) for side in keys]
     assert linkwise.join_count(*in_order, how, nulls_equal=nulls_equal, presorted=True, **CPU) == len(expected)
 
@@ -117,6 +121,31 @@ def test_keys_of_every_type(data: st.DataObject) -> None:
             column_of(KEY_TYPES[names[number]][0], wanted).to_pylist() if wanted else []
         )
     assert linkwise.is_sorted(result.select(on), by=on) or any(name.startswith("float") for name in names)
+
+
+def pairs_of(ranges: linkwise.JoinRanges) -> list[tuple[int, int]]:
+    pairs = []
+    for k in range(len(ranges)):
+        of_left, of_right = (
+            rows[first[k] : first[k + 1]].tolist()
+            for rows, first in ((ranges.left_rows, ranges.left_first), (ranges.right_rows, ranges.right_first))
+        )
+        assert of_left == sorted(of_left)
+        assert of_right == sorted(of_right)
+        pairs += [(i, j) for i in of_left for j in of_right]
+    return sorted(pairs)
+
+
+def test_ranges_of_more_pairs_than_anybody_could_hold() -> None:
+    same = np.zeros(300_000, np.int32)
+    ranges = linkwise.join_ranges(same, same, **CPU)
+    assert len(ranges) == 1
+    assert ranges.matches == 300_000**2
+    assert (ranges.left_rows == np.arange(300_000)).all()
+    assert (ranges.right_rows == np.arange(300_000)).all()
+    assert linkwise.join_ranges(same[:0], same, **CPU).matches == 0
+    huge = linkwise.JoinRanges(same, np.array([0, 2**40]), same, np.array([0, 2**40]))
+    assert huge.matches == 2**80
 
 
 def test_order_and_names() -> None:

@@ -39,6 +39,24 @@ nb::tuple indices_of(const Matches& self, const std::string& how, std::uint64_t 
   return nb::make_tuple(numpy_of<std::int64_t>(std::move(*left), count), right_rows);
 }
 
+nb::tuple ranges_of(const Matches& self) {
+  std::optional<HugeBuffer> buffers[4];
+  std::uint64_t counts[4];
+  {
+    const nb::gil_scoped_release release;
+    const Matches::RangeSizes sizes = self.range_sizes();
+    const std::uint64_t wanted[4] = {sizes.left_rows, sizes.keys + 1, sizes.right_rows, sizes.keys + 1};
+    std::int64_t* data[4];
+    for (int b = 0; b < 4; ++b) {
+      counts[b] = wanted[b];
+      data[b] = reinterpret_cast<std::int64_t*>(buffers[b].emplace(counts[b] * sizeof(std::int64_t)).data());
+    }
+    self.write_ranges({data[1], data[3], data[0], data[2]});
+  }
+  const auto array = [&](int b) { return numpy_of<std::int64_t>(std::move(*buffers[b]), counts[b]); };
+  return nb::make_tuple(array(0), array(1), array(2), array(3));
+}
+
 using Unsigned = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu, nb::ndim<1>>;
 
 JoinCuts cuts_of_samples(const Unsigned& codes, const Unsigned& tags, std::uint64_t split_rows,
@@ -82,6 +100,8 @@ void bind_join(nb::module_& m) {
       .def("indices", &indices_of, nb::arg("how"), nb::arg("first") = 0, nb::arg("count").none() = nb::none(),
            "The left and right row numbers of rows of the result, from the first on, -1 for none; of semi and anti, "
            "(left, None).")
+      .def("ranges", &ranges_of,
+           "(left rows, left first, right rows, right first): the rows of each key that matches, and where they begin.")
       .def_prop_ro("left_is_unique", &Matches::left_is_unique)
       .def_prop_ro("right_is_unique", &Matches::right_is_unique);
 }

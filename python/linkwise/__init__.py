@@ -15,7 +15,7 @@ from linkwise._core import (
 from linkwise.checking import is_sorted
 from linkwise.file_sorting import sort_file
 from linkwise.join_planning import JoinPlanReport, plan_join
-from linkwise.joining import join, join_count, join_indices
+from linkwise.joining import JoinRanges, join, join_count, join_indices, join_ranges
 from linkwise.machine import described_machines, load_machine, load_profile, local_machine
 from linkwise.plan_report import PlanReport, plan_sort
 from linkwise.probing import probe
@@ -34,6 +34,7 @@ __all__ = [
     "Error",
     "FallbackWarning",
     "JoinPlanReport",
+    "JoinRanges",
     "Machine",
     "NoGpuWarning",
     "NominalMachineWarning",
@@ -48,6 +49,7 @@ __all__ = [
     "join",
     "join_count",
     "join_indices",
+    "join_ranges",
     "load_machine",
     "load_profile",
     "local_machine",

@@ -7,7 +7,8 @@ pass over the order (``src/linkwise/join/matches.hpp``). Rows are gathered on th
 
 from __future__ import annotations
 
-from dataclasses import replace
+import operator
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -141,10 +142,59 @@ def join_count(
     return int(matches_of_keys(left_keys, right_keys, request, nulls_equal=nulls_equal, presorted=presorted).count(how))
 
 
+@dataclass(frozen=True)
+class JoinRanges:
+    """The matches of two relations, key by key: every row of a key's left range matches every one of its right range.
+
+    Key ``k`` has the left rows ``left_rows[left_first[k]:left_first[k + 1]]`` and the right rows
+    ``right_rows[right_first[k]:right_first[k + 1]]``, all int64. Keys come in the order that ``sort`` has, rows of a key
+    in their own. So a key with many rows on both sides takes no more than its rows.
+    """
+
+    left_rows: npt.NDArray[np.int64]
+    left_first: npt.NDArray[np.int64]
+    right_rows: npt.NDArray[np.int64]
+    right_first: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        """How many keys match."""
+        return len(self.left_first) - 1
+
+    @property
+    def matches(self) -> int:
+        """How many pairs of rows match."""
+        left, right = np.diff(self.left_first), np.diff(self.right_first)
+        pairs = int((left.astype(np.float64) * right).sum())
+        return int(np.dot(left, right)) if pairs < 2**62 else sum(map(operator.mul, left.tolist(), right.tolist()))
+
+
+def join_ranges(
+    left_keys: Any,
+    right_keys: Any,
+    *,
+    nulls_equal: bool = False,
+    presorted: bool = False,
+    machine: MachineLike = "auto",
+    gpus: Gpus = "auto",
+    strategy: str = "auto",
+    memory_limit: int | str | None = None,
+) -> JoinRanges:
+    """What matches in an inner join, as ranges of equal keys and not as pairs (join25 §3.3.3).
+
+    However many pairs there are, the result is no larger than both sides. Parameters and errors: as ``join_indices``.
+    """
+    request = Request(machine, gpus, strategy, memory_limit, False, True)
+    found = matches_of_keys(
+        left_keys, right_keys, request, nulls_equal=nulls_equal, presorted=presorted, by_order=True
+    )  # fmt: skip
+    assert isinstance(found, _core.Matches)
+    return JoinRanges(*found.ranges())
+
+
 def matches_of_keys(
-    left: Any, right: Any, request: Request, *, nulls_equal: bool, presorted: bool
+    left: Any, right: Any, request: Request, *, nulls_equal: bool, presorted: bool, by_order: bool = False
 ) -> _core.Matches | GpuMatches:
-    """The matches of two arrays, columns or tables of keys; see ``join_indices``."""
+    """The matches of two arrays, columns or tables of keys; see ``join_indices``, and ``match`` for ``by_order``."""
     sides = [hold(side).contents for side in (left, right)]
 
     def of_columns(request: Request) -> _core.Matches | GpuMatches:
@@ -154,9 +204,10 @@ def matches_of_keys(
                 f"there are {len(columns[0])} columns of keys on the left and {len(columns[1])} on the right"
             )
         keys = [together(a, b, ("left", "right")) for a, b in zip(*columns, strict=True)]
-        return match(keys, len(columns[0][0]), request, nulls_equal=nulls_equal, presorted=presorted)
+        return match(keys, len(columns[0][0]), request, nulls_equal=nulls_equal, presorted=presorted, by_order=by_order)
 
-    if not presorted and all(isinstance(side, np.ndarray) and side.dtype.kind in "iu" for side in sides):
+    as_they_are = not presorted and not by_order
+    if as_they_are and all(isinstance(side, np.ndarray) and side.dtype.kind in "iu" for side in sides):
         a, b = (plain_array(side) for side in sides)
         if a.dtype == b.dtype and GpuMatches.can(a, b, request):
             # As they are: page-locked arrays are read at the speed of the links.

@@ -205,9 +205,11 @@ def _generated(scale: float, folder: Path | None) -> Iterator[Path]:
 
 
 def _read(folder: Path) -> Tables:
-    def plain(table: pa.Table) -> pa.Table:  # PyArrow compares strings, and not views of them
+    def plain(table: pa.Table) -> pa.Table:
+        # PyArrow compares strings, and not views of them; and a column in one piece is handed on at once, where one in
+        # hundreds, a piece for each row group of the file, takes a call for each of them.
         fields = [f.with_type(pa.string()) if pa.types.is_string_view(f.type) else f for f in table.schema]
-        return table.cast(pa.schema(fields))
+        return table.cast(pa.schema(fields)).combine_chunks()
 
     return {name: plain(pq.read_table(folder / f"{name}.parquet", columns=cols)) for name, cols in _COLUMNS.items()}
 

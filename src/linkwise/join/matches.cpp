@@ -127,4 +127,45 @@ void Matches::write(JoinKind kind, std::uint64_t first, std::uint64_t count, std
   if (is_filter(kind)) std::sort(left, left + count);
 }
 
+Matches::RangeSizes Matches::range_sizes() const {
+  std::uint64_t keys = 0, left = 0, right = 0;
+#pragma omp parallel for schedule(static) reduction(+ : keys, left, right)
+  for (const Group& group : groups_) {
+    if (!group.matches()) continue;
+    ++keys;
+    left += group.left();
+    right += group.right();
+  }
+  return {keys, left, right};
+}
+
+void Matches::write_ranges(const Ranges& to) const {
+  const std::vector<std::uint64_t> matching =
+      positions_where(groups_.size(), [&](std::uint64_t g) { return groups_[g].matches(); });
+  to.left_first[0] = to.right_first[0] = 0;
+  for (std::size_t k = 0; k < matching.size(); ++k) {
+    const Group& group = groups_[matching[k]];
+    to.left_first[k + 1] = to.left_first[k] + static_cast<std::int64_t>(group.left());
+    to.right_first[k + 1] = to.right_first[k] + static_cast<std::int64_t>(group.right());
+  }
+  // In equal parts, however many rows a key has.
+  const auto write_side = [&](const std::int64_t* first, std::int64_t* rows, bool is_left) {
+    const std::int64_t* const ends = first + 1;
+    const auto count = static_cast<std::uint64_t>(first[matching.size()]);
+#pragma omp parallel for schedule(dynamic)
+    for (std::uint64_t begin = 0; begin < count; begin += block) {
+      const auto last = static_cast<std::int64_t>(std::min(begin + block, count));
+      auto at = static_cast<std::int64_t>(begin);
+      for (auto k = std::upper_bound(ends, ends + matching.size(), at) - ends; at < last; ++k) {
+        const Group& group = groups_[matching[k]];
+        const std::uint64_t from = is_left ? group.begin : group.middle;
+        for (; at < std::min(last, ends[k]); ++at)
+          rows[at] = static_cast<std::int64_t>(row(from + (at - first[k])) - (is_left ? 0 : left_rows_));
+      }
+    }
+  };
+  write_side(to.left_first, to.left_rows, true);
+  write_side(to.right_first, to.right_rows, false);
+}
+
 }  // namespace linkwise
