@@ -14,9 +14,11 @@ import numpy.typing as npt
 
 from linkwise import _core
 from linkwise._core import AgentPlan, Machine, UsageError
-from linkwise.apps import Application, Tomography, application
+from linkwise.application import Application
+from linkwise.apps import application
 from linkwise.planning import Gpus, gpu_numbers
 from linkwise.session import open_session
+from linkwise.tomography import Tomography
 from linkwise.tuning import DEFAULT_PLAN, keep, tune_measured, tune_simulated, tuned_plan
 
 Array = npt.NDArray[Any]

@@ -147,8 +147,8 @@ class JoinRanges:
     """The matches of two relations, key by key: every row of a key's left range matches every one of its right range.
 
     Key ``k`` has the left rows ``left_rows[left_first[k]:left_first[k + 1]]`` and the right rows
-    ``right_rows[right_first[k]:right_first[k + 1]]``, all int64. Keys come in the order that ``sort`` has, rows of a key
-    in their own. So a key with many rows on both sides takes no more than its rows.
+    ``right_rows[right_first[k]:right_first[k + 1]]``, all int64. Keys come in the order that ``sort`` has, and the rows
+    of a key in their own. So a key with many rows on both sides takes no more than its rows.
     """
 
     left_rows: npt.NDArray[np.int64]

@@ -15,7 +15,8 @@ import numpy as np
 from linkwise import _core
 from linkwise._core import AgentPlan, CorruptDataError, Machine, UsageError
 from linkwise.app_runs import checked, measured_seconds, scale_of, simulated_seconds
-from linkwise.apps import APPLICATIONS, Application, application
+from linkwise.application import Application
+from linkwise.apps import APPLICATIONS, application
 from linkwise.planning import Gpus, gpu_numbers
 from linkwise.session import open_session
 from linkwise.tuning import AGENTS, DEFAULT_PLAN, SIMULATED_AGENTS, Tuned, tune

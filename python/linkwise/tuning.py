@@ -17,7 +17,7 @@ from linkwise._core import AgentPlan, Machine
 from linkwise.profile import cache_path, write_json
 
 if TYPE_CHECKING:
-    from linkwise.apps import Application
+    from linkwise.application import Application
 
 DEFAULT_PLAN = AgentPlan("polling", 128 << 10, 8192)
 """Without a tuned plan: what was best, or within a few percent of it, for most kernels on H200s."""

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from linkwise import _core
 from linkwise._core import AgentPlan, Machine
 from linkwise.app_runs import simulated_seconds
-from linkwise.apps import APPLICATIONS, Application, application
+from linkwise.application import Application
+from linkwise.apps import APPLICATIONS, application
 from linkwise.proactive_benchmark import Micro, geometric_mean, measures
 from linkwise.reproduce.experiment import Experiment, Lab, Row
 from linkwise.tuning import tune

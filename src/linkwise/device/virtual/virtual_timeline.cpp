@@ -52,8 +52,8 @@ Task VirtualRuntime::task_of(const Node& node) {
     // A kernel that stores to peers needs their links at the rate at which it would run alone.
     for (const Passage& passage : passages_of(topology_, place, node.operation))
       for (const Use& use : topology_.route(passage.from, passage.to).uses)
-        task.uses.push_back({use.resource, use.weight * static_cast<double>(passage.bytes) / work.goodput /
-                                               std::max(task.work, 1.0)});
+        task.uses.push_back(
+            {use.resource, use.weight * static_cast<double>(passage.bytes) / work.goodput / std::max(task.work, 1.0)});
   }
   return task;
 }

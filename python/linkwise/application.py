@@ -1,0 +1,49 @@
+"""What an application of proactive transfers is: data, kernels in C++ (``apps/``), and a reference in NumPy."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+
+from linkwise import _core
+from linkwise._core import AgentPlan, Runtime
+
+Array = npt.NDArray[Any]
+
+
+def even_cuts(rows: int, parts: int) -> list[int]:
+    """Where equal parts of rows begin and end."""
+    return [rows * part // parts for part in range(parts + 1)]
+
+
+class Application(ABC):
+    """One of the applications, at a size.
+
+    ``scale`` multiplies the size at which the application is measured; ``nominal`` prices that size without data.
+    """
+
+    name: str
+    iterations: int
+
+    @abstractmethod
+    def __init__(self, scale: float, matrix: Path | None = None) -> None: ...
+
+    @abstractmethod
+    def start(self, runtime: Runtime, gpus: Sequence[int], plan: AgentPlan) -> _core.App:
+        """Put the data on the GPUs."""
+
+    @abstractmethod
+    def priced(self, runtime: Runtime, gpus: Sequence[int], plan: AgentPlan) -> _core.App:
+        """The same at full size on an estimating machine."""
+
+    @abstractmethod
+    def result(self, app: _core.App, gpu: int) -> Array:
+        """What a GPU has."""
+
+    @abstractmethod
+    def error(self, result: Array, iterations: int) -> float:
+        """How far a result is from the reference after so many iterations, as a share of what is allowed."""

@@ -1,0 +1,181 @@
+"""PageRank, shortest paths and matrix factorisation (proact21 §IV-C): rows that gather from others."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from linkwise import _core
+from linkwise._core import AgentPlan, MatrixArrays, Runtime
+from linkwise.app_data import Matrix, mesh_graph, power_law_graph, read_matrix
+from linkwise.application import Application, even_cuts
+
+Array = npt.NDArray[Any]
+
+
+def cuts_by_entries(matrix: Matrix, parts: int) -> list[int]:
+    """Where parts with equally many entries, and a few rows each, begin and end."""
+    work = matrix.first.astype(np.int64) + np.arange(matrix.rows + 1)
+    inner = [int(np.searchsorted(work, work[-1] * part // parts)) for part in range(1, parts)]
+    return [0, *inner, matrix.rows]
+
+
+class OnGraph(Application):
+    """Of vertices that gather from those whose edges come in."""
+
+    full_vertices: int
+    full_edges: int
+
+    def __init__(self, scale: float, matrix: Path | None = None) -> None:
+        vertices = max(int(self.full_vertices * scale), 64)
+        self.edges = self._made(vertices) if matrix is None else read_matrix(matrix)
+        self.incoming = self.edges.transposed()
+
+    @abstractmethod
+    def _made(self, vertices: int) -> Matrix: ...
+
+    @staticmethod
+    def arrays(matrix: Matrix) -> MatrixArrays:
+        """As the core takes it."""
+        return MatrixArrays(
+            matrix.rows, matrix.columns, len(matrix.column), matrix.first, matrix.column, matrix.value
+        )  # fmt: skip
+
+    def full(self) -> MatrixArrays:
+        """The size at which it is priced."""
+        return MatrixArrays(self.full_vertices, self.full_vertices, self.full_edges)
+
+    def result(self, app: _core.App, gpu: int) -> Array:
+        """See ``Application``."""
+        found = np.empty(self.incoming.rows, np.float32)
+        app.fetch(gpu, found)
+        return found
+
+
+class PageRank(OnGraph):
+    """Ranks over out-degrees on a graph like Wikipedia's links (3.6 million articles, 45 million links)."""
+
+    name, iterations = "pagerank", 20
+    full_vertices, full_edges = 3_566_907, 45_030_389
+    damping = 0.85
+
+    def _made(self, vertices: int) -> Matrix:
+        return power_law_graph(vertices, int(vertices * self.full_edges / self.full_vertices))
+
+    @property
+    def inverse_degrees(self) -> Array:
+        """Of the out-degrees; 0 where there is none."""
+        degrees = self.edges.entries_of_rows
+        return np.where(degrees > 0, 1 / np.maximum(degrees, 1), 0).astype(np.float32)
+
+    def start(self, runtime: Runtime, gpus: Sequence[int], plan: AgentPlan) -> _core.App:
+        """See ``Application``."""
+        cuts = cuts_by_entries(self.incoming, len(gpus))
+        incoming = self.arrays(self.incoming)
+        return _core.make_pagerank(runtime, list(gpus), cuts, plan, incoming, self.inverse_degrees, self.damping)
+
+    def priced(self, runtime: Runtime, gpus: Sequence[int], plan: AgentPlan) -> _core.App:
+        """See ``Application``."""
+        return _core.make_pagerank(runtime, list(gpus), even_cuts(self.full_vertices, len(gpus)), plan, self.full())
+
+    def error(self, result: Array, iterations: int) -> float:
+        """See ``Application``."""
+        inverse = self.inverse_degrees.astype(np.float64)
+        n, rows = self.incoming.rows, self.incoming.rows_of_entries()
+        share = inverse / n
+        for _ in range(iterations):
+            total = np.bincount(rows, share[self.incoming.column], n)
+            share = ((1 - self.damping) / n + self.damping * total) * inverse
+        return float(np.abs(result - share).max() / (1e-4 * share.max()))
+
+
+class ShortestPaths(OnGraph):
+    """Distances by Bellman and Ford's method on a mesh like HV15R (2 million rows, 283 million entries)."""
+
+    name, iterations = "sssp", 20
+    full_vertices, full_edges = 2_017_169, 283_073_458
+
+    def _made(self, vertices: int) -> Matrix:
+        return mesh_graph(vertices, 24)
+
+    def start(self, runtime: Runtime, gpus: Sequence[int], plan: AgentPlan) -> _core.App:
+        """See ``Application``."""
+        cuts = cuts_by_entries(self.incoming, len(gpus))
+        return _core.make_sssp(runtime, list(gpus), cuts, plan, self.arrays(self.incoming), 0)
+
+    def priced(self, runtime: Runtime, gpus: Sequence[int], plan: AgentPlan) -> _core.App:
+        """See ``Application``."""
+        return _core.make_sssp(runtime, list(gpus), even_cuts(self.full_vertices, len(gpus)), plan, self.full(), 0)
+
+    def error(self, result: Array, iterations: int) -> float:
+        """See ``Application``."""
+        distance = np.full(self.incoming.rows, np.inf, np.float32)
+        distance[0] = 0
+        rows = self.incoming.rows_of_entries()
+        for _ in range(iterations):
+            nearer = distance.copy()
+            np.minimum.at(nearer, rows, distance[self.incoming.column] + self.incoming.value)
+            distance = nearer
+        return 0.0 if np.array_equal(result, distance) else np.inf  # sums along a path have one order
+
+
+class Factorisation(OnGraph):
+    """Users' and items' factors of a matrix like HV15R by gradient steps on each side in turn."""
+
+    name, iterations = "als", 10
+    full_vertices, full_edges = 2_017_169, 283_073_458
+    rank, step, decay = 8, 0.05, 0.01
+
+    def _made(self, vertices: int) -> Matrix:
+        return mesh_graph(vertices, 24)
+
+    def __init__(self, scale: float, matrix: Path | None = None) -> None:
+        super().__init__(scale, matrix)
+        random = np.random.default_rng(2)
+        self.factors = random.uniform(0, 1, (self.edges.rows + self.incoming.rows, self.rank)).astype(np.float32)
+
+    def start(self, runtime: Runtime, gpus: Sequence[int], plan: AgentPlan) -> _core.App:
+        """See ``Application``."""
+        users, items = (cuts_by_entries(side, len(gpus)) for side in (self.edges, self.incoming))
+        return _core.make_als(
+            runtime, list(gpus), users, items, plan, self.arrays(self.edges), self.arrays(self.incoming),
+            self.step, self.decay, self.factors.ravel(),
+        )  # fmt: skip
+
+    def priced(self, runtime: Runtime, gpus: Sequence[int], plan: AgentPlan) -> _core.App:
+        """See ``Application``."""
+        cuts = even_cuts(self.full_vertices, len(gpus))
+        return _core.make_als(
+            runtime, list(gpus), cuts, cuts, plan, self.full(), self.full(), step=self.step, decay=self.decay
+        )
+
+    def result(self, app: _core.App, gpu: int) -> Array:
+        """See ``Application``."""
+        found = np.empty_like(self.factors)
+        app.fetch(gpu, found)
+        return found
+
+    def error(self, result: Array, iterations: int) -> float:
+        """See ``Application``."""
+        users = self.factors[: self.edges.rows].astype(np.float64)
+        items = self.factors[self.edges.rows :].astype(np.float64)
+        for _ in range(iterations):
+            users = self._improved(self.edges, users, items)
+            items = self._improved(self.incoming, items, users)
+        wanted = np.concatenate([users, items])
+        return float(np.abs(result - wanted).max() / (1e-4 * np.abs(wanted).max()))
+
+    def _improved(self, rows: Matrix, own: Array, others: Array) -> Array:
+        row = rows.rows_of_entries()
+        error = rows.value - (own[row] * others[rows.column]).sum(1)
+        gradient = np.stack(
+            [np.bincount(row, error * others[rows.column, k], rows.rows) for k in range(self.rank)], axis=1
+        )
+        entries = np.maximum(rows.entries_of_rows, 1)[:, None]
+        improved: Array = own + self.step * gradient / entries - self.step * self.decay * own
+        return improved

@@ -1,0 +1,98 @@
+"""X-ray tomography (proact21 §IV-C): the image of a phantom from its sinogram, by model-based iterations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from linkwise import _core
+from linkwise._core import AgentPlan, Runtime
+from linkwise.app_data import phantom, sinogram_of_phantom
+from linkwise.application import Application, even_cuts
+
+Array = npt.NDArray[Any]
+
+
+class Tomography(Application):
+    """Reconstruction of Shepp and Logan's phantom from its exact sinogram."""
+
+    name, iterations = "xray_ct", 40
+    full_size, full_views, priced_views = 4096, 24, 192
+    smoothing = 2.0
+
+    def __init__(self, scale: float, matrix: Path | None = None) -> None:
+        self.size = max(int(self.full_size * scale**0.5), 32)
+        self.views = self.full_views
+        self.detectors = self._detectors(self.size)
+        self.sinogram = sinogram_of_phantom(self.size, self.views, self.detectors)
+
+    @staticmethod
+    def _detectors(size: int) -> int:
+        return int(np.ceil(1.42 * size))
+
+    def _make(
+        self, runtime: Runtime, gpus: Sequence[int], plan: AgentPlan, size: int, views: int, data: Array | None
+    ) -> _core.App:
+        detectors = self._detectors(size)
+        step = 1.0 / (views * size)  # the largest eigenvalue of AᵀA is about views · size
+        return _core.make_xray_ct(
+            runtime, list(gpus), even_cuts(size * size, len(gpus)), even_cuts(views * detectors, len(gpus)),
+            plan, size, views, detectors, step, self.smoothing, data,
+        )  # fmt: skip
+
+    def start(self, runtime: Runtime, gpus: Sequence[int], plan: AgentPlan) -> _core.App:
+        """See ``Application``."""
+        return self._make(runtime, gpus, plan, self.size, self.views, self.sinogram.ravel())
+
+    def priced(self, runtime: Runtime, gpus: Sequence[int], plan: AgentPlan) -> _core.App:
+        """See ``Application``."""
+        return self._make(runtime, gpus, plan, self.full_size, self.priced_views, None)
+
+    def result(self, app: _core.App, gpu: int) -> Array:
+        """See ``Application``."""
+        found = np.empty((self.size, self.size), np.float32)
+        app.fetch(gpu, found)
+        return found
+
+    def error(self, result: Array, iterations: int) -> float:
+        """Of what the iterations say, and of the picture: a reconstruction is nearer to the phantom than to nothing."""
+        wanted = self._reference(iterations)
+        return float(np.abs(result - wanted).max() / (2e-3 * max(np.abs(wanted).max(), 1e-6)))
+
+    def distance_to_phantom(self, result: Array) -> float:
+        """The root of the mean squared difference, as a share of the phantom's own."""
+        true = phantom(self.size)
+        return float(np.sqrt(((result - true) ** 2).mean() / (true**2).mean()))
+
+    def _reference(self, iterations: int) -> Array:
+        n, step = self.size, 1.0 / (self.views * self.size)
+        middle = (n - 1) / 2
+        index = np.arange(n)
+        image = np.zeros((n, n))
+        for _ in range(iterations):
+            gathered = np.zeros((n, n))
+            for view in range(self.views):
+                angle = np.pi * view / self.views
+                c, s = np.cos(angle), np.sin(angle)
+                residual = self.sinogram[view] - self._projection(image, c, s)
+                at = (index[None, :] - middle) * c + (index[:, None] - middle) * s + (self.detectors - 1) / 2
+                gathered += np.interp(at, np.arange(-1, self.detectors + 1), np.pad(residual, 1), left=0, right=0)
+            padded = np.pad(image, 1, "edge")
+            rough = 4 * image - padded[:-2, 1:-1] - padded[2:, 1:-1] - padded[1:-1, :-2] - padded[1:-1, 2:]
+            image = np.maximum(image + step * (gathered - self.smoothing * rough), 0)
+        return image
+
+    def _projection(self, image: Array, c: float, s: float) -> Array:
+        n = self.size
+        middle = (n - 1) / 2
+        offset = np.arange(self.detectors) - (self.detectors - 1) / 2
+        lines, along, across = (image, c, s) if abs(c) >= abs(s) else (image.T, s, c)
+        total = np.zeros(self.detectors)
+        for line in range(n):
+            at = (offset - (line - middle) * across) / along + middle
+            total += np.interp(at, np.arange(-1, n + 1), np.pad(lines[line], 1), left=0, right=0)
+        return total / abs(along)
