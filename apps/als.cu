@@ -62,6 +62,9 @@ class Als final : public App {
   }
   void fetch(int gpu, void* to, std::uint64_t bytes) override {
     const std::uint64_t of_users = ratings_.by_user.rows * sizeof(Factors);
+    const std::uint64_t all = of_users + ratings_.by_item.rows * sizeof(Factors);
+    if (bytes != all)
+      throw UsageError("the factors take " + std::to_string(all) + " bytes, not " + std::to_string(bytes));
     users_.current().fetch(gpu, to, of_users);
     items_.current().fetch(gpu, static_cast<std::byte*>(to) + of_users, bytes - of_users);
   }
@@ -103,6 +106,7 @@ class Als final : public App {
   Alternating<Factors> users_, items_;
   DividedRows by_user_, by_item_;
   Ratings ratings_;
+  QuietEnd quiet_{users_of_.runtime};
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Two regions that are read and written in turn: the array of this iteration, and of the next.
 #pragma once
 
+#include <exception>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +22,24 @@ using proactive::Region;
 /// What the GPU with most to do has more than its share, where rows are shared out: proact21's applications gain 3.6 of
 /// 4 (§V-B), and 14.3 of 16 (fig. 10), with links without limits.
 inline constexpr double uneven = 1.11;
+
+/// As the last member of an app: nothing runs any more when the others go.
+class QuietEnd {
+ public:
+  explicit QuietEnd(Runtime& runtime) : runtime_(runtime) {}
+  QuietEnd(const QuietEnd&) = delete;
+  QuietEnd& operator=(const QuietEnd&) = delete;
+  ~QuietEnd() {
+    try {
+      runtime_.synchronize();
+    } catch (const std::exception&) {  // whoever waited has been told
+      runtime_.abandon();
+    }
+  }
+
+ private:
+  Runtime& runtime_;
+};
 
 /// Rows of a region that a GPU writes, `rows_of_block` a block.
 template <typename T>

@@ -108,6 +108,7 @@ class Gathering final : public App {
   Parts extra_;
   MakeVertex vertex_;
   bool has_weights_;
+  QuietEnd quiet_{team_.runtime};
 };
 
 }  // namespace

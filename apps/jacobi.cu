@@ -100,6 +100,7 @@ class Jacobi final : public App {
   int band_;
   Alternating<double> x_;
   Parts diagonals_, right_side_;
+  QuietEnd quiet_{team_.runtime};
 };
 
 }  // namespace

@@ -45,10 +45,11 @@ struct PagesKernel {
 
 }  // namespace
 
-std::vector<std::vector<std::uint32_t>> dry_run_of_scatter(Runtime& runtime, std::uint32_t blocks,
-                                                           std::uint64_t count) {
+std::vector<std::vector<std::uint32_t>> dry_run_of_scatter(Runtime& runtime, std::uint32_t blocks, std::uint64_t count,
+                                                           std::uint64_t said) {
   Region<float> region(runtime, {0}, count, "scatter");
-  const Mapping mapping = Producer<float>::find_mapping(region, 0, blocks, {0, region.bytes()}, ScatterKernel{count});
+  const Mapping mapping =
+      Producer<float>::find_mapping(region, 0, blocks, {0, said * sizeof(float)}, ScatterKernel{count});
   std::vector<std::vector<std::uint32_t>> pages;
   for (std::uint32_t block = 0; block < blocks; ++block)
     pages.emplace_back(mapping.pages(block).begin(), mapping.pages(block).end());

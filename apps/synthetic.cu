@@ -51,8 +51,12 @@ class SyntheticApp final : public App {
     team_.plan = plan;
     team_.runtime.synchronize();
     producer_ = std::make_unique<Producer<Words>>(make_producer());
+    producer_->set_sends(sends_);
   }
-  void set_sends(bool sends) override { producer_->set_sends(sends); }
+  void set_sends(bool sends) override {
+    sends_ = sends;
+    producer_->set_sends(sends);
+  }
   void wait() override {
     team_.runtime.synchronize();
     producer_->check();
@@ -68,6 +72,8 @@ class SyntheticApp final : public App {
   Region<Words> region_;
   std::unique_ptr<Producer<Words>> producer_;
   std::uint32_t iteration_ = 0;
+  bool sends_ = true;
+  QuietEnd quiet_{team_.runtime};
 };
 
 }  // namespace

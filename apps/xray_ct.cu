@@ -191,6 +191,7 @@ class XrayCt final : public App {
   Sinogram sinogram_;
   Alternating<float> image_, residual_;
   Parts measured_, cosines_;
+  QuietEnd quiet_{image_of_.runtime};
 };
 
 }  // namespace

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 import linkwise
 from conftest import SEEDS, cuda_runtime
 from linkwise import UsageError, _core
-from linkwise.app_data import phantom, power_law_graph, read_matrix, sinogram_of_phantom
+from linkwise.app_data import matrix_of, phantom, power_law_graph, read_matrix, sinogram_of_phantom
 from linkwise.app_runs import checked, run_app, simulated_seconds
 from linkwise.apps import APPLICATIONS, application
+from linkwise.graph_apps import cuts_by_entries
 from linkwise.proactive_benchmark import Micro, bench_proactive, measures
 from linkwise.tuning import SIMULATED_AGENTS, tune_simulated
 
@@ -145,12 +146,12 @@ def test_chunks_of_mappings(region: int, blocks: int, chunk_pages: int, most: in
 
 def test_a_dry_run_finds_the_mapping() -> None:
     for _ in range(2):
-        assert _core.dry_run_of_scatter(virtual(), 7, 50_000) == _core.pages_of_scatter(7, 50_000)
+        assert _core.dry_run_of_scatter(virtual(), 7, 50_000, 50_000) == _core.pages_of_scatter(7, 50_000)
 
 
 @pytest.mark.gpu
 def test_a_dry_run_finds_the_mapping_on_gpus() -> None:
-    assert _core.dry_run_of_scatter(cuda_runtime(), 700, 5_000_000) == _core.pages_of_scatter(700, 5_000_000)
+    assert _core.dry_run_of_scatter(cuda_runtime(), 700, 5_000_000, 5_000_000) == _core.pages_of_scatter(700, 5_000_000)
 
 
 def test_only_what_is_needed_crosses_the_links() -> None:
@@ -244,7 +245,9 @@ def test_matrices_from_files(tmp_path: Path) -> None:
     assert list(read_matrix(edges).value) == [1, 7, 1]
     assert run_app("pagerank", machine="volta4", agent="bulk", matrix=edges, gpus=[0, 1]).correct
     for text, told in (
-        ("0 x\n", r"line 1: '0 x' is no row"), ("", "no entries"), ("0 1\n-1 2\n", "line 2"),
+        ("0 x\n", r"line 1: '0 x' is no row"),
+        ("nan 1\n", "line 1"), ("1.5 2\n", "line 1"), ("0 1 inf\n", "line 1"),
+        ("", "no entries"), ("0 1\n-1 2\n", "line 2"),
         ("%%MatrixMarket matrix array real general\n", "coordinates"),
         ("%%MatrixMarket matrix coordinate real general\nx\n", "no line with rows"),
         ("%%MatrixMarket matrix coordinate real general\n1 1 1\n2 1 1\n", "too large"),
@@ -256,6 +259,29 @@ def test_matrices_from_files(tmp_path: Path) -> None:
         read_matrix(tmp_path / "nothing")
     with pytest.raises(UsageError, match="takes no matrix"):
         application("jacobi", 0.001, market)
+
+
+def test_a_star_is_divided_all_the_same() -> None:
+    star = matrix_of(np.arange(1, 50), np.zeros(49, np.int64), np.ones(49), 50, 50).transposed()
+    for parts in (1, 2, 7, 50):
+        cuts = cuts_by_entries(star, parts)
+        assert cuts[0] == 0
+        assert cuts[-1] == 50
+        assert all(a < b for a, b in zip(cuts, cuts[1:], strict=False))
+
+
+def test_a_dry_run_of_what_lies_outside() -> None:
+    with pytest.raises(UsageError, match=r"block \d+ stores outside of bytes 0 to 8192"):
+        _core.dry_run_of_scatter(virtual(), 7, 50_000, 2048)
+
+
+def test_an_app_may_go_while_it_runs() -> None:
+    for seed in range(20):
+        runtime = virtual(seed=seed)
+        app = _core.make_synthetic(runtime, [0, 1, 2], _core.AgentPlan("polling", 4096), 1 << 16, 1)
+        app.run(2)
+        del app
+        runtime.synchronize()
 
 
 def test_power_law() -> None:
@@ -330,7 +356,11 @@ def test_on_the_command_line(tmp_path: Path) -> None:
         ["app", "x"], ["app", "jacobi", "--agent", "x"], ["app", "jacobi", "--chunk", "4KiB"],
         ["app", "jacobi", "--scale", "0", "--machine", "volta4"], ["app", "sssp", "--picture", "x.png"],
         ["app", "jacobi", "--iterations", "0"], ["app", "jacobi", "--machine", "volta4", "--gpus", "7"],
-        ["app", "jacobi", "--agent", "polling", "--chunk", "5000"], ["bench", "proactive", "--gpus", "0"],
+        ["app", "jacobi", "--agent", "polling", "--chunk", "5000"],
+        ["app", "jacobi", "--agent", "bulk", "--chunk", "1TiB"],
+        ["app", "jacobi", "--agent", "bulk", "--threads", "99999999999"],
+        ["app", "jacobi", "--iterations", "3000000000"],
+        ["bench", "proactive", "--gpus", "0"],
         ["bench", "proactive", "--only", "x"], ["app", "xray_ct", "--picture", "/nowhere/x.png"],
     ):  # fmt: skip
         failed = run(*wrong)

@@ -132,7 +132,8 @@ void bind_makers(nb::module_& m) {
 }
 
 void bind_samples(nb::module_& m) {
-  m.def("dry_run_of_scatter", &dry_run_of_scatter, nb::arg("runtime"), nb::arg("blocks"), nb::arg("count"));
+  m.def("dry_run_of_scatter", &dry_run_of_scatter, nb::arg("runtime"), nb::arg("blocks"), nb::arg("count"),
+        nb::arg("said"));
   m.def("pages_of_scatter", &pages_of_scatter, nb::arg("blocks"), nb::arg("count"));
   m.def("run_wrong_producer", &run_wrong_producer, nb::arg("runtime"), nb::arg("what"));
   m.def(

@@ -50,7 +50,7 @@ class Matrix:
 
 def matrix_of(row: Array, column: Array, value: Array, rows: int, columns: int) -> Matrix:
     """From entries in any order; of several in one place the first is kept."""
-    place = row.astype(np.uint64) * np.uint64(columns) + column
+    place = row.astype(np.uint64) * np.uint64(columns) + column.astype(np.uint64)
     place, at = np.unique(place, return_index=True)
     row, column, value = row[at], column[at], value[at]
     first = np.zeros(rows + 1, np.uint64)
@@ -161,14 +161,15 @@ def read_matrix(path: Path) -> Matrix:
         words = line.split()
         try:
             entries[place, : len(words)] = [float(word) for word in words]
-            if len(words) < 2 or entries[place, :2].min() < base:
+            numbers = entries[place, :2]
+            if len(words) < 2 or not np.isfinite(entries[place]).all() or (numbers < base).any() or (numbers % 1).any():
                 raise ValueError
         except ValueError:
             raise UsageError(f"{path}, line {at}: '{line.strip()[:40]}' is no row, column and value") from None
     if not len(entries):
         raise UsageError(f"{path} has no entries")
     ends = entries[:, :2].astype(np.int64) - base
-    if int(ends.max()) >= (size if is_market else _MOST_VERTICES):
+    if int(ends.max()) >= min(size if is_market else _MOST_VERTICES, _MOST_VERTICES) or size > _MOST_VERTICES:
         raise UsageError(f"{path}: row or column {int(ends.max()) + 1} is too large")
     size = max(size, int(ends.max()) + 1)
     row, column, value = ends[:, 0], ends[:, 1], np.abs(entries[:, 2])

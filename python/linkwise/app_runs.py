@@ -25,6 +25,7 @@ Array = npt.NDArray[Any]
 _CHECKED_ITERATIONS = 3  # both regions of a pair are written, and one of them again
 _REAL_SCALE, _VIRTUAL_SCALE = 1 / 8, 1 / 4096
 _REPETITIONS = 5
+_MOST_ITERATIONS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -142,8 +143,8 @@ def run_app(
 
     """
     simulated = machine != "local"
-    if iterations is not None and iterations < 1:
-        raise UsageError(f"there is at least one iteration, not {iterations}")
+    if iterations is not None and not 1 <= iterations <= _MOST_ITERATIONS:
+        raise UsageError(f"there are from 1 to {_MOST_ITERATIONS} iterations, not {iterations}")
     with open_session(machine) as runtime:
         of_data = scale_of(scale, simulated=simulated)
         app = application(name, of_data, matrix)

@@ -19,6 +19,7 @@ from linkwise.machine import DEFAULT_VIRTUAL_MACHINE, local_machine
 from linkwise.planning import parse_bytes
 from linkwise.tuning import DEFAULT_PLAN
 
+_MOST_THREADS = 65_536
 _NAMES = ", ".join(APPLICATIONS)
 Machine = Annotated[str, typer.Option(help="auto, local, or a described machine to simulate.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help=f"{_NAMES}.")]
@@ -37,6 +38,8 @@ def _plan(agent: str, chunk: str | None, threads: int | None) -> str | AgentPlan
         if chunk is not None or threads is not None:
             raise UsageError("--chunk and --threads are of an agent: name it with --agent")
         return "auto"
+    if threads is not None and not 32 <= threads <= _MOST_THREADS:
+        raise UsageError(f"an agent has from 32 to {_MOST_THREADS} threads, not {threads}")
     return AgentPlan(
         agent, parse_bytes(chunk) if chunk is not None else DEFAULT_PLAN.chunk_bytes,
         threads if threads is not None else DEFAULT_PLAN.threads,

@@ -21,8 +21,11 @@ Array = npt.NDArray[Any]
 def cuts_by_entries(matrix: Matrix, parts: int) -> list[int]:
     """Where parts with equally many entries, and a few rows each, begin and end."""
     work = matrix.first.astype(np.int64) + np.arange(matrix.rows + 1)
-    inner = [int(np.searchsorted(work, work[-1] * part // parts)) for part in range(1, parts)]
-    return [0, *inner, matrix.rows]
+    cuts = [0]
+    for part in range(1, parts):
+        wanted = int(np.searchsorted(work, work[-1] * part // parts))
+        cuts.append(max(cuts[-1] + 1, min(wanted, matrix.rows - (parts - part))))  # a row each at least
+    return [*cuts, matrix.rows]
 
 
 class OnGraph(Application):

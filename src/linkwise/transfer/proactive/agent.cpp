@@ -12,6 +12,8 @@ namespace {
 constexpr std::array<std::string_view, 8> names{"bulk",    "memcpy",      "inline",   "polling",
                                                 "dynamic", "copy_engine", "hardware", "infinite"};
 
+constexpr std::uint64_t most_chunk_bytes = 1 << 30;
+
 std::string size_in_words(std::uint64_t bytes) {
   return bytes % (1 << 20) == 0 ? std::to_string(bytes >> 20) + " MiB" : std::to_string(bytes >> 10) + " KiB";
 }
@@ -44,6 +46,10 @@ std::string AgentPlan::to_string() const {
 void check_plan(const AgentPlan& plan, bool simulated) {
   if (is_only_simulated(plan.agent) && !simulated)
     throw UsageError("the agent '" + to_string(plan.agent) + "' exists on described machines only; name one");
+  if (plan.agent == Agent::dynamic && !simulated)
+    throw UsageError("the agent 'dynamic' exists on described machines only so far; take polling or copy_engine");
+  if (plan.chunk_bytes > most_chunk_bytes)
+    throw UsageError("chunks have 1 GiB at most, not " + std::to_string(plan.chunk_bytes) + " bytes");
   if (plan.chunk_bytes == 0 || plan.chunk_bytes % page_bytes != 0)
     throw UsageError("chunks are whole pages of " + std::to_string(page_bytes) + " bytes, not " +
                      std::to_string(plan.chunk_bytes) + " bytes");

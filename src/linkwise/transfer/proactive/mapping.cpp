@@ -102,6 +102,11 @@ Mapping Mapping::strided(std::uint32_t blocks, std::uint64_t region_bytes, std::
 }
 
 Mapping Mapping::from_pages(Lists pages_of_blocks, std::uint64_t region_bytes, ByteRange all) {
+  for (std::uint32_t block = 0; block < pages_of_blocks.count(); ++block)
+    for (const std::uint32_t page : pages_of_blocks.of(block))
+      if (page * page_bytes >= all.second || (page + std::uint64_t{1}) * page_bytes <= all.first)
+        throw UsageError("block " + std::to_string(block) + " stores outside of " + in_words(all) +
+                         ", which is what it was said to write");
   return {std::move(pages_of_blocks), region_bytes, all};
 }
 

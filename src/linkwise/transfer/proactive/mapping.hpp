@@ -59,7 +59,8 @@ class Mapping {
   /// As `contiguous`, and also `halo` bytes on both sides, of `all`.
   static Mapping stencil(std::uint32_t blocks, std::uint64_t region_bytes, std::uint64_t block_bytes, ByteRange all,
                          std::uint64_t halo);
-  /// From the pages that a dry run found each block to write, in rising order.
+  /// From the pages that a dry run found each block to write, in rising order. @throws UsageError if one is not in
+  /// `all`.
   static Mapping from_pages(Lists pages_of_blocks, std::uint64_t region_bytes, ByteRange all);
 
   [[nodiscard]] std::uint32_t blocks() const { return pages_.count(); }

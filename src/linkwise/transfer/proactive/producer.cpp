@@ -84,12 +84,12 @@ std::vector<std::uint32_t> ProducerBase::Tables::by_completion() const {
 }
 
 ProducerBase::ProducerBase(RegionBytes& region, int gpu, Mapping mapping, AgentPlan plan)
-    : region_(region), gpu_(gpu), mapping_(std::move(mapping)), plan_(plan) {
+    : region_(region), gpu_(gpu), mapping_(std::make_shared<const Mapping>(std::move(mapping))), plan_(plan) {
   check_plan(plan, region.runtime().simulated());
-  if (mapping_.region_bytes() != region.bytes())
-    throw UsageError("the mapping is of a region of " + std::to_string(mapping_.region_bytes()) +
+  if (mapping_->region_bytes() != region.bytes())
+    throw UsageError("the mapping is of a region of " + std::to_string(mapping_->region_bytes()) +
                      " bytes, this one has " + std::to_string(region.bytes()));
-  tables_ = std::make_unique<Tables>(region, gpu, mapping_, plan_);
+  tables_ = std::make_unique<Tables>(region, gpu, *mapping_, plan_);
 }
 
 ProducerBase::~ProducerBase() = default;
@@ -106,7 +106,7 @@ void ProducerBase::launch_on_device(const std::string& name, const Run& run, std
   Runtime& runtime = region_.runtime();
   const Stream compute = compute_stream(runtime, gpu_);
   const MemoryView& mirror = region_.mirror(gpu_);
-  KernelRun how{.outbox = tables_->outbox, .last_block = mapping_.blocks()};
+  KernelRun how{.outbox = tables_->outbox, .last_block = mapping_->blocks()};
   if (plan_.agent == Agent::inline_ && sends_) how.stores = KernelRun::Stores::peers;
   if (!std::exchange(tables_->is_loaded, true))
     runtime.enqueue(compute, {"load kernels", {}, {}, {}, [run, how](void* stream) mutable {
@@ -150,7 +150,7 @@ void ProducerBase::start_copies(Event after) {
     const int peer = tables_->peers[p];
     const MemoryView& to = region_.mirror(peer);
     for (int k = 0; k < (awaits ? copy_streams : 1); ++k) {
-      const Stream stream = runtime.stream(Place::gpu(gpu_), "to " + std::to_string(peer) + "." + std::to_string(k));
+      const Stream stream = stream_to(peer, k);
       runtime.wait(stream, after);
       if (awaits) {
         std::vector<AwaitedCopy> copies;
@@ -203,7 +203,7 @@ void ProducerBase::check() const {
 Mapping ProducerBase::dry_run(RegionBytes& region, int gpu, std::uint32_t blocks, ByteRange all, const Run& run) {
   Runtime& runtime = region.runtime();
   if (runtime.estimating()) throw UsageError("a dry run takes data; an estimate has none, so give it a mapping");
-  const std::uint64_t words = (region.bytes() / page_bytes + 32) / 32;
+  const std::uint64_t words = (region.bytes() / page_bytes + 2 + 31) / 32;  // and a bit for what lies outside
   const Stream compute = compute_stream(runtime, gpu);
   const std::uint64_t at_once = std::clamp<std::uint64_t>(dry_run_bytes / (4 * words), 1, std::max(blocks, 1U));
   std::vector<std::uint32_t> found(words * at_once);

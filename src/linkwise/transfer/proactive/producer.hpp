@@ -19,7 +19,7 @@
 
 namespace linkwise::proactive {
 
-/// A producer without the types of its region and kernel.
+/// A producer without the types of its region and kernel. Whoever destroys it has waited for what it launched.
 class ProducerBase {
  public:
   /// Allocates and fills what tracking takes. @throws UsageError, OutOfMemoryError.
@@ -27,7 +27,7 @@ class ProducerBase {
   ~ProducerBase();
   ProducerBase(ProducerBase&&) noexcept;
 
-  [[nodiscard]] const Mapping& mapping() const { return mapping_; }
+  [[nodiscard]] const Mapping& mapping() const { return *mapping_; }
   [[nodiscard]] const AgentPlan& plan() const { return plan_; }
   /// For measuring what tracking costs (proact21 fig. 8) and how much of the transfers is hidden (fig. 9): kernels and
   /// counters as ever, but nothing is sent.
@@ -44,7 +44,7 @@ class ProducerBase {
 
   RegionBytes& region_;
   int gpu_;
-  Mapping mapping_;
+  std::shared_ptr<const Mapping> mapping_;
   AgentPlan plan_;
 
  private:
@@ -69,7 +69,7 @@ class Producer : public ProducerBase {
   template <typename Kernel>
   void launch(const Kernel& kernel, std::vector<MemoryView> reads, const KernelPrice& price,
               const std::string& name = "kernel") {
-    ProducerBase::launch(name, run_of(region(), gpu_, &mapping_, kernel), std::move(reads), price);
+    ProducerBase::launch(name, run_of(region(), gpu_, mapping_, kernel), std::move(reads), price);
   }
 
   /// Which chunks a kernel's blocks write, found by running it without storing anything: it must compute the same
@@ -83,30 +83,31 @@ class Producer : public ProducerBase {
   Region<T>& region() { return static_cast<Region<T>&>(region_); }
 
   template <typename Kernel>
-  static Run run_of(Region<T>& region, int gpu, const Mapping* mapping, const Kernel& kernel) {
+  static Run run_of(Region<T>& region, int gpu, std::shared_ptr<const Mapping> mapping, const Kernel& kernel) {
     PeerWriter<T> to_peers{region.data(gpu), {}, 0, region.interest(gpu)};
     for (const int peer : region.peers(gpu)) to_peers.peers[to_peers.count++] = region.data(peer);
-    return [kernel, mapping, to_peers, count = region.count()](void* native, const KernelRun& run) {
-      const LocalWriter<T> local{to_peers.data};
-      const PageMarker<T> marker{run.marked_pages};
-      using Stores = KernelRun::Stores;
-      if (native == nullptr && !run.only_loads) {
-        for (std::uint32_t block = run.first_block; block < run.last_block; ++block) {
-          if (run.stores == Stores::marks) kernel(Block(block), marker);
-          else if (run.stores == Stores::peers) kernel(Block(block), to_peers);
-          else kernel(Block(block), CheckedWriter<T>{local.data, count, mapping, block});
-        }
-        return;
-      }
+    return
+        [kernel, mapping = std::move(mapping), to_peers, count = region.count()](void* native, const KernelRun& run) {
+          const LocalWriter<T> local{to_peers.data};
+          const PageMarker<T> marker{run.marked_pages, count};
+          using Stores = KernelRun::Stores;
+          if (native == nullptr && !run.only_loads) {
+            for (std::uint32_t block = run.first_block; block < run.last_block; ++block) {
+              if (run.stores == Stores::marks) kernel(Block(block), marker);
+              else if (run.stores == Stores::peers) kernel(Block(block), to_peers);
+              else kernel(Block(block), CheckedWriter<T>{local.data, count, mapping.get(), block});
+            }
+            return;
+          }
 #ifdef __CUDACC__
-      auto* const stream = static_cast<cudaStream_t>(native);
-      if (run.stores == Stores::marks) run_on_gpu(stream, run, kernel, marker);
-      else if (run.stores == Stores::peers) run_on_gpu(stream, run, kernel, to_peers);
-      else run_on_gpu(stream, run, kernel, local);
+          auto* const stream = static_cast<cudaStream_t>(native);
+          if (run.stores == Stores::marks) run_on_gpu(stream, run, kernel, marker);
+          else if (run.stores == Stores::peers) run_on_gpu(stream, run, kernel, to_peers);
+          else run_on_gpu(stream, run, kernel, local);
 #else
-      throw UsageError("this kernel was not compiled by nvcc: it runs on the virtual machine only");
+          throw UsageError("this kernel was not compiled by nvcc: it runs on the virtual machine only");
 #endif
-    };
+        };
   }
 };
 

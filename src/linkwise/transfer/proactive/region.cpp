@@ -46,6 +46,8 @@ const MemoryView& RegionBytes::mirror(int gpu) const {
 
 void RegionBytes::need(int gpu, ByteRange range) {
   (void)mirror(gpu);
+  if (std::ranges::any_of(interests_, [](const Buffer& buffer) { return buffer.view().bytes > 0; }))
+    throw UsageError("say what a GPU needs before the region's first kernel");
   if (range.first > range.second || range.second > bytes_)
     throw UsageError("bytes " + std::to_string(range.first) + " to " + std::to_string(range.second) +
                      " are not in a region of " + std::to_string(bytes_));

@@ -42,7 +42,7 @@ Stream ProducerBase::Simulated::to_peer(std::size_t peer) const { return produce
 void ProducerBase::Simulated::launch(const std::string& name, const Run& run) {
   const Agent agent = producer_.plan_.agent;
   std::vector<std::vector<std::uint32_t>> completed_by;
-  const std::vector<std::uint32_t> ends = slice_ends(producer_.mapping_.blocks());
+  const std::vector<std::uint32_t> ends = slice_ends(producer_.mapping_->blocks());
   completed_by.resize(ends.size());
   for (const std::uint32_t chunk : tables_.order)
     completed_by[std::ranges::upper_bound(ends, tables_.last_writer[chunk]) - ends.begin()].push_back(chunk);
@@ -63,7 +63,7 @@ void ProducerBase::Simulated::launch(const std::string& name, const Run& run) {
 void ProducerBase::Simulated::run_slice(const std::string& name, const Run& run, std::uint32_t first,
                                         std::uint32_t last) {
   const AgentCosts& costs = runtime_.machine().agents;
-  const Mapping& mapping = producer_.mapping_;
+  const Mapping& mapping = *producer_.mapping_;
   const Agent agent = producer_.plan_.agent;
   const double share = static_cast<double>(last - first) / mapping.blocks();
   KernelRun how{.first_block = first, .last_block = last};

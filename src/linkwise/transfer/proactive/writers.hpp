@@ -37,8 +37,10 @@ struct PeerWriter {
 /// Nowhere: marks the pages that a block would write, for a dry run that finds a kernel's mapping.
 template <typename T>
 struct PageMarker {
-  std::uint32_t* pages;  ///< a bit for each page of the region
+  std::uint32_t* pages;  ///< a bit for each page of the region, and one for what lies outside
+  std::uint64_t count;   ///< elements of the region
   LINKWISE_HOST_DEVICE void store(std::uint64_t i, const T&) const {
+    if (i >= count) return mark(count * sizeof(T) / page_bytes + 1);
     mark(i * sizeof(T) / page_bytes);
     mark((i * sizeof(T) + sizeof(T) - 1) / page_bytes);
   }
