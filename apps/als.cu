@@ -21,8 +21,7 @@ struct StepKernel {
 
   template <typename Out>
   LINKWISE_HOST_DEVICE void operator()(const Block& block, Out out) const {
-    const std::uint64_t begin = rows.begin + block.index() * rows_of_block;
-    const std::uint64_t end = begin + rows_of_block < rows.end ? begin + rows_of_block : rows.end;
+    const auto [begin, end] = block.rows(rows.begin, rows.end, rows_of_block);
     block.for_each(begin, end, [&](std::uint64_t row) {
       Factors mine = own[row], gradient{};
       const std::uint64_t first = rows.entry(row), last = rows.entry(row + 1);

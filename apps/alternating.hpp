@@ -108,7 +108,6 @@ class Alternating {
   }
 
   [[nodiscard]] Region<T>& current() { return regions_[current_]; }
-  [[nodiscard]] Region<T>& next() { return regions_[1 - current_]; }
   /// To be called after the team has got another plan: producers are made anew.
   void follow_plan() {
     proactive::check_plan(team_.plan, team_.runtime.simulated());

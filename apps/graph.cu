@@ -25,8 +25,7 @@ struct GatherKernel {
 
   template <typename Out>
   LINKWISE_HOST_DEVICE void operator()(const Block& block, Out out) const {
-    const std::uint64_t begin = rows.begin + block.index() * rows_of_block;
-    const std::uint64_t end = begin + rows_of_block < rows.end ? begin + rows_of_block : rows.end;
+    const auto [begin, end] = block.rows(rows.begin, rows.end, rows_of_block);
     const auto make = [&](std::uint64_t v, const auto& threads_of_v) {
       const float made = vertex(v, rows, from, threads_of_v);
       if (threads_of_v.leads()) out.store(v, made);
@@ -75,9 +74,7 @@ class Gathering final : public App {
         extra_(team_, "vertex data"),
         has_weights_(has_weights) {}
 
-  void begin(const std::vector<float>& values, std::uint64_t rows) {
-    values_.current().fill(values.data(), rows * sizeof(float));
-  }
+  Region<float>& vertices() { return values_.current(); }
   void set_vertex(MakeVertex vertex) { vertex_ = std::move(vertex); }
   Parts& extra() { return extra_; }
   [[nodiscard]] const Team& team() const { return team_; }
@@ -117,14 +114,11 @@ std::unique_ptr<App> make_pagerank(Team team, const SparseRows& incoming, const 
   team.check(incoming.rows);
   auto app = std::make_unique<Gathering<RankVertex>>(std::move(team), incoming, false);
   const Team& with = app->team();
-  const bool estimating = with.runtime.estimating();
   for (std::size_t g = 0; g < with.gpus.size(); ++g)
-    app->extra().add(with.gpus[g], estimating ? nullptr : inverse_degrees + with.cuts[g],
+    app->extra().add(with.gpus[g], inverse_degrees == nullptr ? nullptr : inverse_degrees + with.cuts[g],
                      (with.cuts[g + 1] - with.cuts[g]) * sizeof(float));
-  std::vector<float> ranks(estimating ? 1 : incoming.rows);
   const float even = 1.0F / static_cast<float>(incoming.rows);
-  for (std::size_t v = 0; v < ranks.size() && !estimating; ++v) ranks[v] = even * inverse_degrees[v];
-  app->begin(ranks, incoming.rows);
+  app->vertices().fill_each([&](std::uint64_t v) { return even * inverse_degrees[v]; });
   app->set_vertex([degrees = &app->extra(), jump = (1 - damping) * even, damping](std::size_t g) {
     return RankVertex{degrees->data<float>(g), jump, damping};
   });
@@ -136,11 +130,9 @@ std::unique_ptr<App> make_sssp(Team team, const SparseRows& incoming, std::uint3
   if (source >= incoming.rows)
     throw UsageError("there is no vertex " + std::to_string(source) + "; the graph has " +
                      std::to_string(incoming.rows));
-  const bool estimating = team.runtime.estimating();
   auto app = std::make_unique<Gathering<DistanceVertex>>(std::move(team), incoming, true);
-  std::vector<float> distances(estimating ? source + 1 : incoming.rows, std::numeric_limits<float>::infinity());
-  distances[source] = 0;
-  app->begin(distances, incoming.rows);
+  app->vertices().fill_each(
+      [&](std::uint64_t v) { return v == source ? 0.0F : std::numeric_limits<float>::infinity(); });
   app->set_vertex([](std::size_t) { return DistanceVertex{}; });
   return app;
 }

@@ -26,8 +26,7 @@ struct JacobiKernel {
 
   template <typename Out>
   LINKWISE_HOST_DEVICE void operator()(const Block& block, Out out) const {
-    const std::uint64_t begin = first + block.index() * std::uint64_t{rows_of_block};
-    const std::uint64_t end = begin + rows_of_block < last ? begin + rows_of_block : last;
+    const auto [begin, end] = block.rows(first, last, rows_of_block);
     block.for_each(begin, end, [&](std::uint64_t i) {
       const std::uint64_t own = i - first, in_part = last - first;
       double sum = right_side[own];
@@ -63,8 +62,7 @@ class Jacobi final : public App {
       const std::uint64_t below = first - std::min<std::uint64_t>(first, band_);
       x_.need(team_.gpus[g], {below * sizeof(double), std::min(last + band_, rows_) * sizeof(double)});
     }
-    const std::vector<double> zeros(team_.runtime.estimating() ? 1 : rows_, 0.0);
-    x_.current().fill(zeros.data(), rows_ * sizeof(double));
+    x_.current().fill_each([](std::uint64_t) { return 0.0; });
   }
 
   void run(int iterations) override {

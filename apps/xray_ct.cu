@@ -36,8 +36,7 @@ struct ResidualKernel {
 
   template <typename Out>
   LINKWISE_HOST_DEVICE void operator()(const Block& block, Out out) const {
-    const std::uint64_t begin = first + block.index() * std::uint64_t{threads_of_block};
-    const std::uint64_t end = begin + threads_of_block < last ? begin + threads_of_block : last;
+    const auto [begin, end] = block.rows(first, last, threads_of_block);
     block.for_each(begin, end, [&](std::uint64_t ray) {
       const int view = static_cast<int>(ray / geometry.detectors);
       const float offset = static_cast<float>(ray % geometry.detectors) - 0.5F * (geometry.detectors - 1);
@@ -81,8 +80,7 @@ struct ImageKernel {
 
   template <typename Out>
   LINKWISE_HOST_DEVICE void operator()(const Block& block, Out out) const {
-    const std::uint64_t begin = first + block.index() * std::uint64_t{threads_of_block};
-    const std::uint64_t end = begin + threads_of_block < last ? begin + threads_of_block : last;
+    const auto [begin, end] = block.rows(first, last, threads_of_block);
     const int n = geometry.size;
     block.for_each(begin, end, [&](std::uint64_t pixel) {
       const int row = static_cast<int>(pixel / n), column = static_cast<int>(pixel % n);
@@ -128,9 +126,7 @@ class XrayCt final : public App {
       cosines_.add(views_of_.gpus[g], views_of_.runtime.estimating() ? nullptr : cosines.data(),
                    cosines.size() * sizeof(float));
     }
-    const std::uint64_t pixels = image_of_.cuts.back();
-    const std::vector<float> zeros(image_of_.runtime.estimating() ? 1 : pixels, 0.0F);
-    image_.current().fill(zeros.data(), pixels * sizeof(float));
+    image_.current().fill_each([](std::uint64_t) { return 0.0F; });
   }
 
   void run(int iterations) override {

@@ -17,11 +17,12 @@ import linkwise
 from conftest import SEEDS, cuda_runtime
 from linkwise import UsageError, _core
 from linkwise.app_data import matrix_of, phantom, power_law_graph, read_matrix, sinogram_of_phantom
-from linkwise.app_runs import checked, run_app, simulated_seconds
+from linkwise.app_lab import AppLab, simulated_seconds
+from linkwise.app_runs import checked, run_app
 from linkwise.apps import APPLICATIONS, application
 from linkwise.graph_apps import cuts_by_entries
 from linkwise.proactive_benchmark import Micro, bench_proactive, measures
-from linkwise.tuning import SIMULATED_AGENTS, tune_simulated
+from linkwise.tuning import SIMULATED_AGENTS
 
 AGENTS = ["bulk", "inline", "polling", "dynamic", "copy_engine", "hardware", "infinite"]
 REAL_AGENTS = ["bulk", "inline", "polling", "copy_engine"]
@@ -308,7 +309,7 @@ def test_the_tuner_loses_nothing_that_matters() -> None:
         machine = linkwise.load_machine(name)
         for app in (application("jacobi", 1 / 20_000), application("pagerank", 1 / 20_000)):
             pruned, full = (
-                tune_simulated(machine, app, range(4), exhaustive=exhaustive) for exhaustive in (False, True)
+                AppLab(None, machine, app, range(4)).tuned(exhaustive=exhaustive) for exhaustive in (False, True)
             )
             assert len(pruned.tried) < len(full.tried)
             assert pruned.tried[0][1] <= 1.02 * full.tried[0][1]

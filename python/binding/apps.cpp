@@ -11,6 +11,7 @@
 #include "../../apps/samples.hpp"
 #include "bindings.hpp"
 #include "linkwise/transfer/proactive/mapping.hpp"
+#include "linkwise/transfer/proactive/open.hpp"
 #include "linkwise/transfer/proactive/tuner.hpp"
 
 namespace nb = nanobind;
@@ -187,6 +188,8 @@ void bind_apps(nb::module_& m) {
         return tried;
       },
       nb::arg("agents"), nb::arg("exhaustive"), nb::arg("seconds"));
+  m.def("seconds_of_work", &proactive::seconds_of_work, nb::arg("runtime"),
+        "From the first start to the last end since the last clear_timeline. Blocks.");
   m.def("store_goodput", &proactive::store_goodput, nb::arg("machine"), nb::arg("store_bytes"));
   bind_apps_themselves(m);
   bind_makers(m);

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,18 +12,18 @@ import numpy as np
 import numpy.typing as npt
 
 from linkwise import _core
-from linkwise._core import AgentPlan, Machine, UsageError
+from linkwise._core import AgentPlan, UsageError
+from linkwise.app_lab import AppLab
 from linkwise.application import Application
 from linkwise.apps import application
-from linkwise.planning import Gpus, gpu_numbers
+from linkwise.planning import Gpus, gpus_of
 from linkwise.session import open_session
 from linkwise.tomography import Tomography
-from linkwise.tuning import DEFAULT_PLAN, keep, tune_measured, tune_simulated, tuned_plan
+from linkwise.tuning import DEFAULT_PLAN, keep, kept_plan
 
 Array = npt.NDArray[Any]
 _CHECKED_ITERATIONS = 3  # both regions of a pair are written, and one of them again
 _REAL_SCALE, _VIRTUAL_SCALE = 1 / 8, 1 / 4096
-_REPETITIONS = 5
 _MOST_ITERATIONS = 1_000_000
 
 
@@ -54,39 +53,6 @@ class AppReport:
         return asdict(self)
 
 
-def simulated_seconds(machine: Machine, app: Application, gpus: Sequence[int], plan: AgentPlan, **how: bool) -> float:
-    """Of one iteration at full size. ``sends=False``: kernels and tracking alone."""
-    runtime = _core.VirtualRuntime(machine, _core.VirtualMode.estimate, 0)
-    running = app.priced(runtime, gpus, plan)
-    running.set_sends(how.get("sends", True))
-    running.wait()
-    runtime.clear_timeline()
-    running.run(1)
-    entries = runtime.timeline()
-    return float(max(e.end_ps for e in entries) - min(e.start_ps for e in entries)) * 1e-12
-
-
-def measured_seconds(
-    runtime: _core.Runtime, running: _core.App, plan: AgentPlan, *,
-    iterations: int, repetitions: int = _REPETITIONS, sends: bool = True,
-) -> list[float]:  # fmt: skip
-    """Of so many iterations on GPUs, once for each repetition, after two iterations that warm up."""
-    running.set_plan(plan)
-    running.set_sends(sends)
-    running.run(2)
-    running.wait()
-    runtime.clear_timeline()
-    seconds = []
-    for _ in range(repetitions):
-        began = time.perf_counter()
-        running.run(iterations)
-        runtime.synchronize()
-        seconds.append(time.perf_counter() - began)
-        runtime.clear_timeline()
-    running.wait()
-    return seconds
-
-
 def checked(runtime: _core.Runtime, app: Application, gpus: Sequence[int], plan: AgentPlan) -> tuple[float, Array]:
     """The largest error of any GPU's result after a few iterations, and one GPU's result."""
     running = app.start(runtime, gpus, plan)
@@ -103,12 +69,6 @@ def scale_of(scale: float | None, *, simulated: bool) -> float:
     if scale is not None:
         return scale
     return _VIRTUAL_SCALE if simulated else _REAL_SCALE
-
-
-def _plan_for(machine: Machine, app: Application, gpus: Sequence[int], agent: str, simulated: bool) -> AgentPlan:
-    if agent != "auto":
-        return AgentPlan(agent, DEFAULT_PLAN.chunk_bytes, DEFAULT_PLAN.threads)
-    return tuned_plan(machine, app, gpus, simulated=simulated)
 
 
 def run_app(
@@ -142,31 +102,29 @@ def run_app(
     UsageError, DeviceError, OutOfMemoryError
 
     """
-    simulated = machine != "local"
     if iterations is not None and not 1 <= iterations <= _MOST_ITERATIONS:
         raise UsageError(f"there are from 1 to {_MOST_ITERATIONS} iterations, not {iterations}")
     with open_session(machine) as runtime:
+        simulated, described = runtime.simulated, runtime.machine
         of_data = scale_of(scale, simulated=simulated)
         app = application(name, of_data, matrix)
         if picture is not None and not isinstance(app, Tomography):
             raise UsageError(f"{name} makes no picture; xray_ct does")
-        described = runtime.machine
-        numbers = list(range(described.num_gpus)) if gpus == "auto" else gpu_numbers(gpus)
-        if not numbers:
-            raise UsageError("gpus is empty; name at least one GPU, or leave it at 'auto'")
-        plan = agent if isinstance(agent, AgentPlan) else _plan_for(described, app, numbers, agent, simulated)
+        numbers = gpus_of(described, gpus)
+        real = None if simulated else runtime
+        lab = AppLab(real, described, app, numbers)
+        if isinstance(agent, AgentPlan):
+            plan = agent
+        elif agent != "auto":
+            plan = AgentPlan(agent, DEFAULT_PLAN.chunk_bytes, DEFAULT_PLAN.threads)
+        else:
+            plan = lab.tuned().best if simulated else kept_plan(app, numbers)
         error, _ = checked(runtime, app, numbers, plan)
         rounds = iterations or app.iterations
-        alone = AgentPlan("bulk")
-        if simulated:
-            several = [rounds * simulated_seconds(described, app, numbers, plan)]
-            single = rounds * simulated_seconds(described, app, numbers[:1], alone)
-        else:
-            running = app.start(runtime, numbers, plan)
-            several = measured_seconds(runtime, running, plan, iterations=rounds)
-            running = app.start(runtime, numbers[:1], alone)
-            single = statistics.median(measured_seconds(runtime, running, alone, iterations=rounds))
-            del running
+        several = [rounds * seconds for seconds in lab.runs(plan, iterations=rounds)]
+        del lab  # and what it has on the GPUs
+        alone = AppLab(real, described, app, numbers[:1])
+        single = rounds * statistics.median(alone.runs(AgentPlan("bulk"), iterations=rounds))
         if picture is not None:
             _reconstruct(runtime, app, numbers, plan, rounds, picture)
     seconds = statistics.median(several)
@@ -210,24 +168,17 @@ def tune_app(
     UsageError, DeviceError, OutOfMemoryError
 
     """
-    simulated = machine != "local"
     with open_session(machine) as runtime:
+        simulated, described = runtime.simulated, runtime.machine
         app = application(name, scale_of(scale, simulated=simulated))
-        described = runtime.machine
-        numbers = list(range(described.num_gpus)) if gpus == "auto" else gpu_numbers(gpus)
-        kept = ""
-        if simulated:
-            tuned = tune_simulated(described, app, numbers, exhaustive=exhaustive)
-            rows = tuned.rows()
-        else:
-            tuned = tune_measured(runtime, app, numbers, iterations=app.iterations, exhaustive=exhaustive)
-            kept = str(keep(app, numbers, tuned.best))
-            rows = [row | {"seconds": row["seconds"] / app.iterations} for row in tuned.rows()]
+        numbers = gpus_of(described, gpus)
+        tuned = AppLab(None if simulated else runtime, described, app, numbers).tuned(exhaustive=exhaustive)
+        kept = "" if simulated else str(keep(app, numbers, tuned.best))
     return {
         "app": name,
         "machine": described.name,
         "simulated": simulated,
         "gpus": numbers,
-        "tried": rows,
+        "tried": tuned.rows(),
         "kept": kept,
     }

@@ -15,22 +15,13 @@ from linkwise.app_report import print_app, print_tuning
 from linkwise.app_runs import run_app, tune_app
 from linkwise.apps import APPLICATIONS
 from linkwise.cli_errors import interrupt_is_a_failure
-from linkwise.machine import DEFAULT_VIRTUAL_MACHINE, local_machine
 from linkwise.planning import parse_bytes
 from linkwise.tuning import DEFAULT_PLAN
 
 _MOST_THREADS = 65_536
 _NAMES = ", ".join(APPLICATIONS)
-Machine = Annotated[str, typer.Option(help="auto, local, or a described machine to simulate.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help=f"{_NAMES}.")]
 Scale = Annotated[float | None, typer.Option(help="Of the data; 1 is the full size.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-
-
-def _where(machine: str) -> str:
-    if machine != "auto":
-        return machine
-    return "local" if local_machine() is not None else DEFAULT_VIRTUAL_MACHINE
 
 
 def _plan(agent: str, chunk: str | None, threads: int | None) -> str | AgentPlan:
@@ -49,7 +40,7 @@ def _plan(agent: str, chunk: str | None, threads: int | None) -> str | AgentPlan
 def app_command(
     name: Name,
     gpus: options.Gpus = "auto",
-    machine: Machine = "auto",
+    machine: options.Machine = "auto",
     agent: Annotated[
         str, typer.Option(help="Who sends finished chunks: auto, bulk, inline, polling, dynamic, copy_engine, …")
     ] = "auto",
@@ -61,12 +52,12 @@ def app_command(
         Path | None, typer.Option(metavar="FILE", help="A Matrix Market file or list of edges to work on.")
     ] = None,
     picture: Annotated[Path | None, typer.Option(metavar="FILE", help="Where xray_ct's picture goes, as PNG.")] = None,
-    as_json: Json = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Run an application of proactive transfers on one GPU and on several, and check its result."""
     with interrupt_is_a_failure():
         report = run_app(
-            name, gpus=options.parse_gpus(gpus), machine=_where(machine), agent=_plan(agent, chunk, threads),
+            name, gpus=options.parse_gpus(gpus), machine=options.where(machine), agent=_plan(agent, chunk, threads),
             scale=scale, iterations=iterations, matrix=matrix, picture=picture,
         )  # fmt: skip
     if as_json:
@@ -80,15 +71,15 @@ def app_command(
 def tune_command(
     name: Name,
     gpus: options.Gpus = "auto",
-    machine: Machine = "auto",
+    machine: options.Machine = "auto",
     scale: Scale = None,
     exhaustive: Annotated[bool, typer.Option("--exhaustive", help="Try everything, as the paper does.")] = False,
-    as_json: Json = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Find the agent, granularity and threads that an application is best run with, and keep them for this machine."""
     with interrupt_is_a_failure():
         report = tune_app(
-            name, gpus=options.parse_gpus(gpus), machine=_where(machine), scale=scale, exhaustive=exhaustive
+            name, gpus=options.parse_gpus(gpus), machine=options.where(machine), scale=scale, exhaustive=exhaustive
         )
     if as_json:
         typer.echo(json.dumps(report))

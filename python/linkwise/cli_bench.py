@@ -16,7 +16,6 @@ from linkwise.app_report import print_proactive
 from linkwise.cli_errors import interrupt_is_a_failure
 from linkwise.join_benchmark import bench_join
 from linkwise.join_workloads import Workload
-from linkwise.machine import DEFAULT_VIRTUAL_MACHINE, local_machine
 from linkwise.plan_benchmark import bench_plan
 from linkwise.proactive_benchmark import bench_proactive
 from linkwise.profile import write_json
@@ -40,16 +39,14 @@ def _finish(
 
 @bench_app.command("plan")
 def bench_of_plans(
-    machine: Annotated[str, typer.Option(help="auto, local, or a described machine to simulate.")] = "auto",
+    machine: options.Machine = "auto",
     scale: Annotated[float, typer.Option(help="Of the sizes: 0.5, 2 and 8 billion keys.")] = 1.0,
-    out: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the raw results.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print them as one JSON object.")] = False,
+    out: options.RawResults = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Hold the planner's predictions and choices against measured sorts over a grid."""
-    if machine == "auto":
-        machine = "local" if local_machine() is not None else DEFAULT_VIRTUAL_MACHINE
     with interrupt_is_a_failure():
-        results = bench_plan(machine, scale)
+        results = bench_plan(options.where(machine), scale)
     _finish(results, out, print_plan_benchmark, as_json=as_json)
 
 
@@ -65,22 +62,20 @@ def bench_of_joins(
         bool, typer.Option("--heavy-hitter", help="One key is a tenth of S, and occurs 1,000 times in R.")
     ] = False,
     real: Annotated[bool, typer.Option("--real", help="On this machine's GPUs, or not at all.")] = False,
-    machine: Annotated[str, typer.Option(help="auto, local, or a described machine to simulate.")] = "auto",
+    machine: options.Machine = "auto",
     gpus: options.Gpus = "auto",
     only: Annotated[str | None, typer.Option(metavar="TEXT", help="Only what has a name with this in it.")] = None,
     repetitions: Annotated[int, typer.Option(help="Of each case.")] = 5,
-    out: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the raw results.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print them as one JSON object.")] = False,
+    out: options.RawResults = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Join the relations of join25 in every way, and set each beside what its bytes take on the links."""
     if real and machine not in ("auto", "local"):
         raise UsageError(f"--real is for this machine's GPUs, and --machine {machine} is simulated; choose one")
-    if machine == "auto":
-        machine = "local" if real or local_machine() is not None else DEFAULT_VIRTUAL_MACHINE
     with interrupt_is_a_failure():
         results = bench_join(
             Workload(workload, f, selectivity, skew, heavy_hitter),
-            machine=machine,
+            machine="local" if real else options.where(machine),
             gpus=options.parse_gpus(gpus),
             only=lambda name: only is None or only in name,
             repetitions=repetitions,
@@ -99,8 +94,8 @@ def bench_of_tpch(
         Path | None, typer.Option(metavar="FOLDER", help="Has the tables as Parquet files, or gets them.")
     ] = None,
     repetitions: Annotated[int, typer.Option(help="Of each query.")] = 3,
-    out: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the raw results.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print them as one JSON object.")] = False,
+    out: options.RawResults = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Run the joins of TPC-H Q3 and Q5, and the whole queries, checked against DuckDB where it is installed."""
     with interrupt_is_a_failure():
@@ -110,16 +105,14 @@ def bench_of_tpch(
 
 @bench_app.command("proactive")
 def bench_of_proactive_transfers(
-    machine: Annotated[str, typer.Option(help="auto, local, or a described machine to simulate.")] = "auto",
+    machine: options.Machine = "auto",
     gpus: options.Gpus = "auto",
     scale: Annotated[float | None, typer.Option(help="Of the applications' data; 1 is the full size.")] = None,
     only: Annotated[str | None, typer.Option(metavar="NAME", help="An application, or microbenchmark.")] = None,
-    out: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the raw results.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print them as one JSON object.")] = False,
+    out: options.RawResults = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Measure what sending chunks while kernels run gains: the microbenchmark and the applications of proact21."""
-    if machine == "auto":
-        machine = "local" if local_machine() is not None else DEFAULT_VIRTUAL_MACHINE
     with interrupt_is_a_failure():
-        results = bench_proactive(machine=machine, gpus=options.parse_gpus(gpus), scale=scale, only=only)
+        results = bench_proactive(machine=options.where(machine), gpus=options.parse_gpus(gpus), scale=scale, only=only)
     _finish(results, out, print_proactive, as_json=as_json)

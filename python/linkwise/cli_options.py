@@ -9,7 +9,7 @@ import typer
 
 from linkwise import _core, planning
 from linkwise._core import UsageError
-from linkwise.machine import load_machine
+from linkwise.machine import DEFAULT_VIRTUAL_MACHINE, load_machine, local_machine
 
 Output = Annotated[
     Path | None, typer.Option("-o", "--output", metavar="OUT", help="Where the result goes; - for stdout.")
@@ -26,6 +26,17 @@ Types = Annotated[
 Header = Annotated[bool, typer.Option(help="Whether text begins with the columns' names.")]
 InputFormat = Annotated[str | None, typer.Option(metavar="csv", help="If the name does not tell.")]
 OutputFormat = Annotated[str | None, typer.Option(metavar="arrow", help="If the name does not tell.")]
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+RawResults = Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the raw results.")]
+
+
+def where(machine: str) -> str:
+    """``auto`` as what it means here: this machine's GPUs, or the described machine that stands in for them."""
+    if machine != "auto":
+        return machine
+    return "local" if local_machine() is not None else DEFAULT_VIRTUAL_MACHINE
 
 
 def parse_types(texts: list[str] | None) -> dict[str, str]:

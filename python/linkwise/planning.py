@@ -82,6 +82,14 @@ def gpu_numbers(gpus: Sequence[int]) -> list[int]:
     return numbers
 
 
+def gpus_of(machine: _core.Machine, gpus: Gpus) -> list[int]:
+    """The GPUs that are named, or all of the machine's. Raises ``UsageError``."""
+    numbers = list(range(machine.num_gpus)) if gpus == "auto" else gpu_numbers(gpus)
+    if not numbers:
+        raise UsageError("gpus is empty; name at least one GPU, or leave it at 'auto'")
+    return numbers
+
+
 def strategy_for(name: str, gpus: Sequence[int]) -> _core.SortStrategy:
     """The strategy of that name, or the one that it falls back to on these GPUs. Raises ``UsageError``."""
     strategy = _core.sort_strategy_from(name)

@@ -14,12 +14,13 @@ import numpy as np
 
 from linkwise import _core
 from linkwise._core import AgentPlan, CorruptDataError, Machine, UsageError
-from linkwise.app_runs import checked, measured_seconds, scale_of, simulated_seconds
+from linkwise.app_lab import AppLab
+from linkwise.app_runs import checked, scale_of
 from linkwise.application import Application
 from linkwise.apps import APPLICATIONS, application
-from linkwise.planning import Gpus, gpu_numbers
+from linkwise.planning import Gpus, gpus_of
 from linkwise.session import open_session
-from linkwise.tuning import AGENTS, DEFAULT_PLAN, SIMULATED_AGENTS, Tuned, tune
+from linkwise.tuning import DEFAULT_PLAN
 
 SYNTHETIC_BYTES = 256 << 20
 _CHUNKS = tuple(4096 << step for step in range(0, 17, 2))  # 4 KiB to 256 MiB
@@ -63,9 +64,8 @@ class Micro:
         for repetition in range(1 if self.runtime is None else 1 + _REPETITIONS):
             app.run(rounds)
             app.wait()
-            entries = runtime.timeline()
             if repetition > 0 or self.runtime is None:  # on GPUs, the first one warms up
-                taken.append(float(max(e.end_ps for e in entries) - min(e.start_ps for e in entries)) * 1e-12 / rounds)
+                taken.append(_core.seconds_of_work(runtime) / rounds)
             runtime.clear_timeline()
         if sends and self.runtime is not None:
             self._check(app, (1 + _REPETITIONS) * rounds)
@@ -107,26 +107,6 @@ def microbenchmark(
     }  # fmt: skip
 
 
-class Lab:
-    """Runs an application on some GPUs under plans: measured, or simulated on a described machine."""
-
-    def __init__(self, runtime: _core.Runtime | None, machine: Machine, app: Application, gpus: Sequence[int]) -> None:
-        self.runtime, self.machine, self.app, self.gpus = runtime, machine, app, gpus
-        self._running = app.start(runtime, gpus, DEFAULT_PLAN) if runtime is not None else None
-
-    def seconds(self, plan: AgentPlan, *, sends: bool = True) -> float:
-        """Of one iteration."""
-        if self.runtime is None or self._running is None:
-            return simulated_seconds(self.machine, self.app, self.gpus, plan, sends=sends)
-        rounds = self.app.iterations
-        runs = measured_seconds(self.runtime, self._running, plan, iterations=rounds, sends=sends)
-        return statistics.median(runs) / rounds
-
-    def tuned(self, agents: Sequence[str] | None) -> Tuned:
-        """What was tried, the best plan first; of all agents unless some are named."""
-        return tune(self.seconds, agents or (SIMULATED_AGENTS if self.runtime is None else AGENTS))
-
-
 def measures(
     runtime: _core.Runtime | None,
     machine: Machine,
@@ -135,9 +115,10 @@ def measures(
     agents: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """What proact21 states of an application: speed-ups by method (fig. 7), overhead of tracking (8), overlap (9)."""
-    single = Lab(runtime, machine, app, gpus[:1]).seconds(AgentPlan("bulk"))
-    lab = Lab(runtime, machine, app, gpus)
+    single = AppLab(runtime, machine, app, gpus[:1]).seconds(AgentPlan("bulk"))
+    lab = AppLab(runtime, machine, app, gpus)
     tuned = lab.tuned(agents)
+    # Measured again: the best of many was lucky as well.
     plan = next(plan for plan, _ in tuned.tried if plan.agent.name not in ("bulk", "inline"))
     decoupled = lab.seconds(plan)
     bulk, inline = (lab.seconds(AgentPlan(agent)) for agent in ("bulk", "inline"))
@@ -192,10 +173,9 @@ def bench_proactive(
     names = [name for name in APPLICATIONS if only in (None, name)]
     if not names and only != "microbenchmark":
         raise UsageError(f"there is no '{only}' to run; there are microbenchmark, {', '.join(APPLICATIONS)}")
-    simulated = machine != "local"
     with open_session(machine) as runtime:
-        described = runtime.machine
-        numbers = list(range(described.num_gpus)) if gpus == "auto" else gpu_numbers(gpus)
+        simulated, described = runtime.simulated, runtime.machine
+        numbers = gpus_of(described, gpus)
         if len(numbers) < 2:
             raise UsageError("proactive transfers go from one GPU to others: name two at least")
         size = scale_of(scale, simulated=simulated)

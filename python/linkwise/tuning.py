@@ -6,18 +6,15 @@ As proact21 (§III-A): a sweep on the application's own kernels; the result depe
 from __future__ import annotations
 
 import json
-import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from linkwise import _core
-from linkwise._core import AgentPlan, Machine
+from linkwise._core import AgentPlan
+from linkwise.application import Application
 from linkwise.profile import cache_path, write_json
-
-if TYPE_CHECKING:
-    from linkwise.application import Application
 
 DEFAULT_PLAN = AgentPlan("polling", 128 << 10, 8192)
 """Without a tuned plan: what was best, or within a few percent of it, for most kernels on H200s."""
@@ -85,38 +82,10 @@ def _kept() -> dict[str, Any]:
     return kept if isinstance(kept, dict) else {}
 
 
-def tuned_plan(machine: Machine, app: Application, gpus: Sequence[int], *, simulated: bool) -> AgentPlan:
-    """The plan for an application: tuned on a described machine, or as it was kept for this one, or the default."""
-    if simulated:
-        return tune_simulated(machine, app, gpus).best
+def kept_plan(app: Application, gpus: Sequence[int]) -> AgentPlan:
+    """The plan that was kept for an application on this machine, or the default."""
     kept = _kept().get(_key(app, gpus))
     try:
         return AgentPlan(kept["agent"], kept["chunk_bytes"], kept["threads"]) if kept else DEFAULT_PLAN
     except (KeyError, TypeError, _core.UsageError):
         return DEFAULT_PLAN
-
-
-def tune_simulated(
-    machine: Machine, app: Application, gpus: Sequence[int], *, exhaustive: bool = False,
-    agents: Sequence[str] = SIMULATED_AGENTS,
-) -> Tuned:  # fmt: skip
-    """On a described machine, at full size."""
-    from linkwise.app_runs import simulated_seconds  # noqa: PLC0415 - which asks here for plans
-
-    return tune(lambda plan: simulated_seconds(machine, app, gpus, plan), agents, exhaustive=exhaustive)
-
-
-def tune_measured(
-    runtime: _core.Runtime, app: Application, gpus: Sequence[int], *, iterations: int, exhaustive: bool = False
-) -> Tuned:
-    """On GPUs: the median of three runs of each plan."""
-    from linkwise.app_runs import measured_seconds  # noqa: PLC0415
-
-    running = app.start(runtime, gpus, DEFAULT_PLAN)
-
-    def seconds(plan: AgentPlan) -> float:
-        return statistics.median(
-            measured_seconds(runtime, running, plan, iterations=iterations, repetitions=3)
-        )  # fmt: skip
-
-    return tune(seconds, AGENTS, exhaustive=exhaustive)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from linkwise import _core
 from linkwise._core import AgentPlan, Machine
-from linkwise.app_runs import simulated_seconds
+from linkwise.app_lab import simulated_seconds
 from linkwise.application import Application
 from linkwise.apps import APPLICATIONS, application
 from linkwise.proactive_benchmark import Micro, geometric_mean, measures

@@ -25,7 +25,7 @@ Agent agent_from(std::string_view name) {
     if (names[a] == name) return static_cast<Agent>(a);
   throw UsageError(
       "there is no agent '" + std::string(name) +
-      "'; there are bulk, memcpy, inline, polling, dynamic, copy_engine and, simulated, hardware and infinite");
+      "'; there are bulk, memcpy, inline, polling, copy_engine and, simulated, dynamic, hardware and infinite");
 }
 
 std::string to_string(Agent agent) { return std::string(names.at(static_cast<std::size_t>(agent))); }
@@ -34,7 +34,9 @@ bool is_decoupled(Agent agent) {
   return agent == Agent::polling || agent == Agent::dynamic || agent == Agent::copy_engine || agent == Agent::hardware;
 }
 
-bool is_only_simulated(Agent agent) { return agent == Agent::hardware || agent == Agent::infinite; }
+bool is_only_simulated(Agent agent) {
+  return agent == Agent::dynamic || agent == Agent::hardware || agent == Agent::infinite;
+}
 
 std::string AgentPlan::to_string() const {
   std::string text = proactive::to_string(agent);
@@ -46,8 +48,6 @@ std::string AgentPlan::to_string() const {
 void check_plan(const AgentPlan& plan, bool simulated) {
   if (is_only_simulated(plan.agent) && !simulated)
     throw UsageError("the agent '" + to_string(plan.agent) + "' exists on described machines only; name one");
-  if (plan.agent == Agent::dynamic && !simulated)
-    throw UsageError("the agent 'dynamic' exists on described machines only so far; take polling or copy_engine");
   if (plan.chunk_bytes > most_chunk_bytes)
     throw UsageError("chunks have 1 GiB at most, not " + std::to_string(plan.chunk_bytes) + " bytes");
   if (plan.chunk_bytes == 0 || plan.chunk_bytes % page_bytes != 0)

@@ -97,6 +97,15 @@ class Block {
   LINKWISE_HOST_DEVICE explicit Block(std::uint32_t index) : index_(index) {}
   [[nodiscard]] LINKWISE_HOST_DEVICE std::uint32_t index() const { return index_; }
 
+  /// Where this block's rows begin and end, of those from first to last that blocks share, so many each.
+  struct Rows {
+    std::uint64_t begin, end;
+  };
+  [[nodiscard]] LINKWISE_HOST_DEVICE Rows rows(std::uint64_t first, std::uint64_t last, std::uint64_t of_block) const {
+    const std::uint64_t begin = first + index_ * of_block;
+    return {begin, begin + of_block < last ? begin + of_block : last};
+  }
+
   /// work(i) for first ≤ i < last, each by one thread.
   template <typename Work>
   LINKWISE_HOST_DEVICE void for_each(std::uint64_t first, std::uint64_t last, Work&& work) const {

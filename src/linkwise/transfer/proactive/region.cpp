@@ -100,10 +100,11 @@ void RegionBytes::fill(const void* data, std::uint64_t bytes) {
 const std::uint32_t* RegionBytes::interest(int gpu) {
   if (is_needed_by_all() || runtime_.estimating()) return nullptr;
   Buffer& buffer = interests_[std::ranges::find(gpus_, gpu) - gpus_.begin()];
-  std::vector<std::uint32_t> wanted_pages((bytes_ + page_bytes - 1) / page_bytes);
-  for (std::uint64_t page = 0; page < wanted_pages.size(); ++page) wanted_pages[page] = wanted(gpu, page, page);
-  if (buffer.view().bytes == 0)
+  if (buffer.view().bytes == 0) {
+    std::vector<std::uint32_t> wanted_pages((bytes_ + page_bytes - 1) / page_bytes);
+    for (std::uint64_t page = 0; page < wanted_pages.size(); ++page) wanted_pages[page] = wanted(gpu, page, page);
     buffer = put_on_gpu(runtime_, gpu, wanted_pages.data(), wanted_pages.size() * sizeof wanted_pages[0], "interest");
+  }
   return reinterpret_cast<const std::uint32_t*>(buffer.view().data);
 }
 

@@ -77,6 +77,14 @@ class Region : public RegionBytes {
   Region(Runtime& runtime, std::vector<int> gpus, std::uint64_t count, const std::string& label = "region")
       : RegionBytes(runtime, std::move(gpus), count * sizeof(T), label) {}
   [[nodiscard]] std::uint64_t count() const { return bytes() / sizeof(T); }
+  /// Element i becomes value_of(i), in all mirrors; blocks. An estimate has no data, and asks for none.
+  template <typename ValueOf>
+  void fill_each(ValueOf&& value_of) {
+    if (runtime().estimating()) return;
+    std::vector<T> values(count());
+    for (std::uint64_t i = 0; i < values.size(); ++i) values[i] = value_of(i);
+    fill(values.data(), bytes());
+  }
   [[nodiscard]] T* data(int gpu) const { return reinterpret_cast<T*>(mirror(gpu).data); }
 };
 

@@ -1,0 +1,69 @@
+"""What an iteration of an application takes under a plan: measured on GPUs, or simulated on a described machine."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Sequence
+
+from linkwise import _core
+from linkwise._core import AgentPlan, Machine
+from linkwise.application import Application
+from linkwise.tuning import AGENTS, DEFAULT_PLAN, SIMULATED_AGENTS, Tuned, tune
+
+_REPETITIONS, _TUNING_REPETITIONS = 5, 3
+
+
+def simulated_seconds(
+    machine: Machine, app: Application, gpus: Sequence[int], plan: AgentPlan, *, sends: bool = True
+) -> float:
+    """Of one iteration at full size. ``sends=False``: kernels and tracking alone."""
+    runtime = _core.VirtualRuntime(machine, _core.VirtualMode.estimate, 0)
+    running = app.priced(runtime, gpus, plan)
+    running.set_sends(sends)
+    running.wait()
+    runtime.clear_timeline()
+    running.run(1)
+    return _core.seconds_of_work(runtime)
+
+
+class AppLab:
+    """An application on some GPUs. Without a runtime of real ones, it is simulated on the machine."""
+
+    def __init__(self, runtime: _core.Runtime | None, machine: Machine, app: Application, gpus: Sequence[int]) -> None:
+        self.runtime, self.machine, self.app, self.gpus = runtime, machine, app, gpus
+        self._running = app.start(runtime, gpus, DEFAULT_PLAN) if runtime is not None else None
+
+    def runs(
+        self, plan: AgentPlan, *, sends: bool = True, iterations: int | None = None, repetitions: int = _REPETITIONS
+    ) -> list[float]:
+        """Seconds of one iteration, once for each repetition of so many; on GPUs, after two that warm up."""
+        if self.runtime is None or self._running is None:
+            return [simulated_seconds(self.machine, self.app, self.gpus, plan, sends=sends)]
+        rounds = iterations or self.app.iterations
+        self._running.set_plan(plan)
+        self._running.set_sends(sends)
+        self._running.run(2)
+        self._running.wait()
+        self.runtime.clear_timeline()
+        seconds = []
+        for _ in range(repetitions):
+            began = time.perf_counter()
+            self._running.run(rounds)
+            self.runtime.synchronize()
+            seconds.append((time.perf_counter() - began) / rounds)
+            self.runtime.clear_timeline()
+        self._running.wait()
+        return seconds
+
+    def seconds(self, plan: AgentPlan, *, sends: bool = True) -> float:
+        """Of one iteration: the median of the runs."""
+        return statistics.median(self.runs(plan, sends=sends))
+
+    def tuned(self, agents: Sequence[str] | None = None, *, exhaustive: bool = False) -> Tuned:
+        """What was tried, the best plan first; of all agents that there are unless some are named."""
+        return tune(
+            lambda plan: statistics.median(self.runs(plan, repetitions=_TUNING_REPETITIONS)),
+            agents or (SIMULATED_AGENTS if self.runtime is None else AGENTS),
+            exhaustive=exhaustive,
+        )
