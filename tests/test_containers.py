@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pytest
 
 import linkwise
-from linkwise import gathering
+from linkwise import gathering, pyarrow_gathering
 
 CPU: dict[str, Any] = {"strategy": "cpu"}
 NUMBERS = [3, None, 1, 2, 1, None]
@@ -184,8 +184,8 @@ def payload(rows: int) -> dict[str, pa.Array]:
 @pytest.mark.parametrize("chunks", [1, 3])
 def test_payload_of_every_type(chunks: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """In slices, in one chunk and in several that are not put together, as columns of more than 2 GiB are not."""
-    monkeypatch.setattr(gathering, "_ROWS_AT_ONCE", 100)
-    monkeypatch.setattr(gathering, "_MOST_IN_ONE_PIECE", 10)
+    monkeypatch.setattr(pyarrow_gathering, "_ROWS_AT_ONCE", 100)
+    monkeypatch.setattr(pyarrow_gathering, "_MOST_IN_ONE_PIECE", 10)
     rows = 350
     key = np.random.default_rng(0).permutation(rows)
     whole = pa.table({"key": key, **payload(rows)})
@@ -203,7 +203,7 @@ def test_payload_of_every_type(chunks: int, monkeypatch: pytest.MonkeyPatch) -> 
 def test_more_bytes_than_offsets_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that do not fit together are gathered apart; keys that do not are copied with wider offsets."""
     calls = []
-    really_take, really_gather = gathering.pc.take, gathering._core.gather_column
+    really_take, really_gather = pyarrow_gathering.pc.take, gathering._core.gather_column
 
     def take(values: pa.Array, rows: pa.Array) -> pa.Array:
         calls.append(len(rows))
@@ -216,7 +216,7 @@ def test_more_bytes_than_offsets_count(monkeypatch: pytest.MonkeyPatch) -> None:
             raise OverflowError
         return really_gather(chunks, rows)
 
-    monkeypatch.setattr(gathering.pc, "take", take)
+    monkeypatch.setattr(pyarrow_gathering.pc, "take", take)
     monkeypatch.setattr(gathering._core, "gather_column", gather_column)
     texts = [str(n) for n in range(10)]
     table = pa.table({"key": range(10, 0, -1), "list": [[n] for n in texts], "text": texts})

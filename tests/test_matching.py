@@ -132,12 +132,3 @@ def test_expand(device: OnDevice, distribution: str, how: str) -> None:
                 _core.expand_unmatched(device.runtime, device.stream, of_left, of_right, begin, *positions)
             found += zip(*(device.get(side, np.uint32).tolist() for side in positions), strict=True)
         assert found == brute_force(left, right, how)
-
-
-def test_gather_of_no_row_is_all_ones(device: OnDevice) -> None:
-    positions = np.array([2, _core.NO_POSITION, 0], np.uint32)
-    for dtype in (np.uint8, np.uint16, np.uint32, np.uint64):
-        to = device.memory(3 * np.dtype(dtype).itemsize)
-        source = device.put(np.array([5, 6, 7], dtype))
-        _core.gather(device.runtime, device.stream, np.dtype(dtype).itemsize, 4, source, device.put(positions), to)
-        assert device.get(to, dtype).tolist() == [7, np.iinfo(dtype).max, 5]

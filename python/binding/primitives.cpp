@@ -4,6 +4,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings.hpp"
+#include "linkwise/primitives/gathering.hpp"
 #include "linkwise/primitives/host/multiway_merge.hpp"
 #include "linkwise/primitives/primitives.hpp"
 
@@ -124,8 +125,31 @@ void bind_primitives(nb::module_& m) {
       nb::arg("runtime"), nb::arg("stream"), nb::arg("value_bytes"), nb::arg("to"), nb::arg("first"));
   m.def("sample", &sample, nb::arg("runtime"), nb::arg("stream"), nb::arg("type"), nb::arg("descending"),
         nb::arg("keys"), nb::arg("seed"), nb::arg("tag_base"), nb::arg("codes"), nb::arg("tags"));
-  m.def("gather", &gather, nb::arg("runtime"), nb::arg("stream"), nb::arg("element_bytes"), nb::arg("index_bytes"),
-        nb::arg("source"), nb::arg("indices"), nb::arg("to"));
+  m.def(
+      "gather",
+      [](Runtime& r, Stream s, int element_bytes, int index_bytes, const std::vector<MemoryView>& pieces,
+         const MemoryView& indices,
+         const MemoryView& to) { gather(r, s, element_bytes, index_bytes, pieces, indices, to); },
+      nb::arg("runtime"), nb::arg("stream"), nb::arg("element_bytes"), nb::arg("index_bytes"), nb::arg("pieces"),
+      nb::arg("indices"), nb::arg("to"));
+  nb::class_<StringPiece>(m, "StringPiece")
+      .def(nb::init<MemoryView, MemoryView>(), nb::arg("offsets"), nb::arg("bytes"));
+  m.def("shift_offsets", &shift_offsets, nb::arg("runtime"), nb::arg("stream"), nb::arg("from_bytes"),
+        nb::arg("source"), nb::arg("to_bytes"), nb::arg("to"), nb::arg("delta"));
+  using Strings = std::vector<StringPiece>;
+  m.def(
+      "gather_lengths",
+      [](Runtime& r, Stream s, int index_bytes, const Strings& pieces, const MemoryView& indices,
+         const MemoryView& lengths) { gather_lengths(r, s, index_bytes, pieces, indices, lengths); },
+      nb::arg("runtime"), nb::arg("stream"), nb::arg("index_bytes"), nb::arg("pieces"), nb::arg("indices"),
+      nb::arg("lengths"));
+  m.def(
+      "gather_strings",
+      [](Runtime& r, Stream s, int index_bytes, const Strings& pieces, const MemoryView& indices,
+         const MemoryView& sums,
+         const MemoryView& to) { gather_strings(r, s, index_bytes, pieces, indices, sums, to); },
+      nb::arg("runtime"), nb::arg("stream"), nb::arg("index_bytes"), nb::arg("pieces"), nb::arg("indices"),
+      nb::arg("sums"), nb::arg("to"));
   m.def(
       "histogram",
       [](Runtime& r, Stream s, int key_bytes, const MemoryView& keys, int begin_bit, int end_bit,

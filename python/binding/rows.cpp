@@ -1,14 +1,11 @@
 // The keys of rows of Arrow columns, and the order that they give.
 #include <nanobind/ndarray.h>
-#include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
 
 #include <memory>
-#include <optional>
 
 #include "bindings.hpp"
 #include "linkwise/primitives/host/arrow.hpp"
-#include "linkwise/primitives/host/gather_rows.hpp"
 #include "linkwise/primitives/host/row_keys.hpp"
 #include "linkwise/primitives/host/select.hpp"
 #include "linkwise/sort/tie_refinement.hpp"
@@ -58,33 +55,17 @@ Positions starts_of_runs(const OwnedRowKeys& self, const Words& rows) {
   return positions_of(std::move(starts));
 }
 
-nb::object bytes_of(std::optional<HugeBuffer>&& buffer, std::uint64_t bytes) {
-  return buffer ? nb::cast(numpy_of<std::uint8_t>(std::move(*buffer), bytes)) : nb::none();
-}
-
-// (number of nulls, validity, offsets, values) of the rows, the last three as bytes or None; None for a type that this
-// cannot do.
-nb::object gather_column(const nb::list& chunks, const std::optional<Words>& rows) {
-  std::vector<std::unique_ptr<ArrowColumn>> columns;
-  std::vector<const ArrowArray*> arrays;
-  for (const nb::handle chunk : chunks) {
-    columns.push_back(std::make_unique<ArrowColumn>(nb::borrow<nb::object>(chunk)));
-    arrays.push_back(&columns.back()->array());
-  }
-  if (columns.empty()) return nb::none();
-  const std::optional<ChunkedColumn> column = chunked_column_of(columns.front()->schema(), arrays);
-  if (!column) return nb::none();
-  GatheredColumn gathered;
-  const std::uint64_t count = rows ? rows->size() : column->count();
-  {
-    const nb::gil_scoped_release release;
-    gathered =
-        gather_rows(*column, rows ? rows->data() : nullptr, rows ? static_cast<int>(rows->itemsize()) : 0, count);
-  }
-  const std::uint64_t offset_bytes = (count + 1) * (column->layout == ChunkedColumn::Layout::strings32 ? 4 : 8);
-  return nb::make_tuple(gathered.nulls, bytes_of(std::move(gathered.validity), (count + 7) / 8),
-                        bytes_of(std::move(gathered.offsets), offset_bytes),
-                        bytes_of(std::move(gathered.values), gathered.value_bytes));
+// 0, 1, … in memory on huge pages.
+nb::object row_numbers(std::uint64_t count, int width) {
+  HugeBuffer memory(count * static_cast<std::uint64_t>(width));
+  const auto number = [&](auto tag) {
+    using Row = typename decltype(tag)::type;
+    auto* rows = reinterpret_cast<Row*>(memory.data());
+#pragma omp parallel for
+    for (std::uint64_t i = 0; i < count; ++i) rows[i] = static_cast<Row>(i);
+    return nb::cast(numpy_of<Row>(std::move(memory), count));
+  };
+  return to_key_width(width) == KeyWidth::k32 ? number(Tag<std::uint32_t>{}) : number(Tag<std::uint64_t>{});
 }
 
 void bind_refinement(nb::module_& m) {
@@ -153,10 +134,7 @@ void bind_rows(nb::module_& m) {
           "first_descent", [](const OwnedRowKeys& self) { return self.keys().first_descent(); },
           nb::call_guard<nb::gil_scoped_release>());
   m.def("can_be_key", &can_be_key, nb::arg("type"), "Whether columns of an Arrow type can be keys.");
-  m.def("gather_column", &gather_column, nb::arg("chunks"), nb::arg("rows").none() = nb::none(),
-        "(nulls, validity, offsets, values) of these rows of Arrow arrays, or of all; None for nested types and the "
-        "like. "
-        "Raises OverflowError if the strings take more bytes than their offsets count. Releases the GIL.");
+  m.def("row_numbers", &row_numbers, nb::arg("count"), nb::arg("bytes"), "0, 1, … of 4 or 8 bytes each.");
   m.def("positions_of_least", &positions_of_least_words, nb::arg("words"), nb::arg("k"),
         "The positions of at least the k least words, and of few others.");
   bind_refinement(m);

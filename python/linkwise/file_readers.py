@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 from linkwise._core import Error, UsageError
 from linkwise.containers import Contents
 from linkwise.file_formats import ARRAY_FORMATS, PIPE, FileOptions, Format, arrow_type, format_of, one_clear_line
-from linkwise.gathering import compact_views
 from linkwise.host_sorting import Array
 from linkwise.keys import key_type_of
+from linkwise.pyarrow_gathering import compact_views
 
 _BLOCK = 16 << 20  # bytes of text that are parsed at once, and whose first block tells the types
 _ARROW_FILE, _ARROW_STREAM = b"ARROW1", b"\xff\xff\xff\xff"

@@ -1,143 +1,25 @@
-"""Rows of a table by their numbers, on all cores."""
+"""Rows of a table by their numbers, on the GPUs or on all cores."""
 
 from __future__ import annotations
 
-import itertools
-import os
-from concurrent.futures import ThreadPoolExecutor
+import warnings
 from typing import Any, cast
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from linkwise import _core
-from linkwise._core import UsageError
+from linkwise._core import OutOfMemoryError
+from linkwise.planning import Request, gpus_of, memory_limit_of
+from linkwise.pyarrow_gathering import Rows, gather_by_pyarrow
+from linkwise.session import FallbackWarning, open_session, run_interruptibly
 
-Rows = npt.NDArray[Any]
-
-_ROWS_AT_ONCE = 1 << 20  # of a column, by one core; their bytes nearly always fit into offsets of 32 bits
-_MOST_IN_ONE_PIECE = 1 << 30  # bytes of a column of variable length, whose offsets may have 32 bits
-
-
-def _has_fixed_width(kind: pa.DataType) -> bool:
-    try:
-        return bool(kind.bit_width)
-    except ValueError:
-        return False
-
-
-def _in_one_piece(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The same column in one chunk, which is gathered several times faster than many, if it can be."""
-    if column.num_chunks <= 1 or (column.nbytes > _MOST_IN_ONE_PIECE and not _has_fixed_width(column.type)):
-        return column
-    return pa.chunked_array([column.combine_chunks()], type=column.type)
-
-
-def _from_chunks(column: pa.ChunkedArray, rows: Rows) -> pa.Array:
-    """Rows of a column in several chunks: chunk by chunk, and then each to its place."""
-    lengths = np.array([len(chunk) for chunk in column.chunks])
-    ends = np.cumsum(lengths)
-    chunk_of = np.searchsorted(ends, rows, "right")
-    by_chunk = np.argsort(chunk_of, kind="stable")
-    wanted = np.split(by_chunk, np.cumsum(np.bincount(chunk_of, minlength=len(ends)))[:-1])
-    parts = [
-        _take(chunk, rows[positions] - (end - len(chunk)))
-        for chunk, end, positions in zip(column.chunks, ends, wanted, strict=True)
-        if len(positions)
-    ]
-    places = np.empty(len(rows), np.int64)
-    places[by_chunk] = np.arange(len(rows))
-    return _take(pa.concat_arrays(parts), places)
-
-
-def _take(values: pa.Array, rows: Rows) -> pa.Array:
-    """Rows of an array of any type; PyArrow has no ``take`` for all of them."""
-    kind = values.type
-    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
-        return _take_views(values, rows)
-    if pa.types.is_run_end_encoded(kind):
-        return pc.run_end_encode(_take(pc.run_end_decode(values), rows), kind.run_end_type)
-    if (plain := _without_views(kind)) != kind:
-        return _take(values.cast(plain), rows).cast(kind)
-    return pc.take(values, _indices(rows))
-
-
-def _indices(rows: Rows) -> pa.Array:
-    """Row numbers for PyArrow; a negative one is a null."""
-    return pa.array(rows, mask=rows < 0) if rows.dtype.kind == "i" and (rows < 0).any() else pa.array(rows)
-
-
-def _take_views(values: pa.Array, rows: Rows) -> pa.Array:
-    """Strings whose bytes lie elsewhere: 16 bytes each are moved, and the bytes stay where they are."""
-    validity, views, *elsewhere = values.buffers()
-    as_bytes = pa.Array.from_buffers(pa.binary(16), len(values), [validity, views], offset=values.offset)
-    taken = pc.take(as_bytes, _indices(rows))
-    return compact_views(pa.Array.from_buffers(values.type, len(taken), [*taken.buffers(), *elsewhere]))
-
-
-def compact_views(values: pa.Array) -> pa.Array:
-    """The same array; of views, one that does not drag many bytes along that none of them shows."""
-    kind = values.type
-    if not len(values) or not (pa.types.is_string_view(kind) or pa.types.is_binary_view(kind)):
-        return values
-    _, views, *elsewhere = values.buffers()
-    held = sum(buffer.size for buffer in elsewhere if buffer is not None)
-    lengths = np.frombuffer(views, np.int32)[4 * values.offset : 4 * (values.offset + len(values)) : 4]
-    shown = int(lengths.sum(dtype=np.int64))
-    return values.cast(_without_views(kind)).cast(kind) if held > 2 * shown + 4096 else values
-
-
-def _without_views(kind: pa.DataType) -> pa.DataType:
-    """The type with plain strings instead of those that lie elsewhere, at any depth."""
-    if pa.types.is_string_view(kind):
-        return pa.large_string()
-    if pa.types.is_binary_view(kind):
-        return pa.large_binary()
-    if not pa.types.is_nested(kind) or pa.types.is_union(kind):
-        return kind
-    fields = [kind.field(i) for i in range(kind.num_fields)]
-    plain = [field.with_type(_without_views(field.type)) for field in fields]
-    return kind if plain == fields else _nested(kind, plain)
-
-
-def _nested(like: pa.DataType, fields: list[pa.Field]) -> pa.DataType:
-    if pa.types.is_struct(like):
-        return pa.struct(fields)
-    if pa.types.is_map(like):
-        return pa.map_(*(field.type for field in fields[0].type))
-    if pa.types.is_fixed_size_list(like):
-        return pa.list_(fields[0], like.list_size)
-    return pa.large_list(fields[0]) if pa.types.is_large_list(like) else pa.list_(fields[0])
-
-
-def _gather_part(column: pa.ChunkedArray, rows: Rows) -> list[pa.Array]:
-    try:
-        if column.num_chunks == 1:
-            return [_take(column.chunk(0), rows)]
-        return [_from_chunks(column, rows)]
-    except pa.ArrowNotImplementedError as error:
-        raise UsageError(f"rows of type {column.type} cannot be moved: {error}; cast the column first") from None
-    except (pa.ArrowInvalid, pa.ArrowCapacityError):  # more bytes than its offsets can count
-        if len(rows) <= 1:
-            raise
-        half = len(rows) // 2
-        return _gather_part(column, rows[:half]) + _gather_part(column, rows[half:])
-
-
-def _gather_by_pyarrow(column: pa.ChunkedArray, rows: Rows) -> list[pa.Array]:
-    """Rows of a column of any type, slice by slice on all cores."""
-    slices = [rows[first : first + _ROWS_AT_ONCE] for first in range(0, len(rows), _ROWS_AT_ONCE)]
-    whole = _in_one_piece(column)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(itertools.chain.from_iterable(pool.map(lambda part: _gather_part(whole, part), slices)))
+_WORTH_THE_GPUS = 1 << 20  # rows; fewer are gathered on the cores before a plan is made
 
 
 def _gather(column: pa.ChunkedArray, rows: Rows | None) -> list[pa.Array] | None:
     """Rows of a column, or all, in as few pieces as offsets allow; ``None`` for a type that only PyArrow knows."""
     try:
-        gathered = _core.gather_column([chunk for chunk in column.chunks if len(chunk)], rows)
+        gathered = _core.gather_column(_filled(column), rows)
     except OverflowError:
         if rows is None or len(rows) <= 1:
             return None
@@ -145,14 +27,21 @@ def _gather(column: pa.ChunkedArray, rows: Rows | None) -> list[pa.Array] | None
         return (_gather(column, rows[:half]) or []) + (_gather(column, rows[half:]) or [])
     if gathered is None:
         return None
-    nulls, *buffers = cast(tuple[Any, ...], gathered)
-    kind = column.type
+    return [_array_of(cast(tuple[Any, ...], gathered), column.type, len(column) if rows is None else len(rows))]
+
+
+def _filled(column: pa.ChunkedArray) -> list[pa.Array]:
+    return [chunk for chunk in column.chunks if len(chunk)]
+
+
+def _array_of(gathered: tuple[Any, ...], kind: pa.DataType, count: int) -> pa.Array:
+    """From the number of nulls and the buffers that the core has made."""
+    nulls, *buffers = gathered
     storage = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
-    count = len(column) if rows is None else len(rows)
     validity, offsets, values = (None if buffer is None else pa.py_buffer(buffer) for buffer in buffers)
     parts = [validity, values] if offsets is None else [validity, offsets, values]
     array = pa.Array.from_buffers(storage, count, parts, null_count=nulls)
-    return [kind.wrap_array(array) if storage is not kind else array]
+    return kind.wrap_array(array) if storage is not kind else array
 
 
 def one_array(column: pa.ChunkedArray) -> pa.Array | None:
@@ -163,19 +52,75 @@ def one_array(column: pa.ChunkedArray) -> pa.Array | None:
     return None if pieces is None else pieces[0]
 
 
-def gather_columns(columns: list[pa.ChunkedArray], rows: Rows) -> list[pa.ChunkedArray]:
-    """Columns with these rows of the given ones, of any type, in their order; on all cores. Row -1 is a null."""
+def gather_columns_on_gpus(
+    runtime: _core.Runtime, gpus: list[int], columns: list[pa.ChunkedArray], rows: Rows
+) -> list[pa.ChunkedArray]:
+    """As ``gather_columns``, of columns that are not empty and whose type the core knows.
+
+    Raises ``OverflowError`` if strings take more bytes than their offsets count.
+    """
+    if not columns or not len(rows):
+        return [pa.chunked_array([], type=column.type) for column in columns]
+    chunks = [_filled(column) for column in columns]
+    gathered = cast(list[tuple[Any, ...]], _core.gather_columns_on_gpus(runtime, gpus, chunks, rows))
+    return [
+        pa.chunked_array([_array_of(parts, column.type, len(rows))], type=column.type)
+        for column, parts in zip(columns, gathered, strict=True)
+    ]
+
+
+def _may_gain(rows: Rows, request: Request) -> bool:
+    """Whether GPUs may be asked at all."""
+    if request.strategy == "cpu" or len(rows) < _WORTH_THE_GPUS:
+        return False
+    return request.machine != "auto" or not _core.cuda_unavailable_reason()
+
+
+def gather_on_gpus_if_faster(
+    columns: list[pa.ChunkedArray], rows: Rows, request: Request | None
+) -> dict[int, pa.ChunkedArray]:
+    """Those columns that GPUs gather in less time than the cores, gathered, by their number."""
+    if request is None or not _may_gain(rows, request):
+        return {}
+    wanted = [at for at, column in enumerate(columns) if len(column) and _core.gathers_on_gpus(column.type)]
+    chosen = [columns[at] for at in wanted]
+    with open_session(request.machine, warn=False) as runtime:
+        gpus, limit = gpus_of(runtime.machine, request.gpus), memory_limit_of(request, runtime.machine)
+        chunks = [_filled(column) for column in chosen]
+        on_gpus, on_cores = _core.price_of_gather(runtime.machine, gpus, limit, chunks, rows)
+        if on_gpus >= on_cores:
+            return {}
+        runtime.set_memory_limit(limit)
+        try:
+            found = run_interruptibly(runtime, lambda: gather_columns_on_gpus(runtime, gpus, chosen, rows))
+        except OverflowError:  # the cores make several chunks
+            return {}
+        except OutOfMemoryError as error:
+            warnings.warn(f"{error}: rows are gathered on the cores", FallbackWarning, stacklevel=4)
+            return {}
+    return dict(zip(wanted, found, strict=True))
+
+
+def gather_columns(columns: list[pa.ChunkedArray], rows: Rows, request: Request | None = None) -> list[pa.ChunkedArray]:
+    """Columns with these rows of the given ones, of any type, in their order. Row -1 is a null.
+
+    On all cores; on the GPUs that ``request`` leaves it to where these are faster.
+    """
+    on_gpus = gather_on_gpus_if_faster(columns, rows, request)
     gathered = []
-    for column in columns:
+    for at, column in enumerate(columns):
+        if at in on_gpus:
+            gathered.append(on_gpus[at])
+            continue
         pieces = _gather(column, rows) if len(column) else [pa.nulls(len(rows), column.type)]
         if pieces is None:
-            pieces = _gather_by_pyarrow(column, rows)
+            pieces = gather_by_pyarrow(column, rows)
         gathered.append(pa.chunked_array(pieces, type=column.type))
     return gathered
 
 
-def gather_rows(table: pa.Table, rows: Rows) -> pa.Table:
-    """A new table of these rows of another."""
+def gather_rows(table: pa.Table, rows: Rows, request: Request | None = None) -> pa.Table:
+    """A new table of these rows of another; see ``gather_columns``."""
     if not table.num_columns:
         return table.slice(0, len(rows))
-    return pa.table(gather_columns(table.columns, rows), schema=table.schema)
+    return pa.table(gather_columns(table.columns, rows, request), schema=table.schema)

@@ -167,7 +167,7 @@ class TableJoin:
         self, left: pa.Table, right: pa.Table, keys: KeyPairs, request: Request, how: How, *, suffix: str,
         nulls_equal: bool, validate: str, presorted: bool = False,
     ) -> None:  # fmt: skip
-        self._left, self._right, self._keys, self._how = left, right, keys, how
+        self._left, self._right, self._keys, self._how, self._request = left, right, keys, how, request
         self._names = _right_names(left, right, keys, suffix) if how not in ("semi", "anti") else {}
         _check_validate(validate)
         self._found = _found(left, right, keys, request, nulls_equal=nulls_equal, presorted=presorted)
@@ -199,17 +199,17 @@ class TableJoin:
     def _gathered(self, left_rows: Rows, right_rows: Rows | None) -> pa.Table:
         left, right, keys = self._left, self._right, self._keys
         if right_rows is None:
-            return gather_rows(left, left_rows)
-        fields, made = list(left.schema), gather_columns(left.columns, left_rows)
+            return gather_rows(left, left_rows, self._request)
+        fields, made = list(left.schema), gather_columns(left.columns, left_rows, self._request)
         if keys.are_one and self._how in ("right", "full"):  # rows that only the right side has bring their key along
             rows = np.where(left_rows >= 0, left_rows, left.num_rows + right_rows)
             for name, _ in keys.pairs:
                 at = left.column_names.index(name)
                 both = in_one_type(left[name], right[name], (name, name))
-                made[at] = gather_columns([both], rows)[0]
+                made[at] = gather_columns([both], rows, self._request)[0]
                 fields[at] = fields[at].with_type(both.type)
         of_right = [right.schema.get_field_index(name) for name in self._names]
-        made += gather_columns([right.column(at) for at in of_right], right_rows)
+        made += gather_columns([right.column(at) for at in of_right], right_rows, self._request)
         fields += [right.schema.field(at).with_name(self._names[right.schema.field(at).name]) for at in of_right]
         schema = pa.schema([field.with_nullable(True) for field in fields], left.schema.metadata)
         return pa.table(made, schema=schema)

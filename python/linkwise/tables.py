@@ -58,7 +58,7 @@ def sort_table(
     """A new table in the order of the keys."""
     if not selection.is_everything or not _is_by_number(table, keys):
         rows, report = order_of_table(table, keys, request, selection)
-        return gather_rows(table, rows), report
+        return gather_rows(table, rows, request), report
     number = _Number(table, keys[0])
     sorted_values = np.empty_like(number.values)
     width = row_number_bytes(table.num_rows) if table.num_columns > 1 else 0
@@ -72,7 +72,7 @@ def sort_table(
     columns = [number.column(sorted_values)]
     at = table.column_names.index(keys[0].column)
     if by_number is not None:
-        others = gather_columns(table.remove_column(at).columns, number.place_nulls(by_number))
+        others = gather_columns(table.remove_column(at).columns, number.place_nulls(by_number), request)
         columns = [*others[:at], *columns, *others[at:]]
     return pa.table(columns, schema=table.schema), replace(report, rows=table.num_rows)  # with those without a key
 

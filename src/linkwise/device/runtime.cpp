@@ -17,6 +17,12 @@ MemoryView MemoryView::slice(std::uint64_t offset, std::uint64_t length) const {
   return part;
 }
 
+MemoryView host_view(const void* data, std::uint64_t offset, std::uint64_t bytes, bool pageable) {
+  // Inputs are never written through their view, so their const is kept.
+  auto* start = static_cast<std::byte*>(const_cast<void*>(data));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+  return {Place::host(), start + offset, bytes, 0, pageable};
+}
+
 Buffer::Buffer(Buffer&& other) noexcept
     : runtime_(std::exchange(other.runtime_, nullptr)), view_(std::exchange(other.view_, {})) {}
 

@@ -38,6 +38,9 @@ struct MemoryView {
   [[nodiscard]] MemoryView slice(std::uint64_t offset, std::uint64_t length) const;
 };
 
+/// `bytes` bytes of the caller's, in host memory.
+MemoryView host_view(const void* data, std::uint64_t offset, std::uint64_t bytes, bool pageable);
+
 /// Owns arena memory; gives it back at once when destroyed. Whoever destroys it has waited for its users.
 class Buffer {
  public:

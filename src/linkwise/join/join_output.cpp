@@ -4,6 +4,7 @@
 
 #include "linkwise/device/arena.hpp"
 #include "linkwise/error.hpp"
+#include "linkwise/primitives/gathering.hpp"
 #include "linkwise/primitives/matching.hpp"
 #include "linkwise/sort/host_io.hpp"
 

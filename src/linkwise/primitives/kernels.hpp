@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "linkwise/primitives/pieces.hpp"
 #include "linkwise/primitives/types.hpp"
 
 namespace linkwise {
@@ -90,8 +91,15 @@ class Kernels {
                       std::uint64_t* tags) const = 0;
   /// to[i] = from[indices[i]], elements of 1, 2, 4, 8 or 16 bytes, indices of 4 or 8 bytes; where the index has all
   /// bits set, the element has them too.
-  virtual void gather(void* stream, int element_bytes, int index_bytes, const void* from, const void* indices, void* to,
-                      std::uint64_t count) const = 0;
+  virtual void gather(void* stream, int element_bytes, int index_bytes, const RawPieces& from, const void* indices,
+                      void* to, std::uint64_t count) const = 0;
+  // Strings: primitives/gathering.hpp.
+  virtual void shift_offsets(void* stream, int from_bytes, const void* from, int to_bytes, void* to,
+                             std::uint64_t count, std::uint64_t delta) const = 0;
+  virtual void gather_lengths(void* stream, int index_bytes, const RawStrings& from, const void* indices,
+                              std::uint64_t* lengths, std::uint64_t count) const = 0;
+  virtual void gather_strings(void* stream, int index_bytes, const RawStrings& from, const void* indices,
+                              const std::uint64_t* sums, void* to, std::uint64_t count) const = 0;
   /// counts[d] = number of keys whose bits are d; 2^(end - begin) counters of 64 bits, for each prefix, in all at most
   /// 2^16.
   virtual void histogram(void* stream, KeyWidth width, const void* keys, std::uint64_t count, BitRange bits,

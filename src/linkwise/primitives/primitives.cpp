@@ -173,25 +173,6 @@ void sample(Runtime& runtime, Stream stream, KeyType type, bool descending, cons
                            }});
 }
 
-void gather(Runtime& runtime, Stream stream, int element_bytes, int index_bytes, const MemoryView& from,
-            const MemoryView& indices, const MemoryView& to) {
-  require(element_bytes == 1 || element_bytes == 2 || element_bytes == 4 || element_bytes == 8 || element_bytes == 16,
-          "gather", "elements have 1, 2, 4, 8 or 16 bytes");
-  require(index_bytes == 4 || index_bytes == 8, "gather", "indices have 4 or 8 bytes");
-  const std::uint64_t count = count_of(indices, static_cast<std::uint64_t>(index_bytes), "gather");
-  require(to.bytes == count * static_cast<std::uint64_t>(element_bytes), "gather", "the output has another size");
-  if (count == 0) return;
-  const Kernels& kernels = runtime.kernels();
-  runtime.enqueue(stream, {"gather",
-                           {from, indices},
-                           {to},
-                           {"gather", count, static_cast<double>(element_bytes)},
-                           [=, &kernels](void* native) {
-                             kernels.gather(native, element_bytes, index_bytes, from.data, indices.data, to.data,
-                                            count);
-                           }});
-}
-
 void histogram(Runtime& runtime, Stream stream, KeyWidth width, const MemoryView& keys, BitRange bits,
                const Prefixes& prefixes, const MemoryView& counts) {
   const std::uint64_t count = count_of(keys, static_cast<std::uint64_t>(width), "histogram");

@@ -49,8 +49,6 @@ void iota(Runtime& runtime, Stream stream, ValueWidth width, const MemoryView& t
 /// reads its own or page-locked host memory, the host's any of the host.
 void sample(Runtime& runtime, Stream stream, KeyType type, bool descending, const MemoryView& keys, std::uint64_t seed,
             std::uint64_t tag_base, const MemoryView& codes, const MemoryView& tags);
-void gather(Runtime& runtime, Stream stream, int element_bytes, int index_bytes, const MemoryView& from,
-            const MemoryView& indices, const MemoryView& to);
 void histogram(Runtime& runtime, Stream stream, KeyWidth width, const MemoryView& keys, BitRange bits,
                const Prefixes& prefixes, const MemoryView& counts);
 

@@ -4,12 +4,6 @@
 
 namespace linkwise {
 
-MemoryView host_view(const void* data, std::uint64_t offset, std::uint64_t bytes, bool pageable) {
-  // Inputs are never written through their view, so their const is kept.
-  auto* start = static_cast<std::byte*>(const_cast<void*>(data));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
-  return {Place::host(), start + offset, bytes, 0, pageable};
-}
-
 MemoryView HostIo::host_keys(std::uint64_t first, std::uint64_t count) const {
   return host_view(input_.keys, first * native_key_bytes(), count * native_key_bytes(), input_.keys_pageable);
 }

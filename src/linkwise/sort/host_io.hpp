@@ -6,10 +6,6 @@
 #include "linkwise/transfer/router.hpp"
 
 namespace linkwise {
-
-/// `bytes` bytes of the caller's, in host memory.
-MemoryView host_view(const void* data, std::uint64_t offset, std::uint64_t bytes, bool pageable);
-
 class HostIo {
  public:
   HostIo(Runtime& runtime, Router& router, const HostColumns& input, const SortOptions& options)

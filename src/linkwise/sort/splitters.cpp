@@ -6,6 +6,8 @@
 #include <cstring>
 #include <limits>
 
+#include "linkwise/primitives/gathering.hpp"
+
 namespace linkwise {
 namespace {
 

@@ -18,8 +18,8 @@ class CudaKernels final : public Kernels {
     check(cudaGetDeviceCount(&count), "count devices");
     for (int device = 0; device < count; ++device) {
       check(cudaSetDevice(device), "use device");
-      for (const auto& list :
-           {cuda::elementwise_kernels(), cuda::reduce_kernels(), cuda::partition_kernels(), cuda::match_kernels()})
+      for (const auto& list : {cuda::elementwise_kernels(), cuda::gather_kernels(), cuda::reduce_kernels(),
+                               cuda::partition_kernels(), cuda::match_kernels()})
         for (const void* kernel : list) {
           cudaFuncAttributes attributes{};
           check(cudaFuncGetAttributes(&attributes, kernel), "load kernel");
@@ -59,9 +59,21 @@ class CudaKernels final : public Kernels {
               std::uint64_t seed, std::uint64_t tag_base, void* codes, std::uint64_t* tags) const override {
     cuda::sample(on(stream), type, descending, keys, count, samples, seed, tag_base, codes, tags);
   }
-  void gather(void* stream, int element_bytes, int index_bytes, const void* from, const void* indices, void* to,
+  void gather(void* stream, int element_bytes, int index_bytes, const RawPieces& from, const void* indices, void* to,
               std::uint64_t count) const override {
     cuda::gather(on(stream), element_bytes, index_bytes, from, indices, to, count);
+  }
+  void shift_offsets(void* stream, int from_bytes, const void* from, int to_bytes, void* to, std::uint64_t count,
+                     std::uint64_t delta) const override {
+    cuda::shift_offsets(on(stream), from_bytes, from, to_bytes, to, count, delta);
+  }
+  void gather_lengths(void* stream, int index_bytes, const RawStrings& from, const void* indices,
+                      std::uint64_t* lengths, std::uint64_t count) const override {
+    cuda::gather_lengths(on(stream), index_bytes, from, indices, lengths, count);
+  }
+  void gather_strings(void* stream, int index_bytes, const RawStrings& from, const void* indices,
+                      const std::uint64_t* sums, void* to, std::uint64_t count) const override {
+    cuda::gather_strings(on(stream), index_bytes, from, indices, sums, to, count);
   }
   void histogram(void* stream, KeyWidth width, const void* keys, std::uint64_t count, BitRange bits,
                  const Prefixes& prefixes, std::uint64_t* counts) const override {

@@ -1,5 +1,5 @@
 // The CUDA side of the primitives, one subject a file: radix_sort.cu, merge.cu, partition.cu,
-// elementwise.cu (encode, iota, sample, gather), reduce.cu (checksum, order, histogram, pivot).
+// elementwise.cu (encode, iota, sample), gather.cu, reduce.cu (checksum, order, histogram, pivot).
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,6 +14,7 @@ namespace linkwise::cuda {
 /// The addresses of all kernels of a file, so that they can be loaded before anything spins on a flag.
 using KernelList = std::vector<const void*>;
 KernelList elementwise_kernels();
+KernelList gather_kernels();
 KernelList reduce_kernels();
 KernelList partition_kernels();
 KernelList match_kernels();
@@ -32,8 +33,15 @@ void decode(cudaStream_t stream, KeyType type, bool descending, const void* from
 void iota(cudaStream_t stream, ValueWidth width, void* to, std::uint64_t first, std::uint64_t count);
 void sample(cudaStream_t stream, KeyType type, bool descending, const void* keys, std::uint64_t count,
             std::uint64_t samples, std::uint64_t seed, std::uint64_t tag_base, void* codes, std::uint64_t* tags);
-void gather(cudaStream_t stream, int element_bytes, int index_bytes, const void* from, const void* indices, void* to,
-            std::uint64_t count);
+
+void gather(cudaStream_t stream, int element_bytes, int index_bytes, const RawPieces& from, const void* indices,
+            void* to, std::uint64_t count);
+void shift_offsets(cudaStream_t stream, int from_bytes, const void* from, int to_bytes, void* to, std::uint64_t count,
+                   std::uint64_t delta);
+void gather_lengths(cudaStream_t stream, int index_bytes, const RawStrings& from, const void* indices,
+                    std::uint64_t* lengths, std::uint64_t count);
+void gather_strings(cudaStream_t stream, int index_bytes, const RawStrings& from, const void* indices,
+                    const std::uint64_t* sums, void* to, std::uint64_t count);
 
 void histogram(cudaStream_t stream, KeyWidth width, const void* keys, std::uint64_t count, BitRange bits,
                const Prefixes& prefixes, std::uint64_t* counts);

@@ -1,4 +1,4 @@
-// One thread an element: encode, decode, iota, sample, gather.
+// One thread an element: encode, decode, iota, sample.
 #include "linkwise/primitives/cuda/cuda_kernels.hpp"
 #include "linkwise/primitives/cuda/launch.cuh"
 #include "linkwise/primitives/dispatch.hpp"
@@ -43,12 +43,6 @@ __global__ void sample_kernel(const Bits* keys, std::uint64_t count, std::uint64
   }
 }
 
-template <typename Element, typename Index>
-__global__ void gather_kernel(const Element* from, const Index* indices, Element* to, std::uint64_t count) {
-  for (std::uint64_t i = global_thread(); i < count; i += grid_threads())
-    to[i] = indices[i] == static_cast<Index>(~Index{0}) ? all_ones<Element>() : from[indices[i]];
-}
-
 template <typename Kernel>
 const void* address(Kernel* kernel) {
   return reinterpret_cast<const void*>(kernel);
@@ -63,11 +57,8 @@ KernelList elementwise_kernels() {
     with_bits(bytes, [&](auto tag) {
       using Bits = typename decltype(tag)::type;
       list.insert(list.end(),
-                  {address(encode_kernel<Bits>), address(decode_kernel<Bits>), address(sample_kernel<Bits>),
-                   address(gather_kernel<Bits, std::uint32_t>), address(gather_kernel<Bits, std::uint64_t>)});
+                  {address(encode_kernel<Bits>), address(decode_kernel<Bits>), address(sample_kernel<Bits>)});
     });
-  list.insert(list.end(),
-              {address(gather_kernel<Value16, std::uint32_t>), address(gather_kernel<Value16, std::uint64_t>)});
   return list;
 }
 
@@ -107,23 +98,6 @@ void sample(cudaStream_t stream, KeyType type, bool descending, const void* keys
                                                                          static_cast<CodeOf<Bits>*>(codes), tags);
   });
   check_launch("sample");
-}
-
-void gather(cudaStream_t stream, int element_bytes, int index_bytes, const void* from, const void* indices, void* to,
-            std::uint64_t count) {
-  const auto launch = [&](auto element, auto index) {
-    using Element = typename decltype(element)::type;
-    using Index = typename decltype(index)::type;
-    gather_kernel<Element, Index><<<grid_for(count), block_threads, 0, stream>>>(
-        static_cast<const Element*>(from), static_cast<const Index*>(indices), static_cast<Element*>(to), count);
-  };
-  const auto with_index = [&](auto element) {
-    if (index_bytes == 4) launch(element, Tag<std::uint32_t>{});
-    else launch(element, Tag<std::uint64_t>{});
-  };
-  if (element_bytes == 16) with_index(Tag<Value16>{});
-  else with_bits(element_bytes, with_index);
-  check_launch("gather");
 }
 
 }  // namespace linkwise::cuda

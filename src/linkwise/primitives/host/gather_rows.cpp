@@ -23,6 +23,8 @@ struct Location {
   std::uint64_t at;          // with the chunk's offset
 };
 
+[[noreturn]] void throw_missing_row() { throw UsageError("a row that is asked for does not exist"); }
+
 bool bit(const void* bits, std::uint64_t at) {
   return (static_cast<const std::uint8_t*>(bits)[at / 8] >> (at % 8) & 1) != 0;
 }
@@ -57,9 +59,7 @@ class Gather {
 
   GatheredColumn run() {
     result_.count = count_;
-    const bool has_nulls =
-        std::ranges::any_of(column_.chunks, [](const ColumnChunk& c) { return c.validity != nullptr; });
-    if (has_nulls || row_bytes_ == 8) gather_validity();
+    find_validity();
     switch (column_.layout) {
       case Layout::bits: gather_bits(); break;
       case Layout::fixed: gather_fixed(); break;
@@ -68,6 +68,14 @@ class Gather {
     }
     return std::move(result_);
   }
+
+  // What of the result tells nulls.
+  void find_validity() {
+    const bool has_nulls =
+        std::ranges::any_of(column_.chunks, [](const ColumnChunk& c) { return c.validity != nullptr; });
+    if (has_nulls || row_bytes_ == 8) gather_validity();
+  }
+  GatheredColumn& result() { return result_; }
 
  private:
   [[nodiscard]] std::uint64_t row(std::uint64_t i) const {
@@ -104,7 +112,7 @@ class Gather {
         else missing = true;
       }
     }
-    if (missing) throw UsageError("a row that is asked for does not exist");
+    if (missing) throw_missing_row();
   }
 
   void gather_validity() {
@@ -233,8 +241,41 @@ std::uint64_t ChunkedColumn::count() const {
   return sum;
 }
 
+double ChunkedColumn::mean_width() const {
+  if (!has_strings()) return width;
+  std::uint64_t bytes = 0;
+  const auto add = [&]<typename Offset>(const ColumnChunk& chunk, const Offset* offsets) {
+    bytes += static_cast<std::uint64_t>(offsets[chunk.offset + chunk.count] - offsets[chunk.offset]);
+  };
+  for (const ColumnChunk& chunk : chunks) {
+    if (layout == Layout::strings32) add(chunk, static_cast<const std::int32_t*>(chunk.offsets));
+    else add(chunk, static_cast<const std::int64_t*>(chunk.offsets));
+  }
+  return static_cast<double>(bytes) / static_cast<double>(std::max<std::uint64_t>(count(), 1));
+}
+
 GatheredColumn gather_rows(const ChunkedColumn& column, const void* rows, int row_bytes, std::uint64_t count) {
   return Gather(column, rows, row_bytes, count).run();
+}
+
+void gather_validity(const ChunkedColumn& column, const void* rows, int row_bytes, std::uint64_t count,
+                     GatheredColumn& gathered) {
+  Gather gather(column, rows, row_bytes, count);
+  gather.find_validity();
+  gathered.nulls = gather.result().nulls;
+  gathered.validity = std::move(gather.result().validity);
+}
+
+void check_rows(const void* rows, int row_bytes, std::uint64_t count, std::uint64_t rows_there_are) {
+  with_key(to_key_width(row_bytes), [&](auto tag) {
+    using Row = typename decltype(tag)::type;
+    const auto* numbers = static_cast<const Row*>(rows);
+    bool all_there = true;
+#pragma omp parallel for reduction(&& : all_there)
+    for (std::uint64_t i = 0; i < count; ++i)
+      all_there = all_there && (numbers[i] < rows_there_are || (sizeof(Row) == 8 && numbers[i] == no_row));
+    if (!all_there) throw_missing_row();
+  });
 }
 
 }  // namespace linkwise

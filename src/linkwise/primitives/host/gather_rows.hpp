@@ -19,16 +19,19 @@ struct ColumnChunk {
   const std::uint8_t* validity = nullptr;  ///< a bit each; null: no nulls
   const std::byte* values = nullptr;       ///< elements, bits, or all bytes
   const void* offsets = nullptr;           ///< of strings
+  bool pageable = true;                    ///< all of it, or some
 };
 
 struct ChunkedColumn {
   enum class Layout : std::uint8_t { bits, fixed, strings32, strings64 };
   Layout layout = Layout::fixed;
-  int width = 0;  ///< bytes of an element of fixed width
+  int width = 0;  ///< bytes of an element of fixed width; of strings without data, about how many each has
   std::vector<ColumnChunk> chunks;
 
   [[nodiscard]] bool has_strings() const { return layout >= Layout::strings32; }
   [[nodiscard]] std::uint64_t count() const;
+  /// Bytes of an element, or of a string on average.
+  [[nodiscard]] double mean_width() const;
 };
 
 struct GatheredColumn {
@@ -47,5 +50,11 @@ inline constexpr std::uint64_t no_row = ~std::uint64_t{0};
 /// @throws OutOfMemoryError; UsageError if a row does not exist; std::overflow_error if strings take more bytes than
 /// offsets of 32 bits count.
 GatheredColumn gather_rows(const ChunkedColumn& column, const void* rows, int row_bytes, std::uint64_t count);
+
+/// Of the same, only which are null; sets `nulls` and `validity`.
+void gather_validity(const ChunkedColumn& column, const void* rows, int row_bytes, std::uint64_t count,
+                     GatheredColumn& gathered);
+/// @throws UsageError if a row is not among the first `rows_there_are`, nor `no_row`.
+void check_rows(const void* rows, int row_bytes, std::uint64_t count, std::uint64_t rows_there_are);
 
 }  // namespace linkwise

@@ -18,6 +18,7 @@ namespace {
 
 template <typename Value>
 constexpr bool has_value = !std::is_same_v<Value, NoValue>;
+constexpr std::uint64_t no_row = ~0ULL;
 
 template <typename Key, typename Value>
 struct TypedRecords {
@@ -31,6 +32,20 @@ struct TypedRecords {
     if constexpr (has_value<Value>) values[to] = other.values[from];
   }
 };
+
+std::uint64_t unsigned_at(int bytes, const void* data, std::uint64_t i) {
+  return bytes == 4 ? static_cast<const std::uint32_t*>(data)[i] : static_cast<const std::uint64_t*>(data)[i];
+}
+
+// body(i, row) for each index, of which those with all bits set are nobody's.
+template <typename Body>
+void for_rows(int index_bytes, const void* indices, std::uint64_t count, Body&& body) {
+  const std::uint64_t nobody = index_bytes == 4 ? 0xffffffff : ~0ULL;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const std::uint64_t row = unsigned_at(index_bytes, indices, i);
+    body(i, row == nobody ? no_row : row);
+  }
+}
 
 class VirtualKernels final : public Kernels {
  public:
@@ -108,19 +123,41 @@ class VirtualKernels final : public Kernels {
     sample_on_host(type, descending, keys, count, samples, seed, tag_base, codes, tags);
   }
 
-  void gather(void*, int element_bytes, int index_bytes, const void* from, const void* indices, void* to,
+  void gather(void*, int element_bytes, int index_bytes, const RawPieces& from, const void* indices, void* to,
               std::uint64_t count) const override {
-    with_bits(index_bytes, [&](auto index) {
-      const auto* index_data = static_cast<const typename decltype(index)::type*>(indices);
-      const auto move = [&](auto element) {
-        using Element = typename decltype(element)::type;
-        for (std::uint64_t i = 0; i < count; ++i)
-          static_cast<Element*>(to)[i] = index_data[i] == all_ones<typename decltype(index)::type>()
-                                             ? all_ones<Element>()
-                                             : static_cast<const Element*>(from)[index_data[i]];
-      };
-      if (element_bytes == 16) move(Tag<Value16>{});
-      else with_bits(element_bytes, move);
+    for_rows(index_bytes, indices, count, [&](std::uint64_t i, std::uint64_t row) {
+      const auto width = static_cast<std::size_t>(element_bytes);
+      auto* element = static_cast<std::byte*>(to) + i * width;
+      if (row == no_row) {
+        std::memset(element, 0xff, width);
+        return;
+      }
+      const int p = piece_of(from, row);
+      std::memcpy(element, static_cast<const std::byte*>(from.data[p]) + (row - from.begin[p]) * width, width);
+    });
+  }
+
+  void shift_offsets(void*, int from_bytes, const void* from, int to_bytes, void* to, std::uint64_t count,
+                     std::uint64_t delta) const override {
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const std::uint64_t shifted = unsigned_at(from_bytes, from, i) + delta;
+      if (to_bytes == 4) static_cast<std::uint32_t*>(to)[i] = static_cast<std::uint32_t>(shifted);
+      else static_cast<std::uint64_t*>(to)[i] = shifted;
+    }
+  }
+
+  void gather_lengths(void*, int index_bytes, const RawStrings& from, const void* indices, std::uint64_t* lengths,
+                      std::uint64_t count) const override {
+    for_rows(index_bytes, indices, count,
+             [&](std::uint64_t i, std::uint64_t row) { lengths[i] = row == no_row ? 0 : string_of(from, row).length; });
+  }
+
+  void gather_strings(void*, int index_bytes, const RawStrings& from, const void* indices, const std::uint64_t* sums,
+                      void* to, std::uint64_t count) const override {
+    for_rows(index_bytes, indices, count, [&](std::uint64_t i, std::uint64_t row) {
+      if (row == no_row) return;
+      const RawString string = string_of(from, row);
+      std::copy_n(string.data, string.length, static_cast<std::uint8_t*>(to) + (sums[i] - sums[0]));
     });
   }
 

@@ -1,0 +1,141 @@
+// Rows of Arrow columns by their numbers, on the cores and on the GPUs.
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <optional>
+
+#include "bindings.hpp"
+#include "linkwise/device/cuda/pinned.hpp"
+#include "linkwise/plan/gather_planner.hpp"
+#include "linkwise/primitives/host/arrow.hpp"
+#include "linkwise/primitives/host/gather_rows.hpp"
+#include "linkwise/transfer/column_gather.hpp"
+#include "rows.hpp"
+
+namespace nb = nanobind;
+
+namespace linkwise::binding {
+namespace {
+
+// A column's chunks, which live as long as this; nothing where there are none, or of a type that is not gathered.
+class OwnedColumn {
+ public:
+  explicit OwnedColumn(const nb::list& chunks) {
+    std::vector<const ArrowArray*> arrays;
+    for (const nb::handle chunk : chunks) {
+      owned_.push_back(std::make_unique<ArrowColumn>(nb::borrow<nb::object>(chunk)));
+      arrays.push_back(&owned_.back()->array());
+    }
+    if (owned_.empty()) return;
+    column_ = chunked_column_of(owned_.front()->schema(), arrays);
+    if (!column_) return;
+    for (ColumnChunk& chunk : column_->chunks) chunk.pageable = !is_pinned(chunk.values);
+  }
+  [[nodiscard]] const std::optional<ChunkedColumn>& column() const { return column_; }
+
+ private:
+  std::vector<std::unique_ptr<ArrowColumn>> owned_;
+  std::optional<ChunkedColumn> column_;
+};
+
+nb::object bytes_of(std::optional<HugeBuffer>&& buffer, std::uint64_t bytes) {
+  return buffer ? nb::cast(numpy_of<std::uint8_t>(std::move(*buffer), bytes)) : nb::none();
+}
+
+// (number of nulls, validity, offsets, values), the last three as bytes or None.
+nb::object parts_of(GatheredColumn&& gathered, ChunkedColumn::Layout layout) {
+  const std::uint64_t count = gathered.count;
+  const std::uint64_t offset_bytes = (count + 1) * (layout == ChunkedColumn::Layout::strings32 ? 4 : 8);
+  return nb::make_tuple(gathered.nulls, bytes_of(std::move(gathered.validity), (count + 7) / 8),
+                        bytes_of(std::move(gathered.offsets), offset_bytes),
+                        bytes_of(std::move(gathered.values), gathered.value_bytes));
+}
+
+nb::object gather_column(const nb::list& chunks, const std::optional<Words>& rows) {
+  const OwnedColumn owned(chunks);
+  const std::optional<ChunkedColumn>& column = owned.column();
+  if (!column) return nb::none();
+  GatheredColumn gathered;
+  const std::uint64_t count = rows ? rows->size() : column->count();
+  {
+    const nb::gil_scoped_release release;
+    gathered =
+        gather_rows(*column, rows ? rows->data() : nullptr, rows ? static_cast<int>(rows->itemsize()) : 0, count);
+  }
+  return parts_of(std::move(gathered), column->layout);
+}
+
+// Whether GPUs gather columns of an Arrow type, which has __arrow_c_schema__.
+bool type_gathers_on_gpus(const nb::object& type) {
+  const auto capsule = type.attr("__arrow_c_schema__")();
+  auto* schema = static_cast<ArrowSchema*>(PyCapsule_GetPointer(capsule.ptr(), "arrow_schema"));
+  if (schema == nullptr) throw nb::python_error();
+  const std::optional<ChunkedColumn> column = chunked_column_of(*schema, {});
+  return column && gathers_on_gpus(*column);
+}
+
+nb::object gather_columns_on_gpus(Runtime& runtime, const std::vector<int>& gpus, const nb::list& columns,
+                                  const Words& rows) {
+  std::vector<std::unique_ptr<OwnedColumn>> owned;
+  std::vector<ChunkedColumn> known;
+  for (const nb::handle chunks : columns) {
+    owned.push_back(std::make_unique<OwnedColumn>(nb::cast<nb::list>(chunks)));
+    if (!owned.back()->column()) throw UsageError("a column is empty, or of a type that is not gathered");
+    known.push_back(*owned.back()->column());
+    if (known.back().count() != known.front().count()) throw UsageError("the columns differ in length");
+  }
+  if (gpus.empty()) throw UsageError("gpus is empty; name at least one GPU");
+  for (const int gpu : gpus)
+    if (gpu < 0 || gpu >= runtime.machine().num_gpus()) throw UsageError("there is no GPU " + std::to_string(gpu));
+  std::vector<GatheredColumn> gathered;
+  {
+    const nb::gil_scoped_release release;
+    gathered = gather_on_gpus(runtime, gpus, known,
+                              {rows.data(), static_cast<int>(rows.itemsize()), rows.size(), !is_pinned(rows.data())});
+  }
+  nb::list results;
+  for (std::size_t c = 0; c < known.size(); ++c) results.append(parts_of(std::move(gathered[c]), known[c].layout));
+  return results;
+}
+
+// Seconds on the GPUs and on the cores.
+nb::tuple price_of_gather(const Machine& machine, const std::vector<int>& gpus, std::uint64_t memory_limit,
+                          const nb::list& columns, const Words& rows) {
+  GatherWorkload workload;
+  workload.rows = rows.size();
+  workload.row_bytes = static_cast<int>(rows.itemsize());
+  for (const nb::handle chunks : columns) {
+    const OwnedColumn owned(nb::cast<nb::list>(chunks));
+    if (!owned.column()) throw UsageError("a column is empty, or of a type that is not gathered");
+    const ChunkedColumn& column = *owned.column();
+    const bool pageable = column.chunks.front().pageable;
+    workload.add(column.layout, static_cast<int>(column.mean_width()), column.count(), pageable);
+  }
+  GatherPrice price;
+  {
+    const nb::gil_scoped_release release;
+    price = price_gather(machine, workload, gpus, memory_limit);
+  }
+  return nb::make_tuple(price.on_gpus, price.on_cores);
+}
+
+}  // namespace
+
+void bind_gathering(nb::module_& m) {
+  m.def("gather_column", &gather_column, nb::arg("chunks"), nb::arg("rows").none() = nb::none(),
+        "(nulls, validity, offsets, values) of these rows of Arrow arrays, or of all; None for nested types and the "
+        "like. Raises OverflowError if the strings take more bytes than their offsets count. Releases the GIL.");
+  m.def("gathers_on_gpus", &type_gathers_on_gpus, nb::arg("type"),
+        "Whether GPUs gather columns of an Arrow type; others are the cores'.");
+  m.def("gather_columns_on_gpus", &gather_columns_on_gpus, nb::arg("runtime"), nb::arg("gpus"), nb::arg("columns"),
+        nb::arg("rows"),
+        "The same of several columns, each a list of Arrow arrays, on GPUs. None may be of a type for which "
+        "gather_column returns None.");
+  m.def("price_of_gather", &price_of_gather, nb::arg("machine"), nb::arg("gpus"), nb::arg("memory_limit"),
+        nb::arg("columns"), nb::arg("rows"), "Seconds that gathering takes on the GPUs, and on the cores.");
+}
+
+}  // namespace linkwise::binding

@@ -1,0 +1,144 @@
+// Rows by their numbers: elements, and strings.
+#include "linkwise/primitives/cuda/cuda_kernels.hpp"
+#include "linkwise/primitives/cuda/launch.cuh"
+#include "linkwise/primitives/dispatch.hpp"
+
+namespace linkwise::cuda {
+namespace {
+
+constexpr unsigned lanes = 8;  // of a string, which mostly is not longer than they copy at once
+
+template <typename Element, typename Index>
+__global__ void gather_kernel(const __grid_constant__ RawPieces from, const Index* indices, Element* to,
+                              std::uint64_t count) {
+  for (std::uint64_t i = global_thread(); i < count; i += grid_threads()) {
+    const Index index = indices[i];
+    to[i] = index == all_ones<Index>() ? all_ones<Element>() : element_of<Element>(from, index);
+  }
+}
+
+template <typename From, typename To>
+__global__ void shift_offsets_kernel(const From* from, To* to, std::uint64_t count, std::uint64_t delta) {
+  for (std::uint64_t i = global_thread(); i < count; i += grid_threads()) to[i] = static_cast<To>(from[i] + delta);
+}
+
+template <typename Index>
+__global__ void gather_lengths_kernel(const __grid_constant__ RawStrings from, const Index* indices,
+                                      std::uint64_t* lengths, std::uint64_t count) {
+  for (std::uint64_t i = global_thread(); i < count; i += grid_threads())
+    lengths[i] = indices[i] == all_ones<Index>() ? 0 : string_of(from, indices[i]).length;
+}
+
+// Some lanes copy bytes that lie anywhere to anywhere: words where those that are written are whole, made of two that
+// are read.
+__device__ void copy_bytes(std::uint8_t* to, const std::uint8_t* from, std::uint64_t length, unsigned lane) {
+  const std::uint64_t before = (4 - reinterpret_cast<std::uintptr_t>(to) % 4) % 4,
+                      head = before < length ? before : length;
+  if (lane < head) to[lane] = from[lane];
+  to += head;
+  from += head;
+  length -= head;
+  const unsigned shift = 8 * (reinterpret_cast<std::uintptr_t>(from) % 4);
+  const auto* words = reinterpret_cast<const std::uint32_t*>(from - shift / 8);
+  for (std::uint64_t w = lane; w < length / 4; w += lanes) {
+    const std::uint32_t low = words[w], high = shift == 0 ? 0 : words[w + 1];
+    reinterpret_cast<std::uint32_t*>(to)[w] = __funnelshift_r(low, high, shift);
+  }
+  const std::uint64_t rest = length / 4 * 4 + lane;
+  if (rest < length) to[rest] = from[rest];
+}
+
+template <typename Index>
+__global__ void gather_strings_kernel(const __grid_constant__ RawStrings from, const Index* indices,
+                                      const std::uint64_t* sums, std::uint8_t* to, std::uint64_t count) {
+  const std::uint64_t base = sums[0];
+  for (std::uint64_t i = global_thread() / lanes; i < count; i += grid_threads() / lanes) {
+    if (indices[i] == all_ones<Index>()) continue;
+    const RawString string = string_of(from, indices[i]);
+    copy_bytes(to + (sums[i] - base), string.data, string.length, threadIdx.x % lanes);
+  }
+}
+
+template <typename Kernel>
+const void* address(Kernel* kernel) {
+  return reinterpret_cast<const void*>(kernel);
+}
+
+template <typename Body>
+void with_element(int bytes, Body&& body) {
+  if (bytes == 16) body(Tag<Value16>{});
+  else with_bits(bytes, body);
+}
+
+// Calls body(Tag<Offset>{}) for offsets or indices of 4 or 8 bytes.
+template <typename Body>
+void with_offset(int bytes, Body&& body) {
+  if (bytes == 4) body(Tag<std::uint32_t>{});
+  else body(Tag<std::uint64_t>{});
+}
+
+}  // namespace
+
+KernelList gather_kernels() {
+  KernelList list;
+  for (const int index_bytes : {4, 8})
+    with_offset(index_bytes, [&](auto index) {
+      using Index = typename decltype(index)::type;
+      list.insert(list.end(), {address(gather_lengths_kernel<Index>), address(gather_strings_kernel<Index>),
+                               address(shift_offsets_kernel<Index, std::uint32_t>),
+                               address(shift_offsets_kernel<Index, std::uint64_t>)});
+      for (const int bytes : {1, 2, 4, 8, 16})
+        with_element(bytes, [&](auto element) {
+          list.push_back(address(gather_kernel<typename decltype(element)::type, Index>));
+        });
+    });
+  return list;
+}
+
+void gather(cudaStream_t stream, int element_bytes, int index_bytes, const RawPieces& from, const void* indices,
+            void* to, std::uint64_t count) {
+  with_element(element_bytes, [&](auto element) {
+    with_offset(index_bytes, [&](auto index) {
+      using Element = typename decltype(element)::type;
+      using Index = typename decltype(index)::type;
+      gather_kernel<Element, Index><<<grid_for(count), block_threads, 0, stream>>>(
+          from, static_cast<const Index*>(indices), static_cast<Element*>(to), count);
+    });
+  });
+  check_launch("gather");
+}
+
+void shift_offsets(cudaStream_t stream, int from_bytes, const void* from, int to_bytes, void* to, std::uint64_t count,
+                   std::uint64_t delta) {
+  with_offset(from_bytes, [&](auto narrow) {
+    with_offset(to_bytes, [&](auto wide) {
+      using From = typename decltype(narrow)::type;
+      using To = typename decltype(wide)::type;
+      shift_offsets_kernel<From, To><<<grid_for(count), block_threads, 0, stream>>>(static_cast<const From*>(from),
+                                                                                    static_cast<To*>(to), count, delta);
+    });
+  });
+  check_launch("shift offsets");
+}
+
+void gather_lengths(cudaStream_t stream, int index_bytes, const RawStrings& from, const void* indices,
+                    std::uint64_t* lengths, std::uint64_t count) {
+  with_offset(index_bytes, [&](auto index) {
+    using Index = typename decltype(index)::type;
+    gather_lengths_kernel<Index>
+        <<<grid_for(count), block_threads, 0, stream>>>(from, static_cast<const Index*>(indices), lengths, count);
+  });
+  check_launch("gather lengths");
+}
+
+void gather_strings(cudaStream_t stream, int index_bytes, const RawStrings& from, const void* indices,
+                    const std::uint64_t* sums, void* to, std::uint64_t count) {
+  with_offset(index_bytes, [&](auto index) {
+    using Index = typename decltype(index)::type;
+    gather_strings_kernel<Index><<<grid_for(lanes * count), block_threads, 0, stream>>>(
+        from, static_cast<const Index*>(indices), sums, static_cast<std::uint8_t*>(to), count);
+  });
+  check_launch("gather strings");
+}
+
+}  // namespace linkwise::cuda

@@ -1,0 +1,127 @@
+#include "linkwise/primitives/gathering.hpp"
+
+#include <string>
+
+#include "linkwise/error.hpp"
+
+namespace linkwise {
+namespace {
+
+void require(bool condition, const char* operation, const char* what) {
+  if (!condition) throw ProgramError(std::string(operation) + ": " + what);
+}
+
+std::uint64_t rows_of(const MemoryView& indices, int index_bytes, const char* operation) {
+  require(index_bytes == 4 || index_bytes == 8, operation, "indices have 4 or 8 bytes");
+  require(indices.bytes % static_cast<std::uint64_t>(index_bytes) == 0, operation, "whole indices");
+  return indices.bytes / static_cast<std::uint64_t>(index_bytes);
+}
+
+// Pieces that hold nothing are left out: no element is in them.
+void add_piece(RawPieces& raw, const void* data, std::uint64_t elements, const char* operation) {
+  if (elements == 0) return;
+  require(raw.count < max_gather_pieces, operation, "too many pieces");
+  raw.data[raw.count] = data;
+  raw.begin[raw.count + 1] = raw.begin[raw.count] + elements;
+  ++raw.count;
+}
+
+RawStrings raw_strings(std::span<const StringPiece> pieces, const char* operation) {
+  RawStrings raw;
+  for (const StringPiece& piece : pieces) {
+    require(piece.offsets.bytes >= 8 && piece.offsets.bytes % 8 == 0, operation, "an offset more than strings");
+    raw.bytes[raw.offsets.count] = reinterpret_cast<const std::uint8_t*>(piece.bytes.data);
+    add_piece(raw.offsets, piece.offsets.data, piece.offsets.bytes / 8 - 1, operation);
+  }
+  return raw;
+}
+
+std::vector<MemoryView> read_by_gather(std::span<const StringPiece> pieces, const MemoryView& indices, bool bytes) {
+  std::vector<MemoryView> reads{indices};
+  for (const StringPiece& piece : pieces) {
+    reads.push_back(piece.offsets);
+    if (bytes && piece.bytes.bytes > 0) reads.push_back(piece.bytes);
+  }
+  return reads;
+}
+
+}  // namespace
+
+void gather(Runtime& runtime, Stream stream, int element_bytes, int index_bytes, std::span<const MemoryView> pieces,
+            const MemoryView& indices, const MemoryView& to) {
+  require(element_bytes == 1 || element_bytes == 2 || element_bytes == 4 || element_bytes == 8 || element_bytes == 16,
+          "gather", "elements have 1, 2, 4, 8 or 16 bytes");
+  const std::uint64_t count = rows_of(indices, index_bytes, "gather"),
+                      width = static_cast<std::uint64_t>(element_bytes);
+  require(to.bytes == count * width, "gather", "the output has another size");
+  if (count == 0) return;
+  RawPieces from;
+  std::vector<MemoryView> reads{indices};
+  for (const MemoryView& piece : pieces) {
+    require(piece.bytes % width == 0, "gather", "a piece does not hold whole elements");
+    add_piece(from, piece.data, piece.bytes / width, "gather");
+    if (piece.bytes > 0) reads.push_back(piece);
+  }
+  const Kernels& kernels = runtime.kernels();
+  runtime.enqueue(stream, {"gather",
+                           std::move(reads),
+                           {to},
+                           {"gather", count, static_cast<double>(element_bytes)},
+                           [=, &kernels](void* native) {
+                             kernels.gather(native, element_bytes, index_bytes, from, indices.data, to.data, count);
+                           }});
+}
+
+void gather(Runtime& runtime, Stream stream, int element_bytes, int index_bytes, const MemoryView& from,
+            const MemoryView& indices, const MemoryView& to) {
+  gather(runtime, stream, element_bytes, index_bytes, std::span(&from, 1), indices, to);
+}
+
+void shift_offsets(Runtime& runtime, Stream stream, int from_bytes, const MemoryView& from, int to_bytes,
+                   const MemoryView& to, std::uint64_t delta) {
+  const std::uint64_t count = rows_of(from, from_bytes, "shift offsets");
+  require(rows_of(to, to_bytes, "shift offsets") == count, "shift offsets", "the output has another size");
+  if (count == 0) return;
+  const Kernels& kernels = runtime.kernels();
+  runtime.enqueue(
+      stream,
+      {"shift offsets", {from}, {to}, {"encode", count, static_cast<double>(to_bytes)}, [=, &kernels](void* native) {
+         kernels.shift_offsets(native, from_bytes, from.data, to_bytes, to.data, count, delta);
+       }});
+}
+
+void gather_lengths(Runtime& runtime, Stream stream, int index_bytes, std::span<const StringPiece> pieces,
+                    const MemoryView& indices, const MemoryView& lengths) {
+  const std::uint64_t count = rows_of(indices, index_bytes, "gather lengths");
+  require(lengths.bytes == 8 * count, "gather lengths", "64 bits for each row");
+  if (count == 0) return;
+  const RawStrings from = raw_strings(pieces, "gather lengths");
+  const Kernels& kernels = runtime.kernels();
+  runtime.enqueue(stream, {"gather lengths",
+                           read_by_gather(pieces, indices, /*bytes=*/false),
+                           {lengths},
+                           {"gather", count, 16.0},
+                           [=, &kernels](void* native) {
+                             kernels.gather_lengths(native, index_bytes, from, indices.data,
+                                                    reinterpret_cast<std::uint64_t*>(lengths.data), count);
+                           }});
+}
+
+void gather_strings(Runtime& runtime, Stream stream, int index_bytes, std::span<const StringPiece> pieces,
+                    const MemoryView& indices, const MemoryView& sums, const MemoryView& to) {
+  const std::uint64_t count = rows_of(indices, index_bytes, "gather strings");
+  require(sums.bytes == 8 * (count + 1), "gather strings", "a sum for each row, and one more");
+  if (count == 0 || to.bytes == 0) return;
+  const RawStrings from = raw_strings(pieces, "gather strings");
+  const double bytes_each = 16 + static_cast<double>(to.bytes) / static_cast<double>(count);
+  std::vector<MemoryView> reads = read_by_gather(pieces, indices, /*bytes=*/true);
+  reads.push_back(sums);
+  const Kernels& kernels = runtime.kernels();
+  runtime.enqueue(
+      stream, {"gather strings", std::move(reads), {to}, {"gather", count, bytes_each}, [=, &kernels](void* native) {
+                 kernels.gather_strings(native, index_bytes, from, indices.data,
+                                        reinterpret_cast<const std::uint64_t*>(sums.data), to.data, count);
+               }});
+}
+
+}  // namespace linkwise

@@ -1,0 +1,271 @@
+"""Rows of columns by their numbers: the primitives, on every backend, and whole columns on GPUs, against PyArrow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import linkwise
+from columns import KEY_TYPES
+from conftest import SEEDS, cuda_runtime
+from linkwise import _core, gathering
+from linkwise.gathering import gather_columns_on_gpus
+from on_device import OnDevice
+
+LONG = "a string that takes more than one turn of its lanes, and begins anywhere"
+
+
+@pytest.fixture
+def device(runtime: _core.Runtime):
+    device = OnDevice(runtime)
+    yield device
+    device.check_canaries()
+
+
+@pytest.mark.parametrize("cuts", [[], [200], [0, 1, 499, 499]])
+@pytest.mark.parametrize("element_bytes", [1, 2, 4, 8, 16])
+@pytest.mark.parametrize("index", [np.uint32, np.uint64])
+def test_gather(device: OnDevice, element_bytes: int, index: Any, cuts: list[int]) -> None:
+    random = np.random.default_rng(0)
+    source = random.integers(0, 256, (500, element_bytes), dtype=np.uint8)
+    pieces = [device.put(piece) for piece in np.split(source, cuts)]
+    indices = random.integers(0, 500, 3001).astype(index)
+    indices[7] = np.iinfo(index).max
+    target = device.memory(len(indices) * element_bytes)
+    _core.gather(device.runtime, device.stream, element_bytes, indices.itemsize, pieces, device.put(indices), target)
+    indices[7] = 0
+    expected = source[indices]
+    expected[7] = 0xFF
+    assert device.runtime.read_back(device.stream, target) == expected.tobytes()
+
+
+@pytest.mark.parametrize("widths", [(4, 8), (8, 8), (8, 4), (4, 4)])
+def test_shift_offsets(device: OnDevice, widths: tuple[int, int]) -> None:
+    narrow, wide = (np.dtype(f"u{width}") for width in widths)
+    offsets = np.array([5, 7, 7, (1 << 32) - 1], narrow)
+    for delta in (0, 3, -5):
+        to = device.memory(len(offsets) * wide.itemsize)
+        _core.shift_offsets(
+            device.runtime, device.stream, *(widths[0], device.put(offsets)), *(widths[1], to), delta % (1 << 64)
+        )
+        assert (device.get(to, wide) == (offsets.astype(np.uint64) + np.uint64(delta % (1 << 64))).astype(wide)).all()
+
+
+@pytest.mark.parametrize("index", [np.uint32, np.uint64])
+@pytest.mark.parametrize("shift", range(5))
+def test_strings(device: OnDevice, index: Any, shift: int) -> None:
+    """Whatever their addresses are, and those of what is written."""
+    random = np.random.default_rng(shift)
+    strings = [LONG[: random.integers(0, len(LONG))].encode() for _ in range(300)]
+    strings[0] = b"x" * shift
+    pieces = []
+    for part in (strings[:1], strings[1:1], strings[1:170], strings[170:]):
+        ends = np.cumsum([0, *map(len, part)]).astype(np.uint64)
+        pieces.append(_core.StringPiece(device.put(ends), device.put(np.frombuffer(b"".join(part), np.uint8))))
+    rows = random.integers(0, 300, 1000).astype(index)
+    rows[:2] = 0, np.iinfo(index).max
+    expected = [b"" if row == np.iinfo(index).max else strings[row] for row in rows]
+    indices, lengths = device.put(rows), device.memory(8 * len(rows))
+    _core.gather_lengths(device.runtime, device.stream, rows.itemsize, pieces, indices, lengths)
+    assert device.get(lengths, np.uint64).tolist() == [len(text) for text in expected]
+    sums = device.put(np.cumsum([1000, *map(len, expected)]).astype(np.uint64))
+    to = device.memory(sum(map(len, expected)))
+    _core.gather_strings(device.runtime, device.stream, rows.itemsize, pieces, indices, sums, to)
+    assert device.get(to, np.uint8).tobytes() == b"".join(expected)
+
+
+def columns_of_every_type(rows: int, chunks: int, seed: int) -> list[pa.ChunkedArray]:
+    random = np.random.default_rng(seed)
+    cuts = [0, *sorted(random.integers(0, rows + 1, chunks - 1).tolist()), rows]
+
+    def chunked(column: pa.Array) -> pa.ChunkedArray:
+        """In chunks that begin in the middle of others, some of them empty."""
+        parts = [column.slice(first, last - first) for first, last in zip(cuts, cuts[1:], strict=False)]
+        return pa.chunked_array([pa.concat_arrays([part, part]).slice(len(part)) for part in parts], column.type)
+
+    texts = [LONG[: random.integers(0, 30)] for _ in range(rows)]
+    mask = random.random(rows) < 0.2
+    numbers = random.integers(-100, 100, rows)
+    columns = [
+        pa.array(numbers, kind, mask=mask if kind != pa.int16() else None)
+        for kind in (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float64())
+    ]
+    columns += [
+        pa.array(numbers).cast(pa.decimal128(21, 0)), pa.array(numbers > 0, mask=mask),
+        pa.array(texts), pa.array(texts, pa.large_string(), mask=mask), pa.array(texts, pa.binary()),
+        pa.array([text[:3].ljust(3).encode() for text in texts], pa.binary(3)),
+        pa.array(numbers).cast(pa.timestamp("ns", "Europe/Berlin")), pa.array([""] * rows),
+    ]  # fmt: skip
+    return [chunked(column) for column in columns]
+
+
+def check_on(runtime: _core.Runtime, gpus: list[int], columns: list[pa.ChunkedArray], rows: np.ndarray) -> None:
+    for column, gathered in zip(columns, gather_columns_on_gpus(runtime, gpus, columns, rows), strict=True):
+        gathered.validate(full=True)
+        wanted = pa.array(rows, mask=rows == -1) if rows.dtype.kind == "i" else pa.array(rows)
+        assert gathered.equals(column.take(wanted)), column.type
+
+
+def rows_of(kind: str, source: int, count: int) -> np.ndarray:
+    random = np.random.default_rng(count)
+    if kind == "permutation":
+        return random.permutation(source).astype(np.uint32)
+    if kind == "u32":
+        return random.integers(0, source, count, dtype=np.uint32)
+    rows = random.integers(-1, source, count)
+    return rows.astype(np.int64)
+
+
+@pytest.mark.parametrize("gpus", [[0], [3, 1], [0, 1, 2, 3, 4, 5, 6, 7]])
+@pytest.mark.parametrize("kind", ["permutation", "u32", "with nulls"])
+@pytest.mark.parametrize(("source", "count"), [(1, 1), (3, 40), (1000, 7), (5000, 5000)])
+def test_columns(gpus: list[int], kind: str, source: int, count: int) -> None:
+    columns, rows = columns_of_every_type(source, 5, count), rows_of(kind, source, count)
+    check_on(virtual(), gpus, columns, rows)
+    nobody = virtual()
+    assert gather_columns_on_gpus(nobody, gpus, columns, rows[:0])[0].num_chunks <= 1
+    assert not nobody.timeline()
+
+
+def virtual(seed: int = 0) -> _core.Runtime:
+    return _core.VirtualRuntime(linkwise.load_machine("h200x8"), _core.VirtualMode.execute, seed)
+
+
+def test_nothing_races() -> None:
+    columns, rows = columns_of_every_type(300, 3, 1), rows_of("with nulls", 300, 500)
+    for seed in SEEDS:
+        check_on(virtual(seed), [5, 2, 0], columns, rows)
+
+
+def test_in_turns() -> None:
+    """What does not fit at once goes through the memory one after the other; what never fits is an error."""
+    columns, rows = columns_of_every_type(20_000, 3, 1), rows_of("u32", 20_000, 20_000)
+    runtime = virtual()
+    check_on(runtime, [0, 1], columns, rows)
+    at_once = runtime.reserved(_core.Place.gpu(0))
+    limited = virtual()
+    limited.set_memory_limit(at_once // 2)
+    check_on(limited, [0, 1], columns, rows)
+    assert limited.reserved(_core.Place.gpu(0)) <= at_once // 2
+    small = virtual()
+    small.set_memory_limit(at_once // 40)
+    with pytest.raises(linkwise.OutOfMemoryError, match="use more of them"):
+        gather_columns_on_gpus(small, [0, 1], columns, rows)
+
+
+@pytest.mark.parametrize("rows", [np.array([5], np.uint32), np.array([-2]), np.array([0, 1 << 40])])
+def test_rows_that_do_not_exist(rows: np.ndarray) -> None:
+    with pytest.raises(linkwise.UsageError, match="does not exist"):
+        gather_columns_on_gpus(virtual(), [0], [pa.chunked_array([[1, 2, 3, 4, 5]])], rows)
+
+
+def test_strings_of_too_many_bytes() -> None:
+    """Offsets of 32 bits count up to 2^31: the cores make several chunks then."""
+    column = pa.chunked_array([["x" * (1 << 20)]])
+    rows = np.zeros((1 << 11) + 1, np.uint32)
+    with pytest.raises(OverflowError):
+        gather_columns_on_gpus(virtual(), [0, 1], [column], rows)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kind", ["permutation", "u32", "with nulls"])
+@pytest.mark.parametrize(("source", "count"), [(1, 1), (1000, 7), (300_000, 300_000)])
+def test_columns_on_gpus(kind: str, source: int, count: int) -> None:
+    runtime = cuda_runtime()
+    gpus = list(range(runtime.machine.num_gpus))
+    check_on(runtime, gpus, columns_of_every_type(source, 5, count), rows_of(kind, source, count))
+
+
+@given(data=st.data(), gpus=st.integers(1, 8))
+def test_any_column_of_any_type(data: st.DataObject, gpus: int) -> None:
+    name = data.draw(st.sampled_from(sorted(KEY_TYPES)))
+    kind, values = KEY_TYPES[name]
+    array = pa.array(data.draw(st.lists(st.none() | values, min_size=1, max_size=30)), kind)
+    if _core.gather_column([array]) is None:
+        return
+    rows = np.array(data.draw(st.lists(st.integers(-1, len(array) - 1), max_size=30)), np.int64)
+    check_on(virtual(), list(range(gpus)), [pa.chunked_array([array])], rows)
+
+
+@pytest.fixture
+def gpus_are_faster(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Gathering goes to the GPUs of whatever machine is named; the list holds how many columns each time."""
+    times: list[int] = []
+    really = _core.gather_columns_on_gpus
+
+    def gather(runtime: _core.Runtime, gpus: list[int], chunks: Any, rows: Any) -> Any:
+        times.append(len(chunks))
+        return really(runtime, gpus, chunks, rows)
+
+    monkeypatch.setattr(gathering, "_WORTH_THE_GPUS", 1)
+    monkeypatch.setattr(_core, "price_of_gather", lambda *_: (0.0, 1.0))
+    monkeypatch.setattr(_core, "gather_columns_on_gpus", gather)
+    return times
+
+
+def table_of(rows: int, seed: int, *, names: int = 20) -> pa.Table:
+    random = np.random.default_rng(seed)
+    table = pa.table({str(at): column for at, column in enumerate(columns_of_every_type(rows, 3, seed))})
+    words = pa.array(
+        [f"{n % 7} goes on as {n}" for n in random.integers(0, names, rows)], mask=random.random(rows) < 0.1
+    )
+    return table.append_column("name", words).append_column(
+        "at", pa.array(random.integers(0, 50, rows), pa.timestamp("s"))
+    )
+
+
+@pytest.mark.parametrize("machine", ["h200x8", pytest.param("local", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("descending", [False, True])
+def test_tables_sorted(gpus_are_faster: list[int], machine: str, descending: bool) -> None:
+    """Keys of ties are brought side by side on the GPUs, small groups and large ones; then all columns follow."""
+    for rows, names in ((30_000, 20), (30_000, 6000)):
+        table = table_of(rows, 1, names=names)
+        how: dict[str, Any] = {"by": ["name", "at"], "descending": [descending, False]}
+        result = linkwise.sort(table, machine=machine, **how)
+        assert gpus_are_faster == [2, table.num_columns - 2]  # bools and three bytes are the cores'
+        assert result.equals(linkwise.sort(table, strategy="cpu", **how))
+        result.validate(full=True)
+        gpus_are_faster.clear()
+
+
+@pytest.mark.parametrize("machine", ["h200x8", pytest.param("local", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("how", ["inner", "left", "full", "semi"])
+def test_tables_joined(gpus_are_faster: list[int], machine: str, how: str) -> None:
+    left, right = table_of(3000, 1), table_of(2000, 2).slice(50)
+    left, right = (side.append_column("key", pa.array(np.arange(len(side)) % 1500)) for side in (left, right))
+    arguments: dict[str, Any] = {"on": ["key", "name"], "how": how}
+    joined = linkwise.join(left, right, machine=machine, **arguments)
+    assert gpus_are_faster
+    assert joined.equals(linkwise.join(left, right, strategy="cpu", **arguments))
+
+
+def test_what_gpus_cannot_do_the_cores_do(gpus_are_faster: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    table = table_of(1000, 1)
+
+    def fail(*_: Any) -> Any:
+        raise error
+
+    expected = linkwise.sort(table, by="at", strategy="cpu")
+    for error in (OverflowError(), linkwise.OutOfMemoryError("gpu0: no room")):
+        monkeypatch.setattr(_core, "gather_columns_on_gpus", fail)
+        if isinstance(error, OverflowError):
+            assert linkwise.sort(table, by="at", machine="h200x8").equals(expected)
+            continue
+        with pytest.warns(linkwise.FallbackWarning, match="no room: rows are gathered on the cores"):
+            assert linkwise.sort(table, by="at", machine="h200x8").equals(expected)
+
+
+def test_the_price() -> None:
+    """A permutation of many rows is dear on the cores; a few rows of many are cheap, since GPUs read all of them."""
+    machine = linkwise.load_machine("h200x8")
+    columns = [[pa.array(np.zeros(1 << 24, np.int64))], [pa.array(np.zeros(1 << 24, np.int32))]]
+    on_gpus, on_cores = _core.price_of_gather(machine, list(range(8)), 0, columns, np.zeros(1 << 24, np.uint32))
+    assert 0 < on_gpus < on_cores < 1
+    on_gpus, on_cores = _core.price_of_gather(machine, list(range(8)), 0, columns, np.zeros(1 << 14, np.uint32))
+    assert 0 < on_cores < on_gpus < 1
+    assert _core.price_of_gather(machine, [0], 1 << 20, columns, np.zeros(1 << 24, np.uint32))[0] == float("inf")
