@@ -238,16 +238,20 @@ def print_tpch(console: Console, results: dict[str, Any]) -> None:
     how = "simulated, nothing was joined" if results["simulated"] else "measured"
     console.print(f"[bold]TPC-H, scale factor {results['scale']:g}[/bold], {escape(results['machine'])}: {how}")
     table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading in ("", "joins", "sort", "join", "materialise", "whole query", "DuckDB", ""):
+    for heading in ("", "joins", "sort/join/materialise", "DuckDB's", "whole query", "DuckDB's", ""):
         table.add_column(heading, justify="right" if heading else "left")
     for row in results["queries"]:
         shares = row["shares"]
         whole = sum(shares.values()) or 1
-        parts = [f"{shares[name] / whole:.0%}" for name in ("sort", "join", "materialise")]
-        of_duckdb = format_seconds(median(row["duckdb_seconds"])) if "duckdb_seconds" in row else ""
+        parts = "/".join(f"{shares[name] / whole:.0%}" for name in ("sort", "join", "materialise"))
+        joins_of_duckdb, of_duckdb = (
+            format_seconds(median(row[name])) if name in row else ""
+            for name in ("duckdb_join_seconds", "duckdb_seconds")
+        )
         of_whole = format_seconds(row["seconds"]["whole"]) if "whole" in row["seconds"] else ""
         checked = "the same result" if row.get("checked") else ""
-        table.add_row(row["query"], format_seconds(row["seconds"]["joins"]), *parts, of_whole, of_duckdb, checked)
+        joins = format_seconds(row["seconds"]["joins"])
+        table.add_row(row["query"], joins, parts, joins_of_duckdb, of_whole, of_duckdb, checked)
     console.print(table)
 
 

@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,11 +27,10 @@ import pyarrow.parquet as pq
 
 from linkwise import _core
 from linkwise._core import CorruptDataError, UsageError
-from linkwise.gathering import gather_columns
 from linkwise.join_planning import join_workload
-from linkwise.joining import matches_of_keys
 from linkwise.machine import load_machine
 from linkwise.planning import Gpus, Request
+from linkwise.successive_joins import SORTING_PHASES, Joiner
 
 _COLUMNS = {
     "customer": ["c_custkey", "c_mktsegment", "c_nationkey"],
@@ -43,54 +42,8 @@ _COLUMNS = {
 }
 _SAMPLED = 0.05  # the scale at which the rows of a simulated one are counted
 _MOST_SCALE = 10_000.0
-_SORTING = ("sample", "HtoD", "partition", "exchange", "sort", "borrow", "verify", "verify input")
 
 Tables = dict[str, pa.Table]
-
-
-@dataclass
-class Shares:
-    """Seconds of a query's joins: sorting both sides, finding what matches, gathering rows; and the rows of each."""
-
-    sort: float = 0.0
-    join: float = 0.0
-    materialise: float = 0.0
-    joins: list[tuple[int, int, int]] = field(default_factory=list)
-
-
-class Joiner:
-    """Joins tables one after the other, and adds up what it took."""
-
-    def __init__(self, request: Request) -> None:
-        self._request = request
-        self.shares = Shares()
-
-    def join(self, left: pa.Table, right: pa.Table, *on: tuple[str, str]) -> pa.Table:
-        """The inner join; a right key column is left out, being the left one."""
-        of_left, of_right = (self._keys(side, [pair[at] for pair in on]) for at, side in enumerate((left, right)))
-        began = time.perf_counter()
-        found = matches_of_keys(of_left, of_right, self._request, nulls_equal=False, presorted=False)
-        left_rows, right_rows = found.indices("inner")
-        seconds = time.perf_counter() - began
-        assert right_rows is not None
-        phases: dict[str, float] = getattr(found, "phases", {})
-        whole = sum(phases.values())
-        sorting = sum(phases.get(name, 0.0) for name in _SORTING) / whole if whole else 1.0
-        began = time.perf_counter()
-        names = [name for name in right.column_names if name not in {pair[1] for pair in on}]
-        columns = gather_columns(left.columns, left_rows) + gather_columns(right.select(names).columns, right_rows)
-        self.shares.materialise += time.perf_counter() - began
-        self.shares.sort += sorting * seconds
-        self.shares.join += (1 - sorting) * seconds
-        self.shares.joins.append((left.num_rows, right.num_rows, len(left_rows)))
-        return pa.table(columns, [*left.column_names, *names])
-
-    @staticmethod
-    def _keys(table: pa.Table, names: list[str]) -> Any:
-        """One column without nulls as NumPy has it, so that it is joined where it lies; several as a table."""
-        if len(names) > 1:
-            return table.select(names)
-        return table[names[0]].combine_chunks().to_numpy(zero_copy_only=False)
 
 
 def _revenue(table: pa.Table, keys: list[str]) -> pa.Table:
@@ -109,8 +62,10 @@ class Query:
         joins: Callable[[Tables, Joiner], pa.Table],
         rest: Callable[[pa.Table], pa.Table],
         sql: str,
+        joins_sql: str,
     ) -> None:
-        self.name, self.filtered, self.joins, self.rest, self.sql = name, filtered, joins, rest, sql
+        self.name, self.filtered, self.joins, self.rest = name, filtered, joins, rest
+        self.sql, self.joins_sql = sql, joins_sql
 
 
 def _filtered_q3(tables: Tables) -> Tables:
@@ -127,7 +82,7 @@ def _filtered_q3(tables: Tables) -> Tables:
 
 def _joins_q3(tables: Tables, joiner: Joiner) -> pa.Table:
     orders = joiner.join(tables["customer"], tables["orders"], ("c_custkey", "o_custkey"))
-    return joiner.join(orders, tables["lineitem"], ("o_orderkey", "l_orderkey"))
+    return joiner.table(joiner.join(orders, tables["lineitem"], ("o_orderkey", "l_orderkey")))
 
 
 def _rest_q3(joined: pa.Table) -> pa.Table:
@@ -155,7 +110,9 @@ def _joins_q5(tables: Tables, joiner: Joiner) -> pa.Table:
     suppliers = joiner.join(nations, tables["supplier"], ("n_nationkey", "s_nationkey"))
     items = joiner.join(suppliers, tables["lineitem"], ("s_suppkey", "l_suppkey"))
     ordered = joiner.join(tables["orders"], items, ("o_orderkey", "l_orderkey"))
-    return joiner.join(tables["customer"], ordered, ("c_custkey", "o_custkey"), ("c_nationkey", "n_nationkey"))
+    return joiner.table(
+        joiner.join(tables["customer"], ordered, ("c_custkey", "o_custkey"), ("c_nationkey", "n_nationkey"))
+    )
 
 
 def _rest_q5(joined: pa.Table) -> pa.Table:
@@ -170,6 +127,8 @@ QUERIES = (
         "from customer, orders, lineitem where c_mktsegment = 'BUILDING' and c_custkey = o_custkey "
         "and l_orderkey = o_orderkey and o_orderdate < date '1995-03-15' and l_shipdate > date '1995-03-15' "
         "group by l_orderkey, o_orderdate, o_shippriority order by revenue desc, o_orderdate, l_orderkey limit 10",
+        "select * exclude (o_custkey, l_orderkey) "
+        "from customer, orders, lineitem where c_custkey = o_custkey and l_orderkey = o_orderkey",
     ),
     Query(
         "Q5", _filtered_q5, _joins_q5, _rest_q5,
@@ -179,6 +138,10 @@ QUERIES = (
         "and s_nationkey = n_nationkey and n_regionkey = r_regionkey and r_name = 'ASIA' "
         "and o_orderdate >= date '1994-01-01' and o_orderdate < date '1995-01-01' "
         "group by n_name order by revenue desc",
+        "select * exclude (n_regionkey, n_nationkey, s_nationkey, l_suppkey, l_orderkey, o_custkey) "
+        "from customer, orders, lineitem, supplier, nation, region where c_custkey = o_custkey "
+        "and l_orderkey = o_orderkey and l_suppkey = s_suppkey and c_nationkey = s_nationkey "
+        "and s_nationkey = n_nationkey and n_regionkey = r_regionkey",
     ),
 )  # fmt: skip
 
@@ -214,30 +177,55 @@ def _read(folder: Path) -> Tables:
     return {name: plain(pq.read_table(folder / f"{name}.parquet", columns=cols)) for name, cols in _COLUMNS.items()}
 
 
-def _duckdb(tables: Tables, repetitions: int) -> dict[str, tuple[list[float], list[tuple[Any, ...]]]]:
-    """Seconds and result of each query, with the tables in DuckDB's memory; nothing if it is not installed."""
+@dataclass
+class Baseline:
+    """What DuckDB takes for a query, with the tables in its memory, and what it finds."""
+
+    seconds: list[float]
+    rows: list[tuple[Any, ...]]
+    join_seconds: list[float]
+    """Of the joins alone, over filtered tables, into a table."""
+    joined_rows: int
+
+
+def _duckdb(tables: Tables, repetitions: int) -> dict[str, Baseline]:
+    """Nothing if it is not installed."""
     if find_spec("duckdb") is None:
         return {}
     import duckdb  # noqa: PLC0415 - where it is
 
     connection = duckdb.connect()
-    for name, table in tables.items():
-        connection.register(f"arrow_{name}", table)
-        connection.execute(f"create table {name} as select * from arrow_{name}")
-    found = {}
-    for query in QUERIES:
+
+    def store(tables: Tables, schema: str) -> None:
+        connection.execute(f"create schema {schema}; use {schema}")
+        for name, table in tables.items():
+            connection.register(f"arrow_{name}", table)
+            connection.execute(f"create table {name} as select * from arrow_{name}")
+
+    def timed(sql: str) -> tuple[list[float], list[tuple[Any, ...]]]:
         seconds, rows = [], []
         for _ in range(repetitions):
             began = time.perf_counter()
-            rows = connection.execute(query.sql).fetchall()
+            rows = connection.execute(sql).fetchall()
             seconds.append(time.perf_counter() - began)
-        found[query.name] = (seconds, rows)
+        return seconds, rows
+
+    store(tables, "whole")
+    found = {}
+    for query in QUERIES:
+        connection.execute("use whole")
+        seconds, rows = timed(query.sql)
+        store(query.filtered(tables), f"filtered_{query.name}")
+        join_seconds, _ = timed(f"create or replace table joined as {query.joins_sql}")
+        joined_rows = connection.execute("select count(*) from joined").fetchall()[0][0]
+        found[query.name] = Baseline(seconds, rows, join_seconds, joined_rows)
     return found
 
 
-def _check(query: Query, result: pa.Table, expected: list[tuple[Any, ...]]) -> None:
+def _check(query: Query, joined: pa.Table, result: pa.Table, expected: Baseline) -> None:
     found = [tuple(row.values()) for row in result.to_pylist()]
-    if [tuple(map(str, row)) for row in found] != [tuple(map(str, row)) for row in expected]:
+    same = [tuple(map(str, row)) for row in found] == [tuple(map(str, row)) for row in expected.rows]
+    if not same or joined.num_rows != expected.joined_rows:
         raise CorruptDataError(f"{query.name} has another result than DuckDB finds: one of the two is wrong")
 
 
@@ -290,7 +278,9 @@ def bench_tpch(
         return {**about, "queries": [_run(query, tables, request, baseline, repetitions) for query in QUERIES]}
 
 
-def _run(query: Query, tables: Tables, request: Request, baseline: dict[str, Any], repetitions: int) -> dict[str, Any]:
+def _run(
+    query: Query, tables: Tables, request: Request, baseline: dict[str, Baseline], repetitions: int
+) -> dict[str, Any]:
     runs = []
     for _ in range(repetitions):
         joiner = Joiner(request)
@@ -314,9 +304,9 @@ def _run(query: Query, tables: Tables, request: Request, baseline: dict[str, Any
         "checked": query.name in baseline,
     }
     if query.name in baseline:
-        seconds, expected = baseline[query.name]
-        _check(query, result, expected)
-        report["duckdb_seconds"] = seconds
+        _check(query, joined, result, baseline[query.name])
+        report["duckdb_seconds"] = baseline[query.name].seconds
+        report["duckdb_join_seconds"] = baseline[query.name].join_seconds
     return report
 
 
@@ -344,7 +334,7 @@ def shares_of_phases(
         best = _core.plan_join(machine, workload, constraints)[0]
         seconds += best.seconds
         for phase in best.phases:
-            share = "sort" if phase.phase in _SORTING else "join" if phase.phase == "probe" else "materialise"
+            share = "sort" if phase.phase in SORTING_PHASES else "join" if phase.phase == "probe" else "materialise"
             phases[share] += phase.seconds
     return seconds, phases
 

@@ -24,6 +24,12 @@ void check_capacity(const std::string& owner, const Capacity& capacity) {
 }  // namespace
 
 int Machine::num_gpus() const { return count(*this, NodeKind::gpu); }
+Rate Machine::host_gather_rate() const {
+  constexpr Rate usual{50, 650, 18};
+  const auto found = host.rates.find("gather");
+  return found == host.rates.end() ? usual : found->second;
+}
+
 int Machine::num_host_memories() const { return count(*this, NodeKind::memory); }
 
 void Machine::validate() const {

@@ -132,6 +132,8 @@ struct Machine {
 
   [[nodiscard]] int num_gpus() const;
   [[nodiscard]] int num_host_memories() const;
+  /// What a row of a column takes that the host's cores gather. Where nobody measured it: what 32 cores took.
+  [[nodiscard]] Rate host_gather_rate() const;
   /// @throws UsageError naming the first thing that is wrong (a link to nowhere, a capacity of zero, …).
   void validate() const;
 };

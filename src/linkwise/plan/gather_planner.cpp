@@ -9,7 +9,6 @@
 namespace linkwise {
 namespace {
 
-constexpr Rate usual{50, 650, 18};
 constexpr double accesses_of_string = 2;  // where it lies, and its bytes
 
 double on_gpus(const Machine& machine, const GatherWorkload& workload, std::span<const int> gpus,
@@ -27,8 +26,7 @@ double on_gpus(const Machine& machine, const GatherWorkload& workload, std::span
 }
 
 double on_cores(const Machine& machine, const GatherWorkload& workload) {
-  const auto found = machine.host.rates.find("gather");
-  const Rate& rate = found == machine.host.rates.end() ? usual : found->second;
+  const Rate rate = machine.host_gather_rate();
   double seconds = 0;
   for (const ChunkedColumn& column : workload.columns) {
     const double accesses = column.has_strings() ? accesses_of_string : 1;

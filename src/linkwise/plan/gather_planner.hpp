@@ -23,8 +23,7 @@ struct GatherPrice {
   double on_gpus = 0, on_cores = 0;  ///< seconds; infinite where there is not the memory for it
 };
 
-/// GPUs by estimate; the cores by the host's rate "gather", or where it has none, by that of 32 cores that were
-/// measured.
+/// GPUs by estimate, the cores by the host's rate.
 GatherPrice price_gather(const Machine& machine, const GatherWorkload& workload, std::span<const int> gpus,
                          std::uint64_t memory_limit);
 

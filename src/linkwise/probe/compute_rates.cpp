@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "linkwise/primitives/encoding.hpp"
+#include "linkwise/primitives/host/gather_rows.hpp"
 #include "linkwise/primitives/primitives.hpp"
 #include "linkwise/sort/cpu_sort.hpp"
 #include "linkwise/sort/run_merge.hpp"
@@ -17,7 +18,7 @@ constexpr int destinations = 8;
 constexpr std::uint64_t most_runs = 16, usual_runs = 4;  // that the host merges
 
 // Work on `n` records of a type.
-using Work = std::function<void(Stream, RecordType, std::uint64_t)>;
+using Enqueue = std::function<void(Stream, RecordType, std::uint64_t)>;
 
 // Whatever is sorted, merged or partitioned: random numbers, by the host.
 void randomize(Runtime& runtime, const MemoryView& to) {
@@ -51,14 +52,14 @@ class GpuRates {
   }
 
   void measure(std::map<std::string, Rate>& rates) {
-    const Work sort_all = [&](Stream stream, RecordType type, std::uint64_t n) {
+    const Enqueue sort_all = [&](Stream stream, RecordType type, std::uint64_t n) {
       const Records records = in(first_, type, n);
       const Records sorted =
           sort(runtime_, stream, records, in(second_, type, n), {0, type.key_bits()}, scratch_.view());
       if (sorted.keys.data != records.keys.data) copy(runtime_, stream, records, sorted);
     };
     rates["sort"] = fit(wide, sort_all, {}, /*passes_a_byte=*/true);
-    const Work merge_halves = [&](Stream stream, RecordType type, std::uint64_t n) {
+    const Enqueue merge_halves = [&](Stream stream, RecordType type, std::uint64_t n) {
       const Records all = in(first_, type, n);
       merge(runtime_, stream, all.slice(0, n / 2), all.slice(n / 2, n - n / 2), in(second_, type, n), scratch_.view());
     };
@@ -77,11 +78,11 @@ class GpuRates {
     randomize(runtime_, first_.view());
     std::vector<Records> parts;
     Splitters splitters;
-    const Work count = [&](Stream stream, RecordType type, std::uint64_t n) {
+    const Enqueue count = [&](Stream stream, RecordType type, std::uint64_t n) {
       splitters = even_splitters(type.key);
       parts = count_parts(stream, in(first_, type, n), in(second_, type, n), splitters);
     };
-    const Work partition_them = [&](Stream stream, RecordType type, std::uint64_t n) {
+    const Enqueue partition_them = [&](Stream stream, RecordType type, std::uint64_t n) {
       partition(runtime_, stream, in(first_, type, n), splitters, scratch_.view(), parts);
     };
     rates["partition"] = fit(wide, partition_them, count);
@@ -93,7 +94,7 @@ class GpuRates {
   }
 
   // Three measurements, three numbers: the start, and what a record and a byte of it take on top, in each pass.
-  Rate fit(RecordType wider, const Work& work, const Work& prepare = {}, bool passes_a_byte = false) {
+  Rate fit(RecordType wider, const Enqueue& work, const Enqueue& prepare = {}, bool passes_a_byte = false) {
     const auto seconds = [&](RecordType type, std::uint64_t n) {
       if (prepare) prepare(runtime_.stream(place_, "probe"), type, n);
       return prober_.work(place_, [&](Stream stream) { work(stream, type, n); }).seconds;
@@ -170,6 +171,22 @@ void measure_host(Runtime& runtime, Prober& prober, std::uint64_t records, std::
     set(merge_rate_of(runs), measured, 1);
     if (runs == usual_runs) set("multiway_merge", measured, 1 + std::log2(runs));
   }
+  // Rows all over a column: by eight bytes each, most of which is the time that memory takes to answer.
+  const std::uint64_t rows = n / 2;
+  fill([&](std::uint64_t i) { return mix64(i) % rows; });
+  ColumnChunk chunk;
+  chunk.count = rows;
+  chunk.values = from.view().data;
+  const ChunkedColumn column{ChunkedColumn::Layout::fixed, 8, {chunk}};
+  const Rate described = runtime.machine().host_gather_rate();
+  Work work;
+  work.microseconds = static_cast<double>(rows) * (described.ps_per_record + 8 * described.ps_per_byte) * 1e-6;
+  const Measurement gathered = prober.work(Place::host(), [&](Stream stream) {
+    runtime.enqueue(stream, {"gather", {from.view()}, {}, work, [&](void*) {
+                               (void)gather_rows(column, from.view().data, 4, rows);
+                             }});
+  });
+  rates["gather"] = {0, gathered.seconds * 1e12 / static_cast<double>(rows), 0};
   fill([](std::uint64_t i) { return mix64(i); });
   SortPlan plan;
   plan.strategy = SortStrategy::cpu;

@@ -1,0 +1,116 @@
+"""Joins one after the other: each finds its rows, and the columns that no join compares are gathered at the end."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from linkwise.gathering import gather_columns, one_array
+from linkwise.joining import matches_of_keys
+from linkwise.planning import Request
+from linkwise.pyarrow_gathering import Rows
+
+SORTING_PHASES = ("sample", "HtoD", "partition", "exchange", "sort", "borrow", "verify", "verify input")
+"""Of a join's report; ``probe`` finds what matches, and the others make rows."""
+
+
+@dataclass
+class Shares:
+    """Seconds of a query's joins: sorting both sides, finding what matches, gathering rows; and the rows of each."""
+
+    sort: float = 0.0
+    join: float = 0.0
+    materialise: float = 0.0
+    joins: list[tuple[int, int, int]] = field(default_factory=list)
+
+
+class Relation:
+    """A table, or the rows of two relations side by side; a column's rows are gathered when somebody asks for them."""
+
+    def __init__(self, names: list[str], num_rows: int) -> None:
+        self.names, self.num_rows = names, num_rows
+
+    def column(self, name: str, request: Request, rows: Rows | None = None) -> pa.ChunkedArray:
+        """These rows of a column, or all."""
+        raise NotImplementedError
+
+    def table(self, request: Request) -> pa.Table:
+        """All columns."""
+        return pa.table([self.column(name, request) for name in self.names], self.names)
+
+
+class Stored(Relation):
+    """A table."""
+
+    def __init__(self, table: pa.Table) -> None:
+        super().__init__(table.column_names, table.num_rows)
+        self._table = table
+
+    def column(self, name: str, request: Request, rows: Rows | None = None) -> pa.ChunkedArray:
+        """See ``Relation``."""
+        return self._table[name] if rows is None else gather_columns([self._table[name]], rows, request)[0]
+
+
+class Joined(Relation):
+    """The inner join of two relations; a right key column is left out, being the left one."""
+
+    def __init__(self, sides: tuple[Relation, Relation], rows: tuple[Rows, Rows], right_keys: set[str]) -> None:
+        left, right = sides
+        super().__init__([*left.names, *(name for name in right.names if name not in right_keys)], len(rows[0]))
+        self._sides, self._rows = sides, rows
+
+    def column(self, name: str, request: Request, rows: Rows | None = None) -> pa.ChunkedArray:
+        """See ``Relation``."""
+        side = 0 if name in self._sides[0].names else 1
+        of_side = self._rows[side]
+        return self._sides[side].column(name, request, of_side if rows is None else of_side[rows])
+
+
+def _relation(side: pa.Table | Relation) -> Relation:
+    return side if isinstance(side, Relation) else Stored(side)
+
+
+class Joiner:
+    """Joins relations one after the other, and adds up what it took.
+
+    What a join does not compare is gathered at the end, for the rows that are left then (late materialisation).
+    """
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self.shares = Shares()
+
+    def join(self, left: pa.Table | Relation, right: pa.Table | Relation, *on: tuple[str, str]) -> Joined:
+        """The inner join."""
+        sides = _relation(left), _relation(right)
+        of_left, of_right = (self._keys(side, [pair[at] for pair in on]) for at, side in enumerate(sides))
+        began = time.perf_counter()
+        found = matches_of_keys(of_left, of_right, self._request, nulls_equal=False, presorted=False)
+        rows = found.indices("inner")
+        seconds = time.perf_counter() - began
+        phases: dict[str, float] = getattr(found, "phases", {})
+        whole = sum(phases.values())
+        sorting = sum(phases.get(name, 0.0) for name in SORTING_PHASES) / whole if whole else 1.0
+        self.shares.sort += sorting * seconds
+        self.shares.join += (1 - sorting) * seconds
+        joined = Joined(sides, rows, {pair[1] for pair in on})
+        self.shares.joins.append((sides[0].num_rows, sides[1].num_rows, joined.num_rows))
+        return joined
+
+    def table(self, joined: Relation) -> pa.Table:
+        """All that has been joined."""
+        began = time.perf_counter()
+        table = joined.table(self._request)
+        self.shares.materialise += time.perf_counter() - began
+        return table
+
+    def _keys(self, side: Relation, names: list[str]) -> Any:
+        """One column without nulls as NumPy has it, so that it is joined where it lies; several as a table."""
+        began = time.perf_counter()
+        columns = [side.column(name, self._request) for name in names]
+        whole = one_array(columns[0]) if len(columns) == 1 else None
+        self.shares.materialise += time.perf_counter() - began
+        return pa.table(columns, names) if whole is None else whole.to_numpy(zero_copy_only=False)
