@@ -1,5 +1,6 @@
 // The keys of rows of Arrow columns, and the order that they give.
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
 #include <memory>
@@ -55,6 +56,8 @@ Positions starts_of_runs(const OwnedRowKeys& self, const Words& rows) {
   return positions_of(std::move(starts));
 }
 
+nb::object huge_bytes(std::uint64_t bytes) { return nb::cast(numpy_of<std::uint8_t>(HugeBuffer(bytes), bytes)); }
+
 // 0, 1, … in memory on huge pages.
 nb::object row_numbers(std::uint64_t count, int width) {
   HugeBuffer memory(count * static_cast<std::uint64_t>(width));
@@ -109,6 +112,8 @@ void bind_rows(nb::module_& m) {
            nb::arg("descending"), nb::arg("nulls_first"),
            "Of arrays with __arrow_c_array__, the first of which decides first; each with its direction and the end of "
            "its nulls.")
+      .def("like_these", &OwnedRowKeys::like_these, nb::arg("columns"),
+           "Keys of the same rows in another order, from their columns.")
       .def_prop_ro("rows", [](const OwnedRowKeys& self) { return self.keys().rows(); })
       .def_prop_ro(
           "word_bits", [](const OwnedRowKeys& self) { return self.first().bits; }, "Of the first word.")
@@ -134,6 +139,8 @@ void bind_rows(nb::module_& m) {
           "first_descent", [](const OwnedRowKeys& self) { return self.keys().first_descent(); },
           nb::call_guard<nb::gil_scoped_release>());
   m.def("can_be_key", &can_be_key, nb::arg("type"), "Whether columns of an Arrow type can be keys.");
+  m.def("huge_bytes", &huge_bytes, nb::arg("bytes"),
+        "An uninitialised array of bytes on huge pages; some of what arrays give back is kept for the next.");
   m.def("row_numbers", &row_numbers, nb::arg("count"), nb::arg("bytes"), "0, 1, … of 4 or 8 bytes each.");
   m.def("positions_of_least", &positions_of_least_words, nb::arg("words"), nb::arg("k"),
         "The positions of at least the k least words, and of few others.");

@@ -72,18 +72,33 @@ class OwnedRowKeys {
     if (columns.size() != descending.size() || columns.size() != nulls_first.size())
       throw UsageError("every column of a key has a direction and an end for its nulls");
     std::vector<KeyColumn> keys;
-    for (std::size_t c = 0; c < columns.size(); ++c) {
-      columns_.push_back(std::make_unique<ArrowColumn>(nanobind::borrow<nanobind::object>(columns[c])));
-      keys.push_back(columns_.back()->key(descending[c], nulls_first[c]));
-    }
+    for (std::size_t c = 0; c < columns.size(); ++c) keys.push_back(own(columns[c]).key(descending[c], nulls_first[c]));
     const nanobind::gil_scoped_release release;
     keys_ = std::make_unique<RowKeys>(std::move(keys));
     first_ = keys_->shape({});
   }
+  [[nodiscard]] std::unique_ptr<OwnedRowKeys> like_these(const nanobind::list& columns) const {
+    if (columns.size() != columns_.size()) throw UsageError("there are not as many columns as these keys have");
+    auto other = std::make_unique<OwnedRowKeys>();
+    std::vector<KeyColumn> keys;
+    for (std::size_t c = 0; c < columns.size(); ++c) {
+      const KeyColumn& like = keys_->columns()[c];
+      keys.push_back(other->own(columns[c]).key(like.descending, like.nulls_first));
+    }
+    other->keys_ = std::make_unique<RowKeys>(std::move(keys), *keys_);
+    other->first_ = first_;
+    return other;
+  }
+  OwnedRowKeys() = default;
   [[nodiscard]] const RowKeys& keys() const { return *keys_; }
   [[nodiscard]] const RowKeys::Shape& first() const { return first_; }
 
  private:
+  const ArrowColumn& own(const nanobind::handle& column) {
+    columns_.push_back(std::make_unique<ArrowColumn>(nanobind::borrow<nanobind::object>(column)));
+    return *columns_.back();
+  }
+
   std::vector<std::unique_ptr<ArrowColumn>> columns_;
   std::unique_ptr<RowKeys> keys_;
   RowKeys::Shape first_;

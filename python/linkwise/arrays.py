@@ -8,6 +8,7 @@ import numpy as np
 
 from linkwise import _core
 from linkwise._core import UsageError
+from linkwise.host_memory import uninitialised
 from linkwise.host_sorting import Array, row_number_bytes, sort_keys
 from linkwise.keys import key_type_of, keys_of_array, plain_array, times_of_keys
 from linkwise.ordering import EVERYTHING, Selection
@@ -32,7 +33,7 @@ def sort_array(
         assert selection.limit is not None
         codes = codes_of_array(plain, descending=request.descending)
         plain = plain[_core.positions_of_least(codes, selection.limit)]
-    result = out if out is not None and out.dtype == plain.dtype else np.empty_like(plain)
+    result = out if out is not None and out.dtype == plain.dtype else uninitialised(len(plain), plain.dtype)
     sorted_keys = result.view(keys_of_array(plain[:0]).dtype)
     _, report = sort_keys(keys_of_array(plain), request, out_keys=sorted_keys)
     report = replace(report, rows=len(values), bytes=values.nbytes)

@@ -119,6 +119,14 @@ def gather_columns(columns: list[pa.ChunkedArray], rows: Rows, request: Request 
     return gathered
 
 
+def rows_of_rows(rows: Rows, places: Rows) -> Rows:
+    """``rows[places]``, on all cores; no place is negative."""
+    if not len(places):
+        return rows[:0]
+    gathered = cast(tuple[Any, ...], _core.gather_column([pa.array(rows)], places))
+    return cast(Rows, gathered[3].view(rows.dtype))
+
+
 def gather_rows(table: pa.Table, rows: Rows, request: Request | None = None) -> pa.Table:
     """A new table of these rows of another; see ``gather_columns``."""
     if not table.num_columns:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from linkwise import _core
 from linkwise._core import OutOfMemoryError
-from linkwise.host_memory import check_rows_fit
+from linkwise.host_memory import check_rows_fit, uninitialised
 from linkwise.join_planning import choose_join_plan, join_workload
 from linkwise.keys import key_type_of
 from linkwise.planning import Request
@@ -123,7 +123,7 @@ class GpuMatches:
 
         def outputs(rows: int) -> tuple[None, Rows | None, Rows | None]:
             check_rows_fit(rows, _ROW_BYTES if is_filter else 2 * _ROW_BYTES)
-            made.extend([np.empty(rows, np.int64), None if is_filter else np.empty(rows, np.int64)])
+            made.extend([uninitialised(rows, np.int64), None if is_filter else uninitialised(rows, np.int64)])
             return None, made[0], made[1]
 
         with open_session(self._request.machine, warn=False) as runtime:

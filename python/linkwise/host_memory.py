@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any, cast
 
+import numpy as np
+import numpy.typing as npt
+
+from linkwise import _core
 from linkwise._core import UsageError
+
+_HUGE = 1 << 21
 
 
 def host_memory(what: str) -> int:
@@ -14,6 +21,14 @@ def host_memory(what: str) -> int:
         if line.startswith(f"{what}:"):
             return int(line.split()[1]) << 10
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+
+
+def uninitialised(count: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """As ``numpy.empty``; large arrays on huge pages, which take little time to be handed out."""
+    kind = np.dtype(dtype)
+    if count * kind.itemsize < _HUGE:
+        return np.empty(count, kind)
+    return cast("npt.NDArray[Any]", _core.huge_bytes(count * kind.itemsize)).view(kind)
 
 
 def check_rows_fit(rows: int, row_bytes: int) -> None:

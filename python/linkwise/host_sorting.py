@@ -7,11 +7,11 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from linkwise import _core
 from linkwise._core import OutOfMemoryError, UsageError
+from linkwise.host_memory import uninitialised
 from linkwise.keys import key_type_of
 from linkwise.planning import Request, choose_plan, memory_limit_of, parse_bytes
 from linkwise.session import FallbackWarning, open_session, run_interruptibly
@@ -40,7 +40,7 @@ def sort_keys(
     workload.pageable = not _core.is_pinned(keys)
     workload.pageable_out = out_keys is None or not _core.is_pinned(out_keys)
     workload.verify = request.verify
-    rows = np.empty(len(keys), f"u{row_number_bytes}") if row_number_bytes else None
+    rows = uninitialised(len(keys), f"u{row_number_bytes}") if row_number_bytes else None
     row_size = row_bytes if row_bytes is not None else keys.itemsize
     if request.strategy == "cpu" and request.machine in ("auto", "local"):
         return rows, _sort_on_cpu(keys, workload, request, out_keys, rows, row_size)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 
 from linkwise import _core
 from linkwise._core import UsageError
-from linkwise.gathering import gather_on_gpus_if_faster, one_array
+from linkwise.gathering import gather_on_gpus_if_faster, one_array, rows_of_rows
+from linkwise.host_memory import uninitialised
 from linkwise.host_sorting import Array, row_number_bytes, sort_keys
 from linkwise.ordering import SortKey
 from linkwise.planning import Request
@@ -69,12 +70,12 @@ class RowKeys:
         for key, column in zip(keys, columns, strict=True):
             if not _core.can_be_key(column.type):
                 raise UsageError(f"column '{key.column}' of type {table[key.column].type} cannot be a key; {_KEYS} can")
-        self._columns, self._keys = columns, keys
+        self._columns = columns
         self.core = _core.RowKeys(columns, [key.descending for key in keys], [key.nulls_first for key in keys])
 
     def words(self) -> Array:
         """What the keys begin with: numbers in the order of the rows, which may leave ties."""
-        words = np.empty(self.core.rows, np.uint32 if self.core.word_bits <= 32 else np.uint64)
+        words = uninitialised(self.core.rows, np.uint32 if self.core.word_bits <= 32 else np.uint64)
         self.core.write_words(words)
         return words
 
@@ -92,7 +93,7 @@ class RowKeys:
         width = row_number_bytes(self.core.rows)
         words = self.words()
         decides = self.core.decided_by_word
-        in_order = None if decides and not wants_words else np.empty_like(words)
+        in_order = None if decides and not wants_words else uninitialised(len(words), words.dtype)
         rows, report = sort_keys(words, request, out_keys=in_order, row_number_bytes=width)
         assert rows is not None
         if decides or in_order is None:
@@ -100,12 +101,12 @@ class RowKeys:
         reports = [report]
         near = self._near(in_order, rows, request)
         places = rows if near is None else cast(Array, _core.row_numbers(len(rows), width))
-        ties = _core.TieRefinement((near or self).core, in_order, places)
+        ties = _core.TieRefinement(self.core if near is None else near, in_order, places)
         while ties.open_rows:
             reports.append(_sort_open_rows(ties, request, width))
-        return rows if near is None else _rows_of_rows(rows, places), None, SortReport.together(reports)
+        return rows if near is None else rows_of_rows(rows, places), None, SortReport.together(reports)
 
-    def _near(self, in_order: Array, rows: Array, request: Request) -> RowKeys | None:
+    def _near(self, in_order: Array, rows: Array, request: Request) -> _core.RowKeys | None:
         """The keys of these rows in their order, in which those of ties lie side by side.
 
         ``None`` where the cores are as fast looking for them all over the table, one access to memory after the other.
@@ -116,8 +117,7 @@ class RowKeys:
         gathered = gather_on_gpus_if_faster([pa.chunked_array([column]) for column in self._columns], rows, request)
         if len(gathered) < len(self._columns):
             return None
-        table = pa.table({str(at): gathered[at] for at in range(len(gathered))})
-        return RowKeys(table, [replace(key, column=str(at)) for at, key in enumerate(self._keys)], comparable=True)
+        return self.core.like_these([gathered[at].chunk(0) for at in range(len(gathered))])
 
     def merged(self, first_rows: int) -> tuple[Array, Array] | None:
         """The order of rows of which the first so many, and the others, are in order each, and their sorted words.
@@ -129,22 +129,17 @@ class RowKeys:
         words = self.words()
         numbers = np.arange(len(words), dtype=f"u{row_number_bytes(len(words))}")
         runs = [slice(0, first_rows), slice(first_rows, None)]
-        in_order, rows = np.empty_like(words), np.empty_like(numbers)
+        in_order, rows = (uninitialised(len(words), like.dtype) for like in (words, numbers))
         _core.multiway_merge(
             words.itemsize, rows.itemsize, [words[run] for run in runs], [numbers[run] for run in runs], in_order, rows
         )
         return rows, in_order
 
 
-def _rows_of_rows(rows: Array, places: Array) -> Array:
-    gathered = cast(tuple[Any, ...], _core.gather_column([pa.array(rows)], places))
-    return cast(Array, gathered[3].view(rows.dtype))
-
-
 def _sort_open_rows(ties: _core.TieRefinement, request: Request, row_width: int) -> SortReport:
-    words = np.empty(ties.open_rows, np.uint64)
+    words = uninitialised(ties.open_rows, np.uint64)
     ties.write_words(words)
-    in_order = np.empty_like(words)
+    in_order = uninitialised(ties.open_rows, np.uint64)
     order, report = sort_keys(words, request, out_keys=in_order, row_number_bytes=row_width)
     assert order is not None
     ties.place(in_order, order)

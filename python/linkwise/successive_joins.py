@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from linkwise.gathering import gather_columns, one_array
+from linkwise.gathering import gather_columns, one_array, rows_of_rows
 from linkwise.joining import matches_of_keys
 from linkwise.planning import Request
 from linkwise.pyarrow_gathering import Rows
@@ -66,7 +66,7 @@ class Joined(Relation):
         """See ``Relation``."""
         side = 0 if name in self._sides[0].names else 1
         of_side = self._rows[side]
-        return self._sides[side].column(name, request, of_side if rows is None else of_side[rows])
+        return self._sides[side].column(name, request, of_side if rows is None else rows_of_rows(of_side, rows))
 
 
 def _relation(side: pa.Table | Relation) -> Relation:

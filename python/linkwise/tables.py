@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from linkwise import _core
 from linkwise.gathering import gather_columns, gather_rows
+from linkwise.host_memory import uninitialised
 from linkwise.host_sorting import Array, row_number_bytes, sort_keys
 from linkwise.keys import array_of_column, column_of_array, is_number
 from linkwise.ordering import EVERYTHING, Selection, SortKey
@@ -60,7 +61,7 @@ def sort_table(
         rows, report = order_of_table(table, keys, request, selection)
         return gather_rows(table, rows, request), report
     number = _Number(table, keys[0])
-    sorted_values = np.empty_like(number.values)
+    sorted_values = uninitialised(len(number.values), number.values.dtype)
     width = row_number_bytes(table.num_rows) if table.num_columns > 1 else 0
     by_number, report = sort_keys(
         number.values,

@@ -48,6 +48,15 @@ RowKeys::RowKeys(std::vector<KeyColumn> columns) : columns_(std::move(columns)) 
   }
 }
 
+RowKeys::RowKeys(std::vector<KeyColumn> columns, const RowKeys& like)
+    : columns_(std::move(columns)), fields_(like.fields_), rows_(like.rows_) {
+  const auto differs = [&](const KeyColumn& column, const KeyColumn& other) {
+    return column.count != rows_ || column.layout != other.layout || column.type != other.type;
+  };
+  for (std::size_t c = 0; c < columns_.size(); ++c)
+    if (differs(columns_[c], like.columns_.at(c))) throw UsageError("the columns are not those of these keys");
+}
+
 // How many first bytes are the same, of which `from` are known to be.
 std::uint64_t RowKeys::shared_prefix(std::string_view a, std::string_view b, std::uint64_t from) {
   const std::uint64_t most = std::min(a.size(), b.size());

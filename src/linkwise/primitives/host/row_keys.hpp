@@ -46,7 +46,11 @@ class RowKeys {
   /// @throws UsageError if there is no column, or the columns differ in length.
   explicit RowKeys(std::vector<KeyColumn> columns);
 
+  /// The keys of the same rows in another order, without looking at all of them again.
+  RowKeys(std::vector<KeyColumn> columns, const RowKeys& like);
+
   [[nodiscard]] std::uint64_t rows() const { return rows_; }
+  [[nodiscard]] const std::vector<KeyColumn>& columns() const { return columns_; }
   [[nodiscard]] bool at_end(Cursor cursor) const { return cursor.field == fields_.size(); }
   /// The next word of at most `budget` bits, of which there must be at least 16.
   [[nodiscard]] Shape shape(Cursor from, int budget = 64) const;
