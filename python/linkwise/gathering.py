@@ -76,7 +76,7 @@ def _may_gain(rows: Rows, request: Request) -> bool:
     return request.machine != "auto" or not _core.cuda_unavailable_reason()
 
 
-def gather_on_gpus_if_faster(
+def _gather_on_gpus_if_faster(
     columns: list[pa.ChunkedArray], rows: Rows, request: Request | None
 ) -> dict[int, pa.ChunkedArray]:
     """Those columns that GPUs gather in less time than the cores, gathered, by their number."""
@@ -106,7 +106,7 @@ def gather_columns(columns: list[pa.ChunkedArray], rows: Rows, request: Request 
 
     On all cores; on the GPUs that ``request`` leaves it to where these are faster.
     """
-    on_gpus = gather_on_gpus_if_faster(columns, rows, request)
+    on_gpus = _gather_on_gpus_if_faster(columns, rows, request)
     gathered = []
     for at, column in enumerate(columns):
         if at in on_gpus:

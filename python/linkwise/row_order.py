@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from linkwise import _core
 from linkwise._core import UsageError
-from linkwise.gathering import gather_on_gpus_if_faster, one_array, rows_of_rows
+from linkwise.gathering import gather_columns, one_array, rows_of_rows
 from linkwise.host_memory import uninitialised
 from linkwise.host_sorting import Array, row_number_bytes, sort_keys
 from linkwise.ordering import SortKey
@@ -107,17 +107,15 @@ class RowKeys:
         return rows if near is None else rows_of_rows(rows, places), None, SortReport.together(reports)
 
     def _near(self, in_order: Array, rows: Array, request: Request) -> _core.RowKeys | None:
-        """The keys of these rows in their order, in which those of ties lie side by side.
+        """The keys of these rows in their order, in which those of ties lie side by side; ``None`` if there are few.
 
-        ``None`` where the cores are as fast looking for them all over the table, one access to memory after the other.
+        They are compared several times, and otherwise each time where they lie, all over the table.
         """
         sampled = np.linspace(0, len(rows) - 1, min(len(rows), _SAMPLED_FOR_TIES), dtype=np.int64)[:-1]
-        if np.mean(in_order[sampled] == in_order[sampled + 1]) < _MANY_TIES:
+        if not len(sampled) or np.mean(in_order[sampled] == in_order[sampled + 1]) < _MANY_TIES:
             return None
-        gathered = gather_on_gpus_if_faster([pa.chunked_array([column]) for column in self._columns], rows, request)
-        if len(gathered) < len(self._columns):
-            return None
-        return self.core.like_these([gathered[at].chunk(0) for at in range(len(gathered))])
+        gathered = gather_columns([pa.chunked_array([column]) for column in self._columns], rows, request)
+        return self.core.like_these([_in_one_piece(column) for column in gathered])
 
     def merged(self, first_rows: int) -> tuple[Array, Array] | None:
         """The order of rows of which the first so many, and the others, are in order each, and their sorted words.
