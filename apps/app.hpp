@@ -93,6 +93,9 @@ struct Synthetic {
   double seconds = 0;  ///< that the kernel takes on the simulated clock
 };
 std::unique_ptr<App> make_synthetic(Team team, const Synthetic& synthetic);
+/// Seconds of each repetition on unified memory with all hints; real GPUs alone, of which the first makes the bytes.
+/// @throws CorruptDataError if a GPU sees others.
+std::vector<double> unified_seconds(const std::vector<int>& gpus, const Synthetic& synthetic, int repetitions);
 /// Word i after the n-th iteration, from 1 on.
 std::uint32_t synthetic_word(std::uint64_t i, std::uint32_t iteration, int steps);
 

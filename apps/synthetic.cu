@@ -1,20 +1,13 @@
 #include "alternating.hpp"
 #include "linkwise/error.hpp"
+#include "synthetic.cuh"
 
 namespace linkwise::apps {
 namespace {
 
 constexpr std::uint64_t rows_of_block = 256;  // of 16 bytes: 4 KiB
 
-LINKWISE_HOST_DEVICE inline std::uint32_t word(std::uint64_t i, std::uint32_t iteration, int steps) {
-  std::uint32_t value = static_cast<std::uint32_t>(i) * 2654435761U + iteration;
-  for (int s = 0; s < steps; ++s) value = value * 1664525U + 1013904223U;
-  return value;
-}
-
-struct alignas(16) Words {
-  std::uint32_t word[4];
-};
+using Words = SyntheticWords;
 
 struct SyntheticKernel {
   static constexpr int threads = rows_of_block;
@@ -24,10 +17,8 @@ struct SyntheticKernel {
   template <typename Out>
   LINKWISE_HOST_DEVICE void operator()(const Block& block, Out out) const {
     const std::uint64_t begin = block.index() * rows_of_block;
-    block.for_each(begin, begin + rows_of_block, [&](std::uint64_t i) {
-      const std::uint32_t made = word(i, iteration, steps);
-      out.store(i, {{made, made + 1, made + 2, made + 3}});
-    });
+    block.for_each(begin, begin + rows_of_block,
+                   [&](std::uint64_t i) { out.store(i, synthetic_words(i, iteration, steps)); });
   }
 };
 
@@ -79,7 +70,7 @@ class SyntheticApp final : public App {
 }  // namespace
 
 std::uint32_t synthetic_word(std::uint64_t i, std::uint32_t iteration, int steps) {
-  return word(i / 4, iteration, steps) + static_cast<std::uint32_t>(i % 4);
+  return synthetic_words(i / 4, iteration, steps).word[i % 4];
 }
 
 std::unique_ptr<App> make_synthetic(Team team, const Synthetic& synthetic) {

@@ -42,15 +42,16 @@ def test_cpp_blocks(tmp_path: Path) -> None:
     assert programs
     assert libraries, "build the package first: make install"
     runtime = next(
-        (path for root in sys.path for path in Path(root).glob("nvidia/cu13/lib/libcudart_static.a")),
-        Path("/usr/local/cuda/lib64/libcudart_static.a"),
+        (path for root in sys.path for path in Path(root).glob("nvidia/cu13/lib") if list(path.glob("libcudadevrt.a"))),
+        Path("/usr/local/cuda/lib64"),
     )
     for number, program in enumerate(programs):
         source, binary = tmp_path / f"{number}.cpp", tmp_path / str(number)
         source.write_text(program)
         built = subprocess.run(
-            ["g++", "-std=c++20", "-O1", f"-I{ROOT / 'src'}", str(source), str(libraries[-1]), str(runtime), "-fopenmp",
-             "-ldl", "-lrt", "-lpthread", "-o", str(binary)],
+            ["g++", "-std=c++20", "-O1", f"-I{ROOT / 'src'}", str(source), str(libraries[-1]),
+             str(libraries[-1].with_name("liblinkwise_dynamic.a")), f"-L{runtime}", "-lcudadevrt", "-lcudart_static",
+             "-fopenmp", "-ldl", "-lrt", "-lpthread", "-o", str(binary)],
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert built.returncode == 0, built.stderr

@@ -22,10 +22,9 @@ from linkwise.app_runs import checked, run_app
 from linkwise.apps import APPLICATIONS, application
 from linkwise.graph_apps import cuts_by_entries
 from linkwise.proactive_benchmark import Micro, bench_proactive, measures
-from linkwise.tuning import SIMULATED_AGENTS
+from linkwise.tuning import AGENTS as REAL
 
 AGENTS = ["bulk", "inline", "polling", "dynamic", "copy_engine", "hardware", "infinite"]
-REAL_AGENTS = ["bulk", "inline", "polling", "copy_engine"]
 
 
 def virtual(machine: str = "volta4", seed: int = 0) -> _core.Runtime:
@@ -53,7 +52,7 @@ def test_every_peer_gets_every_byte_in_any_order(agent: str) -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("agent", REAL_AGENTS)
+@pytest.mark.parametrize("agent", REAL)
 @pytest.mark.parametrize("chunk", [4096, 64 << 10, 1 << 20])
 def test_every_peer_gets_every_byte_on_gpus(agent: str, chunk: int) -> None:
     runtime = cuda_runtime()
@@ -85,7 +84,7 @@ def test_a_wrong_result_is_told(name: str) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", APPLICATIONS)
-@pytest.mark.parametrize("agent", REAL_AGENTS)
+@pytest.mark.parametrize("agent", REAL)
 def test_applications_are_right_on_gpus(name: str, agent: str) -> None:
     runtime = cuda_runtime()
     error, _ = checked(
@@ -313,7 +312,7 @@ def test_the_tuner_loses_nothing_that_matters() -> None:
             )
             assert len(pruned.tried) < len(full.tried)
             assert pruned.tried[0][1] <= 1.02 * full.tried[0][1]
-            assert {plan.agent.name for plan, _ in full.tried} == set(SIMULATED_AGENTS)
+            assert {plan.agent.name for plan, _ in full.tried} == set(REAL)
 
 
 def test_the_microbenchmark_is_balanced() -> None:

@@ -129,6 +129,13 @@ void bind_makers(nb::module_& m) {
       },
       nb::arg("runtime"), nb::arg("gpus"), nb::arg("plan"), nb::arg("bytes"), nb::arg("steps"), nb::arg("seconds") = 0,
       nb::keep_alive<0, 1>());
+  m.def(
+      "unified_seconds",
+      [](const std::vector<int>& gpus, std::uint64_t bytes, int steps, int repetitions) {
+        return unified_seconds(gpus, {bytes, steps}, repetitions);
+      },
+      nb::arg("gpus"), nb::arg("bytes"), nb::arg("steps"), nb::arg("repetitions"),
+      nb::call_guard<nb::gil_scoped_release>(), "The microbenchmark on unified memory with all hints.");
   m.def("synthetic_word", &synthetic_word, nb::arg("i"), nb::arg("iteration"), nb::arg("steps"));
 }
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from linkwise import _core
 from linkwise._core import AgentPlan, Machine
 from linkwise.application import Application
-from linkwise.tuning import AGENTS, DEFAULT_PLAN, SIMULATED_AGENTS, Tuned, tune
+from linkwise.tuning import AGENTS, DEFAULT_PLAN, Tuned, tune
 
 _REPETITIONS, _TUNING_REPETITIONS = 5, 3
 
@@ -64,6 +64,6 @@ class AppLab:
         """What was tried, the best plan first; of all agents that there are unless some are named."""
         return tune(
             lambda plan: statistics.median(self.runs(plan, repetitions=_TUNING_REPETITIONS)),
-            agents or (SIMULATED_AGENTS if self.runtime is None else AGENTS),
+            agents or AGENTS,
             exhaustive=exhaustive,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statistics import median
 from typing import Any
 
 from rich.console import Console
@@ -48,6 +49,8 @@ def print_proactive(console: Console, results: dict[str, Any]) -> None:
     table.add_column("speed-up", justify="right")
     for row in sorted(micro["rows"], key=lambda row: -row["speedup"])[:_SHOWN]:
         table.add_row(row["plan"], f"{row['speedup']:.2f}")
+    if "unified_seconds" in micro:
+        table.add_row("unified memory, prefetched", f"{micro['bulk_seconds'] / median(micro['unified_seconds']):.2f}")
     table.add_row("links without limits", f"{micro['ideal']:.2f}")
     console.print(table)
     table = Table(box=None, padding=(0, 2, 0, 0), title="applications, × one GPU")

@@ -101,10 +101,13 @@ def microbenchmark(
                         "seconds": seconds, "speedup": bulk / seconds,
                     }
                 )  # fmt: skip
-    return {
+    found = {
         "gpus": len(gpus), "bytes": SYNTHETIC_BYTES, "bulk_seconds": bulk, "kernel_seconds": kernel,
         "ideal": bulk / kernel, "rows": rows,
     }  # fmt: skip
+    if runtime is not None:
+        found["unified_seconds"] = _core.unified_seconds(list(gpus), SYNTHETIC_BYTES, micro.steps, _REPETITIONS)
+    return found
 
 
 def measures(
@@ -180,7 +183,7 @@ def bench_proactive(
             raise UsageError("proactive transfers go from one GPU to others: name two at least")
         size = scale_of(scale, simulated=simulated)
         real = None if simulated else runtime
-        agents = ["inline", "polling", "copy_engine", *(["dynamic", "hardware"] if simulated else [])]
+        agents = ["inline", "polling", "dynamic", "copy_engine", *(["hardware"] if simulated else [])]
         micro: dict[str, Any] = {"rows": [], "ideal": 0.0}
         if only in (None, "microbenchmark"):
             micro = microbenchmark(real, described, numbers, agents)

@@ -19,8 +19,7 @@ from linkwise.profile import cache_path, write_json
 DEFAULT_PLAN = AgentPlan("polling", 128 << 10, 8192)
 """Without a tuned plan: what was best, or within a few percent of it, for most kernels on H200s."""
 
-SIMULATED_AGENTS = ("bulk", "inline", "polling", "dynamic", "copy_engine")
-AGENTS = ("bulk", "inline", "polling", "copy_engine")
+AGENTS = ("bulk", "inline", "polling", "dynamic", "copy_engine")
 """That a real machine has."""
 
 

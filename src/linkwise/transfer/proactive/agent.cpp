@@ -25,7 +25,7 @@ Agent agent_from(std::string_view name) {
     if (names[a] == name) return static_cast<Agent>(a);
   throw UsageError(
       "there is no agent '" + std::string(name) +
-      "'; there are bulk, memcpy, inline, polling, copy_engine and, simulated, dynamic, hardware and infinite");
+      "'; there are bulk, memcpy, inline, polling, dynamic, copy_engine and, simulated, hardware and infinite");
 }
 
 std::string to_string(Agent agent) { return std::string(names.at(static_cast<std::size_t>(agent))); }
@@ -34,9 +34,7 @@ bool is_decoupled(Agent agent) {
   return agent == Agent::polling || agent == Agent::dynamic || agent == Agent::copy_engine || agent == Agent::hardware;
 }
 
-bool is_only_simulated(Agent agent) {
-  return agent == Agent::dynamic || agent == Agent::hardware || agent == Agent::infinite;
-}
+bool is_only_simulated(Agent agent) { return agent == Agent::hardware || agent == Agent::infinite; }
 
 std::string AgentPlan::to_string() const {
   std::string text = proactive::to_string(agent);

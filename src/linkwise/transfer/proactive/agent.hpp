@@ -14,7 +14,7 @@ enum class Agent {
   memcpy,       ///< likewise, but all GPUs' copies one after the other, as one host thread's cudaMemcpy makes them
   inline_,      ///< the kernel's own stores go to the peers as well
   polling,      ///< resident blocks that wait for chunks and store them to the peers
-  dynamic,      ///< a kernel for each chunk, launched by its last writer; simulated only
+  dynamic,      ///< a kernel for each chunk, launched on the device when it is ready
   copy_engine,  ///< copies queued behind waits for the chunks' flags: no SM moves data
   hardware,     ///< counters and copies by hardware of their own, as proact21 §III-D proposes; simulated only
   infinite      ///< links without limits, the most that there is to gain; simulated only

@@ -48,7 +48,7 @@ ProducerBase::Tables::Tables(RegionBytes& region, int gpu, const Mapping& mappin
   outbox.counters = put(std::vector<std::uint32_t>(chunks.count(), 0));
   outbox.for_streams = plan.agent == Agent::copy_engine;
   counters = buffers.back().view();
-  if (plan.agent != Agent::polling || written == 0) return;
+  if (plan.agent == Agent::copy_engine || written == 0) return;
   polling.counters = outbox.counters;
   polling.writers = put(writers);
   polling.order = put(order);
@@ -112,7 +112,8 @@ void ProducerBase::launch_on_device(const std::string& name, const Run& run, std
     runtime.enqueue(compute, {"load kernels", {}, {}, {}, [run, how](void* stream) mutable {
                                 how.only_loads = true;
                                 run(stream, how);
-                                load_polling();
+                                load_polling_agent();
+                                load_dynamic_agent();
                               }});
   const Event before = runtime.record(compute);
   if (how.last_block > 0)
@@ -120,7 +121,7 @@ void ProducerBase::launch_on_device(const std::string& name, const Run& run, std
   const Event done = runtime.record(compute);
   const bool has_agent = sends_ && plan_.agent != Agent::inline_ && tables_->written > 0 && !tables_->peers.empty();
   if (!has_agent) return region_.add_pending(done);
-  if (plan_.agent == Agent::polling) start_polling_agent(before);
+  if (plan_.agent == Agent::polling || plan_.agent == Agent::dynamic) start_kernel_agent(before);
   else start_copies(plan_.agent == Agent::copy_engine ? before : done);
   const Stream agent = runtime.stream(Place::gpu(gpu_), "agent");
   runtime.wait(agent, done);
@@ -129,15 +130,17 @@ void ProducerBase::launch_on_device(const std::string& name, const Run& run, std
 
 // The kernel is launched first, and its agent's blocks, whose stream has the higher priority, come in as soon as some
 // of its own end.
-void ProducerBase::start_polling_agent(Event before) {
+void ProducerBase::start_kernel_agent(Event before) {
   Runtime& runtime = region_.runtime();
   const Stream agent = runtime.stream(Place::gpu(gpu_), "agent");
   PollingTask task = tables_->polling;
   task.epoch = tables_->epoch;
   runtime.wait(agent, before);
-  runtime.enqueue(agent, {"agent", {region_.mirror(gpu_)}, {}, {}, [task, threads = plan_.threads](void* stream) {
-                            start_polling(stream, task, threads);
-                          }});
+  const auto start = plan_.agent == Agent::polling ? start_polling : start_dynamic;
+  runtime.enqueue(agent,
+                  {"agent", {region_.mirror(gpu_)}, {}, {}, [start, task, threads = plan_.threads](void* native) {
+                     start(native, task, threads);
+                   }});
 }
 
 void ProducerBase::start_copies(Event after) {

@@ -51,7 +51,7 @@ class ProducerBase {
   struct Tables;
   class Simulated;
   void launch_on_device(const std::string& name, const Run& run, std::vector<MemoryView> reads);
-  void start_polling_agent(Event before);
+  void start_kernel_agent(Event before);
   void start_copies(Event after);
   [[nodiscard]] Stream stream_to(int peer, int number = 0) const;
   std::unique_ptr<Tables> tables_;

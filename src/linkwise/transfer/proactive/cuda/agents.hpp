@@ -35,10 +35,13 @@ struct PollingTask {
   int peers = 0;
 };
 
-/// Has the agent's kernel loaded: a first launch waits for kernels that run.
-void load_polling();
+/// Have an agent's kernels loaded: a first launch waits for kernels that run.
+void load_polling_agent();
+void load_dynamic_agent();
 /// Sends every chunk of an epoch; ends when all are sent, or after a second without a new one.
 void start_polling(void* stream, const PollingTask& task, int threads);
+/// The same by a kernel for each chunk, launched on the device.
+void start_dynamic(void* stream, const PollingTask& task, int threads);
 
 struct AwaitedCopy {
   const std::uint32_t* counter;

@@ -1,0 +1,68 @@
+// What agents that run on a GPU have in common: waiting for chunks, and storing pieces of them to the peers.
+#pragma once
+
+#include "linkwise/transfer/proactive/cuda/agents.hpp"
+
+namespace linkwise::proactive {
+
+constexpr std::uint64_t patience_ns = 1'000'000'000;
+constexpr int at_once = 8;  // 16-byte words that a thread has on their way
+
+struct Piece {
+  std::uint64_t first, last;  // bytes; none: the end
+  std::uint32_t wanted;
+};
+
+__device__ inline std::uint32_t load_acquire(const std::uint32_t* from) {
+  std::uint32_t value;
+  asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
+  return value;
+}
+
+__device__ inline std::uint64_t nanoseconds() {
+  std::uint64_t now;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+  return now;
+}
+
+__device__ inline bool wait_for_chunk(const PollingTask& task, std::uint32_t chunk) {
+  const std::uint32_t ready = task.writers[chunk] * task.epoch;
+  const std::uint64_t began = nanoseconds();
+  for (unsigned turn = 1; static_cast<std::int32_t>(load_acquire(task.counters + chunk) - ready) < 0; ++turn) {
+    if (turn % 1024 == 0 && nanoseconds() - began > patience_ns) return false;
+    __nanosleep(20);
+  }
+  return true;
+}
+
+// Chunks are counted from the page in which the part begins; the first and the last may be cut.
+__device__ inline std::uint64_t begin_of_chunk(const PollingTask& task, std::uint32_t chunk) {
+  return task.begin / page_bytes * page_bytes + chunk * task.chunk_bytes;
+}
+
+__device__ inline void send(const PollingTask& task, const Piece& piece, unsigned thread, unsigned threads) {
+  // Whole words in the middle; the bytes of a part's two ends may belong to a page of another GPU's.
+  const std::uint64_t begin = (piece.first + 15) / 16 * 16, end = piece.last / 16 * 16;
+  if (piece.first % 16 != 0 || piece.last % 16 != 0)
+    for (int p = 0; p < task.peers; ++p) {
+      if ((piece.wanted >> p & 1) == 0) continue;
+      for (std::uint64_t i = piece.first + thread; i < min(begin, piece.last); i += threads)
+        task.to[p][i] = task.from[i];
+      for (std::uint64_t i = max(end, begin) + thread; i < piece.last; i += threads) task.to[p][i] = task.from[i];
+    }
+  const std::uint64_t step = 16ULL * threads;
+  for (std::uint64_t at = begin + 16 * thread; at < end; at += at_once * step) {
+    uint4 words[at_once];
+#pragma unroll
+    for (int u = 0; u < at_once; ++u)
+      if (at + u * step < end) words[u] = __ldcg(reinterpret_cast<const uint4*>(task.from + at + u * step));
+    for (int p = 0; p < task.peers; ++p) {
+      if ((piece.wanted >> p & 1) == 0) continue;
+#pragma unroll
+      for (int u = 0; u < at_once; ++u)
+        if (at + u * step < end) *reinterpret_cast<uint4*>(task.to[p] + at + u * step) = words[u];
+    }
+  }
+}
+
+}  // namespace linkwise::proactive
