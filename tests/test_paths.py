@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import linkwise
@@ -183,6 +183,7 @@ def machine_of(numbers: list[int], capacity: list[float], shared: float, weights
 
 
 @settings(max_examples=60, deadline=None)
+@example([(1.0, 2.0), (1.0, 2.0), (10.0, 1.25), (16.0, 0.5)], 16.0)
 @given(
     st.lists(st.tuples(st.floats(1, 50), st.floats(0.5, 3)), min_size=2, max_size=4),
     st.floats(5, 80),

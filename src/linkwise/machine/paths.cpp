@@ -82,21 +82,25 @@ HostShares best_host_shares(Topology& topology, const std::vector<int>& gpus, Tr
   std::vector<int> carriers = gpus;
   std::vector<double> rates = rates_of(topology, carriers, direction, pageable);
   double sum = std::reduce(rates.begin(), rates.end());
-  // Who takes more from the others than it carries itself leaves, the worst first.
+  // Who takes more from the others than it carries itself leaves, the worst first; alone, or two whose leaving pays
+  // only together.
   while (carriers.size() > 1) {
     std::vector<int> best;
     std::vector<double> best_rates;
     double best_sum = worth_leaving * sum;
-    for (std::size_t c = 0; c < carriers.size(); ++c) {
-      std::vector<int> others = carriers;
-      others.erase(others.begin() + static_cast<std::ptrdiff_t>(c));
-      std::vector<double> theirs = rates_of(topology, others, direction, pageable);
-      const double together = std::reduce(theirs.begin(), theirs.end());
-      if (together <= best_sum) continue;
-      best_sum = together;
-      best = std::move(others);
-      best_rates = std::move(theirs);
-    }
+    for (std::size_t first = 0; first < carriers.size(); ++first)
+      for (std::size_t second = first; second < carriers.size(); ++second) {
+        std::vector<int> others;
+        for (std::size_t c = 0; c < carriers.size(); ++c)
+          if (c != first && c != second) others.push_back(carriers[c]);
+        if (others.empty()) continue;
+        std::vector<double> theirs = rates_of(topology, others, direction, pageable);
+        const double together = std::reduce(theirs.begin(), theirs.end());
+        if (together <= best_sum) continue;
+        best_sum = together;
+        best = std::move(others);
+        best_rates = std::move(theirs);
+      }
     if (best.empty()) break;
     carriers = std::move(best);
     rates = std::move(best_rates);
