@@ -41,6 +41,48 @@ def check_join(runtime: _core.Runtime, num_gpus: int, left: Array, right: Array,
     assert [totals.left_sum, totals.right_sum] == [total % 2**64 for total in sums]
 
 
+def check_rows(runtime: _core.Runtime, num_gpus: int, left: Array, right: Array, how: str, seed: int = 0) -> None:
+    """Row numbers of the result, and values that come with the keys instead of them."""
+    plan = plan_for(num_gpus, samples=20_000)
+    plan.window_rows = 64
+    expected = expected_rows(left, right, how)
+    for carries in (False, True):
+        sides = []
+        for number, side in enumerate((left, right)):
+            columns = [side, np.arange(len(side), dtype=np.int64)][: 1 + carries]
+            parts = [parts_of(column, num_gpus, seed + number) for column in columns]
+            if not runtime.simulated:
+                parts = [[on_gpu(p, g) for g, p in enumerate(of)] for of in parts]
+            sides.append(_core.ArraysOfSide(parts[0], parts[1] if carries else [], [None] * num_gpus))
+        found = _core.join_device_rows(runtime, plan, *sides, how)
+        assert len(found) == num_gpus
+        rows = np.concatenate([of_left.numpy() for of_left, _ in found])
+        if how in ("semi", "anti"):
+            assert all(of_right is None for _, of_right in found)
+            assert sorted(rows.tolist()) == sorted(expected[:, 0].tolist())
+            continue
+        pairs = np.stack([rows, np.concatenate([of_right.numpy() for _, of_right in found])], axis=1)
+        assert sorted(map(tuple, pairs.tolist())) == sorted(map(tuple, expected.tolist()))
+
+
+@pytest.mark.parametrize("num_gpus", [1, 2, 3, 8])
+@pytest.mark.parametrize("how", HOWS)
+def test_rows_of_every_kind(how: str, num_gpus: int) -> None:
+    for number, distribution in enumerate(DISTRIBUTIONS):
+        dtype = [np.uint32, np.int64, np.uint8][number % 3]
+        left, right = pair(distribution, 400, [700, 0, 30][number % 3], dtype, number)
+        check_rows(virtual(number), num_gpus, left, right, how, number)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_rows_in_every_legal_order(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    sizes = random.integers(0, 500, 2)
+    dtype = [np.uint32, np.int64, np.uint64, np.int16][seed % 4]
+    left, right = pair(str(random.choice(DISTRIBUTIONS)), int(sizes[0]), int(sizes[1]), dtype, seed)
+    check_rows(virtual(seed), int(random.integers(1, 9)), left, right, HOWS[seed % 6], seed)
+
+
 @pytest.mark.parametrize("num_gpus", range(1, 9))
 @pytest.mark.parametrize("how", HOWS)
 def test_every_kind_and_distribution(how: str, num_gpus: int) -> None:
@@ -64,6 +106,13 @@ def test_public_call() -> None:
     lists = [parts_of(side, 4, 1) for side in (left, right)]
     for how in HOWS:
         assert linkwise.join_count(*lists, how, machine="dgx-a100") == len(expected_rows(left, right, how))
+        found = linkwise.join_indices(*lists, how, machine="dgx-a100")
+        expected = expected_rows(left, right, how)
+        of_left = np.concatenate(found[0]).tolist()
+        if how in ("semi", "anti"):
+            assert found[1] is None and sorted(of_left) == sorted(expected[:, 0].tolist())
+        else:
+            assert sorted(zip(of_left, np.concatenate(found[1]).tolist(), strict=True)) == sorted(map(tuple, expected))
     with pytest.raises(UsageError, match="one side of the join lies on GPUs"):
         linkwise.join_count(lists[0], right, machine="dgx-a100")
     with pytest.raises(UsageError, match="different GPUs"):
@@ -79,6 +128,9 @@ def test_on_gpus(how: str) -> None:
         for number, distribution in enumerate(DISTRIBUTIONS):
             left, right = pair(distribution, 1500, 2500, [np.uint32, np.int64][number % 2], num_gpus)
             check_join(runtime, num_gpus, left, right, how, number)
+            check_rows(runtime, num_gpus, left, right, how, number)
     left, right = pair("uniform", 1000, 1000, np.uint32)
     arrays = on_gpu(left, 0), on_gpu(right, 0)
     assert linkwise.join_count(*arrays, how) == len(expected_rows(left, right, how))
+    found = linkwise.join_indices(*arrays, how)
+    assert sorted(found[0].get().tolist()) == sorted(expected_rows(left, right, how)[:, 0].tolist())

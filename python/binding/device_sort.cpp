@@ -203,8 +203,8 @@ struct ArraysOfSide {
   Streams streams;
 };
 
-JoinTotals totals_of(Runtime& runtime, const JoinPlan& plan, const ArraysOfSide& left, const ArraysOfSide& right,
-                     const std::string& how, bool verify) {
+DeviceJoinInput join_input_of(const Runtime& runtime, const JoinPlan& plan, const ArraysOfSide& left,
+                              const ArraysOfSide& right, const std::string& how, bool verify) {
   DeviceJoinInput input;
   input.left = columns_of(runtime, plan.sort, left.keys, left.values, left.streams, false);
   input.right = columns_of(runtime, plan.sort, right.keys, right.values, right.streams, false);
@@ -216,8 +216,39 @@ JoinTotals totals_of(Runtime& runtime, const JoinPlan& plan, const ArraysOfSide&
   input.right_values_signed = is_signed(right);
   input.kind = join_kind_from(how);
   input.verify = verify;
+  return input;
+}
+
+JoinTotals totals_of(Runtime& runtime, const JoinPlan& plan, const ArraysOfSide& left, const ArraysOfSide& right,
+                     const std::string& how, bool verify) {
+  const DeviceJoinInput input = join_input_of(runtime, plan, left, right, how, verify);
   const nb::gil_scoped_release release;
   return join_device_totals(runtime, plan, input);
+}
+
+// For each GPU what the left side shows of its rows, and the right side, or None of semi and anti joins.
+std::vector<nb::tuple> rows_of(const nb::object& runtime_object, const JoinPlan& plan, const ArraysOfSide& left,
+                               const ArraysOfSide& right, const std::string& how, bool verify) {
+  auto& runtime = nb::cast<Runtime&>(runtime_object);
+  const DeviceJoinInput input = join_input_of(runtime, plan, left, right, how, verify);
+  std::vector<SortedPart> parts;
+  {
+    const nb::gil_scoped_release release;
+    parts = join_device_rows(runtime, plan, input);
+  }
+  const auto type_of = [](const ArraysOfSide& side) {
+    return side.values.empty() ? nb::dtype<std::int64_t>() : side.values.front().dtype();
+  };
+  const bool is_filter = input.kind == JoinKind::semi || input.kind == JoinKind::anti;
+  std::vector<nb::tuple> results;
+  for (std::size_t g = 0; g < parts.size(); ++g) {
+    const MemoryView left_view = parts[g].keys, right_view = parts[g].values;
+    const auto memory =
+        std::make_shared<PartMemory>(runtime_object, runtime, std::move(parts[g]), input.left.parts[g].stream);
+    const nb::object of_right = is_filter ? nb::none() : nb::cast(DeviceArray{memory, right_view, type_of(right)});
+    results.push_back(nb::make_tuple(DeviceArray{memory, left_view, type_of(left)}, of_right));
+  }
+  return results;
 }
 
 }  // namespace
@@ -256,6 +287,10 @@ void bind_device_sort(nb::module_& m) {
   m.def("join_device_totals", &totals_of, nb::arg("runtime"), nb::arg("plan"), nb::arg("left"), nb::arg("right"),
         nb::arg("how") = "inner", nb::arg("verify") = true,
         "How many rows a join of arrays that lie on the plan's GPUs has and, if both sides have values, their sums.");
+  m.def("join_device_rows", &rows_of, nb::arg("runtime"), nb::arg("plan"), nb::arg("left"), nb::arg("right"),
+        nb::arg("how") = "inner", nb::arg("verify") = true,
+        "The rows of the join, on the GPUs: for each a pair of arrays, the values of both sides or, of a side without, "
+        "numbers of rows; of semi and anti joins, (array, None).");
   m.def("sort_device", &sort_arrays, nb::arg("runtime"), nb::arg("plan"), nb::arg("keys").noconvert(),
         nb::arg("values").noconvert(), nb::arg("streams"), nb::arg("donated"), nb::arg("options"),
         "Sorts arrays that lie on the plan's GPUs (NumPy arrays stand in for them where the machine is simulated): for "

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from linkwise import _core
 from linkwise._core import UsageError
-from linkwise.gpu_arrays import gpus_of, list_of_arrays, single_array, stream_of
+from linkwise.gpu_arrays import gpus_of, like, list_of_arrays, single_array, stream_of
 from linkwise.planning import Request, gpu_numbers, memory_limit_of
 from linkwise.session import open_session, run_interruptibly
+
+Result = TypeVar("Result")
 
 
 def arrays_on_gpus(left: object, right: object) -> tuple[list[Any], list[Any]] | None:
@@ -22,31 +24,55 @@ def arrays_on_gpus(left: object, right: object) -> tuple[list[Any], list[Any]] |
     return sides[0], sides[1]
 
 
-def count_on_gpus(left: Sequence[Any], right: Sequence[Any], how: str, request: Request) -> int:
-    """How many rows the join of the keys has. Raises ``UsageError``."""
-    on_gpus = gpus_of(left)
-    if gpus_of(right) != on_gpus or len(left) != len(right):
-        raise UsageError("the two sides lie on different GPUs; give each GPU an array of both")
-    asked = None if request.gpus == "auto" else gpu_numbers(request.gpus)
-    if on_gpus is not None and asked not in (None, on_gpus):
-        raise UsageError(f"the arrays lie on GPUs {on_gpus}; gpus= cannot say otherwise")
-    plan, sort = _core.JoinPlan(), _core.SortPlan()
-    sort.gpus = on_gpus or asked or list(range(len(left)))
-    plan.sort = sort
-    of_left, of_right = (
-        _core.ArraysOfSide(list(side), [], [stream_of(array, on_gpus) for array in side]) for side in (left, right)
-    )
-    with open_session(request.machine) as runtime:
-        if runtime.simulated == (on_gpus is not None):
-            raise UsageError(
-                "arrays on GPUs can only be joined there; leave machine= at 'auto'"
-                if on_gpus is not None
-                else "lists of NumPy arrays stand for arrays on the GPUs of a simulated machine; name one, "
-                "or pass single arrays"
-            )
-        runtime.set_memory_limit(memory_limit_of(request, runtime.machine))
+class GpuJoin:
+    """One join of arrays on GPUs."""
 
-        def work() -> _core.JoinTotals:
-            return _core.join_device_totals(runtime, plan, of_left, of_right, how, request.verify)
+    def __init__(self, left: Sequence[Any], right: Sequence[Any], how: str, request: Request) -> None:
+        on_gpus = gpus_of(left)
+        if gpus_of(right) != on_gpus or len(left) != len(right):
+            raise UsageError("the two sides lie on different GPUs; give each GPU an array of both")
+        asked = None if request.gpus == "auto" else gpu_numbers(request.gpus)
+        if on_gpus is not None and asked not in (None, on_gpus):
+            raise UsageError(f"the arrays lie on GPUs {on_gpus}; gpus= cannot say otherwise")
+        self._plan, sort = _core.JoinPlan(), _core.SortPlan()
+        sort.gpus = on_gpus or asked or list(range(len(left)))
+        self._plan.sort = sort
+        self._left, self._right = (
+            _core.ArraysOfSide(list(side), [], [stream_of(array, on_gpus) for array in side]) for side in (left, right)
+        )
+        self._originals = left
+        self._is_real, self._how, self._request = on_gpus is not None, how, request
 
-        return int((work() if on_gpus is not None else run_interruptibly(runtime, work)).rows)
+    def _run(self, work: Callable[[_core.Runtime], Result]) -> Result:
+        with open_session(self._request.machine) as runtime:
+            if runtime.simulated == self._is_real:
+                raise UsageError(
+                    "arrays on GPUs can only be joined there; leave machine= at 'auto'"
+                    if self._is_real
+                    else "lists of NumPy arrays stand for arrays on the GPUs of a simulated machine; name one, "
+                    "or pass single arrays"
+                )
+            runtime.set_memory_limit(memory_limit_of(self._request, runtime.machine))
+            return work(runtime) if self._is_real else run_interruptibly(runtime, lambda: work(runtime))
+
+    def count(self) -> int:
+        """How many rows the join has."""
+        verify = self._request.verify
+        return int(
+            self._run(
+                lambda runtime: _core.join_device_totals(
+                    runtime, self._plan, self._left, self._right, self._how, verify
+                )
+            ).rows
+        )
+
+    def indices(self) -> tuple[list[Any], list[Any] | None]:
+        """Row numbers of both sides, an array for each GPU; of semi and anti joins, (left, None)."""
+        verify = self._request.verify
+        parts = self._run(
+            lambda runtime: _core.join_device_rows(runtime, self._plan, self._left, self._right, self._how, verify)
+        )
+        left = [like(of_left, original) for (of_left, _), original in zip(parts, self._originals, strict=True)]
+        if self._how in ("semi", "anti"):
+            return left, None
+        return left, [like(of_right, original) for (_, of_right), original in zip(parts, self._originals, strict=True)]

@@ -125,7 +125,7 @@ def _current_stream(array: Any, gpu: int) -> int | None:
     return None
 
 
-def _like(array: DeviceArray, original: Any) -> Any:
+def like(array: DeviceArray, original: Any) -> Any:
     """The array in the library that the original came from, without a copy."""
     library = library_of(original)
     if library == "torch":
@@ -188,10 +188,10 @@ class GpuSort:
             # On GPUs the call takes milliseconds, and a thread to listen for Ctrl-C a good part of one.
             sorted_parts = work() if self._is_real else run_interruptibly(runtime, work)
             report = self._report(runtime, options, began) if with_report else None
-            keys = [_like(part, original) for (part, _), original in zip(sorted_parts, self._keys, strict=True)]
+            keys = [like(part, original) for (part, _), original in zip(sorted_parts, self._keys, strict=True)]
             if self._payload is None:
                 return keys, report
-            carried = [_like(part, original) for (_, part), original in zip(sorted_parts, self._payload, strict=True)]
+            carried = [like(part, original) for (_, part), original in zip(sorted_parts, self._payload, strict=True)]
             return (keys, carried), report
 
     def _report(self, runtime: _core.Runtime, options: _core.SortOptions, began: float) -> SortReport:

@@ -18,7 +18,7 @@ import pyarrow as pa
 from linkwise import _core
 from linkwise._core import UsageError
 from linkwise.containers import hold, hold_table
-from linkwise.gpu_array_joining import arrays_on_gpus, count_on_gpus
+from linkwise.gpu_array_joining import GpuJoin, arrays_on_gpus
 from linkwise.gpu_joining import GpuMatches
 from linkwise.host_memory import check_rows_fit
 from linkwise.join_keys import together
@@ -103,14 +103,24 @@ def join_indices(
     gpus: Gpus = "auto",
     strategy: str = "auto",
     memory_limit: int | str | None = None,
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+) -> tuple[Any, Any]:
     """The row numbers of the left and the right side for each row of the join, -1 where a side has none.
 
-    Keys are arrays or columns, or tables, whose columns are compared one with the other in their order. Of a semi or
-    anti join, the second array is all -1. Order and errors: as ``join``.
+    Keys are arrays or columns, or tables, whose columns are compared one with the other in their order. Two int64
+    arrays come back; of a semi or anti join, the second is all -1. Order and errors: as ``join``.
+
+    Keys may lie on the GPUs: an array of each side, or a list of them with one for each GPU. Then rows are counted
+    through the whole list, two arrays or lists of arrays on the GPUs come back, an equal part of the result on each,
+    and of a semi or anti join ``None`` instead of the second; its rows come by key.
     """
     check_how(how)
     request = Request(machine, gpus, strategy, memory_limit, False, True)
+    on_gpus = arrays_on_gpus(left_keys, right_keys)
+    if on_gpus is not None:
+        found_on_gpus = GpuJoin(*on_gpus, how, request).indices()
+        if isinstance(left_keys, list | tuple):
+            return found_on_gpus
+        return tuple(side if side is None else side[0] for side in found_on_gpus)  # type: ignore[return-value]
     found = matches_of_keys(left_keys, right_keys, request, nulls_equal=nulls_equal, presorted=presorted)
     if isinstance(found, _core.Matches):
         check_rows_fit(found.count(how), 16)
@@ -138,7 +148,7 @@ def join_count(
     request = Request(machine, gpus, strategy, memory_limit, False, True)
     on_gpus = arrays_on_gpus(left_keys, right_keys)
     if on_gpus is not None:
-        return count_on_gpus(*on_gpus, how, request)
+        return GpuJoin(*on_gpus, how, request).count()
     return int(matches_of_keys(left_keys, right_keys, request, nulls_equal=nulls_equal, presorted=presorted).count(how))
 
 

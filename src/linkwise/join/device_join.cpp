@@ -5,6 +5,7 @@
 
 #include "linkwise/error.hpp"
 #include "linkwise/join/join_cuts.hpp"
+#include "linkwise/join/join_output.hpp"
 #include "linkwise/join/relation.hpp"
 #include "linkwise/primitives/matching.hpp"
 #include "linkwise/sort/verify.hpp"
@@ -19,13 +20,17 @@ struct Side {
   std::vector<Records> records;           // of each GPU
   std::vector<std::uint64_t> first_rows;  // of each GPU, in the whole
   std::uint64_t rows = 0;
-  std::vector<Buffer> codes;
+  std::vector<Buffer> owned;
 };
 
 class DeviceJoin {
  public:
-  DeviceJoin(Runtime& runtime, const JoinPlan& plan, const DeviceJoinInput& input)
-      : runtime_(runtime), plan_(plan), input_(input), router_(runtime, plan.sort.paths, plan.sort.relay_bytes) {
+  DeviceJoin(Runtime& runtime, const JoinPlan& plan, const DeviceJoinInput& input, bool wants_rows)
+      : runtime_(runtime),
+        plan_(plan),
+        input_(input),
+        router_(runtime, plan.sort.paths, plan.sort.relay_bytes),
+        wants_rows_(wants_rows) {
     left_.columns = &input.left;
     right_.columns = &input.right;
     for (std::size_t g = 0; g < plan.sort.gpus.size(); ++g) {
@@ -34,55 +39,98 @@ class DeviceJoin {
       for (const Side* side : {&left_, &right_}) {
         const Stream caller = runtime.foreign_stream(place, side->columns->parts[g].stream);
         runtime.wait(streams_[g], runtime.record(caller));
+        callers_.push_back(caller);
       }
     }
     for (Side* side : {&left_, &right_}) take(*side);
-    JoinInput shape;
-    shape.kind = input.kind;
-    shape.left = {input.left.key_type, left_.rows, nullptr, input.left.value_width};
-    shape.right = {input.right.key_type, right_.rows, nullptr, input.right.value_width};
-    left_probes_ = left_probes(shape);
-    sums_ = sums_values(shape);
+    shape_.kind = input.kind;
+    shape_.left = {input.left.key_type, left_.rows, nullptr, left_.type.value};
+    shape_.right = {input.right.key_type, right_.rows, nullptr, right_.type.value};
+    left_probes_ = wants_rows || left_probes(shape_);
+    sums_ = sums_values(shape_);
   }
 
-  JoinTotals run() {
+  JoinTotals totals() {
+    JoinCounts counts;
+    with_sides([&](const Relation& passing, const Relation& staying) {
+      counts = probe_all(passing, staying);
+      runtime_.synchronize();
+    });
+    return totals_of(input_.kind, counts, left_.rows, right_.rows);
+  }
+
+  std::vector<SortedPart> rows() {
+    std::vector<SortedPart> parts;
+    with_sides([&](const Relation& left, const Relation& right) {
+      JoinOutput output(runtime_, plan_, shape_, streams_, router_);
+      std::vector<Records> lefts, rights;
+      for (std::size_t g = 0; g < streams_.size(); ++g) {
+        lefts.push_back(left.all(g));
+        rights.push_back(right.all(g));
+      }
+      output.count(lefts, rights);
+      std::vector<JoinOutput::RowsOnGpu> made = output.write_on_gpus();
+      for (std::size_t g = 0; g < made.size(); ++g) {
+        const Event ready = runtime_.record(streams_[g]);
+        for (const std::size_t side : {2 * g, 2 * g + 1}) runtime_.wait(callers_[side], ready);
+        parts.push_back({plan_.sort.gpus[g], made[g].count, std::move(made[g].memory), made[g].left, made[g].right,
+                         runtime_.share(ready)});
+      }
+      runtime_.synchronize();
+    });
+    return parts;
+  }
+
+ private:
+  // body(the side that probes, the other one), both exchanged and sorted.
+  template <typename Body>
+  void with_sides(const Body& body) {
     const Side& probing = left_probes_ ? left_ : right_;
     const Side& resident = left_probes_ ? right_ : left_;
-    const JoinCuts cuts = choose_join_cuts(runtime_, code_type(probing.type.key), sampled(probing), sampled(resident),
-                                           streams_.size(), join_samples(plan_), /*weight_of_match=*/0);
+    const JoinCuts cuts =
+        choose_join_cuts(runtime_, code_type(probing.type.key), sampled(probing), sampled(resident), streams_.size(),
+                         join_samples(plan_), /*weight_of_match=*/wants_rows_ ? 1 : 0);
     Relation passing(runtime_, streams_, probing.type, cuts.split_room);
     Relation staying(runtime_, streams_, resident.type, cuts.whole_room);
     bring(probing, cuts, /*is_split=*/true, passing);
     bring(resident, cuts, /*is_split=*/false, staying);
     runtime_.set_phase("borrow");
     staying.borrow(cuts, streams_, router_);
-    const JoinCounts counts = probe_all(passing, staying);
-    runtime_.synchronize();
-    return totals_of(input_.kind, counts, left_.rows, right_.rows);
+    body(passing, staying);
   }
 
- private:
-  // Codes instead of keys, where they differ.
+  // Codes instead of keys, where they differ; numbers of rows, where these are wanted and nothing else came with them.
   void take(Side& side) {
     runtime_.set_phase("encode");
     const DeviceColumns& columns = *side.columns;
-    side.type = {key_width(columns.key_type), columns.value_width};
+    const bool numbers_rows = wants_rows_ && columns.value_width == ValueWidth::none;
+    side.type = {key_width(columns.key_type), numbers_rows ? ValueWidth::v8 : columns.value_width};
     for (std::size_t g = 0; g < streams_.size(); ++g) {
       const DevicePart& part = columns.parts[g];
       const auto view = [&](void* data, std::uint64_t bytes) {
         return MemoryView{streams_[g].place, static_cast<std::byte*>(data), bytes, 0, false};
       };
       const MemoryView keys = view(part.keys, part.count * static_cast<std::uint64_t>(native_bytes(columns.key_type)));
-      Records records{side.type, part.count, keys, view(part.values, part.count * side.type.value_bytes())};
+      Records records{side.type, part.count, keys, {}};
+      const std::uint64_t value_bytes = part.count * side.type.value_bytes();
+      if (numbers_rows) {
+        records.values = own(side, keys.place, value_bytes, "row numbers");
+        iota(runtime_, streams_[g], side.type.value, records.values, side.rows);
+      } else {
+        records.values = view(part.values, value_bytes);
+      }
       if (!is_own_code(columns.key_type, /*descending=*/false)) {
-        side.codes.push_back(runtime_.allocate(keys.place, part.count * side.type.key_bytes(), "codes"));
-        records.keys = side.codes.back().view();
+        records.keys = own(side, keys.place, part.count * side.type.key_bytes(), "codes");
         encode(runtime_, streams_[g], columns.key_type, /*descending=*/false, keys, records.keys);
       }
       side.records.push_back(records);
       side.first_rows.push_back(side.rows);
       side.rows += part.count;
     }
+  }
+
+  MemoryView own(Side& side, Place place, std::uint64_t bytes, const char* label) {
+    return side.owned.emplace_back(runtime_.allocate(place, bytes, label)).view();
   }
 
   [[nodiscard]] SampledRelation sampled(const Side& side) const {
@@ -178,23 +226,37 @@ class DeviceJoin {
   const JoinPlan& plan_;
   const DeviceJoinInput& input_;
   Router router_;
-  std::vector<Stream> streams_;
+  bool wants_rows_;
+  std::vector<Stream> streams_, callers_;  // of the callers', two for each GPU
   Side left_, right_;
+  JoinInput shape_;
   bool left_probes_ = true, sums_ = false;
 };
 
-}  // namespace
-
-JoinTotals join_device_totals(Runtime& runtime, const JoinPlan& plan, const DeviceJoinInput& input) {
+void check_parts(const Runtime& runtime, const JoinPlan& plan, const DeviceJoinInput& input) {
   check_join(runtime.machine(), plan, input.left.key_type, input.right.key_type);
   for (const DeviceColumns* side : {&input.left, &input.right})
     if (side->parts.size() != plan.sort.gpus.size())
       throw UsageError("there are " + std::to_string(side->parts.size()) + " parts of a side for " +
                        std::to_string(plan.sort.gpus.size()) + " GPUs; give one for each");
+}
+
+}  // namespace
+
+JoinTotals join_device_totals(Runtime& runtime, const JoinPlan& plan, const DeviceJoinInput& input) {
+  check_parts(runtime, plan, input);
   runtime.clear_timeline();
   JoinTotals totals;
-  run_or_abandon(runtime, [&] { totals = DeviceJoin(runtime, plan, input).run(); });
+  run_or_abandon(runtime, [&] { totals = DeviceJoin(runtime, plan, input, /*wants_rows=*/false).totals(); });
   return totals;
+}
+
+std::vector<SortedPart> join_device_rows(Runtime& runtime, const JoinPlan& plan, const DeviceJoinInput& input) {
+  check_parts(runtime, plan, input);
+  runtime.clear_timeline();
+  std::vector<SortedPart> parts;
+  run_or_abandon(runtime, [&] { parts = DeviceJoin(runtime, plan, input, /*wants_rows=*/true).rows(); });
+  return parts;
 }
 
 }  // namespace linkwise

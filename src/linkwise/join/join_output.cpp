@@ -133,6 +133,44 @@ void JoinOutput::write(const JoinOutputs& outputs) {
     for (Worker& worker : workers_) write_window(worker, number, outputs);
 }
 
+void JoinOutput::find_rows(Worker& worker, std::uint64_t begin, const MemoryView& left, const MemoryView& right) {
+  const bool both = right_emits(input_.kind);
+  const Emitting of_right = both ? worker.of_right.emitting() : Emitting();
+  expand(runtime_, worker.compute, worker.of_left.emitting(), of_right, begin, left, right);
+  if (both) expand_unmatched(runtime_, worker.compute, worker.of_left.emitting(), of_right, begin, left, right);
+}
+
+void JoinOutput::fetch(Worker& worker, const Records& side, const MemoryView& positions, const MemoryView& to) {
+  gather(runtime_, worker.compute, static_cast<int>(side.type.value_bytes()), 4, side.values, positions, to);
+}
+
+std::vector<JoinOutput::RowsOnGpu> JoinOutput::write_on_gpus() {
+  runtime_.set_phase("materialise");
+  std::vector<RowsOnGpu> all;
+  for (Worker& worker : workers_) {
+    const std::uint64_t left_width = worker.left.type.value_bytes(), right_width = worker.right.type.value_bytes();
+    const std::uint64_t right_at = align_up(worker.rows * left_width, device_alignment);
+    RowsOnGpu made{worker.rows,
+                   runtime_.allocate(worker.compute.place, right_at + worker.rows * right_width, "joined rows"),
+                   {},
+                   {}};
+    made.left = made.memory.slice(0, worker.rows * left_width);
+    made.right = made.memory.slice(right_at, worker.rows * right_width);
+    const std::uint64_t at_once = std::min(worker.rows, plan_.window_rows);
+    worker.windows[0].positions = runtime_.allocate(worker.compute.place, 8 * at_once, "positions");
+    for (std::uint64_t begin = 0; begin < worker.rows; begin += at_once) {
+      const std::uint64_t rows = std::min(at_once, worker.rows - begin);
+      const MemoryView& positions = worker.windows[0].positions.view();
+      const MemoryView left = positions.slice(0, 4 * rows), right = positions.slice(4 * rows, 4 * rows);
+      find_rows(worker, begin, left, right);
+      fetch(worker, worker.left, left, made.left.slice(begin * left_width, rows * left_width));
+      fetch(worker, worker.right, right, made.right.slice(begin * right_width, rows * right_width));
+    }
+    all.push_back(std::move(made));
+  }
+  return all;
+}
+
 void JoinOutput::write_window(Worker& worker, std::uint64_t number, const JoinOutputs& outputs) {
   const std::uint64_t begin = number * plan_.window_rows;
   if (begin >= worker.rows) return;
@@ -142,23 +180,16 @@ void JoinOutput::write_window(Worker& worker, std::uint64_t number, const JoinOu
   const Columns columns(window.rows.view(), input_, rows);
   runtime_.set_phase("materialise");
   runtime_.wait(worker.compute, window.sent);
-  const bool both = right_emits(input_.kind);
-  const Emitting of_right = both ? worker.of_right.emitting() : Emitting();
-  expand(runtime_, worker.compute, worker.of_left.emitting(), of_right, begin, left, right);
-  if (both) expand_unmatched(runtime_, worker.compute, worker.of_left.emitting(), of_right, begin, left, right);
-  const auto fetch = [&](const MemoryView& from, std::uint64_t width, const MemoryView& positions,
-                         const MemoryView& to) {
-    gather(runtime_, worker.compute, static_cast<int>(width), 4, from, positions, to);
-  };
+  find_rows(worker, begin, left, right);
   const KeyType key_type = input_.left.key_type;
   const bool decodes = !is_own_code(key_type, /*descending=*/false);
   if (outputs.keys != nullptr) {
-    fetch(worker.left.keys, worker.left.type.key_bytes(), left, decodes ? columns.codes : columns.keys);
+    gather(runtime_, worker.compute, static_cast<int>(worker.left.type.key_bytes()), 4, worker.left.keys, left,
+           decodes ? columns.codes : columns.keys);
     if (decodes) decode(runtime_, worker.compute, key_type, /*descending=*/false, columns.codes, columns.keys);
   }
-  if (outputs.left_values != nullptr) fetch(worker.left.values, worker.left.type.value_bytes(), left, columns.left);
-  if (outputs.right_values != nullptr)
-    fetch(worker.right.values, worker.right.type.value_bytes(), right, columns.right);
+  if (outputs.left_values != nullptr) fetch(worker, worker.left, left, columns.left);
+  if (outputs.right_values != nullptr) fetch(worker, worker.right, right, columns.right);
   runtime_.set_phase("DtoH");
   runtime_.wait(worker.out, runtime_.record(worker.compute));
   const auto send = [&](void* to, const MemoryView& from) {

@@ -19,8 +19,16 @@ class JoinOutput {
   /// Finds what matches on each GPU: sorted records of both sides, which stay as they are until `write` has ended.
   /// Blocks until the number of rows is known. @throws UsageError if a GPU has too many rows of a side.
   std::uint64_t count(std::vector<Records> lefts, std::vector<Records> rights);
-  /// Writes them all; the host is not waited for.
+  /// Writes them all to host memory; the host is not waited for.
   void write(const JoinOutputs& outputs);
+  /// A GPU's rows: the values of both sides.
+  struct RowsOnGpu {
+    std::uint64_t count = 0;
+    Buffer memory;
+    MemoryView left, right;
+  };
+  /// Leaves them on the GPUs, in memory of their own. What is allocated here meanwhile goes with this object.
+  std::vector<RowsOnGpu> write_on_gpus();
 
   /// Bytes that this takes on a GPU beside the records.
   static std::uint64_t bytes_per_gpu(const Kernels& kernels, const JoinPlan& plan, const JoinInput& input,
@@ -49,6 +57,9 @@ class JoinOutput {
 
   void emit(Worker& worker, Side& side, const Records& own, const Records& other, Emission emission);
   void write_window(Worker& worker, std::uint64_t number, const JoinOutputs& outputs);
+  /// Positions of the window's rows on both sides.
+  void find_rows(Worker& worker, std::uint64_t begin, const MemoryView& left, const MemoryView& right);
+  void fetch(Worker& worker, const Records& side, const MemoryView& positions, const MemoryView& to);
 
   Runtime& runtime_;
   const JoinPlan& plan_;
