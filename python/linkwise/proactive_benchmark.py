@@ -26,6 +26,7 @@ SYNTHETIC_BYTES = 256 << 20
 _CHUNKS = tuple(4096 << step for step in range(0, 17, 2))  # 4 KiB to 256 MiB
 _THREADS = (512, 2048, 8192)
 _REPETITIONS, _IN_A_ROW = 5, 8
+_LONG_ENOUGH = 0.02  # seconds that a repetition takes
 """Iterations follow each other without the host in between, as an application's do."""
 
 
@@ -59,17 +60,22 @@ class Micro:
         runtime = self.runtime or _core.VirtualRuntime(self.machine, _core.VirtualMode.estimate, 0)
         app = _core.make_synthetic(runtime, list(self.gpus), plan, SYNTHETIC_BYTES, self.steps, self.seconds)
         app.set_sends(sends)
-        rounds = 1 if self.runtime is None else _IN_A_ROW
-        taken = []
-        for repetition in range(1 if self.runtime is None else 1 + _REPETITIONS):
+        if self.runtime is None:
+            app.run(1)
+            app.wait()
+            return _core.seconds_of_work(runtime)
+        taken: list[float] = []
+        rounds = iterations = 1  # the first one warms up, and says how many of them are worth measuring at once
+        for _ in range(1 + _REPETITIONS):
             app.run(rounds)
             app.wait()
-            if repetition > 0 or self.runtime is None:  # on GPUs, the first one warms up
-                taken.append(_core.seconds_of_work(runtime) / rounds)
+            taken.append(_core.seconds_of_work(runtime) / rounds)
             runtime.clear_timeline()
-        if sends and self.runtime is not None:
-            self._check(app, (1 + _REPETITIONS) * rounds)
-        return statistics.median(taken)
+            rounds = min(max(int(_LONG_ENOUGH / taken[0]), 1), _IN_A_ROW)
+            iterations += rounds
+        if sends:
+            self._check(app, iterations - rounds)
+        return statistics.median(taken[1:])
 
     def _check(self, app: _core.App, iteration: int) -> None:
         found = np.empty(SYNTHETIC_BYTES // 4, np.uint32)
