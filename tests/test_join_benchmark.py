@@ -108,9 +108,19 @@ def test_plans_of_joins() -> None:
     assert plan(left_presorted=True, right_presorted=True, path="sorted").best.seconds < 1.2 * counted.best.seconds
     assert plan(gpus=[0]).best.seconds > 2 * counted.best.seconds
     assert plan(value_bytes=4, wants_rows=True, matches=10**6).best.seconds < rows.best.seconds
+    for zipf in (0.0, 0.5, 1.0, 1.5):
+        found = plan(skew=zipf).skew
+        exact = 1 / (np.arange(1, 10**6 + 1, dtype=float) ** -zipf).sum()
+        assert linkwise.plan_join(10**6, 10**7, machine="h200x8", skew=zipf).skew.heaviest_share == pytest.approx(exact)
+        assert found.spread_over == (1 if zipf < 1.5 else 3), "of four GPUs"
     with pytest.raises(OutOfMemoryError, match="fits into the GPUs"):
         plan(wants_rows=True, value_bytes=4, memory_limit="64MiB")
-    for wrong, told in (({"path": "x"}, "no path 'x'"), ({"value_bytes": 3}, "not 3"), ({"how": "x"}, "no join 'x'")):
+    for wrong, told in (
+        ({"path": "x"}, "no path 'x'"),
+        ({"value_bytes": 3}, "not 3"),
+        ({"how": "x"}, "no join 'x'"),
+        ({"skew": -1.0}, "skew is -1"),
+    ):
         with pytest.raises(UsageError, match=told):
             plan(**wrong)
 
@@ -119,6 +129,9 @@ def test_plan_on_the_command_line() -> None:
     done = run("plan", "join", "--left", "1e8", "--right", "1e9", "--machine", "dgx-h100", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["path"] == "in_core"
+    assert json.loads(done.stdout)["skew"] == {"zipf": 0.0, "heaviest_share": 1e-8, "spread_over": 1}
+    skewed = run("plan", "join", "--left", "1e6", "--right", "1e7", "--machine", "dgx2", "--skew", "1").stdout
+    assert "the most frequent key has 6.9% of the longer side" in skewed
     assert "in core on" in run("plan", "join", "--left", "1e6", "--right", "1e7", "--machine", "dgx2").stdout
     assert run("plan", "join", "--left", "inf", "--right", "1").returncode == 2
 

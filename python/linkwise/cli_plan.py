@@ -60,6 +60,7 @@ def plan_of_join(
     ] = "inner",
     rows: Annotated[bool, typer.Option("--rows", help="The rows are wanted, not only their number.")] = False,
     selectivity: Annotated[float, typer.Option(help="Pairs that match, for each row of the longer side.")] = 1.0,
+    skew: Annotated[float, typer.Option(help="Zipf's exponent of the longer side's keys.")] = 0.0,
     presorted: Annotated[
         Literal["neither", "left", "right", "both"], typer.Option(help="What lies in the order of its keys.")
     ] = "neither",
@@ -83,6 +84,7 @@ def plan_of_join(
         value_bytes=value,
         wants_rows=rows,
         matches=int(min(selectivity * max(left, right), MOST_ROWS)),
+        skew=skew,
         left_presorted=presorted in ("left", "both"),
         right_presorted=presorted in ("right", "both"),
         machine=machine if without is None else without_it(machine, without),

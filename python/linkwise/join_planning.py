@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+import math
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from linkwise import _core
@@ -12,6 +13,7 @@ from linkwise.plan_report import MOST_ROWS, key_type_named, machine_to_plan_for
 from linkwise.planning import Gpus, MachineLike, Request, gpu_numbers, memory_limit_of, rounded_up
 
 _PATHS = {"auto": None, "in_core": _core.JoinPath.in_core, "sorted": _core.JoinPath.sorted}
+_MOST_SKEW = 4.0
 _plans: dict[tuple[object, ...], _core.JoinPlan] = {}  # what was planned before; a machine by its name
 
 
@@ -89,18 +91,50 @@ class PricedJoin:
 
 
 @dataclass(frozen=True)
+class Skew:
+    """The most frequent key of the longer side, by Zipf's law (join25 §4.1.3): rows of it on so many GPUs at most.
+
+    Every GPU gets the same share of rows whatever the skew is, so it does not change what a plan takes: what one key
+    has beyond a share goes to the next GPU, and the few rows of that key on the other side are lent to it.
+    """
+
+    zipf: float
+    heaviest_share: float
+    spread_over: int
+
+    @classmethod
+    def of(cls, zipf: float, keys: int, gpus: int) -> Skew:
+        """Of so many different keys on so many GPUs."""
+        share = 1 / _generalised_harmonic(max(keys, 1), zipf)
+        # A share begins anywhere in another GPU's, unless one is enough.
+        return cls(zipf, share, 1 if share * gpus <= 1 else min(math.ceil(share * gpus) + 1, gpus))
+
+
+def _generalised_harmonic(n: int, exponent: float) -> float:
+    """1 + 2^-z + … + n^-z: the first terms, and Euler and Maclaurin's formula for the others."""
+    first = min(n, 1000)
+    total = math.fsum(k**-exponent for k in range(1, first + 1))
+    if n == first:
+        return total
+    whole = math.log(n / first) if exponent == 1 else (n ** (1 - exponent) - first ** (1 - exponent)) / (1 - exponent)
+    return float(total + whole + (n**-exponent - first**-exponent) / 2)
+
+
+@dataclass(frozen=True)
 class JoinPlanReport:
     """The best plan for a join on a machine, and the next best for each number of GPUs."""
 
     machine: str
     best: PricedJoin
     runners_up: list[PricedJoin]
+    skew: Skew
 
     def as_dict(self) -> dict[str, Any]:
         """As ``linkwise plan join --json`` prints it."""
         return {
             "machine": self.machine,
             **self.best.as_dict(),
+            "skew": asdict(self.skew),
             "runners_up": [plan.as_dict() for plan in self.runners_up],
         }
 
@@ -114,6 +148,7 @@ def plan_join(
     value_bytes: int = 0,
     wants_rows: bool = False,
     matches: int | None = None,
+    skew: float = 0.0,
     left_presorted: bool = False,
     right_presorted: bool = False,
     machine: MachineLike = "auto",
@@ -139,6 +174,8 @@ def plan_join(
         Whether the rows of the result are wanted; otherwise their number and, with values of 4 or 8 bytes, sums.
     matches
         How many pairs of rows match; one for each row of the longer side unless given.
+    skew
+        Zipf's exponent of how often the longer side has each key of the shorter one.
     left_presorted, right_presorted
         Whether a side lies in the order of its keys.
     path
@@ -154,6 +191,8 @@ def plan_join(
     for name, rows in (("left", left), ("right", right), ("matches", matches or 0)):
         if not 0 <= rows <= MOST_ROWS:
             raise UsageError(f"{name} is {rows:g}; it is a number from 0 to {MOST_ROWS:g}")
+    if not 0 <= skew <= _MOST_SKEW:
+        raise UsageError(f"skew is {skew:g}; it is a number from 0 to {_MOST_SKEW:g}")
     if value_bytes not in (0, 4, 8, 16):
         raise UsageError(f"values have 0, 4, 8 or 16 bytes, not {value_bytes}")
     workload = join_workload(
@@ -172,4 +211,5 @@ def plan_join(
         if kind not in shown:
             shown.add(kind)
             others.append(PricedJoin.of_core(each))
-    return JoinPlanReport(described.name, PricedJoin.of_core(priced[0]), others)
+    best = PricedJoin.of_core(priced[0])
+    return JoinPlanReport(described.name, best, others, Skew.of(skew, int(min(left, right)), len(best.gpus)))

@@ -151,6 +151,9 @@ def print_plan(console: Console, report: PlanReport) -> None:
 
 def print_join_plan(console: Console, report: JoinPlanReport) -> None:
     """The same of a join."""
+    if report.skew.zipf > 0:
+        where = "on one GPU" if report.skew.spread_over == 1 else f"spread over {report.skew.spread_over} GPUs"
+        console.print(f"the most frequent key has {report.skew.heaviest_share:.1%} of the longer side, {where}")
     _print_plans(console, report, None, "runners-up, the best of each path and number of GPUs")
 
 
