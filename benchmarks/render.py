@@ -57,7 +57,8 @@ def _join_row(row: dict[str, Any]) -> str:
     if "efficiency" in row:
         notes.append(f"efficiency {row['efficiency']:.0%}")
     spread = f" ± {row['spread'] / 2:.0%}" if "spread" in row else ""
-    name = row.get("case") or f"keys on {row['gpus']} GPUs, counted"
+    way = f", {row['way']}" if row.get("way", "sorted") != "sorted" else ""
+    name = row.get("case") or f"keys on {row['gpus']} GPUs, counted{way}"
     return f"| {name} | {row['seconds'] * 1e3:.1f}{spread} | {'; '.join(notes)} | {phases} |"
 
 

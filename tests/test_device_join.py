@@ -44,7 +44,7 @@ def check_join(runtime: _core.Runtime, num_gpus: int, left: Array, right: Array,
 def check_rows(runtime: _core.Runtime, num_gpus: int, left: Array, right: Array, how: str, seed: int = 0) -> None:
     """Row numbers of the result, and values that come with the keys instead of them."""
     plan = plan_for(num_gpus, samples=20_000)
-    plan.window_rows = 64
+    plan.window_rows = 64 if runtime.simulated else 1 << 16
     expected = expected_rows(left, right, how)
     for carries in (False, True):
         sides = []
@@ -63,6 +63,47 @@ def check_rows(runtime: _core.Runtime, num_gpus: int, left: Array, right: Array,
             continue
         pairs = np.stack([rows, np.concatenate([of_right.numpy() for _, of_right in found])], axis=1)
         assert sorted(map(tuple, pairs.tolist())) == sorted(map(tuple, expected.tolist()))
+
+
+def check_hash_join(runtime: _core.Runtime, num_gpus: int, left: Array, right: Array, seed: int) -> None:
+    matched = expected_rows(left, right, "inner")
+    values = [np.random.default_rng(seed).integers(-9, 9, len(side)).astype(np.int32) for side in (left, right)]
+    sides = []
+    for number, (side, carried) in enumerate(zip((left, right), values, strict=True)):
+        keys, of_values = (parts_of(column, num_gpus, seed + number) for column in (side, carried))
+        if not runtime.simulated:
+            keys, of_values = ([on_gpu(p, g) for g, p in enumerate(parts)] for parts in (keys, of_values))
+        sides.append(_core.ArraysOfSide(keys, of_values, [None] * num_gpus))
+    totals = _core.hash_join_device_totals(runtime, plan_for(num_gpus), *sides)
+    sums = [int(side[rows].sum()) % 2**64 for side, rows in zip(values, matched.T, strict=True)]
+    assert [totals.rows, totals.left_sum, totals.right_sum] == [len(matched), *sums]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_hash_join(seed: int) -> None:
+    """The baseline, of keys that spread by their hashes; all equal ones do not."""
+    random = np.random.default_rng(seed)
+    dtype = [np.uint32, np.int64, np.uint8][seed % 3]
+    left, right = pair("uniform", *map(int, random.integers(0, 3000, 2)), dtype, seed)
+    check_hash_join(virtual(seed), int(random.integers(1, 9)), left, right, seed)
+    if seed == 0:
+        alike = [np.zeros(20_000, np.uint32)] * 2
+        sides = [_core.ArraysOfSide(parts_of(side, 4, 0), [], [None] * 4) for side in alike]
+        with pytest.raises(UsageError, match="more than its share of the hashed keys"):
+            _core.hash_join_device_totals(virtual(), plan_for(4), *sides)
+
+
+@pytest.mark.gpu
+def test_hash_join_on_gpus() -> None:
+    pytest.importorskip("cupy")
+    runtime = cuda_runtime()
+    for num_gpus in range(1, runtime.machine.num_gpus + 1):
+        for dtype in (np.uint32, np.int64, np.uint8):
+            for rows in ((1000, 5000), (200_000, 300_000)):
+                if dtype == np.uint8 and rows[0] > 1000:
+                    continue
+                left, right = pair("uniform", *rows, dtype, num_gpus)
+                check_hash_join(runtime, num_gpus, left, right, num_gpus)
 
 
 @pytest.mark.parametrize("num_gpus", [1, 2, 3, 8])

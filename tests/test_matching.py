@@ -132,3 +132,42 @@ def test_expand(device: OnDevice, distribution: str, how: str) -> None:
                 _core.expand_unmatched(device.runtime, device.stream, of_left, of_right, begin, *positions)
             found += zip(*(device.get(side, np.uint32).tolist() for side in positions), strict=True)
         assert found == brute_force(left, right, how)
+
+
+@pytest.mark.parametrize("dtype", [np.uint32, np.uint64])
+def test_hash_keys(device: OnDevice, dtype: Any) -> None:
+    """One hash a key, and those of neighbours far apart."""
+    data = np.arange(100_000, dtype=dtype)
+    to = device.memory(data.nbytes)
+    _core.hash_keys(device.runtime, device.stream, data.itemsize, device.put(data), to)
+    hashes = device.get(to, dtype)
+    assert len(np.unique(hashes)) == len(data)
+    upper = np.bincount((hashes >> dtype(8 * data.itemsize - 6)).astype(np.int64), minlength=64)
+    assert upper.min() > 0.8 * len(data) / 64 and upper.max() < 1.2 * len(data) / 64
+
+
+@pytest.mark.parametrize("bits", [1, 3, 9])
+@pytest.mark.parametrize("dtype", [np.uint32, np.uint64])
+@pytest.mark.parametrize("counts", COUNTS)
+def test_hash_probe(device: OnDevice, dtype: Any, counts: tuple[int, int], bits: int) -> None:
+    """Partitions longer than a table as well, and keys that occur often."""
+    random = np.random.default_rng(bits)
+    some = random.integers(0, np.iinfo(dtype).max, max(max(counts) // 3, 1), dtype=dtype)
+    of_kind: dict[str, Any] = {"i": np.int32, "u": np.uint64}
+    sides = []
+    for count, kind in zip(counts, "iu", strict=True):
+        side = random.choice(some, count)
+        side = side[np.argsort(side >> dtype(8 * side.itemsize - bits), kind="stable")]
+        sides.append((side, random.integers(0, 9, count).astype(of_kind[kind])))
+    (keys, values), (build, build_values) = sides
+    totals = device.memory(32)
+    _core.hash_probe(
+        device.runtime, device.stream, keys.itemsize, bits, device.put(keys), device.put(values),
+        _core.IntegerType(4, True), device.put(build), device.put(build_values), _core.IntegerType(8, False), totals,
+    )  # fmt: skip
+    order = np.argsort(build, kind="stable")
+    low, high = (np.searchsorted(build[order], keys, side) for side in ("left", "right"))
+    sums = np.concatenate([[0], np.cumsum(build_values[order].astype(np.int64))])
+    matches, _, probe_sum, build_sum = device.get(totals, np.int64)
+    assert matches == (high - low).sum()
+    assert probe_sum == ((high - low) * values).sum() and build_sum == (sums[high] - sums[low]).sum()

@@ -10,6 +10,7 @@
 
 #include "bindings.hpp"
 #include "linkwise/join/device_join.hpp"
+#include "linkwise/join/hash_join.hpp"
 #include "linkwise/sort/device_sort.hpp"
 
 namespace nb = nanobind;
@@ -226,6 +227,12 @@ JoinTotals totals_of(Runtime& runtime, const JoinPlan& plan, const ArraysOfSide&
   return join_device_totals(runtime, plan, input);
 }
 
+JoinTotals hash_totals_of(Runtime& runtime, const JoinPlan& plan, const ArraysOfSide& left, const ArraysOfSide& right) {
+  const DeviceJoinInput input = join_input_of(runtime, plan, left, right, "inner", /*verify=*/false);
+  const nb::gil_scoped_release release;
+  return hash_join_device_totals(runtime, plan, input);
+}
+
 // For each GPU what the left side shows of its rows, and the right side, or None of semi and anti joins.
 std::vector<nb::tuple> rows_of(const nb::object& runtime_object, const JoinPlan& plan, const ArraysOfSide& left,
                                const ArraysOfSide& right, const std::string& how, bool verify) {
@@ -287,6 +294,8 @@ void bind_device_sort(nb::module_& m) {
   m.def("join_device_totals", &totals_of, nb::arg("runtime"), nb::arg("plan"), nb::arg("left"), nb::arg("right"),
         nb::arg("how") = "inner", nb::arg("verify") = true,
         "How many rows a join of arrays that lie on the plan's GPUs has and, if both sides have values, their sums.");
+  m.def("hash_join_device_totals", &hash_totals_of, nb::arg("runtime"), nb::arg("plan"), nb::arg("left"),
+        nb::arg("right"), "As join_device_totals by a partitioned hash join: a baseline, for inner joins.");
   m.def("join_device_rows", &rows_of, nb::arg("runtime"), nb::arg("plan"), nb::arg("left"), nb::arg("right"),
         nb::arg("how") = "inner", nb::arg("verify") = true,
         "The rows of the join, on the GPUs: for each a pair of arrays, the values of both sides or, of a side without, "

@@ -48,6 +48,25 @@ void bind_matching(nb::module_& m) {
       "running_sums_scratch_bytes",
       [](const Runtime& runtime, std::uint64_t count) { return runtime.kernels().running_sums_scratch_bytes(count); },
       nb::arg("runtime"), nb::arg("count"));
+  m.def(
+      "hash_keys",
+      [](Runtime& runtime, Stream stream, int key_bytes, const MemoryView& from, const MemoryView& to) {
+        hash_keys(runtime, stream, to_key_width(key_bytes), from, to);
+      },
+      nb::arg("runtime"), nb::arg("stream"), nb::arg("key_bytes"), nb::arg("source"), nb::arg("to"));
+  m.def(
+      "hash_probe",
+      [](Runtime& runtime, Stream stream, int key_bytes, int bits, const MemoryView& keys, const MemoryView& values,
+         IntegerType value_type, const MemoryView& build_keys, const MemoryView& build_values,
+         IntegerType build_value_type, const MemoryView& totals) {
+        hash_probe(
+            runtime, stream,
+            {to_key_width(key_bytes), bits, keys, values, value_type, build_keys, build_values, build_value_type},
+            totals);
+      },
+      nb::arg("runtime"), nb::arg("stream"), nb::arg("key_bytes"), nb::arg("bits"), nb::arg("keys"), nb::arg("values"),
+      nb::arg("value_type"), nb::arg("build_keys"), nb::arg("build_values"), nb::arg("build_value_type"),
+      nb::arg("totals"));
   m.def("expand", &expand, nb::arg("runtime"), nb::arg("stream"), nb::arg("left"), nb::arg("right"), nb::arg("window"),
         nb::arg("left_positions"), nb::arg("right_positions"));
   m.def("expand_unmatched", &expand_unmatched, nb::arg("runtime"), nb::arg("stream"), nb::arg("left"), nb::arg("right"),

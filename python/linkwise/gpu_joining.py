@@ -18,16 +18,25 @@ from linkwise.planning import Request
 from linkwise.session import FallbackWarning, open_session, run_interruptibly
 
 Array = npt.NDArray[Any]
-Rows = npt.NDArray[np.int64]
+Rows = npt.NDArray[Any]
 Answer = TypeVar("Answer")
 
-_ROW_BYTES = 8
+ROW_BYTES = 8
+_NO_ROW = (1 << 32) - 1
 _WORTH_THE_GPUS = 1 << 15
 """Rows; fewer are joined on the cores before GPUs have received them."""
 
 
 def _nobody() -> _core.Matches:
     raise AssertionError("only asked whether it could")
+
+
+def rows_to_gather(found: _core.Matches | GpuMatches, how: str) -> tuple[Rows, Rows | None]:
+    """As ``indices``, in as few bytes as may be."""
+    if isinstance(found, GpuMatches):
+        return found.indices(how, narrow=True)
+    left, right = found.indices(how)
+    return left, right
 
 
 class GpuMatches:
@@ -53,19 +62,22 @@ class GpuMatches:
         found = cls(left, right, request, _nobody)
         with open_session(request.machine) as runtime:
             try:
-                found._plan(runtime, "inner", wants_rows=True)
+                found._plan(runtime, "inner", row_bytes=ROW_BYTES)
             except OutOfMemoryError:
                 return False
         return True
 
     def _plan(
-        self, runtime: _core.Runtime, how: str, *, wants_rows: bool, sides: tuple[Array, Array] | None = None
+        self,
+        runtime: _core.Runtime,
+        how: str,
+        *,
+        row_bytes: int = 0,
+        sides: tuple[Array, Array] | None = None,
     ) -> _core.JoinPlan:
         left, right = sides or (self._left, self._right)
         rows = len(left), len(right)
-        workload = join_workload(
-            self._key_type, rows, how, value_bytes=_ROW_BYTES if wants_rows else 0, wants_rows=wants_rows
-        )
+        workload = join_workload(self._key_type, rows, how, value_bytes=row_bytes, wants_rows=row_bytes > 0)
         workload.pageable = not all(_core.is_pinned(side) for side in (left, right))
         workload.verify = self._request.verify
         return choose_join_plan(runtime, workload, self._request)
@@ -74,9 +86,14 @@ class GpuMatches:
         """How many rows the join has."""
         return self._or_cores(lambda: self._count(how), lambda cores: cores.count(how))
 
-    def indices(self, how: str) -> tuple[Rows, Rows | None]:
-        """The left and right row numbers of the result's rows, -1 for none; of semi and anti, (left, None)."""
-        return self._or_cores(lambda: self._indices(how), lambda cores: cores.indices(how))
+    def indices(self, how: str, *, narrow: bool = False) -> tuple[Rows, Rows | None]:
+        """The left and right row numbers of the result's rows, -1 for none; of semi and anti, (left, None).
+
+        They are int64; or, for who gathers by them at once, uint32 where ``narrow`` and no row can be none.
+        """
+        fits = max(len(self._left), len(self._right)) < _NO_ROW
+        width = 4 if narrow and fits and how in ("inner", "semi", "anti") else ROW_BYTES
+        return self._or_cores(lambda: self._indices(how, width), lambda cores: cores.indices(how))
 
     @property
     def left_is_unique(self) -> bool:
@@ -108,7 +125,7 @@ class GpuMatches:
 
     def _totals(self, sides: tuple[Array, Array], how: str) -> int:
         with open_session(self._request.machine, warn=False) as runtime:
-            plan = self._plan(runtime, how, wants_rows=False, sides=sides)
+            plan = self._plan(runtime, how, sides=sides)
 
             def work() -> _core.JoinTotals:
                 return _core.join_totals(
@@ -117,21 +134,22 @@ class GpuMatches:
 
             return int(run_interruptibly(runtime, work).rows)
 
-    def _indices(self, how: str) -> tuple[Rows, Rows | None]:
+    def _indices(self, how: str, row_bytes: int) -> tuple[Rows, Rows | None]:
         is_filter = how in ("semi", "anti")
         made: list[Rows | None] = []
 
         def outputs(rows: int) -> tuple[None, Rows | None, Rows | None]:
-            check_rows_fit(rows, _ROW_BYTES if is_filter else 2 * _ROW_BYTES)
-            made.extend([uninitialised(rows, np.int64), None if is_filter else uninitialised(rows, np.int64)])
+            check_rows_fit(rows, row_bytes if is_filter else 2 * row_bytes)
+            kind = np.uint32 if row_bytes == 4 else np.int64
+            made.extend([uninitialised(rows, kind), None if is_filter else uninitialised(rows, kind)])
             return None, made[0], made[1]
 
         with open_session(self._request.machine, warn=False) as runtime:
-            plan = self._plan(runtime, how, wants_rows=True)
+            plan = self._plan(runtime, how, row_bytes=row_bytes)
 
             def work() -> int:
                 return _core.join_rows(
-                    runtime, plan, self._key_type, self._left, self._right, None, None, _ROW_BYTES, how,
+                    runtime, plan, self._key_type, self._left, self._right, None, None, row_bytes, how,
                     self._request.verify, outputs,
                 )  # fmt: skip
 

@@ -215,6 +215,16 @@ def _measured(workload: Workload, cases: list[Case], gpus: Gpus, repetitions: in
     return {**measured, "on_gpus": on_gpus, "baselines": _duckdb(relations)}
 
 
+def _ways(workload: Workload) -> list[tuple[str, Callable[..., _core.JoinTotals]]]:
+    """Linkwise's own join of what lies on the GPUs, and the baseline where no key overloads a GPU."""
+    ways: list[tuple[str, Callable[..., _core.JoinTotals]]] = [
+        ("sorted", lambda runtime, plan, r, s: _core.join_device_totals(runtime, plan, r, s, "inner", False))
+    ]
+    if workload.skew == 0 and not workload.heavy_hitter:
+        ways.append(("partitioned hash join", _core.hash_join_device_totals))
+    return ways
+
+
 def _on_gpus(runtime: _core.Runtime, relations: _Relations, repetitions: int) -> list[dict[str, Any]]:
     """Counted where the keys lie in equal parts on 1, 2, 4, … GPUs, if CuPy is there to put them there."""
     if find_spec("cupy") is None:
@@ -234,26 +244,29 @@ def _on_gpus(runtime: _core.Runtime, relations: _Relations, repetitions: int) ->
                     parts.append(cupy.asarray(keys[len(keys) * gpu // gpus : len(keys) * (gpu + 1) // gpus]))
                     cupy.cuda.Device(gpu).synchronize()
             sides.append(_core.ArraysOfSide(parts, [], [None] * gpus))
-        wall = []
-        for repetition in range(repetitions + 1):
-            began = time.perf_counter()
-            found = _core.join_device_totals(runtime, plan, sides[0], sides[1], "inner", False)
-            if repetition > 0:
-                wall.append(time.perf_counter() - began)
-            if found.rows != relations.expected.matches:
-                raise CorruptDataError("a join that was measured is wrong: do not trust this machine")
-        report = _core.report_of(runtime, _core.SortOptions())
-        seconds = statistics.median(wall)
-        rows.append(
-            {
-                "gpus": gpus,
-                "wall_seconds": wall,
-                "seconds": seconds,
-                "spread": (max(wall) - min(wall)) / seconds,
-                "phases": {phase.phase: phase.seconds for phase in report.phases},
-                "efficiency": rows[0]["seconds"] / seconds / gpus if rows else 1.0,
-            }
-        )
+        for way, join in _ways(relations.workload):
+            wall = []
+            for repetition in range(repetitions + 1):
+                began = time.perf_counter()
+                found = join(runtime, plan, *sides)
+                if repetition > 0:
+                    wall.append(time.perf_counter() - began)
+                if found.rows != relations.expected.matches:
+                    raise CorruptDataError("a join that was measured is wrong: do not trust this machine")
+            report = _core.report_of(runtime, _core.SortOptions())
+            seconds = statistics.median(wall)
+            alone = next((row["seconds"] for row in rows if row["way"] == way), seconds)
+            rows.append(
+                {
+                    "way": way,
+                    "gpus": gpus,
+                    "wall_seconds": wall,
+                    "seconds": seconds,
+                    "spread": (max(wall) - min(wall)) / seconds,
+                    "phases": {phase.phase: phase.seconds for phase in report.phases},
+                    "efficiency": alone / seconds / gpus,
+                }
+            )
         del sides, parts
         for gpu in range(gpus):
             with cupy.cuda.Device(gpu):

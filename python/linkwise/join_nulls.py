@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from linkwise import _core
-from linkwise.gpu_joining import Array, GpuMatches, Rows
+from linkwise.gpu_joining import ROW_BYTES, Array, GpuMatches, Rows
 from linkwise.planning import Request
 
 _KEEPS = {"left": (True, False), "right": (False, True), "full": (True, True), "anti": (True, False)}
@@ -42,12 +42,12 @@ class MatchesBesideNulls(GpuMatches):
     def _count(self, how: str) -> int:
         return super()._count(how) + sum(map(len, self._kept(how)))
 
-    def _indices(self, how: str) -> tuple[Rows, Rows | None]:
+    def _indices(self, how: str, row_bytes: int) -> tuple[Rows, Rows | None]:
         of_left, of_right = self._kept(how)
         if (len(of_left) or len(of_right)) and not self._nulls_come_last and how != "anti":
             left, right = self.on_cores().indices(how)
             return left, right
-        left, right = super()._indices(how)
+        left, right = super()._indices(how, ROW_BYTES)
         left = np.concatenate([self._in_all(0, left), of_left, np.full(len(of_right), -1)])
         if right is None:
             left.sort()  # rows of a semi or anti join are in their own order

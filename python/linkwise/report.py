@@ -229,7 +229,8 @@ def print_join_benchmark(console: Console, results: dict[str, Any]) -> None:
         )
     for row in results["on_gpus"]:
         efficiency = f"{row['efficiency']:.0%} of what one GPU promises"
-        name = f"keys on {row['gpus']} GPUs, counted"
+        way = "" if row.get("way", "sorted") == "sorted" else f", {row['way']}"
+        name = f"keys on {row['gpus']} GPUs, counted{way}"
         table.add_row(name, format_seconds(row["seconds"]), f"{row['spread']:.0%}", "", "", efficiency)
     for row in results["baselines"]:
         table.add_row(row["case"], format_seconds(row["seconds"]), "", "", "", "")

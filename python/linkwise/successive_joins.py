@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from linkwise.gathering import gather_columns, one_array, rows_of_rows
+from linkwise.gpu_joining import rows_to_gather
 from linkwise.joining import matches_of_keys
 from linkwise.planning import Request
 from linkwise.pyarrow_gathering import Rows
@@ -89,14 +90,15 @@ class Joiner:
         of_left, of_right = (self._keys(side, [pair[at] for pair in on]) for at, side in enumerate(sides))
         began = time.perf_counter()
         found = matches_of_keys(of_left, of_right, self._request, nulls_equal=False, presorted=False)
-        rows = found.indices("inner")
+        left_rows, right_rows = rows_to_gather(found, "inner")
+        assert right_rows is not None
         seconds = time.perf_counter() - began
         phases: dict[str, float] = getattr(found, "phases", {})
         whole = sum(phases.values())
         sorting = sum(phases.get(name, 0.0) for name in SORTING_PHASES) / whole if whole else 1.0
         self.shares.sort += sorting * seconds
         self.shares.join += (1 - sorting) * seconds
-        joined = Joined(sides, rows, {pair[1] for pair in on})
+        joined = Joined(sides, (left_rows, right_rows), {pair[1] for pair in on})
         self.shares.joins.append((sides[0].num_rows, sides[1].num_rows, joined.num_rows))
         return joined
 

@@ -15,7 +15,7 @@ from linkwise import _core
 from linkwise._core import UsageError
 from linkwise.checking import first_out_of_order
 from linkwise.gathering import gather_columns, gather_rows
-from linkwise.gpu_joining import GpuMatches, Rows
+from linkwise.gpu_joining import GpuMatches, Rows, rows_to_gather
 from linkwise.host_memory import check_rows_fit
 from linkwise.join_keys import in_one_type, together
 from linkwise.join_nulls import MatchesBesideNulls
@@ -186,7 +186,7 @@ class TableJoin:
         """All of them. Raises ``UsageError`` if they are more than memory holds."""
         if isinstance(self._found, _core.Matches):
             check_rows_fit(self.count(), self.row_bytes)
-        left_rows, right_rows = self._found.indices(self._how)
+        left_rows, right_rows = rows_to_gather(self._found, self._how)
         check_rows_fit(len(left_rows), self.row_bytes - 16)
         return self._gathered(left_rows, right_rows)
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "linkwise/error.hpp"
+#include "linkwise/join/device_join_sides.hpp"
 #include "linkwise/join/join_cuts.hpp"
 #include "linkwise/join/join_output.hpp"
 #include "linkwise/join/relation.hpp"
@@ -13,36 +14,12 @@
 namespace linkwise {
 namespace {
 
-// One side as it came: codes, and values.
-struct Side {
-  const DeviceColumns* columns = nullptr;
-  RecordType type;
-  std::vector<Records> records;           // of each GPU
-  std::vector<std::uint64_t> first_rows;  // of each GPU, in the whole
-  std::uint64_t rows = 0;
-  std::vector<Buffer> owned;
-};
-
-class DeviceJoin {
+class DeviceJoin : DeviceJoinSides {
  public:
   DeviceJoin(Runtime& runtime, const JoinPlan& plan, const DeviceJoinInput& input, bool wants_rows)
-      : runtime_(runtime),
-        plan_(plan),
-        input_(input),
+      : DeviceJoinSides(runtime, plan, input, /*numbers_rows=*/wants_rows),
         router_(runtime, plan.sort.paths, plan.sort.relay_bytes),
         wants_rows_(wants_rows) {
-    left_.columns = &input.left;
-    right_.columns = &input.right;
-    for (std::size_t g = 0; g < plan.sort.gpus.size(); ++g) {
-      const Place place = Place::gpu(plan.sort.gpus[g]);
-      streams_.push_back(runtime.stream(place, "compute"));
-      for (const Side* side : {&left_, &right_}) {
-        const Stream caller = runtime.foreign_stream(place, side->columns->parts[g].stream);
-        runtime.wait(streams_[g], runtime.record(caller));
-        callers_.push_back(caller);
-      }
-    }
-    for (Side* side : {&left_, &right_}) take(*side);
     shape_.kind = input.kind;
     shape_.left = {input.left.key_type, left_.rows, nullptr, left_.type.value};
     shape_.right = {input.right.key_type, right_.rows, nullptr, right_.type.value};
@@ -85,8 +62,8 @@ class DeviceJoin {
   // body(the side that probes, the other one), both exchanged and sorted.
   template <typename Body>
   void with_sides(const Body& body) {
-    const Side& probing = left_probes_ ? left_ : right_;
-    const Side& resident = left_probes_ ? right_ : left_;
+    const DeviceSide& probing = left_probes_ ? left_ : right_;
+    const DeviceSide& resident = left_probes_ ? right_ : left_;
     const JoinCuts cuts =
         choose_join_cuts(runtime_, code_type(probing.type.key), sampled(probing), sampled(resident), streams_.size(),
                          join_samples(plan_), /*weight_of_match=*/wants_rows_ ? 1 : 0);
@@ -99,41 +76,7 @@ class DeviceJoin {
     body(passing, staying);
   }
 
-  // Codes instead of keys, where they differ; numbers of rows, where these are wanted and nothing else came with them.
-  void take(Side& side) {
-    runtime_.set_phase("encode");
-    const DeviceColumns& columns = *side.columns;
-    const bool numbers_rows = wants_rows_ && columns.value_width == ValueWidth::none;
-    side.type = {key_width(columns.key_type), numbers_rows ? ValueWidth::v8 : columns.value_width};
-    for (std::size_t g = 0; g < streams_.size(); ++g) {
-      const DevicePart& part = columns.parts[g];
-      const auto view = [&](void* data, std::uint64_t bytes) {
-        return MemoryView{streams_[g].place, static_cast<std::byte*>(data), bytes, 0, false};
-      };
-      const MemoryView keys = view(part.keys, part.count * static_cast<std::uint64_t>(native_bytes(columns.key_type)));
-      Records records{side.type, part.count, keys, {}};
-      const std::uint64_t value_bytes = part.count * side.type.value_bytes();
-      if (numbers_rows) {
-        records.values = own(side, keys.place, value_bytes, "row numbers");
-        iota(runtime_, streams_[g], side.type.value, records.values, side.rows);
-      } else {
-        records.values = view(part.values, value_bytes);
-      }
-      if (!is_own_code(columns.key_type, /*descending=*/false)) {
-        records.keys = own(side, keys.place, part.count * side.type.key_bytes(), "codes");
-        encode(runtime_, streams_[g], columns.key_type, /*descending=*/false, keys, records.keys);
-      }
-      side.records.push_back(records);
-      side.first_rows.push_back(side.rows);
-      side.rows += part.count;
-    }
-  }
-
-  MemoryView own(Side& side, Place place, std::uint64_t bytes, const char* label) {
-    return side.owned.emplace_back(runtime_.allocate(place, bytes, label)).view();
-  }
-
-  [[nodiscard]] SampledRelation sampled(const Side& side) const {
+  [[nodiscard]] SampledRelation sampled(const DeviceSide& side) const {
     SampledRelation relation{{}, side.rows};
     for (std::size_t g = 0; g < streams_.size(); ++g)
       relation.sources.push_back({streams_[g], side.records[g].keys, 0, side.first_rows[g]});
@@ -141,7 +84,7 @@ class DeviceJoin {
   }
 
   // Exchanges a side and sorts what each GPU then has.
-  void bring(const Side& side, const JoinCuts& cuts, bool is_split, Relation& relation) {
+  void bring(const DeviceSide& side, const JoinCuts& cuts, bool is_split, Relation& relation) {
     SortVerifier verifier(runtime_, streams_);
     if (input_.verify) {
       runtime_.set_phase("verify input");
@@ -183,12 +126,6 @@ class DeviceJoin {
     for (Buffer& buffer : totals) runtime_.retire(std::move(buffer));
   }
 
-  [[nodiscard]] IntegerType integers(bool of_left) const {
-    const Side& side = of_left ? left_ : right_;
-    return {static_cast<int>(side.type.value_bytes()),
-            of_left ? input_.left_values_signed : input_.right_values_signed};
-  }
-
   JoinCounts probe_all(const Relation& passing, const Relation& staying) {
     runtime_.set_phase("probe");
     const bool both = input_.kind == JoinKind::full;
@@ -206,9 +143,9 @@ class DeviceJoin {
       Probe forward = probe_of(probing, build);
       if (sums_) {
         forward.values = probing.values;
-        forward.value_type = integers(left_probes_);
+        forward.value_type = integers_of(left_probes_);
         forward.build_sums = allocate(g, 8 * (build.count + 1));
-        running_sums(runtime_, streams_[g], integers(!left_probes_), build.values, forward.build_sums, scratch);
+        running_sums(runtime_, streams_[g], integers_of(!left_probes_), build.values, forward.build_sums, scratch);
       }
       probe(runtime_, streams_[g], forward, scratch, found.slice(0, sizeof(MatchTotals)));
       if (both)
@@ -222,29 +159,15 @@ class DeviceJoin {
     return counts;
   }
 
-  Runtime& runtime_;
-  const JoinPlan& plan_;
-  const DeviceJoinInput& input_;
   Router router_;
   bool wants_rows_;
-  std::vector<Stream> streams_, callers_;  // of the callers', two for each GPU
-  Side left_, right_;
   JoinInput shape_;
   bool left_probes_ = true, sums_ = false;
 };
 
-void check_parts(const Runtime& runtime, const JoinPlan& plan, const DeviceJoinInput& input) {
-  check_join(runtime.machine(), plan, input.left.key_type, input.right.key_type);
-  for (const DeviceColumns* side : {&input.left, &input.right})
-    if (side->parts.size() != plan.sort.gpus.size())
-      throw UsageError("there are " + std::to_string(side->parts.size()) + " parts of a side for " +
-                       std::to_string(plan.sort.gpus.size()) + " GPUs; give one for each");
-}
-
 }  // namespace
 
 JoinTotals join_device_totals(Runtime& runtime, const JoinPlan& plan, const DeviceJoinInput& input) {
-  check_parts(runtime, plan, input);
   runtime.clear_timeline();
   JoinTotals totals;
   run_or_abandon(runtime, [&] { totals = DeviceJoin(runtime, plan, input, /*wants_rows=*/false).totals(); });
@@ -252,7 +175,6 @@ JoinTotals join_device_totals(Runtime& runtime, const JoinPlan& plan, const Devi
 }
 
 std::vector<SortedPart> join_device_rows(Runtime& runtime, const JoinPlan& plan, const DeviceJoinInput& input) {
-  check_parts(runtime, plan, input);
   runtime.clear_timeline();
   std::vector<SortedPart> parts;
   run_or_abandon(runtime, [&] { parts = DeviceJoin(runtime, plan, input, /*wants_rows=*/true).rows(); });

@@ -100,7 +100,7 @@ struct AgentCosts {
   double polling_us = 0.12;          ///< from one chunk to the next
   double polling_share = 0.015;    ///< of the SMs, which polling takes from the kernel
   double polling_goodput = 0.94;  ///< of what copies carry
-  double dynamic_us = 5;          ///< from one launch to the next
+  double dynamic_us = 7;          ///< from one launch to the next
   double dynamic_share = 0.1;     ///< of the SMs
   int saturating_threads = 8192;  ///< that storing agents need to reach what links carry
   double copy_engine_us = 8;    ///< that a stream takes to see a flag and start a copy

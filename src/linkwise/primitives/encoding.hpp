@@ -43,6 +43,14 @@ LINKWISE_BOTH constexpr std::uint64_t mix64(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
+/// One-to-one: the finalisers of MurmurHash3 and of splitmix64 (both public domain constants).
+LINKWISE_BOTH constexpr std::uint32_t hash_of(std::uint32_t key) {
+  key = (key ^ (key >> 16)) * 0x85ebca6bU;
+  key = (key ^ (key >> 13)) * 0xc2b2ae35U;
+  return key ^ (key >> 16);
+}
+LINKWISE_BOTH constexpr std::uint64_t hash_of(std::uint64_t key) { return mix64(key); }
+
 /// The position of sample i of n among `count` keys: one at random in each of n strata. The longer strata are spread
 /// evenly among the others, or keys that are alike because they are neighbours would be sampled too often or too
 /// seldom.

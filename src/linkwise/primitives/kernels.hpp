@@ -45,6 +45,18 @@ struct RawProbe {
   std::uint32_t* first = nullptr;
   std::uint32_t* emitted = nullptr;
 };
+struct RawHashProbe {
+  KeyWidth width = KeyWidth::k32;
+  int bits = 1;
+  const void* keys = nullptr;
+  std::uint64_t count = 0;
+  const void* values = nullptr;
+  IntegerType value_type;
+  const void* build_keys = nullptr;
+  std::uint64_t build_count = 0;
+  const void* build_values = nullptr;
+  IntegerType build_value_type;
+};
 struct RawEmitting {
   const std::uint32_t* first = nullptr;
   const std::uint64_t* offsets = nullptr;  ///< null where the side emits nothing
@@ -129,6 +141,8 @@ class Kernels {
   // What join/ needs: primitives/matching.hpp.
   [[nodiscard]] virtual std::uint64_t probe_scratch_bytes(std::uint64_t probing_rows) const = 0;
   virtual void probe(void* stream, const RawProbe& probe, void* scratch, MatchTotals* totals) const = 0;
+  virtual void hash_keys(void* stream, KeyWidth width, const void* from, void* to, std::uint64_t count) const = 0;
+  virtual void hash_probe(void* stream, const RawHashProbe& probe, MatchTotals* totals) const = 0;
   [[nodiscard]] virtual std::uint64_t running_sums_scratch_bytes(std::uint64_t count) const = 0;
   virtual void running_sums(void* stream, IntegerType type, const void* values, std::uint64_t count,
                             std::uint64_t* sums, void* scratch, std::uint64_t scratch_bytes) const = 0;

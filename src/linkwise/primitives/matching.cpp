@@ -103,6 +103,43 @@ void probe(Runtime& runtime, Stream stream, const Probe& probe, const MemoryView
                            }});
 }
 
+void hash_keys(Runtime& runtime, Stream stream, KeyWidth width, const MemoryView& from, const MemoryView& to) {
+  const auto key_bytes = static_cast<std::uint64_t>(width);
+  require(from.bytes % key_bytes == 0 && to.bytes == from.bytes, "hash", "as many hashes as keys");
+  const std::uint64_t count = from.bytes / key_bytes;
+  if (count == 0) return;
+  const Kernels& kernels = runtime.kernels();
+  runtime.enqueue(
+      stream, {"hash", {from}, {to}, {"encode", count, static_cast<double>(key_bytes)}, [=, &kernels](void* native) {
+                 kernels.hash_keys(native, width, from.data, to.data, count);
+               }});
+}
+
+void hash_probe(Runtime& runtime, Stream stream, const HashProbe& probe, const MemoryView& totals) {
+  const auto key_bytes = static_cast<std::uint64_t>(probe.width);
+  require(probe.keys.bytes % key_bytes == 0 && probe.build_keys.bytes % key_bytes == 0, "hash probe", "whole keys");
+  require(1 <= probe.bits && probe.bits <= 24, "hash probe", "from 1 to 24 bits");
+  require(totals.bytes == sizeof(MatchTotals), "hash probe", "one set of totals");
+  const RawHashProbe raw{probe.width,
+                         probe.bits,
+                         probe.keys.data,
+                         probe.keys.bytes / key_bytes,
+                         pointer<const void>(probe.values),
+                         probe.value_type,
+                         probe.build_keys.data,
+                         probe.build_keys.bytes / key_bytes,
+                         pointer<const void>(probe.build_values),
+                         probe.build_value_type};
+  const Kernels& kernels = runtime.kernels();
+  runtime.enqueue(stream, {"hash probe",
+                           without_empty({probe.keys, probe.values, probe.build_keys, probe.build_values}),
+                           {totals},
+                           {"merge", raw.count + raw.build_count, static_cast<double>(key_bytes)},
+                           [&kernels, raw, totals](void* native) {
+                             kernels.hash_probe(native, raw, reinterpret_cast<MatchTotals*>(totals.data));
+                           }});
+}
+
 void running_sums(Runtime& runtime, Stream stream, IntegerType type, const MemoryView& values, const MemoryView& sums,
                   const MemoryView& scratch) {
   const std::uint64_t count = values.bytes / static_cast<std::uint64_t>(type.bytes);

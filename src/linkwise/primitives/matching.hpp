@@ -31,6 +31,24 @@ std::uint64_t matching_scratch_bytes(const Kernels& kernels, std::uint64_t rows)
 /// Sets *totals. With `first`, the build side has at most `max_build_rows` rows.
 void probe(Runtime& runtime, Stream stream, const Probe& probe, const MemoryView& scratch, const MemoryView& totals);
 
+/// Keys as numbers that look random, one for each: equal keys have equal ones, and no others do.
+void hash_keys(Runtime& runtime, Stream stream, KeyWidth width, const MemoryView& from, const MemoryView& to);
+
+/// Hashed keys of both sides, each in the order of their uppermost `bits` bits; what agrees in these is a partition.
+struct HashProbe {
+  KeyWidth width = KeyWidth::k32;
+  int bits = 1;
+  MemoryView keys;
+  MemoryView values;  ///< integers to add up over the matches; empty: none
+  IntegerType value_type;
+  MemoryView build_keys;
+  MemoryView build_values;
+  IntegerType build_value_type;
+};
+/// Sets what of *totals is about pairs. A partition of the build side goes into a hash table in the memory that a
+/// thread block shares, in several turns if it is longer.
+void hash_probe(Runtime& runtime, Stream stream, const HashProbe& probe, const MemoryView& totals);
+
 /// sums[i] = Σ_{j < i} values[j], modulo 2^64: one more than there are values.
 void running_sums(Runtime& runtime, Stream stream, IntegerType type, const MemoryView& values, const MemoryView& sums,
                   const MemoryView& scratch);

@@ -19,7 +19,7 @@ class CudaKernels final : public Kernels {
     for (int device = 0; device < count; ++device) {
       check(cudaSetDevice(device), "use device");
       for (const auto& list : {cuda::elementwise_kernels(), cuda::gather_kernels(), cuda::reduce_kernels(),
-                               cuda::partition_kernels(), cuda::match_kernels()})
+                               cuda::partition_kernels(), cuda::match_kernels(), cuda::hash_match_kernels()})
         for (const void* kernel : list) {
           cudaFuncAttributes attributes{};
           check(cudaFuncGetAttributes(&attributes, kernel), "load kernel");
@@ -107,6 +107,12 @@ class CudaKernels final : public Kernels {
   }
   void probe(void* stream, const RawProbe& probe, void* scratch, MatchTotals* totals) const override {
     cuda::probe(on(stream), probe, scratch, totals);
+  }
+  void hash_keys(void* stream, KeyWidth width, const void* from, void* to, std::uint64_t count) const override {
+    cuda::hash_keys(on(stream), width, from, to, count);
+  }
+  void hash_probe(void* stream, const RawHashProbe& probe, MatchTotals* totals) const override {
+    cuda::hash_probe(on(stream), probe, totals);
   }
   std::uint64_t running_sums_scratch_bytes(std::uint64_t count) const override {
     return cuda::running_sums_scratch_bytes(count);

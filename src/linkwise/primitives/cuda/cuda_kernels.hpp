@@ -18,6 +18,7 @@ KernelList gather_kernels();
 KernelList reduce_kernels();
 KernelList partition_kernels();
 KernelList match_kernels();
+KernelList hash_match_kernels();
 
 std::uint64_t radix_sort_scratch_bytes(RecordType type, std::uint64_t count);
 bool radix_sort_lands_in_secondary(RecordType type, std::uint64_t count, BitRange bits);
@@ -58,6 +59,8 @@ void partition(cudaStream_t stream, RecordType type, RawRecords from, std::uint6
 
 std::uint64_t probe_scratch_bytes(std::uint64_t probing_rows);
 void probe(cudaStream_t stream, const RawProbe& probe, void* scratch, MatchTotals* totals);
+void hash_keys(cudaStream_t stream, KeyWidth width, const void* from, void* to, std::uint64_t count);
+void hash_probe(cudaStream_t stream, const RawHashProbe& probe, MatchTotals* totals);
 std::uint64_t running_sums_scratch_bytes(std::uint64_t count);
 void running_sums(cudaStream_t stream, IntegerType type, const void* values, std::uint64_t count, std::uint64_t* sums,
                   void* scratch, std::uint64_t scratch_bytes);

@@ -1,6 +1,7 @@
 #include "linkwise/primitives/host/match.hpp"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "linkwise/primitives/dispatch.hpp"
 
@@ -57,6 +58,34 @@ void probe_on_host(const RawProbe& probe, MatchTotals* totals) {
     }
   });
   *totals = sums;
+}
+
+void hash_probe_on_host(const RawHashProbe& probe, MatchTotals* totals) {
+  MatchTotals found;
+  with_key(probe.width, [&](auto tag) {
+    using Key = typename decltype(tag)::type;
+    const auto *keys = static_cast<const Key*>(probe.keys), *build_keys = static_cast<const Key*>(probe.build_keys);
+    const auto value = [](const void* values, IntegerType type, std::uint64_t i) {
+      return values == nullptr ? 0 : integer_at(values, type, i);
+    };
+    struct Rows {
+      std::uint64_t count = 0, sum = 0;
+    };
+    std::unordered_map<Key, Rows> table;
+    for (std::uint64_t i = 0; i < probe.build_count; ++i) {
+      Rows& rows = table[build_keys[i]];
+      ++rows.count;
+      rows.sum += value(probe.build_values, probe.build_value_type, i);
+    }
+    for (std::uint64_t i = 0; i < probe.count; ++i) {
+      const auto rows = table.find(keys[i]);
+      if (rows == table.end()) continue;
+      found.matches += rows->second.count;
+      found.probe_sum += rows->second.count * value(probe.values, probe.value_type, i);
+      found.build_sum += rows->second.sum;
+    }
+  });
+  *totals = found;
 }
 
 void expand_on_host(const RawEmitting& left, const RawEmitting& right, const RawWindow& window) {

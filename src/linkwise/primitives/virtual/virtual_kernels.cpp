@@ -238,6 +238,17 @@ class VirtualKernels final : public Kernels {
 
   void probe(void*, const RawProbe& probe, void*, MatchTotals* totals) const override { probe_on_host(probe, totals); }
 
+  void hash_keys(void*, KeyWidth width, const void* from, void* to, std::uint64_t count) const override {
+    with_key(width, [&](auto tag) {
+      using Key = typename decltype(tag)::type;
+      for (std::uint64_t i = 0; i < count; ++i) static_cast<Key*>(to)[i] = hash_of(static_cast<const Key*>(from)[i]);
+    });
+  }
+
+  void hash_probe(void*, const RawHashProbe& probe, MatchTotals* totals) const override {
+    hash_probe_on_host(probe, totals);
+  }
+
   std::uint64_t running_sums_scratch_bytes(std::uint64_t count) const override { return 1024 + count / 256; }
 
   void running_sums(void*, IntegerType type, const void* values, std::uint64_t count, std::uint64_t* sums, void*,

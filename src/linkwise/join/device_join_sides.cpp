@@ -1,0 +1,68 @@
+#include "linkwise/join/device_join_sides.hpp"
+
+#include <string>
+
+#include "linkwise/error.hpp"
+
+namespace linkwise {
+
+DeviceJoinSides::DeviceJoinSides(Runtime& runtime, const JoinPlan& plan, const DeviceJoinInput& input,
+                                 bool numbers_rows)
+    : runtime_(runtime), plan_(plan), input_(input) {
+  check_join(runtime.machine(), plan, input.left.key_type, input.right.key_type);
+  left_.columns = &input.left;
+  right_.columns = &input.right;
+  for (const DeviceSide* side : {&left_, &right_})
+    if (side->columns->parts.size() != plan.sort.gpus.size())
+      throw UsageError("there are " + std::to_string(side->columns->parts.size()) + " parts of a side for " +
+                       std::to_string(plan.sort.gpus.size()) + " GPUs; give one for each");
+  for (std::size_t g = 0; g < plan.sort.gpus.size(); ++g) {
+    const Place place = Place::gpu(plan.sort.gpus[g]);
+    streams_.push_back(runtime.stream(place, "compute"));
+    for (const DeviceSide* side : {&left_, &right_}) {
+      callers_.push_back(runtime.foreign_stream(place, side->columns->parts[g].stream));
+      runtime.wait(streams_[g], runtime.record(callers_.back()));
+    }
+  }
+  for (DeviceSide* side : {&left_, &right_}) take(*side, numbers_rows);
+}
+
+IntegerType DeviceJoinSides::integers_of(bool left) const {
+  const DeviceSide& side = left ? left_ : right_;
+  return {static_cast<int>(side.type.value_bytes()), left ? input_.left_values_signed : input_.right_values_signed};
+}
+
+// Codes instead of keys, where they differ; numbers of rows, where these are wanted and nothing else came with them.
+void DeviceJoinSides::take(DeviceSide& side, bool numbers_rows) {
+  runtime_.set_phase("encode");
+  const DeviceColumns& columns = *side.columns;
+  numbers_rows = numbers_rows && columns.value_width == ValueWidth::none;
+  side.type = {key_width(columns.key_type), numbers_rows ? ValueWidth::v8 : columns.value_width};
+  for (std::size_t g = 0; g < streams_.size(); ++g) {
+    const DevicePart& part = columns.parts[g];
+    const auto view = [&](void* data, std::uint64_t bytes) {
+      return MemoryView{streams_[g].place, static_cast<std::byte*>(data), bytes, 0, false};
+    };
+    const MemoryView keys = view(part.keys, part.count * static_cast<std::uint64_t>(native_bytes(columns.key_type)));
+    const auto own = [&](std::uint64_t bytes, const char* label) {
+      return side.owned.emplace_back(runtime_.allocate(keys.place, bytes, label)).view();
+    };
+    Records records{side.type, part.count, keys, {}};
+    const std::uint64_t value_bytes = part.count * side.type.value_bytes();
+    if (numbers_rows) {
+      records.values = own(value_bytes, "row numbers");
+      iota(runtime_, streams_[g], side.type.value, records.values, side.rows);
+    } else {
+      records.values = view(part.values, value_bytes);
+    }
+    if (!is_own_code(columns.key_type, /*descending=*/false)) {
+      records.keys = own(part.count * side.type.key_bytes(), "codes");
+      encode(runtime_, streams_[g], columns.key_type, /*descending=*/false, keys, records.keys);
+    }
+    side.records.push_back(records);
+    side.first_rows.push_back(side.rows);
+    side.rows += part.count;
+  }
+}
+
+}  // namespace linkwise

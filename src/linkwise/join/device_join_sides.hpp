@@ -1,0 +1,37 @@
+// Both sides of a join as they lie on the GPUs: codes, values, and the streams to work behind and before.
+#pragma once
+
+#include <vector>
+
+#include "linkwise/join/device_join.hpp"
+
+namespace linkwise {
+
+struct DeviceSide {
+  const DeviceColumns* columns = nullptr;
+  RecordType type;
+  std::vector<Records> records;           // of each GPU
+  std::vector<std::uint64_t> first_rows;  // of each GPU, in the whole
+  std::uint64_t rows = 0;
+  std::vector<Buffer> owned;
+};
+
+class DeviceJoinSides {
+ protected:
+  /// With `numbers_rows`, the values of a side that came without any are the numbers of its rows.
+  /// @throws UsageError for parts that are not the plan's.
+  DeviceJoinSides(Runtime& runtime, const JoinPlan& plan, const DeviceJoinInput& input, bool numbers_rows);
+  /// The type of a side's values.
+  [[nodiscard]] IntegerType integers_of(bool left) const;
+
+  Runtime& runtime_;
+  const JoinPlan& plan_;
+  const DeviceJoinInput& input_;
+  std::vector<Stream> streams_, callers_;  // of the callers', two for each GPU
+  DeviceSide left_, right_;
+
+ private:
+  void take(DeviceSide& side, bool numbers_rows);
+};
+
+}  // namespace linkwise
