@@ -59,10 +59,11 @@ def check_rows(runtime: _core.Runtime, num_gpus: int, left: Array, right: Array,
         rows = np.concatenate([of_left.numpy() for of_left, _ in found])
         if how in ("semi", "anti"):
             assert all(of_right is None for _, of_right in found)
-            assert sorted(rows.tolist()) == sorted(expected[:, 0].tolist())
+            assert (np.sort(rows) == np.sort(expected[:, 0])).all()
             continue
         pairs = np.stack([rows, np.concatenate([of_right.numpy() for _, of_right in found])], axis=1)
-        assert sorted(map(tuple, pairs.tolist())) == sorted(map(tuple, expected.tolist()))
+        assert len(pairs) == len(expected)
+        assert (pairs[np.lexsort(pairs.T)] == expected[np.lexsort(expected.T)]).all()
 
 
 def check_hash_join(runtime: _core.Runtime, num_gpus: int, left: Array, right: Array, seed: int) -> None:

@@ -34,13 +34,14 @@ class Relation:
     def __init__(self, names: list[str], num_rows: int) -> None:
         self.names, self.num_rows = names, num_rows
 
-    def column(self, name: str, request: Request, rows: Rows | None = None) -> pa.ChunkedArray:
-        """These rows of a column, or all."""
+    def columns(self, names: list[str], request: Request, rows: Rows | None = None) -> dict[str, pa.ChunkedArray]:
+        """These rows of some columns, or all rows."""
         raise NotImplementedError
 
     def table(self, request: Request) -> pa.Table:
         """All columns."""
-        return pa.table([self.column(name, request) for name in self.names], self.names)
+        columns = self.columns(self.names, request)
+        return pa.table([columns[name] for name in self.names], self.names)
 
 
 class Stored(Relation):
@@ -50,9 +51,10 @@ class Stored(Relation):
         super().__init__(table.column_names, table.num_rows)
         self._table = table
 
-    def column(self, name: str, request: Request, rows: Rows | None = None) -> pa.ChunkedArray:
+    def columns(self, names: list[str], request: Request, rows: Rows | None = None) -> dict[str, pa.ChunkedArray]:
         """See ``Relation``."""
-        return self._table[name] if rows is None else gather_columns([self._table[name]], rows, request)[0]
+        stored = [self._table[name] for name in names]
+        return dict(zip(names, stored if rows is None else gather_columns(stored, rows, request), strict=True))
 
 
 class Joined(Relation):
@@ -63,11 +65,15 @@ class Joined(Relation):
         super().__init__([*left.names, *(name for name in right.names if name not in right_keys)], len(rows[0]))
         self._sides, self._rows = sides, rows
 
-    def column(self, name: str, request: Request, rows: Rows | None = None) -> pa.ChunkedArray:
+    def columns(self, names: list[str], request: Request, rows: Rows | None = None) -> dict[str, pa.ChunkedArray]:
         """See ``Relation``."""
-        side = 0 if name in self._sides[0].names else 1
-        of_side = self._rows[side]
-        return self._sides[side].column(name, request, of_side if rows is None else rows_of_rows(of_side, rows))
+        found: dict[str, pa.ChunkedArray] = {}
+        left_names = set(self._sides[0].names)
+        for side, of_side in zip(self._sides, self._rows, strict=True):
+            wanted = [name for name in names if (name in left_names) == (side is self._sides[0])]
+            if wanted:
+                found |= side.columns(wanted, request, of_side if rows is None else rows_of_rows(of_side, rows))
+        return found
 
 
 def _relation(side: pa.Table | Relation) -> Relation:
@@ -112,7 +118,8 @@ class Joiner:
     def _keys(self, side: Relation, names: list[str]) -> Any:
         """One column without nulls as NumPy has it, so that it is joined where it lies; several as a table."""
         began = time.perf_counter()
-        columns = [side.column(name, self._request) for name in names]
+        found = side.columns(names, self._request)
+        columns = [found[name] for name in names]
         whole = one_array(columns[0]) if len(columns) == 1 else None
         self.shares.materialise += time.perf_counter() - began
         return pa.table(columns, names) if whole is None else whole.to_numpy(zero_copy_only=False)
