@@ -107,11 +107,23 @@ def test_columns_that_fit_are_one_number() -> None:
         pa.array([5, 5, 5], pa.uint64()),  # none
         pa.array(["v-1", "v-22", "v-3"]),  # 2 bytes behind the prefix, and 2 bits for how many
     ]
-    keys = _core.RowKeys(table, [False] * 5, [False] * 5)
+    keys = _core.RowKeys([table], [False] * 5, [False] * 5)
     assert keys.decided_by_word and keys.word_bits == 3 + 16 + 2 + 0 + 18
     assert not _core.RowKeys(
-        [pa.array([0, 2**63], pa.uint64()), pa.array([1, 2])], [False] * 2, [False] * 2
+        [[pa.array([0, 2**63], pa.uint64()), pa.array([1, 2])]], [False] * 2, [False] * 2
     ).decided_by_word
+    whole, words = (np.empty(3, np.uint64) for _ in range(2))
+    keys.write_words(whole)
+    for cuts in ([0, 1, 3], [0, 0, 2, 3, 3]):
+        parts = [[column.slice(a, b - a) for column in table] for a, b in zip(cuts, cuts[1:], strict=False)]
+        in_parts = _core.RowKeys(parts, [False] * 5, [False] * 5)
+        in_parts.write_words(words)
+        assert (words == whole).all() and in_parts.rows == 3, "wherever the columns are cut"
+        with pytest.raises(linkwise.UsageError, match="lie in parts"):
+            in_parts.first_descent()
+    assert keys.like_these([column.take(pa.array([2, 0])) for column in table]).rows == 2
+    with pytest.raises(linkwise.UsageError, match="not those of these keys"):
+        keys.like_these(table[::-1])
 
 
 def test_bad_keys_are_refused() -> None:

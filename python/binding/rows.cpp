@@ -108,23 +108,23 @@ void bind_refinement(nb::module_& m) {
 
 void bind_rows(nb::module_& m) {
   nb::class_<OwnedRowKeys>(m, "RowKeys")
-      .def(nb::init<const nb::list&, const std::vector<bool>&, const std::vector<bool>&>(), nb::arg("columns"),
-           nb::arg("descending"), nb::arg("nulls_first"),
-           "Of arrays with __arrow_c_array__, the first of which decides first; each with its direction and the end of "
-           "its nulls.")
+      .def(nb::init<const std::vector<nb::list>&, const std::vector<bool>&, const std::vector<bool>&>(),
+           nb::arg("parts"), nb::arg("descending"), nb::arg("nulls_first"),
+           "Of columns in parts, each a list of arrays with __arrow_c_array__, the first of which decides first; each "
+           "column with its direction and the end of its nulls. Of several parts, only words can be made.")
       .def("like_these", &OwnedRowKeys::like_these, nb::arg("columns"),
-           "Keys of the same rows in another order, from their columns.")
-      .def_prop_ro("rows", [](const OwnedRowKeys& self) { return self.keys().rows(); })
+           "Keys made alike of some of the same rows, in any order, from their columns.")
+      .def_prop_ro("rows", &OwnedRowKeys::rows)
       .def_prop_ro(
           "word_bits", [](const OwnedRowKeys& self) { return self.first().bits; }, "Of the first word.")
       .def_prop_ro("decided_by_word", [](const OwnedRowKeys& self) { return self.first().decides; })
       .def(
           "write_words",
           [](const OwnedRowKeys& self, const Output& to) {
-            if (to.size() != self.keys().rows() || 8 * to.itemsize() < static_cast<std::size_t>(self.first().bits))
+            if (to.size() != self.rows() || 8 * to.itemsize() < static_cast<std::size_t>(self.first().bits))
               throw UsageError("the words do not fit into the output");
             const nb::gil_scoped_release release;
-            self.keys().words(self.first(), to_key_width(static_cast<int>(to.itemsize())), to.data());
+            self.words(to_key_width(static_cast<int>(to.itemsize())), to.data());
           },
           nb::arg("words"))
       .def("starts_of_runs", &starts_of_runs, nb::arg("rows"))

@@ -64,33 +64,55 @@ class ArrowColumn {
   ArrowArray array_{};
 };
 
-// Row keys with the columns that they look into.
+// Row keys with the columns that they look into, which may lie in parts, one behind the other.
 class OwnedRowKeys {
  public:
-  OwnedRowKeys(const nanobind::list& columns, const std::vector<bool>& descending,
+  // Of each part, arrays with __arrow_c_array__.
+  OwnedRowKeys(const std::vector<nanobind::list>& parts, const std::vector<bool>& descending,
                const std::vector<bool>& nulls_first) {
-    if (columns.size() != descending.size() || columns.size() != nulls_first.size())
-      throw UsageError("every column of a key has a direction and an end for its nulls");
-    std::vector<KeyColumn> keys;
-    for (std::size_t c = 0; c < columns.size(); ++c) keys.push_back(own(columns[c]).key(descending[c], nulls_first[c]));
+    std::vector<std::vector<KeyColumn>> keys;
+    for (const nanobind::list& columns : parts) {
+      if (columns.size() != descending.size() || columns.size() != nulls_first.size())
+        throw UsageError("every column of a key has a direction and an end for its nulls");
+      keys.emplace_back();
+      for (std::size_t c = 0; c < columns.size(); ++c)
+        keys.back().push_back(own(columns[c]).key(descending[c], nulls_first[c]));
+    }
     const nanobind::gil_scoped_release release;
-    keys_ = std::make_unique<RowKeys>(std::move(keys));
-    first_ = keys_->shape({});
+    parts_ = RowKeys::of_parts(std::move(keys));
+    first_ = parts_.front().shape({});
   }
+  // Of some of the same rows, in any order.
   [[nodiscard]] std::unique_ptr<OwnedRowKeys> like_these(const nanobind::list& columns) const {
-    if (columns.size() != columns_.size()) throw UsageError("there are not as many columns as these keys have");
+    const std::vector<KeyColumn>& like = parts_.front().columns();
+    if (columns.size() != like.size()) throw UsageError("there are not as many columns as these keys have");
     auto other = std::make_unique<OwnedRowKeys>();
     std::vector<KeyColumn> keys;
-    for (std::size_t c = 0; c < columns.size(); ++c) {
-      const KeyColumn& like = keys_->columns()[c];
-      keys.push_back(other->own(columns[c]).key(like.descending, like.nulls_first));
-    }
-    other->keys_ = std::make_unique<RowKeys>(std::move(keys), *keys_);
+    for (std::size_t c = 0; c < columns.size(); ++c)
+      keys.push_back(other->own(columns[c]).key(like[c].descending, like[c].nulls_first));
+    other->parts_.emplace_back(std::move(keys), parts_.front());
     other->first_ = first_;
     return other;
   }
   OwnedRowKeys() = default;
-  [[nodiscard]] const RowKeys& keys() const { return *keys_; }
+  OwnedRowKeys(const OwnedRowKeys&) = delete;
+  OwnedRowKeys& operator=(const OwnedRowKeys&) = delete;
+  // Where there is one part only.
+  [[nodiscard]] const RowKeys& keys() const {
+    if (parts_.size() != 1) throw UsageError("these keys lie in parts, of which only words can be made");
+    return parts_.front();
+  }
+  [[nodiscard]] std::uint64_t rows() const {
+    std::uint64_t sum = 0;
+    for (const RowKeys& part : parts_) sum += part.rows();
+    return sum;
+  }
+  void words(KeyWidth width, void* to) const {
+    for (const RowKeys& part : parts_) {
+      part.words(first_, width, to);
+      to = static_cast<std::byte*>(to) + part.rows() * static_cast<std::uint64_t>(width);
+    }
+  }
   [[nodiscard]] const RowKeys::Shape& first() const { return first_; }
 
  private:
@@ -100,7 +122,7 @@ class OwnedRowKeys {
   }
 
   std::vector<std::unique_ptr<ArrowColumn>> columns_;
-  std::unique_ptr<RowKeys> keys_;
+  std::vector<RowKeys> parts_;
   RowKeys::Shape first_;
 };
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from typing import cast
 
 import numpy as np
@@ -66,17 +67,36 @@ class RowKeys:
     """
 
     def __init__(self, table: pa.Table, keys: list[SortKey], *, comparable: bool = False) -> None:
-        columns = [_in_one_piece(decoded(c if comparable else _ranks(c))) for c in (table[k.column] for k in keys)]
-        for key, column in zip(keys, columns, strict=True):
+        self._columns = [decoded(c if comparable else _ranks(c)) for c in (table[k.column] for k in keys)]
+        for key, column in zip(keys, self._columns, strict=True):
             if not _core.can_be_key(column.type):
                 raise UsageError(f"column '{key.column}' of type {table[key.column].type} cannot be a key; {_KEYS} can")
-        self._columns = columns
-        self.core = _core.RowKeys(columns, [key.descending for key in keys], [key.nulls_first for key in keys])
+        self._directions = [key.descending for key in keys], [key.nulls_first for key in keys]
+
+    @cached_property
+    def core(self) -> _core.RowKeys:
+        """The keys, each column in one piece."""
+        return _core.RowKeys([[_in_one_piece(column) for column in self._columns]], *self._directions)
+
+    @cached_property
+    def _where_they_lie(self) -> _core.RowKeys:
+        """The same in as many parts as the columns have chunks; words are all that can be made of them then."""
+        lengths = [[len(chunk) for chunk in column.chunks] for column in self._columns]
+        if "core" in self.__dict__ or len(lengths[0]) <= 1 or any(other != lengths[0] for other in lengths):
+            return self.core
+        parts = [list(chunks) for chunks in zip(*(column.chunks for column in self._columns), strict=True)]
+        return _core.RowKeys(parts, *self._directions)
+
+    @property
+    def decided_by_word(self) -> bool:
+        """Whether the words tell all keys apart."""
+        return self._where_they_lie.decided_by_word
 
     def words(self) -> Array:
         """What the keys begin with: numbers in the order of the rows, which may leave ties."""
-        words = uninitialised(self.core.rows, np.uint32 if self.core.word_bits <= 32 else np.uint64)
-        self.core.write_words(words)
+        core = self._where_they_lie
+        words = uninitialised(core.rows, np.uint32 if core.word_bits <= 32 else np.uint64)
+        core.write_words(words)
         return words
 
     def order(self, request: Request) -> tuple[Array, SortReport]:
@@ -90,9 +110,9 @@ class RowKeys:
 
     def _order(self, request: Request, *, wants_words: bool) -> tuple[Array, Array | None, SortReport]:
         request = replace(request, descending=False)  # the words are turned round themselves
-        width = row_number_bytes(self.core.rows)
         words = self.words()
-        decides = self.core.decided_by_word
+        width = row_number_bytes(len(words))
+        decides = self.decided_by_word
         in_order = None if decides and not wants_words else uninitialised(len(words), words.dtype)
         rows, report = sort_keys(words, request, out_keys=in_order, row_number_bytes=width)
         assert rows is not None
@@ -114,15 +134,21 @@ class RowKeys:
         sampled = np.linspace(0, len(rows) - 1, min(len(rows), _SAMPLED_FOR_TIES), dtype=np.int64)[:-1]
         if not len(sampled) or np.mean(in_order[sampled] == in_order[sampled + 1]) < _MANY_TIES:
             return None
-        gathered = gather_columns([pa.chunked_array([column]) for column in self._columns], rows, request)
-        return self.core.like_these([_in_one_piece(column) for column in gathered])
+        gathered = [_in_one_piece(column) for column in gather_columns(self._columns, rows, request)]
+        wide = [pa.large_string(), pa.large_binary()]  # columns whose offsets are too short in one piece
+        if any(
+            piece.type in wide and column.type not in wide
+            for piece, column in zip(gathered, self._columns, strict=True)
+        ):
+            return None
+        return self._where_they_lie.like_these(gathered)
 
     def merged(self, first_rows: int) -> tuple[Array, Array] | None:
         """The order of rows of which the first so many, and the others, are in order each, and their sorted words.
 
         ``None`` if words do not tell all keys apart.
         """
-        if not self.core.decided_by_word:
+        if not self.decided_by_word:
             return None
         words = self.words()
         numbers = np.arange(len(words), dtype=f"u{row_number_bytes(len(words))}")

@@ -89,7 +89,7 @@ def match(
         rows, in_order = merged if merged is not None else keys.order_and_words(request)[:2]
         return _core.Matches(keys.core, in_order, rows, left_rows, nulls_equal)
 
-    if not keys.core.decided_by_word or presorted or by_order:
+    if not keys.decided_by_word or presorted or by_order:
         return on_cores(request)
     words = keys.words()
     sides = words[:left_rows], words[left_rows:]

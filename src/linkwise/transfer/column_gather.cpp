@@ -1,6 +1,7 @@
 #include "linkwise/transfer/column_gather.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <stdexcept>
 #include <utility>
@@ -168,13 +169,15 @@ class ColumnGather {
     for (const std::size_t c : turn) (columns_[c].has_strings() ? strings : others).push_back(c);
     for (Worker& worker : workers_) make_room(worker, turn);
     runtime_.set_phase("HtoD");
+    // The widest first: what goes out when nothing comes in any more should be little.
+    std::ranges::stable_sort(others, std::greater<>(), [&](std::size_t c) { return columns_[c].width; });
     for (const std::size_t c : strings) for_workers([&](Worker& worker) { bring_offsets(worker, c); });
-    for (const std::size_t c : others) for_workers([&](Worker& worker) { bring_elements(worker, c); });
     for (const std::size_t c : strings) for_workers([&](Worker& worker) { bring_bytes(worker, c); });
+    for (const std::size_t c : others) for_workers([&](Worker& worker) { bring_elements(worker, c); });
     for (const std::size_t c : strings) find_lengths(c);
     make_room_for_strings(strings);
-    for (const std::size_t c : others) gather_elements(c);
     for (const std::size_t c : strings) gather_bytes(c);
+    for (const std::size_t c : others) gather_elements(c);
   }
 
   // When all that was enqueued has run.
@@ -290,7 +293,7 @@ class ColumnGather {
   }
 
   // What lies on all of them can be read by each.
-  void wait_for_all(Stream stream, std::size_t c, Event OnGpu::*event) {
+  void wait_for_all(Stream stream, std::size_t c, Event OnGpu::* event) {
     for_workers([&](Worker& other) { runtime_.wait(stream, other.column(c).*event); });
   }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -37,24 +38,40 @@ std::uint64_t leading(std::string_view bytes, std::uint64_t begin, int length) {
 
 }  // namespace
 
-RowKeys::RowKeys(std::vector<KeyColumn> columns) : columns_(std::move(columns)) {
-  if (columns_.empty()) throw UsageError("rows are sorted by at least one column");
+RowKeys::RowKeys(std::vector<KeyColumn> columns, std::vector<Field> fields)
+    : columns_(std::move(columns)), fields_(std::move(fields)) {
   rows_ = columns_.front().count;
-  for (std::uint32_t c = 0; c < columns_.size(); ++c) {
-    if (columns_[c].count != rows_) throw UsageError("the columns of a key have not the same number of rows");
-    add_null_bit(c);
-    for (int limb = 0; limb < columns_[c].limbs(); ++limb) add_number(c, limb);
-    if (columns_[c].is_bytes()) add_bytes(c);
+  for (const KeyColumn& column : columns_)
+    if (column.count != rows_) throw UsageError("the columns of a key have not the same number of rows");
+}
+
+RowKeys::RowKeys(std::vector<KeyColumn> columns) : RowKeys(std::move(of_parts({std::move(columns)}).front())) {}
+
+RowKeys::RowKeys(std::vector<KeyColumn> columns, const RowKeys& like) : RowKeys(std::move(columns), like.fields_) {
+  for (std::size_t c = 0; c < columns_.size(); ++c) {
+    const KeyColumn &column = columns_[c], &other = like.columns_.at(c);
+    if (column.layout != other.layout || column.type != other.type)
+      throw UsageError("the columns are not those of these keys");
   }
 }
 
-RowKeys::RowKeys(std::vector<KeyColumn> columns, const RowKeys& like)
-    : columns_(std::move(columns)), fields_(like.fields_), rows_(like.rows_) {
-  const auto differs = [&](const KeyColumn& column, const KeyColumn& other) {
-    return column.count != rows_ || column.layout != other.layout || column.type != other.type;
-  };
-  for (std::size_t c = 0; c < columns_.size(); ++c)
-    if (differs(columns_[c], like.columns_.at(c))) throw UsageError("the columns are not those of these keys");
+std::vector<RowKeys> RowKeys::of_parts(std::vector<std::vector<KeyColumn>> parts) {
+  if (parts.empty() || parts.front().empty()) throw UsageError("rows are sorted by at least one column");
+  const std::vector<Field> fields = fields_of(parts);
+  std::vector<RowKeys> keys;
+  for (std::vector<KeyColumn>& part : parts) keys.push_back(RowKeys(std::move(part), fields));
+  return keys;
+}
+
+std::vector<RowKeys::Field> RowKeys::fields_of(Parts parts) {
+  std::vector<Field> fields;
+  const std::vector<KeyColumn>& like = parts.front();
+  for (std::uint32_t c = 0; c < like.size(); ++c) {
+    add_null_bit(fields, parts, c);
+    for (int limb = 0; limb < like[c].limbs(); ++limb) add_number(fields, parts, c, limb);
+    if (like[c].is_bytes()) add_bytes(fields, parts, c);
+  }
+  return fields;
 }
 
 // How many first bytes are the same, of which `from` are known to be.
@@ -64,47 +81,57 @@ std::uint64_t RowKeys::shared_prefix(std::string_view a, std::string_view b, std
   return from;
 }
 
-void RowKeys::add_null_bit(std::uint32_t column) {
-  const KeyColumn& of = columns_[column];
-  std::uint64_t nulls = 0;
-  if (of.validity != nullptr) {
-#pragma omp parallel for reduction(+ : nulls) if (rows_ > block)
-    for (std::uint64_t row = 0; row < rows_; ++row) nulls += of.is_null(row) ? 1 : 0;
+void RowKeys::add_null_bit(std::vector<Field>& fields, Parts parts, std::uint32_t column) {
+  std::uint64_t nulls = 0, rows = 0;
+  for (const std::vector<KeyColumn>& part : parts) {
+    const KeyColumn& of = part[column];
+    rows += of.count;
+    if (of.validity == nullptr) continue;
+#pragma omp parallel for reduction(+ : nulls) if (of.count > block)
+    for (std::uint64_t row = 0; row < of.count; ++row) nulls += of.is_null(row) ? 1 : 0;
   }
-  if (nulls > 0 && nulls < rows_) fields_.push_back({.kind = Kind::null_bit, .column = column, .bits = 1});
+  if (nulls > 0 && nulls < rows) fields.push_back({.kind = Kind::null_bit, .column = column, .bits = 1});
 }
 
-void RowKeys::add_number(std::uint32_t column, int limb) {
-  const KeyColumn& of = columns_[column];
+void RowKeys::add_number(std::vector<Field>& fields, Parts parts, std::uint32_t column, int limb) {
   std::uint64_t least = ~std::uint64_t{0}, greatest = 0;
-#pragma omp parallel for reduction(min : least) reduction(max : greatest) if (rows_ > block)
-  for (std::uint64_t row = 0; row < rows_; ++row) {
-    if (of.is_null(row)) continue;
-    const std::uint64_t code = of.code(row, limb);
-    least = std::min(least, code);
-    greatest = std::max(greatest, code);
+  for (const std::vector<KeyColumn>& part : parts) {
+    const KeyColumn& of = part[column];
+#pragma omp parallel for reduction(min : least) reduction(max : greatest) if (of.count > block)
+    for (std::uint64_t row = 0; row < of.count; ++row) {
+      if (of.is_null(row)) continue;
+      const std::uint64_t code = of.code(row, limb);
+      least = std::min(least, code);
+      greatest = std::max(greatest, code);
+    }
   }
   if (least < greatest)
-    fields_.push_back({.column = column, .limb = limb, .bits = bits_for(greatest - least), .base = least});
+    fields.push_back({.column = column, .limb = limb, .bits = bits_for(greatest - least), .base = least});
 }
 
-void RowKeys::add_bytes(std::uint32_t column) {
-  const KeyColumn& of = columns_[column];
-  std::uint64_t first = 0;
-  while (first < rows_ && of.is_null(first)) ++first;
-  if (first == rows_) return;
-  const std::string_view like = of.bytes(first);
-  std::uint64_t prefix = like.size(), shortest = like.size(), longest = like.size();
-#pragma omp parallel for reduction(min : prefix, shortest) reduction(max : longest) if (rows_ > block)
-  for (std::uint64_t row = first; row < rows_; ++row) {
-    if (of.is_null(row)) continue;
-    const std::string_view bytes = of.bytes(row);
-    shortest = std::min<std::uint64_t>(shortest, bytes.size());
-    longest = std::max<std::uint64_t>(longest, bytes.size());
-    prefix = std::min(prefix, shared_prefix(like, bytes, 0));
+void RowKeys::add_bytes(std::vector<Field>& fields, Parts parts, std::uint32_t column) {
+  std::optional<std::string_view> like;
+  std::uint64_t prefix = 0, shortest = 0, longest = 0;
+  for (const std::vector<KeyColumn>& part : parts) {
+    const KeyColumn& of = part[column];
+    std::uint64_t first = 0;
+    while (first < of.count && of.is_null(first)) ++first;
+    if (first == of.count) continue;
+    if (!like) {
+      like = of.bytes(first);
+      prefix = shortest = longest = like->size();
+    }
+#pragma omp parallel for reduction(min : prefix, shortest) reduction(max : longest) if (of.count > block)
+    for (std::uint64_t row = first; row < of.count; ++row) {
+      if (of.is_null(row)) continue;
+      const std::string_view bytes = of.bytes(row);
+      shortest = std::min<std::uint64_t>(shortest, bytes.size());
+      longest = std::max<std::uint64_t>(longest, bytes.size());
+      prefix = std::min(prefix, shared_prefix(*like, bytes, 0));
+    }
   }
   if (prefix < longest)
-    fields_.push_back(
+    fields.push_back(
         {.kind = Kind::bytes, .column = column, .prefix = prefix, .shortest = shortest, .longest = longest});
 }
 

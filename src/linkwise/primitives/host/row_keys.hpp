@@ -12,6 +12,7 @@
 #include <array>
 #include <compare>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -46,8 +47,10 @@ class RowKeys {
   /// @throws UsageError if there is no column, or the columns differ in length.
   explicit RowKeys(std::vector<KeyColumn> columns);
 
-  /// The keys of the same rows in another order, without looking at all of them again.
+  /// Keys that are made as those others are, without looking at all of them: of some of their rows, in any order.
   RowKeys(std::vector<KeyColumn> columns, const RowKeys& like);
+  /// Of columns that lie in parts, one behind the other: the keys of each part, all made alike.
+  static std::vector<RowKeys> of_parts(std::vector<std::vector<KeyColumn>> parts);
 
   [[nodiscard]] std::uint64_t rows() const { return rows_; }
   [[nodiscard]] const std::vector<KeyColumn>& columns() const { return columns_; }
@@ -100,9 +103,12 @@ class RowKeys {
     return !at_end(cursor) && fields_[cursor.field].kind == Kind::bytes;
   }
   static std::uint64_t shared_prefix(std::string_view a, std::string_view b, std::uint64_t from);
-  void add_null_bit(std::uint32_t column);
-  void add_number(std::uint32_t column, int limb);
-  void add_bytes(std::uint32_t column);
+  RowKeys(std::vector<KeyColumn> columns, std::vector<Field> fields);
+  using Parts = std::span<const std::vector<KeyColumn>>;
+  static std::vector<Field> fields_of(Parts parts);
+  static void add_null_bit(std::vector<Field>& fields, Parts parts, std::uint32_t column);
+  static void add_number(std::vector<Field>& fields, Parts parts, std::uint32_t column, int limb);
+  static void add_bytes(std::vector<Field>& fields, Parts parts, std::uint32_t column);
   [[nodiscard]] std::uint64_t bits_of(const Shape::Slice& slice, std::uint64_t row) const;
   bool add_slice_of_bytes(Shape& shape, int budget) const;
 
