@@ -31,6 +31,7 @@ class GroupSorter {
     if (entries_.size() < base + count) entries_.resize(2 * (base + count));
     bool all_equal = true;
     while (all_equal) {
+      cursor = keys_.behind_shared(cursor, rows, count);
       if (keys_.at_end(cursor)) return;
       const RowKeys::Shape& shape = shape_at(cursor);
       for (std::uint64_t i = 0; i < count; ++i) {
@@ -117,8 +118,12 @@ void TieRefinement::refine(const Word* words) {
         const RowKeys::Cursor cursor = keys_.behind(shape_of(group), words[begin] & mask);
         const std::uint64_t at = group.begin + (begin - group.first);
         if (keys_.at_end(cursor)) continue;
-        if (end - begin <= small) sorter.sort(rows + at, end - begin, cursor);
-        else found.push_back({at, at + (end - begin), 0, keys_.behind_shared(cursor, rows + at, end - begin)});
+        if (end - begin <= small) {
+          sorter.sort(rows + at, end - begin, cursor);
+          continue;
+        }
+        const RowKeys::Cursor next = keys_.behind_shared(cursor, rows + at, end - begin);
+        if (!keys_.at_end(next)) found.push_back({at, at + (end - begin), 0, next});
       }
     }
 #pragma omp critical

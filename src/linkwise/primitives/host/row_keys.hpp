@@ -60,14 +60,19 @@ class RowKeys {
   [[nodiscard]] std::uint64_t word(const Shape& shape, std::uint64_t row) const;
   /// Where the keys that have this word go on.
   [[nodiscard]] Cursor behind(const Shape& shape, std::uint64_t word) const;
-  /// Where the keys of these rows, which agree up to the cursor, go on behind what strings share from there.
+  /// Where the keys of these rows, which agree up to the cursor, go on behind what strings share from there: behind the
+  /// column, where all are equal.
   [[nodiscard]] Cursor behind_shared(Cursor cursor, const auto* rows, std::uint64_t count) const {
     if (!is_bytes(cursor)) return cursor;
     const KeyColumn& column = columns_[fields_[cursor.field].column];
     const std::string_view like = column.bytes(rows[0]);
-    std::uint64_t shared = like.size();
-    for (std::uint64_t i = 1; i < count && shared > cursor.taken; ++i)
-      shared = shared_prefix(like.substr(0, shared), column.bytes(rows[i]), cursor.taken);
+    std::uint64_t shared = like.size(), alike = 1;
+    for (std::uint64_t i = 1; i < count && shared > cursor.taken; ++i) {
+      const std::string_view bytes = column.bytes(rows[i]);
+      alike += bytes == like ? 1 : 0;
+      if (alike <= i) shared = shared_prefix(like.substr(0, shared), bytes, cursor.taken);
+    }
+    if (alike == count) return {cursor.field + 1, 0};
     return {cursor.field, std::max(cursor.taken, shared)};
   }
 
