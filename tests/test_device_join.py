@@ -157,8 +157,31 @@ def test_public_call() -> None:
             assert sorted(zip(of_left, np.concatenate(found[1]).tolist(), strict=True)) == sorted(map(tuple, expected))
     with pytest.raises(UsageError, match="one side of the join lies on GPUs"):
         linkwise.join_count(lists[0], right, machine="dgx-a100")
-    with pytest.raises(UsageError, match="different GPUs"):
+    with pytest.raises(UsageError, match="4 arrays on the left and 3 on the right"):
         linkwise.join_count(lists[0], lists[1][:3], machine="dgx-a100")
+    with pytest.raises(UsageError, match="strategy= is for keys in host memory"):
+        linkwise.join_count(*lists, machine="dgx-a100", strategy="cpu")
+    with pytest.raises(UsageError, match="presorted= is for keys in host memory"):
+        linkwise.join_indices(*lists, machine="dgx-a100", presorted=True)
+    with pytest.raises(UsageError, match="type <U1 is no array of keys"):
+        linkwise.join_count([np.array(["a"])], [np.array(["b"])], machine="dgx-a100")
+    swapped = [[part.astype(part.dtype.newbyteorder()) for part in parts] for parts in lists]
+    for part in swapped[0]:
+        part.flags.writeable = False
+    assert linkwise.join_count(*swapped, machine="dgx-a100") == linkwise.join_count(*lists, machine="dgx-a100")
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("machine", ["dgx-a100", pytest.param("local", marks=pytest.mark.gpu)])
+def test_floats_join_as_numbers(dtype: Any, machine: str) -> None:
+    """Zeros of both signs are one key, and so are all NaNs, as in joins of host memory."""
+    nans = np.array([np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0, 1.5], dtype)
+    random = np.random.default_rng(0)
+    sides = [random.choice(nans, count) for count in (300, 200)]
+    of_gpus = [side if machine == "dgx-a100" else on_gpu(side, 0) for side in sides]
+    for how in HOWS:
+        expected = linkwise.join_count(*sides, how, strategy="cpu")
+        assert linkwise.join_count(*([side] for side in of_gpus), how, machine=machine) == expected
 
 
 @pytest.mark.gpu

@@ -91,6 +91,9 @@ void bind_runtime(nb::module_& m) {
       .def_prop_ro("machine", [](const Runtime& self) { return self.machine(); })
       .def_prop_ro("simulated", &Runtime::simulated)
       .def_prop_ro("estimating", &Runtime::estimating)
+      .def(
+          "peers_can_read", [](const Runtime& self, const std::vector<int>& gpus) { return self.peers_can_read(gpus); },
+          nb::arg("gpus"))
       .def("available", &Runtime::available, nb::arg("place"))
       .def("reserved", &Runtime::reserved, nb::arg("place"))
       .def("set_memory_limit", &Runtime::set_memory_limit, nb::arg("bytes_per_gpu"))

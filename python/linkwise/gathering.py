@@ -13,6 +13,8 @@ from linkwise.planning import Request, gpus_of, memory_limit_of
 from linkwise.pyarrow_gathering import Rows, gather_by_pyarrow
 from linkwise.session import FallbackWarning, open_session, run_interruptibly
 
+_WORTH_A_COPY = 1 << 12  # rows of a chunk
+_MOST_OF_NARROW = 1 << 31  # bytes of strings between offsets of 32 bits, and of these: the cores make several chunks
 _WORTH_THE_GPUS = 1 << 20  # rows; fewer are gathered on the cores before a plan is made
 
 
@@ -76,19 +78,26 @@ def _may_gain(rows: Rows, request: Request) -> bool:
     return request.machine != "auto" or not _core.cuda_unavailable_reason()
 
 
+def _is_for_gpus(column: pa.ChunkedArray) -> bool:
+    """Of a type that they gather, in chunks that are worth a copy each, and no more bytes than offsets count."""
+    if len(column) < column.num_chunks * _WORTH_A_COPY or not len(column) or not _core.gathers_on_gpus(column.type):
+        return False
+    return not (pa.types.is_string(column.type) or pa.types.is_binary(column.type)) or column.nbytes < _MOST_OF_NARROW
+
+
 def _gather_on_gpus_if_faster(
     columns: list[pa.ChunkedArray], rows: Rows, request: Request | None
 ) -> dict[int, pa.ChunkedArray]:
     """Those columns that GPUs gather in less time than the cores, gathered, by their number."""
     if request is None or not _may_gain(rows, request):
         return {}
-    wanted = [at for at, column in enumerate(columns) if len(column) and _core.gathers_on_gpus(column.type)]
+    wanted = [at for at, column in enumerate(columns) if _is_for_gpus(column)]
     chosen = [columns[at] for at in wanted]
     with open_session(request.machine, warn=False) as runtime:
         gpus, limit = gpus_of(runtime.machine, request.gpus), memory_limit_of(request, runtime.machine)
         chunks = [_filled(column) for column in chosen]
         on_gpus, on_cores = _core.price_of_gather(runtime.machine, gpus, limit, chunks, rows)
-        if on_gpus >= on_cores:
+        if on_gpus >= on_cores or not runtime.peers_can_read(gpus):
             return {}
         runtime.set_memory_limit(limit)
         try:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
+
 from linkwise import _core
 from linkwise._core import UsageError
 from linkwise.gpu_arrays import gpus_of, like, list_of_arrays, single_array, stream_of
@@ -24,12 +26,28 @@ def arrays_on_gpus(left: object, right: object) -> tuple[list[Any], list[Any]] |
     return sides[0], sides[1]
 
 
+def _plain(array: Any) -> Any:
+    """What stands for an array on a GPU must be one that could lie there."""
+    if not isinstance(array, np.ndarray):
+        return array
+    if array.ndim != 1 or array.dtype.kind not in "iuf":
+        raise UsageError(f"an array of {array.ndim} dimensions and type {array.dtype} is no array of keys on a GPU")
+    native = array.astype(array.dtype.newbyteorder("="), copy=False)
+    return np.require(native, requirements=["C", "W"])
+
+
 class GpuJoin:
     """One join of arrays on GPUs."""
 
     def __init__(self, left: Sequence[Any], right: Sequence[Any], how: str, request: Request) -> None:
         on_gpus = gpus_of(left)
-        if gpus_of(right) != on_gpus or len(left) != len(right):
+        if len(left) != len(right):
+            raise UsageError(
+                f"there are {len(left)} arrays on the left and {len(right)} on the right; one for each GPU"
+            )
+        if request.strategy != "auto":
+            raise UsageError("strategy= is for keys in host memory; leave it at 'auto'")
+        if gpus_of(right) != on_gpus:
             raise UsageError("the two sides lie on different GPUs; give each GPU an array of both")
         asked = None if request.gpus == "auto" else gpu_numbers(request.gpus)
         if on_gpus is not None and asked not in (None, on_gpus):
@@ -38,7 +56,8 @@ class GpuJoin:
         sort.gpus = on_gpus or asked or list(range(len(left)))
         self._plan.sort = sort
         self._left, self._right = (
-            _core.ArraysOfSide(list(side), [], [stream_of(array, on_gpus) for array in side]) for side in (left, right)
+            _core.ArraysOfSide([_plain(array) for array in side], [], [stream_of(array, on_gpus) for array in side])
+            for side in (left, right)
         )
         self._originals = left
         self._is_real, self._how, self._request = on_gpus is not None, how, request

@@ -117,6 +117,7 @@ def join_indices(
     request = Request(machine, gpus, strategy, memory_limit, False, True)
     on_gpus = arrays_on_gpus(left_keys, right_keys)
     if on_gpus is not None:
+        _check_no_presorted(presorted=presorted)
         found_on_gpus = GpuJoin(*on_gpus, how, request).indices()
         if isinstance(left_keys, list | tuple):
             return found_on_gpus
@@ -148,8 +149,14 @@ def join_count(
     request = Request(machine, gpus, strategy, memory_limit, False, True)
     on_gpus = arrays_on_gpus(left_keys, right_keys)
     if on_gpus is not None:
+        _check_no_presorted(presorted=presorted)
         return GpuJoin(*on_gpus, how, request).count()
     return int(matches_of_keys(left_keys, right_keys, request, nulls_equal=nulls_equal, presorted=presorted).count(how))
+
+
+def _check_no_presorted(*, presorted: bool) -> None:
+    if presorted:
+        raise UsageError("presorted= is for keys in host memory; keys on GPUs are sorted there")
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from linkwise._core import UsageError
 from linkwise.gathering import gather_columns, one_array, rows_of_rows
 from linkwise.gpu_joining import rows_to_gather
 from linkwise.joining import matches_of_keys
@@ -63,6 +64,8 @@ class Joined(Relation):
     def __init__(self, sides: tuple[Relation, Relation], rows: tuple[Rows, Rows], right_keys: set[str]) -> None:
         left, right = sides
         super().__init__([*left.names, *(name for name in right.names if name not in right_keys)], len(rows[0]))
+        if len(set(self.names)) < len(self.names):
+            raise UsageError(f"the two sides have columns of one name among {', '.join(self.names)}; rename them")
         self._sides, self._rows = sides, rows
 
     def columns(self, names: list[str], request: Request, rows: Rows | None = None) -> dict[str, pa.ChunkedArray]:
@@ -120,6 +123,7 @@ class Joiner:
         began = time.perf_counter()
         found = side.columns(names, self._request)
         columns = [found[name] for name in names]
-        whole = one_array(columns[0]) if len(columns) == 1 else None
+        is_plain = len(columns) == 1 and pa.types.is_integer(columns[0].type) and not columns[0].null_count
+        whole = one_array(columns[0]) if is_plain else None
         self.shares.materialise += time.perf_counter() - began
-        return pa.table(columns, names) if whole is None else whole.to_numpy(zero_copy_only=False)
+        return pa.table(columns, names) if whole is None else whole.to_numpy()

@@ -151,6 +151,11 @@ class Runtime {
   /// True where operations are priced but not run: data has no contents.
   [[nodiscard]] virtual bool estimating() const { return false; }
 
+  /// Whether kernels of each of these GPUs can read what lies on the others.
+  [[nodiscard]] virtual bool peers_can_read(std::span<const int> gpus) const {
+    return gpus.size() <= 1 || !machine().staged_peers;
+  }
+
   // Memory. A host place gives page-locked memory.
   /// Bytes that a place can still give, within the limit.
   [[nodiscard]] virtual std::uint64_t available(Place place) = 0;

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "linkwise/error.hpp"
+#include "linkwise/primitives/matching.hpp"
 
 namespace linkwise {
 
@@ -58,6 +59,7 @@ void DeviceJoinSides::take(DeviceSide& side, bool numbers_rows) {
     if (!is_own_code(columns.key_type, /*descending=*/false)) {
       records.keys = own(part.count * side.type.key_bytes(), "codes");
       encode(runtime_, streams_[g], columns.key_type, /*descending=*/false, keys, records.keys);
+      unify_floats(runtime_, streams_[g], columns.key_type, records.keys);
     }
     side.records.push_back(records);
     side.first_rows.push_back(side.rows);

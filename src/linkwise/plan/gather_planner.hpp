@@ -20,7 +20,7 @@ struct GatherWorkload {
 };
 
 struct GatherPrice {
-  double on_gpus = 0, on_cores = 0;  ///< seconds; infinite where there is not the memory for it
+  double on_gpus = 0, on_cores = 0;  ///< seconds; infinite without the memory or the access for it
 };
 
 /// GPUs by estimate, the cores by the host's rate.

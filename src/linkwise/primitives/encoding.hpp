@@ -35,6 +35,18 @@ LINKWISE_BOTH constexpr Bits decode_bits(Bits code, KeyClass key_class, bool des
   return (flipped & sign) != 0 ? Bits(flipped ^ sign) : Bits(~flipped);
 }
 
+/// What joins compare instead of a float's code, of a type with so many bytes: -0.0 is 0.0, every NaN one NaN.
+template <typename Bits, typename Code>
+LINKWISE_BOTH constexpr Code unified_float(Code code) {
+  constexpr int width = 8 * sizeof(Bits), mantissa = mantissa_bits(sizeof(Bits));
+  constexpr Bits sign = Bits(Bits(1) << (width - 1));
+  constexpr Bits infinity = Bits(Bits(Bits(sign - 1) >> mantissa) << mantissa);
+  constexpr Code minus_zero = encode_bits<Bits>(sign, KeyClass::floating, false);
+  constexpr Code greatest = encode_bits<Bits>(infinity, KeyClass::floating, false);
+  if (code == minus_zero) return minus_zero + 1;
+  return code > greatest ? greatest + 1 : code;
+}
+
 /// A well-mixed 64-bit hash (the finaliser of SplitMix64), for checksums and sampling.
 LINKWISE_BOTH constexpr std::uint64_t mix64(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15ULL;

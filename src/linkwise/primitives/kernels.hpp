@@ -141,6 +141,7 @@ class Kernels {
   // What join/ needs: primitives/matching.hpp.
   [[nodiscard]] virtual std::uint64_t probe_scratch_bytes(std::uint64_t probing_rows) const = 0;
   virtual void probe(void* stream, const RawProbe& probe, void* scratch, MatchTotals* totals) const = 0;
+  virtual void unify_floats(void* stream, KeyType type, void* codes, std::uint64_t count) const = 0;
   virtual void hash_keys(void* stream, KeyWidth width, const void* from, void* to, std::uint64_t count) const = 0;
   virtual void hash_probe(void* stream, const RawHashProbe& probe, MatchTotals* totals) const = 0;
   [[nodiscard]] virtual std::uint64_t running_sums_scratch_bytes(std::uint64_t count) const = 0;

@@ -103,6 +103,19 @@ void probe(Runtime& runtime, Stream stream, const Probe& probe, const MemoryView
                            }});
 }
 
+void unify_floats(Runtime& runtime, Stream stream, KeyType type, const MemoryView& codes) {
+  const auto code_bytes = static_cast<std::uint64_t>(key_width(type));
+  require(codes.bytes % code_bytes == 0, "unify floats", "whole codes");
+  const std::uint64_t count = codes.bytes / code_bytes;
+  if (count == 0 || key_class(type) != KeyClass::floating) return;
+  const Kernels& kernels = runtime.kernels();
+  runtime.enqueue(stream, {"unify floats",
+                           {codes},
+                           {codes},
+                           {"encode", count, static_cast<double>(code_bytes)},
+                           [=, &kernels](void* native) { kernels.unify_floats(native, type, codes.data, count); }});
+}
+
 void hash_keys(Runtime& runtime, Stream stream, KeyWidth width, const MemoryView& from, const MemoryView& to) {
   const auto key_bytes = static_cast<std::uint64_t>(width);
   require(from.bytes % key_bytes == 0 && to.bytes == from.bytes, "hash", "as many hashes as keys");

@@ -31,6 +31,10 @@ std::uint64_t matching_scratch_bytes(const Kernels& kernels, std::uint64_t rows)
 /// Sets *totals. With `first`, the build side has at most `max_build_rows` rows.
 void probe(Runtime& runtime, Stream stream, const Probe& probe, const MemoryView& scratch, const MemoryView& totals);
 
+/// Codes of floats become those by which joins compare: -0.0 is 0.0, and every NaN one NaN. Of other types nothing
+/// changes.
+void unify_floats(Runtime& runtime, Stream stream, KeyType type, const MemoryView& codes);
+
 /// Keys as numbers that look random, one for each: equal keys have equal ones, and no others do.
 void hash_keys(Runtime& runtime, Stream stream, KeyWidth width, const MemoryView& from, const MemoryView& to);
 

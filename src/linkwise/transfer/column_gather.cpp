@@ -338,7 +338,8 @@ class ColumnGather {
         worker.column(c).strings_begin = begin;
         begin += worker.column(c).strings.bytes;
       });
-      if (columns_[c].layout == Layout::strings32 && begin > std::numeric_limits<std::int32_t>::max())
+      const bool is_narrow = columns_[c].layout == Layout::strings32;
+      if (is_narrow && begin > std::numeric_limits<std::int32_t>::max() && !runtime_.estimating())
         throw std::overflow_error("the strings take more bytes than their offsets count");
       results_[c].value_bytes = begin;
       results_[c].values.emplace(begin);
@@ -417,6 +418,8 @@ std::vector<GatheredColumn> gather_on_gpus(Runtime& runtime, std::span<const int
     const bool goes = gathers_on_gpus(columns[c]) && rows.count > 0 && columns[c].count() > 0;
     (goes ? on_gpus : on_cores).push_back(c);
   }
+  if (!runtime.peers_can_read(gpus))
+    throw UsageError("these GPUs cannot read each other's memory; gather on one of them, or on the cores");
   const bool has_data = !runtime.estimating();
   if (has_data) check_rows(rows.data, rows.width, rows.count, columns.front().count());
   const auto gather_rest = [&] {

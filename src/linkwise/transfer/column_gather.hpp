@@ -30,7 +30,8 @@ bool gathers_on_gpus(const ChunkedColumn& column);
 
 /// As `gather_rows` for each of the columns, which are as long as each other. What does not fit into the GPUs' memory
 /// goes through it in turns. In an estimate, columns have no data; `width` of one of strings is then their mean length.
-/// @throws OutOfMemoryError if not even one column fits; UsageError, std::overflow_error as `gather_rows`.
+/// @throws OutOfMemoryError if not even one column fits; UsageError if the GPUs have no access to each other's memory;
+/// UsageError, std::overflow_error as `gather_rows`.
 std::vector<GatheredColumn> gather_on_gpus(Runtime& runtime, std::span<const int> gpus,
                                            std::span<const ChunkedColumn> columns, const RowNumbers& rows);
 

@@ -10,6 +10,16 @@ namespace linkwise {
 
 Arena& CudaRuntime::arena(Place place) { return place.is_gpu() ? *device(place).arena : *pinned_; }
 
+bool CudaRuntime::peers_can_read(std::span<const int> gpus) const {
+  for (const int reader : gpus)
+    for (const int owner : gpus) {
+      int possible = 0;
+      if (reader == owner) continue;
+      if (cudaDeviceCanAccessPeer(&possible, reader, owner) != cudaSuccess || possible == 0) return false;
+    }
+  return true;
+}
+
 std::uint64_t CudaRuntime::available(Place place) {
   if (!place.is_gpu()) return unlimited;
   Device& target = device(place);

@@ -28,6 +28,7 @@ class CudaRuntime final : public Runtime {
   const Machine& machine() const override { return topology_.machine(); }
   const Kernels& kernels() const override { return *kernels_; }
   bool simulated() const override { return false; }
+  bool peers_can_read(std::span<const int> gpus) const override;
 
   std::uint64_t available(Place place) override;
   std::uint64_t reserved(Place place) override;

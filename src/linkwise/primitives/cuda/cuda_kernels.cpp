@@ -108,6 +108,9 @@ class CudaKernels final : public Kernels {
   void probe(void* stream, const RawProbe& probe, void* scratch, MatchTotals* totals) const override {
     cuda::probe(on(stream), probe, scratch, totals);
   }
+  void unify_floats(void* stream, KeyType type, void* codes, std::uint64_t count) const override {
+    cuda::unify_floats(on(stream), type, codes, count);
+  }
   void hash_keys(void* stream, KeyWidth width, const void* from, void* to, std::uint64_t count) const override {
     cuda::hash_keys(on(stream), width, from, to, count);
   }

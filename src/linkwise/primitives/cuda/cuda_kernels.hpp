@@ -59,6 +59,7 @@ void partition(cudaStream_t stream, RecordType type, RawRecords from, std::uint6
 
 std::uint64_t probe_scratch_bytes(std::uint64_t probing_rows);
 void probe(cudaStream_t stream, const RawProbe& probe, void* scratch, MatchTotals* totals);
+void unify_floats(cudaStream_t stream, KeyType type, void* codes, std::uint64_t count);
 void hash_keys(cudaStream_t stream, KeyWidth width, const void* from, void* to, std::uint64_t count);
 void hash_probe(cudaStream_t stream, const RawHashProbe& probe, MatchTotals* totals);
 std::uint64_t running_sums_scratch_bytes(std::uint64_t count);

@@ -43,6 +43,11 @@ __global__ void sample_kernel(const Bits* keys, std::uint64_t count, std::uint64
   }
 }
 
+template <typename Bits>
+__global__ void unify_floats_kernel(CodeOf<Bits>* codes, std::uint64_t count) {
+  for (std::uint64_t i = global_thread(); i < count; i += grid_threads()) codes[i] = unified_float<Bits>(codes[i]);
+}
+
 template <typename Kernel>
 const void* address(Kernel* kernel) {
   return reinterpret_cast<const void*>(kernel);
@@ -58,6 +63,7 @@ KernelList elementwise_kernels() {
       using Bits = typename decltype(tag)::type;
       list.insert(list.end(),
                   {address(encode_kernel<Bits>), address(decode_kernel<Bits>), address(sample_kernel<Bits>)});
+      if constexpr (sizeof(Bits) >= 2) list.push_back(address(unify_floats_kernel<Bits>));
     });
   return list;
 }
@@ -98,6 +104,16 @@ void sample(cudaStream_t stream, KeyType type, bool descending, const void* keys
                                                                          static_cast<CodeOf<Bits>*>(codes), tags);
   });
   check_launch("sample");
+}
+
+void unify_floats(cudaStream_t stream, KeyType type, void* codes, std::uint64_t count) {
+  with_bits(native_bytes(type), [&](auto tag) {
+    using Bits = typename decltype(tag)::type;
+    if constexpr (sizeof(Bits) >= 2)
+      unify_floats_kernel<Bits>
+          <<<grid_for(count), block_threads, 0, stream>>>(static_cast<CodeOf<Bits>*>(codes), count);
+  });
+  check_launch("unify floats");
 }
 
 }  // namespace linkwise::cuda

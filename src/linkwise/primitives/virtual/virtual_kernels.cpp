@@ -238,6 +238,18 @@ class VirtualKernels final : public Kernels {
 
   void probe(void*, const RawProbe& probe, void*, MatchTotals* totals) const override { probe_on_host(probe, totals); }
 
+  void unify_floats(void*, KeyType type, void* codes, std::uint64_t count) const override {
+    with_bits(native_bytes(type), [&](auto tag) {
+      using Bits = typename decltype(tag)::type;
+      using Code = std::conditional_t<sizeof(Bits) == 8, std::uint64_t, std::uint32_t>;
+      if constexpr (sizeof(Bits) >= 2)
+        for (std::uint64_t i = 0; i < count; ++i) {
+          Code& code = static_cast<Code*>(codes)[i];
+          code = unified_float<Bits>(code);
+        }
+    });
+  }
+
   void hash_keys(void*, KeyWidth width, const void* from, void* to, std::uint64_t count) const override {
     with_key(width, [&](auto tag) {
       using Key = typename decltype(tag)::type;

@@ -19,6 +19,16 @@ __global__ void __launch_bounds__(block_threads) send_chunk(PollingTask task, st
   send(task, piece, blockIdx.x * blockDim.x + threadIdx.x, gridDim.x * blockDim.x);
 }
 
+// Again while as many launches are pending as there can be, and not for ever.
+__device__ bool launch(const PollingTask& task, std::uint32_t chunk, int blocks) {
+  const std::uint64_t began = nanoseconds();
+  do {
+    send_chunk<<<blocks, block_threads, 0, cudaStreamFireAndForget>>>(task, chunk);
+    if (cudaGetLastError() == cudaSuccess) return true;
+  } while (nanoseconds() - began < patience_ns);
+  return false;
+}
+
 // Ends when all that it launched has.
 __global__ void launch_ready_chunks(PollingTask task, int blocks) {
   for (std::uint32_t at = 0; at < task.chunks; ++at) {
@@ -28,9 +38,10 @@ __global__ void launch_ready_chunks(PollingTask task, int blocks) {
       return;
     }
     if (task.wanted[chunk] == 0) continue;
-    do {  // again while as many launches are pending as there can be
-      send_chunk<<<blocks, block_threads, 0, cudaStreamFireAndForget>>>(task, chunk);
-    } while (cudaGetLastError() != cudaSuccess);
+    if (!launch(task, chunk, blocks)) {
+      *task.failure = 1;
+      return;
+    }
   }
 }
 
