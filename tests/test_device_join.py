@@ -24,18 +24,29 @@ def parts_of(side: Array, count: int, seed: int) -> list[Array]:
     return [np.ascontiguousarray(part) for part in np.split(side, cuts)]
 
 
-def check_join(runtime: _core.Runtime, num_gpus: int, left: Array, right: Array, how: str, seed: int = 0) -> None:
+def laid_out(runtime: _core.Runtime, num_gpus: int, seed: int, *sides: list[Array]) -> list[Any]:
+    """Sides of one column of keys, and of one of values or none, in unequal parts on the GPUs."""
+    on_gpus = []
+    for number, columns in enumerate(sides):
+        parts = [parts_of(column, num_gpus, seed + number) for column in columns]
+        if not runtime.simulated:
+            parts = [[on_gpu(p, g) for g, p in enumerate(of)] for of in parts]
+        on_gpus.append(_core.ArraysOfSide(parts[0], parts[1] if len(parts) > 1 else [], [None] * num_gpus))
+    return on_gpus
+
+
+def check_join(
+    runtime: _core.Runtime, num_gpus: int, left: Array, right: Array, how: str, seed: int = 0, *, hashed: bool = False
+) -> None:
     plan = plan_for(num_gpus, samples=20_000)
     matched = expected_rows(left, right, "inner")
     random = np.random.default_rng(seed)
-    values = [random.integers(-9, 9, len(side)).astype(np.int64) for side in (left, right)]
-    sides = []
-    for number, (side, carried) in enumerate(zip((left, right), values, strict=True)):
-        keys, of_values = (parts_of(column, num_gpus, seed + number) for column in (side, carried))
-        if not runtime.simulated:
-            keys, of_values = ([on_gpu(p, g) for g, p in enumerate(parts)] for parts in (keys, of_values))
-        sides.append(_core.ArraysOfSide(keys, of_values, [None] * num_gpus))
-    totals = _core.join_device_totals(runtime, plan, *sides, how)
+    values = [random.integers(-9, 9, len(side)).astype(np.int32 if hashed else np.int64) for side in (left, right)]
+    sides = laid_out(runtime, num_gpus, seed, [left, values[0]], [right, values[1]])
+    if hashed:
+        totals = _core.hash_join_device_totals(runtime, plan, *sides)
+    else:
+        totals = _core.join_device_totals(runtime, plan, *sides, how)
     assert totals.rows == len(expected_rows(left, right, how))
     sums = [int(side[rows].sum()) for side, rows in zip(values, matched.T, strict=True)]
     assert [totals.left_sum, totals.right_sum] == [total % 2**64 for total in sums]
@@ -47,14 +58,8 @@ def check_rows(runtime: _core.Runtime, num_gpus: int, left: Array, right: Array,
     plan.window_rows = 64 if runtime.simulated else 1 << 16
     expected = expected_rows(left, right, how)
     for carries in (False, True):
-        sides = []
-        for number, side in enumerate((left, right)):
-            columns = [side, np.arange(len(side), dtype=np.int64)][: 1 + carries]
-            parts = [parts_of(column, num_gpus, seed + number) for column in columns]
-            if not runtime.simulated:
-                parts = [[on_gpu(p, g) for g, p in enumerate(of)] for of in parts]
-            sides.append(_core.ArraysOfSide(parts[0], parts[1] if carries else [], [None] * num_gpus))
-        found = _core.join_device_rows(runtime, plan, *sides, how)
+        columns = [[side, np.arange(len(side), dtype=np.int64)][: 1 + carries] for side in (left, right)]
+        found = _core.join_device_rows(runtime, plan, *laid_out(runtime, num_gpus, seed, *columns), how)
         assert len(found) == num_gpus
         rows = np.concatenate([of_left.numpy() for of_left, _ in found])
         if how in ("semi", "anti"):
@@ -66,27 +71,13 @@ def check_rows(runtime: _core.Runtime, num_gpus: int, left: Array, right: Array,
         assert (pairs[np.lexsort(pairs.T)] == expected[np.lexsort(expected.T)]).all()
 
 
-def check_hash_join(runtime: _core.Runtime, num_gpus: int, left: Array, right: Array, seed: int) -> None:
-    matched = expected_rows(left, right, "inner")
-    values = [np.random.default_rng(seed).integers(-9, 9, len(side)).astype(np.int32) for side in (left, right)]
-    sides = []
-    for number, (side, carried) in enumerate(zip((left, right), values, strict=True)):
-        keys, of_values = (parts_of(column, num_gpus, seed + number) for column in (side, carried))
-        if not runtime.simulated:
-            keys, of_values = ([on_gpu(p, g) for g, p in enumerate(parts)] for parts in (keys, of_values))
-        sides.append(_core.ArraysOfSide(keys, of_values, [None] * num_gpus))
-    totals = _core.hash_join_device_totals(runtime, plan_for(num_gpus), *sides)
-    sums = [int(side[rows].sum()) % 2**64 for side, rows in zip(values, matched.T, strict=True)]
-    assert [totals.rows, totals.left_sum, totals.right_sum] == [len(matched), *sums]
-
-
 @pytest.mark.parametrize("seed", SEEDS)
 def test_hash_join(seed: int) -> None:
     """The baseline, of keys that spread by their hashes; all equal ones do not."""
     random = np.random.default_rng(seed)
     dtype = [np.uint32, np.int64, np.uint8][seed % 3]
     left, right = pair("uniform", *map(int, random.integers(0, 3000, 2)), dtype, seed)
-    check_hash_join(virtual(seed), int(random.integers(1, 9)), left, right, seed)
+    check_join(virtual(seed), int(random.integers(1, 9)), left, right, "inner", seed, hashed=True)
     if seed == 0:
         alike = [np.zeros(20_000, np.uint32)] * 2
         sides = [_core.ArraysOfSide(parts_of(side, 4, 0), [], [None] * 4) for side in alike]
@@ -104,7 +95,7 @@ def test_hash_join_on_gpus() -> None:
                 if dtype == np.uint8 and rows[0] > 1000:
                     continue
                 left, right = pair("uniform", *rows, dtype, num_gpus)
-                check_hash_join(runtime, num_gpus, left, right, num_gpus)
+                check_join(runtime, num_gpus, left, right, "inner", num_gpus, hashed=True)
 
 
 @pytest.mark.parametrize("num_gpus", [1, 2, 3, 8])

@@ -83,8 +83,9 @@ nb::object gather_columns_on_gpus(Runtime& runtime, const std::vector<int>& gpus
   std::vector<ChunkedColumn> known;
   for (const nb::handle chunks : columns) {
     owned.push_back(std::make_unique<OwnedColumn>(nb::cast<nb::list>(chunks)));
-    if (!owned.back()->column()) throw UsageError("a column is empty, or of a type that is not gathered");
-    known.push_back(*owned.back()->column());
+    const std::optional<ChunkedColumn>& column = owned.back()->column();
+    if (!column) throw UsageError("a column is empty, or of a type that is not gathered");
+    known.push_back(*column);
     if (known.back().count() != known.front().count()) throw UsageError("the columns differ in length");
   }
   if (gpus.empty()) throw UsageError("gpus is empty; name at least one GPU");

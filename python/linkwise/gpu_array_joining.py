@@ -9,9 +9,9 @@ import numpy as np
 
 from linkwise import _core
 from linkwise._core import UsageError
-from linkwise.gpu_arrays import gpus_of, like, list_of_arrays, single_array, stream_of
-from linkwise.planning import Request, gpu_numbers, memory_limit_of
-from linkwise.session import open_session, run_interruptibly
+from linkwise.gpu_arrays import gpus_of, like, list_of_arrays, open_where_they_lie, single_array, stream_of
+from linkwise.planning import Request, gpu_numbers
+from linkwise.session import run_interruptibly
 
 Result = TypeVar("Result")
 
@@ -63,15 +63,7 @@ class GpuJoin:
         self._is_real, self._how, self._request = on_gpus is not None, how, request
 
     def _run(self, work: Callable[[_core.Runtime], Result]) -> Result:
-        with open_session(self._request.machine) as runtime:
-            if runtime.simulated == self._is_real:
-                raise UsageError(
-                    "arrays on GPUs can only be joined there; leave machine= at 'auto'"
-                    if self._is_real
-                    else "lists of NumPy arrays stand for arrays on the GPUs of a simulated machine; name one, "
-                    "or pass single arrays"
-                )
-            runtime.set_memory_limit(memory_limit_of(self._request, runtime.machine))
+        with open_where_they_lie(self._request, on_gpus=self._is_real, done="joined") as runtime:
             return work(runtime) if self._is_real else run_interruptibly(runtime, lambda: work(runtime))
 
     def count(self) -> int:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import importlib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -139,6 +140,24 @@ def like(array: DeviceArray, original: Any) -> Any:
     return array
 
 
+@contextmanager
+def open_where_they_lie(request: Request, *, on_gpus: bool, done: str) -> Iterator[_core.Runtime]:
+    """Lend the runtime of the GPUs that arrays lie on, or of a simulated machine on whose GPUs they are said to.
+
+    ``done`` says what is done with them. Raises ``UsageError`` if the request names another machine.
+    """
+    with open_session(request.machine) as runtime:
+        if runtime.simulated == on_gpus:
+            raise UsageError(
+                f"arrays on GPUs can only be {done} there; leave machine= at 'auto'"
+                if on_gpus
+                else "a list of NumPy arrays stands for arrays on the GPUs of a simulated machine; name one, "
+                "or pass a single array"
+            )
+        runtime.set_memory_limit(memory_limit_of(request, runtime.machine))
+        yield runtime
+
+
 class GpuSort:
     """One sort of arrays on GPUs: ``run``, and then what it did."""
 
@@ -168,16 +187,7 @@ class GpuSort:
     def run(self, *, with_report: bool) -> tuple[Any, SortReport | None]:
         """The sorted arrays (with a payload: two lists), and a report if wanted: it waits until all is done."""
         began = time.perf_counter()
-        with open_session(self._request.machine) as runtime:
-            if runtime.simulated == self._is_real:
-                raise UsageError(
-                    "arrays on GPUs can only be sorted there; leave machine= at 'auto'"
-                    if self._is_real
-                    else "a list of NumPy arrays stands for arrays on the GPUs of a simulated machine; name one, "
-                    "or pass a single array"
-                )
-            runtime.set_memory_limit(memory_limit_of(self._request, runtime.machine))
-
+        with open_where_they_lie(self._request, on_gpus=self._is_real, done="sorted") as runtime:
             options = _core.SortOptions(self._request.descending, self._request.verify)
 
             def work() -> Any:

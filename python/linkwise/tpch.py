@@ -15,9 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from decimal import Decimal
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +26,7 @@ import pyarrow.parquet as pq
 
 from linkwise import _core
 from linkwise._core import CorruptDataError, UsageError
+from linkwise.duckdb_baseline import Baseline, Tables, run_duckdb
 from linkwise.gathering import one_array
 from linkwise.join_planning import join_workload
 from linkwise.machine import load_machine
@@ -45,8 +44,6 @@ _COLUMNS = {
 }
 _SAMPLED = 0.05  # the scale at which the rows of a simulated one are counted
 _MOST_SCALE = 10_000.0
-
-Tables = dict[str, pa.Table]
 
 
 def _revenue(table: pa.Table, keys: list[str]) -> pa.Table:
@@ -196,51 +193,6 @@ def _page_locked(table: pa.Table) -> pa.Table:
     return pa.table(columns, table.column_names)
 
 
-@dataclass
-class Baseline:
-    """What DuckDB takes for a query, with the tables in its memory, and what it finds."""
-
-    seconds: list[float]
-    rows: list[tuple[Any, ...]]
-    join_seconds: list[float]
-    """Of the joins alone, over filtered tables, into a table."""
-    joined_rows: int
-
-
-def _duckdb(tables: Tables, repetitions: int) -> dict[str, Baseline]:
-    """Nothing if it is not installed."""
-    if find_spec("duckdb") is None:
-        return {}
-    import duckdb  # noqa: PLC0415 - where it is
-
-    connection = duckdb.connect()
-
-    def store(tables: Tables, schema: str) -> None:
-        connection.execute(f"create schema {schema}; use {schema}")
-        for name, table in tables.items():
-            connection.register(f"arrow_{name}", table)
-            connection.execute(f"create table {name} as select * from arrow_{name}")
-
-    def timed(sql: str) -> tuple[list[float], list[tuple[Any, ...]]]:
-        seconds, rows = [], []
-        for _ in range(repetitions):
-            began = time.perf_counter()
-            rows = connection.execute(sql).fetchall()
-            seconds.append(time.perf_counter() - began)
-        return seconds, rows
-
-    store(tables, "whole")
-    found = {}
-    for query in QUERIES:
-        connection.execute("use whole")
-        seconds, rows = timed(query.sql)
-        store(query.filtered(tables), f"filtered_{query.name}")
-        join_seconds, _ = timed(f"create or replace table joined as {query.joins_sql}")
-        joined_rows = connection.execute("select count(*) from joined").fetchall()[0][0]
-        found[query.name] = Baseline(seconds, rows, join_seconds, joined_rows)
-    return found
-
-
 def _check(query: Query, joined: pa.Table, result: pa.Table, expected: Baseline) -> None:
     found = [tuple(row.values()) for row in result.to_pylist()]
     same = [tuple(map(str, row)) for row in found] == [tuple(map(str, row)) for row in expected.rows]
@@ -296,7 +248,7 @@ def bench_tpch(
     request = Request(where, gpus, "cpu" if machine == "cpu" else "auto", None, descending=False, verify=True)
     with _generated(scale, data) as folder:
         tables = _read(folder)
-        baseline = _duckdb(tables, repetitions)
+        baseline = run_duckdb(QUERIES, tables, repetitions)
         return {**about, "queries": [_run(query, tables, request, baseline, repetitions) for query in QUERIES]}
 
 

@@ -6,10 +6,10 @@
 #include <stdexcept>
 #include <utility>
 
-#include "linkwise/device/arena.hpp"
 #include "linkwise/error.hpp"
 #include "linkwise/primitives/gathering.hpp"
 #include "linkwise/primitives/matching.hpp"
+#include "linkwise/transfer/column_share.hpp"
 
 namespace linkwise {
 namespace {
@@ -18,49 +18,6 @@ using Layout = ChunkedColumn::Layout;
 
 constexpr std::uint64_t window_rows = 4 << 20;  // that leave while the next ones are gathered
 constexpr IntegerType length_type{8, false};
-
-struct Range {
-  std::uint64_t begin = 0, end = 0;
-  [[nodiscard]] std::uint64_t count() const { return end - begin; }
-};
-
-Range share_of(std::uint64_t count, std::size_t part, std::size_t parts) {
-  return {count * part / parts, count * (part + 1) / parts};
-}
-
-std::uint64_t rounded(std::uint64_t bytes) { return align_up(bytes, device_alignment); }
-
-std::uint64_t offset_bytes(const ChunkedColumn& column) { return column.layout == Layout::strings32 ? 4 : 8; }
-
-std::uint64_t offset_at(const ChunkedColumn& column, const ColumnChunk& chunk, std::uint64_t row) {
-  const std::uint64_t at = chunk.offset + row;
-  if (chunk.offsets == nullptr) return at * static_cast<std::uint64_t>(column.width);  // an estimate
-  if (column.layout == Layout::strings32)
-    return static_cast<std::uint64_t>(static_cast<const std::int32_t*>(chunk.offsets)[at]);
-  return static_cast<std::uint64_t>(static_cast<const std::int64_t*>(chunk.offsets)[at]);
-}
-
-// Rows of one chunk.
-struct Part {
-  const ColumnChunk* chunk;
-  Range rows;  // in the chunk
-};
-
-std::vector<Part> parts_of(const ChunkedColumn& column, Range rows) {
-  std::vector<Part> parts;
-  std::uint64_t begin = 0;
-  for (const ColumnChunk& chunk : column.chunks) {
-    const std::uint64_t end = begin + chunk.count;
-    const Range both{std::max(begin, rows.begin), std::min(end, rows.end)};
-    if (both.begin < both.end) parts.push_back({&chunk, {both.begin - begin, both.end - begin}});
-    begin = end;
-  }
-  return parts;
-}
-
-Range bytes_of(const ChunkedColumn& column, const Part& part) {
-  return {offset_at(column, *part.chunk, part.rows.begin), offset_at(column, *part.chunk, part.rows.end)};
-}
 
 // Device memory, cut up.
 class Carver {
@@ -76,40 +33,6 @@ class Carver {
   MemoryView memory_;
   std::uint64_t at_ = 0;
 };
-
-// What a column takes on a GPU, in bytes.
-struct Need {
-  std::uint64_t source = 0;   // elements, or bytes of strings
-  std::uint64_t offsets = 0;  // of 64 bits
-  std::uint64_t raw_offsets = 0;
-  std::uint64_t made = 0;  // elements, or offsets
-  std::uint64_t lengths = 0, sums = 0, scratch = 0;
-  std::uint64_t strings = 0;  // made; about
-
-  [[nodiscard]] std::uint64_t known() const {
-    return rounded(source) + rounded(offsets) + rounded(raw_offsets) + rounded(made) + rounded(lengths) +
-           rounded(sums) + rounded(scratch);
-  }
-};
-
-Need need_of(const Kernels& kernels, const ChunkedColumn& column, Range source, Range made) {
-  Need need;
-  if (!column.has_strings()) {
-    need.source = source.count() * static_cast<std::uint64_t>(column.width);
-    need.made = made.count() * static_cast<std::uint64_t>(column.width);
-    return need;
-  }
-  const std::vector<Part> parts = parts_of(column, source);
-  for (const Part& part : parts) need.source += bytes_of(column, part).count();
-  need.offsets = 8 * (source.count() + 1);
-  need.raw_offsets = offset_bytes(column) * (source.count() + parts.size());
-  need.made = offset_bytes(column) * (made.count() + 1);
-  need.lengths = 8 * made.count();
-  need.sums = 8 * (made.count() + 1);
-  need.scratch = kernels.running_sums_scratch_bytes(made.count());
-  if (source.count() > 0) need.strings = need.source / source.count() * made.count() * 9 / 8;
-  return need;
-}
 
 class ColumnGather {
  public:
@@ -137,7 +60,7 @@ class ColumnGather {
     for (const std::size_t c : wanted) {
       std::vector<std::uint64_t> needed;
       for (const Worker& worker : workers_) {
-        const Need need = need_of(c, worker);
+        const GatherBytes need = need_of(c, worker);
         needed.push_back(need.known() + rounded(need.strings));
       }
       const auto fits = [&] { return std::ranges::equal(needed, left, std::less_equal()); };
@@ -199,7 +122,7 @@ class ColumnGather {
   };
   struct Worker {
     Stream in, compute, out;
-    Range source, made;  // rows
+    Share source, made;  // rows
     Buffer rows, memory, strings;
     std::vector<std::pair<std::size_t, OnGpu>> columns;  // of this turn, by number
     OnGpu& column(std::size_t c) {
@@ -212,8 +135,8 @@ class ColumnGather {
     for (Worker& worker : workers_) body(worker);
   }
 
-  [[nodiscard]] Need need_of(std::size_t c, const Worker& worker) const {
-    return linkwise::need_of(runtime_.kernels(), columns_[c], worker.source, worker.made);
+  [[nodiscard]] GatherBytes need_of(std::size_t c, const Worker& worker) const {
+    return linkwise::gather_bytes(runtime_.kernels(), columns_[c], worker.source, worker.made);
   }
 
   void make_room(Worker& worker, const std::vector<std::size_t>& turn) {
@@ -222,7 +145,7 @@ class ColumnGather {
     worker.memory = runtime_.allocate(worker.in.place, bytes, "columns");
     Carver carver(worker.memory.view());
     for (const std::size_t c : turn) {
-      const Need need = need_of(c, worker);
+      const GatherBytes need = need_of(c, worker);
       OnGpu on_gpu;
       for (const auto& [view, size] : {std::pair{&on_gpu.source, need.source},
                                        {&on_gpu.offsets, need.offsets},
@@ -244,7 +167,7 @@ class ColumnGather {
     OnGpu& mine = worker.column(c);
     const auto width = static_cast<std::uint64_t>(columns_[c].width);
     std::uint64_t at = 0;
-    for (const Part& part : parts_of(columns_[c], worker.source)) {
+    for (const ChunkPart& part : parts_of(columns_[c], worker.source)) {
       const std::uint64_t bytes = part.rows.count() * width;
       copy_in(worker, mine.source.slice(at, bytes), part.chunk->values, (part.chunk->offset + part.rows.begin) * width,
               part.chunk->pageable);
@@ -259,11 +182,11 @@ class ColumnGather {
     const ChunkedColumn& column = columns_[c];
     const std::uint64_t width = offset_bytes(column);
     std::uint64_t row = 0, raw_at = 0, bytes_before = 0;
-    for (const Part& part : parts_of(column, worker.source)) {
+    for (const ChunkPart& part : parts_of(column, worker.source)) {
       const std::uint64_t numbers = part.rows.count() + 1;
       const MemoryView raw = mine.raw_offsets.slice(raw_at, numbers * width);
       copy_in(worker, raw, part.chunk->offsets, (part.chunk->offset + part.rows.begin) * width, part.chunk->pageable);
-      const Range bytes = bytes_of(column, part);
+      const Share bytes = bytes_of(column, part);
       shift_offsets(runtime_, worker.in, static_cast<int>(width), raw, 8, mine.offsets.slice(8 * row, 8 * numbers),
                     bytes_before - bytes.begin);
       row += part.rows.count();
@@ -276,8 +199,8 @@ class ColumnGather {
   void bring_bytes(Worker& worker, std::size_t c) {
     OnGpu& mine = worker.column(c);
     std::uint64_t at = 0;
-    for (const Part& part : parts_of(columns_[c], worker.source)) {
-      const Range bytes = bytes_of(columns_[c], part);
+    for (const ChunkPart& part : parts_of(columns_[c], worker.source)) {
+      const Share bytes = bytes_of(columns_[c], part);
       copy_in(worker, mine.source.slice(at, bytes.count()), part.chunk->values, bytes.begin, part.chunk->pageable);
       at += bytes.count();
     }

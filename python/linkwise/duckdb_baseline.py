@@ -1,0 +1,67 @@
+"""What DuckDB takes for queries, and for their joins alone, with the tables in its memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+Tables = dict[str, pa.Table]
+
+
+class Sql(Protocol):
+    """A query: the tables that its joins see, filtered, and both in SQL."""
+
+    name: str
+    filtered: Callable[[Tables], Tables]
+    sql: str
+    joins_sql: str
+
+
+@dataclass
+class Baseline:
+    """What DuckDB takes for a query, with the tables in its memory, and what it finds."""
+
+    seconds: list[float]
+    rows: list[tuple[Any, ...]]
+    join_seconds: list[float]
+    """Of the joins alone, over filtered tables, into a table."""
+    joined_rows: int
+
+
+def run_duckdb(queries: Sequence[Sql], tables: Tables, repetitions: int) -> dict[str, Baseline]:
+    """What each query takes, by name; nothing if DuckDB is not installed."""
+    if find_spec("duckdb") is None:
+        return {}
+    import duckdb  # noqa: PLC0415 - where it is
+
+    connection = duckdb.connect()
+
+    def store(tables: Tables, schema: str) -> None:
+        connection.execute(f"create schema {schema}; use {schema}")
+        for name, table in tables.items():
+            connection.register(f"arrow_{name}", table)
+            connection.execute(f"create table {name} as select * from arrow_{name}")
+
+    def timed(sql: str) -> tuple[list[float], list[tuple[Any, ...]]]:
+        seconds, rows = [], []
+        for _ in range(repetitions):
+            began = time.perf_counter()
+            rows = connection.execute(sql).fetchall()
+            seconds.append(time.perf_counter() - began)
+        return seconds, rows
+
+    store(tables, "whole")
+    found = {}
+    for query in queries:
+        connection.execute("use whole")
+        seconds, rows = timed(query.sql)
+        store(query.filtered(tables), f"filtered_{query.name}")
+        join_seconds, _ = timed(f"create or replace table joined as {query.joins_sql}")
+        joined_rows = connection.execute("select count(*) from joined").fetchall()[0][0]
+        found[query.name] = Baseline(seconds, rows, join_seconds, joined_rows)
+    return found

@@ -1,0 +1,50 @@
+// A GPU's share of a column in host memory: where it lies in the column's chunks, and what gathering it takes.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "linkwise/device/arena.hpp"
+#include "linkwise/primitives/host/gather_rows.hpp"
+#include "linkwise/primitives/kernels.hpp"
+
+namespace linkwise {
+
+/// [begin, end) of rows or bytes.
+struct Share {
+  std::uint64_t begin = 0, end = 0;
+  [[nodiscard]] std::uint64_t count() const { return end - begin; }
+};
+/// Of `count`, in equal parts.
+inline Share share_of(std::uint64_t count, std::size_t part, std::size_t parts) {
+  return {count * part / parts, count * (part + 1) / parts};
+}
+
+/// Rows of one chunk, counted in it.
+struct ChunkPart {
+  const ColumnChunk* chunk = nullptr;
+  Share rows;
+};
+std::vector<ChunkPart> parts_of(const ChunkedColumn& column, Share rows);
+/// Where the bytes of their strings lie.
+Share bytes_of(const ChunkedColumn& column, const ChunkPart& part);
+/// Of an offset of strings.
+std::uint64_t offset_bytes(const ChunkedColumn& column);
+
+/// What lies on a GPU while it gathers a column, in bytes.
+struct GatherBytes {
+  std::uint64_t source = 0;       ///< elements, or bytes of strings
+  std::uint64_t offsets = 0;      ///< of strings, 64 bits each
+  std::uint64_t raw_offsets = 0;  ///< as they came
+  std::uint64_t made = 0;         ///< elements, or offsets
+  std::uint64_t lengths = 0, sums = 0, scratch = 0;
+  std::uint64_t strings = 0;  ///< that are made; about
+
+  /// All but the strings that are made.
+  [[nodiscard]] std::uint64_t known() const;
+};
+GatherBytes gather_bytes(const Kernels& kernels, const ChunkedColumn& column, Share source, Share made);
+
+inline std::uint64_t rounded(std::uint64_t bytes) { return align_up(bytes, device_alignment); }
+
+}  // namespace linkwise
