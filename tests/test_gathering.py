@@ -261,6 +261,16 @@ def test_what_gpus_cannot_do_the_cores_do(gpus_are_faster: list[int], monkeypatc
             assert linkwise.sort(table, by="at", machine="h200x8").equals(expected)
 
 
+def test_what_is_read_from_other_gpus_crosses_the_links() -> None:
+    """Half of the rows of each of two GPUs lie on the other: 32 bytes each, for a sector is the least that is read."""
+    runtime = virtual()
+    column, rows = pa.chunked_array([np.arange(10_000)]), rows_of("permutation", 10_000, 0)
+    gather_columns_on_gpus(runtime, [0, 1], [column], rows)
+    gathers = [entry for entry in runtime.timeline() if entry.name == "gather"]
+    crossed = [(p.source.index, p.target.index, p.bytes) for entry in gathers for p in entry.passages]
+    assert sorted(crossed) == [(0, 1, 80_000), (1, 0, 80_000)]
+
+
 def test_the_price() -> None:
     """A permutation of many rows is dear on the cores; a few rows of many are cheap, since GPUs read all of them."""
     machine = linkwise.load_machine("h200x8")

@@ -69,6 +69,8 @@ std::vector<Passage> passages_of(Topology& topology, Place place, const Operatio
     if (same != passages.end()) same->bytes += view.bytes;
     else passages.push_back({place, view.place, view.bytes, topology.route(place, view.place).links});
   }
+  for (const Fetch& fetch : operation.fetches)
+    passages.push_back({fetch.from, place, fetch.bytes, topology.route(fetch.from, place).links});
   return passages;
 }
 

@@ -88,12 +88,19 @@ struct Work {
   double goodput = 1;           ///< useful share of the bytes that its stores to peers put on the links
 };
 
+/// Bytes that an operation loads from another device while it runs, which cross the links between them.
+struct Fetch {
+  Place from;
+  std::uint64_t bytes = 0;
+};
+
 struct Operation {
   std::string name;
   std::vector<MemoryView> reads;
   std::vector<MemoryView> writes;
   Work work;
   std::function<void(void* native_stream)> run;  ///< a cudaStream_t on the CUDA backend, else null
+  std::vector<Fetch> fetches = {};               ///< where they are enough to be priced
 };
 
 struct ReadBack {
@@ -256,7 +263,7 @@ void run_or_abandon(Runtime& runtime, Work&& work) {
   }
 }
 
-/// What an operation at a place stores elsewhere.
+/// What an operation at a place stores elsewhere, and loads from there.
 std::vector<Passage> passages_of(Topology& topology, Place place, const Operation& operation);
 Passage passage_of(Topology& topology, const MemoryView& from, const MemoryView& to);
 

@@ -1,5 +1,6 @@
 #include "linkwise/primitives/gathering.hpp"
 
+#include <algorithm>
 #include <string>
 
 #include "linkwise/error.hpp"
@@ -36,6 +37,26 @@ RawStrings raw_strings(std::span<const StringPiece> pieces, const char* operatio
   return raw;
 }
 
+// What rows all over the pieces take on the links, in whole sectors: as many from each piece as it has of all bytes.
+std::vector<Fetch> fetched(Place here, std::span<const MemoryView> pieces, std::uint64_t rows, double bytes_each) {
+  constexpr double sector = 32;
+  double all = 0;
+  for (const MemoryView& piece : pieces) all += static_cast<double>(piece.bytes);
+  std::vector<Fetch> fetches;
+  for (const MemoryView& piece : pieces) {
+    if (piece.place == here || piece.bytes == 0) continue;
+    const double share = static_cast<double>(piece.bytes) / all, each = std::max(bytes_each, sector);
+    fetches.push_back({piece.place, static_cast<std::uint64_t>(share * each * static_cast<double>(rows))});
+  }
+  return fetches;
+}
+
+std::vector<MemoryView> offsets_of(std::span<const StringPiece> pieces) {
+  std::vector<MemoryView> views;
+  for (const StringPiece& piece : pieces) views.push_back(piece.offsets);
+  return views;
+}
+
 std::vector<MemoryView> read_by_gather(std::span<const StringPiece> pieces, const MemoryView& indices, bool bytes) {
   std::vector<MemoryView> reads{indices};
   for (const StringPiece& piece : pieces) {
@@ -69,7 +90,8 @@ void gather(Runtime& runtime, Stream stream, int element_bytes, int index_bytes,
                            {"gather", count, static_cast<double>(element_bytes)},
                            [=, &kernels](void* native) {
                              kernels.gather(native, element_bytes, index_bytes, from, indices.data, to.data, count);
-                           }});
+                           },
+                           fetched(stream.place, pieces, count, element_bytes)});
 }
 
 void gather(Runtime& runtime, Stream stream, int element_bytes, int index_bytes, const MemoryView& from,
@@ -104,7 +126,8 @@ void gather_lengths(Runtime& runtime, Stream stream, int index_bytes, std::span<
                            [=, &kernels](void* native) {
                              kernels.gather_lengths(native, index_bytes, from, indices.data,
                                                     reinterpret_cast<std::uint64_t*>(lengths.data), count);
-                           }});
+                           },
+                           fetched(stream.place, offsets_of(pieces), count, 16)});
 }
 
 void gather_strings(Runtime& runtime, Stream stream, int index_bytes, std::span<const StringPiece> pieces,
