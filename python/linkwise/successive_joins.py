@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,15 +30,15 @@ class Shares:
     joins: list[tuple[int, int, int]] = field(default_factory=list)
 
 
-class Relation:
+class Relation(ABC):
     """A table, or the rows of two relations side by side; a column's rows are gathered when somebody asks for them."""
 
     def __init__(self, names: list[str], num_rows: int) -> None:
         self.names, self.num_rows = names, num_rows
 
+    @abstractmethod
     def columns(self, names: list[str], request: Request, rows: Rows | None = None) -> dict[str, pa.ChunkedArray]:
         """These rows of some columns, or all rows."""
-        raise NotImplementedError
 
     def table(self, request: Request) -> pa.Table:
         """All columns."""

@@ -1,16 +1,11 @@
 #include "linkwise/primitives/gathering.hpp"
 
 #include <algorithm>
-#include <string>
 
-#include "linkwise/error.hpp"
+#include "linkwise/primitives/require.hpp"
 
 namespace linkwise {
 namespace {
-
-void require(bool condition, const char* operation, const char* what) {
-  if (!condition) throw ProgramError(std::string(operation) + ": " + what);
-}
 
 std::uint64_t rows_of(const MemoryView& indices, int index_bytes, const char* operation) {
   require(index_bytes == 4 || index_bytes == 8, operation, "indices have 4 or 8 bytes");

@@ -2,14 +2,10 @@
 
 #include <algorithm>
 
-#include "linkwise/error.hpp"
+#include "linkwise/primitives/require.hpp"
 
 namespace linkwise {
 namespace {
-
-void require(bool condition, const char* operation, const char* what) {
-  if (!condition) throw ProgramError(std::string(operation) + ": " + what);
-}
 
 template <typename Type>
 Type* pointer(const MemoryView& view) {

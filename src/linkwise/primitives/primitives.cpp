@@ -2,15 +2,11 @@
 
 #include <algorithm>
 
-#include "linkwise/error.hpp"
 #include "linkwise/primitives/host/keys.hpp"
+#include "linkwise/primitives/require.hpp"
 
 namespace linkwise {
 namespace {
-
-void require(bool condition, const char* operation, const char* what) {
-  if (!condition) throw ProgramError(std::string(operation) + ": " + what);
-}
 
 void require_here(Stream stream, const MemoryView& view, const char* operation) {
   require(view.bytes == 0 || view.place == stream.place, operation, "an argument is not at the stream's place");

@@ -48,11 +48,6 @@ __global__ void unify_floats_kernel(CodeOf<Bits>* codes, std::uint64_t count) {
   for (std::uint64_t i = global_thread(); i < count; i += grid_threads()) codes[i] = unified_float<Bits>(codes[i]);
 }
 
-template <typename Kernel>
-const void* address(Kernel* kernel) {
-  return reinterpret_cast<const void*>(kernel);
-}
-
 }  // namespace
 
 KernelList elementwise_kernels() {

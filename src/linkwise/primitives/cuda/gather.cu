@@ -59,22 +59,10 @@ __global__ void gather_strings_kernel(const __grid_constant__ RawStrings from, c
   }
 }
 
-template <typename Kernel>
-const void* address(Kernel* kernel) {
-  return reinterpret_cast<const void*>(kernel);
-}
-
 template <typename Body>
 void with_element(int bytes, Body&& body) {
   if (bytes == 16) body(Tag<Value16>{});
   else with_bits(bytes, body);
-}
-
-// Calls body(Tag<Offset>{}) for offsets or indices of 4 or 8 bytes.
-template <typename Body>
-void with_offset(int bytes, Body&& body) {
-  if (bytes == 4) body(Tag<std::uint32_t>{});
-  else body(Tag<std::uint64_t>{});
 }
 
 }  // namespace
@@ -82,7 +70,7 @@ void with_offset(int bytes, Body&& body) {
 KernelList gather_kernels() {
   KernelList list;
   for (const int index_bytes : {4, 8})
-    with_offset(index_bytes, [&](auto index) {
+    with_key(to_key_width(index_bytes), [&](auto index) {
       using Index = typename decltype(index)::type;
       list.insert(list.end(), {address(gather_lengths_kernel<Index>), address(gather_strings_kernel<Index>),
                                address(shift_offsets_kernel<Index, std::uint32_t>),
@@ -98,7 +86,7 @@ KernelList gather_kernels() {
 void gather(cudaStream_t stream, int element_bytes, int index_bytes, const RawPieces& from, const void* indices,
             void* to, std::uint64_t count) {
   with_element(element_bytes, [&](auto element) {
-    with_offset(index_bytes, [&](auto index) {
+    with_key(to_key_width(index_bytes), [&](auto index) {
       using Element = typename decltype(element)::type;
       using Index = typename decltype(index)::type;
       gather_kernel<Element, Index><<<grid_for(count), block_threads, 0, stream>>>(
@@ -110,8 +98,8 @@ void gather(cudaStream_t stream, int element_bytes, int index_bytes, const RawPi
 
 void shift_offsets(cudaStream_t stream, int from_bytes, const void* from, int to_bytes, void* to, std::uint64_t count,
                    std::uint64_t delta) {
-  with_offset(from_bytes, [&](auto narrow) {
-    with_offset(to_bytes, [&](auto wide) {
+  with_key(to_key_width(from_bytes), [&](auto narrow) {
+    with_key(to_key_width(to_bytes), [&](auto wide) {
       using From = typename decltype(narrow)::type;
       using To = typename decltype(wide)::type;
       shift_offsets_kernel<From, To><<<grid_for(count), block_threads, 0, stream>>>(static_cast<const From*>(from),
@@ -123,7 +111,7 @@ void shift_offsets(cudaStream_t stream, int from_bytes, const void* from, int to
 
 void gather_lengths(cudaStream_t stream, int index_bytes, const RawStrings& from, const void* indices,
                     std::uint64_t* lengths, std::uint64_t count) {
-  with_offset(index_bytes, [&](auto index) {
+  with_key(to_key_width(index_bytes), [&](auto index) {
     using Index = typename decltype(index)::type;
     gather_lengths_kernel<Index>
         <<<grid_for(count), block_threads, 0, stream>>>(from, static_cast<const Index*>(indices), lengths, count);
@@ -133,7 +121,7 @@ void gather_lengths(cudaStream_t stream, int index_bytes, const RawStrings& from
 
 void gather_strings(cudaStream_t stream, int index_bytes, const RawStrings& from, const void* indices,
                     const std::uint64_t* sums, void* to, std::uint64_t count) {
-  with_offset(index_bytes, [&](auto index) {
+  with_key(to_key_width(index_bytes), [&](auto index) {
     using Index = typename decltype(index)::type;
     gather_strings_kernel<Index><<<grid_for(lanes * count), block_threads, 0, stream>>>(
         from, static_cast<const Index*>(indices), sums, static_cast<std::uint8_t*>(to), count);

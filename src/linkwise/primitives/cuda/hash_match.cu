@@ -1,6 +1,7 @@
 // Keys of a partition in a hash table that a thread block shares, and the other side's looked up in it.
 #include "linkwise/primitives/cuda/cuda_kernels.hpp"
 #include "linkwise/primitives/cuda/launch.cuh"
+#include "linkwise/primitives/cuda/match_totals.cuh"
 #include "linkwise/primitives/dispatch.hpp"
 #include "linkwise/primitives/encoding.hpp"
 
@@ -12,13 +13,6 @@ constexpr unsigned most_rows = 2048, slots = 2 * most_rows;  // of the build sid
 template <typename Key>
 __global__ void hash_keys_kernel(const Key* from, Key* to, std::uint64_t count) {
   for (std::uint64_t i = global_thread(); i < count; i += grid_threads()) to[i] = hash_of(from[i]);
-}
-
-__device__ std::uint64_t integer_at(const void* values, IntegerType type, std::uint64_t i) {
-  if (values == nullptr) return 0;
-  if (type.bytes == 8) return static_cast<const std::uint64_t*>(values)[i];
-  if (type.is_signed) return static_cast<std::uint64_t>(static_cast<const std::int32_t*>(values)[i]);
-  return static_cast<const std::uint32_t*>(values)[i];
 }
 
 // The first key of that partition or a later one.
@@ -40,7 +34,7 @@ __global__ void __launch_bounds__(block_threads) hash_probe_kernel(const RawHash
   __shared__ std::uint64_t ranges[4];
   const auto *keys = static_cast<const Key*>(probe.keys), *build = static_cast<const Key*>(probe.build_keys);
   const int shift = 8 * static_cast<int>(sizeof(Key)) - probe.bits;
-  std::uint64_t matches = 0, probe_sum = 0, build_sum = 0;
+  MatchTotals mine;
   for (std::uint64_t partition = blockIdx.x; partition < 1ULL << probe.bits; partition += gridDim.x) {
     __syncthreads();
     if (threadIdx.x < 4)
@@ -67,27 +61,17 @@ __global__ void __launch_bounds__(block_threads) hash_probe_kernel(const RawHash
           const unsigned row = table[s] - 1;
           if (table_keys[row] != key) continue;
           ++found;
-          build_sum += integer_at(probe.build_values, probe.build_value_type, first + row);
+          if (probe.build_values != nullptr)
+            mine.build_sum += integer_at(probe.build_values, probe.build_value_type, first + row);
         }
-        matches += found;
-        if (found > 0) probe_sum += found * integer_at(probe.values, probe.value_type, i);
+        mine.matches += found;
+        if (found > 0 && probe.values != nullptr)
+          mine.probe_sum += found * integer_at(probe.values, probe.value_type, i);
       }
       __syncthreads();
     }
   }
-  std::uint64_t* const sums[] = {&totals->matches, &totals->probe_sum, &totals->build_sum};
-  const std::uint64_t mine[] = {matches, probe_sum, build_sum};
-  for (int t = 0; t < 3; ++t) {
-    std::uint64_t sum = mine[t];
-    for (int offset = 16; offset > 0; offset /= 2) sum += __shfl_down_sync(0xffffffffu, sum, offset);
-    if (threadIdx.x % 32 == 0 && sum != 0)
-      atomicAdd(reinterpret_cast<unsigned long long*>(sums[t]), static_cast<unsigned long long>(sum));
-  }
-}
-
-template <typename Kernel>
-const void* address(Kernel* kernel) {
-  return reinterpret_cast<const void*>(kernel);
+  add_totals(mine, totals);
 }
 
 }  // namespace

@@ -30,6 +30,12 @@ inline unsigned grid_for(std::uint64_t count) {
 
 inline void check_launch(const char* kernel) { check(cudaGetLastError(), kernel); }
 
+/// Of a kernel, for a KernelList.
+template <typename Kernel>
+const void* address(Kernel* kernel) {
+  return reinterpret_cast<const void*>(kernel);
+}
+
 __device__ inline std::uint64_t global_thread() { return blockIdx.x * std::uint64_t{blockDim.x} + threadIdx.x; }
 __device__ inline std::uint64_t grid_threads() { return gridDim.x * std::uint64_t{blockDim.x}; }
 

@@ -10,6 +10,7 @@
 
 #include "linkwise/primitives/cuda/cuda_kernels.hpp"
 #include "linkwise/primitives/cuda/launch.cuh"
+#include "linkwise/primitives/cuda/match_totals.cuh"
 #include "linkwise/primitives/dispatch.hpp"
 
 namespace linkwise::cuda {
@@ -63,35 +64,6 @@ __global__ void tile_ranges_kernel(const Key* keys, std::uint64_t count, const K
   const std::uint64_t last = min(count, (t + 1) * tile) - 1;
   ranges[2 * t] = bound<false>(at, 0, build_count, keys[t * tile]);
   ranges[2 * t + 1] = bound<true>(at, 0, build_count, keys[last]);
-}
-
-__device__ std::uint64_t integer_at(const void* values, IntegerType type, std::uint64_t i) {
-  if (type.bytes == 8) return static_cast<const std::uint64_t*>(values)[i];
-  if (type.is_signed) return static_cast<std::uint64_t>(static_cast<const std::int32_t*>(values)[i]);
-  return static_cast<const std::uint32_t*>(values)[i];
-}
-
-__device__ void add_in_warp(std::uint64_t mine, std::uint64_t* total) {
-  for (int offset = 16; offset > 0; offset /= 2) mine += __shfl_down_sync(0xffffffffu, mine, offset);
-  if (threadIdx.x % 32 == 0 && mine != 0)
-    atomicAdd(reinterpret_cast<unsigned long long*>(total), static_cast<unsigned long long>(mine));
-}
-
-// The block's sums, and then everybody's.
-__device__ void add_totals(const MatchTotals& mine, MatchTotals* totals) {
-  __shared__ MatchTotals of_block;
-  if (threadIdx.x == 0) of_block = {};
-  __syncthreads();
-  add_in_warp(mine.matches, &of_block.matches);
-  add_in_warp(mine.matched_rows, &of_block.matched_rows);
-  add_in_warp(mine.probe_sum, &of_block.probe_sum);
-  add_in_warp(mine.build_sum, &of_block.build_sum);
-  __syncthreads();
-  static_assert(sizeof(MatchTotals) == 4 * sizeof(std::uint64_t));
-  if (threadIdx.x < 4) {
-    const std::uint64_t sum = reinterpret_cast<const std::uint64_t*>(&of_block)[threadIdx.x];
-    if (sum != 0) atomicAdd(reinterpret_cast<unsigned long long*>(totals) + threadIdx.x, sum);
-  }
 }
 
 template <typename Key>
@@ -192,11 +164,6 @@ cudaError_t scan(void* scratch, std::size_t& bytes, const void* values, std::uin
                  cudaStream_t stream) {
   const auto widened = thrust::make_transform_iterator(static_cast<const Integer*>(values), Widen<Integer>{});
   return cub::DeviceScan::InclusiveSum(scratch, bytes, widened, sums, count, stream);
-}
-
-template <typename Kernel>
-const void* address(Kernel* kernel) {
-  return reinterpret_cast<const void*>(kernel);
 }
 
 }  // namespace

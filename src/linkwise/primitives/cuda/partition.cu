@@ -270,11 +270,6 @@ std::size_t scan_bytes(std::uint64_t length) {
   return bytes;
 }
 
-template <typename Kernel>
-const void* address(Kernel* kernel) {
-  return reinterpret_cast<const void*>(kernel);
-}
-
 // Calls body(Tag<Key>, std::integral_constant<int, tile>).
 template <typename Body>
 void with_key_and_tile(RecordType type, Body&& body) {

@@ -88,11 +88,6 @@ __global__ void select_pivot_kernel(RawSegments left, RawSegments right, std::ui
   *pivot = leftmost_pivot<Key>(left, right);
 }
 
-template <typename Kernel>
-const void* address(Kernel* kernel) {
-  return reinterpret_cast<const void*>(kernel);
-}
-
 void clear(std::uint64_t* counters, std::uint64_t count, cudaStream_t stream) {
   check(cudaMemsetAsync(counters, 0, count * sizeof *counters, stream), "clear counters");
 }
