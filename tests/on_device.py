@@ -21,8 +21,8 @@ class OnDevice:
         self.stream = runtime.stream(self.place, "test")
         self._buffers: list[tuple[_core.Buffer, int]] = []
 
-    def memory(self, num_bytes: int) -> _core.MemoryView:
-        buffer = self.runtime.allocate(self.place, num_bytes + 2 * _GUARD, "test")
+    def memory(self, num_bytes: int, place: _core.Place | None = None) -> _core.MemoryView:
+        buffer = self.runtime.allocate(place or self.place, num_bytes + 2 * _GUARD, "test")
         guarded = np.full(num_bytes + 2 * _GUARD, CANARY, np.uint8)
         self.runtime.copy_in(self.stream, buffer.view, guarded)
         self.runtime.synchronize()

@@ -59,6 +59,24 @@ def expected_rows(left: Array, right: Array, how: str) -> Array:
     return rows[np.argsort(keys_of_rows, kind="stable")]  # within a key, rows are of one side
 
 
+def ranks(left: Array, right: Array) -> tuple[Array, Array]:
+    """Integers that compare as the keys do in a join: -0.0 is 0.0, and NaN is NaN, behind all others."""
+    if left.dtype.kind != "f":
+        return left, right
+    both = np.unique(np.concatenate([left, right]), return_inverse=True)[1]
+    return both[: len(left)], both[len(left) :]
+
+
+def special_floats(dtype: Any, count: int, seed: int) -> Array:
+    """With NaNs of many bit patterns, infinities and zeros of both signs."""
+    random = np.random.default_rng(seed)
+    special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan, 1.5, -2.0], dtype)
+    bits = special.view(f"u{special.itemsize}")
+    noise = random.integers(0, 4, count).astype(bits.dtype)
+    drawn = random.choice(bits, count)
+    return np.where(np.isnan(drawn.view(dtype)), drawn | noise, drawn).view(dtype)  # type: ignore[no-any-return]
+
+
 def check_join(runtime: _core.Runtime, plan: _core.JoinPlan, left: Array, right: Array, how: str) -> None:
     kind = key_type_of(left.dtype)
     made: list[Array] = []
@@ -68,7 +86,8 @@ def check_join(runtime: _core.Runtime, plan: _core.JoinPlan, left: Array, right:
         return None, made[0], made[1]
 
     rows = _core.join_rows(runtime, plan, kind, left, right, None, None, 4, how, True, outputs)
-    expected = expected_rows(left, right, how)
+    as_numbers = ranks(left, right)
+    expected = expected_rows(*as_numbers, how)
     assert rows == len(expected)
     assert (made[0].astype(np.int32) == expected[:, 0]).all()
     if how not in ("semi", "anti"):
@@ -77,7 +96,7 @@ def check_join(runtime: _core.Runtime, plan: _core.JoinPlan, left: Array, right:
     values = [random.integers(-50, 50, len(side)).astype(np.int32) for side in (left, right)]
     totals = _core.join_totals(runtime, plan, kind, left, right, *values, how)
     assert totals.rows == len(expected)
-    matched = expected_rows(left, right, "inner")
+    matched = expected_rows(*as_numbers, "inner")
     sums = [int(side[rows].astype(np.int64).sum()) for side, rows in zip(values, matched.T, strict=True)]
     assert [totals.left_sum, totals.right_sum] == [total % 2**64 for total in sums]
     assert _core.join_totals(runtime, plan, kind, left, right, how=how).rows == len(expected)
@@ -101,9 +120,14 @@ def test_every_kind_size_and_distribution(how: str, num_gpus: int) -> None:
         check_join(virtual(number), plan_for(num_gpus), left, right, how)
 
 
-@pytest.mark.parametrize("dtype", [np.uint64, np.int64, np.int32, np.int16, np.uint8])
+@pytest.mark.parametrize(
+    "dtype", [np.uint64, np.int64, np.int32, np.int16, np.uint8, np.float16, np.float32, np.float64]
+)
 def test_every_kind_of_key(dtype: Any) -> None:
-    left, right = pair("uniform", 400, 300, dtype)
+    is_float = np.dtype(dtype).kind == "f"
+    left, right = (
+        (special_floats(dtype, 200, 1), special_floats(dtype, 150, 2)) if is_float else pair("uniform", 400, 300, dtype)
+    )
     for how in HOWS:
         check_join(virtual(), plan_for(3), left, right, how)
 

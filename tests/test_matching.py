@@ -84,6 +84,33 @@ def test_probe(device: OnDevice, dtype: Any, distribution: str) -> None:
         ]  # fmt: skip
 
 
+@pytest.mark.parametrize("each_key", [False, True])
+@pytest.mark.parametrize("place", ["device", "host"])
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+@pytest.mark.parametrize("dtype", [np.uint32, np.uint64])
+def test_find_ranges(device: OnDevice, dtype: Any, distribution: str, place: str, each_key: bool) -> None:
+    """Tile by tile, the keys that both sides have, by rising key; tiles take their places in any order."""
+    where = _core.Place.host() if place == "host" else None
+    for number, (left_count, right_count) in enumerate(COUNTS):
+        left = sorted_keys(distribution, left_count, dtype, 1)
+        right = sorted_keys(distribution if number % 2 else "uniform", right_count, dtype, 2)
+        ranges = device.memory(16 * min(left_count, right_count), where)
+        tiles = device.memory(8 * _core.range_tiles(left_count, right_count, each_key), where)
+        totals = device.memory(16)
+        scratch = device.memory(_core.find_ranges_scratch_bytes(device.runtime, left_count, right_count))
+        _core.find_ranges(
+            device.runtime, device.stream, left.itemsize, device.put(left), device.put(right), ranges, tiles, scratch,
+            totals, each_key,
+        )  # fmt: skip
+        both = np.intersect1d(left, right)
+        expected = np.stack([np.searchsorted(of, both, side) for of in (left, right) for side in ("left", "right")], 1)
+        found = device.get(ranges, np.uint32).reshape(-1, 4)
+        parts = [found[begin : begin + count] for begin, count in device.get(tiles, np.uint32).reshape(-1, 2)]
+        assert (np.concatenate([*parts, found[:0]]) == expected).all()
+        pairs = (expected[:, 1] - expected[:, 0]) * (expected[:, 3] - expected[:, 2])
+        assert device.get(totals, np.uint64).tolist() == [len(both), pairs.sum()]
+
+
 def emitting(device: OnDevice, side: Array, other: Array, emission: _core.Emission) -> tuple[_core.Emitting, Array]:
     """A side as ``expand`` takes it, and what each of its rows emits."""
     none = np.zeros(len(side), np.uint32), np.zeros(len(other), np.uint32)

@@ -14,7 +14,7 @@ from conftest import SEEDS, cuda_runtime
 from data import DISTRIBUTIONS
 from linkwise import UsageError, _core
 from linkwise.keys import key_type_of
-from test_host_join import HOWS, expected_rows, pair, plan_for, virtual
+from test_host_join import HOWS, expected_rows, pair, plan_for, ranks, special_floats, virtual
 
 Array = NDArray[Any]
 
@@ -98,19 +98,22 @@ def check_totals(
 ) -> None:
     plan.path = _core.JoinPath.sorted
     left, right = (np.sort(side) if claimed else side for side, claimed in zip((left, right), presorted, strict=True))
-    matched = expected_rows(left, right, "inner")
+    as_numbers = ranks(left, right)
+    matched = expected_rows(*as_numbers, "inner")
     random = np.random.default_rng(len(matched))
     values = [random.integers(-50, 50, len(side)).astype(np.int64) for side in (left, right)]
     totals = _core.join_totals(runtime, plan, key_type_of(left.dtype), left, right, *values, how, True, *presorted)
-    assert totals.rows == len(expected_rows(left, right, how))
+    assert totals.rows == len(expected_rows(*as_numbers, how))
     sums = [int(side[rows].sum()) for side, rows in zip(values, matched.T, strict=True)]
     assert [totals.left_sum, totals.right_sum] == [total % 2**64 for total in sums]
-    if how not in ("right", "full") and not any(presorted):  # of which no row numbers are known
+    if not any(presorted):  # of which no row numbers are known
         check_rows(runtime, plan, left, right, how)
+    if how == "inner":
+        check_ranges(runtime, plan, left, right)
 
 
 def check_rows(runtime: _core.Runtime, plan: _core.JoinPlan, left: Array, right: Array, how: str) -> None:
-    expected = expected_rows(left, right, how)
+    expected = expected_rows(*ranks(left, right), how)
     is_filter = how in ("semi", "anti")
     made: list[Array | None] = []
 
@@ -123,8 +126,22 @@ def check_rows(runtime: _core.Runtime, plan: _core.JoinPlan, left: Array, right:
     assert _core.join_rows(runtime, plan, kind, left, right, None, None, 8, how, True, outputs) == len(expected)
     keys, of_left, of_right = made
     assert (of_left == expected[:, 0]).all()
-    assert (keys == left[expected[:, 0]]).all()
+    shown = [left[i] if i >= 0 else right[j] for i, j in expected]
+    assert np.array_equal(keys, np.array(shown, left.dtype), equal_nan=left.dtype.kind == "f")
     assert is_filter or (of_right == expected[:, 1]).all()
+
+
+def check_ranges(runtime: _core.Runtime, plan: _core.JoinPlan, left: Array, right: Array) -> None:
+    """Key by key, all rows of either side in their order."""
+    as_numbers = ranks(left, right)
+    both = np.intersect1d(*as_numbers)
+    for width in (4, 8):
+        plan.searches_each_key = width == 4
+        found = _core.join_ranges(runtime, plan, key_type_of(left.dtype), left, right, width, True)
+        for side, rows, first in ((as_numbers[0], *found[:2]), (as_numbers[1], *found[2:])):
+            wanted = [np.flatnonzero(side == key) for key in both]
+            assert (first == np.cumsum([0, *map(len, wanted)])).all()
+            assert (rows == np.concatenate([*wanted, []])).all()
 
 
 @pytest.mark.parametrize("how", HOWS)
@@ -137,6 +154,15 @@ def test_every_kind(how: str, merges_runs: bool) -> None:
             plan = plan_for(num_gpus, chunkset_records=[0, 130][number % 2], slack=1.0, pair_bytes=500)
             plan.merges_runs = merges_runs
             check_totals(virtual(number), plan, left, right, how, presorted)
+
+
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_floats_match_as_numbers(dtype: Any, how: str) -> None:
+    for seed, presorted in enumerate([(False, False), (False, False), (False, True), (True, True)]):
+        left, right = special_floats(dtype, 300, seed), special_floats(dtype, 200, seed + 10)
+        plan = plan_for(seed + 1, chunkset_records=[0, 90][seed % 2], slack=1.0, pair_bytes=300)
+        check_totals(virtual(seed), plan, left, right, how, presorted)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

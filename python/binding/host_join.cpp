@@ -10,6 +10,7 @@
 #include "linkwise/device/cuda/pinned.hpp"
 #include "linkwise/join/host_join.hpp"
 #include "linkwise/join/subpartitions.hpp"
+#include "rows.hpp"
 
 namespace nb = nanobind;
 
@@ -88,6 +89,17 @@ std::uint64_t rows_of(Runtime& runtime, const JoinPlan& plan, KeyType type, cons
   return join_rows(runtime, plan, input, outputs);
 }
 
+nb::tuple ranges_of(Runtime& runtime, const JoinPlan& plan, KeyType type, const Input& left, const Input& right,
+                    int row_number_bytes, bool verify) {
+  const JoinInput input = input_of(type, left, right, std::nullopt, std::nullopt, row_number_bytes, "inner", verify);
+  RangeBuffers buffers;
+  {
+    const nb::gil_scoped_release release;
+    join_ranges(runtime, plan, input, [&](const RangeSizes& sizes) { return buffers.make(sizes); });
+  }
+  return buffers.take();
+}
+
 bool fits(Runtime& runtime, const JoinPlan& plan, KeyType type, std::uint64_t left, std::uint64_t right,
           int value_bytes, const std::string& how, bool wants_rows) {
   JoinInput input;
@@ -129,6 +141,7 @@ void bind_host_join(nb::module_& m) {
       .def("__copy__", [](const JoinPlan& self) { return self; })
       .def_rw("path", &JoinPlan::path)
       .def_rw("merges_runs", &JoinPlan::merges_runs)
+      .def_rw("searches_each_key", &JoinPlan::searches_each_key)
       .def_rw("pair_bytes", &JoinPlan::pair_bytes)
       .def_rw("batches", &JoinPlan::batches)
       .def_rw("window_rows", &JoinPlan::window_rows);
@@ -149,6 +162,9 @@ void bind_host_join(nb::module_& m) {
         nb::arg("how"), nb::arg("verify"), nb::arg("make_outputs"),
         "The rows of a join: make_outputs(rows) gives arrays for keys, left and right values, or None for what is not "
         "wanted. Without values, row numbers stand for them.");
+  m.def("join_ranges", &ranges_of, nb::arg("runtime"), nb::arg("plan"), nb::arg("key_type"), nb::arg("left"),
+        nb::arg("right"), nb::arg("row_number_bytes"), nb::arg("verify"),
+        "Key by key, the row numbers of both sides: left rows, where each key's begin, right rows, where they begin.");
 }
 
 }  // namespace linkwise::binding

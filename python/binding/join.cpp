@@ -40,21 +40,12 @@ nb::tuple indices_of(const Matches& self, const std::string& how, std::uint64_t 
 }
 
 nb::tuple ranges_of(const Matches& self) {
-  std::optional<HugeBuffer> buffers[4];
-  std::uint64_t counts[4];
+  RangeBuffers buffers;
   {
     const nb::gil_scoped_release release;
-    const Matches::RangeSizes sizes = self.range_sizes();
-    const std::uint64_t wanted[4] = {sizes.left_rows, sizes.keys + 1, sizes.right_rows, sizes.keys + 1};
-    std::int64_t* data[4];
-    for (int b = 0; b < 4; ++b) {
-      counts[b] = wanted[b];
-      data[b] = reinterpret_cast<std::int64_t*>(buffers[b].emplace(counts[b] * sizeof(std::int64_t)).data());
-    }
-    self.write_ranges({data[1], data[3], data[0], data[2]});
+    self.write_ranges(buffers.make(self.range_sizes()));
   }
-  const auto array = [&](int b) { return numpy_of<std::int64_t>(std::move(*buffers[b]), counts[b]); };
-  return nb::make_tuple(array(0), array(1), array(2), array(3));
+  return buffers.take();
 }
 
 using Unsigned = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu, nb::ndim<1>>;

@@ -42,6 +42,23 @@ void bind_matching(nb::module_& m) {
       "probe_scratch_bytes",
       [](const Runtime& runtime, std::uint64_t rows) { return probe_scratch_bytes(runtime.kernels(), rows); },
       nb::arg("runtime"), nb::arg("probing_rows"));
+  m.def("range_tiles", &range_tiles, nb::arg("left_rows"), nb::arg("right_rows"), nb::arg("each_key"));
+  m.def(
+      "find_ranges",
+      [](Runtime& runtime, Stream stream, int key_bytes, const MemoryView& left_keys, const MemoryView& right_keys,
+         const MemoryView& ranges, const MemoryView& tiles, const MemoryView& scratch, const MemoryView& totals,
+         bool each_key) {
+        find_ranges(runtime, stream, {to_key_width(key_bytes), left_keys, right_keys, ranges, tiles, each_key}, scratch,
+                    totals);
+      },
+      nb::arg("runtime"), nb::arg("stream"), nb::arg("key_bytes"), nb::arg("left_keys"), nb::arg("right_keys"),
+      nb::arg("ranges"), nb::arg("tiles"), nb::arg("scratch"), nb::arg("totals"), nb::arg("each_key"));
+  m.def(
+      "find_ranges_scratch_bytes",
+      [](const Runtime& runtime, std::uint64_t left, std::uint64_t right) {
+        return find_ranges_scratch_bytes(runtime.kernels(), left, right);
+      },
+      nb::arg("runtime"), nb::arg("left_rows"), nb::arg("right_rows"));
   m.def("running_sums", &running_sums, nb::arg("runtime"), nb::arg("stream"), nb::arg("type"), nb::arg("values"),
         nb::arg("sums"), nb::arg("scratch"));
   m.def(

@@ -46,6 +46,7 @@ void bind_plan(nb::module_& m) {
           "how", [](const JoinWorkload& w) { return static_cast<int>(w.kind); },
           [](JoinWorkload& w, const std::string& how) { w.kind = join_kind_from(how); })
       .def_rw("wants_rows", &JoinWorkload::wants_rows)
+      .def_rw("wants_ranges", &JoinWorkload::wants_ranges)
       .def_rw("left_presorted", &JoinWorkload::left_presorted)
       .def_rw("right_presorted", &JoinWorkload::right_presorted)
       .def_rw("expected_matches", &JoinWorkload::expected_matches)

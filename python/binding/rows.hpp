@@ -4,10 +4,13 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
+#include <array>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "linkwise/join/matches.hpp"
 #include "linkwise/primitives/host/arrow.hpp"
 #include "linkwise/primitives/host/huge_buffer.hpp"
 #include "linkwise/primitives/host/row_keys.hpp"
@@ -24,6 +27,27 @@ nanobind::ndarray<nanobind::numpy, Element, nanobind::ndim<1>> numpy_of(HugeBuff
   const nanobind::capsule owner(owned, [](void* p) noexcept { delete static_cast<HugeBuffer*>(p); });
   return {owned->data(), {count}, owner};
 }
+
+/// Memory for the ranges of a join's matches, made where their number is known and handed to Python.
+class RangeBuffers {
+ public:
+  RangeArrays make(const RangeSizes& sizes) {
+    counts_ = {sizes.left_rows, sizes.keys + 1, sizes.right_rows, sizes.keys + 1};
+    std::array<std::int64_t*, 4> data{};
+    for (std::size_t b = 0; b < data.size(); ++b)
+      data[b] = reinterpret_cast<std::int64_t*>(buffers_[b].emplace(counts_[b] * sizeof(std::int64_t)).data());
+    return {data[1], data[3], data[0], data[2]};
+  }
+  /// Rows of the left side, where each key's begin, and the same of the right.
+  nanobind::tuple take() {
+    const auto array = [&](std::size_t b) { return numpy_of<std::int64_t>(std::move(*buffers_[b]), counts_[b]); };
+    return nanobind::make_tuple(array(0), array(1), array(2), array(3));
+  }
+
+ private:
+  std::array<std::optional<HugeBuffer>, 4> buffers_;
+  std::array<std::uint64_t, 4> counts_{};
+};
 
 inline KeyWidth width_of(const Words& words) { return to_key_width(static_cast<int>(words.itemsize())); }
 

@@ -73,11 +73,15 @@ class GpuMatches:
         how: str,
         *,
         row_bytes: int = 0,
+        wants_ranges: bool = False,
         sides: tuple[Array, Array] | None = None,
     ) -> _core.JoinPlan:
         left, right = sides or (self._left, self._right)
         rows = len(left), len(right)
-        workload = join_workload(self._key_type, rows, how, value_bytes=row_bytes, wants_rows=row_bytes > 0)
+        workload = join_workload(
+            self._key_type, rows, how, value_bytes=row_bytes, wants_rows=row_bytes > 0 and not wants_ranges
+        )
+        workload.wants_ranges = wants_ranges
         workload.pageable = not all(_core.is_pinned(side) for side in (left, right))
         workload.verify = self._request.verify
         return choose_join_plan(runtime, workload, self._request)
@@ -94,6 +98,10 @@ class GpuMatches:
         fits = max(len(self._left), len(self._right)) < _NO_ROW
         width = 4 if narrow and fits and how in ("inner", "semi", "anti") else ROW_BYTES
         return self._or_cores(lambda: self._indices(how, width), lambda cores: cores.indices(how))
+
+    def ranges(self) -> tuple[Rows, Rows, Rows, Rows]:
+        """Key by key: left rows, where each key's begin, right rows, and where they begin."""
+        return self._or_cores(self._ranges, lambda cores: cores.ranges())
 
     @property
     def left_is_unique(self) -> bool:
@@ -133,6 +141,19 @@ class GpuMatches:
                 )
 
             return int(run_interruptibly(runtime, work).rows)
+
+    def _ranges(self) -> tuple[Rows, Rows, Rows, Rows]:
+        row_bytes = 4 if max(len(self._left), len(self._right)) < _NO_ROW else ROW_BYTES
+        check_rows_fit(len(self._left) + len(self._right), 16)
+        with open_session(self._request.machine, warn=False) as runtime:
+            plan = self._plan(runtime, "inner", row_bytes=row_bytes, wants_ranges=True)
+
+            def work() -> tuple[Rows, Rows, Rows, Rows]:
+                return _core.join_ranges(
+                    runtime, plan, self._key_type, self._left, self._right, row_bytes, self._request.verify
+                )
+
+            return run_interruptibly(runtime, work)
 
     def _indices(self, how: str, row_bytes: int) -> tuple[Rows, Rows | None]:
         is_filter = how in ("semi", "anti")

@@ -6,22 +6,23 @@ Every result is checked against what the generator knows. On a machine without G
 from __future__ import annotations
 
 import datetime
-import importlib
 import os
 import platform
 import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
 from linkwise import _core
-from linkwise._core import CorruptDataError, UsageError
+from linkwise._core import UsageError
+from linkwise.join_baselines import by_duckdb, of_keys_on_gpus
 from linkwise.join_planning import join_workload
-from linkwise.join_workloads import Expected, Workload
+from linkwise.join_relations import Relations
+from linkwise.join_workloads import Workload
+from linkwise.joining import JoinRanges
 from linkwise.keys import key_type_of
 from linkwise.machine import load_machine
 from linkwise.planning import Gpus, gpu_numbers
@@ -29,8 +30,9 @@ from linkwise.session import open_session
 from linkwise.sorting import empty
 from linkwise.wire import best_wire, described_wire
 
-Array = np.ndarray[Any, Any]
 _MOST_REPETITIONS = 100
+_ROW_BYTES = 4  # of a row's number
+_RANGE_BYTES = 16
 
 
 @dataclass(frozen=True)
@@ -38,18 +40,23 @@ class Case:
     """A way of joining. ``crossings``: how often the keys cross between host and GPUs, for the wire time."""
 
     name: str
-    wants: str  # "count", "sums" or "rows"
+    wants: str  # "count", "sums", "rows" or "ranges"
     path: str = "in_core"
     chunksets: int = 1
     merges_runs: bool = False
     presorted: bool = False
     crossings: tuple[int, int] = (1, 0)  # in, out
     strategy: _core.SortStrategy = _core.SortStrategy.radix
+    searches_each_key: bool = False
 
     @property
     def has_values(self) -> bool:
-        """Whether values cross as well."""
-        return self.wants != "count"
+        """Whether values cross with the keys."""
+        return self.wants in ("sums", "rows")
+
+    def value_bytes(self, workload: Workload) -> int:
+        """Of what is sorted with each key: its value, or the number of its row."""
+        return _ROW_BYTES if self.wants == "ranges" else workload.dtype.itemsize if self.has_values else 0
 
 
 CASES = (
@@ -59,6 +66,9 @@ CASES = (
     Case("presorted, counted", "count", "sorted", presorted=True),
     Case("presorted, count and sums", "sums", "sorted", presorted=True),
     Case("join25's path, counted", "count", "sorted", merges_runs=True, crossings=(2, 1)),
+    Case("ranges", "ranges", "sorted", merges_runs=True, crossings=(2, 1)),
+    # As the paper measures it (§3.3.3, §4.1.2): its kernel, and what it finds in the host's memory.
+    Case("join25's path, ranges", "ranges", "sorted", merges_runs=True, crossings=(2, 1), searches_each_key=True),
     # As Rui et al. (join25 §4.1.4): no GPU sends to another, and the host's memory is where their runs meet.
     Case(
         "shared-nothing sort-merge, counted",
@@ -77,15 +87,16 @@ def _plan(machine: _core.Machine, workload: Workload, case: Case, gpus: Gpus) ->
     """The plan for a case: the planner's choice of GPUs and ways, unless GPUs are given."""
     shape = join_workload(
         key_type_of(workload.dtype), workload.rows, "inner",
-        value_bytes=workload.dtype.itemsize if case.has_values else 0, wants_rows=case.wants == "rows",
+        value_bytes=case.value_bytes(workload), wants_rows=case.wants == "rows",
     )  # fmt: skip
-    shape.expected_matches = workload.expected_matches
+    shape.wants_ranges = case.wants == "ranges"
+    shape.expected_matches = workload.expected_keys if shape.wants_ranges else workload.expected_matches
     shape.left_presorted = shape.right_presorted = case.presorted
     constraints = _core.JoinConstraints()
     constraints.path = getattr(_core.JoinPath, case.path)
     constraints.gpus = [] if gpus == "auto" else gpu_numbers(gpus)
     plan = _core.plan_join(machine, shape, constraints)[0].plan
-    plan.merges_runs = case.merges_runs
+    plan.merges_runs, plan.searches_each_key = case.merges_runs, case.searches_each_key
     sort = plan.sort
     sort.strategy = case.strategy
     if case.chunksets > 1:
@@ -94,60 +105,8 @@ def _plan(machine: _core.Machine, workload: Workload, case: Case, gpus: Gpus) ->
     return plan, shape
 
 
-class _Relations:
-    """The workload in pinned memory, and where rows go."""
-
-    def __init__(self, workload: Workload, cases: list[Case]) -> None:
-        self.workload = workload
-        r, s = workload.rows
-        self.r_keys, self.r_values, self.s_keys, self.s_values = (empty(n, workload.dtype) for n in (r, r, s, s))
-        self.expected = workload.fill(self.r_keys, self.r_values, self.s_keys, self.s_values)
-        if workload.heavy_hitter and any(case.wants == "rows" for case in cases):
-            raise UsageError("the rows of a heavy hitter are more than memory holds; ask for 'counted' with --only")
-        wants_rows = any(case.wants == "rows" for case in cases)
-        self.out = [empty(max(self.expected.matches, 1), workload.dtype) for _ in range(3)] if wants_rows else []
-        for array in self.out:
-            array.fill(0)
-        self._sorted: tuple[Array, ...] | None = None
-
-    def columns(self, runtime: _core.Runtime, *, presorted: bool) -> tuple[Array, ...]:
-        """Keys and values of R, and of S; sorted on demand."""
-        if not presorted:
-            return self.r_keys, self.r_values, self.s_keys, self.s_values
-        if self._sorted is None:
-            plan = _core.SortPlan()
-            plan.gpus = list(range(runtime.machine.num_gpus))
-            kind = key_type_of(self.workload.dtype)
-            made: list[Array] = []
-            for keys, values in ((self.r_keys, self.r_values), (self.s_keys, self.s_values)):
-                in_order, followed = empty(len(keys), keys.dtype), empty(len(keys), keys.dtype)
-                _core.sort_host(runtime, plan, kind, keys, values, in_order, followed)
-                made += [in_order, followed]
-            self._sorted = tuple(made)
-        return self._sorted
-
-    def check_rows(self) -> None:
-        """Stop unless the rows are in order, and each joins what it says."""
-        keys, r_rows, s_rows = self.out
-        sums = [int(side.sum(dtype=np.uint64)) for side in (r_rows, s_rows)]
-        some = slice(None, None, max(len(keys) // 1_000_000, 1))
-        if (
-            not (keys[:-1] <= keys[1:]).all()
-            or sums != [self.expected.r_sum, self.expected.s_sum]
-            or not (self.r_keys[r_rows[some]] == keys[some]).all()
-            or not (self.s_keys[s_rows[some]] == keys[some]).all()
-        ):
-            raise CorruptDataError("a join that was measured is wrong: do not trust this machine")
-
-
-def _check(expected: Expected, totals: _core.JoinTotals, case: Case) -> None:
-    found = (totals.rows, totals.left_sum, totals.right_sum)
-    wanted = (expected.matches, expected.r_sum, expected.s_sum)
-    if found[: 3 if case.has_values else 1] != wanted[: 3 if case.has_values else 1]:
-        raise CorruptDataError("a join that was measured is wrong: do not trust this machine")
-
-
-def _once(runtime: _core.Runtime, plan: _core.JoinPlan, relations: _Relations, case: Case) -> None:
+def _once(runtime: _core.Runtime, plan: _core.JoinPlan, relations: Relations, case: Case) -> Callable[[], None]:
+    """Join; what comes back checks the result."""
     kind = key_type_of(relations.workload.dtype)
     r_keys, r_values, s_keys, s_values = relations.columns(runtime, presorted=case.presorted)
     if case.wants == "rows":
@@ -155,12 +114,15 @@ def _once(runtime: _core.Runtime, plan: _core.JoinPlan, relations: _Relations, c
             runtime, plan, kind, r_keys, s_keys, r_values, s_values, 0, "inner", True,
             lambda rows: tuple(array[:rows] for array in relations.out),
         )  # fmt: skip
-        return
+        return relations.check_rows
+    if case.wants == "ranges":
+        ranges = JoinRanges(*_core.join_ranges(runtime, plan, kind, r_keys, s_keys, _ROW_BYTES, True))
+        return lambda: relations.check_ranges(ranges)
     totals = _core.join_totals(
         runtime, plan, kind, r_keys, s_keys, r_values if case.has_values else None,
         s_values if case.has_values else None, left_presorted=case.presorted, right_presorted=case.presorted,
     )  # fmt: skip
-    _check(relations.expected, totals, case)
+    return lambda: relations.check_totals(totals, sums=case.has_values)
 
 
 def _wire_seconds(workload: Workload, case: Case, matches: int, wire: dict[str, Any]) -> float:
@@ -170,13 +132,15 @@ def _wire_seconds(workload: Workload, case: Case, matches: int, wire: dict[str, 
     gigabytes["out"] = sum(workload.rows) * row_bytes * case.crossings[1] / 1e9
     if case.wants == "rows":
         gigabytes["out"] += 3 * width * matches / 1e9
+    if case.wants == "ranges":
+        gigabytes["out"] += (_ROW_BYTES * sum(workload.rows) + _RANGE_BYTES * workload.expected_keys) / 1e9
     return float(sum(gigabytes[side] / wire["best"][side] for side in gigabytes))
 
 
 def _measured(workload: Workload, cases: list[Case], gpus: Gpus, repetitions: int) -> dict[str, Any]:
     with open_session("local"):
         pass  # without a GPU there is nothing to fill memory for
-    relations = _Relations(workload, cases)
+    relations = Relations(workload, wants_rows=any(case.wants == "rows" for case in cases))
     rows = []
     with open_session("local") as runtime:
         scratch = empty(len(relations.s_keys) * workload.dtype.itemsize // 4, np.uint32)
@@ -187,15 +151,15 @@ def _measured(workload: Workload, cases: list[Case], gpus: Gpus, repetitions: in
             wall, device, phases = [], [], []
             for repetition in range(repetitions + 1):
                 began = time.perf_counter()
-                _once(runtime, plan, relations, case)
+                check = _once(runtime, plan, relations, case)
                 seconds = time.perf_counter() - began
+                if repetition == repetitions or case.wants in ("count", "sums"):  # the others take longer to check
+                    check()
                 report = _core.report_of(runtime, _core.SortOptions())
                 if repetition > 0:  # the first one warms up
                     wall.append(seconds)
                     device.append(report.seconds)
                     phases.append({phase.phase: phase.seconds for phase in report.phases})
-            if case.wants == "rows":
-                relations.check_rows()
             runtime.trim()
             rows.append(
                 {
@@ -210,94 +174,9 @@ def _measured(workload: Workload, cases: list[Case], gpus: Gpus, repetitions: in
                 }
             )
         name = runtime.machine.name
-        on_gpus = _on_gpus(runtime, relations, repetitions)
+        on_gpus = of_keys_on_gpus(runtime, relations, repetitions)
     measured = {"machine": name, "simulated": False, "wire_gb_per_s": wire, "rows": rows}
-    return {**measured, "on_gpus": on_gpus, "baselines": _duckdb(relations)}
-
-
-def _ways(workload: Workload) -> list[tuple[str, Callable[..., _core.JoinTotals]]]:
-    """Linkwise's own join of what lies on the GPUs, and the baseline where no key overloads a GPU."""
-    ways: list[tuple[str, Callable[..., _core.JoinTotals]]] = [
-        ("sorted", lambda runtime, plan, r, s: _core.join_device_totals(runtime, plan, r, s, "inner", False))
-    ]
-    if workload.skew == 0 and not workload.heavy_hitter:
-        ways.append(("partitioned hash join", _core.hash_join_device_totals))
-    return ways
-
-
-def _on_gpus(runtime: _core.Runtime, relations: _Relations, repetitions: int) -> list[dict[str, Any]]:
-    """Counted where the keys lie in equal parts on 1, 2, 4, … GPUs, if CuPy is there to put them there."""
-    if find_spec("cupy") is None:
-        return []
-    cupy = importlib.import_module("cupy")
-
-    rows: list[dict[str, Any]] = []
-    for gpus in (g for g in (1, 2, 4, 8) if g <= runtime.machine.num_gpus):
-        plan, sort = _core.JoinPlan(), _core.SortPlan()
-        sort.gpus = list(range(gpus))
-        plan.sort = sort
-        sides = []
-        for keys in (relations.r_keys, relations.s_keys):
-            parts = []
-            for gpu in range(gpus):
-                with cupy.cuda.Device(gpu):
-                    parts.append(cupy.asarray(keys[len(keys) * gpu // gpus : len(keys) * (gpu + 1) // gpus]))
-                    cupy.cuda.Device(gpu).synchronize()
-            sides.append(_core.ArraysOfSide(parts, [], [None] * gpus))
-        for way, join in _ways(relations.workload):
-            wall = []
-            for repetition in range(repetitions + 1):
-                began = time.perf_counter()
-                found = join(runtime, plan, *sides)
-                if repetition > 0:
-                    wall.append(time.perf_counter() - began)
-                if found.rows != relations.expected.matches:
-                    raise CorruptDataError("a join that was measured is wrong: do not trust this machine")
-            report = _core.report_of(runtime, _core.SortOptions())
-            seconds = statistics.median(wall)
-            alone = next((row["seconds"] for row in rows if row["way"] == way), seconds)
-            rows.append(
-                {
-                    "way": way,
-                    "gpus": gpus,
-                    "wall_seconds": wall,
-                    "seconds": seconds,
-                    "spread": (max(wall) - min(wall)) / seconds,
-                    "phases": {phase.phase: phase.seconds for phase in report.phases},
-                    "efficiency": alone / seconds / gpus,
-                }
-            )
-        del sides, parts
-        for gpu in range(gpus):
-            with cupy.cuda.Device(gpu):
-                cupy.get_default_memory_pool().free_all_blocks()
-        runtime.trim()
-    return rows
-
-
-def _duckdb(relations: _Relations) -> list[dict[str, Any]]:
-    """Count and sums by DuckDB on all cores, if it is installed."""
-    if find_spec("duckdb") is None:
-        return []
-    import duckdb  # noqa: PLC0415 - where it is
-    import pyarrow as pa  # noqa: PLC0415
-
-    r = pa.table({"k": relations.r_keys, "v": relations.r_values})  # noqa: F841 - DuckDB finds it by its name
-    s = pa.table({"k": relations.s_keys, "v": relations.s_values})  # noqa: F841
-    connection = duckdb.connect()
-    connection.execute("create table r1 as select * from r; create table s1 as select * from s")
-    wall = []
-    for _ in range(3):
-        began = time.perf_counter()
-        found = connection.execute(
-            "select count(*), sum(r1.v::hugeint), sum(s1.v::hugeint) from r1 join s1 on r1.k = s1.k"
-        ).fetchone()
-        wall.append(time.perf_counter() - began)
-    expected = relations.expected
-    assert found is not None
-    if [int(value or 0) % 2**64 for value in found] != [expected.matches, expected.r_sum, expected.s_sum]:
-        raise CorruptDataError("DuckDB found something else: one of the two is wrong")
-    return [{"case": f"DuckDB {duckdb.__version__}, count and sums", "wall_seconds": wall, "seconds": min(wall)}]
+    return {**measured, "on_gpus": on_gpus, "baselines": by_duckdb(relations)}
 
 
 def _simulated(machine: _core.Machine, workload: Workload, cases: list[Case], gpus: Gpus) -> dict[str, Any]:

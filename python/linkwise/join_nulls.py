@@ -54,6 +54,10 @@ class MatchesBesideNulls(GpuMatches):
             return left, None
         return left, np.concatenate([self._in_all(1, right), np.full(len(of_left), -1), of_right])
 
+    def _ranges(self) -> tuple[Rows, Rows, Rows, Rows]:
+        left, left_first, right, right_first = super()._ranges()
+        return self._in_all(0, left), left_first, self._in_all(1, right), right_first
+
     def _in_all(self, side: int, rows: Rows) -> Rows:
         """Numbers of whole rows as numbers of all rows; -1 stays."""
         numbers: Rows = np.append(self._valid_rows[side], -1)[rows]

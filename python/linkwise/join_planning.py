@@ -52,7 +52,16 @@ def choose_join_plan(runtime: _core.Runtime, workload: _core.JoinWorkload, reque
     runtime.set_memory_limit(constraints.memory_limit)
     key = (
         *(request.machine, runtime.simulated, tuple(constraints.gpus), constraints.memory_limit, like.key_type),
-        *(like.left_rows, like.right_rows, like.value_bytes, like.how, like.wants_rows, like.pageable, like.verify),
+        *(
+            like.left_rows,
+            like.right_rows,
+            like.value_bytes,
+            like.how,
+            like.wants_rows,
+            like.wants_ranges,
+            like.pageable,
+            like.verify,
+        ),
     )
     is_named = isinstance(request.machine, str) and not request.machine.endswith(".json")  # others may change
     if not is_named or key not in _plans:

@@ -61,6 +61,19 @@ class Workload:
         return int(once * (1 + _HEAVY_SHARE * (HEAVY_ROWS - 1)) if self.heavy_hitter else once)
 
     @property
+    def expected_keys(self) -> int:
+        """About as many keys as both sides have: those of R that S draws at least once."""
+        r, s = self.rows
+        drawn = s * self.selectivity
+        if self.heavy_hitter:
+            r, drawn = r - HEAVY_ROWS, drawn * (1 - _HEAVY_SHARE)
+        edges = np.geomspace(1, r + 1, 4096)  # ranks; between two of them, one is as likely as the other
+        power = 1 - self.skew
+        below = np.log(edges) / np.log(r + 1) if power == 0 else (edges**power - 1) / ((r + 1.0) ** power - 1)
+        ranks = np.diff(edges)
+        return int((ranks * -np.expm1(-drawn * np.diff(below) / ranks)).sum()) + int(self.heavy_hitter)
+
+    @property
     def dtype(self) -> np.dtype[Any]:
         """Of keys and of values."""
         return np.dtype(_TYPES[self.name])

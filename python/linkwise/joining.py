@@ -201,17 +201,14 @@ def join_ranges(
     However many pairs there are, the result is no larger than both sides. Parameters and errors: as ``join_indices``.
     """
     request = Request(machine, gpus, strategy, memory_limit, False, True)
-    found = matches_of_keys(
-        left_keys, right_keys, request, nulls_equal=nulls_equal, presorted=presorted, by_order=True
-    )  # fmt: skip
-    assert isinstance(found, _core.Matches)
+    found = matches_of_keys(left_keys, right_keys, request, nulls_equal=nulls_equal, presorted=presorted)
     return JoinRanges(*found.ranges())
 
 
 def matches_of_keys(
-    left: Any, right: Any, request: Request, *, nulls_equal: bool, presorted: bool, by_order: bool = False
+    left: Any, right: Any, request: Request, *, nulls_equal: bool, presorted: bool
 ) -> _core.Matches | GpuMatches:
-    """The matches of two arrays, columns or tables of keys; see ``join_indices``, and ``match`` for ``by_order``."""
+    """The matches of two arrays, columns or tables of keys; see ``join_indices``."""
     sides = [hold(side).contents for side in (left, right)]
 
     def of_columns(request: Request) -> _core.Matches | GpuMatches:
@@ -221,10 +218,9 @@ def matches_of_keys(
                 f"there are {len(columns[0])} columns of keys on the left and {len(columns[1])} on the right"
             )
         keys = [together(a, b, ("left", "right")) for a, b in zip(*columns, strict=True)]
-        return match(keys, len(columns[0][0]), request, nulls_equal=nulls_equal, presorted=presorted, by_order=by_order)
+        return match(keys, len(columns[0][0]), request, nulls_equal=nulls_equal, presorted=presorted)
 
-    as_they_are = not presorted and not by_order
-    if as_they_are and all(isinstance(side, np.ndarray) and side.dtype.kind in "iu" for side in sides):
+    if not presorted and all(isinstance(side, np.ndarray) and side.dtype.kind in "iu" for side in sides):
         a, b = (plain_array(side) for side in sides)
         if a.dtype == b.dtype and GpuMatches.can(a, b, request):
             # As they are: page-locked arrays are read at the speed of the links.

@@ -73,12 +73,8 @@ def match(
     *,
     nulls_equal: bool,
     presorted: bool,
-    by_order: bool = False,
 ) -> _core.Matches | GpuMatches:
-    """The matches between the first ``left_rows`` rows and the others of columns that hold both sides.
-
-    ``by_order``: from the order of both sides together, and not on the GPUs.
-    """
+    """The matches between the first ``left_rows`` rows and the others of columns that hold both sides."""
     names = [str(number) for number in range(len(columns))]
     table, by = pa.table(columns, names), [SortKey(name) for name in names]
     presorted = presorted and _are_in_order(table, left_rows, by)
@@ -89,7 +85,7 @@ def match(
         rows, in_order = merged if merged is not None else keys.order_and_words(request)[:2]
         return _core.Matches(keys.core, in_order, rows, left_rows, nulls_equal)
 
-    if not keys.decided_by_word or presorted or by_order:
+    if not keys.decided_by_word or presorted:
         return on_cores(request)
     words = keys.words()
     sides = words[:left_rows], words[left_rows:]

@@ -39,4 +39,14 @@ std::uint64_t join_rows(Runtime& runtime, const JoinPlan& plan, const JoinInput&
   return rows;
 }
 
+void join_ranges(Runtime& runtime, const JoinPlan& plan, const JoinInput& input, const MakeRangeArrays& arrays) {
+  check_join(runtime.machine(), plan, input.left.key_type, input.right.key_type);
+  if (plan.path != JoinPath::sorted) throw UsageError("ranges are found among sorted relations; the path is 'sorted'");
+  for (const HostColumns* side : {&input.left, &input.right})
+    if (side->value_width != ValueWidth::v4 && side->value_width != ValueWidth::v8)
+      throw UsageError("ranges are of values of 4 or 8 bytes");
+  runtime.clear_timeline();
+  run_or_abandon(runtime, [&] { sorted_ranges(runtime, plan, input, arrays); });
+}
+
 }  // namespace linkwise

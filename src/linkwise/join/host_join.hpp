@@ -16,4 +16,8 @@ JoinTotals join_totals(Runtime& runtime, const JoinPlan& plan, const JoinInput& 
 /// many there are. @throws as above.
 std::uint64_t join_rows(Runtime& runtime, const JoinPlan& plan, const JoinInput& input, const MakeOutputs& outputs);
 
+/// What matches in an inner join, as ranges of the values of both sides: integers of 4 or 8 bytes, row numbers if none
+/// are given. However many pairs there are, no more than both sides have rows. The path is `sorted`. @throws as above.
+void join_ranges(Runtime& runtime, const JoinPlan& plan, const JoinInput& input, const MakeRangeArrays& arrays);
+
 }  // namespace linkwise

@@ -16,7 +16,7 @@ InCoreJoin::InCoreJoin(Runtime& runtime, const JoinPlan& plan, const JoinInput& 
       plan_(plan),
       input_(input),
       router_(runtime, plan.sort.paths, plan.sort.relay_bytes),
-      options_{false, input.verify},
+      options_{.verify = input.verify, .as_joined = true},
       left_io_(runtime, router_, input.left, options_),
       right_io_(runtime, router_, input.right, options_) {
   for (const int gpu : plan.sort.gpus) {

@@ -10,14 +10,16 @@
 
 namespace linkwise {
 
-/// Two relations in host memory. Their keys are of one type; values are what the result shows of a row, or is summed.
+/// Two relations in host memory. Their keys are of one type, and floats match as numbers: -0.0 is 0.0, and NaN is NaN;
+/// where the result shows them, they are 0.0 and one NaN. Values are what the result shows of a row, or is summed.
 struct JoinInput {
   HostColumns left, right;
   JoinKind kind = JoinKind::inner;
   bool left_values_signed = false, right_values_signed = false;  ///< where they are summed
   bool left_presorted = false, right_presorted = false;          ///< claimed, and checked where it is used
-  bool verify = true;                  ///< order and multiset checksum of both sides, on the GPUs
-  std::uint64_t expected_matches = 0;  ///< what an estimate takes; 0: one for each row of the longer side
+  bool verify = true;  ///< order and multiset checksum of both sides, on the GPUs
+  std::uint64_t expected_matches =
+      0;  ///< what an estimate takes, of rows or ranges; 0: one for each row of the longer side
 };
 
 std::uint64_t expected_matches(const JoinInput& input);
@@ -38,6 +40,9 @@ struct JoinOutputs {
 };
 /// Called once, with the number of rows.
 using MakeOutputs = std::function<JoinOutputs(std::uint64_t rows)>;
+
+/// Called once, with how many there are.
+using MakeRangeArrays = std::function<RangeArrays(const RangeSizes& sizes)>;
 
 /// What joining finds: pairs of equal keys, rows that have one, and the sums of values over the pairs.
 struct JoinCounts {
@@ -69,6 +74,7 @@ struct JoinPlan {
   SortPlan sort;                         ///< its GPUs, pieces, samples and paths
   int batches = 8;                       ///< in which the probing side passes when only totals are asked for
   bool merges_runs = false;              ///< path `sorted`: each side becomes one run first, as in join25 §3.2
+  bool searches_each_key = false;        ///< of a pair, for its ranges: RangeSearch::each_key
   std::uint64_t pair_bytes = 256 << 20;  ///< of the keys and values that a GPU then joins at once, at most
   std::uint64_t window_rows = 1 << 21;   ///< of the result that a GPU makes at once
 

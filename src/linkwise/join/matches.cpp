@@ -127,7 +127,7 @@ void Matches::write(JoinKind kind, std::uint64_t first, std::uint64_t count, std
   if (is_filter(kind)) std::sort(left, left + count);
 }
 
-Matches::RangeSizes Matches::range_sizes() const {
+RangeSizes Matches::range_sizes() const {
   std::uint64_t keys = 0, left = 0, right = 0;
 #pragma omp parallel for schedule(static) reduction(+ : keys, left, right)
   for (const Group& group : groups_) {
@@ -139,7 +139,7 @@ Matches::RangeSizes Matches::range_sizes() const {
   return {keys, left, right};
 }
 
-void Matches::write_ranges(const Ranges& to) const {
+void Matches::write_ranges(const RangeArrays& to) const {
   const std::vector<std::uint64_t> matching =
       positions_where(groups_.size(), [&](std::uint64_t g) { return groups_[g].matches(); });
   to.left_first[0] = to.right_first[0] = 0;

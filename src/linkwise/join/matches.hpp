@@ -19,6 +19,17 @@ enum class JoinKind : std::uint8_t { inner, left, right, full, semi, anti };
 /// @throws UsageError for a name that is none.
 JoinKind join_kind_from(const std::string& name);
 
+/// The matches key by key, as join25 §3.3.3 leaves them: every row of a key's left range matches every one of its
+/// right range. However many pairs there are, no more rows than both relations have.
+struct RangeSizes {
+  std::uint64_t keys = 0, left_rows = 0, right_rows = 0;
+};
+/// Where the ranges of each key that matches begin in the rows, and their ends: one more than there are keys.
+struct RangeArrays {
+  std::int64_t *left_first = nullptr, *right_first = nullptr;
+  std::int64_t *left_rows = nullptr, *right_rows = nullptr;
+};
+
 class Matches {
  public:
   /// `keys` are those of both relations, `rows` (row numbers of `row_bytes`, 4 or 8) their order, and the first
@@ -34,18 +45,8 @@ class Matches {
   /// rows are in their own order if all are written.
   void write(JoinKind kind, std::uint64_t first, std::uint64_t count, std::int64_t* left, std::int64_t* right) const;
 
-  /// The matches key by key, as join25 §3.3.3 leaves them: every row of a key's left range matches every one of its
-  /// right range. However many pairs there are, no more rows than both relations have.
-  struct RangeSizes {
-    std::uint64_t keys = 0, left_rows = 0, right_rows = 0;
-  };
   [[nodiscard]] RangeSizes range_sizes() const;
-  /// Where the ranges of each key that matches begin in the rows, and their ends: one more than there are keys.
-  struct Ranges {
-    std::int64_t *left_first, *right_first;
-    std::int64_t *left_rows, *right_rows;
-  };
-  void write_ranges(const Ranges& to) const;
+  void write_ranges(const RangeArrays& to) const;
 
   /// Whether no key occurs twice among the rows that can match.
   [[nodiscard]] bool left_is_unique() const { return left_is_unique_; }

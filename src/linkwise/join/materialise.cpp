@@ -3,40 +3,29 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "linkwise/error.hpp"
+#include "linkwise/primitives/host/keys.hpp"
 
 namespace linkwise {
 namespace {
 
-constexpr std::uint64_t block = 1 << 14;  // left rows whose output is added up together
+constexpr std::uint64_t too_many = std::numeric_limits<std::uint64_t>::max();
 
-// Consecutive left rows, and where their output begins.
-struct Block {
-  const MatchedRows* matched = nullptr;
-  std::uint64_t begin = 0, end = 0;  // in matched->left
-  std::uint64_t rows = 0;
-};
+// Numbers of rows: what is too large stays so, and is found when they are added up.
+std::uint64_t product(std::uint64_t a, std::uint64_t b) { return __builtin_mul_overflow(a, b, &a) ? too_many : a; }
+std::uint64_t sum(std::uint64_t a, std::uint64_t b) { return __builtin_add_overflow(a, b, &a) ? too_many : a; }
 
-std::uint64_t emitted_by(const MatchedRows& matched, std::uint64_t row) {
-  return matched.emitted == nullptr ? matched.each : matched.emitted[row - matched.left.begin];
-}
-
-std::vector<Block> blocks_of(std::span<const MatchedRows> matched) {
-  std::vector<Block> blocks;
-  for (const MatchedRows& each : matched)
-    for (std::uint64_t begin = each.left.begin; begin < each.left.end; begin += block)
-      blocks.push_back({&each, begin, std::min(begin + block, each.left.end), 0});
-#pragma omp parallel for schedule(static)
-  for (std::size_t b = 0; b < blocks.size(); ++b)
-    for (std::uint64_t row = blocks[b].begin; row < blocks[b].end; ++row)
-      blocks[b].rows += emitted_by(*blocks[b].matched, row);
-  return blocks;
-}
-
-// One value, of a width that the compiler knows where it matters; without an array, the row's number.
-void write_value(void* to, std::uint64_t at, const void* from, std::uint64_t row, std::uint64_t width) {
+// One element, of a width that the compiler knows where it matters; without an array, the row's number, and of no row
+// all bits set.
+constexpr std::uint64_t no_row = std::numeric_limits<std::uint64_t>::max();
+void write_element(void* to, std::uint64_t at, const void* from, std::uint64_t row, std::uint64_t width) {
   auto* target = static_cast<std::byte*>(to) + at * width;
+  if (row == no_row) {
+    std::memset(target, 0xff, width);
+    return;
+  }
   if (from == nullptr) {
     const std::uint64_t number[] = {row, 0};
     std::memcpy(target, number, width);
@@ -48,64 +37,178 @@ void write_value(void* to, std::uint64_t at, const void* from, std::uint64_t row
   else std::memcpy(target, source, width);
 }
 
-class Writer {
+// The rows of a join: each matched key's, and in front of them those that lie between it and the key before.
+class RowWriter {
  public:
-  Writer(const SortedColumns& left, const SortedColumns& right, const JoinOutputs& outputs)
-      : left_(left), right_(right), outputs_(outputs) {}
+  RowWriter(const KeyBlocks& blocks, JoinKind kind, const SortedColumns& left, const SortedColumns& right)
+      : blocks_(blocks),
+        emission_(emission_of_left(kind)),
+        right_emits_(right_emits(kind)),
+        left_(left),
+        right_(right),
+        sums_(running_sums_of(blocks, [&](std::size_t b) {
+          std::uint64_t rows = 0;
+          for_each_stretch(b, [&](const MatchedKey& alone, const MatchedKey& key) {
+            rows = sum(rows, sum(rows_of_alone(alone), rows_of_key(key)));
+            return true;
+          });
+          return rows;
+        })) {}
 
-  // Output rows [first, last) of a left row, to position `at` on.
-  void write(const MatchedRows& matched, std::uint64_t row, std::uint64_t first, std::uint64_t last,
-             std::uint64_t at) const {
-    const std::uint32_t found = matched.first == nullptr ? 0 : matched.first[row - matched.left.begin];
-    const bool matches = matched.first == nullptr ? matched.each_matches : (found & unmatched_bit) == 0;
-    const std::uint64_t right = matched.right_begin + (found & ~unmatched_bit);
-    for (std::uint64_t i = first; i < last; ++i, ++at) {
-      if (outputs_.keys != nullptr) write_value(outputs_.keys, at, left_.rows.keys, row, left_.key_bytes);
-      if (outputs_.left_values != nullptr)
-        write_value(outputs_.left_values, at, left_.rows.values, row, left_.value_bytes);
-      if (outputs_.right_values == nullptr) continue;
-      if (matches) write_value(outputs_.right_values, at, right_.rows.values, right + i, right_.value_bytes);
-      else
-        std::memset(static_cast<std::byte*>(outputs_.right_values) + at * right_.value_bytes, 0xff, right_.value_bytes);
-    }
+  [[nodiscard]] std::uint64_t rows() const { return sums_.back(); }
+
+  void write(const JoinOutputs& outputs) const {
+    in_equal_parts(sums_, [&](std::size_t first_block, std::uint64_t begin, std::uint64_t end) {
+      std::uint64_t at = sums_[first_block];
+      // The part of a stretch's rows that lies in [begin, end).
+      const auto clip = [&](std::uint64_t rows, const auto& write_some) {
+        const std::uint64_t from = std::max(at, begin), to = std::min(at + rows, end);
+        if (from < to) write_some(from - at, to - at, from);
+        at += rows;
+      };
+      for (std::size_t b = first_block; at < end; ++b)
+        for_each_stretch(b, [&](const MatchedKey& alone, const MatchedKey& key) {
+          clip(rows_of_alone(alone), [&](std::uint64_t from, std::uint64_t to, std::uint64_t position) {
+            write_alone(alone, from, to, position, outputs);
+          });
+          clip(rows_of_key(key), [&](std::uint64_t from, std::uint64_t to, std::uint64_t position) {
+            write_key(key, from, to, position, outputs);
+          });
+          return at < end;
+        });
+    });
   }
 
  private:
+  // Calls body(rows that match nothing, the key behind them) for each key of a block, while that is true.
+  template <typename Body>
+  void for_each_stretch(std::size_t block, const Body& body) const {
+    MatchedKey before = block == 0 ? MatchedKey() : blocks_[block - 1].last();
+    for (std::uint64_t k = 0; k < blocks_[block].size(); ++k) {
+      const MatchedKey key = blocks_[block][k];
+      if (!body({{before.left.end, key.left.begin}, {before.right.end, key.right.begin}}, key)) return;
+      before = key;
+    }
+  }
+
+  [[nodiscard]] std::uint64_t rows_of_key(const MatchedKey& key) const {
+    return product(key.left.count(), rows_emitted(emission_, key.right.count()));
+  }
+  [[nodiscard]] std::uint64_t lefts_of_alone(const MatchedKey& alone) const {
+    return rows_emitted(emission_, 0) * alone.left.count();
+  }
+  [[nodiscard]] std::uint64_t rows_of_alone(const MatchedKey& alone) const {
+    return lefts_of_alone(alone) + (right_emits_ ? alone.right.count() : 0);
+  }
+
+  void write_row(const JoinOutputs& to, std::uint64_t at, std::uint64_t left, std::uint64_t right) const {
+    const SortedColumns& shown = left == no_row ? right_ : left_;
+    const auto key_bytes = static_cast<std::uint64_t>(native_bytes(shown.key_type));
+    if (to.keys != nullptr) write_element(to.keys, at, shown.rows.keys, left == no_row ? right : left, key_bytes);
+    if (to.left_values != nullptr) write_element(to.left_values, at, left_.rows.values, left, left_.value_bytes);
+    if (to.right_values != nullptr) write_element(to.right_values, at, right_.rows.values, right, right_.value_bytes);
+  }
+
+  // Rows [first, last) of a key's, to position `at` on.
+  void write_key(const MatchedKey& key, std::uint64_t first, std::uint64_t last, std::uint64_t at,
+                 const JoinOutputs& to) const {
+    const std::uint64_t each = rows_emitted(emission_, key.right.count());
+    std::uint64_t left = key.left.begin + first / each, right = key.right.begin + first % each;
+    for (; first < last; ++first, ++at) {
+      write_row(to, at, left, right);
+      if (++right < key.right.begin + each) continue;
+      right = key.right.begin;
+      ++left;
+    }
+  }
+
+  // The same of rows that match nothing: those of both sides by their keys, none of which are equal.
+  void write_alone(const MatchedKey& alone, std::uint64_t first, std::uint64_t last, std::uint64_t at,
+                   const JoinOutputs& to) const {
+    const std::uint64_t lefts = lefts_of_alone(alone), rights = rows_of_alone(alone) - lefts;
+    const auto left_is_next = [&](std::uint64_t l, std::uint64_t r) {
+      return joined_code_at(left_.rows.keys, left_.key_type, alone.left.begin + l) <
+             joined_code_at(right_.rows.keys, right_.key_type, alone.right.begin + r);
+    };
+    // How many of the first rows are left ones: the merge path crosses that diagonal there.
+    std::uint64_t low = first > rights ? first - rights : 0, high = std::min(first, lefts);
+    while (low < high) {
+      const std::uint64_t middle = low + (high - low) / 2;
+      if (left_is_next(middle, first - middle - 1)) low = middle + 1;
+      else high = middle;
+    }
+    for (std::uint64_t l = low, r = first - low; l + r < last; ++at) {
+      const bool is_left = l < lefts && (r == rights || left_is_next(l, r));
+      if (is_left) write_row(to, at, alone.left.begin + l++, no_row);
+      else write_row(to, at, no_row, alone.right.begin + r++);
+    }
+  }
+
+  const KeyBlocks& blocks_;
+  Emission emission_;
+  bool right_emits_;
   const SortedColumns& left_;
   const SortedColumns& right_;
-  const JoinOutputs& outputs_;
+  std::vector<std::uint64_t> sums_;  // rows of the blocks before
 };
+
+// Of one side, where each key's rows begin, and the rows.
+void write_side(const KeyBlocks& blocks, RunRange MatchedKey::* side, const SortedColumns& columns,
+                const std::vector<std::uint64_t>& keys_before, const std::vector<std::uint64_t>& rows_before,
+                std::int64_t* first, std::int64_t* rows) {
+  const auto row_at = [&](std::uint64_t at) {
+    if (columns.rows.values == nullptr) return static_cast<std::int64_t>(at);
+    return columns.value_bytes == 4
+               ? static_cast<std::int64_t>(static_cast<const std::uint32_t*>(columns.rows.values)[at])
+               : static_cast<const std::int64_t*>(columns.rows.values)[at];
+  };
+#pragma omp parallel for schedule(dynamic, 16)
+  for (std::size_t b = 0; b < blocks.size(); ++b) {
+    std::uint64_t at = rows_before[b];
+    for (std::uint64_t k = 0; k < blocks[b].size(); ++k) {
+      first[keys_before[b] + k] = static_cast<std::int64_t>(at);
+      at += (blocks[b][k].*side).count();
+    }
+  }
+  first[keys_before.back()] = static_cast<std::int64_t>(rows_before.back());
+  in_equal_parts(rows_before, [&](std::size_t b, std::uint64_t begin, std::uint64_t end) {
+    std::uint64_t at = rows_before[b];
+    for (; at < end; ++b)
+      for (std::uint64_t k = 0; k < blocks[b].size() && at < end; ++k) {
+        const RunRange range = blocks[b][k].*side;
+        for (std::uint64_t i = std::max(at, begin); i < std::min(at + range.count(), end); ++i)
+          rows[i] = row_at(range.begin + (i - at));
+        at += range.count();
+      }
+  });
+}
 
 }  // namespace
 
-std::uint64_t count_rows(std::span<const MatchedRows> matched) {
-  std::uint64_t rows = 0;
-  for (const Block& each : blocks_of(matched))
-    if (__builtin_add_overflow(rows, each.rows, &rows) ||
-        rows > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
-      throw UsageError("the result has more than 2^63 rows; join by more columns, or make the keys of a side unique");
-  return rows;
+std::uint64_t write_rows(KeyBlocks blocks, JoinKind kind, const SortedColumns& left, const SortedColumns& right,
+                         const MakeOutputs& outputs) {
+  // Behind the last key, one without rows: what lies in front of it matches nothing.
+  const RunRange left_end{left.rows.count, left.rows.count}, right_end{right.rows.count, right.rows.count};
+  blocks.emplace_back(MatchedKey{left_end, right_end});
+  const RowWriter writer(blocks, kind, left, right);
+  writer.write(outputs(writer.rows()));
+  return writer.rows();
 }
 
-void materialise(std::span<const MatchedRows> matched, const SortedColumns& left, const SortedColumns& right,
-                 const JoinOutputs& outputs) {
-  const std::vector<Block> blocks = blocks_of(matched);
-  std::vector<std::uint64_t> begins{0};  // of each block's output
-  for (const Block& each : blocks) begins.push_back(begins.back() + each.rows);
-  const std::uint64_t total = begins.back();
-  const Writer writer(left, right, outputs);
-#pragma omp parallel for schedule(dynamic)
-  for (std::uint64_t begin = 0; begin < total; begin += block) {
-    const std::uint64_t end = std::min(begin + block, total);
-    auto b = static_cast<std::size_t>(std::ranges::upper_bound(begins, begin) - begins.begin()) - 1;
-    for (std::uint64_t at = begins[b]; at < end; ++b)
-      for (std::uint64_t row = blocks[b].begin; row < blocks[b].end && at < end; ++row) {
-        const std::uint64_t rows = emitted_by(*blocks[b].matched, row);
-        const std::uint64_t first = std::max(at, begin), last = std::min(at + rows, end);
-        if (first < last) writer.write(*blocks[b].matched, row, first - at, last - at, first);
-        at += rows;
-      }
-  }
+void write_ranges(const KeyBlocks& blocks, const SortedColumns& left, const SortedColumns& right,
+                  const MakeRangeArrays& arrays) {
+  const auto rows_of = [&](RunRange MatchedKey::* side) {
+    return running_sums_of(blocks, [&](std::size_t b) {
+      std::uint64_t rows = 0;
+      for (std::uint64_t k = 0; k < blocks[b].size(); ++k) rows += (blocks[b][k].*side).count();
+      return rows;
+    });
+  };
+  const std::vector<std::uint64_t> keys = running_sums_of(blocks, [&](std::size_t b) { return blocks[b].size(); });
+  const std::vector<std::uint64_t> lefts = rows_of(&MatchedKey::left), rights = rows_of(&MatchedKey::right);
+  const RangeArrays to = arrays({keys.back(), lefts.back(), rights.back()});
+  write_side(blocks, &MatchedKey::left, left, keys, lefts, to.left_first, to.left_rows);
+  write_side(blocks, &MatchedKey::right, right, keys, rights, to.right_first, to.right_rows);
 }
 
 }  // namespace linkwise

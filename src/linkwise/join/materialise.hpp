@@ -1,39 +1,32 @@
-// The rows of a join from the ranges that its sorted left rows match, written by the host's cores (join25 §3.3.2).
+// What the matched keys of two sorted relations stand for, written by the host's cores (join25 §3.3.2): the rows of the
+// join, or the rows of each key.
 //
-// The result is cut into equal parts for the cores, however unevenly the left rows share it. join25 writes its rows in
-// any order; here they are in the order of the left rows, and of the right rows that each of them matches.
+// The result is cut into equal parts for the cores, however unevenly the keys share it. join25 writes its rows in any
+// order; here they come by key, and within a key by left row and then by right row. Rows that match nothing lie between
+// the matched keys, on either side.
 #pragma once
 
 #include <cstdint>
-#include <span>
-#include <vector>
 
 #include "linkwise/join/join_plan.hpp"
-#include "linkwise/join/subpartitions.hpp"
+#include "linkwise/join/matched_keys.hpp"
 #include "linkwise/primitives/host/multiway_merge.hpp"
 
 namespace linkwise {
 
-/// Left rows that match among some right rows; both are positions in the sorted relations.
-struct MatchedRows {
-  RunRange left;
-  std::uint64_t right_begin = 0;           ///< what `first` counts from
-  const std::uint32_t* first = nullptr;    ///< of each left row, as `probe` says it; null: each matches from the begin
-  const std::uint32_t* emitted = nullptr;  ///< and how many rows it adds; null: `each`
-  std::uint64_t each = 0;
-  bool each_matches = true;  ///< otherwise those rows have nothing on the right
-};
-
-/// A sorted relation, and how wide its columns are. Without values, the rows' numbers stand for them.
+/// A sorted relation, and how wide its values are. Without values, the rows' numbers stand for them.
 struct SortedColumns {
+  KeyType key_type = KeyType::u64;
   HostRun rows;
-  std::uint64_t key_bytes = 0, value_bytes = 0;
+  std::uint64_t value_bytes = 0;
 };
 
-/// How many rows all of them add. @throws UsageError if they are more than 2^63 - 1.
-std::uint64_t count_rows(std::span<const MatchedRows> matched);
-/// Writes them. Of semi and anti joins, right values are not wanted.
-void materialise(std::span<const MatchedRows> matched, const SortedColumns& left, const SortedColumns& right,
-                 const JoinOutputs& outputs);
+/// Writes the rows of a join, and returns how many there are. @throws UsageError if they are more than 2^63 - 1.
+std::uint64_t write_rows(KeyBlocks blocks, JoinKind kind, const SortedColumns& left, const SortedColumns& right,
+                         const MakeOutputs& outputs);
+
+/// Writes the rows of every matched key, which are the values of the relations: integers of 4 or 8 bytes.
+void write_ranges(const KeyBlocks& blocks, const SortedColumns& left, const SortedColumns& right,
+                  const MakeRangeArrays& arrays);
 
 }  // namespace linkwise

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <utility>
+#include <optional>
 
 #include "linkwise/device/arena.hpp"
 #include "linkwise/error.hpp"
 #include "linkwise/join/materialise.hpp"
+#include "linkwise/join/range_room.hpp"
 #include "linkwise/join/sorted_side.hpp"
 #include "linkwise/primitives/host/keys.hpp"
 #include "linkwise/primitives/matching.hpp"
@@ -21,64 +22,67 @@ constexpr std::uint64_t least_pairs_of_gpu = 3;   // so that there is something 
 
 class SortedJoin {
  public:
-  SortedJoin(Runtime& runtime, const JoinPlan& plan, const JoinInput& input, bool wants_rows)
+  SortedJoin(Runtime& runtime, const JoinPlan& plan, const JoinInput& input, bool wants_keys)
       : runtime_(runtime),
         plan_(plan),
         input_(input),
-        options_{false, input.verify},
+        options_{.verify = input.verify, .as_joined = true},
         left_(runtime, plan, input.left, input.left_presorted, options_),
         right_(runtime, plan, input.right, input.right_presorted, options_),
         router_(runtime, plan.sort.paths, plan.sort.relay_bytes),
-        wants_rows_(wants_rows),
-        left_probes_(wants_rows || left_probes(input)),
-        sums_(!wants_rows && sums_values(input)) {
+        wants_keys_(wants_keys),
+        left_probes_(left_probes(input)),
+        sums_(!wants_keys && sums_values(input)) {
     left_.use(runtime, router_, options_, sums_);
     right_.use(runtime, router_, options_, sums_);
   }
 
   JoinTotals totals() {
-    JoinCounts counts = join_pairs();
+    JoinCounts counts;
+    for (const Notes& notes : join_pairs())
+      counts += counts_of(left_probes_, notes.forward, input_.kind == JoinKind::full ? notes.backward : MatchTotals{});
     for (const PairOfRanges& key : pairs_.taken_out) counts += counts_of_key(key);
     runtime_.synchronize();
     return totals_of(input_.kind, counts, input_.left.count, input_.right.count);
   }
 
   std::uint64_t rows(const MakeOutputs& outputs) {
-    (void)join_pairs();
-    runtime_.synchronize();
-    const std::vector<MatchedRows> matched = matched_rows();
-    if (runtime_.estimating()) {
-      outputs(expected_matches(input_));
-      return expected_matches(input_);
-    }
-    const std::uint64_t rows = count_rows(matched);
-    materialise(matched, columns_of(left_, input_.left), columns_of(right_, input_.right), outputs(rows));
-    return rows;
+    const KeyBlocks keys = matched_keys();
+    if (!runtime_.estimating())
+      return write_rows(keys, input_.kind, columns_of(left_, input_.left), columns_of(right_, input_.right), outputs);
+    outputs(expected_matches(input_));
+    return expected_matches(input_);
+  }
+
+  void ranges(const MakeRangeArrays& arrays) {
+    const KeyBlocks keys = matched_keys();
+    if (!runtime_.estimating())
+      write_ranges(keys, columns_of(left_, input_.left), columns_of(right_, input_.right), arrays);
   }
 
  private:
   // Room for a pair.
   struct Slot {
     Buffer left, right, left_raw, right_raw;
-    Buffer first, emitted;  // where rows are wanted
     Event free;
   };
   struct Worker {
-    Stream in, compute, out;
+    Stream in, compute;
     std::vector<Slot> slots;
     Buffer spare, sums, scratch, notes;
   };
-  // What a pair's probes write.
+  // What a pair's probes write, or the search for its ranges.
   struct Notes {
     MatchTotals forward, backward;
+    RangeTotals ranges;
     std::uint64_t left_violations = 0, right_violations = 0;
   };
 
-  JoinCounts join_pairs() {
+  std::vector<Notes> join_pairs() {
     cut();
     make_room();
     for (std::size_t pair = 0; pair < pairs_.parts.size(); ++pair) join(pair);
-    return read_counts();
+    return read_notes();
   }
 
   void cut() {
@@ -104,13 +108,14 @@ class SortedJoin {
 
   void make_room() {
     std::uint64_t lefts = 0, rights = 0;
+    const Kernels& kernels = runtime_.kernels();
     for (const PairOfRanges& pair : pairs_.parts) {
       lefts = std::max(lefts, rows_in(pair.left));
       rights = std::max(rights, rows_in(pair.right));
     }
-    const Kernels& kernels = runtime_.kernels();
     const std::uint64_t most = std::max(lefts, rights);
-    std::uint64_t scratch = matching_scratch_bytes(kernels, most);
+    std::uint64_t scratch =
+        wants_keys_ ? find_ranges_scratch_bytes(kernels, lefts, rights) : matching_scratch_bytes(kernels, most);
     std::uint64_t spare = 0;
     for (const SortedSide* side : {&left_, &right_}) {
       if (side->is_merged()) continue;
@@ -122,8 +127,6 @@ class SortedJoin {
       Worker& worker = workers_.emplace_back();
       worker.in = runtime_.stream(place, "in");
       worker.compute = runtime_.stream(place, "compute");
-      worker.out = runtime_.stream(place, "out");
-      const std::uint64_t per_left = wants_rows_ ? 4 * lefts : 0;
       const auto allocate = [&](std::uint64_t bytes, const char* label) {
         return runtime_.allocate(place, bytes, label);
       };
@@ -136,13 +139,9 @@ class SortedJoin {
                                 allocate(record_bytes(right_.type(), rights), "right pair"),
                                 allocate(2 * lefts, "left native keys"),
                                 allocate(2 * rights, "right native keys"),
-                                allocate(per_left, "matches"),
-                                allocate(per_left, "emitted rows"),
                                 {}});
     }
-    if (!wants_rows_) return;
-    first_ = runtime_.allocate(Place::host(), 4 * input_.left.count, "matches");
-    emitted_ = runtime_.allocate(Place::host(), 4 * input_.left.count, "emitted rows");
+    if (wants_keys_) room_.emplace(runtime_, pairs_, plan_.searches_each_key);
   }
 
   // A GPU has consecutive pairs; the GPUs go on side by side.
@@ -165,19 +164,19 @@ class SortedJoin {
     put_in_order(worker, left_, lefts, notes.slice(offsetof(Notes, left_violations), 8));
     right_.encode(worker.compute, pair.right, rights, slot.right_raw.view());
     put_in_order(worker, right_, rights, notes.slice(offsetof(Notes, right_violations), 8));
-    probe_pair(worker, slot, lefts, rights, notes);
+    if (wants_keys_) find_keys(worker, gpu * of_gpu + round, lefts, rights, notes);
+    else probe_pair(worker, lefts, rights, notes);
     slot.free = runtime_.record(worker.compute);
-    if (wants_rows_ && lefts.count > 0) send_matches(worker, slot, pair.left.front());
   }
 
-  // What each left row of the pair matches.
-  void send_matches(const Worker& worker, Slot& slot, const RunRange& lefts) {
-    runtime_.set_phase("DtoH");
-    runtime_.wait(worker.out, slot.free);
-    const std::uint64_t bytes = 4 * lefts.count();
-    router_.copy(worker.out, first_.slice(4 * lefts.begin, bytes), slot.first.slice(0, bytes));
-    router_.copy(worker.out, emitted_.slice(4 * lefts.begin, bytes), slot.emitted.slice(0, bytes));
-    slot.free = runtime_.record(worker.out);
+  // Straight into the host's memory: join25 §3.3.3.
+  void find_keys(const Worker& worker, std::size_t pair, const Records& lefts, const Records& rights,
+                 const MemoryView& notes) const {
+    const std::uint64_t expected = expected_matches(input_) / pairs_.parts.size();
+    find_ranges(runtime_, worker.compute,
+                {lefts.type.key, lefts.keys, rights.keys, room_->ranges(pair, expected), room_->tiles(pair),
+                 plan_.searches_each_key},
+                worker.scratch.view(), notes.slice(offsetof(Notes, ranges), sizeof(RangeTotals)));
   }
 
   // The slices of several runs, together; and checks the order, if that is wanted.
@@ -193,16 +192,10 @@ class SortedJoin {
       check_order(runtime_, worker.compute, records.type.key, records.keys, violations);
   }
 
-  void probe_pair(const Worker& worker, const Slot& slot, const Records& lefts, const Records& rights,
-                  const MemoryView& notes) const {
+  void probe_pair(const Worker& worker, const Records& lefts, const Records& rights, const MemoryView& notes) const {
     const Records& probing = left_probes_ ? lefts : rights;
     const Records& build = left_probes_ ? rights : lefts;
     Probe forward = probe_of(probing, build);
-    if (wants_rows_) {
-      forward.emission = emission_of_left(input_.kind);
-      forward.first = slot.first.slice(0, 4 * lefts.count);
-      forward.emitted = slot.emitted.slice(0, 4 * lefts.count);
-    }
     if (sums_) {
       forward.values = probing.values;
       forward.value_type = {static_cast<int>(probing.type.value_bytes()), is_signed(left_probes_)};
@@ -221,7 +214,7 @@ class SortedJoin {
     return left ? input_.left_values_signed : input_.right_values_signed;
   }
 
-  JoinCounts read_counts() {
+  std::vector<Notes> read_notes() {
     const std::size_t of_gpu = pairs_.parts.size() / workers_.size();
     std::vector<Notes> notes(pairs_.parts.size()), expectation(notes);
     for (Notes& expected : expectation)
@@ -231,10 +224,7 @@ class SortedJoin {
       reads.push_back({workers_[g].compute, workers_[g].notes.view(), &notes[g * of_gpu], &expectation[g * of_gpu]});
     runtime_.read_back(reads);
     check_claims(notes);
-    JoinCounts counts;
-    for (const Notes& note : notes)
-      counts += counts_of(left_probes_, note.forward, input_.kind == JoinKind::full ? note.backward : MatchTotals{});
-    return counts;
+    return notes;
   }
 
   // Pairs are in order by themselves, and one follows the other.
@@ -244,7 +234,7 @@ class SortedJoin {
       const SortedSide& side = is_left ? left_ : right_;
       const bool in_order = std::ranges::all_of(
           notes, [&](const Notes& note) { return (is_left ? note.left_violations : note.right_violations) == 0; });
-      if (side.is_claimed() && (!in_order || !joins_up(is_left)))
+      if (side.is_claimed() && (!in_order || !is_in_order(pairs_, side.runs(), is_left)))
         throw UsageError(std::string("the ") + (is_left ? "left" : "right") +
                          " side is not presorted: keys are out of order");
       if (!side.is_claimed() && input_.verify && !in_order)
@@ -252,49 +242,16 @@ class SortedJoin {
     }
   }
 
-  // Whether what a side puts into the pairs and the keys that were taken out is in order from one to the next.
-  [[nodiscard]] bool joins_up(bool is_left) const {
-    const SortedRuns& side = (is_left ? left_ : right_).runs();
-    if (side.runs.empty() || side.runs.front().count == 0) return true;
-    const HostRun& run = side.runs.front();
-    const auto rises = [&](std::uint64_t row) {
-      return row == 0 || row >= run.count ||
-             code_at(run.keys, side.key_type, row - 1) <= code_at(run.keys, side.key_type, row);
-    };
-    const auto is_ordered = [&](const PairOfRanges& pair) {
-      const RunRange range = (is_left ? pair.left : pair.right).front();
-      return rises(range.begin) && rises(range.end);
-    };
-    const auto is_one_key = [&](const PairOfRanges& pair) {
-      const RunRange range = (is_left ? pair.left : pair.right).front();
-      const bool equal = all_equal(run.keys, side.key_type, range.begin, range.end);
-      return equal && is_ordered(pair);
-    };
-    return std::ranges::all_of(pairs_.parts, is_ordered) && std::ranges::all_of(pairs_.taken_out, is_one_key);
-  }
-
-  // By rising left rows: those of the pairs, and of the keys that were taken out.
-  [[nodiscard]] std::vector<MatchedRows> matched_rows() const {
-    std::vector<MatchedRows> matched;
-    for (const PairOfRanges& pair : pairs_.parts) {
-      const RunRange lefts = pair.left.front();
-      const auto at = [&](const Buffer& buffer) {
-        return reinterpret_cast<const std::uint32_t*>(buffer.view().data) + lefts.begin;
-      };
-      matched.push_back({lefts, pair.right.front().begin, at(first_), at(emitted_)});
-    }
-    for (const PairOfRanges& key : pairs_.taken_out) {
-      const std::uint64_t rights = rows_in(key.right);
-      matched.push_back({key.left.front(), key.right.front().begin, nullptr, nullptr,
-                         rows_emitted(emission_of_left(input_.kind), rights), rights > 0});
-    }
-    std::ranges::stable_sort(matched, {}, [](const MatchedRows& rows) { return rows.left.begin; });
-    return matched;
+  KeyBlocks matched_keys() {
+    std::vector<std::uint64_t> ranges;
+    for (const Notes& notes : join_pairs()) ranges.push_back(notes.ranges.ranges);
+    runtime_.synchronize();
+    return runtime_.estimating() ? KeyBlocks() : room_->keys(ranges);
   }
 
   static SortedColumns columns_of(const SortedSide& side, const HostColumns& columns) {
-    return {{side.merged().keys, side.merged().values, side.merged().count},
-            static_cast<std::uint64_t>(native_bytes(columns.key_type)),
+    return {columns.key_type,
+            {side.merged().keys, side.merged().values, side.merged().count},
             static_cast<std::uint64_t>(columns.value_width)};
   }
 
@@ -314,23 +271,30 @@ class SortedJoin {
   SortOptions options_;
   SortedSide left_, right_;
   Router router_;
-  bool wants_rows_, left_probes_, sums_;
+  bool wants_keys_, left_probes_, sums_;
   Subpartitions pairs_;
-  Buffer first_, emitted_;  // of each left row, on the host
+  std::optional<RangeRoom> room_;
   std::vector<Worker> workers_;
 };
+
+// Ranges are rows of one run.
+JoinPlan merging(JoinPlan plan) {
+  plan.merges_runs = true;
+  return plan;
+}
 
 }  // namespace
 
 JoinTotals sorted_totals(Runtime& runtime, const JoinPlan& plan, const JoinInput& input) {
-  return SortedJoin(runtime, plan, input, /*wants_rows=*/false).totals();
+  return SortedJoin(runtime, plan, input, /*wants_keys=*/false).totals();
 }
 
 std::uint64_t sorted_rows(Runtime& runtime, const JoinPlan& plan, const JoinInput& input, const MakeOutputs& outputs) {
-  if (right_emits(input.kind)) throw UsageError("the rows of right and full joins are made in core, or on the cores");
-  JoinPlan merging = plan;
-  merging.merges_runs = true;  // ranges are rows of one run
-  return SortedJoin(runtime, merging, input, /*wants_rows=*/true).rows(outputs);
+  return SortedJoin(runtime, merging(plan), input, /*wants_keys=*/true).rows(outputs);
+}
+
+void sorted_ranges(Runtime& runtime, const JoinPlan& plan, const JoinInput& input, const MakeRangeArrays& arrays) {
+  SortedJoin(runtime, merging(plan), input, /*wants_keys=*/true).ranges(arrays);
 }
 
 }  // namespace linkwise

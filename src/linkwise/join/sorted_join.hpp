@@ -17,9 +17,11 @@ namespace linkwise {
 /// @throws UsageError naming the side that was claimed to be sorted and is not; OutOfMemoryError, CorruptDataError.
 JoinTotals sorted_totals(Runtime& runtime, const JoinPlan& plan, const JoinInput& input);
 
-/// The rows of an inner, left, semi or anti join, by key, left row and right row: the GPUs find the ranges that left
-/// rows match, and the host's cores write the rows (materialise.hpp). Sides of several runs are merged first. @throws
-/// as above.
+/// The rows of a join, by key, left row and right row: the GPUs find the ranges of rows that match, and the host's
+/// cores write the rows (materialise.hpp). Sides of several runs are merged first. @throws as above.
 std::uint64_t sorted_rows(Runtime& runtime, const JoinPlan& plan, const JoinInput& input, const MakeOutputs& outputs);
+
+/// The ranges themselves, of the rows' values, which are their numbers if none are given. @throws as above.
+void sorted_ranges(Runtime& runtime, const JoinPlan& plan, const JoinInput& input, const MakeRangeArrays& arrays);
 
 }  // namespace linkwise

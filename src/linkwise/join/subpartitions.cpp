@@ -66,7 +66,7 @@ class Cutter {
                                         std::uint64_t high) const {
     while (low < high) {
       const std::uint64_t middle = low + (high - low) / 2;
-      if (code_at(runs_[run].keys.keys, runs_[run].type, middle) <= code) low = middle + 1;
+      if (joined_code_at(runs_[run].keys.keys, runs_[run].type, middle) <= code) low = middle + 1;
       else high = middle;
     }
     return low;
@@ -90,6 +90,23 @@ std::uint64_t rows_in(const std::vector<RunRange>& ranges) {
   std::uint64_t rows = 0;
   for (const RunRange& range : ranges) rows += range.count();
   return rows;
+}
+
+bool is_in_order(const Subpartitions& pairs, const SortedRuns& side, bool is_left) {
+  if (side.runs.empty() || side.runs.front().count == 0) return true;
+  const HostRun& run = side.runs.front();
+  const auto range_of = [&](const PairOfRanges& pair) { return (is_left ? pair.left : pair.right).front(); };
+  const auto rises = [&](std::uint64_t row) {
+    return row == 0 || row >= run.count ||
+           joined_code_at(run.keys, side.key_type, row - 1) <= joined_code_at(run.keys, side.key_type, row);
+  };
+  const auto joins_up = [&](const PairOfRanges& pair) {
+    return rises(range_of(pair).begin) && rises(range_of(pair).end);
+  };
+  const auto is_one_key = [&](const PairOfRanges& pair) {
+    return all_join(run.keys, side.key_type, range_of(pair).begin, range_of(pair).end) && joins_up(pair);
+  };
+  return std::ranges::all_of(pairs.parts, joins_up) && std::ranges::all_of(pairs.taken_out, is_one_key);
 }
 
 Subpartitions cut_sorted(const SortedRuns& left, const SortedRuns& right, std::size_t parts) {

@@ -38,6 +38,10 @@ struct Subpartitions {
   std::vector<PairOfRanges> taken_out;  ///< each all rows of one key; by rising keys
 };
 
+/// Whether what a side, which is one run, puts into the parts and the keys that were taken out is in order from one to
+/// the next: with parts that are in order by themselves, the whole run is.
+bool is_in_order(const Subpartitions& pairs, const SortedRuns& side, bool is_left);
+
 /// Cuts into that many parts. The codes of the two relations' keys have one width.
 Subpartitions cut_sorted(const SortedRuns& left, const SortedRuns& right, std::size_t parts);
 

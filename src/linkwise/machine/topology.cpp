@@ -197,12 +197,14 @@ std::vector<double> fair_rates(std::span<const Resource> resources, std::span<co
   std::vector<double> rates(flows.size(), unlimited);
   // Only resources that somebody uses take part.
   std::vector<int> users(resources.size(), 0);
-  std::vector<double> rising(resources.size(), 0);  // Σ weights of the flows that still rise
+  std::vector<double> rising(resources.size(), 0);    // Σ weights of the flows that still rise,
+  std::vector<int> rising_uses(resources.size(), 0);  // and how many there are: sums of weights leave a rest
   std::vector<int> used;
   for (const auto* uses : flows)
     for (const Use& use : *uses) {
       if (users[use.resource]++ == 0) used.push_back(use.resource);
       rising[use.resource] += use.weight;
+      ++rising_uses[use.resource];
     }
   std::vector<double> left(resources.size(), 0);
   for (const int r : used) left[r] = capacity_at(resources[r].capacity, users[r]);
@@ -213,11 +215,11 @@ std::vector<double> fair_rates(std::span<const Resource> resources, std::span<co
   while (fixed < flows.size()) {
     double step = unlimited;
     for (const int r : used)
-      if (rising[r] > 1e-12) step = std::min(step, left[r] / rising[r]);
+      if (rising_uses[r] > 0 && rising[r] > 0) step = std::min(step, left[r] / rising[r]);
     if (step == unlimited) break;  // the rest uses nothing
     level += step;
     for (const int r : used) {
-      if (rising[r] <= 1e-12) continue;
+      if (rising_uses[r] == 0) continue;
       left[r] -= step * rising[r];
       full[r] = left[r] <= 1e-9 * capacity_at(resources[r].capacity, users[r]);
     }
@@ -226,7 +228,10 @@ std::vector<double> fair_rates(std::span<const Resource> resources, std::span<co
       if (!std::ranges::any_of(*flows[f], [&](const Use& use) { return full[use.resource] != 0; })) continue;
       rates[f] = level;
       ++fixed;
-      for (const Use& use : *flows[f]) rising[use.resource] -= use.weight;
+      for (const Use& use : *flows[f]) {
+        rising[use.resource] -= use.weight;
+        --rising_uses[use.resource];
+      }
     }
   }
   return rates;

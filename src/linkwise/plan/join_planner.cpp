@@ -40,14 +40,14 @@ bool fit(const Machine& machine, const JoinWorkload& workload, const JoinConstra
   runtime.set_memory_limit(constraints.memory_limit);
   const JoinInput input = input_of(workload);
   if (plan.path == JoinPath::in_core) {
+    if (workload.wants_ranges) return false;
     // The more batches, the less of the probing side is there at once.
     while (!workload.wants_rows && plan.batches < most_batches &&
            !join_fits(runtime, plan, input, /*wants_rows=*/false))
       plan.batches *= 2;
     return join_fits(runtime, plan, input, workload.wants_rows);
   }
-  if (workload.wants_rows && right_emits(workload.kind)) return false;
-  plan.merges_runs = workload.wants_rows;
+  plan.merges_runs = workload.wants_rows || workload.wants_ranges;
   const ValueWidth wider = std::max(workload.left_values, workload.right_values);
   try {
     const std::uint64_t fitting = records_that_fit(runtime, plan.sort, {key_width(workload.key_type), wider});
@@ -93,7 +93,9 @@ SortReport estimate_join(const Machine& machine, const JoinWorkload& workload, c
   VirtualRuntime runtime = estimating_runtime(machine);
   runtime.set_memory_limit(memory_limit);
   const JoinInput input = input_of(workload);
-  if (!workload.wants_rows) {
+  if (workload.wants_ranges) {
+    join_ranges(runtime, plan, input, [](const RangeSizes&) { return RangeArrays(); });
+  } else if (!workload.wants_rows) {
     (void)join_totals(runtime, plan, input);
   } else {
     auto* anywhere = reinterpret_cast<std::byte*>(1);  // NOLINT: never used, as above

@@ -20,7 +20,8 @@ struct JoinWorkload {
   std::uint64_t left_rows = 0, right_rows = 0;
   ValueWidth left_values = ValueWidth::none, right_values = ValueWidth::none;  ///< summed, or shown in rows
   JoinKind kind = JoinKind::inner;
-  bool wants_rows = false;  ///< otherwise totals
+  bool wants_rows = false;    ///< otherwise totals
+  bool wants_ranges = false;  ///< of the rows of each key that matches: join_ranges
   bool left_presorted = false, right_presorted = false;
   std::uint64_t expected_matches = 0;  ///< 0: one for each row of the longer side
   bool pageable = false;               ///< inputs and output are not page-locked

@@ -57,6 +57,17 @@ struct RawHashProbe {
   const void* build_values = nullptr;
   IntegerType build_value_type;
 };
+struct RawRangeSearch {
+  KeyWidth width = KeyWidth::k32;
+  bool each_key = false;
+  const void* leading = nullptr;  ///< the side that tiles are of
+  std::uint64_t leading_count = 0;
+  const void* other = nullptr;
+  std::uint64_t other_count = 0;
+  bool left_leads = false;
+  KeyRange* ranges = nullptr;
+  RangeTile* tiles = nullptr;
+};
 struct RawEmitting {
   const std::uint32_t* first = nullptr;
   const std::uint64_t* offsets = nullptr;  ///< null where the side emits nothing
@@ -141,6 +152,8 @@ class Kernels {
   // What join/ needs: primitives/matching.hpp.
   [[nodiscard]] virtual std::uint64_t probe_scratch_bytes(std::uint64_t probing_rows) const = 0;
   virtual void probe(void* stream, const RawProbe& probe, void* scratch, MatchTotals* totals) const = 0;
+  [[nodiscard]] virtual std::uint64_t find_ranges_scratch_bytes(std::uint64_t leading_rows) const = 0;
+  virtual void find_ranges(void* stream, const RawRangeSearch& search, void* scratch, RangeTotals* totals) const = 0;
   virtual void unify_floats(void* stream, KeyType type, void* codes, std::uint64_t count) const = 0;
   virtual void hash_keys(void* stream, KeyWidth width, const void* from, void* to, std::uint64_t count) const = 0;
   virtual void hash_probe(void* stream, const RawHashProbe& probe, MatchTotals* totals) const = 0;

@@ -99,6 +99,51 @@ void probe(Runtime& runtime, Stream stream, const Probe& probe, const MemoryView
                            }});
 }
 
+std::uint64_t range_tiles(std::uint64_t left_rows, std::uint64_t right_rows, bool each_key) {
+  const std::uint64_t leading = each_key ? std::min(left_rows, right_rows) : std::max(left_rows, right_rows);
+  return (leading + keys_of_range_tile - 1) / keys_of_range_tile;
+}
+
+std::uint64_t find_ranges_scratch_bytes(const Kernels& kernels, std::uint64_t left_rows, std::uint64_t right_rows) {
+  return kernels.find_ranges_scratch_bytes(std::max(left_rows, right_rows));
+}
+
+void find_ranges(Runtime& runtime, Stream stream, const RangeSearch& search, const MemoryView& scratch,
+                 const MemoryView& totals) {
+  const auto key_bytes = static_cast<std::uint64_t>(search.width);
+  require(search.left_keys.bytes % key_bytes == 0 && search.right_keys.bytes % key_bytes == 0, "find ranges",
+          "whole keys");
+  const std::uint64_t left = search.left_keys.bytes / key_bytes, right = search.right_keys.bytes / key_bytes;
+  require(std::max(left, right) <= max_build_rows, "find ranges", "too many rows to find positions in");
+  require(runtime.estimating() || search.ranges.bytes == sizeof(KeyRange) * std::min(left, right), "find ranges",
+          "a range for each row of the shorter side");
+  require(search.tiles.bytes == sizeof(RangeTile) * range_tiles(left, right, search.each_key), "find ranges",
+          "as many tiles");
+  require(totals.bytes == sizeof(RangeTotals), "find ranges", "one set of totals");
+  const Kernels& kernels = runtime.kernels();
+  require(scratch.bytes >= find_ranges_scratch_bytes(kernels, left, right), "find ranges", "the scratch is too small");
+  const bool left_leads = (left > right) != search.each_key;
+  const MemoryView& leading = left_leads ? search.left_keys : search.right_keys;
+  const MemoryView& other = left_leads ? search.right_keys : search.left_keys;
+  const RawRangeSearch raw{search.width,
+                           search.each_key,
+                           leading.data,
+                           leading.bytes / key_bytes,
+                           other.data,
+                           other.bytes / key_bytes,
+                           left_leads,
+                           pointer<KeyRange>(search.ranges),
+                           pointer<RangeTile>(search.tiles)};
+  runtime.enqueue(stream,
+                  {"find ranges",
+                   without_empty({search.left_keys, search.right_keys}),
+                   without_empty({search.ranges, search.tiles, scratch, totals}),
+                   {search.each_key ? "merge with searches" : "merge", left + right, static_cast<double>(key_bytes)},
+                   [&kernels, raw, scratch, totals](void* native) {
+                     kernels.find_ranges(native, raw, scratch.data, reinterpret_cast<RangeTotals*>(totals.data));
+                   }});
+}
+
 void unify_floats(Runtime& runtime, Stream stream, KeyType type, const MemoryView& codes) {
   const auto code_bytes = static_cast<std::uint64_t>(key_width(type));
   require(codes.bytes % code_bytes == 0, "unify floats", "whole codes");

@@ -31,6 +31,24 @@ std::uint64_t matching_scratch_bytes(const Kernels& kernels, std::uint64_t rows)
 /// Sets *totals. With `first`, the build side has at most `max_build_rows` rows.
 void probe(Runtime& runtime, Stream stream, const Probe& probe, const MemoryView& scratch, const MemoryView& totals);
 
+/// The keys of both sides rise.
+struct RangeSearch {
+  KeyWidth width = KeyWidth::k32;
+  MemoryView left_keys, right_keys;
+  MemoryView ranges;  ///< KeyRange for each row of the shorter side; may be page-locked host memory
+  MemoryView tiles;   ///< `range_tiles` of RangeTile; likewise
+  /// As join25 §3.3.3 does it: three binary searches for each key of the shorter side, to compare. Otherwise each key
+  /// of the longer one is looked for near the one before it.
+  bool each_key = false;
+};
+std::uint64_t range_tiles(std::uint64_t left_rows, std::uint64_t right_rows, bool each_key);
+std::uint64_t find_ranges_scratch_bytes(const Kernels& kernels, std::uint64_t left_rows, std::uint64_t right_rows);
+/// The keys that both sides have, and the rows of each. How many there are nobody knows before, so that a kernel can
+/// only write them straight to where they are wanted: to the host (join25 §3.3.3). Tiles take their places as they
+/// come; in the order of the tiles, ranges are in that of keys.
+void find_ranges(Runtime& runtime, Stream stream, const RangeSearch& search, const MemoryView& scratch,
+                 const MemoryView& totals);
+
 /// Codes of floats become those by which joins compare: -0.0 is 0.0, and every NaN one NaN. Of other types nothing
 /// changes.
 void unify_floats(Runtime& runtime, Stream stream, KeyType type, const MemoryView& codes);

@@ -64,8 +64,8 @@ Records sort(Runtime& runtime, Stream stream, const Records& primary, const Reco
   require(scratch.bytes >= kernels.sort_scratch_bytes(primary.type, primary.count), "sort", "the scratch is too small");
   Operation operation{"sort", views_of({&primary}), views_of({&primary, &secondary}), {}, {}};
   operation.writes.push_back(scratch);
-  operation.work = {"sort", primary.count, static_cast<double>(primary.type.bytes()),
-                    static_cast<double>(digits(bits))};
+  operation.work = {primary.type.value == ValueWidth::none ? "sort" : "sort with values", primary.count,
+                    static_cast<double>(primary.type.bytes()), static_cast<double>(digits(bits))};
   operation.run = [&kernels, primary, secondary, bits, scratch](void* native) {
     kernels.sort(native, primary.type, primary.raw(), secondary.raw(), primary.count, bits, scratch.data,
                  scratch.bytes);

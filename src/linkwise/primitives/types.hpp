@@ -105,6 +105,25 @@ struct MatchTotals {
   std::uint64_t build_sum = 0;     ///< and the other side's
 };
 
+/// A key that both sides of a join have, and its rows: those of the left range match those of the right one
+/// (join25 §3.3.3).
+struct alignas(16) KeyRange {
+  std::uint32_t left_begin = 0, left_end = 0;
+  std::uint32_t right_begin = 0, right_end = 0;
+};
+LINKWISE_BOTH constexpr KeyRange swapped(const KeyRange& range) {
+  return {range.right_begin, range.right_end, range.left_begin, range.left_end};
+}
+/// Where the ranges of `keys_of_range_tile` rows of a side lie among all of them.
+struct RangeTile {
+  std::uint32_t begin = 0, count = 0;
+};
+constexpr std::uint64_t keys_of_range_tile = 1024;
+struct RangeTotals {
+  std::uint64_t ranges = 0;   ///< keys that both sides have
+  std::uint64_t matches = 0;  ///< pairs of equal keys
+};
+
 /// The rows that a probing row adds to the result.
 enum class Emission : std::uint8_t { pairs, pairs_or_one, one_if_matched, one_if_unmatched };
 

@@ -1,6 +1,7 @@
 #include "linkwise/sort/host_io.hpp"
 
 #include "linkwise/primitives/host/keys.hpp"
+#include "linkwise/primitives/matching.hpp"
 
 namespace linkwise {
 
@@ -20,6 +21,7 @@ void HostIo::copy_in(Stream stream, std::uint64_t first, const Records& records,
 void HostIo::encode_rows(Stream stream, std::uint64_t first, const Records& records, const MemoryView& raw) const {
   if (!is_own_code(input_.key_type, options_.descending))
     encode(runtime_, stream, input_.key_type, options_.descending, is_narrow() ? raw : records.keys, records.keys);
+  if (options_.as_joined) unify_floats(runtime_, stream, input_.key_type, records.keys);
   if (records.type.value != ValueWidth::none && input_.values == nullptr)
     iota(runtime_, stream, records.type.value, records.values, first);
 }

@@ -36,6 +36,7 @@ struct HostOutputs {
 struct SortOptions {
   bool descending = false;  ///< equal keys keep their order all the same
   bool verify = true;       ///< order and multiset checksum, on the GPUs
+  bool as_joined = false;   ///< floats become those by which joins compare: 0.0 for -0.0, and one NaN
 };
 
 struct SortReport {

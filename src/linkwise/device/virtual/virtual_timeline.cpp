@@ -39,7 +39,8 @@ Task VirtualRuntime::task_of(const Node& node) {
     task.work = work.microseconds * 1e3;
     if (!work.rate.empty()) {
       const Processor& processor = place.is_gpu() ? machine().gpu : machine().host;
-      const auto rate = processor.rates.find(work.rate);
+      auto rate = processor.rates.find(work.rate);
+      if (rate == processor.rates.end()) rate = processor.rates.find(work.rate.substr(0, work.rate.find(" with ")));
       if (rate == processor.rates.end())
         throw UsageError("machine '" + machine().name + "': no rate for '" + work.rate + "' on its " +
                          (place.is_gpu() ? "GPUs" : "host"));

@@ -18,8 +18,9 @@ class CudaKernels final : public Kernels {
     check(cudaGetDeviceCount(&count), "count devices");
     for (int device = 0; device < count; ++device) {
       check(cudaSetDevice(device), "use device");
-      for (const auto& list : {cuda::elementwise_kernels(), cuda::gather_kernels(), cuda::reduce_kernels(),
-                               cuda::partition_kernels(), cuda::match_kernels(), cuda::hash_match_kernels()})
+      for (const auto& list :
+           {cuda::elementwise_kernels(), cuda::gather_kernels(), cuda::reduce_kernels(), cuda::partition_kernels(),
+            cuda::match_kernels(), cuda::range_kernels(), cuda::hash_match_kernels()})
         for (const void* kernel : list) {
           cudaFuncAttributes attributes{};
           check(cudaFuncGetAttributes(&attributes, kernel), "load kernel");
@@ -107,6 +108,12 @@ class CudaKernels final : public Kernels {
   }
   void probe(void* stream, const RawProbe& probe, void* scratch, MatchTotals* totals) const override {
     cuda::probe(on(stream), probe, scratch, totals);
+  }
+  std::uint64_t find_ranges_scratch_bytes(std::uint64_t leading_rows) const override {
+    return cuda::find_ranges_scratch_bytes(leading_rows);
+  }
+  void find_ranges(void* stream, const RawRangeSearch& search, void* scratch, RangeTotals* totals) const override {
+    cuda::find_ranges(on(stream), search, scratch, totals);
   }
   void unify_floats(void* stream, KeyType type, void* codes, std::uint64_t count) const override {
     cuda::unify_floats(on(stream), type, codes, count);

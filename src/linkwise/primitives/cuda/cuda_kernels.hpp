@@ -18,6 +18,7 @@ KernelList gather_kernels();
 KernelList reduce_kernels();
 KernelList partition_kernels();
 KernelList match_kernels();
+KernelList range_kernels();
 KernelList hash_match_kernels();
 
 std::uint64_t radix_sort_scratch_bytes(RecordType type, std::uint64_t count);
@@ -59,6 +60,8 @@ void partition(cudaStream_t stream, RecordType type, RawRecords from, std::uint6
 
 std::uint64_t probe_scratch_bytes(std::uint64_t probing_rows);
 void probe(cudaStream_t stream, const RawProbe& probe, void* scratch, MatchTotals* totals);
+std::uint64_t find_ranges_scratch_bytes(std::uint64_t leading_rows);
+void find_ranges(cudaStream_t stream, const RawRangeSearch& search, void* scratch, RangeTotals* totals);
 void unify_floats(cudaStream_t stream, KeyType type, void* codes, std::uint64_t count);
 void hash_keys(cudaStream_t stream, KeyWidth width, const void* from, void* to, std::uint64_t count);
 void hash_probe(cudaStream_t stream, const RawHashProbe& probe, MatchTotals* totals);

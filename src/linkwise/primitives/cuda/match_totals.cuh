@@ -12,10 +12,14 @@ __device__ inline std::uint64_t integer_at(const void* values, IntegerType type,
   return static_cast<const std::uint32_t*>(values)[i];
 }
 
+/// As atomicAdd takes it.
+__device__ inline unsigned long long* counter(std::uint64_t* total) {
+  return reinterpret_cast<unsigned long long*>(total);
+}
+
 __device__ inline void add_in_warp(std::uint64_t mine, std::uint64_t* total) {
   for (int offset = 16; offset > 0; offset /= 2) mine += __shfl_down_sync(0xffffffffu, mine, offset);
-  if (threadIdx.x % 32 == 0 && mine != 0)
-    atomicAdd(reinterpret_cast<unsigned long long*>(total), static_cast<unsigned long long>(mine));
+  if (threadIdx.x % 32 == 0 && mine != 0) atomicAdd(counter(total), static_cast<unsigned long long>(mine));
 }
 
 // The block's sums, and then everybody's.
@@ -31,7 +35,7 @@ __device__ inline void add_totals(const MatchTotals& mine, MatchTotals* totals) 
   static_assert(sizeof(MatchTotals) == 4 * sizeof(std::uint64_t));
   if (threadIdx.x < 4) {
     const std::uint64_t sum = reinterpret_cast<const std::uint64_t*>(&of_block)[threadIdx.x];
-    if (sum != 0) atomicAdd(reinterpret_cast<unsigned long long*>(totals) + threadIdx.x, sum);
+    if (sum != 0) atomicAdd(counter(&totals->matches) + threadIdx.x, sum);
   }
 }
 

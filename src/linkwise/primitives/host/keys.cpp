@@ -13,6 +13,14 @@ constexpr std::uint64_t worthwhile = 1 << 16;  // elements that pay for waking t
 template <typename Bits>
 using CodeOf = std::conditional_t<sizeof(Bits) == 8, std::uint64_t, std::uint32_t>;
 
+template <typename Bits>
+CodeOf<Bits> joined_code(Bits key, KeyType type) {
+  const CodeOf<Bits> code = encode_bits<Bits>(key, key_class(type), /*descending=*/false);
+  if constexpr (sizeof(Bits) >= 2)
+    if (key_class(type) == KeyClass::floating) return unified_float<Bits>(code);
+  return code;
+}
+
 }  // namespace
 
 void encode_on_host(KeyType type, bool descending, const void* from, void* to, std::uint64_t count) {
@@ -36,21 +44,22 @@ void decode_on_host(KeyType type, bool descending, const void* from, void* to, s
   });
 }
 
-std::uint64_t code_at(const void* keys, KeyType type, std::uint64_t position) {
+std::uint64_t joined_code_at(const void* keys, KeyType type, std::uint64_t position) {
   std::uint64_t code = 0;
   with_bits(native_bytes(type), [&](auto tag) {
     using Bits = typename decltype(tag)::type;
-    code = encode_bits<Bits>(static_cast<const Bits*>(keys)[position], key_class(type), /*descending=*/false);
+    code = joined_code(static_cast<const Bits*>(keys)[position], type);
   });
   return code;
 }
 
-bool all_equal(const void* keys, KeyType type, std::uint64_t begin, std::uint64_t end) {
+bool all_join(const void* keys, KeyType type, std::uint64_t begin, std::uint64_t end) {
   bool equal = true;
   with_bits(native_bytes(type), [&](auto tag) {
     const auto* native = static_cast<const typename decltype(tag)::type*>(keys);
 #pragma omp parallel for reduction(&& : equal) if (end - begin > worthwhile)
-    for (std::uint64_t i = begin; i < end; ++i) equal = equal && native[i] == native[begin];
+    for (std::uint64_t i = begin; i < end; ++i)
+      equal = equal && joined_code(native[i], type) == joined_code(native[begin], type);
   });
   return equal;
 }

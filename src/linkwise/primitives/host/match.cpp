@@ -1,6 +1,7 @@
 #include "linkwise/primitives/host/match.hpp"
 
 #include <algorithm>
+#include <span>
 #include <unordered_map>
 
 #include "linkwise/primitives/dispatch.hpp"
@@ -58,6 +59,35 @@ void probe_on_host(const RawProbe& probe, MatchTotals* totals) {
     }
   });
   *totals = sums;
+}
+
+void find_ranges_on_host(const RawRangeSearch& search, RangeTotals* totals) {
+  RangeTotals found;
+  with_key(search.width, [&](auto tag) {
+    using Key = typename decltype(tag)::type;
+    const std::span leading(static_cast<const Key*>(search.leading), search.leading_count);
+    const std::span other(static_cast<const Key*>(search.other), search.other_count);
+    // The last tile first: on a GPU any may come first.
+    const std::uint64_t tiles = (leading.size() + keys_of_range_tile - 1) / keys_of_range_tile;
+    for (std::uint64_t tile = tiles; tile-- > 0;) {
+      const std::uint64_t begin = tile * keys_of_range_tile;
+      const std::uint64_t end = std::min<std::uint64_t>(begin + keys_of_range_tile, leading.size());
+      const std::uint64_t before = found.ranges;
+      for (std::uint64_t i = begin; i < end; ++i) {
+        if (i > 0 && leading[i] == leading[i - 1]) continue;
+        const auto there = std::ranges::equal_range(other, leading[i]);
+        if (there.empty()) continue;
+        const auto here = std::ranges::equal_range(leading.subspan(i), leading[i]);
+        const auto first = static_cast<std::uint32_t>(there.begin() - other.begin());
+        const KeyRange range{static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(i + here.size()), first,
+                             static_cast<std::uint32_t>(first + there.size())};
+        search.ranges[found.ranges++] = search.left_leads ? range : swapped(range);
+        found.matches += here.size() * there.size();
+      }
+      search.tiles[tile] = {static_cast<std::uint32_t>(before), static_cast<std::uint32_t>(found.ranges - before)};
+    }
+  });
+  *totals = found;
 }
 
 void hash_probe_on_host(const RawHashProbe& probe, MatchTotals* totals) {

@@ -238,6 +238,12 @@ class VirtualKernels final : public Kernels {
 
   void probe(void*, const RawProbe& probe, void*, MatchTotals* totals) const override { probe_on_host(probe, totals); }
 
+  std::uint64_t find_ranges_scratch_bytes(std::uint64_t leading_rows) const override { return leading_rows / 64 + 16; }
+
+  void find_ranges(void*, const RawRangeSearch& search, void*, RangeTotals* totals) const override {
+    find_ranges_on_host(search, totals);
+  }
+
   void unify_floats(void*, KeyType type, void* codes, std::uint64_t count) const override {
     with_bits(native_bytes(type), [&](auto tag) {
       using Bits = typename decltype(tag)::type;

@@ -1,0 +1,40 @@
+// The host's memory into which the GPUs write the keys that the two sides of each pair have in common.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "linkwise/device/runtime.hpp"
+#include "linkwise/join/matched_keys.hpp"
+#include "linkwise/join/subpartitions.hpp"
+
+namespace linkwise {
+
+class RangeRoom {
+ public:
+  /// Page-locked; for the pairs of two relations of one run each. @throws OutOfMemoryError.
+  RangeRoom(Runtime& runtime, const Subpartitions& pairs, bool searches_each_key);
+
+  /// Of a pair; see RangeSearch. In an estimate, with as many ranges as are expected.
+  [[nodiscard]] MemoryView ranges(std::size_t pair, std::uint64_t expected) const;
+  [[nodiscard]] MemoryView tiles(std::size_t pair) const;
+
+  /// What was found, and the keys that were taken out of the pairs; `ranges_of_pair` is what the GPUs counted.
+  /// Refers to this memory. @throws CorruptDataError.
+  [[nodiscard]] KeyBlocks keys(std::span<const std::uint64_t> ranges_of_pair) const;
+
+ private:
+  // Where those of a pair are among all.
+  struct Room {
+    std::uint64_t first_range = 0, ranges = 0;
+    std::uint64_t first_tile = 0, tiles = 0;
+  };
+
+  bool estimating_;
+  const Subpartitions& pairs_;
+  std::vector<Room> rooms_;
+  Buffer ranges_, tiles_;
+};
+
+}  // namespace linkwise
