@@ -197,7 +197,6 @@ void bind_apps(nb::module_& m) {
       nb::arg("agents"), nb::arg("exhaustive"), nb::arg("seconds"));
   m.def("seconds_of_work", &proactive::seconds_of_work, nb::arg("runtime"),
         "From the first start to the last end since the last clear_timeline. Blocks.");
-  m.def("store_goodput", &proactive::store_goodput, nb::arg("machine"), nb::arg("store_bytes"));
   bind_apps_themselves(m);
   bind_makers(m);
   bind_samples(m);

@@ -110,6 +110,7 @@ void bind_machine(nb::module_& m) {
       .def_rw("agents", &Machine::agents)
       .def_prop_ro("num_gpus", &Machine::num_gpus)
       .def_prop_ro("num_host_memories", &Machine::num_host_memories)
+      .def("goodput_of_stores", &Machine::goodput_of_stores, nb::arg("bytes"))
       .def("validate", &Machine::validate);
 
   nb::class_<Place>(m, "Place")

@@ -49,7 +49,7 @@ def _fig2(lab: Lab) -> list[Row]:
             note = "high from 128 bytes on" if size == 128 else ""
             paper = stated if size == 4 else None
             rows.append(
-                Row(f"{machine.name}, stores of {size} bytes", "", _core.store_goodput(machine, size), paper, note)
+                Row(f"{machine.name}, stores of {size} bytes", "", machine.goodput_of_stores(size), paper, note)
             )
     return rows
 

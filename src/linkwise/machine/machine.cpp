@@ -1,6 +1,7 @@
 #include "linkwise/machine/machine.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "linkwise/error.hpp"
 
@@ -28,6 +29,16 @@ Rate Machine::host_gather_rate() const {
   constexpr Rate usual{50, 650, 18};
   const auto found = host.rates.find("gather");
   return found == host.rates.end() ? usual : found->second;
+}
+
+double Machine::goodput_of_stores(int bytes) const {
+  if (store_goodput.empty()) return 1;
+  const auto above = store_goodput.lower_bound(bytes);
+  if (above == store_goodput.end()) return store_goodput.rbegin()->second;
+  if (above == store_goodput.begin()) return above->second;
+  const auto below = std::prev(above);
+  const double share = static_cast<double>(bytes - below->first) / (above->first - below->first);
+  return below->second + share * (above->second - below->second);
 }
 
 int Machine::num_host_memories() const { return count(*this, NodeKind::memory); }

@@ -97,13 +97,13 @@ struct AgentCosts {
   double inline_stall = 0.01;     ///< of the time that a kernel's own stores to peers take, it waits for them
   double memory_share = 0.03;     ///< of a kernel's memory bandwidth, which counting and sending take
   double tracking_ns = 0.2;       ///< for each block and chunk that it writes, of the time in which all blocks run
-  double polling_us = 0.12;          ///< from one chunk to the next
-  double polling_share = 0.015;    ///< of the SMs, which polling takes from the kernel
+  double polling_us = 0.12;       ///< from one chunk to the next
+  double polling_share = 0.015;   ///< of the SMs, which polling takes from the kernel
   double polling_goodput = 0.94;  ///< of what copies carry
   double dynamic_us = 7;          ///< from one launch to the next
   double dynamic_share = 0.1;     ///< of the SMs
   int saturating_threads = 8192;  ///< that storing agents need to reach what links carry
-  double copy_engine_us = 8;    ///< that a stream takes to see a flag and start a copy
+  double copy_engine_us = 8;      ///< that a stream takes to see a flag and start a copy
 };
 
 struct Machine {
@@ -134,6 +134,8 @@ struct Machine {
   [[nodiscard]] int num_host_memories() const;
   /// What a row of a column takes that the host's cores gather. Where nobody measured it: what 32 cores took.
   [[nodiscard]] Rate host_gather_rate() const;
+  /// The share of bytes that are useful where stores of that size cross a link to a peer.
+  [[nodiscard]] double goodput_of_stores(int bytes) const;
   /// @throws UsageError naming the first thing that is wrong (a link to nowhere, a capacity of zero, …).
   void validate() const;
 };

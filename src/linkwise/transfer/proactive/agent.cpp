@@ -1,7 +1,6 @@
 #include "linkwise/transfer/proactive/agent.hpp"
 
 #include <array>
-#include <iterator>
 
 #include "linkwise/error.hpp"
 #include "linkwise/transfer/proactive/mapping.hpp"
@@ -58,17 +57,6 @@ void check_plan(const AgentPlan& plan, bool simulated) {
 double KernelPrice::seconds_on(const Processor& gpu) const {
   // A copy reads and writes each byte: its memory carries twice what it copies.
   return seconds + memory_bytes / (2e9 * gpu.local_copy_gb_per_s);
-}
-
-double store_goodput(const Machine& machine, int store_bytes) {
-  const auto& points = machine.store_goodput;
-  if (points.empty()) return 1;
-  const auto above = points.lower_bound(store_bytes);
-  if (above == points.end()) return points.rbegin()->second;
-  if (above == points.begin()) return above->second;
-  const auto below = std::prev(above);
-  const double share = static_cast<double>(store_bytes - below->first) / (above->first - below->first);
-  return below->second + share * (above->second - below->second);
 }
 
 }  // namespace linkwise::proactive

@@ -48,7 +48,4 @@ struct KernelPrice {
   [[nodiscard]] double seconds_on(const Processor& gpu) const;
 };
 
-/// The share of bytes that are useful where stores of that size cross a link to a peer (proact21 fig. 2).
-double store_goodput(const Machine& machine, int store_bytes);
-
 }  // namespace linkwise::proactive

@@ -100,7 +100,7 @@ void ProducerBase::Simulated::run_slice(const std::string& name, const Run& run,
   if (is_inline) {
     how.stores = KernelRun::Stores::peers;
     operation.writes.insert(operation.writes.end(), of_peers.begin(), of_peers.end());
-    operation.work.goodput = store_goodput(runtime_.machine(), price_.store_bytes);
+    operation.work.goodput = runtime_.machine().goodput_of_stores(price_.store_bytes);
   }
   operation.run = [run, how](void*) { run(nullptr, how); };
   Operation stall{"wait for stores", {}, {}, {}, {}};
