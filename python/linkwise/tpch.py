@@ -308,8 +308,10 @@ def shares_of_phases(
         workload.expected_matches = matches
         best = _core.plan_join(machine, workload, constraints)[0]
         seconds += best.seconds
+        # What goes out before the join itself is the sorted relations, where they lie in host memory.
+        sorting = (*SORTING_PHASES, "DtoH") if best.plan.path == _core.JoinPath.sorted else SORTING_PHASES
         for phase in best.phases:
-            share = "sort" if phase.phase in SORTING_PHASES else "join" if phase.phase == "probe" else "materialise"
+            share = "sort" if phase.phase in sorting else "join" if phase.phase in ("probe", "join") else "materialise"
             phases[share] += phase.seconds
     return seconds, phases
 

@@ -44,15 +44,17 @@ def _seconds(
     sort.strategy = getattr(_core.SortStrategy, strategy)
     sort.merge_on_gpus = False
     sort.exchange = _core.Exchange.copies
-    # §3.1.3: one chunkset comes while another leaves. Of a single one, §3.1 overlaps less than ours would.
-    sort.streamed = chunk * gpus < tuples
+    # §3.1.3: one chunkset comes while another leaves. Of a single one, §3.1.2 sorts buckets while others leave, as our
+    # streamed radix sort does; merging overlaps nothing.
+    sort.streamed = strategy == _RADIX or chunk * gpus < tuples
     estimating = _core.VirtualRuntime(machine, _core.VirtualMode.estimate)
     width = workload.dtype.itemsize
     at_once = min(chunk * gpus, _core.records_that_fit(estimating, sort, _core.RecordType(width, width)))
     sort.chunkset_records = at_once if at_once < tuples else 0
     plan.path, plan.merges_runs, plan.sort = _core.JoinPath.sorted, True, sort
     plan.searches_each_key = True
-    return float(_core.estimate_join(machine, shape, plan).seconds)
+    report = _core.estimate_join(machine, shape, plan)
+    return float(report.seconds - sum(phase.seconds for phase in report.phases if phase.phase == "materialise"))
 
 
 def _row(

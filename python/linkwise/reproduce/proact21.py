@@ -10,7 +10,6 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from linkwise import _core
 from linkwise._core import AgentPlan, Machine
 from linkwise.app_lab import simulated_seconds
 from linkwise.application import Application

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "linkwise/join/join_plan.hpp"
 #include "linkwise/join/matched_keys.hpp"
@@ -21,12 +22,48 @@ struct SortedColumns {
   std::uint64_t value_bytes = 0;
 };
 
-/// Writes the rows of a join, and returns how many there are. @throws UsageError if they are more than 2^63 - 1.
-std::uint64_t write_rows(KeyBlocks blocks, JoinKind kind, const SortedColumns& left, const SortedColumns& right,
-                         const MakeOutputs& outputs);
+/// The rows of a join: each matched key's, and in front of them those that lie between it and the key before.
+class RowWriter {
+ public:
+  /// @throws UsageError if they are more than 2^63 - 1.
+  RowWriter(KeyBlocks blocks, JoinKind kind, const SortedColumns& left, const SortedColumns& right);
+  [[nodiscard]] std::uint64_t rows() const { return rows_before_.back(); }
+  void write(const JoinOutputs& to) const;
 
-/// Writes the rows of every matched key, which are the values of the relations: integers of 4 or 8 bytes.
-void write_ranges(const KeyBlocks& blocks, const SortedColumns& left, const SortedColumns& right,
-                  const MakeRangeArrays& arrays);
+ private:
+  template <typename Body>
+  void for_each_stretch(std::size_t block, const Body& body) const;
+  [[nodiscard]] std::uint64_t rows_of_key(const MatchedKey& key) const;
+  [[nodiscard]] std::uint64_t lefts_of_alone(const MatchedKey& alone) const;
+  [[nodiscard]] std::uint64_t rows_of_alone(const MatchedKey& alone) const;
+  void write_row(const JoinOutputs& to, std::uint64_t at, std::uint64_t left, std::uint64_t right) const;
+  void write_key(const MatchedKey& key, std::uint64_t first, std::uint64_t last, std::uint64_t at,
+                 const JoinOutputs& to) const;
+  void write_alone(const MatchedKey& alone, std::uint64_t first, std::uint64_t last, std::uint64_t at,
+                   const JoinOutputs& to) const;
+
+  KeyBlocks blocks_;
+  Emission emission_;
+  bool right_emits_;
+  SortedColumns left_, right_;
+  std::vector<std::uint64_t> rows_before_;  // of each block
+};
+
+/// The rows of every matched key: the values of the relations, which are integers of 4 or 8 bytes.
+class RangeWriter {
+ public:
+  RangeWriter(KeyBlocks blocks, const SortedColumns& left, const SortedColumns& right);
+  [[nodiscard]] RangeSizes sizes() const { return {keys_before_.back(), lefts_before_.back(), rights_before_.back()}; }
+  void write(const RangeArrays& to) const;
+
+ private:
+  [[nodiscard]] std::vector<std::uint64_t> rows_before(RunRange MatchedKey::* side) const;
+  void write_side(RunRange MatchedKey::* side, const SortedColumns& columns,
+                  const std::vector<std::uint64_t>& rows_before, std::int64_t* first, std::int64_t* rows) const;
+
+  KeyBlocks blocks_;
+  SortedColumns left_, right_;
+  std::vector<std::uint64_t> keys_before_, lefts_before_, rights_before_;  // of each block
+};
 
 }  // namespace linkwise

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <optional>
+#include <utility>
 
 #include "linkwise/device/arena.hpp"
 #include "linkwise/error.hpp"
@@ -47,17 +49,24 @@ class SortedJoin {
   }
 
   std::uint64_t rows(const MakeOutputs& outputs) {
-    const KeyBlocks keys = matched_keys();
-    if (!runtime_.estimating())
-      return write_rows(keys, input_.kind, columns_of(left_, input_.left), columns_of(right_, input_.right), outputs);
-    outputs(expected_matches(input_));
-    return expected_matches(input_);
+    KeyBlocks keys = matched_keys();
+    std::uint64_t rows = expected_matches(input_);
+    std::optional<RowWriter> writer;
+    if (!runtime_.estimating()) {
+      writer.emplace(std::move(keys), input_.kind, columns_of(left_, input_.left), columns_of(right_, input_.right));
+      rows = writer->rows();
+    }
+    const JoinOutputs to = outputs(rows);
+    write_on_cores(rows * row_bytes(to), [&] { writer->write(to); });
+    return rows;
   }
 
   void ranges(const MakeRangeArrays& arrays) {
-    const KeyBlocks keys = matched_keys();
-    if (!runtime_.estimating())
-      write_ranges(keys, columns_of(left_, input_.left), columns_of(right_, input_.right), arrays);
+    KeyBlocks keys = matched_keys();
+    if (runtime_.estimating()) return write_on_cores(8 * (input_.left.count + input_.right.count), {});
+    const RangeWriter writer(std::move(keys), columns_of(left_, input_.left), columns_of(right_, input_.right));
+    const RangeArrays to = arrays(writer.sizes());
+    write_on_cores(8 * (writer.sizes().left_rows + writer.sizes().right_rows), [&] { writer.write(to); });
   }
 
  private:
@@ -153,11 +162,10 @@ class SortedJoin {
     Slot& slot = worker.slots[round % slots_of_gpu];
     const Records lefts = records_in(slot.left.view(), left_.type(), rows_in(pair.left));
     const Records rights = records_in(slot.right.view(), right_.type(), rows_in(pair.right));
-    runtime_.set_phase("HtoD");
+    runtime_.set_phase("join");  // with its copies, as in join25 §4.3
     runtime_.wait(worker.in, slot.free);
     left_.copy_in(worker.in, pair.left, lefts, slot.left_raw.view());
     right_.copy_in(worker.in, pair.right, rights, slot.right_raw.view());
-    runtime_.set_phase("join");
     runtime_.wait(worker.compute, runtime_.record(worker.in));
     const MemoryView notes = worker.notes.slice(sizeof(Notes) * round, sizeof(Notes));
     left_.encode(worker.compute, pair.left, lefts, slot.left_raw.view());
@@ -247,6 +255,22 @@ class SortedJoin {
     for (const Notes& notes : join_pairs()) ranges.push_back(notes.ranges.ranges);
     runtime_.synchronize();
     return runtime_.estimating() ? KeyBlocks() : room_->keys(ranges);
+  }
+
+  // What is written, and read, lies side by side: no more than copying it.
+  void write_on_cores(std::uint64_t bytes, const std::function<void()>& write) {
+    runtime_.set_phase("materialise");
+    Work work;
+    work.microseconds = static_cast<double>(bytes) / (1e3 * runtime_.machine().host.local_copy_gb_per_s);
+    const Stream cores = runtime_.stream(Place::host(), "cores");
+    runtime_.enqueue(cores, {"materialise", {}, {}, work, [&write](void*) { write(); }});
+    runtime_.synchronize();
+  }
+
+  [[nodiscard]] std::uint64_t row_bytes(const JoinOutputs& to) const {
+    return (to.keys != nullptr ? static_cast<std::uint64_t>(native_bytes(input_.left.key_type)) : 0) +
+           (to.left_values != nullptr ? static_cast<std::uint64_t>(input_.left.value_width) : 0) +
+           (to.right_values != nullptr ? static_cast<std::uint64_t>(input_.right.value_width) : 0);
   }
 
   static SortedColumns columns_of(const SortedSide& side, const HostColumns& columns) {
