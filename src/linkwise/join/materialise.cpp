@@ -149,15 +149,16 @@ RangeWriter::RangeWriter(KeyBlocks blocks, const SortedColumns& left, const Sort
       left_(left),
       right_(right),
       keys_before_(running_sums_of(blocks_, [&](std::size_t b) { return blocks_[b].size(); })),
-      lefts_before_(rows_before(&MatchedKey::left)),
-      rights_before_(rows_before(&MatchedKey::right)) {}
-
-std::vector<std::uint64_t> RangeWriter::rows_before(RunRange MatchedKey::* side) const {
-  return running_sums_of(blocks_, [&](std::size_t b) {
-    std::uint64_t rows = 0;
-    for (std::uint64_t k = 0; k < blocks_[b].size(); ++k) rows += (blocks_[b][k].*side).count();
-    return rows;
-  });
+      lefts_before_(blocks_.size() + 1),
+      rights_before_(blocks_.size() + 1) {
+#pragma omp parallel for schedule(dynamic, 16)
+  for (std::size_t b = 0; b < blocks_.size(); ++b)
+    for (std::uint64_t k = 0; k < blocks_[b].size(); ++k) {
+      lefts_before_[b + 1] += blocks_[b][k].left.count();
+      rights_before_[b + 1] += blocks_[b][k].right.count();
+    }
+  add_up(lefts_before_);
+  add_up(rights_before_);
 }
 
 void RangeWriter::write(const RangeArrays& to) const {

@@ -57,7 +57,6 @@ class RangeWriter {
   void write(const RangeArrays& to) const;
 
  private:
-  [[nodiscard]] std::vector<std::uint64_t> rows_before(RunRange MatchedKey::* side) const;
   void write_side(RunRange MatchedKey::* side, const SortedColumns& columns,
                   const std::vector<std::uint64_t>& rows_before, std::int64_t* first, std::int64_t* rows) const;
 

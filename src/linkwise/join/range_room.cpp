@@ -1,6 +1,7 @@
 #include "linkwise/join/range_room.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "linkwise/error.hpp"
 #include "linkwise/primitives/matching.hpp"
@@ -31,26 +32,40 @@ MemoryView RangeRoom::tiles(std::size_t pair) const {
 }
 
 KeyBlocks RangeRoom::keys(std::span<const std::uint64_t> ranges_of_pair) const {
-  KeyBlocks keys;
+  std::vector<KeyBlocks> of_pairs(rooms_.size());
+  bool complete = true;
+#pragma omp parallel for schedule(dynamic) reduction(&& : complete)
   for (std::size_t p = 0; p < rooms_.size(); ++p) {
-    const PairOfRanges& pair = pairs_.parts[p];
-    const auto* ranges = reinterpret_cast<const KeyRange*>(ranges_.view().data) + rooms_[p].first_range;
-    const auto* tiles = reinterpret_cast<const RangeTile*>(tiles_.view().data) + rooms_[p].first_tile;
+    of_pairs[p] = keys_of_pair(p);
     std::uint64_t found = 0;
-    for (const RangeTile& tile : std::span(tiles, rooms_[p].tiles)) {
-      found += tile.count;
-      if (found > ranges_of_pair[p]) break;
-      if (tile.count > 0)
-        keys.emplace_back(pair.left.front().begin, pair.right.front().begin,
-                          std::span(ranges + tile.begin, tile.count));
-    }
-    if (found != ranges_of_pair[p])
-      throw CorruptDataError("ranges were lost between a GPU and the host; check the links, and run again");
+    for (const KeyBlock& block : of_pairs[p]) found += block.size();
+    complete = complete && found == ranges_of_pair[p];
   }
-  for (const PairOfRanges& key : pairs_.taken_out)
-    if (rows_in(key.left) > 0 && rows_in(key.right) > 0)
-      keys.emplace_back(MatchedKey{key.left.front(), key.right.front()});
-  std::ranges::stable_sort(keys, {}, [](const KeyBlock& block) { return block[0].left.begin; });
+  if (!complete) throw CorruptDataError("ranges were lost between a GPU and the host; check the links, and run again");
+  KeyBlocks keys;
+  auto taken_out = pairs_.taken_out.begin();
+  const auto take_out_before = [&](std::uint64_t left) {
+    for (; taken_out != pairs_.taken_out.end() && taken_out->left.front().begin < left; ++taken_out)
+      if (rows_in(taken_out->left) > 0 && rows_in(taken_out->right) > 0)
+        keys.emplace_back(MatchedKey{taken_out->left.front(), taken_out->right.front()});
+  };
+  for (std::size_t p = 0; p < rooms_.size(); ++p) {
+    take_out_before(pairs_.parts[p].left.front().end);
+    keys.insert(keys.end(), of_pairs[p].begin(), of_pairs[p].end());
+  }
+  take_out_before(std::numeric_limits<std::uint64_t>::max());
+  return keys;
+}
+
+KeyBlocks RangeRoom::keys_of_pair(std::size_t pair) const {
+  const auto* ranges = reinterpret_cast<const KeyRange*>(ranges_.view().data) + rooms_[pair].first_range;
+  const auto* tiles = reinterpret_cast<const RangeTile*>(tiles_.view().data) + rooms_[pair].first_tile;
+  KeyBlocks keys;
+  for (const RangeTile& tile : std::span(tiles, rooms_[pair].tiles)) {
+    if (tile.count == 0 || tile.begin + std::uint64_t{tile.count} > rooms_[pair].ranges) continue;
+    keys.emplace_back(pairs_.parts[pair].left.front().begin, pairs_.parts[pair].right.front().begin,
+                      std::span(ranges + tile.begin, tile.count));
+  }
   return keys;
 }
 

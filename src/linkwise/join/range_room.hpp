@@ -25,6 +25,8 @@ class RangeRoom {
   [[nodiscard]] KeyBlocks keys(std::span<const std::uint64_t> ranges_of_pair) const;
 
  private:
+  [[nodiscard]] KeyBlocks keys_of_pair(std::size_t pair) const;
+
   // Where those of a pair are among all.
   struct Room {
     std::uint64_t first_range = 0, ranges = 0;

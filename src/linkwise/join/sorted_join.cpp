@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -150,7 +151,7 @@ class SortedJoin {
                                 allocate(2 * rights, "right native keys"),
                                 {}});
     }
-    if (wants_keys_) room_.emplace(runtime_, pairs_, plan_.searches_each_key);
+    if (wants_keys_) room_ = std::make_unique<RangeRoom>(runtime_, pairs_, plan_.searches_each_key);
   }
 
   // A GPU has consecutive pairs; the GPUs go on side by side.
@@ -297,7 +298,7 @@ class SortedJoin {
   Router router_;
   bool wants_keys_, left_probes_, sums_;
   Subpartitions pairs_;
-  std::optional<RangeRoom> room_;
+  std::unique_ptr<RangeRoom> room_;
   std::vector<Worker> workers_;
 };
 
