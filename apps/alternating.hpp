@@ -77,7 +77,8 @@ class Alternating {
  public:
   Alternating(const Team& team, std::uint64_t rows, std::uint64_t rows_of_block, const std::string& label)
       : team_(team),
-        regions_{{team.runtime, team.gpus, rows, label}, {team.runtime, team.gpus, rows, label + "'"}},
+        regions_{{team.runtime, team.gpus, rows, label, team.plan.agent},
+                 {team.runtime, team.gpus, rows, label + "'", team.plan.agent}},
         rows_of_block_(rows_of_block) {}
 
   /// To be called before the first step: what a GPU reads, unless everything.
@@ -111,6 +112,7 @@ class Alternating {
   /// To be called after the team has got another plan: producers are made anew.
   void follow_plan() {
     proactive::check_plan(team_.plan, team_.runtime.simulated());
+    for (const auto& region : regions_) region.check_goes_with(team_.plan.agent);
     team_.runtime.synchronize();
     for (auto& producers : producers_) producers.clear();
   }

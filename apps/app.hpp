@@ -35,7 +35,8 @@ class App {
   virtual void run(int iterations) = 0;
   /// What one GPU then has, as the app says; blocks.
   virtual void fetch(int gpu, void* to, std::uint64_t bytes) = 0;
-  /// From now on, another plan; blocks. @throws UsageError if the machine has no such agent.
+  /// From now on, another plan; blocks. @throws UsageError if the machine has no such agent, or for `unified`, which an
+  /// app is made with.
   virtual void set_plan(const proactive::AgentPlan& plan) = 0;
   /// Whether chunks are sent at all: without, what remains is kernels and tracking (proact21 fig. 8 and 9).
   virtual void set_sends(bool sends) = 0;
@@ -93,9 +94,6 @@ struct Synthetic {
   double seconds = 0;  ///< that the kernel takes on the simulated clock
 };
 std::unique_ptr<App> make_synthetic(Team team, const Synthetic& synthetic);
-/// Seconds of each repetition on unified memory with all hints; real GPUs alone, of which the first makes the bytes.
-/// @throws CorruptDataError if a GPU sees others.
-std::vector<double> unified_seconds(const std::vector<int>& gpus, const Synthetic& synthetic, int repetitions);
 /// Word i after the n-th iteration, from 1 on.
 std::uint32_t synthetic_word(std::uint64_t i, std::uint32_t iteration, int steps);
 

@@ -27,7 +27,7 @@ class SyntheticApp final : public App {
   SyntheticApp(Team team, const Synthetic& synthetic)
       : team_(std::move(team)),
         synthetic_(synthetic),
-        region_(team_.runtime, team_.gpus, synthetic.bytes / sizeof(Words), "synthetic"),
+        region_(team_.runtime, team_.gpus, synthetic.bytes / sizeof(Words), "synthetic", team_.plan.agent),
         producer_(std::make_unique<Producer<Words>>(make_producer())) {}
 
   void run(int iterations) override {

@@ -25,6 +25,7 @@ from linkwise.proactive_benchmark import Micro, bench_proactive, measures
 from linkwise.tuning import AGENTS as REAL
 
 AGENTS = ["bulk", "inline", "polling", "dynamic", "copy_engine", "hardware", "infinite"]
+ON_GPUS = [*REAL, "memcpy", "unified"]
 
 
 def virtual(machine: str = "volta4", seed: int = 0) -> _core.Runtime:
@@ -52,7 +53,7 @@ def test_every_peer_gets_every_byte_in_any_order(agent: str) -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("agent", REAL)
+@pytest.mark.parametrize("agent", ON_GPUS)
 @pytest.mark.parametrize("chunk", [4096, 64 << 10, 1 << 20])
 def test_every_peer_gets_every_byte_on_gpus(agent: str, chunk: int) -> None:
     runtime = cuda_runtime()
@@ -84,7 +85,7 @@ def test_a_wrong_result_is_told(name: str) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", APPLICATIONS)
-@pytest.mark.parametrize("agent", REAL)
+@pytest.mark.parametrize("agent", ON_GPUS)
 def test_applications_are_right_on_gpus(name: str, agent: str) -> None:
     runtime = cuda_runtime()
     error, _ = checked(
@@ -368,8 +369,25 @@ def test_on_the_command_line(tmp_path: Path) -> None:
         assert len([line for line in failed.stderr.strip().splitlines() if "warning" not in line.lower()]) == 1, wrong
 
 
+def test_unified_memory_is_for_real_gpus_and_regions_made_for_it() -> None:
+    with pytest.raises(linkwise.UsageError, match="real GPUs only"):
+        _core.make_synthetic(virtual(), [0, 1], _core.AgentPlan("unified"), 8192, 1)
+    app = _core.make_synthetic(virtual(), [0, 1], _core.AgentPlan("bulk"), 8192, 1)
+    with pytest.raises(linkwise.UsageError, match="real GPUs only"):
+        app.set_plan(_core.AgentPlan("unified"))
+
+
+@pytest.mark.gpu
+def test_a_region_keeps_its_kind_of_memory() -> None:
+    runtime = cuda_runtime()
+    app = _core.make_synthetic(runtime, [0], _core.AgentPlan("bulk"), 8192, 1)
+    with pytest.raises(linkwise.UsageError, match="made for it"):
+        app.set_plan(_core.AgentPlan("unified"))
+
+
 def test_bench() -> None:
-    results = bench_proactive(machine="volta4", gpus=[0, 1], only="sssp")
+    results = bench_proactive(machine="volta4", gpus=[0, 1, 2], only="sssp", scaling=True)
     assert results["simulated"]
-    assert [row["app"] for row in results["apps"]] == ["sssp"]
+    assert [(row["app"], row["gpus"]) for row in results["apps"]] == [("sssp", 2), ("sssp", 3)]
+    assert results["means"]["2"]["proactive"] < results["means"]["3"]["proactive"]
     assert results["microbenchmark"]["rows"] == []

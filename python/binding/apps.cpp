@@ -129,13 +129,6 @@ void bind_makers(nb::module_& m) {
       },
       nb::arg("runtime"), nb::arg("gpus"), nb::arg("plan"), nb::arg("bytes"), nb::arg("steps"), nb::arg("seconds") = 0,
       nb::keep_alive<0, 1>());
-  m.def(
-      "unified_seconds",
-      [](const std::vector<int>& gpus, std::uint64_t bytes, int steps, int repetitions) {
-        return unified_seconds(gpus, {bytes, steps}, repetitions);
-      },
-      nb::arg("gpus"), nb::arg("bytes"), nb::arg("steps"), nb::arg("repetitions"),
-      nb::call_guard<nb::gil_scoped_release>(), "The microbenchmark on unified memory with all hints.");
   m.def("synthetic_word", &synthetic_word, nb::arg("i"), nb::arg("iteration"), nb::arg("steps"));
 }
 
@@ -170,6 +163,7 @@ void bind_apps(nb::module_& m) {
       .value("polling", proactive::Agent::polling)
       .value("dynamic", proactive::Agent::dynamic)
       .value("copy_engine", proactive::Agent::copy_engine)
+      .value("unified", proactive::Agent::unified)
       .value("hardware", proactive::Agent::hardware)
       .value("infinite", proactive::Agent::infinite);
   nb::class_<AgentPlan>(m, "AgentPlan")

@@ -28,11 +28,17 @@ def simulated_seconds(
 
 
 class AppLab:
-    """An application on some GPUs. Without a runtime of real ones, it is simulated on the machine."""
+    """An application on some GPUs. Without a runtime of real ones, it is simulated on the machine.
 
-    def __init__(self, runtime: _core.Runtime | None, machine: Machine, app: Application, gpus: Sequence[int]) -> None:
+    It is made with a plan, and runs with any, but for ``unified``, which has memory of its own.
+    """
+
+    def __init__(
+        self, runtime: _core.Runtime | None, machine: Machine, app: Application, gpus: Sequence[int],
+        plan: AgentPlan = DEFAULT_PLAN,
+    ) -> None:  # fmt: skip
         self.runtime, self.machine, self.app, self.gpus = runtime, machine, app, gpus
-        self._running = app.start(runtime, gpus, DEFAULT_PLAN) if runtime is not None else None
+        self._running = app.start(runtime, gpus, plan) if runtime is not None else None
 
     def runs(
         self, plan: AgentPlan, *, sends: bool = True, iterations: int | None = None, repetitions: int = _REPETITIONS

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from statistics import median
 from typing import Any
 
 from rich.console import Console
@@ -47,20 +46,24 @@ def print_proactive(console: Console, results: dict[str, Any]) -> None:
     table = Table(box=None, padding=(0, 2, 0, 0), title="256 MiB to all others, × copying after the kernel")
     table.add_column("plan")
     table.add_column("speed-up", justify="right")
-    for row in sorted(micro["rows"], key=lambda row: -row["speedup"])[:_SHOWN]:
+    by_speed = sorted(micro["rows"], key=lambda row: -row["speedup"])
+    for row in [*by_speed[:_SHOWN], *(row for row in by_speed[_SHOWN:] if row["agent"] == "unified")]:
         table.add_row(row["plan"], f"{row['speedup']:.2f}")
-    if "unified_seconds" in micro:
-        table.add_row("unified memory, prefetched", f"{micro['bulk_seconds'] / median(micro['unified_seconds']):.2f}")
     table.add_row("links without limits", f"{micro['ideal']:.2f}")
     console.print(table)
     table = Table(box=None, padding=(0, 2, 0, 0), title="applications, × one GPU")
     for heading in ("", "bulk", "inline", "decoupled", "the most", "share of it", "tracking", "overlap", "plan"):
         table.add_column(heading, justify="left" if heading in ("", "plan") else "right")
     for row in results["apps"]:
+        if row["gpus"] != results["gpus"]:
+            continue
         speedups = row["speedups"]
         table.add_row(
             row["app"], *(f"{speedups[kind]:.2f}" for kind in ("bulk", "inline", "decoupled", "infinite")),
             f"{row['share_of_opportunity']:.0%}", f"{row['tracking']:.1%}", f"{row['overlap']:.0%}", row["plan"],
         )  # fmt: skip
     console.print(table)
-    console.print(f"geometric means: {', '.join(f'{name} {value:.2f}' for name, value in results['means'].items())}")
+    for gpus, means in results["means"].items():
+        told = ", ".join(f"{name} {value:.2f}" for name, value in means.items())
+        share = means["proactive"] / means["infinite"]
+        console.print(f"geometric means on {gpus} GPUs: {told}, {share:.0%} of what there is to gain")

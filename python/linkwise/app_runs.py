@@ -112,13 +112,15 @@ def run_app(
             raise UsageError(f"{name} makes no picture; xray_ct does")
         numbers = gpus_of(described, gpus)
         real = None if simulated else runtime
-        lab = AppLab(real, described, app, numbers)
         if isinstance(agent, AgentPlan):
             plan = agent
         elif agent != "auto":
             plan = AgentPlan(agent, DEFAULT_PLAN.chunk_bytes, DEFAULT_PLAN.threads)
+        elif simulated:
+            plan = AppLab(None, described, app, numbers).tuned().best
         else:
-            plan = lab.tuned().best if simulated else kept_plan(app, numbers)
+            plan = kept_plan(app, numbers)
+        lab = AppLab(real, described, app, numbers, plan)
         error, _ = checked(runtime, app, numbers, plan)
         rounds = iterations or app.iterations
         several = [rounds * seconds for seconds in lab.runs(plan, iterations=rounds)]

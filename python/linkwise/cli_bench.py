@@ -109,10 +109,13 @@ def bench_of_proactive_transfers(
     gpus: options.Gpus = "auto",
     scale: Annotated[float | None, typer.Option(help="Of the applications' data; 1 is the full size.")] = None,
     only: Annotated[str | None, typer.Option(metavar="NAME", help="An application, or microbenchmark.")] = None,
+    scaling: Annotated[bool, typer.Option("--scaling", help="The applications on 2, 4, 8 … GPUs as well.")] = False,
     out: options.RawResults = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Measure what sending chunks while kernels run gains: the microbenchmark and the applications of proact21."""
     with interrupt_is_a_failure():
-        results = bench_proactive(machine=options.where(machine), gpus=options.parse_gpus(gpus), scale=scale, only=only)
+        results = bench_proactive(
+            machine=options.where(machine), gpus=options.parse_gpus(gpus), scale=scale, only=only, scaling=scaling
+        )
     _finish(results, out, print_proactive, as_json=as_json)

@@ -97,7 +97,7 @@ def microbenchmark(
     rows = []
     for agent in agents:
         has_threads = agent in ("polling", "dynamic")
-        for chunk in _CHUNKS if agent != "inline" else _CHUNKS[:1]:
+        for chunk in _CHUNKS if agent not in ("inline", "unified") else _CHUNKS[:1]:
             for threads in _THREADS if has_threads else _THREADS[:1]:
                 plan = AgentPlan(agent, chunk, threads)
                 seconds = micro.run(plan)
@@ -107,13 +107,10 @@ def microbenchmark(
                         "seconds": seconds, "speedup": bulk / seconds,
                     }
                 )  # fmt: skip
-    found = {
+    return {
         "gpus": len(gpus), "bytes": SYNTHETIC_BYTES, "bulk_seconds": bulk, "kernel_seconds": kernel,
         "ideal": bulk / kernel, "rows": rows,
     }  # fmt: skip
-    if runtime is not None:
-        found["unified_seconds"] = _core.unified_seconds(list(gpus), SYNTHETIC_BYTES, micro.steps, _REPETITIONS)
-    return found
 
 
 def measures(
@@ -138,7 +135,11 @@ def measures(
     launches = machine.agents.dynamic_share if runtime is None and plan.agent.name == "dynamic" else 0
     exposed = max(decoupled - tracked * (1 + launches), 0)
     best = min(inline, decoupled, bulk)
+    del lab  # and what it has on the GPUs
     times = {"bulk": bulk, "inline": inline, "decoupled": decoupled, "infinite": infinite}
+    if runtime is not None:
+        unified = AgentPlan("unified")
+        times["unified"] = AppLab(runtime, machine, app, gpus, unified).seconds(unified)
     return {
         "app": app.name,
         "gpus": len(gpus),
@@ -158,9 +159,15 @@ def geometric_mean(values: Sequence[float]) -> float:
     return math.exp(statistics.fmean(math.log(value) for value in values))
 
 
+def _means(rows: list[dict[str, Any]]) -> dict[str, float]:
+    speedups = [row["speedups"] for row in rows]
+    return {kind: geometric_mean([each[kind] for each in speedups]) for kind in ("bulk", "proactive", "infinite")}
+
+
 def bench_proactive(
-    *, machine: str = "local", gpus: Gpus = "auto", scale: float | None = None, only: str | None = None
-) -> dict[str, Any]:
+    *, machine: str = "local", gpus: Gpus = "auto", scale: float | None = None, only: str | None = None,
+    scaling: bool = False,
+) -> dict[str, Any]:  # fmt: skip
     """Run the microbenchmark and the applications, and hold every result to a reference.
 
     Parameters
@@ -173,6 +180,8 @@ def bench_proactive(
         Of the applications' data.
     only
         An application, or ``"microbenchmark"``.
+    scaling
+        The applications on 2, 4, 8 … of the GPUs as well (fig. 10).
 
     Raises
     ------
@@ -189,23 +198,18 @@ def bench_proactive(
             raise UsageError("proactive transfers go from one GPU to others: name two at least")
         size = scale_of(scale, simulated=simulated)
         real = None if simulated else runtime
-        agents = ["inline", "polling", "dynamic", "copy_engine", *(["hardware"] if simulated else [])]
+        agents = ["inline", "polling", "dynamic", "copy_engine", "hardware" if simulated else "unified"]
         micro: dict[str, Any] = {"rows": [], "ideal": 0.0}
         if only in (None, "microbenchmark"):
             micro = microbenchmark(real, described, numbers, agents)
         apps = []
         for name in names:
             app = application(name, size)
-            row = measures(real, described, app, numbers)
+            counts = [count for count in (2, 4, 8) if scaling and count < len(numbers)]
+            apps += [measures(real, described, app, numbers[:count]) for count in (*counts, len(numbers))]
             error, _ = checked(runtime, app, numbers, DEFAULT_PLAN)
             if not error <= 1:
                 raise CorruptDataError(f"{name} has a wrong result: do not trust this machine")
-            apps.append(row)
-    means = {
-        kind: geometric_mean([row["speedups"][kind] for row in apps])
-        for kind in ("bulk", "proactive", "infinite")
-        if apps
-    }
     return {
         "date": datetime.datetime.now(tz=datetime.UTC).isoformat(),
         "commit": os.environ.get("LINKWISE_COMMIT", ""),
@@ -215,5 +219,8 @@ def bench_proactive(
         "scale": size,
         "microbenchmark": micro,
         "apps": apps,
-        "means": means,
+        "means": {
+            str(count): _means([row for row in apps if row["gpus"] == count])
+            for count in sorted({row["gpus"] for row in apps})
+        },
     }

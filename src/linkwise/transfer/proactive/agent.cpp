@@ -8,8 +8,8 @@
 namespace linkwise::proactive {
 namespace {
 
-constexpr std::array<std::string_view, 8> names{"bulk",    "memcpy",      "inline",   "polling",
-                                                "dynamic", "copy_engine", "hardware", "infinite"};
+constexpr std::array<std::string_view, 9> names{"bulk",        "memcpy",  "inline",   "polling", "dynamic",
+                                                "copy_engine", "unified", "hardware", "infinite"};
 
 constexpr std::uint64_t most_chunk_bytes = 1 << 30;
 
@@ -22,9 +22,10 @@ std::string size_in_words(std::uint64_t bytes) {
 Agent agent_from(std::string_view name) {
   for (std::size_t a = 0; a < names.size(); ++a)
     if (names[a] == name) return static_cast<Agent>(a);
-  throw UsageError(
-      "there is no agent '" + std::string(name) +
-      "'; there are bulk, memcpy, inline, polling, dynamic, copy_engine and, simulated, hardware and infinite");
+  throw UsageError("there is no agent '" + std::string(name) +
+                   "'; there are bulk, memcpy, inline, polling, dynamic, copy_engine, on real GPUs unified, and, "
+                   "simulated, hardware and "
+                   "infinite");
 }
 
 std::string to_string(Agent agent) { return std::string(names.at(static_cast<std::size_t>(agent))); }
@@ -45,6 +46,8 @@ std::string AgentPlan::to_string() const {
 void check_plan(const AgentPlan& plan, bool simulated) {
   if (is_only_simulated(plan.agent) && !simulated)
     throw UsageError("the agent '" + to_string(plan.agent) + "' exists on described machines only; name one");
+  if (plan.agent == Agent::unified && simulated)
+    throw UsageError("the agent 'unified' exists on real GPUs only; simulated ones have no unified memory");
   if (plan.chunk_bytes > most_chunk_bytes)
     throw UsageError("chunks have 1 GiB at most, not " + std::to_string(plan.chunk_bytes) + " bytes");
   if (plan.chunk_bytes == 0 || plan.chunk_bytes % page_bytes != 0)

@@ -16,6 +16,7 @@ enum class Agent {
   polling,      ///< resident blocks that wait for chunks and store them to the peers
   dynamic,      ///< a kernel for each chunk, launched on the device when it is ready
   copy_engine,  ///< copies queued behind waits for the chunks' flags: no SM moves data
+  unified,      ///< one array in unified memory, replicated and prefetched after the kernel; real GPUs alone
   hardware,     ///< counters and copies by hardware of their own, as proact21 §III-D proposes; simulated only
   infinite      ///< links without limits, the most that there is to gain; simulated only
 };

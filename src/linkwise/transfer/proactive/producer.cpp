@@ -86,6 +86,7 @@ std::vector<std::uint32_t> ProducerBase::Tables::by_completion() const {
 ProducerBase::ProducerBase(RegionBytes& region, int gpu, Mapping mapping, AgentPlan plan)
     : region_(region), gpu_(gpu), mapping_(std::make_shared<const Mapping>(std::move(mapping))), plan_(plan) {
   check_plan(plan, region.runtime().simulated());
+  region.check_goes_with(plan.agent);
   if (mapping_->region_bytes() != region.bytes())
     throw UsageError("the mapping is of a region of " + std::to_string(mapping_->region_bytes()) +
                      " bytes, this one has " + std::to_string(region.bytes()));
@@ -115,13 +116,15 @@ void ProducerBase::launch_on_device(const std::string& name, const Run& run, std
                                 load_polling_agent();
                                 load_dynamic_agent();
                               }});
+  const bool has_agent = sends_ && plan_.agent != Agent::inline_ && tables_->written > 0 && !tables_->peers.empty();
+  if (has_agent && plan_.agent == Agent::unified) take_pages();
   const Event before = runtime.record(compute);
   if (how.last_block > 0)
     runtime.enqueue(compute, {name, std::move(reads), {mirror}, {}, [run, how](void* stream) { run(stream, how); }});
   const Event done = runtime.record(compute);
-  const bool has_agent = sends_ && plan_.agent != Agent::inline_ && tables_->written > 0 && !tables_->peers.empty();
   if (!has_agent) return region_.add_pending(done);
   if (plan_.agent == Agent::polling || plan_.agent == Agent::dynamic) start_kernel_agent(before);
+  else if (plan_.agent == Agent::unified) replicate_pages(done);
   else start_copies(plan_.agent == Agent::copy_engine ? before : done);
   const Stream agent = runtime.stream(Place::gpu(gpu_), "agent");
   runtime.wait(agent, done);
@@ -174,6 +177,28 @@ void ProducerBase::start_copies(Event after) {
       runtime.wait(agent, runtime.record(stream));
     }
   }
+}
+
+void ProducerBase::take_pages() {
+  region_.runtime().enqueue(
+      compute_stream(region_.runtime(), gpu_),
+      {"take pages", {}, {}, {}, [data = region_.mirror(gpu_).data, bytes = mapping_->all(), gpu = gpu_](void* native) {
+         take_unified(native, data, bytes, gpu);
+       }});
+}
+
+void ProducerBase::replicate_pages(Event after) {
+  Runtime& runtime = region_.runtime();
+  const Stream agent = runtime.stream(Place::gpu(gpu_), "agent");
+  runtime.wait(agent, after);
+  for (std::size_t p = 0; p < tables_->peers.size(); ++p)
+    runtime.enqueue(agent,
+                    {"replicate pages",
+                     {},
+                     {},
+                     {},
+                     [data = region_.mirror(gpu_).data, pages = tables_->ranges_for(p, tables_->order),
+                      peer = tables_->peers[p]](void* native) { replicate_unified(native, data, pages, peer); }});
 }
 
 Stream ProducerBase::stream_to(int peer, int number) const {

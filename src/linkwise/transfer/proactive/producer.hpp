@@ -53,6 +53,8 @@ class ProducerBase {
   void launch_on_device(const std::string& name, const Run& run, std::vector<MemoryView> reads);
   void start_kernel_agent(Event before);
   void start_copies(Event after);
+  void take_pages();
+  void replicate_pages(Event after);
   [[nodiscard]] Stream stream_to(int peer, int number = 0) const;
   std::unique_ptr<Tables> tables_;
   bool sends_ = true;

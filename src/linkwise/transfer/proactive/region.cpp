@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "linkwise/error.hpp"
+#include "linkwise/transfer/proactive/cuda/agents.hpp"
 #include "linkwise/transfer/proactive/writers.hpp"
 
 namespace linkwise::proactive {
@@ -20,7 +21,8 @@ Buffer put_on_gpu(Runtime& runtime, int gpu, const void* data, std::uint64_t byt
   return buffer;
 }
 
-RegionBytes::RegionBytes(Runtime& runtime, std::vector<int> gpus, std::uint64_t bytes, const std::string& label)
+RegionBytes::RegionBytes(Runtime& runtime, std::vector<int> gpus, std::uint64_t bytes, const std::string& label,
+                         Agent agent)
     : runtime_(runtime), gpus_(std::move(gpus)), bytes_(bytes), needs_(gpus_.size()), interests_(gpus_.size()) {
   if (gpus_.empty() || gpus_.size() > most_gpus)
     throw UsageError("a region lies on 1 to " + std::to_string(most_gpus) + " GPUs, not " +
@@ -32,16 +34,30 @@ RegionBytes::RegionBytes(Runtime& runtime, std::vector<int> gpus, std::uint64_t 
                        std::to_string(runtime.machine().num_gpus()));
     if (std::find(gpus_.begin(), gpus_.begin() + g, gpus_[g]) != gpus_.begin() + g)
       throw UsageError("GPU " + std::to_string(gpus_[g]) + " is named twice");
-    // Whole pages, so that agents may move whole words.
-    const std::uint64_t pages = (bytes + page_bytes - 1) / page_bytes;
-    mirrors_.push_back(runtime.allocate(Place::gpu(gpus_[g]), pages * page_bytes, label));
   }
+  // Whole pages, so that agents may move whole words.
+  const std::uint64_t whole = (bytes + page_bytes - 1) / page_bytes * page_bytes;
+  check_plan({agent}, runtime.simulated());
+  if (agent == Agent::unified) unified_ = allocate_unified(whole, gpus_);
+  for (const int gpu : gpus_) {
+    if (unified_) {
+      mirrors_.push_back({Place::gpu(gpu), static_cast<std::byte*>(unified_.get()), whole});
+    } else {
+      memory_.push_back(runtime.allocate(Place::gpu(gpu), whole, label));
+      mirrors_.push_back(memory_.back().view());
+    }
+  }
+}
+
+void RegionBytes::check_goes_with(Agent agent) const {
+  if ((agent == Agent::unified) != (unified_ != nullptr))
+    throw UsageError("the agent 'unified' takes regions that were made for it, and no other does");
 }
 
 const MemoryView& RegionBytes::mirror(int gpu) const {
   const auto found = std::ranges::find(gpus_, gpu);
   if (found == gpus_.end()) throw UsageError("the region does not lie on GPU " + std::to_string(gpu));
-  return mirrors_[found - gpus_.begin()].view();
+  return mirrors_[found - gpus_.begin()];
 }
 
 void RegionBytes::need(int gpu, ByteRange range) {
@@ -93,6 +109,7 @@ void RegionBytes::fill(const void* data, std::uint64_t bytes) {
     const Stream stream = compute_stream(runtime_, gpu);
     runtime_.copy(stream, mirror(gpu).slice(0, bytes), staging.view());
     filled.push_back(runtime_.record(stream));
+    if (unified_) break;  // all have the same array
   }
   for (const Event event : filled) runtime_.wait(event);
 }

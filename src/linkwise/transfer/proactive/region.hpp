@@ -10,10 +10,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "linkwise/device/runtime.hpp"
+#include "linkwise/transfer/proactive/agent.hpp"
 #include "linkwise/transfer/proactive/mapping.hpp"
 
 namespace linkwise::proactive {
@@ -29,8 +31,10 @@ Buffer put_on_gpu(Runtime& runtime, int gpu, const void* data, std::uint64_t byt
 /// A region without its type.
 class RegionBytes {
  public:
-  /// @throws UsageError unless there are 1 to 16 different GPUs of the machine, OutOfMemoryError.
-  RegionBytes(Runtime& runtime, std::vector<int> gpus, std::uint64_t bytes, const std::string& label);
+  /// @throws UsageError unless there are 1 to 16 different GPUs of the machine, OutOfMemoryError. For the agent
+  /// `unified` all mirrors are one array in unified memory.
+  RegionBytes(Runtime& runtime, std::vector<int> gpus, std::uint64_t bytes, const std::string& label,
+              Agent agent = Agent::bulk);
 
   [[nodiscard]] Runtime& runtime() const { return runtime_; }
   [[nodiscard]] const std::vector<int>& gpus() const { return gpus_; }
@@ -45,6 +49,8 @@ class RegionBytes {
   [[nodiscard]] std::uint32_t wanted(int gpu, std::uint64_t first_page, std::uint64_t last_page) const;
   /// The other GPUs, in order.
   [[nodiscard]] std::vector<int> peers(int gpu) const;
+  /// @throws UsageError if the agent is for the other kind of memory.
+  void check_goes_with(Agent agent) const;
   /// Whether every GPU needs everything.
   [[nodiscard]] bool is_needed_by_all() const;
   /// For the kernels of a GPU: of each page, the peers that want it, as bits by their place; null if all want all.
@@ -65,7 +71,9 @@ class RegionBytes {
   Runtime& runtime_;
   std::vector<int> gpus_;
   std::uint64_t bytes_;
-  std::vector<Buffer> mirrors_;
+  std::shared_ptr<void> unified_;
+  std::vector<Buffer> memory_;
+  std::vector<MemoryView> mirrors_;
   std::vector<std::vector<bool>> needs_;  // of each GPU, by page; empty: everything
   std::vector<Buffer> interests_;         // of each GPU, once a kernel has asked for it
   std::vector<Event> pending_;
@@ -74,8 +82,9 @@ class RegionBytes {
 template <typename T>
 class Region : public RegionBytes {
  public:
-  Region(Runtime& runtime, std::vector<int> gpus, std::uint64_t count, const std::string& label = "region")
-      : RegionBytes(runtime, std::move(gpus), count * sizeof(T), label) {}
+  Region(Runtime& runtime, std::vector<int> gpus, std::uint64_t count, const std::string& label = "region",
+         Agent agent = Agent::bulk)
+      : RegionBytes(runtime, std::move(gpus), count * sizeof(T), label, agent) {}
   [[nodiscard]] std::uint64_t count() const { return bytes() / sizeof(T); }
   /// Element i becomes value_of(i), in all mirrors; blocks. An estimate has no data, and asks for none.
   template <typename ValueOf>

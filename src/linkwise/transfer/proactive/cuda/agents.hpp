@@ -10,8 +10,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 
+#include "linkwise/transfer/proactive/mapping.hpp"
 #include "linkwise/transfer/proactive/writers.hpp"
 
 namespace linkwise::proactive {
@@ -52,5 +54,13 @@ struct AwaitedCopy {
 };
 /// Each copy once its counter says so, one after the other.
 void queue_copies(void* stream, std::span<const AwaitedCopy> copies, int from_gpu, int to_gpu);
+
+/// Unified memory that all these GPUs have mapped beforehand (proact21 §IV-B). @throws OutOfMemoryError, DeviceError.
+std::shared_ptr<void> allocate_unified(std::uint64_t bytes, std::span<const int> gpus);
+/// Brings pages to a GPU for a kernel of the stream to write; replicas are given up, which would fault one by one.
+/// Waits for the stream: advice is given at once, and not in a stream's order.
+void take_unified(void* stream, std::byte* data, const ByteRange& bytes, int gpu);
+/// Gives a peer a replica of pages that the stream's kernels have written; waits as well.
+void replicate_unified(void* stream, std::byte* data, std::span<const ByteRange> pages, int peer);
 
 }  // namespace linkwise::proactive
