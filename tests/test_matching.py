@@ -95,7 +95,7 @@ def test_find_ranges(device: OnDevice, dtype: Any, distribution: str, place: str
         left = sorted_keys(distribution, left_count, dtype, 1)
         right = sorted_keys(distribution if number % 2 else "uniform", right_count, dtype, 2)
         ranges = device.memory(16 * min(left_count, right_count), where)
-        tiles = device.memory(8 * _core.range_tiles(left_count, right_count, each_key), where)
+        tiles = device.memory(8 * _core.range_tiles(left_count, right_count), where)
         totals = device.memory(16)
         scratch = device.memory(_core.find_ranges_scratch_bytes(device.runtime, left_count, right_count))
         _core.find_ranges(

@@ -42,7 +42,7 @@ void bind_matching(nb::module_& m) {
       "probe_scratch_bytes",
       [](const Runtime& runtime, std::uint64_t rows) { return probe_scratch_bytes(runtime.kernels(), rows); },
       nb::arg("runtime"), nb::arg("probing_rows"));
-  m.def("range_tiles", &range_tiles, nb::arg("left_rows"), nb::arg("right_rows"), nb::arg("each_key"));
+  m.def("range_tiles", &range_tiles, nb::arg("left_rows"), nb::arg("right_rows"));
   m.def(
       "find_ranges",
       [](Runtime& runtime, Stream stream, int key_bytes, const MemoryView& left_keys, const MemoryView& right_keys,

@@ -8,12 +8,11 @@
 
 namespace linkwise {
 
-RangeRoom::RangeRoom(Runtime& runtime, const Subpartitions& pairs, bool searches_each_key)
-    : estimating_(runtime.estimating()), pairs_(pairs) {
+RangeRoom::RangeRoom(Runtime& runtime, const Subpartitions& pairs) : estimating_(runtime.estimating()), pairs_(pairs) {
   std::uint64_t ranges = 0, tiles = 0;
   for (const PairOfRanges& pair : pairs.parts) {
     const std::uint64_t left = rows_in(pair.left), right = rows_in(pair.right);
-    rooms_.push_back({ranges, std::min(left, right), tiles, range_tiles(left, right, searches_each_key)});
+    rooms_.push_back({ranges, std::min(left, right), tiles, range_tiles(left, right)});
     ranges += rooms_.back().ranges;
     tiles += rooms_.back().tiles;
   }

@@ -14,7 +14,7 @@ namespace linkwise {
 class RangeRoom {
  public:
   /// Page-locked; for the pairs of two relations of one run each. @throws OutOfMemoryError.
-  RangeRoom(Runtime& runtime, const Subpartitions& pairs, bool searches_each_key);
+  RangeRoom(Runtime& runtime, const Subpartitions& pairs);
 
   /// Of a pair; see RangeSearch. In an estimate, with as many ranges as are expected.
   [[nodiscard]] MemoryView ranges(std::size_t pair, std::uint64_t expected) const;

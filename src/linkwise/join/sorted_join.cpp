@@ -151,7 +151,7 @@ class SortedJoin {
                                 allocate(2 * rights, "right native keys"),
                                 {}});
     }
-    if (wants_keys_) room_ = std::make_unique<RangeRoom>(runtime_, pairs_, plan_.searches_each_key);
+    if (wants_keys_) room_ = std::make_unique<RangeRoom>(runtime_, pairs_);
   }
 
   // A GPU has consecutive pairs; the GPUs go on side by side.

@@ -108,13 +108,12 @@ void probe(Runtime& runtime, Stream stream, const Probe& probe, const MemoryView
                            }});
 }
 
-std::uint64_t range_tiles(std::uint64_t left_rows, std::uint64_t right_rows, bool each_key) {
-  const std::uint64_t leading = each_key ? std::min(left_rows, right_rows) : std::max(left_rows, right_rows);
-  return (leading + keys_of_range_tile - 1) / keys_of_range_tile;
+std::uint64_t range_tiles(std::uint64_t left_rows, std::uint64_t right_rows) {
+  return (std::min(left_rows, right_rows) + keys_of_range_tile - 1) / keys_of_range_tile;
 }
 
 std::uint64_t find_ranges_scratch_bytes(const Kernels& kernels, std::uint64_t left_rows, std::uint64_t right_rows) {
-  return kernels.find_ranges_scratch_bytes(std::max(left_rows, right_rows));
+  return kernels.find_ranges_scratch_bytes(std::min(left_rows, right_rows));
 }
 
 void find_ranges(Runtime& runtime, Stream stream, const RangeSearch& search, const MemoryView& scratch,
@@ -126,12 +125,11 @@ void find_ranges(Runtime& runtime, Stream stream, const RangeSearch& search, con
   require(std::max(left, right) <= max_build_rows, "find ranges", "too many rows to find positions in");
   require(runtime.estimating() || search.ranges.bytes == sizeof(KeyRange) * std::min(left, right), "find ranges",
           "a range for each row of the shorter side");
-  require(search.tiles.bytes == sizeof(RangeTile) * range_tiles(left, right, search.each_key), "find ranges",
-          "as many tiles");
+  require(search.tiles.bytes == sizeof(RangeTile) * range_tiles(left, right), "find ranges", "as many tiles");
   require(totals.bytes == sizeof(RangeTotals), "find ranges", "one set of totals");
   const Kernels& kernels = runtime.kernels();
   require(scratch.bytes >= find_ranges_scratch_bytes(kernels, left, right), "find ranges", "the scratch is too small");
-  const bool left_leads = (left > right) != search.each_key;
+  const bool left_leads = left <= right;
   const MemoryView& leading = left_leads ? search.left_keys : search.right_keys;
   const MemoryView& other = left_leads ? search.right_keys : search.left_keys;
   const RawRangeSearch raw{search.width,

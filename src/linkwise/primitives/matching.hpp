@@ -37,11 +37,12 @@ struct RangeSearch {
   MemoryView left_keys, right_keys;
   MemoryView ranges;  ///< KeyRange for each row of the shorter side; may be page-locked host memory
   MemoryView tiles;   ///< `range_tiles` of RangeTile; likewise
-  /// As join25 §3.3.3 does it: three binary searches for each key of the shorter side, to compare. Otherwise each key
-  /// of the longer one is looked for near the one before it.
+  /// As join25 §3.3.3 does it: three binary searches for each key of the shorter side, to compare. Otherwise a key is
+  /// looked for near the one before it.
   bool each_key = false;
 };
-std::uint64_t range_tiles(std::uint64_t left_rows, std::uint64_t right_rows, bool each_key);
+/// Of the shorter side.
+std::uint64_t range_tiles(std::uint64_t left_rows, std::uint64_t right_rows);
 std::uint64_t find_ranges_scratch_bytes(const Kernels& kernels, std::uint64_t left_rows, std::uint64_t right_rows);
 /// The keys that both sides have, and the rows of each. How many there are nobody knows before, so that a kernel can
 /// only write them straight to where they are wanted: to the host (join25 §3.3.3). Tiles take their places as they

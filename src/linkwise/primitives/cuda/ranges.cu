@@ -1,10 +1,11 @@
 // The keys that both sides of a join have, as ranges of their rows (join25 §3.3.3).
 //
-// join25 does three binary searches in global memory for each key of one side and writes each range where an atomic
-// counter says. Here a block has a tile of the longer side, whose keys it finds in the range of the shorter one that
-// the tile can match; it takes the places of all its ranges at once and writes them side by side, 16 bytes a thread:
-// over the link to the host, where they usually go, scattered ranges would cost a packet each. And what a tile found
-// stays together, so that reading tile by tile restores the order of keys.
+// Blocks have tiles of the shorter side. join25 does three binary searches in global memory for each of its keys, which
+// can be had to compare. Otherwise the range of the longer side that a tile can match is found first, and keys are
+// looked for in it, each near the one before; in shared memory if it fits. Either way a block takes the places of all
+// its ranges at once and writes them side by side, 16 bytes a thread, where join25's threads ask an atomic counter one
+// by one: over the link to the host, where ranges usually go, scattered ones would cost a packet each. And what a tile
+// found stays together, so that reading tile by tile restores the order of keys.
 #include <cub/block/block_scan.cuh>
 
 #include "linkwise/primitives/cuda/cuda_kernels.hpp"
