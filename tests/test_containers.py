@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import os
+import signal
 from typing import Any
 
 import numpy as np
@@ -247,3 +249,79 @@ def test_columns_of_one_name_and_tables_without_rows() -> None:
         assert (
             linkwise.unique(empty, by=by, **CPU).num_rows == 0 and linkwise.top_k(empty, 5, by=by, **CPU).num_rows == 0
         )
+
+
+def test_chunks_with_dictionaries_of_their_own() -> None:
+    """Of float16, with nulls among the values, of views, and of more values than one dictionary can have."""
+
+    def dictionary(indices: list[int], values: pa.Array) -> pa.DictionaryArray:
+        return pa.DictionaryArray.from_arrays(pa.array(indices, pa.int8()), values)
+
+    halves = pa.array(np.array([1, 2], np.float16))
+    column = pa.chunked_array([dictionary([0, 1], halves), dictionary([0, 1], halves.take(pa.array([1, 0])))])
+    assert linkwise.sort(column).to_pylist() == [1, 1, 2, 2]
+    table = pa.table({"k": [3, 2, 1, 0], "half": column})
+    assert linkwise.sort(table, by="k")["half"].to_pylist() == [1, 2, 2, 1]
+    column = pa.chunked_array([dictionary([0, 1], pa.array(["a", None])), dictionary([1, 0], pa.array(["a", None]))])
+    assert linkwise.sort(column).to_pylist() == ["a", "a", None, None]
+    views = pa.table({"v": pa.array(["b", "a", "c"], pa.string_view()).dictionary_encode()}).slice(0, 2)
+    assert linkwise.sort(views, by="v")["v"].to_pylist() == ["a", "b"]
+    many = [dictionary(list(range(100)), pa.array([f"{name}{i:02}" for i in range(100)])) for name in "ab"]
+    assert linkwise.sort_indices(pa.chunked_array(many)).tolist() == list(range(200))
+    with pytest.raises(linkwise.UsageError, match="more values together than int8 can number"):
+        linkwise.sort(pa.chunked_array(many))
+
+
+def test_what_is_derived_from_a_frame_is_one() -> None:
+    class Frame(pd.DataFrame):
+        pass
+
+    found = linkwise.sort(Frame({"a": [2, 1]}, index=["x", "y"]), by="a")
+    assert isinstance(found, pd.DataFrame)
+    assert list(found.index) == ["y", "x"]
+
+
+def test_polars_enums_and_objects() -> None:
+    pl = pytest.importorskip("polars")
+    kind = pl.Enum(["b", "a"])
+    assert linkwise.sort(pl.Series("e", ["a", "b"], dtype=kind)).dtype == kind
+    with pytest.raises(linkwise.UsageError, match="Python objects"):
+        linkwise.sort(pl.DataFrame({"a": [2, 1], "o": pl.Series(["x", 3], dtype=pl.Object)}), by="a")
+
+
+def test_a_device_capsule_of_host_memory() -> None:
+    class OnlyDevice:
+        def __arrow_c_device_array__(self, *arguments: Any, **named: Any) -> Any:
+            return pa.array([2, 1, 3]).__arrow_c_device_array__(*arguments, **named)
+
+    assert linkwise.sort(OnlyDevice()).to_pylist() == [1, 2, 3]
+
+
+def test_lists_of_unions_are_measured_by_their_buffers() -> None:
+    union = pa.UnionArray.from_sparse(pa.array([0, 1] * 5, pa.int8()), [pa.array(range(10)), pa.array(["x"] * 10)])
+    lists = pa.ListArray.from_arrays(pa.array([*range(11), *[10] * 40], pa.int32()), union)
+    table = pa.table({"k": range(50), "lists": lists}).slice(20)  # PyArrow's nbytes reads behind the union's end
+    assert linkwise.sort(table, by="k")["k"].to_pylist() == list(range(20, 50))
+
+
+@pytest.mark.parametrize("gpus", [3, "0,1", None, [0.5]])
+def test_gpus_are_numbers(gpus: Any) -> None:
+    with pytest.raises(linkwise.UsageError, match="list of numbers"):
+        linkwise.sort(np.arange(5), gpus=gpus, machine="h200x8")
+
+
+def test_limits_and_gpus_as_numpy_has_them() -> None:
+    found = linkwise.sort(np.arange(5)[::-1], gpus=np.array([0, 1]), memory_limit=np.int64(1 << 30), machine="h200x8")
+    assert found.tolist() == [0, 1, 2, 3, 4]
+    with pytest.raises(linkwise.UsageError, match="not a size"):
+        linkwise.sort(np.arange(5), memory_limit=1.5, machine="h200x8")
+
+
+def test_a_forked_process_can_sort() -> None:
+    values = np.random.default_rng(0).permutation(300_000)
+    linkwise.sort(values, strategy="cpu")
+    child = os.fork()
+    if child == 0:
+        signal.alarm(30)  # ends it, if it waits for threads that it has not
+        os._exit(0 if (linkwise.sort(values, strategy="cpu") == np.arange(300_000)).all() else 1)
+    assert os.waitpid(child, 0)[1] == 0

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -341,3 +342,39 @@ def test_nothing_leaks() -> None:
     for _ in range(40):
         work()
     assert resident() - before < 20 << 20
+
+
+def test_text_that_is_broken_behind_much_more_of_it() -> None:
+    """While Arrow's threads are still reading standard input."""
+    text = b"id,v\n0,a\n5\n" + b"1,abcdefghij\n" * 3_000_000
+    done = subprocess.run(
+        [sys.executable, "-m", "linkwise", "sort", "-", "-o", "-", "-k", "id"],
+        input=text,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_several_columns_of_one_name() -> None:
+    for key in ("id", "2"):
+        done = subprocess.run(
+            [sys.executable, "-m", "linkwise", "sort", "-", "-o", "-", "-k", key], input=b"id,id\n1,2\n",
+            capture_output=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 2
+        assert b"several columns 'id'" in done.stderr
+
+
+def test_who_is_terminated_leaves_nothing(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"k": np.random.default_rng(0).permutation(4_000_000)}), tmp_path / "a.parquet")
+    with subprocess.Popen(
+        [sys.executable, "-m", "linkwise", "sort", "a.parquet", "-o", "b.parquet", "-k", "k", "-S", "5MiB", "-T", "."],
+        cwd=tmp_path, stderr=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        while process.poll() is None and len(list(tmp_path.iterdir())) < 2:
+            time.sleep(0.02)
+        process.terminate()
+        assert process.wait(60) == 130
+    assert [path.name for path in tmp_path.iterdir()] == ["a.parquet"]

@@ -289,3 +289,32 @@ def test_shorthands_and_environment(tmp_path: Path) -> None:
     assert result("-k", "1", LINKWISE_SORT_LIMIT="2", LINKWISE_SORT_HOST_MEMORY="50%", **cpu) == ["y", "x"]
     wrong = run("sort", tmp_path / "t.parquet", "-o", tmp_path / "o.parquet", "-k", "1", LINKWISE_SORT_STRATEGY="magic")
     assert wrong.returncode == 2 and b"'magic' is not one of 'auto', 'radix'" in wrong.stderr
+
+
+def test_several_files_keep_their_byte_order(tmp_path: Path) -> None:
+    np.array([3, 1], ">i4").tofile(tmp_path / "a.bin")
+    np.array([2], ">i4").tofile(tmp_path / "b.bin")
+    linkwise.sort_file([tmp_path / "a.bin", tmp_path / "b.bin"], tmp_path / "c.bin", dtype=">i4", machine="h200x8")
+    assert np.fromfile(tmp_path / "c.bin", ">i4").tolist() == [1, 2, 3]
+
+
+def test_every_column_keeps_its_codec(tmp_path: Path) -> None:
+    codecs = {"k": "ZSTD", "v": "SNAPPY", "s.x": "GZIP"}
+    table = pa.table({"k": [2, 1], "v": [1, 2], "s": [{"x": 1}, {"x": 2}]})
+    pq.write_table(table, tmp_path / "a.parquet", compression=codecs)
+    linkwise.sort_file(tmp_path / "a.parquet", tmp_path / "b.parquet", by="k", machine="h200x8")
+    group = pq.ParquetFile(tmp_path / "b.parquet").metadata.row_group(0)
+    assert {group.column(i).path_in_schema: group.column(i).compression for i in range(3)} == codecs
+
+
+def test_an_output_keeps_its_mode_and_a_pipe_stays_one(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("n\n2\n1\n")
+    (tmp_path / "b.csv").write_text("secret")
+    (tmp_path / "b.csv").chmod(0o600)
+    linkwise.sort_file(tmp_path / "a.csv", tmp_path / "b.csv", by="n", machine="h200x8")
+    assert (tmp_path / "b.csv").stat().st_mode & 0o777 == 0o600
+    os.mkfifo(tmp_path / "p.csv")
+    with subprocess.Popen(["cat", tmp_path / "p.csv"], stdout=subprocess.PIPE) as reader:
+        linkwise.sort_file(tmp_path / "a.csv", tmp_path / "p.csv", by="n", machine="h200x8")
+        assert reader.communicate(timeout=30)[0].split() == [b'"n"', b"1", b"2"]
+    assert (tmp_path / "p.csv").is_fifo()

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -351,3 +352,25 @@ def test_command_line(tmp_path: Path) -> None:
         assert done.returncode == code and message in done.stderr, done.stderr
         assert done.stderr.count(b"\n") == (1 if code else 0)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["l.parquet", "o.arrow", "r.csv"]
+
+
+@pytest.mark.parametrize(
+    "encode",
+    [
+        pa.Array.dictionary_encode,
+        pc.run_end_encode,
+        lambda floats: pa.opaque(pa.float64(), "x", "y").wrap_array(floats),
+    ],
+)
+def test_floats_match_as_numbers_wherever_they_are(encode: Any) -> None:
+    left, right = pa.array([float("nan"), -0.0, 1.0]), pa.array([0.0, float("nan"), -1.0])
+    found = linkwise.join_indices(encode(left), encode(right), **CPU)
+    assert [side.tolist() for side in found] == [[1, 0], [0, 1]]
+
+
+def test_pandas_types_of_both_sides() -> None:
+    left = pd.DataFrame({"k": [1, 2], "v": [1, 2]})
+    right = pd.DataFrame({"k": [1, 3], "v": pd.array([2**60 + 1, 5], "Int64"), "b": pd.array([True, None], "boolean")})
+    found = linkwise.join(left, right, "k", how="left", **CPU)
+    assert found["v_right"].dtype == "Int64" and found["b"].dtype == "boolean"
+    assert found["v_right"].tolist() == [2**60 + 1, pd.NA]

@@ -107,3 +107,13 @@ def test_every_gpu_set_is_like_one_that_is_looked_at(name: str) -> None:
     for size in range(1, min(machine.num_gpus, 8) + 1):
         for gpus in itertools.combinations(range(machine.num_gpus), size):
             assert (size, rates(list(gpus))) in known
+
+
+def test_small_limits_are_planned_and_quickly() -> None:
+    """What one plan has no room for does not end the search, and of thousands of chunksets some are simulated."""
+    for limit in ("3MiB", "4MiB", "8MiB", "32MiB", "64MiB"):
+        assert linkwise.plan_sort(1_500_000, "i64", machine="h200x8", memory_limit=limit).best.seconds > 0
+    few, many = (
+        linkwise.plan_sort(2 * 10**9, "i64", machine="h200x8", memory_limit=limit) for limit in ("1GiB", "128MiB")
+    )
+    assert few.best.seconds < many.best.seconds < 20 * few.best.seconds

@@ -1,3 +1,5 @@
+#include <omp.h>
+
 #include "bindings.hpp"
 #include "linkwise/error.hpp"
 
@@ -26,6 +28,9 @@ NB_MODULE(_core, m) {
   using namespace linkwise::binding;
   nanobind::set_leak_warnings(false);  // module-level objects of the caller outlive the interpreter: no leak
   m.doc() = "Linkwise's core: machines, devices, primitives, sorts and plans.";
+  m.def(
+      "release_threads", [] { (void)omp_pause_resource_all(omp_pause_soft); },
+      "Ends the threads that wait for this one's next work: a fork would not take them along.");
   bind_errors(m);
   bind_machine(m);
   bind_device(m);

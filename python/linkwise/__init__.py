@@ -1,7 +1,9 @@
 """Linkwise sorts, joins and moves data across the GPUs of a machine as fast as its links allow."""
 
+import os
 from importlib.metadata import version
 
+from linkwise import _core
 from linkwise._core import (
     Cancelled,
     CorruptDataError,
@@ -25,6 +27,8 @@ from linkwise.sort_report import SortReport
 from linkwise.sorting import empty, sort, sort_and_report, sort_indices, top_k, unique
 
 __version__ = version("linkwise")
+
+os.register_at_fork(before=_core.release_threads)
 
 __all__ = [
     "Cancelled",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import warnings
-from typing import Annotated
+from contextlib import suppress
+from typing import Annotated, NoReturn, cast
 
 import typer
 
@@ -38,6 +41,14 @@ app.command("app")(app_command)
 app.command("tune")(tune_command)
 
 
+_INTERRUPTED = 130
+
+
+def _terminate(*_: object) -> NoReturn:
+    """End as Ctrl-C does: nothing half-written stays."""
+    raise KeyboardInterrupt
+
+
 def _show_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"linkwise {__version__}")
@@ -59,6 +70,23 @@ def _show_warning(message: Warning | str, *_: object) -> None:
 
 def main() -> None:
     """Run the command line. Exit codes: 0, 1 (failed; one line on stderr), 2 (usage), 130 (interrupted)."""
+    # PyArrow would look for pandas in the middle of the work, for half a second, and swallow an interrupt meanwhile.
+    sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]
+    try:
+        _run()
+    except SystemExit as end:
+        if not end.code:
+            raise
+        with suppress(OSError):
+            sys.stdout.flush()
+        sys.stderr.flush()
+        # Arrow's threads may still be reading from Python's standard input, and could not go on while Python ends.
+        os._exit(cast(int, end.code))
+
+
+def _run() -> None:
+    for asked in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(asked, _terminate)
     warnings.showwarning = _show_warning  # type: ignore[assignment]
     # The commands' own output says both.
     warnings.simplefilter("ignore", NoGpuWarning)
@@ -70,7 +98,7 @@ def main() -> None:
     except Error as error:
         fail(error, 1)
     except (KeyboardInterrupt, typer.Abort):
-        fail("interrupted; nothing was written", 130)
+        fail("interrupted; nothing was written", _INTERRUPTED)
     except (OSError, MemoryError) as error:
         fail(f"{type(error).__name__}: {error}", 1)
     except Exception as error:
@@ -79,4 +107,6 @@ def main() -> None:
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "linkwise"
         fail(f"{error.format_message().rstrip('.')}; see '{command} --help'", 2)
+    if code == _INTERRUPTED:  # which typer makes of Ctrl-C
+        fail("interrupted; nothing was written", _INTERRUPTED)
     sys.exit(code if isinstance(code, int) else 0)

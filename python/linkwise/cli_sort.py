@@ -22,7 +22,7 @@ from linkwise.file_sorting import keys_of_files, sort_reader
 from linkwise.machine import is_nominal
 from linkwise.ordering import NullsEnd, Selection, SortKey, sort_keys_of
 from linkwise.planning import Request
-from linkwise.plots import phase_picture
+from linkwise.plots import check_picture, phase_picture
 from linkwise.report import format_seconds, print_explanation, print_report, where_it_ran
 from linkwise.session import ADVICE_TO_PROBE
 from linkwise.sort_report import SortReport
@@ -59,6 +59,8 @@ def _parse_by(by: list[str], columns: list[str], nulls: NullsEnd) -> list[SortKe
             if key is None:
                 there_are = ", ".join(columns)
                 raise UsageError(f"there is no column '{part}' among {there_are}; --by is COL, or COL:desc:nulls-first")
+            if columns.count(key.column) > 1:
+                raise UsageError(f"there are several columns '{key.column}'; give them names of their own first")
             keys.append(key)
     return keys
 
@@ -128,6 +130,8 @@ def sort(
     """Sort files by columns, and write the result to another."""
     if out is None and not check:
         raise UsageError("name the file to write with -o, or --check whether it is in order")
+    if picture is not None:
+        check_picture(picture)
     file_options = FileOptions(dtype, options.parse_types(types), header, input_format, output_format)
     paths = expand(source)
     reader = open_reader(paths, file_options)

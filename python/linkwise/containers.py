@@ -53,8 +53,9 @@ class Held:
 
 
 def library_of(value: object) -> str:
-    """The name of the package that a value's type comes from."""
-    return type(value).__module__.partition(".")[0]
+    """The name of the package that a value's type comes from, or is derived from."""
+    packages = [base.__module__.partition(".")[0] for base in type(value).__mro__]
+    return next((package for package in packages if package in ("pandas", "polars")), packages[0])
 
 
 def cannot_sort(value: object) -> UsageError:
@@ -78,7 +79,7 @@ def hold(values: Any, by: By = None) -> Held:
             return hold_kind(values)
     if library_of(values) == "pandas":
         return _hold_pandas(values, by)
-    if hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__"):
+    if any(hasattr(values, f"__arrow_c_{way}__") for way in ("stream", "array", "device_array")):
         return _hold_capsule(values)
     if hasattr(values, "__dlpack__"):
         return _hold_dlpack(values)
@@ -130,13 +131,19 @@ def _hold_pandas(values: Any, by: By) -> Held:
 
 def _hold_capsule(values: Any) -> Held:
     is_polars = library_of(values) == "polars"
+    if is_polars and "Object" in {
+        str(kind) for kind in [getattr(values, "dtype", None), *getattr(values, "dtypes", [])]
+    }:
+        raise UsageError(
+            f"this {type(values).__name__} has a column of Python objects, which Arrow cannot hold; cast it"
+        )
     if hasattr(values, "__arrow_c_stream__"):
         try:
             table = pa.table(values)
         except (TypeError, pa.ArrowException):
             column = pa.chunked_array(values)
             if is_polars:
-                return Held(_one_column(column), lambda t: type(values)(values.name, t.column(0)))
+                return Held(_one_column(column), lambda t: type(values)(values.name, t.column(0), dtype=values.dtype))
             return Held(_one_column(column), lambda t: t.column(0))
         return Held(table, type(values) if is_polars else _same)
     array = pa.array(values)

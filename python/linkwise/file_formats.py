@@ -52,10 +52,11 @@ def format_of(path: Path, named: str | None = None) -> Format:
         if named not in _BY_SUFFIX.values():
             raise UsageError(f"there is no format '{named}'; there are {', '.join(dict.fromkeys(_BY_SUFFIX.values()))}")
         return _BY_SUFFIX[f".{named}"]
-    if path.suffix not in _BY_SUFFIX:
+    suffix = path.suffix.lower()
+    if suffix not in _BY_SUFFIX:
         *most, last = _BY_SUFFIX
         raise UsageError(f"{path}: cannot tell the format; file names end in {', '.join(most)} or {last}")
-    return _BY_SUFFIX[path.suffix]
+    return _BY_SUFFIX[suffix]
 
 
 def expand(sources: str | Path | Sequence[str | Path]) -> list[Path]:

@@ -21,7 +21,7 @@ from linkwise.containers import Contents
 from linkwise.file_formats import ARRAY_FORMATS, PIPE, FileOptions, Format, arrow_type, format_of, one_clear_line
 from linkwise.host_sorting import Array
 from linkwise.keys import key_type_of
-from linkwise.pyarrow_gathering import compact_views
+from linkwise.pyarrow_gathering import bytes_of, compact_views
 
 _BLOCK = 16 << 20  # bytes of text that are parsed at once, and whose first block tells the types
 _ARROW_FILE, _ARROW_STREAM = b"ARROW1", b"\xff\xff\xff\xff"
@@ -33,8 +33,8 @@ class Reader(Protocol):
     format: Format
     size: int | None
     """Bytes in memory, about; ``None`` if nobody knows before all has been read."""
-    compression: str | None
-    """The codec of a Parquet file's columns."""
+    compression: dict[str, str]
+    """The codecs of a Parquet file's columns."""
     schema: pa.Schema | None
     """Of a table."""
 
@@ -53,7 +53,7 @@ class Reader(Protocol):
 class _ArrayReader:
     def __init__(self, path: Path, kind: Format, dtype: str | None) -> None:
         self.columns: list[str] = []
-        self.compression: str | None = None
+        self.compression: dict[str, str] = {}
         self.schema: pa.Schema | None = None
         self.format = kind
         self._array = _map_array(path, kind, dtype)
@@ -100,7 +100,7 @@ class _TableReader(ABC):
         self.format = kind
         self.path = path
         self.size: int | None = None
-        self.compression: str | None = None
+        self.compression: dict[str, str] = {}
         self.schema: pa.Schema
         self.columns: list[str]
 
@@ -129,10 +129,10 @@ def _in_parts(batches: Iterable[pa.RecordBatch], schema: pa.Schema, most_bytes: 
     held = 0
     for batch in batches:
         whole = pa.RecordBatch.from_arrays([compact_views(column) for column in batch.columns], schema=batch.schema)
-        rows = max(most_bytes * whole.num_rows // max(whole.nbytes, 1), 1)  # a batch may be larger than a part
+        rows = max(most_bytes * whole.num_rows // max(bytes_of(whole), 1), 1)  # a batch may be larger than a part
         for first in range(0, whole.num_rows, rows):
             parts.append(whole.slice(first, rows))
-            held += parts[-1].nbytes
+            held += bytes_of(parts[-1])
             if held >= most_bytes:
                 yield pa.Table.from_batches(parts, schema)
                 parts, held = [], 0
@@ -145,7 +145,7 @@ class _ParquetReader(_TableReader):
         super().__init__(path, "parquet")
         with one_clear_line("read", path):
             path.open("rb").close()  # says what is wrong better than the library does
-            self.file = pq.ParquetFile(path)
+            self.file = pq.ParquetFile(path, pre_buffer=False)  # which would keep what was read
         self._set_schema(self.file.schema_arrow)
         metadata = self.file.metadata
         encoded = sum(metadata.row_group(g).total_byte_size for g in range(metadata.num_row_groups))
@@ -153,7 +153,9 @@ class _ParquetReader(_TableReader):
         if metadata.num_row_groups and metadata.num_columns:
             with one_clear_line("read", path):  # damaged metadata of a column ends the process, unless it is read first
                 next(self.file.iter_batches(1, row_groups=[0], columns=self.columns[:1]), None)
-            self.compression = metadata.row_group(0).column(0).compression
+            first = metadata.row_group(0)
+            columns = [first.column(number) for number in range(metadata.num_columns)]
+            self.compression = {column.path_in_schema: column.compression for column in columns}
 
     def everything(self) -> Contents:
         with one_clear_line("read", self.path):
@@ -249,7 +251,7 @@ class _Several:
 class _SeveralArrays:
     def __init__(self, readers: Sequence[_ArrayReader], paths: Sequence[Path]) -> None:
         self.columns: list[str] = []
-        self.compression: str | None = None
+        self.compression: dict[str, str] = {}
         self.schema: pa.Schema | None = None
         self.format, self._readers = readers[0].format, readers
         self.size: int | None = sum(cast(int, reader.size) for reader in readers)
@@ -259,7 +261,8 @@ class _SeveralArrays:
                 raise UsageError(f"{path} has numbers of type {kind}, and {paths[0]} of {kinds[0]}")
 
     def everything(self) -> Contents:
-        return np.concatenate([cast(Array, reader.everything()) for reader in self._readers])
+        arrays = [cast(Array, reader.everything()) for reader in self._readers]
+        return np.concatenate(arrays, dtype=arrays[0].dtype)  # with its byte order
 
     def batches(self, most_bytes: int) -> Iterator[Contents]:
         for reader in self._readers:

@@ -22,6 +22,7 @@ from linkwise.host_sorting import Array
 from linkwise.keys import keys_of_array, plain_array, times_of_keys
 from linkwise.ordering import By, Descending, Nulls, Selection, SortKey, sort_keys_of
 from linkwise.planning import Gpus, MachineLike, Progress, Request, parse_bytes
+from linkwise.pyarrow_gathering import bytes_of
 from linkwise.sort_report import SortReport
 from linkwise.spilling import BATCHES_IN_MEMORY, SpillSort
 from linkwise.tables import sort_table
@@ -166,7 +167,7 @@ class _FileSort:
         def tables() -> Iterator[pa.Table]:
             nonlocal rows, size, kind
             for batch in batches:
-                rows, size = rows + len(batch), size + batch.nbytes
+                rows, size = rows + len(batch), size + bytes_of(batch)
                 if isinstance(batch, np.ndarray):
                     kind = batch.dtype
                 yield _as_table(batch)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import stat
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -51,9 +52,14 @@ class Writer:
             self._path = path if path == PIPE else path.resolve()  # through a link, not in its place
             temporary = f".{path.name}.{os.getpid()}-{next(_numbers)}.tmp"
             self._temporary = self._path.with_name(temporary) if path != PIPE else PIPE
+            # A pipe or a device stays what it is; nothing can be written beside it.
+            self._is_special = path != PIPE and path.exists() and not path.is_file() and not path.is_dir()
+            if self._is_special and kind == "npy":
+                raise UsageError(f"{path} is no regular file, and .npy says its length first; write .bin or .arrow")
         self._kind, self._options, self._keys = kind, options, keys
         self._schema = schema
-        self._compression = like.compression or "snappy"
+        codecs = {path: codec.replace("UNCOMPRESSED", "NONE") for path, codec in like.compression.items()}
+        self._compression: str | dict[str, str] = codecs or "snappy"
         self._file: Any = None
         self._stream: Any = None  # of a table, into the file
         self._rows = 0
@@ -61,7 +67,14 @@ class Writer:
 
     def __enter__(self) -> Self:
         with one_clear_line("write", self._named):  # a directory that is missing is found before the work is done
-            self._file = sys.stdout.buffer if self._path == PIPE else self._temporary.open("xb")
+            if self._path == PIPE:
+                self._file = sys.stdout.buffer
+            elif self._is_special:
+                self._file = self._path.open("wb")
+            else:
+                self._file = self._temporary.open("xb")
+                if self._path.exists():
+                    self._temporary.chmod(stat.S_IMODE(self._path.stat().st_mode))
         if self._schema is not None and self._path != PIPE:  # so is a type that the format does not have
             try:
                 with one_clear_line("write", self._named):
@@ -111,7 +124,7 @@ class Writer:
             return pq.ParquetWriter(
                 self._file,
                 schema,
-                compression=self._compression.replace("UNCOMPRESSED", "NONE"),
+                compression=self._compression,
                 sorting_columns=self._sorting_columns(schema),
             )
         if self._kind == "arrow":
@@ -146,7 +159,8 @@ class Writer:
                     self._file.seek(0)
                     self._write_header()
                 self._file.close()
-                self._temporary.replace(self._path)
+                if not self._is_special:
+                    self._temporary.replace(self._path)
         except BaseException:
             self._give_up()
             raise
@@ -160,4 +174,5 @@ class Writer:
                     open_one.close()
         if isinstance(self._stream, pq.ParquetWriter):
             self._stream.is_open = False  # or it tries again when it is collected
-        self._temporary.unlink(missing_ok=True)
+        if not self._is_special:
+            self._temporary.unlink(missing_ok=True)

@@ -79,11 +79,20 @@ def _common_type(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:  # noqa:
     return pa.date64() if _both(pa.types.is_date, a, b) else None
 
 
+def _innermost(kind: pa.DataType) -> pa.DataType:
+    """The type of the values of dictionaries, runs and extensions."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return _innermost(kind.storage_type)
+    encoded = pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind)
+    return _innermost(kind.value_type) if encoded else kind
+
+
 def _with_one_zero(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Floats as a join compares them: -0.0 is 0.0, and NaN is NaN whatever its bits."""
-    if not pa.types.is_floating(column.type):
+    if not pa.types.is_floating(_innermost(column.type)):
         return column
-    plain = column.cast(pa.float32()) if pa.types.is_float16(column.type) else column
+    plain = decoded(column)
+    plain = plain.cast(pa.float32()) if pa.types.is_float16(plain.type) else plain
     nan = pa.scalar(float("nan"), plain.type)
     return pc.if_else(pc.is_nan(plain), nan, pc.add(plain, pa.scalar(0.0, plain.type)))
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import operator
 import re
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Number
 from pathlib import Path
 from typing import Literal
 
@@ -35,15 +37,30 @@ class Request:
     verify: bool
     on_progress: Progress | None = None
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.strategy, str):
+            raise UsageError(f"strategy= is a name like 'radix', or 'auto', not {self.strategy!r}")
+        if not isinstance(self.gpus, str):  # NumPy's arrays do not compare as one would think
+            object.__setattr__(self, "gpus", gpu_numbers(self.gpus))
+        elif self.gpus != "auto":
+            raise _no_gpus(self.gpus)
+
+
+def _no_gpus(gpus: object) -> UsageError:
+    return UsageError(f"gpus= is a list of numbers, as [0, 1], or 'auto', not {gpus!r}")
+
 
 def parse_bytes(size: int | str | None, whole: int = 0) -> int:
     """Bytes from ``4096``, ``"4GiB"``, or ``"80%"`` of ``whole``; 0 for ``None``. Raises ``UsageError``."""
     if size is None:
         return 0
-    if isinstance(size, int):
+    if not isinstance(size, str):
+        whole_number = isinstance(size, Number) and not isinstance(size, bool | complex) and int(size) == size
+        if not whole_number:
+            raise UsageError(f"{size!r} is not a size; write it like 512MiB, 4GiB or 80%, or as a number of bytes")
         if not 0 < size < _MOST_BYTES:
-            raise UsageError(f"memory_limit is {size}; it must be positive, and no more than a memory has")
-        return size
+            raise UsageError(f"a limit is {size}; it must be positive, and no more than a memory has")
+        return int(size)
     percent = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%\s*", size)
     if percent is not None:
         if not 0 < float(percent[1]) <= 100:
@@ -75,7 +92,10 @@ def memory_limit_of(request: Request, machine: _core.Machine) -> int:
 
 def gpu_numbers(gpus: Sequence[int]) -> list[int]:
     """GPU numbers that the core can look at. Raises ``UsageError``."""
-    numbers = [int(gpu) for gpu in gpus]
+    try:
+        numbers = [operator.index(gpu) for gpu in gpus]
+    except TypeError:
+        raise _no_gpus(gpus) from None
     for gpu in numbers:
         if abs(gpu) > _MOST_GPUS:
             raise UsageError(f"there is no GPU {gpu}")

@@ -10,6 +10,16 @@ import numpy.typing as npt
 
 from linkwise._core import UsageError
 
+_PICTURES = (".svg", ".png", ".pdf")
+
+
+def check_picture(path: Path) -> None:
+    """Raise ``UsageError`` for a file that no picture can go to, before the work is done."""
+    if path.suffix.lower() not in _PICTURES:
+        raise UsageError(f"{path}: a picture's name ends in {', '.join(_PICTURES[:-1])} or {_PICTURES[-1]}")
+    if not path.parent.is_dir():
+        raise UsageError(f"cannot write {path}: there is no directory {path.parent}")
+
 
 def phase_picture(rows: Mapping[str, Mapping[str, float]], path: Path, *, title: str = "") -> None:
     """Draw one bar for each row, stacked from the seconds of its phases (sort22 figs 12-14), as .svg, .png or .pdf.

@@ -13,11 +13,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from linkwise._core import UsageError
+from linkwise.dictionaries import in_one_dictionary
 
 Rows = npt.NDArray[Any]
 
 _ROWS_AT_ONCE = 1 << 20  # of a column, by one core; their bytes nearly always fit into offsets of 32 bits
 _MOST_IN_ONE_PIECE = 1 << 30  # bytes of a column of variable length, whose offsets may have 32 bits
+
+
+def bytes_of(data: pa.Table | pa.RecordBatch | pa.ChunkedArray | pa.Array | npt.NDArray[Any]) -> int:
+    """What the rows take; of unions inside lists, whose rows PyArrow cannot tell apart, the buffers they lie in."""
+    if isinstance(data, np.ndarray):
+        return data.nbytes
+    kinds = [data.type] if isinstance(data, pa.ChunkedArray | pa.Array) else data.schema.types
+    return int(data.get_total_buffer_size() if any(map(_has_union, kinds)) else data.nbytes)
+
+
+def _has_union(kind: pa.DataType) -> bool:
+    return pa.types.is_nested(kind) and (
+        pa.types.is_union(kind) or any(_has_union(kind.field(i).type) for i in range(kind.num_fields))
+    )
 
 
 def _has_fixed_width(kind: pa.DataType) -> bool:
@@ -29,7 +44,7 @@ def _has_fixed_width(kind: pa.DataType) -> bool:
 
 def _in_one_piece(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """The same column in one chunk, which is gathered several times faster than many, if it can be."""
-    if column.num_chunks <= 1 or (column.nbytes > _MOST_IN_ONE_PIECE and not _has_fixed_width(column.type)):
+    if column.num_chunks <= 1 or (bytes_of(column) > _MOST_IN_ONE_PIECE and not _has_fixed_width(column.type)):
         return column
     return pa.chunked_array([column.combine_chunks()], type=column.type)
 
@@ -127,6 +142,8 @@ def _gather_part(column: pa.ChunkedArray, rows: Rows) -> list[pa.Array]:
 
 def gather_by_pyarrow(column: pa.ChunkedArray, rows: Rows) -> list[pa.Array]:
     """Rows of a column of any type, slice by slice on all cores."""
+    if pa.types.is_dictionary(column.type):
+        column = in_one_dictionary(column)
     slices = [rows[first : first + _ROWS_AT_ONCE] for first in range(0, len(rows), _ROWS_AT_ONCE)]
     whole = _in_one_piece(column)
     with ThreadPoolExecutor(os.cpu_count()) as pool:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from linkwise import _core
 from linkwise._core import UsageError
+from linkwise.dictionaries import in_one_dictionary, without_dictionary
 from linkwise.gathering import gather_columns, one_array, rows_of_rows
 from linkwise.host_memory import uninitialised
 from linkwise.host_sorting import Array, row_number_bytes, sort_keys
@@ -30,17 +31,20 @@ def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return decoded(pa.chunked_array([chunk.storage for chunk in column.chunks], type=kind.storage_type))
     if pa.types.is_run_end_encoded(kind):
         return decoded(pa.chunked_array([pc.run_end_decode(c) for c in column.chunks], type=kind.value_type))
-    return decoded(column.cast(kind.value_type)) if pa.types.is_dictionary(kind) else column
+    return decoded(without_dictionary(column)) if pa.types.is_dictionary(kind) else column
 
 
 def _ranks(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Small numbers in the order of the values, for a column of a dictionary; others as they are."""
     if not pa.types.is_dictionary(column.type) or column.num_chunks == 0:
         return column
-    column = column.unify_dictionaries()
+    try:
+        column = in_one_dictionary(column)
+    except UsageError:  # its rows keep dictionaries of their own
+        return decoded(column)
     values = column.chunk(0).dictionary
     if len(values) > len(column):
-        return column
+        return decoded(column)
     key = RowKeys(pa.table({"": values}), [SortKey("")])
     rows, _ = key.order(Request("auto", "auto", "cpu", None, False, False))
     is_new = np.zeros(len(values), np.uint32)

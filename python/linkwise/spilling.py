@@ -19,6 +19,7 @@ import pyarrow as pa
 from linkwise._core import Error, UsageError
 from linkwise.ordering import SortKey
 from linkwise.planning import Progress
+from linkwise.pyarrow_gathering import bytes_of
 from linkwise.row_order import RowKeys
 
 SortBatch = Callable[[pa.Table], pa.Table]
@@ -60,7 +61,7 @@ class SpillSort:
         for batch in batches:
             path = directory / f"run-{len(runs):06}.arrow"
             table = self.sort_batch(batch)
-            block_rows = max(block_bytes * table.num_rows // max(table.nbytes, 1), _LEAST_ROWS)
+            block_rows = max(block_bytes * table.num_rows // max(bytes_of(table), 1), _LEAST_ROWS)
             options = pa.ipc.IpcWriteOptions(unify_dictionaries=True)
             try:
                 with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema, options=options) as stream:
@@ -68,7 +69,7 @@ class SpillSort:
             except (OSError, pa.ArrowException) as error:
                 raise Error(f"cannot spill a run to {directory}: {error}; name another directory") from None
             runs.append(_Run(path, table.num_rows))
-            done += batch.nbytes
+            done += bytes_of(batch)
             self.on_progress(min(done / max(self.size or 2 * done, 1), 1.0) / 2)
         return runs
 

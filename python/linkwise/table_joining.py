@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ from linkwise.join_keys import in_one_type, together
 from linkwise.join_nulls import MatchesBesideNulls
 from linkwise.ordering import SortKey
 from linkwise.planning import Request
+from linkwise.pyarrow_gathering import bytes_of
 from linkwise.row_order import RowKeys, decoded
 from linkwise.session import FallbackWarning
 
@@ -28,6 +30,7 @@ How = Literal["inner", "left", "right", "full", "semi", "anti"]
 Columns = str | Sequence[str] | None
 Validate = Literal["1:1", "1:m", "m:1", "m:m"]
 
+_PANDAS = b"pandas"
 _HOWS = ("inner", "left", "right", "full", "semi", "anti")
 
 
@@ -172,7 +175,7 @@ class TableJoin:
     @property
     def row_bytes(self) -> int:
         """About how much memory a row of the result takes, with what numbers it."""
-        return 16 + int(sum(side.nbytes // max(side.num_rows, 1) + 1 for side in (self._left, self._right)))
+        return 16 + int(sum(bytes_of(side) // max(side.num_rows, 1) + 1 for side in (self._left, self._right)))
 
     def count(self) -> int:
         """How many rows there are."""
@@ -207,8 +210,24 @@ class TableJoin:
         of_right = [right.schema.get_field_index(name) for name in self._names]
         made += gather_columns([right.column(at) for at in of_right], right_rows, self._request)
         fields += [right.schema.field(at).with_name(self._names[right.schema.field(at).name]) for at in of_right]
-        schema = pa.schema([field.with_nullable(True) for field in fields], left.schema.metadata)
+        metadata = _with_pandas_types(left.schema.metadata, right.schema.metadata, self._names)
+        schema = pa.schema([field.with_nullable(True) for field in fields], metadata)
         return pa.table(made, schema=schema)
+
+
+def _with_pandas_types(
+    left: dict[bytes, bytes] | None, right: dict[bytes, bytes] | None, names: dict[str, str]
+) -> dict[bytes, bytes] | None:
+    """The left table's metadata; where both come from pandas, with what it says of the right columns' types."""
+    if not left or not right or _PANDAS not in left or _PANDAS not in right:
+        return left
+    told, of_right = json.loads(left[_PANDAS]), json.loads(right[_PANDAS])
+    told["columns"] += [
+        {**column, "name": names[column["name"]], "field_name": names[column["name"]]}
+        for column in of_right["columns"]
+        if column["name"] in names
+    ]
+    return {**left, _PANDAS: json.dumps(told).encode()}
 
 
 def _right_names(left: pa.Table, right: pa.Table, keys: KeyPairs, suffix: str) -> dict[str, str]:

@@ -14,6 +14,7 @@ from linkwise.host_sorting import Array, row_number_bytes, sort_keys
 from linkwise.keys import array_of_column, column_of_array, is_number
 from linkwise.ordering import EVERYTHING, Selection, SortKey
 from linkwise.planning import Request
+from linkwise.pyarrow_gathering import bytes_of
 from linkwise.row_order import RowKeys
 from linkwise.sort_report import SortReport
 
@@ -99,7 +100,7 @@ def order_of_table(
 
 
 def _row_bytes(table: pa.Table) -> int:
-    return int(table.nbytes) // max(int(table.num_rows), 1)
+    return bytes_of(table) // max(int(table.num_rows), 1)
 
 
 def _order_of_rows(table: pa.Table, keys: list[SortKey], request: Request) -> tuple[Array, SortReport]:

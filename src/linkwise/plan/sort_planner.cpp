@@ -9,7 +9,8 @@
 namespace linkwise {
 namespace {
 
-constexpr std::size_t enough_plans = 12;  // that are priced whatever they promise, to show what there would be
+constexpr std::uint64_t most_chunksets = 24;  // that are simulated
+constexpr std::size_t enough_plans = 12;      // that are priced whatever they promise, to show what there would be
 
 RecordType record_type(const SortWorkload& workload) { return {key_width(workload.key_type), workload.value_width}; }
 
@@ -66,8 +67,14 @@ SortReport estimate_device_sort(const Machine& machine, const SortWorkload& work
 std::vector<PricedPlan> plan_sort(const Machine& machine, const SortWorkload& workload,
                                   const SortConstraints& constraints) {
   const auto price = [&](const SortPlan& plan) {
-    const SortReport report = estimate_sort(machine, workload, plan, constraints.memory_limit);
-    return PricedPlan{plan, report.seconds, report.phases};
+    // Of very many chunksets some are simulated, and the others take as long.
+    SortWorkload some = workload;
+    if (plan.chunkset_records > 0) some.count = std::min(some.count, most_chunksets * plan.chunkset_records);
+    SortReport report = estimate_sort(machine, some, plan, constraints.memory_limit);
+    const double times =
+        some.count == workload.count ? 1 : static_cast<double>(workload.count) / static_cast<double>(some.count);
+    for (PhaseTime& phase : report.phases) phase.seconds *= times;
+    return PricedPlan{plan, report.seconds * times, report.phases};
   };
   const bool only_cpu = constraints.strategy == SortStrategy::cpu;
   const bool may_use_cpu =
@@ -79,10 +86,13 @@ std::vector<PricedPlan> plan_sort(const Machine& machine, const SortWorkload& wo
     SortPlan plan = candidate.plan;
     std::vector<PricedPlan> found;
     if (!fit(machine, workload, constraints.memory_limit, plan)) return found;
-    found.push_back(price(plan));
-    if (plan.chunkset_records == 0 || plan.strategy == SortStrategy::het) return found;
-    plan.merge_on_gpus = false;
-    found.push_back(price(plan));
+    try {
+      found.push_back(price(plan));
+      if (plan.chunkset_records == 0 || plan.strategy == SortStrategy::het) return found;
+      plan.merge_on_gpus = false;
+      found.push_back(price(plan));
+    } catch (const OutOfMemoryError&) {  // what merging takes beside a chunkset
+    }
     return found;
   });
   if (!any)
