@@ -7,6 +7,7 @@ import signal
 import sys
 import warnings
 from contextlib import suppress
+from importlib.abc import MetaPathFinder
 from typing import Annotated, NoReturn, cast
 
 import typer
@@ -44,6 +45,15 @@ app.command("tune")(tune_command)
 _INTERRUPTED = 130
 
 
+class _WithoutPandas(MetaPathFinder):
+    """PyArrow would look for pandas in the middle of the work, for half a second, and swallow interrupts meanwhile."""
+
+    def find_spec(self, fullname: str, path: object, target: object = None) -> None:
+        """Say that there is none."""
+        if fullname == "pandas":
+            raise ModuleNotFoundError("the command line does without pandas", name=fullname)
+
+
 def _terminate(*_: object) -> NoReturn:
     """End as Ctrl-C does: nothing half-written stays."""
     raise KeyboardInterrupt
@@ -70,8 +80,7 @@ def _show_warning(message: Warning | str, *_: object) -> None:
 
 def main() -> None:
     """Run the command line. Exit codes: 0, 1 (failed; one line on stderr), 2 (usage), 130 (interrupted)."""
-    # PyArrow would look for pandas in the middle of the work, for half a second, and swallow an interrupt meanwhile.
-    sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]
+    sys.meta_path.insert(0, _WithoutPandas())
     try:
         _run()
     except SystemExit as end:

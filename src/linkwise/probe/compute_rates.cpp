@@ -13,7 +13,8 @@ namespace linkwise {
 namespace {
 
 constexpr std::uint64_t few = 1024;  // records whose time is all start-up
-constexpr RecordType narrow{KeyWidth::k32, ValueWidth::none}, wide{KeyWidth::k64, ValueWidth::v8};
+constexpr RecordType narrow{KeyWidth::k32, ValueWidth::none}, wide_keys{KeyWidth::k64, ValueWidth::none},
+    wide{KeyWidth::k64, ValueWidth::v8};
 constexpr int destinations = 8;
 constexpr std::uint64_t most_runs = 16, usual_runs = 4;  // that the host merges
 
@@ -58,20 +59,20 @@ class GpuRates {
           sort(runtime_, stream, records, in(second_, type, n), {0, type.key_bits()}, scratch_.view());
       if (sorted.keys.data != records.keys.data) copy(runtime_, stream, records, sorted);
     };
-    rates["sort"] = fit(wide, sort_all, {}, /*passes_a_byte=*/true);
+    rates["sort"] = fit(narrow, wide_keys, sort_all, {}, /*passes_a_byte=*/true);
+    rates["sort with values"] = fit({KeyWidth::k32, ValueWidth::v4}, wide, sort_all, {}, /*passes_a_byte=*/true);
     const Enqueue merge_halves = [&](Stream stream, RecordType type, std::uint64_t n) {
       const Records all = in(first_, type, n);
       merge(runtime_, stream, all.slice(0, n / 2), all.slice(n / 2, n - n / 2), in(second_, type, n), scratch_.view());
     };
-    rates["merge"] = fit(wide, merge_halves, sort_all);
-    rates["checksum"] = fit(wide, [&](Stream stream, RecordType type, std::uint64_t n) {
+    rates["merge"] = fit(narrow, wide, merge_halves, sort_all);
+    rates["checksum"] = fit(narrow, wide, [&](Stream stream, RecordType type, std::uint64_t n) {
       checksum(runtime_, stream, in(first_, type, n), counters_.slice(0, 8));
     });
-    constexpr RecordType wide_keys{KeyWidth::k64, ValueWidth::none};
-    rates["histogram"] = fit(wide_keys, [&](Stream stream, RecordType type, std::uint64_t n) {
+    rates["histogram"] = fit(narrow, wide_keys, [&](Stream stream, RecordType type, std::uint64_t n) {
       histogram(runtime_, stream, type.key, in(first_, type, n).keys, {0, 8}, {}, counters_.view());
     });
-    rates["encode"] = fit(wide_keys, [&](Stream stream, RecordType type, std::uint64_t n) {
+    rates["encode"] = fit(narrow, wide_keys, [&](Stream stream, RecordType type, std::uint64_t n) {
       const MemoryView keys = in(first_, type, n).keys;
       encode(runtime_, stream, type.key == KeyWidth::k32 ? KeyType::i32 : KeyType::i64, false, keys, keys);
     });
@@ -85,7 +86,7 @@ class GpuRates {
     const Enqueue partition_them = [&](Stream stream, RecordType type, std::uint64_t n) {
       partition(runtime_, stream, in(first_, type, n), splitters, scratch_.view(), parts);
     };
-    rates["partition"] = fit(wide, partition_them, count);
+    rates["partition"] = fit(narrow, wide, partition_them, count);
   }
 
  private:
@@ -94,22 +95,23 @@ class GpuRates {
   }
 
   // Three measurements, three numbers: the start, and what a record and a byte of it take on top, in each pass.
-  Rate fit(RecordType wider, const Enqueue& work, const Enqueue& prepare = {}, bool passes_a_byte = false) {
+  Rate fit(RecordType narrower, RecordType wider, const Enqueue& work, const Enqueue& prepare = {},
+           bool passes_a_byte = false) {
     const auto seconds = [&](RecordType type, std::uint64_t n) {
       if (prepare) prepare(runtime_.stream(place_, "probe"), type, n);
       return prober_.work(place_, [&](Stream stream) { work(stream, type, n); }).seconds;
     };
     const auto passes = [&](RecordType type) { return passes_a_byte ? static_cast<double>(type.key_bytes()) : 1.0; };
-    const double start = seconds(narrow, few), more = static_cast<double>(records_ - few);
+    const double start = seconds(narrower, few), more = static_cast<double>(records_ - few);
     const auto picoseconds_each = [&](RecordType type) {
       return std::max(0.0, seconds(type, records_) - start) * 1e12 / (more * passes(type));
     };
-    const double by_narrow = picoseconds_each(narrow), by_wide = std::max(by_narrow, picoseconds_each(wider));
-    const auto narrow_bytes = static_cast<double>(narrow.bytes()), wide_bytes = static_cast<double>(wider.bytes());
+    const double by_narrow = picoseconds_each(narrower), by_wide = std::max(by_narrow, picoseconds_each(wider));
+    const auto narrow_bytes = static_cast<double>(narrower.bytes()), wide_bytes = static_cast<double>(wider.bytes());
     Rate rate;
     rate.ps_per_byte = std::min((by_wide - by_narrow) / (wide_bytes - narrow_bytes), by_narrow / narrow_bytes);
     rate.ps_per_record = by_narrow - narrow_bytes * rate.ps_per_byte;
-    rate.fixed_us = std::max(0.0, start * 1e6 - passes(narrow) * static_cast<double>(few) * by_narrow * 1e-6);
+    rate.fixed_us = std::max(0.0, start * 1e6 - passes(narrower) * static_cast<double>(few) * by_narrow * 1e-6);
     return rate;
   }
 
