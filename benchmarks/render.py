@@ -86,7 +86,8 @@ def join_markdown(results: dict[str, Any]) -> str:
 
 def proactive_markdown(results: dict[str, Any]) -> str:
     """One file of ``linkwise bench proactive`` as a table."""
-    lines = [f"{results['machine']}, {results['gpus']} GPUs, {results['date'][:10]}, commit {results['commit']}.", ""]
+    when = f"{results['date'][:10]}, commit {results['commit']}"
+    lines = [f"{results['machine']}, {results['gpus']} GPUs, data at scale {results['scale']:g}, {when}.", ""]
     micro = sorted(results["microbenchmark"]["rows"], key=lambda row: -row["speedup"])
     if micro:
         best = {row["agent"]: row for row in reversed(micro)}.values()

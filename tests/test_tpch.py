@@ -74,6 +74,7 @@ def test_command_line(tmp_path: Path) -> None:
 
 @pytest.mark.gpu
 def test_on_gpus(tmp_path: Path) -> None:
+    pytest.importorskip("duckdb")  # which it is checked against
     assert cuda_runtime().machine.num_gpus
     results = bench_tpch(0.1, machine="local", data=tmp_path, repetitions=1)
     assert all(query["checked"] for query in results["queries"])

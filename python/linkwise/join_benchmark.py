@@ -155,6 +155,7 @@ def _measured(workload: Workload, cases: list[Case], gpus: Gpus, repetitions: in
                 seconds = time.perf_counter() - began
                 if repetition == repetitions or case.wants in ("count", "sums"):  # the others take longer to check
                     check()
+                del check  # and the result, whose memory the next one takes
                 report = _core.report_of(runtime, _core.SortOptions())
                 if repetition > 0:  # the first one warms up
                     wall.append(seconds)
