@@ -17,7 +17,10 @@ from hypothesis import strategies as st
 
 import linkwise
 from conftest import HAVE_GPU
+from linkwise import checking
 from linkwise.checking import first_out_of_order
+from linkwise.file_formats import FileOptions
+from linkwise.file_readers import open_reader
 from linkwise.ordering import SortKey
 
 UP = [SortKey("")]
@@ -68,6 +71,11 @@ def test_command_line(tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": [1, 2, 5, 4]}), tmp_path / "t.parquet")
     np.save(tmp_path / "a.npy", np.arange(10))
     assert run("sort", str(tmp_path / "a.npy"), "--check").returncode == 0
+    np.save(tmp_path / "b.npy", [1, 2, 2, 3])
+    assert run("sort", str(tmp_path / "b.npy"), "--check").returncode == 0
+    twice = run("sort", str(tmp_path / "b.npy"), "--check", "--unique")
+    assert twice.returncode == 1
+    assert "row 2," in twice.stderr
     wrong = run("sort", str(tmp_path / "t.parquet"), "-c", "--by", "x")
     assert wrong.returncode == 1
     assert wrong.stderr == f"linkwise: {tmp_path / 't.parquet'}: row 3, counted from 0, is out of order\n"
@@ -83,3 +91,24 @@ def test_doctor() -> None:
     if not HAVE_GPU:
         assert told["why_no_gpus"]
     assert "linkwise: " in run("doctor").stdout
+
+
+@pytest.mark.parametrize("kind", ["npy", "arrow"])
+def test_files_are_checked_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    monkeypatch.setattr(checking, "_AT_ONCE", 64)
+    random = np.random.default_rng(0)
+    for trial in range(60):
+        values = np.sort(random.integers(0, 40, 50))
+        if trial % 3:
+            values[random.integers(0, 50)] = random.integers(0, 40)
+        path = tmp_path / f"{trial}.{kind}"
+        if kind == "npy":
+            np.save(path, values)
+        else:
+            with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, pa.schema({"k": pa.int64()})) as writer:
+                writer.write_table(pa.table({"k": values}), max_chunksize=7)
+        for unique in (False, True):
+            falls = np.flatnonzero(np.diff(values) <= 0 if unique else np.diff(values) < 0)
+            wanted = int(falls[0]) + 1 if len(falls) else None
+            reader = open_reader([path], FileOptions())
+            assert checking.first_out_of_order_in(reader, [SortKey("k")], unique=unique) == wanted

@@ -8,21 +8,48 @@ import numpy as np
 import pyarrow as pa
 
 from linkwise.containers import ONE_COLUMN, Contents, hold
+from linkwise.file_readers import Reader
 from linkwise.keys import keys_of_array, plain_array
 from linkwise.ordering import By, Descending, Nulls, SortKey
 from linkwise.row_order import RowKeys
 
+_AT_ONCE = 256 << 20  # bytes of a file
 
-def first_out_of_order(contents: Contents, keys: list[SortKey]) -> int | None:
+
+def first_out_of_order(contents: Contents, keys: list[SortKey], *, unique: bool = False) -> int | None:
     """The number of the first row that should stand before the one in front of it; ``None`` if all are in order.
 
-    An array's key is the first one's direction.
+    With ``unique``, rows of the same key are out of order as well. An array's key is the first one's direction.
     """
     if isinstance(contents, np.ndarray):
         contents = pa.table({ONE_COLUMN: pa.array(keys_of_array(plain_array(contents)))})
         keys = [SortKey(ONE_COLUMN, keys[0].descending)]
-    row: int = RowKeys(contents, keys).core.first_descent()
-    return row if row < len(contents) else None
+    rows, core = len(contents), RowKeys(contents, keys).core
+    row: int = core.first_descent()
+    if unique:
+        starts = core.starts_of_runs(np.arange(row, dtype=np.uint64))
+        row = int(next(iter(np.flatnonzero(starts != np.arange(len(starts)))), len(starts)))
+    return row if row < rows else None
+
+
+def first_out_of_order_in(reader: Reader, keys: list[SortKey], *, unique: bool = False) -> int | None:
+    """The same of a file, some of it at a time."""
+    before, last = 0, None
+    for part in reader.batches(_AT_ONCE):
+        if not len(part):
+            continue
+        found = first_out_of_order(_behind(last, part), keys, unique=unique)
+        if found is not None:
+            return before + found
+        before += len(part) - (last is None)  # the last row stands in front of the next part
+        last = part[-1:] if isinstance(part, np.ndarray) else part.slice(len(part) - 1)
+    return None
+
+
+def _behind(last: Contents | None, part: Contents) -> Contents:
+    if last is None:
+        return part
+    return np.concatenate([last, part]) if isinstance(part, np.ndarray) else pa.concat_tables([last, part])
 
 
 def is_sorted(values: Any, *, by: By = None, descending: Descending = False, nulls: Nulls = "last") -> bool:

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from linkwise import cli_options as options
 from linkwise._core import UsageError
-from linkwise.checking import first_out_of_order
+from linkwise.checking import first_out_of_order_in
 from linkwise.cli_errors import fail, interrupt_is_a_failure
 from linkwise.file_formats import PIPE, FileOptions, expand
 from linkwise.file_readers import open_reader
@@ -142,7 +142,7 @@ def sort(
     if reverse:
         keys = [dataclasses.replace(key, descending=not key.descending) for key in keys]
     if check:
-        row = first_out_of_order(reader.everything(), keys)
+        row = first_out_of_order_in(reader, keys, unique=unique)
         if row is not None:
             fail(f"{', '.join(map(str, paths))}: row {row}, counted from 0, is out of order", 1)
         return

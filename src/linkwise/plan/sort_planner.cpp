@@ -91,7 +91,8 @@ std::vector<PricedPlan> plan_sort(const Machine& machine, const SortWorkload& wo
       if (plan.chunkset_records == 0 || plan.strategy == SortStrategy::het) return found;
       plan.merge_on_gpus = false;
       found.push_back(price(plan));
-    } catch (const OutOfMemoryError&) {  // what merging takes beside a chunkset
+    } catch (const OutOfMemoryError&) {  // of what merging takes beside a chunkset
+      return found;
     }
     return found;
   });
