@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "linkwise/error.hpp"
+#include "linkwise/join/matched_keys.hpp"
 #include "linkwise/primitives/host/positions.hpp"
 
 namespace linkwise {
@@ -78,15 +79,7 @@ std::vector<std::uint64_t> Matches::ends(JoinKind kind) const {
   std::vector<std::uint64_t> ends(groups_.size());
 #pragma omp parallel for schedule(static)
   for (std::size_t g = 0; g < groups_.size(); ++g) ends[g] = rows_of(groups_[g], kind);
-  std::uint64_t sum = 0;
-  bool fits = true;
-  for (std::uint64_t& end : ends) {
-    fits = !__builtin_add_overflow(sum, end, &sum) && fits;
-    end = sum;
-  }
-  if (!fits || sum > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
-    throw UsageError(
-        "the result has more than 2^63 rows; join by more columns, or make the keys of a side unique first");
+  add_up(ends);
   return ends;
 }
 

@@ -12,7 +12,6 @@
 #include "linkwise/join/materialise.hpp"
 #include "linkwise/join/range_room.hpp"
 #include "linkwise/join/sorted_side.hpp"
-#include "linkwise/primitives/host/keys.hpp"
 #include "linkwise/primitives/matching.hpp"
 
 namespace linkwise {

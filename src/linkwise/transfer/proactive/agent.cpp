@@ -24,8 +24,7 @@ Agent agent_from(std::string_view name) {
     if (names[a] == name) return static_cast<Agent>(a);
   throw UsageError("there is no agent '" + std::string(name) +
                    "'; there are bulk, memcpy, inline, polling, dynamic, copy_engine, on real GPUs unified, and, "
-                   "simulated, hardware and "
-                   "infinite");
+                   "simulated, hardware and infinite");
 }
 
 std::string to_string(Agent agent) { return std::string(names.at(static_cast<std::size_t>(agent))); }
