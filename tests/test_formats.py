@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -287,8 +289,46 @@ def test_shorthands_and_environment(tmp_path: Path) -> None:
     assert result("-k", "a,b", "-r", "-u", "--nulls", "first", **cpu) == ["z", "x", "y"]
     assert result("--limit", "1", LINKWISE_SORT_BY="c:desc", **cpu) == ["w"]
     assert result("-k", "1", LINKWISE_SORT_LIMIT="2", LINKWISE_SORT_HOST_MEMORY="50%", **cpu) == ["y", "x"]
+    told = run("sort", tmp_path / "t.parquet", "-k", "1", LINKWISE_SORT_OUTPUT=str(tmp_path / "o.csv"),
+               LINKWISE_SORT_JSON="1", LINKWISE_SORT_TEMPORARY_DIRECTORY=str(tmp_path), **cpu)  # fmt: skip
+    assert json.loads(told.stdout)["rows"] == 4 and (tmp_path / "o.csv").exists()
     wrong = run("sort", tmp_path / "t.parquet", "-o", tmp_path / "o.parquet", "-k", "1", LINKWISE_SORT_STRATEGY="magic")
     assert wrong.returncode == 2 and b"'magic' is not one of 'auto', 'radix'" in wrong.stderr
+
+
+def test_named_pipes_and_what_no_name_tells(tmp_path: Path) -> None:
+    data = table().slice(0, 500)
+    file = io.BytesIO()
+    with pa.ipc.new_file(file, data.schema) as stream:
+        stream.write_table(data)
+    expected = in_order(data)
+    os.mkfifo(tmp_path / "pipe")  # whose first bytes tell what comes
+    for contents in (ipc(data), file.getvalue()):
+        for source in (tmp_path / "pipe", "-", "/dev/stdin"):
+            command = ["sort", source, "-o", "/dev/stdout", "-k", "city", "-k", "when:desc", "--strategy", "cpu"]
+            if source == tmp_path / "pipe":
+                with ThreadPoolExecutor() as pool:
+                    pool.submit((tmp_path / "pipe").write_bytes, contents)
+                    done = run(*command)
+            else:
+                done = run(*command, stdin=contents)
+            assert done.returncode == 0, done.stderr
+            assert pa.ipc.open_stream(done.stdout).read_all().equals(expected)
+    parquet = io.BytesIO()
+    pq.write_table(data, parquet)
+    done = run("sort", "-", "-o", "-", "-k", "city", stdin=parquet.getvalue())
+    assert done.returncode == 2 and b"parquet cannot be read from standard input; Arrow's formats" in done.stderr
+
+
+def test_first_rows_that_memory_does_not_hold(tmp_path: Path) -> None:
+    data = table()
+    pq.write_table(data, tmp_path / "t.parquet", row_group_size=500)
+    report = linkwise.sort_file(
+        tmp_path / "t.parquet", tmp_path / "o.arrow", by="row", descending=True, limit=ROWS - 1,
+        host_memory_limit=LITTLE, **CPU,
+    )  # fmt: skip
+    assert "spilled" in report.plan
+    assert read_arrow(tmp_path / "o.arrow")["row"].to_pylist() == list(range(ROWS - 1, 0, -1))
 
 
 def test_several_files_keep_their_byte_order(tmp_path: Path) -> None:

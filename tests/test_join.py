@@ -354,6 +354,27 @@ def test_command_line(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["l.parquet", "o.arrow", "r.csv"]
 
 
+def test_a_type_may_be_of_one_side_only(tmp_path: Path) -> None:
+    (tmp_path / "l.csv").write_text("id,zip\n1,007\n2,010\n")
+    (tmp_path / "r.csv").write_text("id,n\n2,5\n")
+    both = tmp_path / "l.csv", tmp_path / "r.csv", "--on", "id", "--strategy", "cpu", "-S", "1GiB"
+    assert run(*both, "-o", "-", "--type", "zip=string").stdout == b'"id","zip","n"\n2,"010",5\n'
+    wrong = run(*both, "-o", "-", "--type", "zap=string")
+    assert wrong.returncode == 2 and b"no column 'zap', whose type is given; there are id, zip, n" in wrong.stderr
+
+
+def test_categories_that_one_byte_cannot_number_together() -> None:
+    def side(letter: str) -> pa.Table:
+        kind = pa.dictionary(pa.int8(), pa.string())
+        return pa.table({"k": pa.array([f"{letter}{i}" for i in range(100)] + ["both"]).cast(kind)})
+
+    found = linkwise.join(side("l"), side("r"), "k", how="full", **CPU)
+    assert found["k"].type == pa.dictionary(pa.int32(), pa.string()) and found.num_rows == 201
+    assert linkwise.join(side("l"), side("r"), "k", **CPU)["k"].type == pa.dictionary(pa.int8(), pa.string())
+    frames = side("l").to_pandas(), side("r").to_pandas()
+    assert linkwise.join(*frames, "k", how="right", **CPU)["k"].dtype == "category"
+
+
 @pytest.mark.parametrize(
     "encode",
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -34,16 +35,23 @@ def first_out_of_order(contents: Contents, keys: list[SortKey], *, unique: bool 
 
 def first_out_of_order_in(reader: Reader, keys: list[SortKey], *, unique: bool = False) -> int | None:
     """The same of a file, some of it at a time."""
+    checked = each_checked(reader.batches(_AT_ONCE), keys, unique=unique)
+    return next((row for _, row in checked if row is not None), None)
+
+
+def each_checked(
+    parts: Iterable[Contents], keys: list[SortKey], *, unique: bool = False
+) -> Iterator[tuple[Contents, int | None]]:
+    """Consecutive parts, and with each the first of its rows that is out of order, counted through all of them."""
     before, last = 0, None
-    for part in reader.batches(_AT_ONCE):
+    for part in parts:
         if not len(part):
+            yield part, None
             continue
         found = first_out_of_order(_behind(last, part), keys, unique=unique)
-        if found is not None:
-            return before + found
+        yield part, None if found is None else before + found
         before += len(part) - (last is None)  # the last row stands in front of the next part
         last = part[-1:] if isinstance(part, np.ndarray) else part.slice(len(part) - 1)
-    return None
 
 
 def _behind(last: Contents | None, part: Contents) -> Contents:

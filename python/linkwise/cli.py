@@ -8,7 +8,7 @@ import sys
 import warnings
 from contextlib import suppress
 from importlib.abc import MetaPathFinder
-from typing import Annotated, NoReturn, cast
+from typing import Annotated, Any, NoReturn, cast
 
 import typer
 
@@ -28,7 +28,6 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    context_settings={"auto_envvar_prefix": "LINKWISE"},
 )
 app.add_typer(machine_app, name="machine")
 app.add_typer(plan_app, name="plan")
@@ -74,6 +73,16 @@ def _options(
     pass
 
 
+def _name_variables(command: Any, prefix: str) -> None:
+    """Have the environment variable of every option called as the option is, LINKWISE_SORT_OUTPUT for --output."""
+    for option in command.params:
+        if option.param_type_name == "option":
+            option.envvar = f"{prefix}_{max(option.opts, key=len).lstrip('-')}".replace("-", "_").upper()
+            option.show_envvar = False  # the rule is in the documentation; one by one they would fill the help
+    for name, inner in getattr(command, "commands", {}).items():
+        _name_variables(inner, f"{prefix}_{name}")
+
+
 def _show_warning(message: Warning | str, *_: object) -> None:
     print(f"linkwise: warning: {' '.join(str(message).split())}", file=sys.stderr)
 
@@ -101,7 +110,9 @@ def _run() -> None:
     warnings.simplefilter("ignore", NoGpuWarning)
     warnings.simplefilter("ignore", NominalMachineWarning)
     try:
-        code = app(standalone_mode=False)
+        command: Any = typer.main.get_command(app)
+        _name_variables(command, "LINKWISE")
+        code = command(standalone_mode=False)
     except UsageError as error:
         fail(error, 2)
     except Error as error:

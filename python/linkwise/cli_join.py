@@ -45,6 +45,8 @@ def join(
     gpus: options.Gpus = "auto",
     strategy: options.Strategy = "auto",
     memory_limit: options.MemoryLimit = None,
+    host_memory: options.HostMemory = None,
+    temporary: options.TemporaryDirectory = None,
     types: options.Types = None,
     header: options.Header = True,
     input_format: options.InputFormat = None,
@@ -70,6 +72,8 @@ def join(
             nulls_equal=nulls_equal,
             validate=validate,
             presorted=presorted,
+            host_memory_limit=host_memory,
+            temporary_directory=temporary,
         )
     seconds = time.perf_counter() - began
     told = f"{rows}" if count else f"{rows} rows joined in {seconds:.3g} s"

@@ -9,10 +9,12 @@ import typer
 
 from linkwise import _core, planning
 from linkwise._core import UsageError
+from linkwise.file_formats import as_path
 from linkwise.machine import DEFAULT_VIRTUAL_MACHINE, load_machine, local_machine
 
 Output = Annotated[
-    Path | None, typer.Option("-o", "--output", metavar="OUT", help="Where the result goes; - for stdout.")
+    Path | None,
+    typer.Option("-o", "--output", parser=as_path, metavar="OUT", help="Where the result goes; - for stdout."),
 ]
 Machine = Annotated[
     str, typer.Option(help="auto, local, or a described machine to simulate (see 'linkwise machine list').")
@@ -20,6 +22,13 @@ Machine = Annotated[
 Gpus = Annotated[str, typer.Option(metavar="0,2|auto", help="GPUs, in the order of the result.")]
 Strategy = Annotated[Literal["auto", "radix", "p2p_merge", "het", "cpu"], typer.Option(help="How to sort.")]
 MemoryLimit = Annotated[str | None, typer.Option(metavar="4GiB|80%", help="Memory to use on each GPU.")]
+HostMemory = Annotated[
+    str | None,
+    typer.Option("--host-memory", "-S", metavar="64GiB|80%", help="Host memory to use: what does not fit is spilled."),
+]
+TemporaryDirectory = Annotated[
+    Path | None, typer.Option("--temporary-directory", "-T", metavar="DIR", help="Where to spill.")
+]
 Types = Annotated[
     list[str] | None, typer.Option("--type", metavar="COL=TYPE", help="The type of a column of text, as id=int64.")
 ]

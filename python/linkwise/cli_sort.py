@@ -104,15 +104,8 @@ def sort(
     gpus: options.Gpus = "auto",
     strategy: options.Strategy = "auto",
     memory_limit: options.MemoryLimit = None,
-    host_memory: Annotated[
-        str | None,
-        typer.Option(
-            "--host-memory", "-S", metavar="64GiB|80%", help="Host memory to use: what does not fit is spilled."
-        ),
-    ] = None,
-    temporary: Annotated[
-        Path | None, typer.Option("--temporary-directory", "-T", metavar="DIR", help="Where to spill.")
-    ] = None,
+    host_memory: options.HostMemory = None,
+    temporary: options.TemporaryDirectory = None,
     dtype: Annotated[str | None, typer.Option(help="The type of the numbers in a .bin file, as uint32.")] = None,
     types: options.Types = None,
     header: options.Header = True,

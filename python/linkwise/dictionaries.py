@@ -47,6 +47,19 @@ def _one_behind_the_other(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array(chunks, type=column.type)
 
 
+def in_one_wide_dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """As ``in_one_dictionary``, with wider indices if it takes them."""
+    try:
+        return in_one_dictionary(column)
+    except UsageError:
+        kind = pa.dictionary(pa.int32(), column.type.value_type, column.type.ordered)
+        chunks = [
+            pa.DictionaryArray.from_arrays(chunk.indices.cast(kind.index_type), chunk.dictionary, ordered=kind.ordered)
+            for chunk in column.chunks
+        ]
+        return in_one_dictionary(pa.chunked_array(chunks, type=kind))
+
+
 def without_dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """The plain values."""
     return pa.chunked_array([_plain(chunk) for chunk in column.chunks], type=column.type.value_type)

@@ -52,18 +52,46 @@ def format_of(path: Path, named: str | None = None) -> Format:
         if named not in _BY_SUFFIX.values():
             raise UsageError(f"there is no format '{named}'; there are {', '.join(dict.fromkeys(_BY_SUFFIX.values()))}")
         return _BY_SUFFIX[f".{named}"]
-    suffix = path.suffix.lower()
-    if suffix not in _BY_SUFFIX:
+    kind = known_format(path)
+    if kind is None:
         *most, last = _BY_SUFFIX
-        raise UsageError(f"{path}: cannot tell the format; file names end in {', '.join(most)} or {last}")
-    return _BY_SUFFIX[suffix]
+        raise UsageError(
+            f"{path}: cannot tell the format; file names end in {', '.join(most)} or {last}, or name the format with "
+            "--input-format or --output-format"
+        )
+    return kind
+
+
+def known_format(path: Path) -> Format | None:
+    """What the end of a file's name tells."""
+    return _BY_SUFFIX.get(path.suffix.lower())
+
+
+def is_pipe(path: Path) -> bool:
+    """Whether it is a stream: standard input or output, a named pipe, a device."""
+    return path == PIPE or (path.exists() and not path.is_file() and not path.is_dir())
+
+
+def size_of(path: Path) -> int | None:
+    """Bytes of a file; nobody knows a stream's."""
+    return None if is_pipe(path) else path.stat().st_size
+
+
+def as_path(name: str | Path) -> Path:
+    """A file's name, by which the standard streams may be meant."""
+    return PIPE if str(name) in ("-", "/dev/stdin", "/dev/stdout") else Path(name)
+
+
+def name_of(path: Path, what: Literal["read", "write"]) -> str:
+    """What to call a file in a message."""
+    return {"read": "standard input", "write": "standard output"}[what] if path == PIPE else str(path)
 
 
 def expand(sources: str | Path | Sequence[str | Path]) -> list[Path]:
     """The files that are meant, patterns like ``part-*.csv`` expanded in the order of their names."""
     paths: list[Path] = []
     for source in [sources] if isinstance(sources, str | Path) else sources:
-        path = Path(source)
+        path = as_path(source)
         if path != PIPE and not os.path.exists(path) and glob.has_magic(str(source)):
             found = sorted(glob.glob(str(source), recursive=True))
             if not found:
@@ -86,7 +114,7 @@ def arrow_type(name: str) -> pa.DataType:
 
 
 @contextmanager
-def one_clear_line(what: str, path: Path) -> Iterator[None]:
+def one_clear_line(what: Literal["read", "write"], path: Path) -> Iterator[None]:
     """Turn what libraries raise about a file into an ``Error`` that names it."""
     try:
         yield
@@ -94,5 +122,4 @@ def one_clear_line(what: str, path: Path) -> Iterator[None]:
         raise
     except Exception as error:  # damaged files make libraries raise whatever their parsers do
         reason = getattr(error, "strerror", None) or (str(error).splitlines() or [type(error).__name__])[0]
-        name = {"read": "standard input", "write": "standard output"}[what] if path == PIPE else path
-        raise Error(f"cannot {what} {name}: {reason}") from None
+        raise Error(f"cannot {what} {name_of(path, what)}: {reason}") from None

@@ -1,30 +1,27 @@
-"""Joining files into a file."""
+"""Joining files into a file: in memory where they fit, by spilled runs where they do not."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pyarrow as pa
 
 from linkwise._core import UsageError
 from linkwise.file_formats import FileOptions, expand
-from linkwise.file_readers import Reader, open_reader
+from linkwise.file_readers import Reader, open_readers
 from linkwise.file_writers import Writer
 from linkwise.host_memory import host_memory
-from linkwise.planning import Request
-from linkwise.table_joining import Columns, How, TableJoin, check_how, count_matches, key_pairs
+from linkwise.planning import Request, parse_bytes
+from linkwise.spilled_joining import Side, SpilledJoin
+from linkwise.spilling import read_within
+from linkwise.table_joining import Columns, How, KeyPairs, TableJoin, check_how, count_matches, key_pairs
 
 _ROOM = 3  # times a part: its row numbers, its rows, and what writing them takes
 _MOST_ROWS = 1 << 24  # of a part: more of them at once are no faster
-
-
-def _read(source: str | Path, options: FileOptions) -> tuple[Reader, pa.Table]:
-    reader = open_reader(expand(source), options)
-    if not reader.columns:
-        raise UsageError(f"{source} has no columns; a join takes tables")
-    return reader, cast(pa.Table, reader.everything())
 
 
 def join_files(
@@ -42,32 +39,92 @@ def join_files(
     nulls_equal: bool = False,
     validate: str = "m:m",
     presorted: bool = False,
+    host_memory_limit: int | str | None = None,
+    temporary_directory: Path | None = None,
 ) -> int:
     """Join two files (or patterns of files) into one; returns the number of rows. Without ``out``, only counts them.
 
-    Parameters and errors: as ``linkwise.join``.
+    What does not fit into host memory is spilled. Parameters and errors: as ``linkwise.join`` and ``sort_file``.
     """
     check_how(how)
-    reader, left_table = _read(left, options)
-    _, right_table = _read(right, options)
-    keys = key_pairs(left_table.column_names, right_table.column_names, on, left_on, right_on)
+    readers = open_readers([expand(left), expand(right)], options)
+    for source, reader in zip((left, right), readers, strict=True):
+        if not reader.columns:
+            raise UsageError(f"{source} has no columns; a join takes tables")
+    keys = key_pairs(readers[0].columns, readers[1].columns, on, left_on, right_on)
+    free = host_memory("MemAvailable")
+    memory = parse_bytes(host_memory_limit, host_memory("MemTotal")) if host_memory_limit is not None else free
+    join = _FileJoin(keys, how, request, nulls_equal, presorted, memory, temporary_directory)
     if out is None:
-        return count_matches(left_table, right_table, keys, request, how, nulls_equal=nulls_equal, presorted=presorted)
+        return join.count(readers)
     rows = 0
-    with Writer(out, options, like=reader) as writer:
-        joined = TableJoin(
-            left_table, right_table, keys, request, how, suffix=suffix, nulls_equal=nulls_equal, validate=validate,
-            presorted=presorted,
-        )  # fmt: skip
-        for part in _parts(joined, how):
-            writer.write(part)
-            rows += part.num_rows
+    with (
+        Writer(out, options, like=readers[0]) as writer,
+        join.rows(readers, suffix=suffix, validate=validate) as tables,
+    ):
+        for table in tables:
+            writer.write(table)
+            rows += table.num_rows
     return rows
 
 
-def _parts(joined: TableJoin, how: How) -> Iterator[pa.Table]:
-    """The result at once, or, where it would take most of the memory that is free, in row groups."""
-    at_once = host_memory("MemAvailable") // _ROOM // joined.row_bytes
+@dataclass(frozen=True)
+class _FileJoin:
+    keys: KeyPairs
+    how: How
+    request: Request
+    nulls_equal: bool
+    presorted: bool
+    memory: int
+    directory: Path | None
+
+    def count(self, readers: Sequence[Reader]) -> int:
+        read = read_within(readers, self.memory)
+        if read.everything is not None:
+            return self._count(*read.everything, presorted=self.presorted)
+        left, right = _sides(readers, read.batches)
+        with self._spilled().parts(left, right) as parts:
+            return sum(self._count(*part) for part in parts)
+
+    @contextmanager
+    def rows(self, readers: Sequence[Reader], **how: Any) -> Iterator[Iterator[pa.Table]]:
+        """The result, some of it at a time."""
+        self._join(*(_schema(reader).empty_table() for reader in readers), **how)  # says what is wrong before the work
+
+        def joined(left: pa.Table, right: pa.Table, *, presorted: bool = False) -> Iterator[pa.Table]:
+            return _windows(self._join(left, right, presorted=presorted, **how), self.how, self.memory)
+
+        read = read_within(readers, self.memory)
+        if read.everything is not None:
+            yield joined(*read.everything, presorted=self.presorted)
+            return
+        left, right = _sides(readers, read.batches)
+        with self._spilled().rows(left, right, joined) as tables:
+            yield tables
+
+    def _count(self, left: Any, right: Any, *, presorted: bool = False) -> int:
+        return count_matches(
+            left, right, self.keys, self.request, self.how, nulls_equal=self.nulls_equal, presorted=presorted
+        )
+
+    def _join(self, left: Any, right: Any, **how: Any) -> TableJoin:
+        return TableJoin(left, right, self.keys, self.request, self.how, nulls_equal=self.nulls_equal, **how)
+
+    def _spilled(self) -> SpilledJoin:
+        return SpilledJoin(self.keys, self.how, self.request, self.memory, self.directory, self.presorted)
+
+
+def _schema(reader: Reader) -> pa.Schema:
+    return cast(pa.Schema, reader.schema)
+
+
+def _sides(readers: Sequence[Reader], batches: Sequence[Any]) -> list[Side]:
+    return [Side(_schema(reader), of_one, reader.size) for reader, of_one in zip(readers, batches, strict=True)]
+
+
+def _windows(joined: TableJoin, how: How, memory: int) -> Iterator[pa.Table]:
+    """The result at once, or, where it would take most of the memory that there is, in row groups."""
+    at_once = memory // _ROOM // joined.row_bytes
     if how in ("semi", "anti") or joined.count() <= at_once:
         yield joined.table()
     else:

@@ -18,13 +18,31 @@ import pyarrow.parquet as pq
 
 from linkwise._core import Error, UsageError
 from linkwise.containers import Contents
-from linkwise.file_formats import ARRAY_FORMATS, PIPE, FileOptions, Format, arrow_type, format_of, one_clear_line
+from linkwise.file_formats import (
+    ARRAY_FORMATS,
+    PIPE,
+    FileOptions,
+    Format,
+    arrow_type,
+    format_of,
+    is_pipe,
+    known_format,
+    name_of,
+    one_clear_line,
+    size_of,
+)
 from linkwise.host_sorting import Array
 from linkwise.keys import key_type_of
 from linkwise.pyarrow_gathering import bytes_of, compact_views
 
 _BLOCK = 16 << 20  # bytes of text that are parsed at once, and whose first block tells the types
-_ARROW_FILE, _ARROW_STREAM = b"ARROW1", b"\xff\xff\xff\xff"
+_MAGIC: dict[bytes, Format] = {
+    b"ARROW1": "arrow",
+    b"\xff\xff\xff\xff": "arrow",
+    b"PAR1": "parquet",
+    b"\x93NUMPY": "npy",
+}
+_ARROW_FILE, *_ = _MAGIC
 
 
 class Reader(Protocol):
@@ -174,13 +192,13 @@ def _validated(batch: pa.RecordBatch) -> pa.RecordBatch:
 class _ArrowReader(_TableReader):
     """Arrow's file format, mapped, or its stream format, also from a pipe."""
 
-    def __init__(self, path: Path, source: Any, *, is_stream: bool) -> None:
+    def __init__(self, path: Path, source: Any, begins: bytes) -> None:
         super().__init__(path, "arrow")
         with one_clear_line("read", path):
-            self._source = pa.ipc.open_stream(source) if is_stream else pa.ipc.open_file(source)
+            is_file = begins.startswith(_ARROW_FILE)
+            self._source = pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
         self._set_schema(self._source.schema)
-        if path != PIPE:
-            self.size = path.stat().st_size
+        self.size = size_of(path)
 
     def _read(self) -> Iterator[pa.RecordBatch]:
         for batch in self._batches():
@@ -210,11 +228,8 @@ class _TextReader(_TableReader):
                 pa.csv.ConvertOptions(column_types=types),
             )
         self._set_schema(self._stream.schema)
-        for name in types:
-            if name not in self.columns:
-                raise UsageError(f"there is no column '{name}' in {path}; there are {', '.join(self.columns)}")
-        if path != PIPE:
-            self.size = 2 * path.stat().st_size
+        size = size_of(path)
+        self.size = None if size is None else 2 * size
 
     def _read(self) -> Iterator[pa.RecordBatch]:
         try:
@@ -269,23 +284,26 @@ class _SeveralArrays:
             yield from reader.batches(most_bytes)
 
 
-def _open_pipe(options: FileOptions) -> _TableReader:
-    """Standard input: Arrow's stream format, or text, as its first bytes tell unless the options do."""
-    source = sys.stdin.buffer
-    begins = source.peek(len(_ARROW_FILE))[: len(_ARROW_FILE)] if isinstance(source, io.BufferedReader) else b""
-    kind = format_of(PIPE, options.input_format or ("arrow" if begins.startswith(_ARROW_STREAM) else "csv"))
+def _open_pipe(path: Path, options: FileOptions) -> _TableReader:
+    """Standard input, or a pipe with a name; its first bytes tell the format unless its name or the options do."""
+    with one_clear_line("read", path):
+        source = sys.stdin.buffer if path == PIPE else path.open("rb")
+        begins = source.peek(len(_ARROW_FILE)) if isinstance(source, io.BufferedReader) else b""
+    named = options.input_format or known_format(path)
+    kind = format_of(path, named or next((kind for magic, kind in _MAGIC.items() if begins.startswith(magic)), "csv"))
     if kind in ("csv", "tsv"):
-        return _TextReader(PIPE, source, kind, options)
+        return _TextReader(path, source, kind, options)
     if kind != "arrow":
-        raise UsageError(f"{kind} cannot be read from standard input; Arrow's stream format, csv and tsv can")
+        raise UsageError(f"{kind} cannot be read from {name_of(path, 'read')}; Arrow's formats, csv and tsv can")
     if begins.startswith(_ARROW_FILE):
-        return _ArrowReader(PIPE, pa.BufferReader(source.read()), is_stream=False)
-    return _ArrowReader(PIPE, source, is_stream=True)
+        with one_clear_line("read", path):
+            source = pa.BufferReader(source.read())
+    return _ArrowReader(path, source, begins)
 
 
 def _open_one(path: Path, options: FileOptions) -> Reader:
-    if path == PIPE:
-        return cast(Reader, _open_pipe(options))
+    if is_pipe(path):
+        return cast(Reader, _open_pipe(path, options))
     kind = format_of(path, options.input_format)
     if kind in ARRAY_FORMATS:
         return _ArrayReader(path, kind, options.dtype)
@@ -296,12 +314,26 @@ def _open_one(path: Path, options: FileOptions) -> Reader:
             begins = file.read(len(_ARROW_FILE))
         source = pa.memory_map(str(path)) if begins else pa.BufferReader(b"")
     if kind == "arrow":
-        return cast(Reader, _ArrowReader(path, source, is_stream=not begins.startswith(_ARROW_FILE)))
+        return cast(Reader, _ArrowReader(path, source, begins))
     return cast(Reader, _TextReader(path, source, kind, options))
 
 
 def open_reader(paths: Sequence[Path], options: FileOptions) -> Reader:
     """A reader of files of one kind. Raises ``Error`` with one clear line."""
+    return open_readers([paths], options)[0]
+
+
+def open_readers(groups: Sequence[Sequence[Path]], options: FileOptions) -> list[Reader]:
+    """As ``open_reader``, of several groups of files; options may name the columns of any. Raises ``Error``."""
+    readers = [_open_group(paths, options) for paths in groups]
+    there_are = list(dict.fromkeys(name for reader in readers for name in reader.columns))
+    for name in options.column_types:
+        if name not in there_are:
+            raise UsageError(f"there is no column '{name}', whose type is given; there are {', '.join(there_are)}")
+    return readers
+
+
+def _open_group(paths: Sequence[Path], options: FileOptions) -> Reader:
     readers = [_open_one(path, options) for path in paths]
     if len(readers) == 1:
         return readers[0]

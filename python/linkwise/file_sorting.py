@@ -14,7 +14,7 @@ import pyarrow as pa
 from linkwise._core import UsageError
 from linkwise.arrays import sort_array
 from linkwise.containers import ONE_COLUMN, Contents
-from linkwise.file_formats import FileOptions, expand
+from linkwise.file_formats import FileOptions, as_path, expand
 from linkwise.file_readers import Reader, open_reader
 from linkwise.file_writers import Writer
 from linkwise.host_memory import host_memory
@@ -24,10 +24,8 @@ from linkwise.ordering import By, Descending, Nulls, Selection, SortKey, sort_ke
 from linkwise.planning import Gpus, MachineLike, Progress, Request, parse_bytes
 from linkwise.pyarrow_gathering import bytes_of
 from linkwise.sort_report import SortReport
-from linkwise.spilling import BATCHES_IN_MEMORY, SpillSort
+from linkwise.spilling import SpillSort, read_within
 from linkwise.tables import sort_table
-
-_ROOM = 3  # times its size: the input, the result, and what comes between
 
 
 def sort_file(
@@ -86,7 +84,7 @@ def sort_file(
     keys = keys_of_files(reader, paths, by, descending, nulls, unique=unique)
     request = Request(machine, gpus, strategy, memory_limit, False, verify, on_progress)
     return sort_reader(
-        reader, Path(out), keys, request, Selection(unique, limit), options, host_memory_limit, temporary_directory
+        reader, as_path(out), keys, request, Selection(unique, limit), options, host_memory_limit, temporary_directory
     )
 
 
@@ -138,15 +136,11 @@ class _FileSort:
 
     def run(self, write: Callable[[Contents], None]) -> SortReport:
         """Sort everything that is read, and write it."""
-        if self._reader.size is not None and _ROOM * self._reader.size <= self._memory:
-            write(self._sort(self._reader.everything(), self._selection))
-            return self._reports[0]
-        batches = self._reader.batches(max(self._memory // BATCHES_IN_MEMORY, 1))
-        first = [batch for batch in (next(batches, None), next(batches, None)) if batch is not None]
-        if len(first) < 2:
-            write(self._sort(first[0] if first else self._reader.everything(), self._selection))
-            return self._reports[0]
-        return self._in_batches(itertools.chain(first, batches), write)
+        read = read_within([self._reader], self._memory)
+        if read.everything is None:
+            return self._in_batches(read.batches[0], write)
+        write(self._sort(read.everything[0], self._selection))
+        return self._reports[0]
 
     def _sort(self, contents: Contents, selection: Selection) -> Contents:
         request = self._request
@@ -175,18 +169,26 @@ class _FileSort:
         def write_table(table: pa.Table) -> None:
             write(table if kind is None else _as_array(table, kind))
 
-        if self._selection.limit is not None and not self._selection.unique:
-            write_table(self._first_rows(tables()))
+        parts = tables()
+        first = next(parts)
+        parts = itertools.chain([first], parts)
+        if self._keeps_few(first):
+            write_table(self._first_rows(parts))
             how = "a batch at a time"
         else:
             spill = SpillSort(
                 self._keys, self._sort_batch, self._selection.unique, self._memory, self._reader.size, self._directory,
                 on_progress,
             )  # fmt: skip
-            runs = spill.run(tables(), _first(self._selection.limit, write_table))
+            runs = spill.run(parts, _first(self._selection.limit, write_table))
             how = f"{runs} runs spilled and merged"
         report = SortReport.together(self._reports)
         return dataclasses.replace(report, rows=rows, bytes=size, plan=f"{report.plan}; {how}")
+
+    def _keeps_few(self, batch: pa.Table) -> bool:
+        """Whether the rows that are wanted fit into memory beside a batch."""
+        limit, unique = self._selection.limit, self._selection.unique
+        return limit is not None and not unique and limit <= max(batch.num_rows, 1)
 
     def _sort_batch(self, table: pa.Table) -> pa.Table:
         return self._sort(table, Selection(unique=self._selection.unique))

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from linkwise._core import UsageError
 from linkwise.containers import Contents
-from linkwise.file_formats import ARRAY_FORMATS, PIPE, FileOptions, format_of, one_clear_line
+from linkwise.file_formats import ARRAY_FORMATS, PIPE, FileOptions, format_of, is_pipe, one_clear_line
 from linkwise.file_readers import Reader
 from linkwise.ordering import SortKey
 
@@ -53,7 +53,7 @@ class Writer:
             temporary = f".{path.name}.{os.getpid()}-{next(_numbers)}.tmp"
             self._temporary = self._path.with_name(temporary) if path != PIPE else PIPE
             # A pipe or a device stays what it is; nothing can be written beside it.
-            self._is_special = path != PIPE and path.exists() and not path.is_file() and not path.is_dir()
+            self._is_special = path != PIPE and is_pipe(path)
             if self._is_special and kind == "npy":
                 raise UsageError(f"{path} is no regular file, and .npy says its length first; write .bin or .arrow")
         self._kind, self._options, self._keys = kind, options, keys

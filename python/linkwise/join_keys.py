@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from linkwise._core import UsageError
+from linkwise.dictionaries import in_one_wide_dictionary
 from linkwise.row_order import decoded
 
 _UNITS = ("s", "ms", "us", "ns")
@@ -87,9 +88,14 @@ def _innermost(kind: pa.DataType) -> pa.DataType:
     return _innermost(kind.value_type) if encoded else kind
 
 
+def has_floats(kind: pa.DataType) -> bool:
+    """Whether its values are floats, whatever they are wrapped in."""
+    return bool(pa.types.is_floating(_innermost(kind)))
+
+
 def _with_one_zero(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Floats as a join compares them: -0.0 is 0.0, and NaN is NaN whatever its bits."""
-    if not pa.types.is_floating(_innermost(column.type)):
+    if not has_floats(column.type):
         return column
     plain = decoded(column)
     plain = plain.cast(pa.float32()) if pa.types.is_float16(plain.type) else plain
@@ -97,18 +103,33 @@ def _with_one_zero(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.if_else(pc.is_nan(plain), nan, pc.add(plain, pa.scalar(0.0, plain.type)))
 
 
-def in_one_type(left: pa.ChunkedArray, right: pa.ChunkedArray, names: tuple[str, str]) -> pa.ChunkedArray:
-    """The left column and behind it the right one, in a type that has the values of both. Raises ``UsageError``."""
-    if left.type != right.type:
-        left, right = decoded(left), decoded(right)
-    kind = _common_type(left.type, right.type)
+def common_type(left: pa.DataType, right: pa.DataType, names: tuple[str, str]) -> pa.DataType:
+    """A type that has the values of both. Raises ``UsageError`` if there is none."""
+    kind = left if left == right else _common_type(_innermost(left), _innermost(right))
     if kind is None:
-        raise UsageError(f"'{names[0]}' of {left.type} and '{names[1]}' of {right.type} cannot be compared; cast one")
+        raise UsageError(f"'{names[0]}' of {left} and '{names[1]}' of {right} cannot be compared; cast one")
+    return kind
+
+
+def _cast(column: pa.ChunkedArray, kind: pa.DataType, names: tuple[str, str]) -> pa.ChunkedArray:
+    plain = column if column.type == kind else decoded(column)
     try:
-        left, right = (side if side.type == kind else side.cast(kind) for side in (left, right))
+        return plain if plain.type == kind else plain.cast(kind)
     except pa.ArrowInvalid as error:
         raise UsageError(f"'{names[0]}' and '{names[1]}' cannot be compared as {kind}: {error}") from None
-    return pa.chunked_array([*left.chunks, *right.chunks], type=kind)
+
+
+def comparable(column: pa.ChunkedArray, kind: pa.DataType, names: tuple[str, str]) -> pa.ChunkedArray:
+    """A column in the type of both sides, so that what matches is equal bit by bit. Raises ``UsageError``."""
+    return _with_one_zero(_cast(column, kind, names))
+
+
+def in_one_type(left: pa.ChunkedArray, right: pa.ChunkedArray, names: tuple[str, str]) -> pa.ChunkedArray:
+    """The left column and behind it the right one, in a type that has the values of both. Raises ``UsageError``."""
+    kind = common_type(left.type, right.type, names)
+    chunks = [chunk for side in (left, right) for chunk in _cast(side, kind, names).chunks]
+    column = pa.chunked_array(chunks, type=kind)
+    return in_one_wide_dictionary(column) if pa.types.is_dictionary(kind) else column
 
 
 def together(left: pa.ChunkedArray, right: pa.ChunkedArray, names: tuple[str, str]) -> pa.ChunkedArray:

@@ -7,16 +7,20 @@ written. Rows with equal keys keep their order: batches are in input order, and 
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple, cast
 
 import pyarrow as pa
 
 from linkwise._core import Error, UsageError
+from linkwise.containers import Contents
+from linkwise.file_readers import Reader
 from linkwise.ordering import SortKey
 from linkwise.planning import Progress
 from linkwise.pyarrow_gathering import bytes_of
@@ -24,8 +28,29 @@ from linkwise.row_order import RowKeys
 
 SortBatch = Callable[[pa.Table], pa.Table]
 BATCHES_IN_MEMORY = 4  # a batch, its sorted copy, and what sorting it takes
+_ROOM = 3  # times its size: the input, the result, and what comes between
 _LEAST_ROWS = 1024  # of a block; with fewer, the time goes into opening and closing them
 _RUNS_OF_A_PIPE = 64  # that blocks are made for where nobody knows how many come
+
+
+class ReadWithin(NamedTuple):
+    """What was read of several files: everything, or the parts that will come of each."""
+
+    everything: list[Contents] | None
+    batches: list[Iterator[Contents]]
+
+
+def read_within(readers: Sequence[Reader], memory: int) -> ReadWithin:
+    """All of some files where there is room for working on all of it; otherwise a batch at a time."""
+    sizes = [reader.size for reader in readers]
+    if None not in sizes and _ROOM * sum(cast(list[int], sizes)) <= memory:
+        return ReadWithin([reader.everything() for reader in readers], [])
+    most_bytes = max(memory // (BATCHES_IN_MEMORY * len(readers)), 1)
+    batches = [reader.batches(most_bytes) for reader in readers]
+    first = [list(itertools.islice(of_one, 2)) for of_one in batches]
+    if all(len(some) < 2 for some in first):
+        return ReadWithin([some[0] if some else of.everything() for some, of in zip(first, readers, strict=True)], [])
+    return ReadWithin(None, [itertools.chain(some, rest) for some, rest in zip(first, batches, strict=True)])
 
 
 @dataclass(frozen=True)
@@ -42,15 +67,25 @@ class SpillSort:
 
     def run(self, batches: Iterable[pa.Table], write: Callable[[pa.Table], None]) -> int:
         """Sort everything; returns the number of runs. Leaves no run behind."""
+        with self.merged(batches) as (runs, tables):
+            for table in tables:
+                write(table)
+            return runs
+
+    @contextmanager
+    def merged(self, batches: Iterable[pa.Table]) -> Iterator[tuple[int, Iterator[pa.Table]]]:
+        """The number of runs, and the sorted rows, a table at a time. Leaves no run behind."""
         with _run_directory(self.directory) as directory:
             runs = self._spill(batches, directory)
-            rows = sum(run.rows for run in runs)
-            done = 0
-            for merged in self._first_of_each(self._merged(runs)) if self.unique else self._merged(runs):
-                write(merged)
-                done += merged.num_rows
-                self.on_progress(0.5 + done / max(rows, 1) / 2)
-            return len(runs)
+            merged = self._merged(runs)
+            yield len(runs), self._told(self._first_of_each(merged) if self.unique else merged, runs)
+
+    def _told(self, tables: Iterable[pa.Table], runs: list[_Run]) -> Iterator[pa.Table]:
+        rows, done = sum(run.rows for run in runs), 0
+        for table in tables:
+            yield table
+            done += table.num_rows
+            self.on_progress(0.5 + done / max(rows, 1) / 2)
 
     def _spill(self, batches: Iterable[pa.Table], directory: Path) -> list[_Run]:
         # All runs have a block in memory, and what is merged takes as much again.

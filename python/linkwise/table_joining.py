@@ -106,13 +106,18 @@ def match(
     return MatchesBesideNulls(sides, (valid[:left_rows], valid[left_rows:]), len(columns), request, instead)
 
 
+def not_presorted(side: str, row: int) -> str:
+    """What to say of a side that is not in order as it was promised."""
+    return f"the {side} side is not presorted: row {row}, counted from 0, is out of order"
+
+
 def _are_in_order(both: pa.Table, left_rows: int, keys: list[SortKey]) -> bool:
     """Whether the sides can be merged as they are. Raises ``UsageError`` if one is not in order."""
     for side, table in (("left", both.slice(0, left_rows)), ("right", both.slice(left_rows))):
         row = first_out_of_order(table, keys)
         if row is None:
             continue
-        told = f"the {side} side is not presorted: row {row}, counted from 0, is out of order"
+        told = not_presorted(side, row)
         if not any(pa.types.is_floating(kind) for kind in both.schema.types):
             raise UsageError(told)
         # Sorted tables have -0.0 before 0.0, which to a join are one key: it may be in order otherwise.

@@ -1,0 +1,133 @@
+"""Joins of files that do not fit into host memory, against the same joins in memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import linkwise
+from linkwise import UsageError
+from linkwise.file_formats import FileOptions
+from linkwise.file_joining import join_files
+from linkwise.planning import Request
+
+REQUEST = Request("auto", "auto", "cpu", None, False, True)
+LITTLE = "64KiB"  # of host memory: many runs of each side
+HOWS = ["inner", "left", "right", "full", "semi", "anti"]
+
+
+def column(kind: str, numbers: np.ndarray[Any, Any], is_null: np.ndarray[Any, Any]) -> pa.Array:
+    """Of few values, so that most occur on both sides and several times."""
+    if kind == "float":
+        values = numbers / 4
+        values[values == 0] = np.where(np.arange((values == 0).sum()) % 2, 0.0, -0.0)
+        values[numbers == 7] = np.nan
+        return pa.array(values, mask=is_null)
+    if kind in ("string", "dictionary"):
+        words = pa.array([f"a word and {number}" for number in numbers], mask=is_null)
+        return words if kind == "string" else words.dictionary_encode()
+    return pa.array(numbers.astype(kind), mask=is_null)
+
+
+def relation(rows: int, kind: str, name: str, distinct: int = 200) -> pa.Table:
+    random = np.random.default_rng(len(name) + rows)
+    keys = column(kind, random.integers(0, distinct, rows), random.random(rows) < 0.05)
+    others = {name: np.arange(rows), f"{name}'s words": [f"{name} {row}" for row in range(rows)]}
+    return pa.table({"k": keys, "k2": random.integers(0, 3, rows), **others})
+
+
+@pytest.fixture
+def spill(tmp_path: Path) -> Path:
+    directory = tmp_path / "spill"
+    directory.mkdir()
+    return directory
+
+
+def joined(tmp_path: Path, left: pa.Table, right: pa.Table, on: Any, how: Any, **more: Any) -> pa.Table:
+    """The join of two files; checks that it counts as many, and that nothing stays behind."""
+    pq.write_table(left, tmp_path / "l.parquet", row_group_size=500)
+    pq.write_table(right, tmp_path / "r.parquet", row_group_size=300)
+    options = {"on": on, "left_on": None, "right_on": None, "how": how, "options": FileOptions(), **more}
+    rows, counted = (
+        join_files(
+            tmp_path / "l.parquet", tmp_path / "r.parquet", out, REQUEST, host_memory_limit=LITTLE,
+            temporary_directory=tmp_path / "spill", **options,
+        )
+        for out in (tmp_path / "o.arrow", None)
+    )  # fmt: skip
+    assert not list((tmp_path / "spill").iterdir()), "a run was left behind"
+    result = pa.ipc.open_file(pa.memory_map(str(tmp_path / "o.arrow"))).read_all()
+    assert rows == counted == result.num_rows
+    return result
+
+
+def values(table: pa.Table) -> str:
+    """As text, in which NaN is equal to NaN."""
+    return str(table.to_pydict())
+
+
+@pytest.mark.usefixtures("spill")
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize(
+    "kinds", [("int64", "int64"), ("int16", "uint64"), ("float", "float"), ("dictionary", "string")], ids="-".join
+)
+def test_every_join(kinds: tuple[str, str], how: Any, tmp_path: Path) -> None:
+    left, right = relation(4000, kinds[0], "left"), relation(900, kinds[1], "right")
+    for on, nulls_equal in (("k", False), (["k2", "k"], True)):
+        result = joined(tmp_path, left, right, on, how, nulls_equal=nulls_equal)
+        expected = linkwise.join(left, right, on, how=how, nulls_equal=nulls_equal, strategy="cpu")
+        assert result.schema.types[2:] == expected.schema.types[2:]
+        assert values(result) == values(expected)
+
+
+@pytest.mark.usefixtures("spill")
+@pytest.mark.parametrize("distinct", [1, 2])
+def test_keys_that_fill_what_is_read(distinct: int, tmp_path: Path) -> None:
+    left, right = relation(3000, "int64", "left", distinct), relation(70, "int64", "right", distinct)
+    assert values(joined(tmp_path, left, right, "k", "full")) == values(
+        linkwise.join(left, right, "k", how="full", strategy="cpu")
+    )
+
+
+@pytest.mark.usefixtures("spill")
+@pytest.mark.parametrize("empty", ["left", "right", "both"])
+def test_empty_sides(empty: str, tmp_path: Path) -> None:
+    left, right = relation(3000, "int64", "left"), relation(3000, "int64", "right")
+    left, right = left.slice(0, 3000 * (empty == "right")), right.slice(0, 3000 * (empty == "left"))
+    for how in HOWS:
+        expected = linkwise.join(left, right, "k", how=how, strategy="cpu")  # type: ignore[arg-type]
+        assert values(joined(tmp_path, left, right, "k", how)) == values(expected)
+
+
+def test_presorted_sides_are_checked_and_merged(spill: Path, tmp_path: Path) -> None:
+    left, right = (linkwise.sort(relation(rows, "int64", name), by="k", strategy="cpu") for rows, name in
+                   ((4000, "left"), (900, "right")))  # fmt: skip
+    spill.chmod(0o500)  # nothing is spilled
+    expected = linkwise.join(left, right, "k", strategy="cpu")
+    assert values(joined(tmp_path, left, right, "k", "inner", presorted=True)) == values(expected)
+    moved = pa.concat_tables([right.slice(1), right.slice(0, 1)])
+    with pytest.raises(UsageError, match="the right side is not presorted: row 899, counted from 0, is out of order"):
+        joined(tmp_path, left, moved, "k", "inner", presorted=True)
+
+
+def test_what_is_wrong_is_said_before_the_work(spill: Path, tmp_path: Path) -> None:
+    left, right = relation(4000, "int64", "left"), relation(900, "string", "right")
+    with pytest.raises(UsageError, match="'k' of int64 and 'k' of string cannot be compared; cast one"):
+        joined(tmp_path, left, right, "k", "inner")
+    twice = relation(900, "int64", "right")
+    with pytest.raises(UsageError, match="the result would have several columns 'k2'; choose another suffix="):
+        joined(tmp_path, left, twice, "k", "inner", suffix="")
+    with pytest.raises(UsageError, match="a key occurs more than once on the right, which validate='m:1' rules out"):
+        joined(tmp_path, left, twice, "k", "inner", validate="m:1")
+    with pytest.raises(UsageError, match="cannot spill to .*; name an existing directory"):
+        join_files(
+            tmp_path / "l.parquet", tmp_path / "r.parquet", tmp_path / "o.arrow", REQUEST, on="k", left_on=None,
+            right_on=None, how="inner", options=FileOptions(), host_memory_limit=LITTLE,
+            temporary_directory=tmp_path / "none",
+        )  # fmt: skip
+    assert not list(spill.iterdir()) and not (tmp_path / "o.arrow").exists()
