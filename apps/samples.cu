@@ -29,17 +29,24 @@ struct ScatterKernel {
   }
 };
 
-// Block b writes elements [b · 1024, (b + 1) · 1024), a page of floats, and `shift` more behind them.
+constexpr std::uint64_t page_floats = page_bytes / sizeof(float);
+
+// Block b writes page b; the third one `shift` elements too far, and after so many nanoseconds.
 struct PagesKernel {
   static constexpr int threads = 256;
-  std::uint64_t count, shift;
+  std::uint64_t shift = 0, nanoseconds = 0;
+  float of_each = 1;
 
   template <typename Out>
   LINKWISE_HOST_DEVICE void operator()(const Block& block, Out out) const {
-    const std::uint64_t begin = block.index() * std::uint64_t{1024} + (block.index() == 3 ? shift : 0);
-    block.for_each(begin, begin + 1024, [&](std::uint64_t i) {
-      if (i < count) out.store(i, static_cast<float>(i));
-    });
+    const std::uint64_t begin = block.index() * page_floats;
+    const std::uint64_t moved = block.index() == 3 ? shift : 0;
+#ifdef __CUDA_ARCH__
+    if (block.index() == 3)
+      for (std::uint64_t waited = 0; waited < nanoseconds; waited += 1'000'000) __nanosleep(1'000'000);
+#endif
+    block.for_each(begin, begin + page_floats,
+                   [&](std::uint64_t i) { out.store(i + moved, of_each * static_cast<float>(i)); });
   }
 };
 
@@ -67,15 +74,50 @@ std::vector<std::vector<std::uint32_t>> pages_of_scatter(std::uint32_t blocks, s
   return pages;
 }
 
-void run_wrong_producer(Runtime& runtime, const std::string& what) {
-  constexpr std::uint64_t count = 16 * 1024;
+void run_wrong_producer(Runtime& runtime, const std::string& what, Agent agent) {
+  constexpr std::uint64_t pages = 16, count = pages * page_floats;
   Region<float> region(runtime, {0, 1}, count, "array");
-  Producer<float> producer(region, 0, Mapping::contiguous(16, region.bytes(), page_bytes, {0, region.bytes()}),
-                           {Agent::polling, page_bytes, 512});
-  producer.launch(PagesKernel{count, what == "mapping" ? 512U : 0U}, {}, {});
-  if (what != "flush") region.flush();
-  runtime.enqueue(compute_stream(runtime, 1), {"reader", {region.mirror(1)}, {}, {}, [](void*) {}});
+  Producer<float> producer(region, 0, Mapping::contiguous(pages, region.bytes(), page_bytes, {0, region.bytes()}),
+                           {agent, page_bytes, 512});
+  const PagesKernel kernel{what == "mapping" || what == "checked" ? 512U : what == "far" ? count : 0U};
+  if (what == "checked") return producer.check_mapping(kernel);
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    producer.launch(kernel, {}, {});
+    if (what != "flush") region.flush();
+    runtime.enqueue(compute_stream(runtime, 1), {"reader", {region.mirror(1)}, {}, {}, [](void*) {}});
+    if (what == "consumed") continue;
+    region.consumed(1);
+    region.flush();
+  }
   runtime.synchronize();
+}
+
+std::string run_slow_producer(Runtime& runtime, Agent agent, double seconds, double patience) {
+  constexpr std::uint64_t pages = 16, count = pages * page_floats;
+  Region<float> region(runtime, {0, 1}, count, "array");
+  Producer<float> producer(region, 0, Mapping::contiguous(pages, region.bytes(), page_bytes, {0, region.bytes()}),
+                           {agent, page_bytes, 512, agent == Agent::copy_engine ? 10 * seconds : patience});
+  const auto found = [&] {
+    std::vector<float> values(count);
+    region.fetch(1, values.data(), region.bytes());
+    return values.back();
+  };
+  std::string told;
+  producer.launch(PagesKernel{.nanoseconds = static_cast<std::uint64_t>(1e9 * seconds)}, {}, {});
+  region.flush();
+  try {
+    if (agent == Agent::copy_engine) region.wait(patience);
+    else (void)found();
+  } catch (const DeviceError& error) {
+    told = error.what();
+  }
+  runtime.synchronize();
+  if (told.empty()) throw ProgramError("nobody says that a chunk did not come");
+  producer.launch(PagesKernel{.of_each = 2}, {}, {});
+  region.flush();
+  region.wait();
+  if (found() != 2 * static_cast<float>(count - 1)) throw ProgramError("the epoch after is wrong");
+  return told;
 }
 
 }  // namespace linkwise::apps

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "linkwise/device/runtime.hpp"
+#include "linkwise/transfer/proactive/agent.hpp"
 
 namespace linkwise::apps {
 
@@ -16,8 +17,13 @@ std::vector<std::vector<std::uint32_t>> dry_run_of_scatter(Runtime& runtime, std
 /// The same, from what the kernel is known to do.
 std::vector<std::vector<std::uint32_t>> pages_of_scatter(std::uint32_t blocks, std::uint64_t count);
 
-/// GPU 0 makes an array and GPU 1 reads it. What is wrong: "mapping", blocks store outside their chunks; "flush",
-/// nobody waits until the array has arrived; or "none".
-void run_wrong_producer(Runtime& runtime, const std::string& what);
+/// GPU 0 makes an array twice, and GPU 1 reads it in between. What is wrong: "mapping", a block stores outside its
+/// chunks; "far", outside of the array; "flush", nobody waits until the array has arrived; "consumed", it is made
+/// again while it is read; "checked", the mapping, which is asked for by a dry run; or "none".
+void run_wrong_producer(Runtime& runtime, const std::string& what, proactive::Agent agent);
+
+/// GPU 0 takes so many seconds over an array and its agent waits for less: returns what is said of that, by fetch or
+/// by wait. Afterwards the next epoch must be right. @throws ProgramError if it is not, or if nobody complains.
+std::string run_slow_producer(Runtime& runtime, proactive::Agent agent, double seconds, double patience);
 
 }  // namespace linkwise::apps

@@ -25,12 +25,14 @@ def runtime(request: pytest.FixtureRequest) -> _core.Runtime:
 _cuda: list[_core.Runtime] = []
 
 
-def cuda_runtime() -> _core.Runtime:
-    """One runtime of the real GPUs for all tests: making one takes seconds."""
+def cuda_runtime(at_least: int = 1) -> _core.Runtime:
+    """One runtime of the real GPUs for all tests: making one takes seconds. Skips a test that takes more GPUs."""
     if not _cuda:
         machine = linkwise.local_machine()
         assert machine is not None
         _cuda.append(_core.cuda_runtime(machine))
+    if _cuda[0].machine.num_gpus < at_least:
+        pytest.skip(f"takes {at_least} GPUs")
     _cuda[0].set_memory_limit(0)
     return _cuda[0]
 

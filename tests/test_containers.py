@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pytest
 
 import linkwise
-from linkwise import gathering, pyarrow_gathering
+from linkwise import gathering, pyarrow_gathering, taking
 
 CPU: dict[str, Any] = {"strategy": "cpu"}
 NUMBERS = [3, None, 1, 2, 1, None]
@@ -205,7 +205,7 @@ def test_payload_of_every_type(chunks: int, monkeypatch: pytest.MonkeyPatch) -> 
 def test_more_bytes_than_offsets_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that do not fit together are gathered apart; keys that do not are copied with wider offsets."""
     calls = []
-    really_take, really_gather = pyarrow_gathering.pc.take, gathering._core.gather_column
+    really_take, really_gather = taking.pc.take, gathering._core.gather_column
 
     def take(values: pa.Array, rows: pa.Array) -> pa.Array:
         calls.append(len(rows))
@@ -218,7 +218,7 @@ def test_more_bytes_than_offsets_count(monkeypatch: pytest.MonkeyPatch) -> None:
             raise OverflowError
         return really_gather(chunks, rows)
 
-    monkeypatch.setattr(pyarrow_gathering.pc, "take", take)
+    monkeypatch.setattr(taking.pc, "take", take)
     monkeypatch.setattr(gathering._core, "gather_column", gather_column)
     texts = [str(n) for n in range(10)]
     table = pa.table({"key": range(10, 0, -1), "list": [[n] for n in texts], "text": texts})

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -227,10 +228,48 @@ def test_presorted_sides_are_checked_and_merged() -> None:
     ]
     assert linkwise.join_count(*long, presorted=True, **CPU) == 10
     zeros = pa.table({"k": [-0.0, 0.0], "j": [2, 1]})  # in the order of a sort, and one key to a join
-    with pytest.warns(linkwise.FallbackWarning, match="not presorted: row 1.*as joins compare floats; it is sorted"):
+    with pytest.warns(linkwise.FallbackWarning, match="side is sorted, as joins compare floats: -0.0 and 0.0"):
         assert linkwise.join_count(zeros, zeros, presorted=True, **CPU) == 2
     with pytest.raises(linkwise.UsageError, match="the right side is not presorted: row 2, counted from 0"):
         linkwise.join(left, right.take([0, 3, 1, 2]), "k", presorted=True, **CPU)
+
+
+@pytest.mark.parametrize("rows", [40, 40_000])
+@pytest.mark.parametrize("machine", [MACHINE, "cpu"])
+def test_one_side_may_be_presorted(rows: int, machine: str) -> None:
+    where = CPU if machine == "cpu" else {"machine": machine}
+    random = np.random.default_rng(rows)
+    left, right = np.sort(random.integers(0, rows, rows)), random.integers(0, rows, rows // 2)
+    null = pa.array([*left.tolist(), None])
+    for presorted in ("left", "right", "both"):
+        of_right = right if presorted == "left" else np.sort(right)
+        for how in ("inner", "full"):
+            expected = linkwise.join_indices(left, of_right, how, **CPU)  # type: ignore[arg-type]
+            for a, b in ((left, of_right), (pa.array(left), pa.array(of_right))):
+                found = linkwise.join_indices(a, b, how, presorted=presorted, **where)  # type: ignore[arg-type]
+                assert all((x == y).all() for x, y in zip(found, expected, strict=True))
+        count = linkwise.join_count(left, of_right, "left", **CPU)
+        assert linkwise.join_count(null, pa.array(of_right), "left", presorted=presorted, **where) == count + 1  # type: ignore[arg-type]
+        ranges = linkwise.join_ranges(left, of_right, presorted=presorted, **where)  # type: ignore[arg-type]
+        assert ranges.matches == len(linkwise.join_indices(left, of_right, **CPU)[0])
+        with pytest.raises(linkwise.UsageError, match="side is not presorted: row 1, counted from 0, is out of order"):
+            linkwise.join_count(left[::-1].copy(), np.sort(right)[::-1].copy(), presorted=presorted, **where)  # type: ignore[arg-type]
+    with pytest.raises(linkwise.UsageError, match="presorted is 'left', 'right', 'both', True or False, not 'all'"):
+        linkwise.join_count(left, right, presorted="all", **where)  # type: ignore[arg-type]
+
+
+def test_floats_that_are_not_presorted_are_refused() -> None:
+    with pytest.raises(linkwise.UsageError, match="the left side is not presorted: row 1"):
+        linkwise.join_count(np.array([3.0, 1.0]), np.array([1.0, 3.0]), presorted=True, **CPU)
+
+
+@pytest.mark.parametrize("how", ["right", "full"])
+def test_categories_of_polars(how: Any) -> None:
+    for kinds in ((pl.Enum(["b", "a"]), pl.Enum(["b", "c"])), (pl.Categorical(), pl.Categorical())):
+        left = pl.DataFrame({"k": pl.Series(["a", "b"], dtype=kinds[0])})
+        right = pl.DataFrame({"k": pl.Series(["c", "b"], dtype=kinds[1]), "w": [1, 2]})
+        found = linkwise.join(left, right, on="k", how=how, **CPU)
+        assert sorted(found["k"].cast(pl.String).to_list()) == ["a", "b", "c"][how == "right" :]
 
 
 def test_frames() -> None:
@@ -344,7 +383,7 @@ def test_command_line(tmp_path: Path) -> None:
         ([*both], 2, b"name the file to write with -o, or --count the rows"),
         ([*both, "-o", tmp_path / "none" / "o.csv"], 1, b"cannot write"),
         ([*both, "-o", tmp_path / "o.npy"], 2, b"parquet cannot become npy"),
-        ([*both, "--count", "--validate", "m:1"], 0, b""),
+        ([*both, "--count", "--validate", "m:1"], 2, b"more than once on the right"),
         ([*both, "-o", tmp_path / "o.arrow", "--validate", "m:1"], 2, b"more than once on the right"),
         ([tmp_path / "l.parquet", tmp_path / "none.csv", "--on", "id", "--count"], 1, b"cannot read"),
     ):

@@ -142,3 +142,36 @@ def test_on_gpus() -> None:
     results = bench_join(Workload("A", 0.001), repetitions=1)
     assert not results["simulated"]
     assert len(results["rows"]) == len(CASES)
+
+
+def test_plans_do_not_depend_on_what_else_does_not_fit() -> None:
+    """More memory never makes a join impossible."""
+    for limit in ("3MiB", "4MiB", "8MiB", "16MiB", "64MiB"):
+        for values in (0, 8):
+            plan = linkwise.plan_join(
+                300_000,
+                300_000,
+                "u64",
+                machine="dgx-a100",
+                memory_limit=limit,
+                wants_rows=values > 0,
+                value_bytes=values,
+            )
+            assert plan.best.seconds > 0
+
+
+def test_matches_change_what_rows_take() -> None:
+    def seconds(matches: int | None) -> float:
+        return linkwise.plan_join(
+            10**7, 10**8, wants_rows=True, value_bytes=4, machine="dgx-h100", matches=matches
+        ).best.seconds
+
+    none, few, all_of_them, many = (seconds(matches) for matches in (0, 10**6, 10**8, 10**11))
+    assert none <= few < all_of_them / 1.5
+    assert seconds(None) == pytest.approx(all_of_them)
+    assert many == pytest.approx(1000 * all_of_them, rel=0.5)
+
+
+def test_plans_say_how_they_sort_and_share() -> None:
+    report = linkwise.plan_join(10**6, 10**7, machine="dgx-a100", gpus=[0, 2]).as_dict()
+    assert (report["strategy"], report["shares"]) == ("radix", {"0": 0.5, "2": 0.5})

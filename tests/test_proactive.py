@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import linkwise
 from conftest import SEEDS, cuda_runtime
-from linkwise import UsageError, _core
-from linkwise.app_data import matrix_of, phantom, power_law_graph, read_matrix, sinogram_of_phantom
+from linkwise import UsageError, _core, tuning
+from linkwise.app_data import matrix_of, phantom, power_law_graph, sinogram_of_phantom
 from linkwise.app_lab import AppLab, simulated_seconds
 from linkwise.app_runs import checked, run_app
 from linkwise.apps import APPLICATIONS, application
@@ -64,13 +64,30 @@ def test_every_peer_gets_every_byte_on_gpus(agent: str, chunk: int) -> None:
     assert holds(app, gpus, 8 << 20, 5, 5)
 
 
+# So that every one of three GPUs makes several chunks of 4 KiB.
+SCALES = {"jacobi": 1 / 2000, "pagerank": 1 / 100, "sssp": 1 / 100, "als": 1 / 800, "xray_ct": 1 / 400}
+
+
 @pytest.mark.parametrize("name", APPLICATIONS)
-@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("agent", [*AGENTS, "memcpy"])
 def test_applications_are_right(name: str, agent: str) -> None:
-    app = application(name, 1 / 20_000)
+    app = application(name, SCALES[name])
+    seed = 1 + AGENTS.index(agent) if agent in AGENTS else 0
     for gpus in ([1], [3, 1, 0]):
-        error, _ = checked(virtual(), app, gpus, _core.AgentPlan(agent, 4096))
+        error, _ = checked(virtual(seed=seed), app, gpus, _core.AgentPlan(agent, 4096))
         assert error <= 1
+
+
+@pytest.mark.parametrize("name", APPLICATIONS)
+def test_every_gpu_makes_several_chunks(name: str) -> None:
+    runtime = virtual()
+    running = application(name, SCALES[name]).start(runtime, [0, 1, 2], _core.AgentPlan("copy_engine", 4096))
+    runtime.clear_timeline()
+    running.run(1)
+    for gpu in range(3):
+        here = _core.Place.gpu(gpu)
+        sent = [e for e in runtime.timeline() if e.name == "send chunks" and e.passages[0].source == here]
+        assert sum(e.bytes for e in sent) >= 2 * 4 * 4096  # to two peers
 
 
 @pytest.mark.parametrize("name", APPLICATIONS)
@@ -92,30 +109,6 @@ def test_applications_are_right_on_gpus(name: str, agent: str) -> None:
         runtime, application(name, 1 / 2000), list(range(runtime.machine.num_gpus)), _core.AgentPlan(agent, 8192)
     )
     assert error <= 1
-
-
-@pytest.mark.parametrize("wrong", ["mapping", "flush", "none"])
-def test_programs_that_are_wrong(wrong: str) -> None:
-    def run(seed: int) -> None:
-        _core.run_wrong_producer(virtual(seed=seed), wrong)
-
-    if wrong == "none":
-        for seed in range(20):
-            run(seed)
-    elif wrong == "mapping":
-        with pytest.raises(
-            _core.ProgramError, match=r"block 3 stores element \d+, in the chunk of 4 KiB number 4, which"
-        ):
-            run(0)
-    else:
-        raised = 0
-        for seed in range(20):
-            try:
-                run(seed)
-            except _core.RaceError as error:
-                raised += 1
-                assert "reader" in str(error)
-        assert raised == 20
 
 
 @given(
@@ -145,17 +138,8 @@ def test_chunks_of_mappings(region: int, blocks: int, chunk_pages: int, most: in
         assert of_block == wanted
 
 
-def test_a_dry_run_finds_the_mapping() -> None:
-    for _ in range(2):
-        assert _core.dry_run_of_scatter(virtual(), 7, 50_000, 50_000) == _core.pages_of_scatter(7, 50_000)
-
-
-@pytest.mark.gpu
-def test_a_dry_run_finds_the_mapping_on_gpus() -> None:
-    assert _core.dry_run_of_scatter(cuda_runtime(), 700, 5_000_000, 5_000_000) == _core.pages_of_scatter(700, 5_000_000)
-
-
-def test_only_what_is_needed_crosses_the_links() -> None:
+@pytest.mark.parametrize("agent", AGENTS)
+def test_only_what_is_needed_crosses_the_links(agent: str) -> None:
     """Jacobi's neighbours need a band; the bytes that cross are seen on the timeline, and the result stays right."""
     system = application("jacobi", 1 / 1000)
     assert isinstance(system, APPLICATIONS["jacobi"])
@@ -164,7 +148,7 @@ def test_only_what_is_needed_crosses_the_links() -> None:
         runtime = virtual()
         cuts = [0, 9000, 20_000, system.rows]  # type: ignore[attr-defined]
         app = _core.make_jacobi(
-            runtime, [0, 1, 2], cuts, _core.AgentPlan("polling", 4096), system.rows, system.band,  # type: ignore[attr-defined]
+            runtime, [0, 1, 2], cuts, _core.AgentPlan(agent, 4096), system.rows, system.band,  # type: ignore[attr-defined]
             system.diagonals.ravel(), system.right_side, replicate,  # type: ignore[attr-defined]
         )  # fmt: skip
         runtime.clear_timeline()
@@ -234,34 +218,6 @@ def test_the_sinogram_is_that_of_the_phantom() -> None:
     assert np.abs(sinogram[1] - image.sum(1)).mean() < 0.01 * image.sum(1).max()
 
 
-def test_matrices_from_files(tmp_path: Path) -> None:
-    market = tmp_path / "a.mtx"
-    market.write_text("%%MatrixMarket matrix coordinate real symmetric\n% a comment\n3 3 2\n2 1 0.5\n3 3 2\n")
-    matrix = read_matrix(market)
-    assert matrix.rows == 3
-    assert list(matrix.rows_of_entries()) == [0, 1, 2]
-    assert list(matrix.column) == [1, 0, 2]
-    edges = tmp_path / "edges.txt"
-    edges.write_text("# from to\n0 1\n1 2 7\n\n2 0\n")
-    assert list(read_matrix(edges).value) == [1, 7, 1]
-    assert run_app("pagerank", machine="volta4", agent="bulk", matrix=edges, gpus=[0, 1]).correct
-    for text, told in (
-        ("0 x\n", r"line 1: '0 x' is no row"),
-        ("nan 1\n", "line 1"), ("1.5 2\n", "line 1"), ("0 1 inf\n", "line 1"),
-        ("", "no entries"), ("0 1\n-1 2\n", "line 2"),
-        ("%%MatrixMarket matrix array real general\n", "coordinates"),
-        ("%%MatrixMarket matrix coordinate real general\nx\n", "no line with rows"),
-        ("%%MatrixMarket matrix coordinate real general\n1 1 1\n2 1 1\n", "too large"),
-    ):  # fmt: skip
-        edges.write_text(text)
-        with pytest.raises(UsageError, match=told):
-            read_matrix(edges)
-    with pytest.raises(UsageError, match="cannot be read"):
-        read_matrix(tmp_path / "nothing")
-    with pytest.raises(UsageError, match="takes no matrix"):
-        application("jacobi", 0.001, market)
-
-
 def test_a_star_is_divided_all_the_same() -> None:
     star = matrix_of(np.arange(1, 50), np.zeros(49, np.int64), np.ones(49), 50, 50).transposed()
     for parts in (1, 2, 7, 50):
@@ -269,11 +225,6 @@ def test_a_star_is_divided_all_the_same() -> None:
         assert cuts[0] == 0
         assert cuts[-1] == 50
         assert all(a < b for a, b in zip(cuts, cuts[1:], strict=False))
-
-
-def test_a_dry_run_of_what_lies_outside() -> None:
-    with pytest.raises(UsageError, match=r"block \d+ stores outside of bytes 0 to 8192"):
-        _core.dry_run_of_scatter(virtual(), 7, 50_000, 2048)
 
 
 def test_an_app_may_go_while_it_runs() -> None:
@@ -305,9 +256,9 @@ def test_simulated_agents_are_between_bulk_and_what_there_is_to_gain() -> None:
 
 
 def test_the_tuner_loses_nothing_that_matters() -> None:
-    for name in ("kepler4", "volta4", "h200x8"):
+    for name in ("kepler4", "pascal4", "volta4", "h200x8"):
         machine = linkwise.load_machine(name)
-        for app in (application("jacobi", 1 / 20_000), application("pagerank", 1 / 20_000)):
+        for app in (application(each, 1 / 20_000) for each in APPLICATIONS):
             pruned, full = (
                 AppLab(None, machine, app, range(4)).tuned(exhaustive=exhaustive) for exhaustive in (False, True)
             )
@@ -327,6 +278,35 @@ def test_measures_of_an_application() -> None:
     assert row["speedups"]["bulk"] < row["speedups"]["proactive"] <= row["speedups"]["infinite"] * 1.000001
     assert 0 <= row["tracking"] < 0.2
     assert 0.5 < row["overlap"] <= 1
+
+
+def test_times_are_of_the_data_where_it_is_given(tmp_path: Path) -> None:
+    (tmp_path / "edges.txt").write_text("0 1\n1 2\n2 0\n1 3\n")
+    paper = run_app("pagerank", machine="volta4", agent="bulk")
+    little = run_app("pagerank", machine="volta4", agent="bulk", matrix=tmp_path / "edges.txt", gpus=[0, 1])
+    some, more = (run_app("jacobi", machine="volta4", agent="bulk", scale=scale) for scale in (1e-3, 1e-2))
+    assert (paper.timed, little.timed, some.timed) == ("paper", "data", "data")
+    assert little.single_gpu_seconds < paper.single_gpu_seconds / 100
+    assert more.single_gpu_seconds > 5 * some.single_gpu_seconds
+
+
+def test_plans_are_kept_by_kernel_and_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuning, "_kept_path", lambda: tmp_path / "tuned.json")
+    small, large = application("jacobi", 1e-5), application("jacobi", 1e-3)
+    assert str(tuning.kept_plan(small, [0, 1])) == "polling 128 KiB 8192"
+    tuning.keep(small, [0, 1], _core.AgentPlan("dynamic", 8192, 64))
+    tuning.keep(small, [0, 1, 2], _core.AgentPlan("copy_engine", 1 << 20))
+    assert str(tuning.kept_plan(small, [0, 1])) == "dynamic 8 KiB 64"
+    assert str(tuning.kept_plan(small, [0, 1, 2])) == "copy_engine 1 MiB"
+    assert str(tuning.kept_plan(large, [0, 1])) == str(tuning.DEFAULT_PLAN)
+    (tmp_path / "tuned.json").write_text("{")
+    assert str(tuning.kept_plan(small, [0, 1])) == str(tuning.DEFAULT_PLAN)
+
+
+@pytest.mark.gpu
+def test_an_app_on_gpus_is_held_to_one_of_them() -> None:
+    report = run_app("sssp", scale=1 / 500, iterations=4, agent="copy_engine")
+    assert report.correct and report.timed == "data"
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -78,3 +78,12 @@ def test_on_gpus(tmp_path: Path) -> None:
     assert cuda_runtime().machine.num_gpus
     results = bench_tpch(0.1, machine="local", data=tmp_path, repetitions=1)
     assert all(query["checked"] for query in results["queries"])
+
+
+def test_simulated_on_some_gpus() -> None:
+    def joins(gpus: object) -> list[float]:
+        return [q["seconds"]["joins"] for q in bench_tpch(100, machine="dgx-h100", gpus=gpus)["queries"]]  # type: ignore[arg-type]
+
+    assert all(one > 1.5 * several for one, several in zip(joins([0]), joins("auto"), strict=True))
+    with pytest.raises(UsageError, match="there is no GPU 99"):
+        joins([0, 99])

@@ -136,7 +136,9 @@ void bind_samples(nb::module_& m) {
   m.def("dry_run_of_scatter", &dry_run_of_scatter, nb::arg("runtime"), nb::arg("blocks"), nb::arg("count"),
         nb::arg("said"));
   m.def("pages_of_scatter", &pages_of_scatter, nb::arg("blocks"), nb::arg("count"));
-  m.def("run_wrong_producer", &run_wrong_producer, nb::arg("runtime"), nb::arg("what"));
+  m.def("run_wrong_producer", &run_wrong_producer, nb::arg("runtime"), nb::arg("what"), nb::arg("agent"));
+  m.def("run_slow_producer", &run_slow_producer, nb::arg("runtime"), nb::arg("agent"), nb::arg("seconds"),
+        nb::arg("patience"));
   m.def(
       "chunks_of_ranges",
       [](std::uint64_t region_bytes, proactive::ByteRange all, const std::vector<proactive::ByteRange>& of_blocks,
@@ -172,7 +174,8 @@ void bind_apps(nb::module_& m) {
           [](AgentPlan* self, const std::string& agent, std::uint64_t chunk_bytes, int threads) {
             new (self) AgentPlan{proactive::agent_from(agent), chunk_bytes, threads};
           },
-          nb::arg("agent") = "polling", nb::arg("chunk_bytes") = 256 << 10, nb::arg("threads") = 8192)
+          nb::arg("agent") = "polling", nb::arg("chunk_bytes") = AgentPlan{}.chunk_bytes,
+          nb::arg("threads") = AgentPlan{}.threads)
       .def_ro("agent", &AgentPlan::agent)
       .def_ro("chunk_bytes", &AgentPlan::chunk_bytes)
       .def_ro("threads", &AgentPlan::threads)

@@ -35,8 +35,8 @@ HostColumns columns_of(KeyType type, const Input& keys, const std::optional<Inpu
 }
 
 JoinInput input_of(KeyType type, const Input& left, const Input& right, const std::optional<Input>& left_values,
-                   const std::optional<Input>& right_values, int row_number_bytes, const std::string& how,
-                   bool verify) {
+                   const std::optional<Input>& right_values, int row_number_bytes, const std::string& how, bool verify,
+                   bool left_presorted, bool right_presorted) {
   JoinInput input;
   input.left = columns_of(type, left, left_values, row_number_bytes);
   input.right = columns_of(type, right, right_values, row_number_bytes);
@@ -47,15 +47,16 @@ JoinInput input_of(KeyType type, const Input& left, const Input& right, const st
   input.right_values_signed = is_signed(right_values);
   input.kind = join_kind_from(how);
   input.verify = verify;
+  input.left_presorted = left_presorted;
+  input.right_presorted = right_presorted;
   return input;
 }
 
 JoinTotals totals_of(Runtime& runtime, const JoinPlan& plan, KeyType type, const Input& left, const Input& right,
                      const std::optional<Input>& left_values, const std::optional<Input>& right_values,
                      const std::string& how, bool verify, bool left_presorted, bool right_presorted) {
-  JoinInput input = input_of(type, left, right, left_values, right_values, 0, how, verify);
-  input.left_presorted = left_presorted;
-  input.right_presorted = right_presorted;
+  const JoinInput input =
+      input_of(type, left, right, left_values, right_values, 0, how, verify, left_presorted, right_presorted);
   const nb::gil_scoped_release release;
   return join_totals(runtime, plan, input);
 }
@@ -67,8 +68,10 @@ struct Arrays {
 
 std::uint64_t rows_of(Runtime& runtime, const JoinPlan& plan, KeyType type, const Input& left, const Input& right,
                       const std::optional<Input>& left_values, const std::optional<Input>& right_values,
-                      int row_number_bytes, const std::string& how, bool verify, const nb::object& make_outputs) {
-  const JoinInput input = input_of(type, left, right, left_values, right_values, row_number_bytes, how, verify);
+                      int row_number_bytes, const std::string& how, bool verify, const nb::object& make_outputs,
+                      bool left_presorted, bool right_presorted) {
+  const JoinInput input = input_of(type, left, right, left_values, right_values, row_number_bytes, how, verify,
+                                   left_presorted, right_presorted);
   const auto outputs = [&](std::uint64_t rows) {
     const nb::gil_scoped_acquire acquire;
     const nb::tuple made = nb::cast<nb::tuple>(make_outputs(rows));
@@ -90,8 +93,9 @@ std::uint64_t rows_of(Runtime& runtime, const JoinPlan& plan, KeyType type, cons
 }
 
 nb::tuple ranges_of(Runtime& runtime, const JoinPlan& plan, KeyType type, const Input& left, const Input& right,
-                    int row_number_bytes, bool verify) {
-  const JoinInput input = input_of(type, left, right, std::nullopt, std::nullopt, row_number_bytes, "inner", verify);
+                    int row_number_bytes, bool verify, bool left_presorted, bool right_presorted) {
+  const JoinInput input = input_of(type, left, right, std::nullopt, std::nullopt, row_number_bytes, "inner", verify,
+                                   left_presorted, right_presorted);
   RangeBuffers buffers;
   {
     const nb::gil_scoped_release release;
@@ -159,11 +163,13 @@ void bind_host_join(nb::module_& m) {
         "How many rows a join of host columns has and, if both sides have values, their sums over the matches.");
   m.def("join_rows", &rows_of, nb::arg("runtime"), nb::arg("plan"), nb::arg("key_type"), nb::arg("left"),
         nb::arg("right"), nb::arg("left_values").none(), nb::arg("right_values").none(), nb::arg("row_number_bytes"),
-        nb::arg("how"), nb::arg("verify"), nb::arg("make_outputs"),
+        nb::arg("how"), nb::arg("verify"), nb::arg("make_outputs"), nb::arg("left_presorted") = false,
+        nb::arg("right_presorted") = false,
         "The rows of a join: make_outputs(rows) gives arrays for keys, left and right values, or None for what is not "
         "wanted. Without values, row numbers stand for them.");
   m.def("join_ranges", &ranges_of, nb::arg("runtime"), nb::arg("plan"), nb::arg("key_type"), nb::arg("left"),
-        nb::arg("right"), nb::arg("row_number_bytes"), nb::arg("verify"),
+        nb::arg("right"), nb::arg("row_number_bytes"), nb::arg("verify"), nb::arg("left_presorted") = false,
+        nb::arg("right_presorted") = false,
         "Key by key, the row numbers of both sides: left rows, where each key's begin, right rows, where they begin.");
 }
 

@@ -6,13 +6,10 @@ The generators stand in for the data sets of proact21 (§IV-C): Wikipedia's link
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-from linkwise._core import UsageError
 
 Array = npt.NDArray[Any]
 _MOST_VERTICES = 2**31
@@ -125,58 +122,3 @@ def sinogram_of_phantom(size: int, views: int, detectors: int) -> Array:
         distance = offset - (x0 * np.cos(angle) - y0 * np.sin(angle))
         total += value * 2 * a * b * np.sqrt(np.maximum(reach - distance**2, 0)) / reach
     return (total * size / 2).astype(np.float32)
-
-
-def read_matrix(path: Path) -> Matrix:
-    """A square matrix from a Matrix Market file (``.mtx``), or a list of edges ``from to [weight]``, numbered from 0.
-
-    Raises
-    ------
-    UsageError
-        Naming the file and the first line that is not as it should be.
-
-    """
-    try:
-        with path.open(encoding="utf-8") as file:
-            lines = file.readlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    is_market = bool(lines) and lines[0].startswith("%%MatrixMarket")
-    skip, base, symmetric, size = 0, 0, False, 0
-    if is_market:
-        words = lines[0].split()
-        if words[1:3] != ["matrix", "coordinate"] or words[-2] == "complex":
-            raise UsageError(f"{path}: only real, integer or pattern matrices by coordinates are read")
-        symmetric, base = words[-1] in ("symmetric", "skew-symmetric"), 1
-        skip = next((at for at, line in enumerate(lines) if not line.startswith("%")), len(lines))
-        try:
-            rows, columns, _ = (int(word) for word in lines[skip].split())
-        except (IndexError, ValueError):
-            raise UsageError(f"{path}: there is no line with rows, columns and entries") from None
-        size, skip = max(rows, columns), skip + 1
-    numbered = [(at, line) for at, line in enumerate(lines[skip:], skip + 1) if line.strip() and line[0] not in "#%"]
-    entries = np.empty((len(numbered), 3))
-    entries[:, 2] = 1
-    for place, (at, line) in enumerate(numbered):
-        words = line.split()
-        try:
-            entries[place, : len(words)] = [float(word) for word in words]
-            numbers = entries[place, :2]
-            if len(words) < 2 or not np.isfinite(entries[place]).all() or (numbers < base).any() or (numbers % 1).any():
-                raise ValueError
-        except ValueError:
-            raise UsageError(f"{path}, line {at}: '{line.strip()[:40]}' is no row, column and value") from None
-    if not len(entries):
-        raise UsageError(f"{path} has no entries")
-    ends = entries[:, :2].astype(np.int64) - base
-    if int(ends.max()) >= min(size if is_market else _MOST_VERTICES, _MOST_VERTICES) or size > _MOST_VERTICES:
-        raise UsageError(f"{path}: row or column {int(ends.max()) + 1} is too large")
-    size = max(size, int(ends.max()) + 1)
-    row, column, value = ends[:, 0], ends[:, 1], np.abs(entries[:, 2])
-    if symmetric:
-        off = row != column
-        row, column, value = (
-            np.concatenate(pair)
-            for pair in ((row, column[off]), (column, row[off]), (value, value[off]))
-        )  # fmt: skip
-    return matrix_of(row, column, value, size, size)

@@ -5,19 +5,24 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from linkwise import _core
-from linkwise._core import AgentPlan, Machine
+from linkwise._core import AgentPlan, CorruptDataError, Machine
 from linkwise.application import Application
 from linkwise.tuning import AGENTS, DEFAULT_PLAN, Tuned, tune
 
+Array = npt.NDArray[Any]
 _REPETITIONS, _TUNING_REPETITIONS = 5, 3
 
 
 def simulated_seconds(
     machine: Machine, app: Application, gpus: Sequence[int], plan: AgentPlan, *, sends: bool = True
 ) -> float:
-    """Of one iteration at full size. ``sends=False``: kernels and tracking alone."""
+    """Of one iteration, at the size that the application says. ``sends=False``: kernels and tracking alone."""
     runtime = _core.VirtualRuntime(machine, _core.VirtualMode.estimate, 0)
     running = app.priced(runtime, gpus, plan)
     running.set_sends(sends)
@@ -63,8 +68,21 @@ class AppLab:
         return seconds
 
     def seconds(self, plan: AgentPlan, *, sends: bool = True) -> float:
-        """Of one iteration: the median of the runs."""
-        return statistics.median(self.runs(plan, sends=sends))
+        """Of one iteration: the median of the runs, whose result is checked to have come to all GPUs."""
+        seconds = statistics.median(self.runs(plan, sends=sends))
+        if sends:
+            self.result()
+        return seconds
+
+    def result(self) -> Array | None:
+        """What all GPUs have after all that was run; nothing where it was simulated. Raises ``CorruptDataError``."""
+        if self._running is None:
+            return None
+        first, *others = (self.app.result(self._running, gpu) for gpu in self.gpus)
+        for gpu, other in zip(self.gpus[1:], others, strict=True):
+            if not np.array_equal(first, other):
+                raise CorruptDataError(f"GPU {gpu} has another result of {self.app.name} than GPU {self.gpus[0]}")
+        return first
 
     def tuned(self, agents: Sequence[str] | None = None, *, exhaustive: bool = False) -> Tuned:
         """What was tried, the best plan first; of all agents that there are unless some are named."""

@@ -21,13 +21,12 @@ def even_cuts(rows: int, parts: int) -> list[int]:
 
 
 class Application(ABC):
-    """One of the applications, at a size.
-
-    ``scale`` multiplies the size at which the application is measured; ``nominal`` prices that size without data.
-    """
+    """One of the applications, at a size: ``scale`` multiplies the one at which it is measured."""
 
     name: str
     iterations: int
+    own_size = False
+    """Whether it is priced at the size of its data, and not of the paper's."""
 
     @abstractmethod
     def __init__(self, scale: float, matrix: Path | None = None) -> None: ...
@@ -38,7 +37,12 @@ class Application(ABC):
 
     @abstractmethod
     def priced(self, runtime: Runtime, gpus: Sequence[int], plan: AgentPlan) -> _core.App:
-        """The same at full size on an estimating machine."""
+        """The same on an estimating machine, without data."""
+
+    @property
+    @abstractmethod
+    def elements(self) -> int:
+        """Of the array that is mirrored."""
 
     @abstractmethod
     def result(self, app: _core.App, gpu: int) -> Array:

@@ -20,7 +20,7 @@ Array = npt.NDArray[Any]
 
 
 class Jacobi(Application):
-    """A banded system, doubles; a tenth of a thousandth of the largest value may differ by rounding."""
+    """A banded system, doubles; 10⁻¹⁰ of the largest value may differ by rounding."""
 
     name, iterations = "jacobi", 20
     full_rows, band = 1 << 25, 16
@@ -39,8 +39,13 @@ class Jacobi(Application):
 
     def priced(self, runtime: Runtime, gpus: Sequence[int], plan: AgentPlan) -> _core.App:
         """See ``Application``."""
-        cuts = even_cuts(self.priced_rows, len(gpus))
-        return _core.make_jacobi(runtime, list(gpus), cuts, plan, self.priced_rows, self.priced_band)
+        rows, band = (self.rows, self.band) if self.own_size else (self.priced_rows, self.priced_band)
+        return _core.make_jacobi(runtime, list(gpus), even_cuts(rows, len(gpus)), plan, rows, band)
+
+    @property
+    def elements(self) -> int:
+        """See ``Application``."""
+        return self.rows
 
     def result(self, app: _core.App, gpu: int) -> Array:
         """See ``Application``."""

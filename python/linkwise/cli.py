@@ -42,6 +42,7 @@ app.command("tune")(tune_command)
 
 
 _INTERRUPTED = 130
+_SHOW_TRACEBACK = "LINKWISE_TRACEBACK"
 
 
 class _WithoutPandas(MetaPathFinder):
@@ -95,9 +96,9 @@ def main() -> None:
     except SystemExit as end:
         if not end.code:
             raise
-        with suppress(OSError):
+        with suppress(OSError, AttributeError):  # whoever closed them wants nothing
             sys.stdout.flush()
-        sys.stderr.flush()
+            sys.stderr.flush()
         # Arrow's threads may still be reading from Python's standard input, and could not go on while Python ends.
         os._exit(cast(int, end.code))
 
@@ -123,7 +124,10 @@ def _run() -> None:
         fail(f"{type(error).__name__}: {error}", 1)
     except Exception as error:
         if not hasattr(error, "format_message"):  # typer's own have one; where their class is, depends on its version
-            raise
+            if os.environ.get(_SHOW_TRACEBACK):
+                raise
+            told = f"{type(error).__name__}: {error}"
+            fail(f"{told}; this is a mistake in linkwise: please report it with what {_SHOW_TRACEBACK}=1 shows", 1)
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "linkwise"
         fail(f"{error.format_message().rstrip('.')}; see '{command} --help'", 2)

@@ -39,8 +39,9 @@ def join(
         Literal["1:1", "1:m", "m:1", "m:m"], typer.Option(help="Fail if a key occurs twice where it must not.")
     ] = "m:m",
     presorted: Annotated[
-        bool, typer.Option("--presorted", help="Both are in the order of their keys, which is checked.")
-    ] = False,
+        Literal["neither", "left", "right", "both"],
+        typer.Option(help="What lies in the order of its keys, which is checked."),
+    ] = "neither",
     machine: options.Machine = "auto",
     gpus: options.Gpus = "auto",
     strategy: options.Strategy = "auto",

@@ -26,7 +26,7 @@ from linkwise.plots import check_picture, phase_picture
 from linkwise.report import format_seconds, print_explanation, print_report, where_it_ran
 from linkwise.session import ADVICE_TO_PROBE
 from linkwise.sort_report import SortReport
-from linkwise.trace import write_trace
+from linkwise.trace import check_trace, write_trace
 
 _MODIFIERS = ("asc", "desc", "nulls-first", "nulls-last")
 
@@ -123,8 +123,12 @@ def sort(
     """Sort files by columns, and write the result to another."""
     if out is None and not check:
         raise UsageError("name the file to write with -o, or --check whether it is in order")
+    if check and out is not None:
+        raise UsageError("--check writes nothing; leave -o out")
     if picture is not None:
         check_picture(picture)
+    if trace is not None:
+        check_trace(trace)
     file_options = FileOptions(dtype, options.parse_types(types), header, input_format, output_format)
     paths = expand(source)
     reader = open_reader(paths, file_options)

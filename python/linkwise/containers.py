@@ -7,7 +7,7 @@ of them, without a copy where that is possible.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
@@ -39,6 +39,8 @@ class Held:
     contents: Contents
     give_back: Callable[[Any], Any] = _same
     take: Callable[[Array], Any] | None = None
+    labels: list[Any] | None = None
+    """Of all columns, where the contents have only those that were asked for; any objects, as pandas has them."""
 
     def keys(self, by: By, descending: Descending, nulls: Nulls, *, by_default_all: bool = False) -> list[SortKey]:
         """What to sort by: the columns that are named (or all), or the values of what has no columns."""
@@ -49,6 +51,10 @@ class Held:
             by = ONE_COLUMN
         elif by is None and by_default_all:
             by = columns
+        elif self.labels is not None:  # the contents are just what it names
+            if by is None:
+                raise UsageError(f"by= must name a column: {', '.join(map(repr, self.labels))}")
+            by = [str(_number_of(label, self.labels)) for label in _labels(by, self.labels)]
         return sort_keys_of(columns, by, descending, nulls)
 
 
@@ -62,6 +68,7 @@ def cannot_sort(value: object) -> UsageError:
     """The error for what is no container of data."""
     advice = {
         "list": "; make it an array with numpy.asarray",
+        "tuple": "; make it an array with numpy.asarray",
         "LazyFrame": "; collect() it first",
         "MaskedArray": ", whose mask would be lost; pass pyarrow.array(values.data, mask=values.mask)",
     }.get(type(value).__name__, "; NumPy arrays, and what speaks Arrow's PyCapsule interface or DLPack, can be")
@@ -87,11 +94,14 @@ def hold(values: Any, by: By = None) -> Held:
 
 
 def _hold_array(values: Array) -> Held:
-    if values.dtype.kind not in "SU":
+    if values.dtype.kind == "O":
+        raise UsageError("an array of Python objects cannot be sorted; pass pyarrow.array(values), of one type")
+    if values.dtype.kind not in "SUT":
         return Held(values)
     if values.ndim != 1:
         raise UsageError(f"an array to sort has one dimension, not {values.ndim}; sort its rows or ravel it")
-    return Held(_one_column(pa.array(values)), take=lambda rows: values[rows])
+    texts = values if values.dtype.kind != "T" else values.astype(object)
+    return Held(_one_column(pa.array(texts)), take=lambda rows: values[rows])
 
 
 def _one_column(values: pa.Array | pa.ChunkedArray) -> pa.Table:
@@ -117,16 +127,35 @@ _OF_PYARROW: dict[type, Callable[[Any], Held]] = {
 
 def _hold_pandas(values: Any, by: By) -> Held:
     """The keys alone as Arrow columns; pandas itself takes the rows, so that index and all types stay what they are."""
+    if not hasattr(values, "iloc"):
+        raise cannot_sort(values)
     try:
         if values.ndim == 1:
-            keys = _one_column(pa.array(values, from_pandas=True))
-        else:
-            wanted = [by] if isinstance(by, str) else list(values.columns if by is None else by)
-            names = [name for name in values.columns if name in wanted]
-            keys = pa.table([pa.array(values[name], from_pandas=True) for name in dict.fromkeys(names)], names=names)
+            return Held(_one_column(pa.array(values, from_pandas=True)), take=values.take)
+        labels = list(values.columns)
+        numbers = list(range(len(labels))) if by is None else [_number_of(one, labels) for one in _labels(by, labels)]
+        keys = [pa.array(values.iloc[:, number], from_pandas=True) for number in numbers]
+    except UsageError:
+        raise
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, TypeError, ValueError) as error:
         raise UsageError(f"a key of this {type(values).__name__} cannot be sorted: {error}") from None
-    return Held(keys, take=values.take)
+    # By their places: labels may be anything, and the same ones.
+    return Held(pa.table(keys, list(map(str, numbers))), take=values.take, labels=labels)
+
+
+def _labels(by: Any, labels: list[Any]) -> list[Any]:
+    """The columns that are named: a label, which may be a tuple, or several."""
+    is_one = isinstance(by, str) or not isinstance(by, Iterable) or (isinstance(by, tuple) and by in labels)
+    return [by] if is_one else list(by)
+
+
+def _number_of(label: Any, labels: list[Any]) -> int:
+    numbers = [number for number, other in enumerate(labels) if other == label]
+    if not numbers:
+        raise UsageError(f"there is no column {label!r}; there are {', '.join(map(repr, labels))}")
+    if len(numbers) > 1:
+        raise UsageError(f"there are several columns {label!r}; rename them, for by= cannot tell them apart")
+    return numbers[0]
 
 
 def _hold_capsule(values: Any) -> Held:
@@ -140,7 +169,9 @@ def _hold_capsule(values: Any) -> Held:
     if hasattr(values, "__arrow_c_stream__"):
         try:
             table = pa.table(values)
-        except (TypeError, pa.ArrowException):
+        except (TypeError, pa.ArrowException) as error:
+            if isinstance(error, pa.ArrowInvalid):
+                raise UsageError(f"this {type(values).__name__} cannot be read through Arrow: {error}") from None
             column = pa.chunked_array(values)
             if is_polars:
                 return Held(_one_column(column), lambda t: type(values)(values.name, t.column(0), dtype=values.dtype))
@@ -164,6 +195,13 @@ def _from_dlpack(like: Any, result: Array) -> Any:
     namespace = like.__array_namespace__() if hasattr(like, "__array_namespace__") else None
     library = namespace or importlib.import_module(library_of(like))
     return cast(Any, library).from_dlpack(result) if hasattr(library, "from_dlpack") else result
+
+
+def labels_of(frame: Any) -> dict[str, Any]:
+    """The columns of a pandas frame that are no text, by what Arrow calls them; other tables have none."""
+    if library_of(frame) != "pandas" or getattr(frame, "ndim", 0) != 2:
+        return {}
+    return {str(label): label for label in frame.columns if not isinstance(label, str)}
 
 
 def hold_table(values: Any) -> tuple[pa.Table, Callable[[pa.Table], Any]]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from linkwise._core import UsageError
+from linkwise.taking import take
 
 
 def in_one_dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -31,10 +33,16 @@ def _with_values(chunk: pa.DictionaryArray, values: pa.Array) -> pa.DictionaryAr
 
 
 def _one_behind_the_other(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    values = pa.concat_arrays([chunk.dictionary for chunk in column.chunks])
-    chunks, before = [], 0
+    different: list[pa.Array] = []
     for chunk in column.chunks:
-        indices = pc.add(chunk.indices.cast(pa.int64()), before)
+        if not any(chunk.dictionary.equals(other) for other in different):
+            different.append(chunk.dictionary)
+    begins = np.cumsum([0, *map(len, different)])
+    values = pa.concat_arrays(different)
+    chunks = []
+    for chunk in column.chunks:
+        before = next(begins[at] for at, other in enumerate(different) if chunk.dictionary.equals(other))
+        indices = pc.add(chunk.indices.cast(pa.int64()), int(before))
         try:
             indices = indices.cast(column.type.index_type)
         except pa.ArrowInvalid:
@@ -43,7 +51,6 @@ def _one_behind_the_other(column: pa.ChunkedArray) -> pa.ChunkedArray:
                 f"cast it to {column.type.value_type}"
             ) from None
         chunks.append(pa.DictionaryArray.from_arrays(indices, values, ordered=column.type.ordered))
-        before += len(chunk.dictionary)
     return pa.chunked_array(chunks, type=column.type)
 
 
@@ -66,10 +73,4 @@ def without_dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _plain(chunk: pa.DictionaryArray) -> pa.Array:
-    kind = chunk.type.value_type
-    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):  # of which PyArrow takes no rows
-        moved = pa.large_string() if pa.types.is_string_view(kind) else pa.large_binary()
-        return chunk.dictionary.cast(moved).take(chunk.indices).cast(kind)
-    if pa.types.is_run_end_encoded(kind):
-        return pc.run_end_encode(pc.run_end_decode(chunk.dictionary).take(chunk.indices), kind.run_end_type)
-    return chunk.dictionary.take(chunk.indices)
+    return take(chunk.dictionary, np.asarray(chunk.indices.cast(pa.int64()).fill_null(-1)))

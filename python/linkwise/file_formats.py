@@ -90,6 +90,8 @@ def name_of(path: Path, what: Literal["read", "write"]) -> str:
 def expand(sources: str | Path | Sequence[str | Path]) -> list[Path]:
     """The files that are meant, patterns like ``part-*.csv`` expanded in the order of their names."""
     paths: list[Path] = []
+    if not isinstance(sources, str | Path | Sequence):
+        raise UsageError(f"name files to read, not a {type(sources).__name__}")
     for source in [sources] if isinstance(sources, str | Path) else sources:
         path = as_path(source)
         if path != PIPE and not os.path.exists(path) and glob.has_magic(str(source)):

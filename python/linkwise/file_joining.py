@@ -18,7 +18,17 @@ from linkwise.host_memory import host_memory
 from linkwise.planning import Request, parse_bytes
 from linkwise.spilled_joining import Side, SpilledJoin
 from linkwise.spilling import read_within
-from linkwise.table_joining import Columns, How, KeyPairs, TableJoin, check_how, count_matches, key_pairs
+from linkwise.table_joining import (
+    Columns,
+    How,
+    KeyPairs,
+    Presorted,
+    TableJoin,
+    check_how,
+    count_matches,
+    key_pairs,
+    sides_of,
+)
 
 _ROOM = 3  # times a part: its row numbers, its rows, and what writing them takes
 _MOST_ROWS = 1 << 24  # of a part: more of them at once are no faster
@@ -38,7 +48,7 @@ def join_files(
     suffix: str = "_right",
     nulls_equal: bool = False,
     validate: str = "m:m",
-    presorted: bool = False,
+    presorted: Presorted = False,
     host_memory_limit: int | str | None = None,
     temporary_directory: Path | None = None,
 ) -> int:
@@ -56,7 +66,7 @@ def join_files(
     memory = parse_bytes(host_memory_limit, host_memory("MemTotal")) if host_memory_limit is not None else free
     join = _FileJoin(keys, how, request, nulls_equal, presorted, memory, temporary_directory)
     if out is None:
-        return join.count(readers)
+        return join.count(readers, validate=validate)
     rows = 0
     with (
         Writer(out, options, like=readers[0]) as writer,
@@ -74,24 +84,24 @@ class _FileJoin:
     how: How
     request: Request
     nulls_equal: bool
-    presorted: bool
+    presorted: Presorted
     memory: int
     directory: Path | None
 
-    def count(self, readers: Sequence[Reader]) -> int:
+    def count(self, readers: Sequence[Reader], *, validate: str) -> int:
         read = read_within(readers, self.memory)
         if read.everything is not None:
-            return self._count(*read.everything, presorted=self.presorted)
+            return self._count(*read.everything, presorted=self.presorted, validate=validate)
         left, right = _sides(readers, read.batches)
         with self._spilled().parts(left, right) as parts:
-            return sum(self._count(*part) for part in parts)
+            return sum(self._count(*part, validate=validate) for part in parts)
 
     @contextmanager
     def rows(self, readers: Sequence[Reader], **how: Any) -> Iterator[Iterator[pa.Table]]:
         """The result, some of it at a time."""
         self._join(*(_schema(reader).empty_table() for reader in readers), **how)  # says what is wrong before the work
 
-        def joined(left: pa.Table, right: pa.Table, *, presorted: bool = False) -> Iterator[pa.Table]:
+        def joined(left: pa.Table, right: pa.Table, *, presorted: Presorted = False) -> Iterator[pa.Table]:
             return _windows(self._join(left, right, presorted=presorted, **how), self.how, self.memory)
 
         read = read_within(readers, self.memory)
@@ -102,16 +112,15 @@ class _FileJoin:
         with self._spilled().rows(left, right, joined) as tables:
             yield tables
 
-    def _count(self, left: Any, right: Any, *, presorted: bool = False) -> int:
-        return count_matches(
-            left, right, self.keys, self.request, self.how, nulls_equal=self.nulls_equal, presorted=presorted
-        )
+    def _count(self, left: Any, right: Any, **how: Any) -> int:
+        how = {"presorted": False, **how}
+        return count_matches(left, right, self.keys, self.request, self.how, nulls_equal=self.nulls_equal, **how)
 
     def _join(self, left: Any, right: Any, **how: Any) -> TableJoin:
         return TableJoin(left, right, self.keys, self.request, self.how, nulls_equal=self.nulls_equal, **how)
 
     def _spilled(self) -> SpilledJoin:
-        return SpilledJoin(self.keys, self.how, self.request, self.memory, self.directory, self.presorted)
+        return SpilledJoin(self.keys, self.how, self.request, self.memory, self.directory, sides_of(self.presorted))
 
 
 def _schema(reader: Reader) -> pa.Schema:

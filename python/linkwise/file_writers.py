@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import os
 import stat
@@ -19,9 +20,10 @@ import pyarrow.parquet as pq
 
 from linkwise._core import UsageError
 from linkwise.containers import Contents
-from linkwise.file_formats import ARRAY_FORMATS, PIPE, FileOptions, format_of, is_pipe, one_clear_line
+from linkwise.file_formats import ARRAY_FORMATS, PIPE, FileOptions, format_of, is_pipe, name_of, one_clear_line
 from linkwise.file_readers import Reader
 from linkwise.ordering import SortKey
+from linkwise.writable import writable, writable_schema
 
 _numbers = itertools.count()
 _ROW_GROUP = 1 << 20  # rows
@@ -49,11 +51,10 @@ class Writer:
             raise UsageError(f"{kind} cannot be written to standard output; Arrow's stream format, csv and tsv can")
         self._named = path
         with one_clear_line("write", path):
-            self._path = path if path == PIPE else path.resolve()  # through a link, not in its place
-            temporary = f".{path.name}.{os.getpid()}-{next(_numbers)}.tmp"
-            self._temporary = self._path.with_name(temporary) if path != PIPE else PIPE
             # A pipe or a device stays what it is; nothing can be written beside it.
             self._is_special = path != PIPE and is_pipe(path)
+            self._path = path if is_pipe(path) else path.resolve()  # through a link, not in its place
+            self._temporary = self._path.with_name(f".{path.name}.{os.getpid()}-{next(_numbers)}.tmp")
             if self._is_special and kind == "npy":
                 raise UsageError(f"{path} is no regular file, and .npy says its length first; write .bin or .arrow")
         self._kind, self._options, self._keys = kind, options, keys
@@ -93,10 +94,11 @@ class Writer:
             if self._stream is None:
                 self._stream = self._open_stream(contents.schema)
             self._rows += contents.num_rows
+            table = writable(contents, writable_schema(contents.schema, self._kind))
             if self._kind == "parquet":
-                self._stream.write_table(contents, row_group_size=_ROW_GROUP)
+                self._stream.write_table(table, row_group_size=_ROW_GROUP)
             else:
-                self._stream.write_table(contents)
+                self._stream.write_table(table)
 
     def _write_array(self, contents: np.ndarray[Any, Any]) -> None:
         if self._dtype is None:
@@ -112,31 +114,44 @@ class Writer:
             np.lib.format.write_array_header_2_0(self._file, header)
 
     def _open_stream(self, schema: pa.Schema) -> Any:
+        schema = writable_schema(schema, self._kind)
         try:
-            return self._new_stream(schema)
+            return self._new_stream(self._file, schema)
         except (pa.ArrowException, OSError) as error:
             if getattr(error, "errno", None):  # that is the disk's
                 raise
-            raise UsageError(f"{self._named}: {error}; write .arrow instead, or leave the column out") from None
+            which = next((field.name for field in schema if not self._has(field)), "")
+            name = name_of(self._named, "write")
+            raise UsageError(f"{name}, column '{which}': {error}; write .arrow instead, or leave it out") from None
 
-    def _new_stream(self, schema: pa.Schema) -> Any:
+    def _has(self, field: pa.Field) -> bool:
+        """Whether the format has a type."""
+        try:
+            self._new_stream(io.BytesIO(), pa.schema([field])).close()
+        except (pa.ArrowException, OSError):
+            return False
+        return True
+
+    def _new_stream(self, file: Any, schema: pa.Schema) -> Any:
         if self._kind == "parquet":
             return pq.ParquetWriter(
-                self._file,
+                file,
                 schema,
                 compression=self._compression,
                 sorting_columns=self._sorting_columns(schema),
             )
         if self._kind == "arrow":
             new = pa.ipc.new_stream if self._path == PIPE else pa.ipc.new_file
-            return new(self._file, schema, options=pa.ipc.IpcWriteOptions(unify_dictionaries=self._path != PIPE))
+            return new(file, schema, options=pa.ipc.IpcWriteOptions(unify_dictionaries=self._path != PIPE))
         delimiter = "\t" if self._kind == "tsv" else ","
         options = pa.csv.WriteOptions(include_header=self._options.header, delimiter=delimiter)
-        return pa.csv.CSVWriter(self._file, schema, write_options=options)
+        return pa.csv.CSVWriter(file, schema, write_options=options)
 
     def _sorting_columns(self, schema: pa.Schema) -> list[pq.SortingColumn] | None:
         """For later readers; only where Parquet numbers columns as the schema does and orders values as we do."""
-        if any(pa.types.is_nested(field.type) for field in schema) or not self._keys:
+        if any(pa.types.is_nested(field.type) for field in schema) or not self._keys or not schema.names:
+            return None
+        if any(key.column not in schema.names for key in self._keys):
             return None
         if any(pa.types.is_floating(schema.field(key.column).type) for key in self._keys):
             return None

@@ -10,8 +10,9 @@ import pyarrow as pa
 from linkwise import _core
 from linkwise._core import OutOfMemoryError
 from linkwise.planning import Request, gpus_of, memory_limit_of
-from linkwise.pyarrow_gathering import Rows, gather_by_pyarrow
+from linkwise.pyarrow_gathering import gather_by_pyarrow
 from linkwise.session import FallbackWarning, open_session, run_interruptibly
+from linkwise.taking import Rows
 
 _WORTH_A_COPY = 1 << 12  # rows of a chunk
 _MOST_OF_NARROW = 1 << 31  # bytes of strings between offsets of 32 bits, and of these: the cores make several chunks

@@ -45,8 +45,12 @@ class GpuMatches:
     Where these have less memory than they said, ``on_cores`` finds the matches.
     """
 
-    def __init__(self, left: Array, right: Array, request: Request, on_cores: Callable[[], _core.Matches]) -> None:
+    def __init__(
+        self, left: Array, right: Array, request: Request, on_cores: Callable[[], _core.Matches],
+        presorted: tuple[bool, bool] = (False, False),
+    ) -> None:  # fmt: skip
         self._left, self._right, self._request, self._on_cores = left, right, request, on_cores
+        self._presorted = presorted
         self._key_type = key_type_of(left.dtype)
         self.phases: dict[str, float] = {}
         """Seconds of each phase of the last ``indices``."""
@@ -63,7 +67,9 @@ class GpuMatches:
         with open_session(request.machine) as runtime:
             try:
                 found._plan(runtime, "inner", row_bytes=ROW_BYTES)
-            except OutOfMemoryError:
+            except OutOfMemoryError as error:
+                told = f"{error}: both sides are sorted together, and their matches are found on the cores"
+                warnings.warn(told, FallbackWarning, stacklevel=5)
                 return False
         return True
 
@@ -75,6 +81,7 @@ class GpuMatches:
         row_bytes: int = 0,
         wants_ranges: bool = False,
         sides: tuple[Array, Array] | None = None,
+        presorted: tuple[bool, bool] | None = None,
     ) -> _core.JoinPlan:
         left, right = sides or (self._left, self._right)
         rows = len(left), len(right)
@@ -82,6 +89,7 @@ class GpuMatches:
             self._key_type, rows, how, value_bytes=row_bytes, wants_rows=row_bytes > 0 and not wants_ranges
         )
         workload.wants_ranges = wants_ranges
+        workload.left_presorted, workload.right_presorted = presorted or self._presorted
         workload.pageable = not all(_core.is_pinned(side) for side in (left, right))
         workload.verify = self._request.verify
         return choose_join_plan(runtime, workload, self._request)
@@ -106,12 +114,12 @@ class GpuMatches:
     @property
     def left_is_unique(self) -> bool:
         """Whether no key occurs twice among the left rows that can match."""
-        return self._or_cores(lambda: self._is_unique(self._left), lambda cores: cores.left_is_unique)
+        return self._or_cores(lambda: self._is_unique(0), lambda cores: cores.left_is_unique)
 
     @property
     def right_is_unique(self) -> bool:
         """The same of the right rows."""
-        return self._or_cores(lambda: self._is_unique(self._right), lambda cores: cores.right_is_unique)
+        return self._or_cores(lambda: self._is_unique(1), lambda cores: cores.right_is_unique)
 
     def on_cores(self) -> _core.Matches:
         """The same, found by the cores."""
@@ -124,20 +132,21 @@ class GpuMatches:
             warnings.warn(f"{error}: the matches are found on the cores", FallbackWarning, stacklevel=4)
             return of_cores(self._on_cores())
 
-    def _is_unique(self, side: Array) -> bool:
+    def _is_unique(self, number: int) -> bool:
         """Joined with itself, a side has as many rows as it has keys, and more if one occurs twice."""
-        return self._totals((side, side), "inner") == len(side)
+        side, is_sorted = (self._left, self._right)[number], self._presorted[number]
+        return self._totals((side, side), "inner", (is_sorted, is_sorted)) == len(side)
 
     def _count(self, how: str) -> int:
-        return self._totals((self._left, self._right), how)
+        return self._totals((self._left, self._right), how, self._presorted)
 
-    def _totals(self, sides: tuple[Array, Array], how: str) -> int:
+    def _totals(self, sides: tuple[Array, Array], how: str, presorted: tuple[bool, bool]) -> int:
         with open_session(self._request.machine, warn=False) as runtime:
-            plan = self._plan(runtime, how, sides=sides)
+            plan = self._plan(runtime, how, sides=sides, presorted=presorted)
 
             def work() -> _core.JoinTotals:
                 return _core.join_totals(
-                    runtime, plan, self._key_type, sides[0], sides[1], how=how, verify=self._request.verify
+                    runtime, plan, self._key_type, *sides, None, None, how, self._request.verify, *presorted
                 )
 
             return int(run_interruptibly(runtime, work).rows)
@@ -150,8 +159,9 @@ class GpuMatches:
 
             def work() -> tuple[Rows, Rows, Rows, Rows]:
                 return _core.join_ranges(
-                    runtime, plan, self._key_type, self._left, self._right, row_bytes, self._request.verify
-                )
+                    runtime, plan, self._key_type, self._left, self._right, row_bytes, self._request.verify,
+                    *self._presorted,
+                )  # fmt: skip
 
             return run_interruptibly(runtime, work)
 
@@ -171,7 +181,7 @@ class GpuMatches:
             def work() -> int:
                 return _core.join_rows(
                     runtime, plan, self._key_type, self._left, self._right, None, None, row_bytes, how,
-                    self._request.verify, outputs,
+                    self._request.verify, outputs, *self._presorted,
                 )  # fmt: skip
 
             run_interruptibly(runtime, work)

@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from linkwise import _core
-from linkwise._core import AgentPlan, MatrixArrays, Runtime
-from linkwise.app_data import Matrix, mesh_graph, power_law_graph, read_matrix
+from linkwise._core import AgentPlan, MatrixArrays, Runtime, UsageError
+from linkwise.app_data import Matrix, mesh_graph, power_law_graph
 from linkwise.application import Application, even_cuts
+from linkwise.matrix_files import read_matrix
 
 Array = npt.NDArray[Any]
 
@@ -49,9 +50,16 @@ class OnGraph(Application):
             matrix.rows, matrix.columns, len(matrix.column), matrix.first, matrix.column, matrix.value
         )  # fmt: skip
 
-    def full(self) -> MatrixArrays:
-        """The size at which it is priced."""
-        return MatrixArrays(self.full_vertices, self.full_vertices, self.full_edges)
+    def priced_size(self, side: Matrix) -> tuple[int, MatrixArrays]:
+        """Rows of one side, and the side without data."""
+        if self.own_size:
+            return side.rows, MatrixArrays(side.rows, side.columns, len(side.column))
+        return self.full_vertices, MatrixArrays(self.full_vertices, self.full_vertices, self.full_edges)
+
+    @property
+    def elements(self) -> int:
+        """See ``Application``."""
+        return self.incoming.rows
 
     def result(self, app: _core.App, gpu: int) -> Array:
         """See ``Application``."""
@@ -84,7 +92,8 @@ class PageRank(OnGraph):
 
     def priced(self, runtime: Runtime, gpus: Sequence[int], plan: AgentPlan) -> _core.App:
         """See ``Application``."""
-        return _core.make_pagerank(runtime, list(gpus), even_cuts(self.full_vertices, len(gpus)), plan, self.full())
+        rows, size = self.priced_size(self.incoming)
+        return _core.make_pagerank(runtime, list(gpus), even_cuts(rows, len(gpus)), plan, size)
 
     def error(self, result: Array, iterations: int) -> float:
         """See ``Application``."""
@@ -103,6 +112,11 @@ class ShortestPaths(OnGraph):
     name, iterations = "sssp", 20
     full_vertices, full_edges = 2_017_169, 283_073_458
 
+    def __init__(self, scale: float, matrix: Path | None = None) -> None:
+        super().__init__(scale, matrix)
+        if (self.edges.value < 0).any():
+            raise UsageError(f"{matrix} has lengths below 0; shortest paths take none")
+
     def _made(self, vertices: int) -> Matrix:
         return mesh_graph(vertices, 24)
 
@@ -113,7 +127,8 @@ class ShortestPaths(OnGraph):
 
     def priced(self, runtime: Runtime, gpus: Sequence[int], plan: AgentPlan) -> _core.App:
         """See ``Application``."""
-        return _core.make_sssp(runtime, list(gpus), even_cuts(self.full_vertices, len(gpus)), plan, self.full(), 0)
+        rows, size = self.priced_size(self.incoming)
+        return _core.make_sssp(runtime, list(gpus), even_cuts(rows, len(gpus)), plan, size, 0)
 
     def error(self, result: Array, iterations: int) -> float:
         """See ``Application``."""
@@ -152,10 +167,16 @@ class Factorisation(OnGraph):
 
     def priced(self, runtime: Runtime, gpus: Sequence[int], plan: AgentPlan) -> _core.App:
         """See ``Application``."""
-        cuts = even_cuts(self.full_vertices, len(gpus))
+        (users, of_users), (items, of_items) = self.priced_size(self.edges), self.priced_size(self.incoming)
+        user_cuts, item_cuts = even_cuts(users, len(gpus)), even_cuts(items, len(gpus))
         return _core.make_als(
-            runtime, list(gpus), cuts, cuts, plan, self.full(), self.full(), step=self.step, decay=self.decay
+            runtime, list(gpus), user_cuts, item_cuts, plan, of_users, of_items, step=self.step, decay=self.decay
         )
+
+    @property
+    def elements(self) -> int:
+        """See ``Application``."""
+        return self.factors.size
 
     def result(self, app: _core.App, gpu: int) -> Array:
         """See ``Application``."""

@@ -192,7 +192,7 @@ def _simulated(machine: _core.Machine, workload: Workload, cases: list[Case], gp
                 "plan": str(plan),
                 "seconds": report.seconds,
                 "phases": {phase.phase: phase.seconds for phase in report.phases},
-                "wire_seconds": _wire_seconds(workload, case, int(shape.expected_matches), wire),
+                "wire_seconds": _wire_seconds(workload, case, int(shape.expected_matches or 0), wire),
             }
         )
     return {

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from linkwise import _core
 from linkwise._core import UsageError
 from linkwise.dictionaries import in_one_wide_dictionary
-from linkwise.row_order import decoded
+from linkwise.row_order import KEY_TYPES, decoded
 
 _UNITS = ("s", "ms", "us", "ns")
+_MOST_DIGITS = 76
 
 
 def _of_integers(a: pa.DataType, b: pa.DataType) -> pa.DataType:
@@ -27,6 +29,8 @@ def _of_integers(a: pa.DataType, b: pa.DataType) -> pa.DataType:
 def _of_decimals(a: pa.DataType, b: pa.DataType) -> pa.DataType:
     scale = max(a.scale, b.scale)
     digits = max(a.precision - a.scale, b.precision - b.scale) + scale
+    if digits > _MOST_DIGITS:
+        raise UsageError(f"{a} and {b} have no common type of {_MOST_DIGITS} digits; cast one")
     return pa.decimal128(digits, scale) if digits <= 38 else pa.decimal256(digits, scale)
 
 
@@ -108,6 +112,8 @@ def common_type(left: pa.DataType, right: pa.DataType, names: tuple[str, str]) -
     kind = left if left == right else _common_type(_innermost(left), _innermost(right))
     if kind is None:
         raise UsageError(f"'{names[0]}' of {left} and '{names[1]}' of {right} cannot be compared; cast one")
+    if not _core.can_be_key(_innermost(kind)):
+        raise UsageError(f"'{names[0]}' of type {kind} cannot be a key; {KEY_TYPES} can")
     return kind
 
 

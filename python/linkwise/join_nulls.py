@@ -27,12 +27,13 @@ class MatchesBesideNulls(GpuMatches):
         columns: int,
         request: Request,
         on_cores: Callable[[], _core.Matches],
+        presorted: tuple[bool, bool],
     ) -> None:
         self._valid_rows: list[Rows] = [np.flatnonzero(of_side) for of_side in valid]
         self._null_rows: list[Rows] = [np.flatnonzero(~of_side) for of_side in valid]
         self._nulls_come_last = columns == 1
         left, right = (side[rows] for side, rows in zip(sides, self._valid_rows, strict=True))
-        super().__init__(left, right, request, on_cores)
+        super().__init__(left, right, request, on_cores, presorted)
 
     def _kept(self, how: str) -> list[Rows]:
         """The rows with nulls that a kind of join shows, of each side."""

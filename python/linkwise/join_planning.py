@@ -61,6 +61,8 @@ def choose_join_plan(runtime: _core.Runtime, workload: _core.JoinWorkload, reque
             like.wants_ranges,
             like.pageable,
             like.verify,
+            like.left_presorted,
+            like.right_presorted,
         ),
     )
     is_named = isinstance(request.machine, str) and not request.machine.endswith(".json")  # others may change
@@ -78,6 +80,7 @@ class PricedJoin:
 
     plan: str
     path: str
+    strategy: str
     gpus: list[int]
     seconds: float
     phases: dict[str, float]
@@ -87,14 +90,19 @@ class PricedJoin:
         """From the core's."""
         phases = {phase.phase: phase.seconds for phase in priced.phases}
         plan = priced.plan
-        return cls(str(plan), plan.path.name, list(plan.sort.gpus), priced.seconds, phases)
+        return cls(
+            str(plan), plan.path.name, plan.sort.strategy.name, list(plan.sort.gpus), priced.seconds, phases
+        )  # fmt: skip
 
     def as_dict(self) -> dict[str, Any]:
         """As ``linkwise plan join --json`` prints it."""
         return {
             "plan": self.plan,
             "path": self.path,
+            "strategy": self.strategy,
             "gpus": self.gpus,
+            # By rows and expected matches together: see Skew.
+            "shares": {str(gpu): 1 / len(self.gpus) for gpu in self.gpus},
             "seconds": {"end_to_end": self.seconds, "phases": self.phases},
         }
 
@@ -207,7 +215,7 @@ def plan_join(
     workload = join_workload(
         key_type_named(key), (int(left), int(right)), how, value_bytes=value_bytes, wants_rows=wants_rows
     )
-    workload.expected_matches = int(matches or 0)
+    workload.expected_matches = None if matches is None else int(matches)
     workload.left_presorted, workload.right_presorted = left_presorted, right_presorted
     workload.pageable, workload.verify = pageable, verify
     described = machine_to_plan_for(machine)

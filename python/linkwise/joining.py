@@ -8,6 +8,7 @@ pass over the order (``src/linkwise/join/matches.hpp``). Rows are gathered on th
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
@@ -17,14 +18,26 @@ import pyarrow as pa
 
 from linkwise import _core
 from linkwise._core import UsageError
-from linkwise.containers import hold, hold_table
+from linkwise.checking import first_out_of_order
+from linkwise.containers import ONE_COLUMN, hold, hold_table, labels_of
 from linkwise.gpu_array_joining import GpuJoin, arrays_on_gpus
 from linkwise.gpu_joining import GpuMatches
 from linkwise.host_memory import check_rows_fit
-from linkwise.join_keys import together
 from linkwise.keys import plain_array
+from linkwise.ordering import SortKey
 from linkwise.planning import Gpus, MachineLike, Request
-from linkwise.table_joining import Columns, How, TableJoin, Validate, check_how, key_pairs, match
+from linkwise.table_joining import (
+    Columns,
+    How,
+    Presorted,
+    TableJoin,
+    Validate,
+    check_how,
+    key_pairs,
+    match,
+    not_presorted,
+    sides_of,
+)
 
 Relation = TypeVar("Relation")
 
@@ -40,7 +53,7 @@ def join(
     suffix: str = "_right",
     nulls_equal: bool = False,
     validate: Validate = "m:m",
-    presorted: bool = False,
+    presorted: Presorted = False,
     machine: MachineLike = "auto",
     gpus: Gpus = "auto",
     strategy: str = "auto",
@@ -51,7 +64,7 @@ def join(
 
     The rows come by key, in the order that ``sort`` has, nulls last; within a key by left row, then by right row. A
     semi or anti join gives rows of the left table in their own order. Floats match as numbers: -0.0 is 0.0, and NaN
-    is NaN.
+    is NaN, but in pandas, to which it is a null.
 
     Parameters
     ----------
@@ -70,8 +83,8 @@ def join(
     validate
         ``"1:m"``: raise an error if a key occurs twice on the left; ``"m:1"``: on the right; ``"1:1"``: on either.
     presorted
-        Both sides are in the order of their keys, ascending with nulls last: they are merged and not sorted. This is
-        checked.
+        ``"left"``, ``"right"``, or ``"both"`` (``True``): the side is in the order of its keys, ascending with nulls
+        last, and is not sorted. This is checked.
     machine, gpus, strategy, memory_limit, verify
         As for ``sort``; they say how the keys are sorted.
 
@@ -84,12 +97,25 @@ def join(
     left_table, give_back = hold_table(left)
     right_table, _ = hold_table(right)
     request = Request(machine, gpus, strategy, memory_limit, False, verify)
-    keys = key_pairs(left_table.column_names, right_table.column_names, on, left_on, right_on)
+    labels = labels_of(right) | labels_of(left)
+    named = (_named(columns, labels) for columns in (on, left_on, right_on))
+    keys = key_pairs(left_table.column_names, right_table.column_names, *named)
     joined = TableJoin(
         left_table, right_table, keys, request, how, suffix=suffix, nulls_equal=nulls_equal, validate=validate,
         presorted=presorted,
     )  # fmt: skip
-    return cast(Relation, give_back(joined.table()))
+    result = give_back(joined.table())
+    if labels:
+        result.columns = [labels.get(name, name) for name in map(str, result.columns)]
+    return cast(Relation, result)
+
+
+def _named(columns: Any, labels: dict[str, Any]) -> Any:
+    """Columns as Arrow calls them."""
+    if not labels or columns is None or isinstance(columns, str):
+        return columns
+    is_one = columns in labels.values() if isinstance(columns, tuple) else not isinstance(columns, Iterable)
+    return [str(label) for label in ([columns] if is_one else columns)]
 
 
 def join_indices(
@@ -98,7 +124,7 @@ def join_indices(
     how: How = "inner",
     *,
     nulls_equal: bool = False,
-    presorted: bool = False,
+    presorted: Presorted = False,
     machine: MachineLike = "auto",
     gpus: Gpus = "auto",
     strategy: str = "auto",
@@ -135,7 +161,7 @@ def join_count(
     how: How = "inner",
     *,
     nulls_equal: bool = False,
-    presorted: bool = False,
+    presorted: Presorted = False,
     machine: MachineLike = "auto",
     gpus: Gpus = "auto",
     strategy: str = "auto",
@@ -154,8 +180,8 @@ def join_count(
     return int(matches_of_keys(left_keys, right_keys, request, nulls_equal=nulls_equal, presorted=presorted).count(how))
 
 
-def _check_no_presorted(*, presorted: bool) -> None:
-    if presorted:
+def _check_no_presorted(*, presorted: Presorted) -> None:
+    if any(sides_of(presorted)):
         raise UsageError("presorted= is for keys in host memory; keys on GPUs are sorted there")
 
 
@@ -190,7 +216,7 @@ def join_ranges(
     right_keys: Any,
     *,
     nulls_equal: bool = False,
-    presorted: bool = False,
+    presorted: Presorted = False,
     machine: MachineLike = "auto",
     gpus: Gpus = "auto",
     strategy: str = "auto",
@@ -201,32 +227,38 @@ def join_ranges(
     However many pairs there are, the result is no larger than both sides. Parameters and errors: as ``join_indices``.
     """
     request = Request(machine, gpus, strategy, memory_limit, False, True)
+    if arrays_on_gpus(left_keys, right_keys) is not None:
+        raise UsageError("join_ranges takes keys in host memory; join_indices also takes lists and arrays on GPUs")
     found = matches_of_keys(left_keys, right_keys, request, nulls_equal=nulls_equal, presorted=presorted)
     return JoinRanges(*found.ranges())
 
 
 def matches_of_keys(
-    left: Any, right: Any, request: Request, *, nulls_equal: bool, presorted: bool
+    left: Any, right: Any, request: Request, *, nulls_equal: bool, presorted: Presorted
 ) -> _core.Matches | GpuMatches:
     """The matches of two arrays, columns or tables of keys; see ``join_indices``."""
     sides = [hold(side).contents for side in (left, right)]
 
     def of_columns(request: Request) -> _core.Matches | GpuMatches:
-        columns = [_key_columns(side) for side in sides]
+        columns = _key_columns(sides[0]), _key_columns(sides[1])
         if len(columns[0]) != len(columns[1]):
             raise UsageError(
                 f"there are {len(columns[0])} columns of keys on the left and {len(columns[1])} on the right"
             )
-        keys = [together(a, b, ("left", "right")) for a, b in zip(*columns, strict=True)]
-        return match(keys, len(columns[0][0]), request, nulls_equal=nulls_equal, presorted=presorted)
+        names = [("left", "right")] * len(columns[0])
+        return match(columns, names, request, nulls_equal=nulls_equal, presorted=presorted)
 
-    if not presorted and all(isinstance(side, np.ndarray) and side.dtype.kind in "iu" for side in sides):
+    if all(isinstance(side, np.ndarray) and side.dtype.kind in "iu" for side in sides):
         a, b = (plain_array(side) for side in sides)
         if a.dtype == b.dtype and GpuMatches.can(a, b, request):
             # As they are: page-locked arrays are read at the speed of the links.
-            return GpuMatches(
-                a, b, request, lambda: cast(_core.Matches, of_columns(replace(request, strategy="cpu", gpus="auto")))
-            )
+            promised = sides_of(presorted)
+            for name, side, is_promised in zip(("left", "right"), (a, b), promised, strict=True):
+                row = first_out_of_order(side, [SortKey(ONE_COLUMN)]) if is_promised else None
+                if row is not None:
+                    raise UsageError(not_presorted(name, row))
+            on_cores = replace(request, strategy="cpu", gpus="auto")
+            return GpuMatches(a, b, request, lambda: cast(_core.Matches, of_columns(on_cores)), promised)
     return of_columns(request)
 
 

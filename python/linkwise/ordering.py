@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
+import numpy as np
+
 from linkwise._core import UsageError
 
 NullsEnd = Literal["first", "last"]
@@ -55,8 +57,18 @@ def check_nulls(nulls: object) -> None:
             raise UsageError(f"nulls is 'first' or 'last', not {end!r}")
 
 
+def listed(names: Any) -> list[Any]:
+    """The columns that an argument names: one, or several. Raises ``UsageError``."""
+    if names is None:
+        return []
+    try:
+        return [names] if isinstance(names, str) else list(names)
+    except TypeError:
+        raise UsageError(f"columns are called by their names, not {names!r}") from None
+
+
 def _one_each(given: Any, count: int, what: str) -> list[Any]:
-    if not isinstance(given, list | tuple):
+    if isinstance(given, str) or not hasattr(given, "__len__"):
         return [given] * count
     if len(given) != count:
         raise UsageError(f"there are {len(given)} values of {what}= for {count} columns; give one, or one for each")
@@ -66,7 +78,7 @@ def _one_each(given: Any, count: int, what: str) -> list[Any]:
 def sort_keys_of(columns: Sequence[str], by: By, descending: Descending, nulls: Nulls) -> list[SortKey]:
     """What to sort a table with these columns by; the first key decides first. Raises ``UsageError``."""
     check_nulls(nulls)
-    names = [by] if isinstance(by, str) else list(by or [])
+    names = listed(by)
     there_are = ", ".join(map(repr, columns))
     if not names:
         raise UsageError(f"by= must name a column: {there_are}")
@@ -77,6 +89,9 @@ def sort_keys_of(columns: Sequence[str], by: By, descending: Descending, nulls: 
             raise UsageError(f"there are several columns '{name}'; rename them, for by= cannot tell them apart")
     directions = _one_each(descending, len(names), "descending")
     ends = _one_each(nulls, len(names), "nulls")
+    for direction in directions:
+        if not isinstance(direction, bool | np.bool_):
+            raise UsageError(f"descending is True or False, not {direction!r}")
     return [SortKey(*key) for key in zip(names, map(bool, directions), ends, strict=True)]
 
 

@@ -205,6 +205,7 @@ def bench_proactive(
         apps = []
         for name in names:
             app = application(name, size)
+            app.own_size = scale is not None
             counts = [count for count in (2, 4, 8) if scaling and count < len(numbers)]
             apps += [measures(real, described, app, numbers[:count]) for count in (*counts, len(numbers))]
             error, _ = checked(runtime, app, numbers, DEFAULT_PLAN)

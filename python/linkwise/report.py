@@ -218,23 +218,30 @@ def print_join_benchmark(console: Console, results: dict[str, Any]) -> None:
         f"skew {workload['skew']:g}; {best['in']:.0f} GB/s in, {best['out']:.0f} out"
     )
     table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading in ("", "took", "±", "wire", "ratio", "plan"):
+    for heading in ("", "took", "±", "wire", "ratio", "plan", "phases"):
         table.add_column(heading, justify="right" if heading in ("took", "±", "wire", "ratio") else "left")
     for row in results["rows"]:
         spread = f"{row['spread']:.0%}" if "spread" in row else ""
         wire = row["wire_seconds"]
         ratio = f"{row['seconds'] / wire:.2f}"
         table.add_row(
-            row["case"], format_seconds(row["seconds"]), spread, format_seconds(wire), ratio, escape(row["plan"])
-        )
+            row["case"], format_seconds(row["seconds"]), spread, format_seconds(wire), ratio, escape(row["plan"]),
+            _largest_phases(row["phases"]),
+        )  # fmt: skip
     for row in results["on_gpus"]:
         efficiency = f"{row['efficiency']:.0%} of what one GPU promises"
         way = "" if row.get("way", "sorted") == "sorted" else f", {row['way']}"
         name = f"keys on {row['gpus']} GPUs, counted{way}"
-        table.add_row(name, format_seconds(row["seconds"]), f"{row['spread']:.0%}", "", "", efficiency)
+        table.add_row(name, format_seconds(row["seconds"]), f"{row['spread']:.0%}", "", "", efficiency, "")
     for row in results["baselines"]:
-        table.add_row(row["case"], format_seconds(row["seconds"]), "", "", "", "")
+        table.add_row(row["case"], format_seconds(row["seconds"]), "", "", "", "", "")
     console.print(table)
+
+
+def _largest_phases(phases: dict[str, float]) -> str:
+    """Those that take a twentieth of the whole and more (join25 figs 13 and 14)."""
+    whole = sum(phases.values())
+    return ", ".join(f"{name} {seconds / whole:.0%}" for name, seconds in phases.items() if seconds > whole / 20)
 
 
 def print_tpch(console: Console, results: dict[str, Any]) -> None:

@@ -8,7 +8,6 @@ from typing import cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from linkwise import _core
 from linkwise._core import UsageError
@@ -19,9 +18,13 @@ from linkwise.host_sorting import Array, row_number_bytes, sort_keys
 from linkwise.ordering import SortKey
 from linkwise.planning import Request
 from linkwise.sort_report import SortReport
+from linkwise.taking import plain_of_runs
 
 _SAMPLED_FOR_TIES = 1 << 12
 _MANY_TIES = 0.25
+KEY_TYPES = (
+    "bool, integers, floats, decimals, dates, times, timestamps, durations, strings, bytes, and dictionaries of these"
+)
 
 
 def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -30,7 +33,7 @@ def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if isinstance(kind, pa.BaseExtensionType):
         return decoded(pa.chunked_array([chunk.storage for chunk in column.chunks], type=kind.storage_type))
     if pa.types.is_run_end_encoded(kind):
-        return decoded(pa.chunked_array([pc.run_end_decode(c) for c in column.chunks], type=kind.value_type))
+        return decoded(pa.chunked_array([plain_of_runs(c) for c in column.chunks], type=kind.value_type))
     return decoded(without_dictionary(column)) if pa.types.is_dictionary(kind) else column
 
 
@@ -74,7 +77,9 @@ class RowKeys:
         self._columns = [decoded(c if comparable else _ranks(c)) for c in (table[k.column] for k in keys)]
         for key, column in zip(keys, self._columns, strict=True):
             if not _core.can_be_key(column.type):
-                raise UsageError(f"column '{key.column}' of type {table[key.column].type} cannot be a key; {_KEYS} can")
+                raise UsageError(
+                    f"column '{key.column}' of type {table[key.column].type} cannot be a key; {KEY_TYPES} can"
+                )
         self._directions = [key.descending for key in keys], [key.nulls_first for key in keys]
 
     @cached_property
@@ -172,8 +177,3 @@ def _sort_open_rows(ties: _core.TieRefinement, request: Request, row_width: int)
     assert order is not None
     ties.place(in_order, order)
     return report
-
-
-_KEYS = (
-    "bool, integers, floats, decimals, dates, times, timestamps, durations, strings, bytes, and dictionaries of these"
-)

@@ -47,7 +47,7 @@ class SpilledJoin:
     request: Request
     memory: int  # bytes of host memory
     directory: Path | None
-    presorted: bool
+    presorted: tuple[bool, bool]
 
     @contextmanager
     def rows(
@@ -77,7 +77,7 @@ class SpilledJoin:
             for at, (side, other) in enumerate(((left, right), (right, left))):
                 keys = _KeyColumns(self.keys, at, side.schema, other.schema)
                 batches = map(keys.added, side.batches)
-                if self.presorted:
+                if self.presorted[at]:
                     tables = _checked(batches, keys.by, ("left", "right")[at])
                 else:
                     _, tables = stack.enter_context(self._sort(keys.by, side.size).merged(batches))

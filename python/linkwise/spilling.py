@@ -30,6 +30,7 @@ SortBatch = Callable[[pa.Table], pa.Table]
 BATCHES_IN_MEMORY = 4  # a batch, its sorted copy, and what sorting it takes
 _ROOM = 3  # times its size: the input, the result, and what comes between
 _LEAST_ROWS = 1024  # of a block; with fewer, the time goes into opening and closing them
+_MOST_RUNS = 1024  # all of which are read side by side
 _RUNS_OF_A_PIPE = 64  # that blocks are made for where nobody knows how many come
 
 
@@ -91,6 +92,8 @@ class SpillSort:
         # All runs have a block in memory, and what is merged takes as much again.
         expected_runs = _RUNS_OF_A_PIPE if self.size is None else 1 + BATCHES_IN_MEMORY * self.size // self.memory
         block_bytes = self.memory // (8 * expected_runs)
+        if expected_runs > _MOST_RUNS:
+            raise self._too_little(cast(int, self.size))
         runs: list[_Run] = []
         done = 0
         for batch in batches:
@@ -105,8 +108,17 @@ class SpillSort:
                 raise Error(f"cannot spill a run to {directory}: {error}; name another directory") from None
             runs.append(_Run(path, table.num_rows))
             done += bytes_of(batch)
+            if len(runs) > _MOST_RUNS:
+                raise self._too_little(done)
             self.on_progress(min(done / max(self.size or 2 * done, 1), 1.0) / 2)
         return runs
+
+    def _too_little(self, size: int) -> UsageError:
+        least = BATCHES_IN_MEMORY * size // _MOST_RUNS
+        return UsageError(
+            f"{self.memory} bytes of host memory are too little for {size}, which take over {_MOST_RUNS} runs; "
+            f"give {max(least >> 20, 1)} MiB at least"
+        )
 
     def _merged(self, runs: list[_Run]) -> Iterator[pa.Table]:
         """The rows of all runs in order, equal keys by run."""
@@ -151,8 +163,8 @@ class _Run:
     def blocks(self) -> Iterator[pa.Table]:
         with pa.memory_map(str(self.path)) as source:
             reader = pa.ipc.open_file(source)
-            for index in range(reader.num_record_batches):
-                yield pa.Table.from_batches([reader.get_batch(index)])
+            batches = map(reader.get_batch, range(reader.num_record_batches))
+            yield from (pa.Table.from_batches([batch]) for batch in batches if batch.num_rows)
 
 
 class _Head:

@@ -14,7 +14,7 @@ from linkwise.gathering import gather_columns, one_array, rows_of_rows
 from linkwise.gpu_joining import rows_to_gather
 from linkwise.joining import matches_of_keys
 from linkwise.planning import Request
-from linkwise.pyarrow_gathering import Rows
+from linkwise.taking import Rows
 
 SORTING_PHASES = ("sample", "HtoD", "partition", "exchange", "sort", "borrow", "verify", "verify input")
 """Of a join's report; ``probe`` finds what matches, and the others make rows."""

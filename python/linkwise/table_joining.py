@@ -20,7 +20,7 @@ from linkwise.gpu_joining import GpuMatches, Rows, rows_to_gather
 from linkwise.host_memory import check_rows_fit
 from linkwise.join_keys import in_one_type, together
 from linkwise.join_nulls import MatchesBesideNulls
-from linkwise.ordering import SortKey
+from linkwise.ordering import SortKey, listed
 from linkwise.planning import Request
 from linkwise.pyarrow_gathering import bytes_of
 from linkwise.row_order import RowKeys, decoded
@@ -29,6 +29,7 @@ from linkwise.session import FallbackWarning
 How = Literal["inner", "left", "right", "full", "semi", "anti"]
 Columns = str | Sequence[str] | None
 Validate = Literal["1:1", "1:m", "m:1", "m:m"]
+Presorted = bool | Literal["neither", "left", "right", "both"]
 
 _PANDAS = b"pandas"
 _HOWS = ("inner", "left", "right", "full", "semi", "anti")
@@ -48,51 +49,51 @@ def check_how(how: str) -> None:
         raise UsageError(f"there is no join {how!r}; how= is {', '.join(_HOWS[:-1])} or {_HOWS[-1]}")
 
 
-def _listed(columns: Columns) -> list[str]:
-    return [columns] if isinstance(columns, str) else list(columns or [])
-
-
 def key_pairs(
     left_columns: Sequence[str], right_columns: Sequence[str], on: Columns, left_on: Columns, right_on: Columns
 ) -> KeyPairs:
     """What the arguments say. Raises ``UsageError``."""
     if (on is None) == (left_on is None and right_on is None):
         raise UsageError("name the columns to join by: on=, or left_on= and right_on=")
-    lefts, rights = (_listed(on), _listed(on)) if on is not None else (_listed(left_on), _listed(right_on))
+    lefts, rights = (listed(on), listed(on)) if on is not None else (listed(left_on), listed(right_on))
+    if on is not None and not lefts:
+        raise UsageError("on= names no column; name one at least")
     if len(lefts) != len(rights) or not lefts:
         raise UsageError(f"left_on= has {len(lefts)} columns and right_on= {len(rights)}; they go in pairs")
     for side, names, there_are in (("left", lefts, left_columns), ("right", rights, right_columns)):
         for name in names:
             if list(there_are).count(name) != 1:
-                listed = ", ".join(map(repr, there_are))
-                raise UsageError(f"the {side} table has not one column '{name}'; it has {listed}")
+                told = ", ".join(map(repr, there_are))
+                raise UsageError(f"the {side} table has not one column '{name}'; it has {told}")
     return KeyPairs(list(zip(lefts, rights, strict=True)), on is not None)
 
 
 def match(
-    columns: list[pa.ChunkedArray],
-    left_rows: int,
+    sides: tuple[list[pa.ChunkedArray], list[pa.ChunkedArray]],
+    names: Sequence[tuple[str, str]],
     request: Request,
     *,
     nulls_equal: bool,
-    presorted: bool,
+    presorted: Presorted,
 ) -> _core.Matches | GpuMatches:
-    """The matches between the first ``left_rows`` rows and the others of columns that hold both sides."""
-    names = [str(number) for number in range(len(columns))]
-    table, by = pa.table(columns, names), [SortKey(name) for name in names]
-    presorted = presorted and _are_in_order(table, left_rows, by)
+    """The matches of two sides' columns of keys, one with the other; ``names`` are for messages."""
+    columns = [together(*both) for both in zip(*sides, names, strict=True)]
+    left_rows = len(sides[0][0])
+    numbers = [str(number) for number in range(len(columns))]
+    table, by = pa.table(columns, numbers), [SortKey(number) for number in numbers]
     keys = RowKeys(table, by)
+    is_sorted = _are_sorted(table, left_rows, [pa.table(side, numbers) for side in sides], by, sides_of(presorted))
 
     def on_cores(request: Request) -> _core.Matches:
-        merged = keys.merged(left_rows) if presorted else None
+        merged = keys.merged(left_rows) if all(is_sorted) else None
         rows, in_order = merged if merged is not None else keys.order_and_words(request)[:2]
         return _core.Matches(keys.core, in_order, rows, left_rows, nulls_equal)
 
-    if not keys.decided_by_word or presorted:
+    if not keys.decided_by_word:
         return on_cores(request)
     words = keys.words()
-    sides = words[:left_rows], words[left_rows:]
-    if not GpuMatches.can(*sides, request):
+    of_sides = words[:left_rows], words[left_rows:]
+    if not GpuMatches.can(*of_sides, request):
         return on_cores(request)
 
     def instead() -> _core.Matches:
@@ -101,9 +102,18 @@ def match(
     # Dictionaries and runs do not count the nulls among their values.
     with_nulls = [] if nulls_equal else [plain for plain in map(decoded, columns) if plain.null_count]
     if not with_nulls:
-        return GpuMatches(*sides, request, instead)
+        return GpuMatches(*of_sides, request, instead, is_sorted)
     valid = np.logical_and.reduce([pc.is_valid(column).to_numpy() for column in with_nulls])
-    return MatchesBesideNulls(sides, (valid[:left_rows], valid[left_rows:]), len(columns), request, instead)
+    valid_sides = valid[:left_rows], valid[left_rows:]
+    return MatchesBesideNulls(of_sides, valid_sides, len(columns), request, instead, is_sorted)
+
+
+def sides_of(presorted: Presorted) -> tuple[bool, bool]:
+    """Which sides are said to be in order. Raises ``UsageError``."""
+    named = {True: "both", False: "neither"}.get(presorted, presorted) if isinstance(presorted, bool) else presorted
+    if named not in ("neither", "left", "right", "both"):
+        raise UsageError(f"presorted is 'left', 'right', 'both', True or False, not {presorted!r}")
+    return named in ("left", "both"), named in ("right", "both")
 
 
 def not_presorted(side: str, row: int) -> str:
@@ -111,19 +121,22 @@ def not_presorted(side: str, row: int) -> str:
     return f"the {side} side is not presorted: row {row}, counted from 0, is out of order"
 
 
-def _are_in_order(both: pa.Table, left_rows: int, keys: list[SortKey]) -> bool:
-    """Whether the sides can be merged as they are. Raises ``UsageError`` if one is not in order."""
-    for side, table in (("left", both.slice(0, left_rows)), ("right", both.slice(left_rows))):
-        row = first_out_of_order(table, keys)
-        if row is None:
+def _are_sorted(
+    both: pa.Table, left_rows: int, sides: Sequence[pa.Table], keys: list[SortKey], promised: tuple[bool, bool]
+) -> tuple[bool, bool]:
+    """Which sides are in order for a join, of those that are promised to be. Raises ``UsageError`` if one is not."""
+    found = [False, False]
+    for at, (name, table) in enumerate((("left", both.slice(0, left_rows)), ("right", both.slice(left_rows)))):
+        if not promised[at]:
             continue
-        told = not_presorted(side, row)
-        if not any(pa.types.is_floating(kind) for kind in both.schema.types):
-            raise UsageError(told)
-        # Sorted tables have -0.0 before 0.0, which to a join are one key: it may be in order otherwise.
-        warnings.warn(f"{told}, as joins compare floats; it is sorted", FallbackWarning, stacklevel=2)
-        return False
-    return True
+        row = first_out_of_order(table, keys)
+        if row is not None and first_out_of_order(sides[at], keys) is not None:
+            raise UsageError(not_presorted(name, row))
+        if row is not None:  # sorted tables have -0.0 before 0.0, which to a join are one key
+            told = f"the {name} side is sorted, as joins compare floats: -0.0 and 0.0 stand between other keys"
+            warnings.warn(told, FallbackWarning, stacklevel=2)
+        found[at] = row is None
+    return found[0], found[1]
 
 
 def _check_validate(validate: str) -> None:
@@ -144,10 +157,10 @@ def _found(
     request: Request,
     *,
     nulls_equal: bool,
-    presorted: bool,
+    presorted: Presorted,
 ) -> _core.Matches | GpuMatches:
-    columns = [together(left[a], right[b], (a, b)) for a, b in keys.pairs]
-    return match(columns, left.num_rows, request, nulls_equal=nulls_equal, presorted=presorted)
+    sides = [left[name] for name, _ in keys.pairs], [right[name] for _, name in keys.pairs]
+    return match(sides, keys.pairs, request, nulls_equal=nulls_equal, presorted=presorted)
 
 
 def count_matches(
@@ -158,10 +171,14 @@ def count_matches(
     how: How,
     *,
     nulls_equal: bool,
-    presorted: bool,
+    presorted: Presorted,
+    validate: str,
 ) -> int:
     """How many rows the join of two tables has."""
-    return int(_found(left, right, keys, request, nulls_equal=nulls_equal, presorted=presorted).count(how))
+    _check_validate(validate)
+    found = _found(left, right, keys, request, nulls_equal=nulls_equal, presorted=presorted)
+    _validate(found, validate)
+    return int(found.count(how))
 
 
 class TableJoin:
@@ -169,7 +186,7 @@ class TableJoin:
 
     def __init__(
         self, left: pa.Table, right: pa.Table, keys: KeyPairs, request: Request, how: How, *, suffix: str,
-        nulls_equal: bool, validate: str, presorted: bool = False,
+        nulls_equal: bool, validate: str, presorted: Presorted = False,
     ) -> None:  # fmt: skip
         self._left, self._right, self._keys, self._how, self._request = left, right, keys, how, request
         self._names = _right_names(left, right, keys, suffix) if how not in ("semi", "anti") else {}
@@ -196,7 +213,12 @@ class TableJoin:
 
     def windows(self, rows: int) -> Iterator[pa.Table]:
         """So many at a time."""
-        found = self._found if isinstance(self._found, _core.Matches) else self._found.on_cores()
+        if isinstance(self._found, _core.Matches):
+            found = self._found
+        else:
+            told = f"{self.count()} rows are more than memory holds: the cores make them, {rows} at a time"
+            warnings.warn(told, FallbackWarning, stacklevel=2)
+            found = self._found.on_cores()
         for first in range(0, int(found.count(self._how)), rows):
             yield self._gathered(*found.indices(self._how, first, rows))
 
@@ -211,7 +233,8 @@ class TableJoin:
                 at = left.column_names.index(name)
                 both = in_one_type(left[name], right[name], (name, name))
                 made[at] = gather_columns([both], rows, self._request)[0]
-                fields[at] = fields[at].with_type(both.type)
+                # What Polars notes of a column's categories is of one side.
+                fields[at] = fields[at].with_type(both.type).remove_metadata()
         of_right = [right.schema.get_field_index(name) for name in self._names]
         made += gather_columns([right.column(at) for at in of_right], right_rows, self._request)
         fields += [right.schema.field(at).with_name(self._names[right.schema.field(at).name]) for at in of_right]

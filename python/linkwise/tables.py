@@ -51,7 +51,7 @@ class _Number:
         parts = [column_of_array(values, self._column.type)]
         if self._null is not None:
             parts.insert(0 if self._key.nulls_first else 1, pa.nulls(len(self._null), self._column.type))
-        return pa.chunked_array(parts)
+        return pa.chunked_array([part for part in parts if len(part)], type=self._column.type)
 
 
 def sort_table(

@@ -50,7 +50,13 @@ class Tomography(Application):
 
     def priced(self, runtime: Runtime, gpus: Sequence[int], plan: AgentPlan) -> _core.App:
         """See ``Application``."""
-        return self._make(runtime, gpus, plan, self.full_size, self.priced_views, None)
+        size, views = (self.size, self.views) if self.own_size else (self.full_size, self.priced_views)
+        return self._make(runtime, gpus, plan, size, views, None)
+
+    @property
+    def elements(self) -> int:
+        """See ``Application``."""
+        return self.size**2
 
     def result(self, app: _core.App, gpu: int) -> Array:
         """See ``Application``."""
@@ -59,7 +65,7 @@ class Tomography(Application):
         return found
 
     def error(self, result: Array, iterations: int) -> float:
-        """Of what the iterations say, and of the picture: a reconstruction is nearer to the phantom than to nothing."""
+        """See ``Application``."""
         wanted = self._reference(iterations)
         return float(np.abs(result - wanted).max() / (2e-3 * max(np.abs(wanted).max(), 1e-6)))
 

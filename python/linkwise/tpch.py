@@ -30,7 +30,7 @@ from linkwise.duckdb_baseline import Baseline, Tables, run_duckdb
 from linkwise.gathering import one_array
 from linkwise.join_planning import join_workload
 from linkwise.machine import load_machine
-from linkwise.planning import Gpus, Request
+from linkwise.planning import Gpus, Request, gpus_of
 from linkwise.sorting import empty
 from linkwise.successive_joins import SORTING_PHASES, Joiner
 
@@ -243,7 +243,11 @@ def bench_tpch(
         "simulated": described,
     }
     if described:
-        return {**about, "queries": _simulated(load_machine(machine), scale)}
+        simulated = load_machine(machine)
+        constraints = _core.JoinConstraints()
+        if gpus != "auto":
+            constraints.gpus = gpus_of(simulated, gpus)
+        return {**about, "queries": _simulated(simulated, scale, constraints)}
     where = "auto" if machine == "cpu" else machine
     request = Request(where, gpus, "cpu" if machine == "cpu" else "auto", None, descending=False, verify=True)
     with _generated(scale, data) as folder:
@@ -316,11 +320,11 @@ def shares_of_phases(
     return seconds, phases
 
 
-def _simulated(machine: _core.Machine, scale: float) -> list[dict[str, Any]]:
+def _simulated(machine: _core.Machine, scale: float, constraints: _core.JoinConstraints) -> list[dict[str, Any]]:
     """What the joins would take: with as many rows as a small scale has, in proportion."""
     found = []
     for query, joins in joins_of_queries().items():
-        seconds, phases = shares_of_phases(machine, joins, scale, _core.JoinConstraints())
+        seconds, phases = shares_of_phases(machine, joins, scale, constraints)
         sizes = [tuple(max(int(rows * scale), 1) for rows in each) for each in joins]
         found.append({"query": query, "seconds": {"joins": seconds}, "shares": phases, "joins": sizes})
     return found

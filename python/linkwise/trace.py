@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from linkwise._core import Place
+from linkwise._core import Place, UsageError
+from linkwise.file_formats import one_clear_line
 from linkwise.sort_report import SortReport
 
 _STREAMS, _LINKS = 1, 2
@@ -71,6 +72,12 @@ def trace_events(report: SortReport) -> list[dict[str, Any]]:
     return events
 
 
+def check_trace(path: Path) -> None:
+    """Raise ``UsageError`` for a file that cannot be written, before the work is done."""
+    if not path.parent.is_dir():
+        raise UsageError(f"cannot write {path}: there is no directory {path.parent}")
+
+
 def write_trace(path: str | Path, report: SortReport) -> None:
     """Write the trace of a sort; open it in Perfetto or chrome://tracing."""
     document = {
@@ -78,4 +85,5 @@ def write_trace(path: str | Path, report: SortReport) -> None:
         "displayTimeUnit": "ms",
         "otherData": {"machine": report.machine, "simulated": report.simulated, "plan": report.plan},
     }
-    Path(path).write_text(json.dumps(document), encoding="utf-8")
+    with one_clear_line("write", Path(path)):
+        Path(path).write_text(json.dumps(document), encoding="utf-8")

@@ -6,6 +6,7 @@ As proact21 (§III-A): a sweep on the application's own kernels; the result depe
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +17,8 @@ from linkwise._core import AgentPlan
 from linkwise.application import Application
 from linkwise.profile import cache_path, write_json
 
-DEFAULT_PLAN = AgentPlan("polling", 128 << 10, 8192)
-"""Without a tuned plan: what was best, or within a few percent of it, for most kernels on H200s."""
+DEFAULT_PLAN = AgentPlan()
+"""Without a tuned plan: polling, 128 KiB, 8192 threads, the best or nearly so for most kernels on H200s."""
 
 AGENTS = ("bulk", "inline", "polling", "dynamic", "copy_engine")
 """That a real machine has."""
@@ -59,7 +60,8 @@ def _kept_path() -> Path:
 
 
 def _key(app: Application, gpus: Sequence[int]) -> str:
-    return f"{app.name} on {','.join(map(str, gpus))}"
+    """What a plan depends on: the kernel, how much it makes, to the next power of two, and the GPUs."""
+    return f"{app.name} of 2^{round(math.log2(app.elements))} on {','.join(map(str, gpus))}"
 
 
 def keep(app: Application, gpus: Sequence[int], plan: AgentPlan) -> Path:

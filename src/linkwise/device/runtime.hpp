@@ -231,8 +231,8 @@ class Runtime {
     std::uint64_t finished = 0;
   };
   [[nodiscard]] virtual Progress progress() const = 0;
-  /// Waits throw `Cancelled` once a stop is requested.
-  virtual void set_stop_token(std::stop_token token) = 0;
+  /// Waits throw `Cancelled` once a stop is requested. Returns the token before.
+  virtual std::stop_token set_stop_token(std::stop_token token) = 0;
 
  protected:
   friend class Buffer;

@@ -9,7 +9,7 @@
 namespace linkwise {
 
 std::uint64_t expected_matches(const JoinInput& input) {
-  return input.expected_matches > 0 ? input.expected_matches : std::max(input.left.count, input.right.count);
+  return input.expected_matches.value_or(std::max(input.left.count, input.right.count));
 }
 
 std::uint64_t join_samples(const JoinPlan& plan) { return std::max<std::uint64_t>(plan.sort.samples / 16, 1); }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "linkwise/join/matches.hpp"
 #include "linkwise/sort/host_sort.hpp"
@@ -18,8 +19,8 @@ struct JoinInput {
   bool left_values_signed = false, right_values_signed = false;  ///< where they are summed
   bool left_presorted = false, right_presorted = false;          ///< claimed, and checked where it is used
   bool verify = true;  ///< order and multiset checksum of both sides, on the GPUs
-  std::uint64_t expected_matches =
-      0;  ///< what an estimate takes, of rows or ranges; 0: one for each row of the longer side
+  /// What an estimate takes, of rows or ranges; one for each row of the longer side unless said.
+  std::optional<std::uint64_t> expected_matches;
 };
 
 std::uint64_t expected_matches(const JoinInput& input);

@@ -98,7 +98,7 @@ struct AgentCosts {
   double memory_share = 0.03;     ///< of a kernel's memory bandwidth, which counting and sending take
   double tracking_ns = 0.2;       ///< for each block and chunk that it writes, of the time in which all blocks run
   double polling_us = 0.12;       ///< from one chunk to the next
-  double polling_share = 0.015;   ///< of the SMs, which polling takes from the kernel
+  double polling_share = 0.015;   ///< of the SMs, which polling by saturating_threads takes from the kernel
   double polling_goodput = 0.94;  ///< of what copies carry
   double dynamic_us = 7;          ///< from one launch to the next
   double dynamic_share = 0.1;     ///< of the SMs

@@ -12,6 +12,7 @@ namespace linkwise {
 namespace {
 
 constexpr int most_batches = 512;
+constexpr std::uint64_t most_windows = 32;     // of a result that are priced one by one, on each GPU
 constexpr std::uint64_t most_chunksets = 64;   // more would take longer than any other way
 constexpr std::uint64_t pairs_in_memory = 16;  // that three streams take, with all that joining them needs
 
@@ -69,8 +70,12 @@ std::vector<PricedJoin> price(const Machine& machine, const JoinWorkload& worklo
   plan.path = path;
   plan.sort = candidate.plan;
   if (!plan.sort.streamed || !fit(machine, workload, constraints, plan)) return {};
-  const SortReport report = estimate_join(machine, workload, plan, constraints.memory_limit);
-  return {{plan, report.seconds, report.phases}};
+  try {
+    const SortReport report = estimate_join(machine, workload, plan, constraints.memory_limit);
+    return {{plan, report.seconds, report.phases}};
+  } catch (const OutOfMemoryError&) {  // what is only known on the way; another one may fit
+    return {};
+  }
 }
 
 // How often the probing side passes by: the more often, the less is left to do at the end, and the more in all.
@@ -81,15 +86,16 @@ void choose_batches(const Machine& machine, const JoinWorkload& workload, const 
     JoinPlan plan = best.plan;
     plan.batches = batches;
     if (!fit(machine, workload, constraints, plan)) continue;
-    const SortReport report = estimate_join(machine, workload, plan, constraints.memory_limit);
-    if (report.seconds < best.seconds / as_good) best = {plan, report.seconds, report.phases};
+    try {
+      const SortReport report = estimate_join(machine, workload, plan, constraints.memory_limit);
+      if (report.seconds < best.seconds / as_good) best = {plan, report.seconds, report.phases};
+    } catch (const OutOfMemoryError&) {  // NOLINT(bugprone-empty-catch): then not so
+    }
   }
 }
 
-}  // namespace
-
-SortReport estimate_join(const Machine& machine, const JoinWorkload& workload, const JoinPlan& plan,
-                         std::uint64_t memory_limit) {
+SortReport estimate_whole(const Machine& machine, const JoinWorkload& workload, const JoinPlan& plan,
+                          std::uint64_t memory_limit) {
   VirtualRuntime runtime = estimating_runtime(machine);
   runtime.set_memory_limit(memory_limit);
   const JoinInput input = input_of(workload);
@@ -105,6 +111,27 @@ SortReport estimate_join(const Machine& machine, const JoinWorkload& workload, c
     (void)join_rows(runtime, plan, input, [&](std::uint64_t) { return outputs; });
   }
   return report_of(runtime, {false, workload.verify});
+}
+
+}  // namespace
+
+SortReport estimate_join(const Machine& machine, const JoinWorkload& workload, const JoinPlan& plan,
+                         std::uint64_t memory_limit) {
+  const std::uint64_t matches = expected_matches(input_of(workload));
+  const std::uint64_t priced = most_windows * plan.window_rows * plan.sort.gpus.size();
+  if (!workload.wants_rows || matches <= priced) return estimate_whole(machine, workload, plan, memory_limit);
+  // One window of the result is like another: what half of these take, all others do.
+  JoinWorkload some = workload;
+  some.expected_matches = priced;
+  SortReport report = estimate_whole(machine, some, plan, memory_limit);
+  some.expected_matches = priced / 2;
+  const SortReport half = estimate_whole(machine, some, plan, memory_limit);
+  const double halves = static_cast<double>(matches - priced) / (static_cast<double>(priced) / 2);
+  report.seconds += halves * (report.seconds - half.seconds);
+  for (PhaseTime& phase : report.phases)
+    for (const PhaseTime& before : half.phases)
+      if (before.phase == phase.phase) phase.seconds += halves * (phase.seconds - before.seconds);
+  return report;
 }
 
 std::vector<PricedJoin> plan_join(const Machine& machine, const JoinWorkload& workload,

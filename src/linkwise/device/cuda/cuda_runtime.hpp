@@ -11,6 +11,7 @@
 #include <chrono>
 #include <memory>
 #include <vector>
+#include <utility>
 
 #include "linkwise/device/arena.hpp"
 #include "linkwise/device/cuda/submitter.hpp"
@@ -60,7 +61,7 @@ class CudaRuntime final : public Runtime {
   std::vector<TimelineEntry> timeline() override;
   void clear_timeline() override;
   Progress progress() const override { return {enqueued_.load(), finished_.load()}; }
-  void set_stop_token(std::stop_token token) override { stop_ = std::move(token); }
+  std::stop_token set_stop_token(std::stop_token token) override { return std::exchange(stop_, std::move(token)); }
 
  protected:
   MemoryView allocate_memory(Place place, std::uint64_t bytes, std::string_view label) override;

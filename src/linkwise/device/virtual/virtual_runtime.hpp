@@ -13,6 +13,7 @@
 #include <memory>
 #include <random>
 #include <unordered_map>
+#include <utility>
 
 #include "linkwise/device/arena.hpp"
 #include "linkwise/device/runtime.hpp"
@@ -70,7 +71,7 @@ class VirtualRuntime final : public Runtime {
   std::vector<TimelineEntry> timeline() override;
   void clear_timeline() override;
   Progress progress() const override { return {enqueued_.load(), finished_.load()}; }
-  void set_stop_token(std::stop_token token) override { stop_ = std::move(token); }
+  std::stop_token set_stop_token(std::stop_token token) override { return std::exchange(stop_, std::move(token)); }
 
  protected:
   MemoryView allocate_memory(Place place, std::uint64_t bytes, std::string_view label) override;

@@ -54,6 +54,8 @@ void check_plan(const AgentPlan& plan, bool simulated) {
                      std::to_string(plan.chunk_bytes) + " bytes");
   if (plan.threads < 32 || plan.threads > 1 << 16)
     throw UsageError("an agent has from 32 to 65536 threads, not " + std::to_string(plan.threads));
+  if (!(plan.patience > 0 && plan.patience <= 1e6))
+    throw UsageError("an agent is patient for more than 0 and up to 10⁶ seconds, not " + std::to_string(plan.patience));
 }
 
 double KernelPrice::seconds_on(const Processor& gpu) const {

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
+#include <ranges>
+#include <tuple>
 #include <utility>
 
 #include "linkwise/error.hpp"
@@ -23,7 +26,9 @@ Chunks chunks_of(const RegionBytes& region, const Mapping& mapping, const AgentP
 }  // namespace
 
 ProducerBase::Tables::Tables(RegionBytes& region, int gpu, const Mapping& mapping, const AgentPlan& plan)
-    : chunks(chunks_of(region, mapping, plan)),
+    : runtime(region.runtime()),
+      gpu(gpu),
+      chunks(chunks_of(region, mapping, plan)),
       of_blocks(mapping.chunks_of_blocks(chunks)),
       writers(writers_of_chunks(of_blocks, chunks.count())),
       last_writer(chunks.count(), 0),
@@ -36,7 +41,6 @@ ProducerBase::Tables::Tables(RegionBytes& region, int gpu, const Mapping& mappin
     wanted.push_back(region.wanted(gpu, bytes.first / page_bytes, (bytes.second - 1) / page_bytes));
   }
   order = by_completion();
-  Runtime& runtime = region.runtime();
   if (runtime.simulated() || !is_decoupled(plan.agent)) return;
 
   const auto put = [&](const std::vector<std::uint32_t>& values) {
@@ -55,6 +59,7 @@ ProducerBase::Tables::Tables(RegionBytes& region, int gpu, const Mapping& mappin
   polling.wanted = put(wanted);
   polling.chunks = written;
   polling.chunk_bytes = plan.chunk_bytes;
+  polling.patience_ns = static_cast<std::uint64_t>(1e9 * plan.patience);
   polling.begin = chunks.bounds.front();
   polling.end = chunks.bounds.back();
   polling.taken = put({0});
@@ -90,7 +95,8 @@ ProducerBase::ProducerBase(RegionBytes& region, int gpu, Mapping mapping, AgentP
   if (mapping_->region_bytes() != region.bytes())
     throw UsageError("the mapping is of a region of " + std::to_string(mapping_->region_bytes()) +
                      " bytes, this one has " + std::to_string(region.bytes()));
-  tables_ = std::make_unique<Tables>(region, gpu, *mapping_, plan_);
+  tables_ = std::make_shared<Tables>(region, gpu, *mapping_, plan_);
+  region.watch(tables_);
 }
 
 ProducerBase::~ProducerBase() = default;
@@ -207,25 +213,51 @@ Stream ProducerBase::stream_to(int peer, int number) const {
   return region_.runtime().stream(Place::gpu(gpu_), "to " + std::to_string(peer) + "." + std::to_string(number));
 }
 
-void ProducerBase::check() const {
-  Runtime& runtime = region_.runtime();
-  if (runtime.simulated() || tables_->failure.bytes == 0) return;
-  std::uint32_t failure = 0;
-  const Stream compute = compute_stream(runtime, gpu_);
-  runtime.read_back({compute, tables_->failure, &failure});
-  if (failure == 0) return;
-  std::vector<std::uint32_t> counted(tables_->chunks.count());
-  runtime.read_back({compute, tables_->counters, counted.data()});
-  for (std::uint32_t chunk = 0; chunk < counted.size(); ++chunk) {
-    const std::uint32_t missing = tables_->writers[chunk] * tables_->epoch - counted[chunk];
-    if (missing > 0)
-      throw DeviceError("chunk " + std::to_string(chunk) + " of " + std::to_string(counted.size()) + " on GPU " +
-                        std::to_string(gpu_) + " never became ready: " + std::to_string(missing) + " of its " +
-                        std::to_string(tables_->writers[chunk]) +
-                        " blocks did not end; is the mapping that of the kernel?");
+void ProducerBase::check() const { tables_->check(); }
+
+void ProducerBase::Tables::check() {
+  if (failure.bytes == 0) return;
+  std::uint32_t failed = 0;
+  const Stream compute = compute_stream(runtime, gpu);
+  runtime.read_back({compute, failure, &failed});
+  if (failed == 0) return;
+  const Buffer none = runtime.allocate(Place::host(), sizeof failed, "failure");
+  std::memset(none.view().data, 0, sizeof failed);
+  runtime.copy(compute, failure, none.view());
+  runtime.wait(runtime.record(compute));
+  throw DeviceError("an agent on GPU " + std::to_string(gpu) + " gave up waiting for chunk " +
+                    std::to_string(failed - 1) + " of " + std::to_string(chunks.count()) +
+                    ", and peers have old bytes (" + state() +
+                    "): the kernel takes longer over it than AgentPlan::patience");
+}
+
+std::vector<std::uint32_t> ProducerBase::Tables::counted_now() {
+  std::vector<std::uint32_t> counted(chunks.count(), 0);
+  if (counters.bytes > 0) runtime.read_back({runtime.stream(Place::gpu(gpu), "look"), counters, counted.data()});
+  return counted;
+}
+
+std::string ProducerBase::Tables::state() {
+  std::string text = "epoch " + std::to_string(epoch) + " on GPU " + std::to_string(gpu);
+  if (counters.bytes == 0) return text;
+  const std::vector<std::uint32_t> counted = counted_now();
+  std::uint32_t ready = 0, first = 0, missing = 0;
+  for (const std::uint32_t chunk : order | std::views::reverse) {
+    const std::uint32_t lacks = writers[chunk] * epoch - counted[chunk];
+    if (lacks == 0) ++ready;
+    else std::tie(first, missing) = std::pair(chunk, lacks);
   }
-  throw DeviceError("an agent on GPU " + std::to_string(gpu_) +
-                    " gave up waiting: a chunk took the kernel more than a second; make the work of a launch smaller");
+  text += ": " + std::to_string(ready) + " of " + std::to_string(written) + " chunks are ready";
+  if (missing > 0)
+    text += ", chunk " + std::to_string(first) + " lacks " + std::to_string(missing) + " of its " +
+            std::to_string(writers[first]) + " blocks";
+  return text;
+}
+
+void ProducerBase::compare(const Mapping& found) const {
+  for (std::uint32_t block = 0; block < found.blocks(); ++block)
+    for (const std::uint32_t page : found.pages(block))
+      if (!mapping_->writes(block, page)) throw ProgramError(not_mapped(block, "", page));
 }
 
 Mapping ProducerBase::dry_run(RegionBytes& region, int gpu, std::uint32_t blocks, ByteRange all, const Run& run) {

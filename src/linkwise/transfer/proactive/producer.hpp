@@ -32,11 +32,13 @@ class ProducerBase {
   /// For measuring what tracking costs (proact21 fig. 8) and how much of the transfers is hidden (fig. 9): kernels and
   /// counters as ever, but nothing is sent.
   void set_sends(bool sends) { sends_ = sends; }
-  /// After the runtime has synchronised: @throws DeviceError if the agent gave up waiting, naming the chunk that did
-  /// not become ready, and how many of its writers are missing.
+  /// After the runtime has synchronised: @throws DeviceError if the agent gave up waiting in an epoch since the last
+  /// check, so that peers may have old bytes. RegionBytes::fetch and ::wait ask all producers.
   void check() const;
 
  protected:
+  /// @throws ProgramError if another mapping, a dry run's, has a page that this one has not.
+  void compare(const Mapping& found) const;
   using Run = std::function<void(void* native_stream, const KernelRun& run)>;
   void launch(const std::string& name, const Run& run, std::vector<MemoryView> reads, const KernelPrice& price);
   /// The pages that each block writes, by running it without storing.
@@ -56,7 +58,7 @@ class ProducerBase {
   void take_pages();
   void replicate_pages(Event after);
   [[nodiscard]] Stream stream_to(int peer, int number = 0) const;
-  std::unique_ptr<Tables> tables_;
+  std::shared_ptr<Tables> tables_;
   bool sends_ = true;
 };
 
@@ -72,6 +74,13 @@ class Producer : public ProducerBase {
   void launch(const Kernel& kernel, std::vector<MemoryView> reads, const KernelPrice& price,
               const std::string& name = "kernel") {
     ProducerBase::launch(name, run_of(region(), gpu_, mapping_, kernel), std::move(reads), price);
+  }
+
+  /// Runs the kernel without storing anything, as find_mapping does: for tests on GPUs, where stores that a mapping
+  /// does not name are not seen otherwise. Blocks. @throws ProgramError naming the block and the chunk.
+  template <typename Kernel>
+  void check_mapping(const Kernel& kernel) {
+    compare(find_mapping(region(), gpu_, mapping().blocks(), mapping().all(), kernel));
   }
 
   /// Which chunks a kernel's blocks write, found by running it without storing anything: it must compute the same
@@ -96,8 +105,9 @@ class Producer : public ProducerBase {
           if (native == nullptr && !run.only_loads) {
             for (std::uint32_t block = run.first_block; block < run.last_block; ++block) {
               if (run.stores == Stores::marks) kernel(Block(block), marker);
-              else if (run.stores == Stores::peers) kernel(Block(block), to_peers);
-              else kernel(Block(block), CheckedWriter<T>{local.data, count, mapping.get(), block});
+              else if (run.stores == Stores::peers)
+                kernel(Block(block), CheckedWriter<T, PeerWriter<T>>{to_peers, count, mapping.get(), block});
+              else kernel(Block(block), CheckedWriter<T, LocalWriter<T>>{local, count, mapping.get(), block});
             }
             return;
           }

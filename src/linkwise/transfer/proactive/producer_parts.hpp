@@ -6,8 +6,13 @@
 
 namespace linkwise::proactive {
 
-struct ProducerBase::Tables {
+struct ProducerBase::Tables : Sender {
   Tables(RegionBytes& region, int gpu, const Mapping& mapping, const AgentPlan& plan);
+  void check() override;
+  std::string state() override;
+
+  Runtime& runtime;
+  int gpu;
 
   Chunks chunks;
   Lists of_blocks;                         // the chunks that each block writes
@@ -31,6 +36,8 @@ struct ProducerBase::Tables {
 
  private:
   [[nodiscard]] std::vector<std::uint32_t> by_completion() const;
+  /// Of each chunk; without waiting for kernels and agents.
+  std::vector<std::uint32_t> counted_now();
 };
 
 /// A kernel and its agent on the virtual machine: the grid runs in slices, and what a slice completes leaves after it.

@@ -1,7 +1,13 @@
 #include "linkwise/transfer/proactive/region.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <cstring>
+#include <mutex>
+#include <sstream>
+#include <stop_token>
+#include <thread>
 #include <utility>
 
 #include "linkwise/error.hpp"
@@ -125,8 +131,46 @@ const std::uint32_t* RegionBytes::interest(int gpu) {
   return reinterpret_cast<const std::uint32_t*>(buffer.view().data);
 }
 
-void RegionBytes::fetch(int gpu, void* data, std::uint64_t bytes) const {
+void RegionBytes::fetch(int gpu, void* data, std::uint64_t bytes) {
   runtime_.read_back({compute_stream(runtime_, gpu), mirror(gpu).slice(0, bytes), data});
+  check_senders();
+}
+
+void RegionBytes::check_senders() {
+  std::erase_if(senders_, [](const auto& sender) { return sender.expired(); });
+  for (const auto& sender : senders_)
+    if (const auto alive = sender.lock()) alive->check();
+}
+
+void RegionBytes::wait(double patience) {
+  std::stop_source late;
+  const std::stop_token before = runtime_.set_stop_token(late.get_token());
+  const std::stop_callback pass_on(before, [&] { late.request_stop(); });
+  try {
+    std::mutex mutex;
+    std::condition_variable_any done;
+    const std::jthread clock([&](const std::stop_token& is_done) {
+      std::unique_lock lock(mutex);
+      if (!done.wait_for(lock, is_done, std::chrono::duration<double>(patience), [] { return false; }) &&
+          !is_done.stop_requested())
+        late.request_stop();
+    });
+    runtime_.synchronize();
+  } catch (const Cancelled&) {
+    runtime_.set_stop_token(before);
+    if (before.stop_requested()) throw;
+    std::string states;
+    for (const auto& sender : senders_)
+      if (const auto alive = sender.lock()) states += "; " + alive->state();
+    std::ostringstream seconds;
+    seconds << patience;
+    throw DeviceError("a region is not done after " + seconds.str() + " s" + states);
+  } catch (...) {
+    runtime_.set_stop_token(before);
+    throw;
+  }
+  runtime_.set_stop_token(before);
+  check_senders();
 }
 
 void RegionBytes::flush() {

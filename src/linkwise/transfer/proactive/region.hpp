@@ -28,6 +28,16 @@ inline Stream compute_stream(Runtime& runtime, int gpu) {
 /// Memory on a GPU with these contents; blocks until they are there. In an estimate it has none.
 Buffer put_on_gpu(Runtime& runtime, int gpu, const void* data, std::uint64_t bytes, const std::string& label);
 
+/// Somebody who sends parts of a region, and whom it asks how that goes.
+class Sender {
+ public:
+  virtual ~Sender() = default;
+  /// @throws DeviceError if something that should have been sent was not.
+  virtual void check() = 0;
+  /// How far it is, now, in words.
+  virtual std::string state() = 0;
+};
+
 /// A region without its type.
 class RegionBytes {
  public:
@@ -58,12 +68,20 @@ class RegionBytes {
 
   /// Copies to all mirrors; blocks until it is there. @throws UsageError if the size differs.
   void fill(const void* data, std::uint64_t bytes);
-  /// What one GPU has; blocks.
-  void fetch(int gpu, void* data, std::uint64_t bytes) const;
+  /// What one GPU has; blocks. @throws DeviceError if an agent gave up, so that it may be old.
+  void fetch(int gpu, void* data, std::uint64_t bytes);
 
   /// Release: what kernels of any GPU do from now on comes after all that was launched on this region, and after its
   /// arrival at the peers.
   void flush();
+  /// Acquire, as readers give back what they have read: the next flush also waits for what was launched on a GPU so
+  /// far, so that kernels that are launched after it may overwrite the array.
+  void consumed(int gpu) { add_pending(runtime_.record(compute_stream(runtime_, gpu))); }
+  /// Blocks until everything that was launched has run and arrived. @throws DeviceError if an agent gave up, or if it
+  /// takes longer than so many seconds, saying how far every producer is.
+  void wait(double patience = 60);
+  /// Of producers: whom fetch and wait ask.
+  void watch(std::weak_ptr<Sender> sender) { senders_.push_back(std::move(sender)); }
   /// Of producers: what the next flush waits for.
   void add_pending(Event event) { pending_.push_back(event); }
 
@@ -77,6 +95,9 @@ class RegionBytes {
   std::vector<std::vector<bool>> needs_;  // of each GPU, by page; empty: everything
   std::vector<Buffer> interests_;         // of each GPU, once a kernel has asked for it
   std::vector<Event> pending_;
+  std::vector<std::weak_ptr<Sender>> senders_;
+
+  void check_senders();
 };
 
 template <typename T>

@@ -70,28 +70,31 @@ void ProducerBase::Simulated::run_slice(const std::string& name, const Run& run,
 
   Operation operation{name, reads_, {}, {}, {}};
   operation.work.microseconds = 1e6 * share * price_.seconds_on(runtime_.machine().gpu);
-  if (agent == Agent::polling) operation.work.microseconds *= 1 + costs.polling_share;
+  // Resident blocks ask for counters and take their threads from the kernel the whole time, half and half.
+  const double threads = static_cast<double>(producer_.plan_.threads) / costs.saturating_threads;
+  if (agent == Agent::polling) operation.work.microseconds *= 1 + costs.polling_share * (1 + threads) / 2;
   if (agent == Agent::dynamic && producer_.sends_) operation.work.microseconds *= 1 + costs.dynamic_share;
   if (is_decoupled(agent) && agent != Agent::hardware) {
     if (price_.memory_bytes > 0) operation.work.microseconds *= 1 + costs.memory_share;
     const std::uint32_t counted = tables_.of_blocks.first[last] - tables_.of_blocks.first[first];
     operation.work.microseconds += 1e-3 * costs.tracking_ns * counted;
   }
-  // What the slice writes: the pages of its blocks, neighbours in one.
+  // What the slice writes: the pages of its blocks, neighbours that the same peers need in one.
   std::vector<std::uint32_t> pages;
   for (std::uint32_t block = first; block < last; ++block)
     pages.insert(pages.end(), mapping.pages(block).begin(), mapping.pages(block).end());
   std::ranges::sort(pages);
   const bool is_inline = agent == Agent::inline_ && producer_.sends_;
   std::vector<MemoryView> of_peers;
+  const auto wanted_of = [&](std::uint32_t page) { return producer_.region_.wanted(producer_.gpu_, page, page); };
   for (std::size_t p = 0; p < pages.size();) {
+    const std::uint32_t wanted = wanted_of(pages[p]);
     std::size_t end = p + 1;
-    while (end < pages.size() && pages[end] <= pages[end - 1] + 1) ++end;
+    while (end < pages.size() && pages[end] <= pages[end - 1] + 1 && wanted_of(pages[end]) == wanted) ++end;
     const std::uint64_t begin = std::max(pages[p] * page_bytes, mapping.all().first);
     const std::uint64_t length =
         std::min((pages[end - 1] + std::uint64_t{1}) * page_bytes, mapping.all().second) - begin;
     operation.writes.push_back(producer_.region_.mirror(producer_.gpu_).slice(begin, length));
-    const std::uint32_t wanted = producer_.region_.wanted(producer_.gpu_, pages[p], pages[end - 1]);
     for (std::size_t peer = 0; peer < tables_.peers.size(); ++peer)
       if ((wanted >> peer & 1) != 0)
         of_peers.push_back(producer_.region_.mirror(tables_.peers[peer]).slice(begin, length));

@@ -44,7 +44,7 @@ class Search {
   }
 
   std::vector<Tried> result() && {
-    std::ranges::stable_sort(tried_, {}, &Tried::seconds);
+    std::ranges::stable_sort(tried_, {}, [](const Tried& one) { return std::pair(one.seconds, one.plan.threads); });
     return std::move(tried_);
   }
 

@@ -9,9 +9,9 @@
 namespace linkwise::proactive {
 
 struct TuningSpace {
-  std::vector<Agent> agents{Agent::bulk, Agent::inline_, Agent::polling, Agent::copy_engine};
+  std::vector<Agent> agents{Agent::bulk, Agent::inline_, Agent::polling, Agent::dynamic, Agent::copy_engine};
   std::vector<std::uint64_t> chunk_bytes{4 << 10, 16 << 10, 64 << 10, 128 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20};
-  std::vector<int> threads{32, 128, 512, 1024, 2048, 4096, 8192, 16384};
+  std::vector<int> threads{32, 64, 128, 256, 512, 1024, 2048, 4096, 8192};
   /// Tries everything. Otherwise a search goes on in a direction only while it promises something: at the most threads,
   /// from the middle granularity outwards until twice in a row a tenth is lost to the agent's best (each of fig. 6's
   /// curves rises to one place and falls); then with fewer threads about the best two granularities, likewise.
@@ -23,7 +23,8 @@ struct Tried {
   double seconds = 0;
 };
 
-/// Everything that was tried, the best first. `seconds` runs the application under a plan.
+/// Everything that was tried, the best first, and of several as good as each other the one with the fewest threads.
+/// `seconds` runs the application under a plan.
 std::vector<Tried> tune(const TuningSpace& space, const std::function<double(const AgentPlan&)>& seconds);
 
 }  // namespace linkwise::proactive

@@ -54,25 +54,28 @@ struct PageMarker {
   }
 };
 
-/// As LocalWriter, on the virtual machine: stops at a store that the mapping does not name, since its chunk could leave
-/// before it.
-template <typename T>
+/// What is wrong with a store into a page that a block's mapping does not name.
+inline std::string not_mapped(std::uint32_t block, const std::string& what, std::uint64_t page) {
+  return "block " + std::to_string(block) + " stores " + what + "in the chunk of 4 KiB number " + std::to_string(page) +
+         ", which its mapping does not name: the chunk could leave before the store; correct the mapping, or let a dry "
+         "run find it";
+}
+
+/// As another one, on the virtual machine: stops at a store that the mapping does not name.
+template <typename T, typename Out>
 struct CheckedWriter {
-  T* data;
+  Out out;
   std::uint64_t count;
   const Mapping* mapping;
   std::uint32_t block;
   void store(std::uint64_t i, const T& value) const {
+    const std::string what = "element " + std::to_string(i);
     if (i >= count)
-      throw ProgramError("block " + std::to_string(block) + " stores element " + std::to_string(i) +
-                         " of a region that has " + std::to_string(count));
+      throw ProgramError("block " + std::to_string(block) + " stores " + what + " of a region that has " +
+                         std::to_string(count));
     const auto page = static_cast<std::uint32_t>(i * sizeof(T) / page_bytes);
-    if (!mapping->writes(block, page))
-      throw ProgramError("block " + std::to_string(block) + " stores element " + std::to_string(i) +
-                         ", in the chunk of 4 KiB number " + std::to_string(page) +
-                         ", which its mapping does not name: the chunk could leave before the store; correct the "
-                         "mapping, or let a dry run find it");
-    data[i] = value;
+    if (!mapping->writes(block, page)) throw ProgramError(not_mapped(block, what + ", ", page));
+    out.store(i, value);
   }
 };
 

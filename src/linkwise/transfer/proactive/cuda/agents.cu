@@ -18,10 +18,7 @@ __device__ Piece next_piece(const PollingTask& task) {
   const std::uint32_t ticket = atomicAdd(task.taken, 1);
   if (ticket / in_chunk >= task.chunks) return {};
   const std::uint32_t chunk = task.order[ticket / in_chunk];
-  if (!wait_for_chunk(task, chunk)) {
-    *task.failure = 1;
-    return {};
-  }
+  if (!wait_for_chunk(task, chunk)) return {};
   const std::uint64_t chunk_begin = begin_of_chunk(task, chunk);
   const std::uint64_t begin = chunk_begin + ticket % in_chunk * piece_bytes;
   const std::uint64_t end = min(min(begin + piece_bytes, chunk_begin + task.chunk_bytes), task.end);

@@ -31,7 +31,8 @@ struct PollingTask {
   std::uint32_t epoch = 0;
   std::uint64_t chunk_bytes = 0, begin = 0, end = 0;
   std::uint32_t* taken = nullptr;    // pieces, by all blocks of the agent
-  std::uint32_t* failure = nullptr;  // becomes 1 if a chunk never came
+  std::uint32_t* failure = nullptr;  // becomes 1 + the chunk for which somebody gave up waiting
+  std::uint64_t patience_ns = 0;     // for a chunk
   const std::byte* from = nullptr;
   std::byte* to[most_gpus] = {};
   int peers = 0;
@@ -40,7 +41,7 @@ struct PollingTask {
 /// Have an agent's kernels loaded: a first launch waits for kernels that run.
 void load_polling_agent();
 void load_dynamic_agent();
-/// Sends every chunk of an epoch; ends when all are sent, or after a second without a new one.
+/// Sends every chunk of an epoch; ends when all are sent, or when one does not come.
 void start_polling(void* stream, const PollingTask& task, int threads);
 /// The same by a kernel for each chunk, launched on the device.
 void start_dynamic(void* stream, const PollingTask& task, int threads);

@@ -25,7 +25,8 @@ __device__ bool launch(const PollingTask& task, std::uint32_t chunk, int blocks)
   do {
     send_chunk<<<blocks, block_threads, 0, cudaStreamFireAndForget>>>(task, chunk);
     if (cudaGetLastError() == cudaSuccess) return true;
-  } while (nanoseconds() - began < patience_ns);
+  } while (nanoseconds() - began < task.patience_ns);
+  *task.failure = 1 + chunk;
   return false;
 }
 
@@ -33,15 +34,8 @@ __device__ bool launch(const PollingTask& task, std::uint32_t chunk, int blocks)
 __global__ void launch_ready_chunks(PollingTask task, int blocks) {
   for (std::uint32_t at = 0; at < task.chunks; ++at) {
     const std::uint32_t chunk = task.order[at];
-    if (!wait_for_chunk(task, chunk)) {
-      *task.failure = 1;
-      return;
-    }
-    if (task.wanted[chunk] == 0) continue;
-    if (!launch(task, chunk, blocks)) {
-      *task.failure = 1;
-      return;
-    }
+    if (!wait_for_chunk(task, chunk)) return;
+    if (task.wanted[chunk] != 0 && !launch(task, chunk, blocks)) return;
   }
 }
 

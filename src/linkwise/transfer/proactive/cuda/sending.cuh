@@ -5,7 +5,6 @@
 
 namespace linkwise::proactive {
 
-constexpr std::uint64_t patience_ns = 1'000'000'000;
 constexpr int at_once = 8;  // 16-byte words that a thread has on their way
 
 struct Piece {
@@ -25,11 +24,15 @@ __device__ inline std::uint64_t nanoseconds() {
   return now;
 }
 
+/// Whether it came; if not, says so to the host.
 __device__ inline bool wait_for_chunk(const PollingTask& task, std::uint32_t chunk) {
   const std::uint32_t ready = task.writers[chunk] * task.epoch;
   const std::uint64_t began = nanoseconds();
   for (unsigned turn = 1; static_cast<std::int32_t>(load_acquire(task.counters + chunk) - ready) < 0; ++turn) {
-    if (turn % 1024 == 0 && nanoseconds() - began > patience_ns) return false;
+    if (turn % 1024 == 0 && nanoseconds() - began > task.patience_ns) {
+      *task.failure = 1 + chunk;
+      return false;
+    }
     __nanosleep(20);
   }
   return true;

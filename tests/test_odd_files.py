@@ -1,0 +1,164 @@
+"""Files and pipes as people really have them: nulls, types that a format has not got, and what cannot be read."""
+
+from __future__ import annotations
+
+import gzip
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import linkwise
+from linkwise import UsageError
+
+CPU: dict[str, Any] = {"strategy": "cpu"}
+
+
+def run(*arguments: Any, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, "-m", "linkwise", *map(str, arguments)], input=stdin, capture_output=True, timeout=120,
+        check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("nulls", ["first", "last"])
+def test_batches_whose_keys_are_all_null(nulls: Any, tmp_path: Path) -> None:
+    numbers = np.arange(20_000)[::-1].copy()
+    key = pa.array(numbers, mask=np.arange(20_000) >= 10_000)
+    pq.write_table(pa.table({"k": key, "v": numbers}), tmp_path / "t.parquet", row_group_size=2000)
+    linkwise.sort_file(
+        tmp_path / "t.parquet", tmp_path / "o.parquet", by="k", nulls=nulls, host_memory_limit="128KiB", **CPU
+    )
+    expected = linkwise.sort(pq.read_table(tmp_path / "t.parquet"), by="k", nulls=nulls, **CPU)
+    assert pq.read_table(tmp_path / "o.parquet").equals(expected)
+
+
+@pytest.mark.parametrize("memory", [None, "20KiB"])
+@pytest.mark.parametrize("inside", ["struct", "list", "extension"])
+def test_dictionaries_inside_of_other_types(inside: str, memory: str | None, tmp_path: Path) -> None:
+    """Which PyArrow reads from Parquet by row groups alone."""
+    words = pa.array([f"c{i % 50}" for i in range(3000)]).dictionary_encode()
+    column = {
+        "struct": lambda: pa.StructArray.from_arrays([words], ["c"]),
+        "list": lambda: pa.ListArray.from_arrays(pa.array(range(0, 3001, 1), pa.int32()), words),
+        "extension": lambda: pa.ExtensionArray.from_storage(pa.opaque(words.type, "a", "b"), words),
+    }[inside]()
+    table = pa.table({"k": range(3000, 0, -1), "p": column})
+    pq.write_table(table, tmp_path / "t.parquet", row_group_size=1000)
+    linkwise.sort_file(tmp_path / "t.parquet", tmp_path / "o.arrow", by="k", host_memory_limit=memory, **CPU)
+    found = pa.ipc.open_file((tmp_path / "o.arrow").read_bytes()).read_all()
+    assert found["p"].to_pylist() == table["p"].to_pylist()[::-1]
+    assert run("sort", tmp_path / "t.parquet", "-c", "-k", "k").stderr.endswith(
+        b"row 1, counted from 0, is out of order\n"
+    )
+
+
+def test_what_polars_writes(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"k": [3, 1], "s": ["c", "a"], "c": pl.Series(["x", "y"], dtype=pl.Categorical)})
+    frame.write_ipc(tmp_path / "t.arrow")
+    linkwise.sort_file(tmp_path / "t.arrow", tmp_path / "o.csv", by="k", **CPU)
+    assert (tmp_path / "o.csv").read_text() == '"k","s","c"\n1,"a","y"\n3,"c","x"\n'
+    linkwise.sort_file(tmp_path / "t.arrow", tmp_path / "o.parquet", by="s", **CPU)
+    assert pl.read_parquet(tmp_path / "o.parquet").rows() == [(1, "a", "y"), (3, "c", "x")]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_types_that_a_format_has_not(suffix: str, tmp_path: Path) -> None:
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3]), pa.array(["b", "a"], pa.string_view()))
+    table = pa.table({"k": [3, 1, 2], "r": runs, "v": pa.array([b"x", b"y", None], pa.binary_view())})
+    with pa.ipc.new_file(tmp_path / "t.arrow", table.schema) as file:
+        file.write_table(table)
+    if suffix == ".csv":
+        table = table.drop_columns("v")  # bytes are no text
+        with pa.ipc.new_file(tmp_path / "t.arrow", table.schema) as file:
+            file.write_table(table)
+    linkwise.sort_file(tmp_path / "t.arrow", tmp_path / f"o{suffix}", by="k", **CPU)
+    if suffix == ".csv":
+        assert (tmp_path / "o.csv").read_text() == '"k","r"\n1,"b"\n2,"a"\n3,"b"\n'
+    else:
+        assert pq.read_table(tmp_path / "o.parquet").to_pydict() == {
+            "k": [1, 2, 3], "r": ["b", "a", "b"], "v": [b"y", None, b"x"]
+        }  # fmt: skip
+
+
+def test_text_without_anything_is_null_and_comes_back_so(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text('name,x\nb,nan\n,2\n"",3\nNA,\n')
+    linkwise.sort_file(tmp_path / "t.csv", tmp_path / "o.csv", by="name", **CPU)
+    assert (tmp_path / "o.csv").read_text() == '"name","x"\n"",3\n"NA",\n"b",nan\n,2\n'
+    linkwise.sort_file(tmp_path / "o.csv", tmp_path / "o2.csv", by="name", **CPU)
+    assert (tmp_path / "o2.csv").read_text() == (tmp_path / "o.csv").read_text()
+
+
+def test_pipes_without_names_are_written_into() -> None:
+    command = f"{sys.executable} -m linkwise sort - -o /dev/fd/1 --output-format csv -k a --strategy cpu | cat"
+    done = subprocess.run(["bash", "-c", command], input=b"a\n2\n1\n", capture_output=True, timeout=60, check=False)
+    assert done.stdout.startswith(b'"a"\n1\n2\n'), done.stderr
+
+
+def test_lines_that_say_what_is_wrong(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"k": np.arange(200_000), "l": [[1]] * 200_000}), tmp_path / "t.parquet", row_group_size=9)
+    (tmp_path / "o.parquet").write_bytes(b"as it was")
+    bad = "id,b\n2,caf\xe9\n".encode("latin-1")
+    (tmp_path / "b.csv").write_bytes(bad)
+    (tmp_path / "x.csv").write_text("a\n1\n")
+    for arguments, stdin, told in (
+        (["t.parquet", "-o", "o.parquet", "-k", "k", "-S", "1KiB"], b"", b"are too little for"),
+        (["t.parquet", "-o", "o.parquet", "-k", "k", "--trace", "none/x.json"], b"", b"there is no directory none"),
+        (["t.parquet", "-o", "o.parquet", "-k", "k", "--check"], b"", b"--check writes nothing; leave -o out"),
+        (["t.parquet", "-o", "o.csv", "-k", "k"], b"", b"o.csv, column 'l': Unsupported Type:list"),
+        (["-", "-", "-o", "o.csv", "-k", "a"], b"a\n1\n", b"standard input can be named once"),
+        (["-", "-o", "o.csv", "-k", "a"], gzip.compress(b"a\n1\n"), b"standard input is compressed; pipe it through"),
+        (["b.csv", "-o", "o.csv", "-k", "id"], b"", b"b.csv: column 'b' is not UTF-8; convert it, or --type b=binary"),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "linkwise", "sort", *arguments, "--strategy", "cpu"], input=stdin,
+            capture_output=True, timeout=60, check=False, cwd=tmp_path,
+        )  # fmt: skip
+        assert done.returncode == 2 and told in done.stderr and done.stderr.count(b"\n") == 1, done.stderr
+    assert (tmp_path / "o.parquet").read_bytes() == b"as it was" and not (tmp_path / "o.csv").exists()
+
+
+def test_labels_of_pandas_may_be_anything() -> None:
+    frame = pd.DataFrame({0: [3, 1], 1: ["a", "b"]})
+    for by in (0, [0], pd.Index([0])):
+        assert linkwise.sort(frame, by=by, **CPU).to_dict("list") == {0: [1, 3], 1: ["b", "a"]}  # type: ignore[arg-type]
+    assert len(linkwise.unique(frame, **CPU)) == 2
+    assert not linkwise.is_sorted(frame, by=0)  # type: ignore[arg-type]
+    levels = pd.DataFrame({("a", "x"): [2, 1], ("a", "y"): [1, 2]})
+    assert linkwise.sort(levels, by=("a", "x"), **CPU)[("a", "y")].tolist() == [2, 1]
+    joined = linkwise.join(frame, pd.DataFrame({0: [1, 1], 7: [5, 6]}), on=[0], **CPU)
+    assert joined.to_dict("list") == {0: [1, 1], 1: ["b", "b"], 7: [5, 6]}
+
+
+@pytest.mark.parametrize(
+    ("values", "arguments", "told"),
+    [
+        (pd.DataFrame({"k": [1]}), {"by": "zz"}, "no column 'zz'; there are 'k'"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), {"by": "a"}, "several columns 'a'"),
+        (pd.DataFrame({"k": [1]}), {}, "by= must name a column: 'k'"),
+        (pd.DataFrame({"k": [1]}).groupby("k"), {"by": "k"}, "a DataFrameGroupBy cannot be sorted"),
+        (pa.table({"k": [1]}), {"by": 5}, "columns are called by their names, not 5"),
+        (pa.table({"k": [1]}), {"by": "k", "descending": "no"}, "descending is True or False, not 'no'"),
+        (np.array(["b", "a"], dtype=object), {}, r"pass pyarrow.array\(values\)"),
+        ((1, 2), {}, "make it an array with numpy.asarray"),
+        (pl.DataFrame({"k": pl.Series([1], dtype=pl.Int128)}), {"by": "k"}, "cannot be read through Arrow"),
+    ],
+)
+def test_arguments_that_are_wrong(values: Any, arguments: dict[str, Any], told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        linkwise.sort(values, **arguments)
+
+
+def test_arguments_that_are_like_others() -> None:
+    table = pa.table({"a": [1, 1], "b": [1, 2]})
+    found = linkwise.sort(table, by=pd.Index(["a", "b"]), descending=np.array([False, True]), **CPU)  # type: ignore[arg-type]
+    assert found["b"].to_pylist() == [2, 1]
+    words = np.array(["b", "a"], dtype=np.dtypes.StringDType())
+    assert linkwise.sort(words, **CPU).tolist() == ["a", "b"]

@@ -1,0 +1,85 @@
+"""Programs with proactive regions that are right, wrong or slow, by every agent; and dry runs."""
+
+from __future__ import annotations
+
+import pytest
+
+import linkwise
+from conftest import cuda_runtime
+from linkwise import UsageError, _core
+
+AGENTS = ["bulk", "memcpy", "inline", "polling", "dynamic", "copy_engine", "hardware", "infinite"]
+
+
+def virtual(seed: int = 0) -> _core.Runtime:
+    return _core.VirtualRuntime(linkwise.load_machine("volta4"), _core.VirtualMode.execute, seed)
+
+
+def run(what: str, agent: str, seed: int = 0) -> None:
+    _core.run_wrong_producer(virtual(seed), what, getattr(_core.Agent, agent))
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_a_program_that_is_right(agent: str) -> None:
+    for seed in range(20):
+        run("none", agent, seed)
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_stores_that_the_mapping_does_not_name(agent: str) -> None:
+    with pytest.raises(_core.ProgramError, match=r"block 3 stores element \d+, in the chunk of 4 KiB number 4, which"):
+        run("mapping", agent)
+    with pytest.raises(_core.ProgramError, match=r"block 3 stores element \d+ of a region that has 16384"):
+        run("far", agent)
+
+
+@pytest.mark.parametrize("what", ["flush", "consumed"])
+@pytest.mark.parametrize("agent", AGENTS)
+def test_what_nobody_waits_for_is_a_race(agent: str, what: str) -> None:
+    for seed in range(20):
+        with pytest.raises(_core.RaceError, match="reader"):
+            run(what, agent, seed)
+
+
+def test_a_dry_run_checks_a_mapping() -> None:
+    with pytest.raises(_core.ProgramError, match="block 3 stores in the chunk of 4 KiB number 4, which its mapping"):
+        run("checked", "polling")
+
+
+@pytest.mark.gpu
+def test_a_dry_run_checks_a_mapping_on_gpus() -> None:
+    with pytest.raises(_core.ProgramError, match="block 3 stores in the chunk of 4 KiB number 4, which its mapping"):
+        _core.run_wrong_producer(cuda_runtime(at_least=2), "checked", _core.Agent.polling)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("agent", ["polling", "dynamic", "copy_engine"])
+def test_waits_end_and_say_how_far_it_is(agent: str) -> None:
+    told = _core.run_slow_producer(cuda_runtime(at_least=2), getattr(_core.Agent, agent), 0.5, 0.05)
+    if agent == "copy_engine":
+        assert told == (
+            "a region is not done after 0.05 s; epoch 1 on GPU 0: 15 of 16 chunks are ready, "
+            "chunk 3 lacks 1 of its 1 blocks"
+        )
+    else:
+        assert told.startswith("an agent on GPU 0 gave up waiting for chunk 3 of 16, and peers have old bytes")
+
+
+def test_how_long_agents_wait_is_a_time() -> None:
+    with pytest.raises(UsageError, match="an agent is patient for more than 0"):
+        _core.run_slow_producer(virtual(), _core.Agent.polling, 0.5, 0)
+
+
+def test_a_dry_run_finds_the_mapping() -> None:
+    for _ in range(2):
+        assert _core.dry_run_of_scatter(virtual(), 7, 50_000, 50_000) == _core.pages_of_scatter(7, 50_000)
+
+
+@pytest.mark.gpu
+def test_a_dry_run_finds_the_mapping_on_gpus() -> None:
+    assert _core.dry_run_of_scatter(cuda_runtime(), 700, 5_000_000, 5_000_000) == _core.pages_of_scatter(700, 5_000_000)
+
+
+def test_a_dry_run_of_what_lies_outside() -> None:
+    with pytest.raises(UsageError, match=r"block \d+ stores outside of bytes 0 to 8192"):
+        _core.dry_run_of_scatter(virtual(), 7, 50_000, 2048)
