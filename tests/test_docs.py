@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -35,29 +36,48 @@ def test_python_blocks(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         exec(compile(block, str(page), "exec"), names)
 
 
-def test_cpp_blocks(tmp_path: Path) -> None:
-    """A C++ program of the docs compiles with the headers, links with the library that was built, and runs."""
+def build_and_run(source: Path, binary: Path) -> str:
+    """Links a program with the library that was built, runs it, and returns what it prints."""
     libraries = sorted(ROOT.glob("build/*/liblinkwise.a"), key=lambda path: path.stat().st_mtime)
-    programs = [block for page in PAGES for block in blocks(page, "cpp") if "int main()" in block]
-    assert programs
     assert libraries, "build the package first: make install"
     runtime = next(
         (path for root in sys.path for path in Path(root).glob("nvidia/cu13/lib") if list(path.glob("libcudadevrt.a"))),
         Path("/usr/local/cuda/lib64"),
     )
+    built = subprocess.run(
+        ["g++", "-std=c++20", "-O1", f"-I{ROOT / 'src'}", str(source), str(libraries[-1]),
+         str(libraries[-1].with_name("liblinkwise_dynamic.a")), f"-L{runtime}", "-lcudadevrt", "-lcudart_static",
+         "-fopenmp", "-ldl", "-lrt", "-lpthread", "-o", str(binary)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert built.returncode == 0, built.stderr
+    done = subprocess.run([str(binary)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_cpp_blocks(tmp_path: Path) -> None:
+    """A C++ program of the docs compiles with the headers and any compiler, and runs."""
+    programs = [block for page in PAGES for block in blocks(page, "cpp") if "int main()" in block]
+    assert programs
     for number, program in enumerate(programs):
-        source, binary = tmp_path / f"{number}.cpp", tmp_path / str(number)
-        source.write_text(program)
-        built = subprocess.run(
-            ["g++", "-std=c++20", "-O1", f"-I{ROOT / 'src'}", str(source), str(libraries[-1]),
-             str(libraries[-1].with_name("liblinkwise_dynamic.a")), f"-L{runtime}", "-lcudadevrt", "-lcudart_static",
-             "-fopenmp", "-ldl", "-lrt", "-lpthread", "-o", str(binary)],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert built.returncode == 0, built.stderr
-        done = subprocess.run([str(binary)], capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert done.stdout.startswith("1000000 in ")
+        (tmp_path / f"{number}.cpp").write_text(program)
+        assert build_and_run(tmp_path / f"{number}.cpp", tmp_path / str(number)).startswith("1000000 in ")
+
+
+def test_a_project_of_ones_own(tmp_path: Path) -> None:
+    """The example is configured as its readers would do it, and its kernel compiled by nvcc; the library is there."""
+    nvcc = next((path for root in sys.path for path in Path(root).glob("nvidia/cu13/bin/nvcc")), shutil.which("nvcc"))
+    cmake = ["cmake", "-G", "Ninja", "-S", ROOT / "examples" / "proactive", "-B", tmp_path]
+    for command in (
+        [*cmake, f"-DCMAKE_CUDA_COMPILER={nvcc}", f"-DPython_EXECUTABLE={sys.executable}"],
+        ["ninja", "-C", tmp_path, "CMakeFiles/heat.dir/heat.cu.o"],
+    ):
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | {"PATH": path})
+        assert done.returncode == 0 and "warning" not in done.stdout + done.stderr, done.stdout + done.stderr
+    told = build_and_run(tmp_path / "CMakeFiles" / "heat.dir" / "heat.cu.o", tmp_path / "heat")
+    assert told.endswith("heat 1.000000000000\n")
 
 
 def shell_lines() -> list[str]:

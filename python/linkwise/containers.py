@@ -169,10 +169,11 @@ def _hold_capsule(values: Any) -> Held:
     if hasattr(values, "__arrow_c_stream__"):
         try:
             table = pa.table(values)
-        except (TypeError, pa.ArrowException) as error:
-            if isinstance(error, pa.ArrowInvalid):
+        except (TypeError, pa.ArrowException):
+            try:
+                column = pa.chunked_array(values)
+            except pa.ArrowException as error:
                 raise UsageError(f"this {type(values).__name__} cannot be read through Arrow: {error}") from None
-            column = pa.chunked_array(values)
             if is_polars:
                 return Held(_one_column(column), lambda t: type(values)(values.name, t.column(0), dtype=values.dtype))
             return Held(_one_column(column), lambda t: t.column(0))

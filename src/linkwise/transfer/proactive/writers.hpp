@@ -68,7 +68,8 @@ struct CheckedWriter {
   std::uint64_t count;
   const Mapping* mapping;
   std::uint32_t block;
-  void store(std::uint64_t i, const T& value) const {
+  LINKWISE_HOST_DEVICE void store(std::uint64_t i, const T& value) const {
+#ifndef __CUDA_ARCH__
     const std::string what = "element " + std::to_string(i);
     if (i >= count)
       throw ProgramError("block " + std::to_string(block) + " stores " + what + " of a region that has " +
@@ -76,6 +77,7 @@ struct CheckedWriter {
     const auto page = static_cast<std::uint32_t>(i * sizeof(T) / page_bytes);
     if (!mapping->writes(block, page)) throw ProgramError(not_mapped(block, what + ", ", page));
     out.store(i, value);
+#endif
   }
 };
 
