@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -265,6 +264,7 @@ def test_floats_that_are_not_presorted_are_refused() -> None:
 
 @pytest.mark.parametrize("how", ["right", "full"])
 def test_categories_of_polars(how: Any) -> None:
+    pl = pytest.importorskip("polars")
     for kinds in ((pl.Enum(["b", "a"]), pl.Enum(["b", "c"])), (pl.Categorical(), pl.Categorical())):
         left = pl.DataFrame({"k": pl.Series(["a", "b"], dtype=kinds[0])})
         right = pl.DataFrame({"k": pl.Series(["c", "b"], dtype=kinds[1]), "w": [1, 2]})
