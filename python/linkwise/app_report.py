@@ -43,6 +43,9 @@ def print_proactive(console: Console, results: dict[str, Any]) -> None:
     how = "simulated" if results["simulated"] else "measured"
     console.print(f"[bold]Proactive transfers[/bold] on {escape(results['machine'])}, {results['gpus']} GPUs: {how}")
     micro = results["microbenchmark"]
+    if results["store_goodput"]:
+        shares = ", ".join(f"{size} bytes {share:.0%}" for size, share in results["store_goodput"].items())
+        console.print(f"goodput of stores to peers: {shares}")
     table = Table(box=None, padding=(0, 2, 0, 0), title="256 MiB to all others, × copying after the kernel")
     table.add_column("plan")
     table.add_column("speed-up", justify="right")
@@ -52,7 +55,8 @@ def print_proactive(console: Console, results: dict[str, Any]) -> None:
     table.add_row("links without limits", f"{micro['ideal']:.2f}")
     console.print(table)
     table = Table(box=None, padding=(0, 2, 0, 0), title="applications, × one GPU")
-    for heading in ("", "bulk", "inline", "decoupled", "the most", "share of it", "tracking", "overlap", "plan"):
+    headings = ("", "bulk", "inline", "decoupled", "the most", "share of it", "copying", "tracking", "overlap", "plan")
+    for heading in headings:
         table.add_column(heading, justify="left" if heading in ("", "plan") else "right")
     for row in results["apps"]:
         if row["gpus"] != results["gpus"]:
@@ -60,7 +64,8 @@ def print_proactive(console: Console, results: dict[str, Any]) -> None:
         speedups = row["speedups"]
         table.add_row(
             row["app"], *(f"{speedups[kind]:.2f}" for kind in ("bulk", "inline", "decoupled", "infinite")),
-            f"{row['share_of_opportunity']:.0%}", f"{row['tracking']:.1%}", f"{row['overlap']:.0%}", row["plan"],
+            *(f"{row[kind]:.0%}" for kind in ("share_of_opportunity", "bulk_share")),
+            f"{row['tracking']:.1%}", f"{row['overlap']:.0%}", row["plan"],
         )  # fmt: skip
     console.print(table)
     for gpus, means in results["means"].items():

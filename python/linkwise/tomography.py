@@ -24,9 +24,9 @@ class Tomography(Application):
     full_size, full_views, priced_views = 4096, 24, 192
     smoothing = 2.0
 
-    def __init__(self, scale: float, matrix: Path | None = None) -> None:
+    def __init__(self, scale: float, matrix: Path | None = None, views: int | None = None) -> None:
         self.size = max(int(self.full_size * scale**0.5), 32)
-        self.views = self.full_views
+        self.views = views or self.full_views
         self.detectors = self._detectors(self.size)
         self.sinogram = sinogram_of_phantom(self.size, self.views, self.detectors)
 

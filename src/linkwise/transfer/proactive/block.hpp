@@ -78,6 +78,8 @@ class WholeBlock : public Reductions<WholeBlock> {
 #ifdef __CUDA_ARCH__
     __shared__ T of_warps[32];
     // Every thread begins with the neutral element, or with one that may count twice, like a minimum's.
+    // Several terms, whose loads wait for no others, are on their way at once.
+#pragma unroll 8
     for (std::uint64_t i = first + threadIdx.x; i < last; i += blockDim.x) value = combine(value, term(i));
     for (int step = 16; step > 0; step /= 2) value = combine(value, __shfl_xor_sync(~0U, value, step));
     __syncthreads();  // an earlier reduction has been read
