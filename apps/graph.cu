@@ -9,8 +9,8 @@ namespace {
 
 using proactive::WholeBlock;
 
-constexpr int group = 8;               // threads for a vertex
-constexpr std::uint64_t heavy = 1024;  // of more edges, all threads of a block see to one vertex
+constexpr int group = 8;              // threads for a vertex
+constexpr std::uint64_t heavy = 512;  // of more edges, all threads of a block see to one vertex
 constexpr std::uint64_t rows_of_block = 256;
 constexpr double bytes_of_gather = 32;  // a sector for each random read of 4
 // Vertices of different degrees end at different times: their stores do not meet in packets (proact21 §V-B).

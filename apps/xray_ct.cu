@@ -9,6 +9,8 @@ namespace linkwise::apps {
 namespace {
 
 constexpr int threads_of_block = 128;
+constexpr int of_ray = 8;  // threads, since rays are few and long
+constexpr int rays_of_block = 4 * threads_of_block / of_ray;
 
 struct Geometry {
   int size, views, detectors;
@@ -36,36 +38,34 @@ struct ResidualKernel {
 
   template <typename Out>
   LINKWISE_HOST_DEVICE void operator()(const Block& block, Out out) const {
-    const auto [begin, end] = block.rows(first, last, threads_of_block);
-    block.for_each(begin, end, [&](std::uint64_t ray) {
+    const auto [begin, end] = block.rows(first, last, rays_of_block);
+    block.for_each_group<of_ray>(begin, end, [&](std::uint64_t ray, const auto& threads_of_ray) {
       const int view = static_cast<int>(ray / geometry.detectors);
       const float offset = static_cast<float>(ray % geometry.detectors) - 0.5F * (geometry.detectors - 1);
-      out.store(ray, measured[ray - first] - projection(view, offset));
+      const float sum = projection(view, offset, threads_of_ray);
+      if (threads_of_ray.leads()) out.store(ray, measured[ray - first] - sum);
     });
   }
 
-  [[nodiscard]] LINKWISE_HOST_DEVICE float projection(int view, float offset) const {
+  template <typename Threads>
+  [[nodiscard]] LINKWISE_HOST_DEVICE float projection(int view, float offset, const Threads& threads_of_ray) const {
     const int n = geometry.size;
     const float c = cosines[2 * view], s = cosines[2 * view + 1], middle = 0.5F * (n - 1);
-    float sum = 0;
     // Points of the ray have x · c + y · s = offset.
-    if (fabsf(c) >= fabsf(s)) {
-      for (int row = 0; row < n; ++row) {
-        const float x = (offset - (row - middle) * s) / c + middle;
-        sum += between(image + static_cast<std::int64_t>(row) * n, n, x);
-      }
-      return sum / fabsf(c);
-    }
-    for (int column = 0; column < n; ++column) {
-      const float y = (offset - (column - middle) * c) / s + middle;
+    if (fabsf(c) >= fabsf(s))
+      return threads_of_ray.sum(0, n, 0.0F, [&](std::uint64_t row) {
+        const float x = (offset - (static_cast<float>(row) - middle) * s) / c + middle;
+        return between(image + row * n, n, x);
+      }) / fabsf(c);
+    return threads_of_ray.sum(0, n, 0.0F, [&](std::uint64_t column) {
+      const float y = (offset - (static_cast<float>(column) - middle) * c) / s + middle;
       const float below = floorf(y);
       const int row = static_cast<int>(below);
       const float share = y - below;
       const float low = row >= 0 && row < n ? image[static_cast<std::int64_t>(row) * n + column] : 0;
       const float high = row + 1 >= 0 && row + 1 < n ? image[static_cast<std::int64_t>(row + 1) * n + column] : 0;
-      sum += low + share * (high - low);
-    }
-    return sum / fabsf(s);
+      return low + share * (high - low);
+    }) / fabsf(s);
   }
 };
 
@@ -110,7 +110,7 @@ class XrayCt final : public App {
         geometry_{sinogram.size, sinogram.views, sinogram.detectors},
         sinogram_(sinogram),
         image_(image_of_, image_of_.cuts.back(), threads_of_block, "image"),
-        residual_(views_of_, views_of_.cuts.back(), threads_of_block, "residual"),
+        residual_(views_of_, views_of_.cuts.back(), rays_of_block, "residual"),
         measured_(views_of_, "sinogram"),
         cosines_(views_of_, "angles") {
     std::vector<float> cosines;

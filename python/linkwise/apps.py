@@ -26,8 +26,9 @@ class Jacobi(Application):
     full_rows, band = 1 << 25, 16
     priced_rows, priced_band = 1 << 22, 96
 
-    def __init__(self, scale: float, matrix: Path | None = None) -> None:
+    def __init__(self, scale: float, matrix: Path | None = None, band: int | None = None) -> None:
         self.rows = max(int(self.full_rows * scale), 64)
+        self.band = band or self.band
         self.diagonals, self.right_side = banded_system(self.rows, self.band)
 
     def start(self, runtime: Runtime, gpus: Sequence[int], plan: AgentPlan) -> _core.App:

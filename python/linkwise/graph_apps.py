@@ -149,10 +149,13 @@ class Factorisation(OnGraph):
     full_vertices, full_edges = 2_017_169, 283_073_458
     rank, step, decay = 8, 0.05, 0.01
 
-    def _made(self, vertices: int) -> Matrix:
-        return mesh_graph(vertices, 24)
+    degree = 24
 
-    def __init__(self, scale: float, matrix: Path | None = None) -> None:
+    def _made(self, vertices: int) -> Matrix:
+        return mesh_graph(vertices, self.degree)
+
+    def __init__(self, scale: float, matrix: Path | None = None, degree: int | None = None) -> None:
+        self.degree = degree or self.degree
         super().__init__(scale, matrix)
         random = np.random.default_rng(2)
         self.factors = random.uniform(0, 1, (self.edges.rows + self.incoming.rows, self.rank)).astype(np.float32)

@@ -47,6 +47,8 @@ class Group : public Reductions<Group<Width>> {
   LINKWISE_HOST_DEVICE T reduce(std::uint64_t first, std::uint64_t last, T value, Term&& term,
                                 Combine&& combine) const {
 #ifdef __CUDA_ARCH__
+    // Several terms, whose loads wait for no others, are on their way at once.
+#pragma unroll 4
     for (std::uint64_t i = first + lane_; i < last; i += Width) value = combine(value, term(i));
     const unsigned lanes = Width == 32 ? ~0U : ((1U << (Width % 32)) - 1) << (threadIdx.x % 32 / Width * Width);
 #pragma unroll
@@ -78,7 +80,6 @@ class WholeBlock : public Reductions<WholeBlock> {
 #ifdef __CUDA_ARCH__
     __shared__ T of_warps[32];
     // Every thread begins with the neutral element, or with one that may count twice, like a minimum's.
-    // Several terms, whose loads wait for no others, are on their way at once.
 #pragma unroll 8
     for (std::uint64_t i = first + threadIdx.x; i < last; i += blockDim.x) value = combine(value, term(i));
     for (int step = 16; step > 0; step /= 2) value = combine(value, __shfl_xor_sync(~0U, value, step));
