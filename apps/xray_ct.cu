@@ -1,6 +1,8 @@
 // Model-based iterative reconstruction of parallel-beam tomography: the residual of the sinogram by views, then the
 // image by rows.
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "alternating.hpp"
 #include "linkwise/error.hpp"
@@ -102,6 +104,15 @@ struct ImageKernel {
   }
 };
 
+// 0 to count - 1, neighbours far from each other.
+std::vector<int> mixed(int count) {
+  int step = std::max(static_cast<int>(0.618 * count), 1);
+  while (std::gcd(step, count) != 1) ++step;
+  std::vector<int> order(count);
+  for (int i = 0; i < count; ++i) order[i] = static_cast<int>(static_cast<std::int64_t>(i) * step % count);
+  return order;
+}
+
 class XrayCt final : public App {
  public:
   XrayCt(Team team, std::vector<std::uint64_t> view_cuts, const Sinogram& sinogram)
@@ -113,15 +124,21 @@ class XrayCt final : public App {
         residual_(views_of_, views_of_.cuts.back(), rays_of_block, "residual"),
         measured_(views_of_, "sinogram"),
         cosines_(views_of_, "angles") {
-    std::vector<float> cosines;
-    for (int view = 0; view < geometry_.views; ++view) {
+    // Views in another order than that of their angles, since rays along rows take longer than rays across them: so
+    // every GPU gets some of all.
+    const std::vector<int> order = mixed(geometry_.views);
+    std::vector<float> cosines, measured;
+    for (const int view : order) {
       const double angle = M_PI * view / geometry_.views;
       cosines.push_back(static_cast<float>(std::cos(angle)));
       cosines.push_back(static_cast<float>(std::sin(angle)));
+      if (sinogram.measured == nullptr) continue;
+      const float* const of_view = sinogram.measured + static_cast<std::ptrdiff_t>(view) * geometry_.detectors;
+      measured.insert(measured.end(), of_view, of_view + geometry_.detectors);
     }
     for (std::size_t g = 0; g < views_of_.gpus.size(); ++g) {
       const std::uint64_t first = views_of_.cuts[g], last = views_of_.cuts[g + 1];
-      measured_.add(views_of_.gpus[g], sinogram.measured == nullptr ? nullptr : sinogram.measured + first,
+      measured_.add(views_of_.gpus[g], measured.empty() ? nullptr : measured.data() + first,
                     (last - first) * sizeof(float));
       cosines_.add(views_of_.gpus[g], views_of_.runtime.estimating() ? nullptr : cosines.data(),
                    cosines.size() * sizeof(float));

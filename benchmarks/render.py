@@ -87,7 +87,9 @@ def join_markdown(results: dict[str, Any]) -> str:
 def proactive_markdown(results: dict[str, Any]) -> str:
     """One file of ``linkwise bench proactive`` as a table."""
     when = f"{results['date'][:10]}, commit {results['commit']}"
-    lines = [f"{results['machine']}, {results['gpus']} GPUs, data at scale {results['scale']:g}, {when}.", ""]
+    scales = sorted({row.get("scale", results["scale"]) for row in results["apps"]})
+    scale = f", data at scale {', '.join(f'{each:g}' for each in scales)}" if scales else ""
+    lines = [f"{results['machine']}, {results['gpus']} GPUs{scale}, {when}.", ""]
     micro = sorted(results["microbenchmark"]["rows"], key=lambda row: -row["speedup"])
     if micro:
         best = {row["agent"]: row for row in reversed(micro)}.values()
@@ -95,11 +97,12 @@ def proactive_markdown(results: dict[str, Any]) -> str:
         lines += [f"| {row['plan']} | {row['speedup']:.2f} |" for row in sorted(best, key=lambda row: -row["speedup"])]
         lines += [f"| links without limits | {results['microbenchmark']['ideal']:.2f} |"]
     if results["apps"]:
-        lines += ["| × one GPU | bulk | inline | decoupled | the most | share of it | tracking | hidden | best |"]
-        lines += ["|---|---:|---:|---:|---:|---:|---:|---:|---|"]
+        heading = "× one GPU | bulk | inline | decoupled | the most | share of it | copying, of bulk | tracking | hidden | best"
+        lines += [f"| {heading} |", "|---|---:|---:|---:|---:|---:|---:|---:|---:|---|"]
     for row in results["apps"]:
         gains = " | ".join(f"{row['speedups'][kind]:.2f}" for kind in ("bulk", "inline", "decoupled", "infinite"))
-        shares = f"{row['share_of_opportunity']:.0%} | {row['tracking']:.1%} | {max(row['overlap'], 0):.0%}"
+        copying = f"{row['bulk_share']:.0%} | {row['tracking']:.1%}"
+        shares = f"{row['share_of_opportunity']:.0%} | {copying} | {max(row['overlap'], 0):.0%}"
         lines.append(f"| {row['app']} | {gains} | {shares} | {row['plan']} |")
     return "\n".join([*lines, ""])
 

@@ -38,7 +38,7 @@ _LONG_ENOUGH = 0.02  # seconds that a repetition takes
 _INPUTS: dict[str, Callable[[], tuple[Application, float]]] = {
     "jacobi": lambda: (Jacobi(1 / 8, band=40), 1 / 8),
     "pagerank": lambda: (PageRank(1 / 2), 1 / 2),
-    "sssp": lambda: (ShortestPaths(1 / 2), 1 / 2),
+    "sssp": lambda: (ShortestPaths(1), 1),
     "als": lambda: (Factorisation(1 / 4, degree=64), 1 / 4),
     "xray_ct": lambda: (Tomography(1 / 4, views=12), 1 / 4),
 }
