@@ -97,7 +97,7 @@ def proactive_markdown(results: dict[str, Any]) -> str:
         lines += [f"| {row['plan']} | {row['speedup']:.2f} |" for row in sorted(best, key=lambda row: -row["speedup"])]
         lines += [f"| links without limits | {results['microbenchmark']['ideal']:.2f} |"]
     if results["apps"]:
-        heading = "× one GPU | bulk | inline | decoupled | the most | share of it | copying, of bulk | tracking | hidden | best"
+        heading = "× one GPU | bulk | inline | decoupled | the most | share of it | copying | tracking | hidden | best"
         lines += [f"| {heading} |", "|---|---:|---:|---:|---:|---:|---:|---:|---:|---|"]
     for row in results["apps"]:
         gains = " | ".join(f"{row['speedups'][kind]:.2f}" for kind in ("bulk", "inline", "decoupled", "infinite"))
