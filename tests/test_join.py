@@ -386,6 +386,7 @@ def test_command_line(tmp_path: Path) -> None:
         ([*both, "--count", "--validate", "m:1"], 2, b"more than once on the right"),
         ([*both, "-o", tmp_path / "o.arrow", "--validate", "m:1"], 2, b"more than once on the right"),
         ([tmp_path / "l.parquet", tmp_path / "none.csv", "--on", "id", "--count"], 1, b"cannot read"),
+        ([tmp_path / "l.parquet", tmp_path / "none.bin", "--on", "id", "--count"], 2, b"a join takes tables"),
     ):
         done = run(*arguments)
         assert done.returncode == code and message in done.stderr, done.stderr

@@ -125,6 +125,15 @@ def test_lines_that_say_what_is_wrong(tmp_path: Path) -> None:
     assert (tmp_path / "o.parquet").read_bytes() == b"as it was" and not (tmp_path / "o.csv").exists()
 
 
+def test_names_that_no_file_can_have(tmp_path: Path) -> None:
+    (tmp_path / "loop.csv").symlink_to(tmp_path / "loop.csv")
+    (tmp_path / "t.csv").write_text("a\n1\n")
+    for name in ("x" * 300 + ".csv", "loop.csv"):
+        for source, out in ((name, "o.csv"), ("t.csv", name)):
+            with pytest.raises(linkwise.Error, match="cannot (read|write) "):
+                linkwise.sort_file(tmp_path / source, tmp_path / out, by="a", **CPU)
+
+
 def test_labels_of_pandas_may_be_anything() -> None:
     frame = pd.DataFrame({0: [3, 1], 1: ["a", "b"]})
     for by in (0, [0], pd.Index([0])):

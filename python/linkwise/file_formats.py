@@ -69,7 +69,8 @@ def known_format(path: Path) -> Format | None:
 
 def is_pipe(path: Path) -> bool:
     """Whether it is a stream: standard input or output, a named pipe, a device."""
-    return path == PIPE or (path.exists() and not path.is_file() and not path.is_dir())
+    # Unlike the methods of a path, these take any name.
+    return path == PIPE or (os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path))
 
 
 def size_of(path: Path) -> int | None:

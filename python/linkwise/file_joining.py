@@ -11,7 +11,7 @@ from typing import Any, cast
 import pyarrow as pa
 
 from linkwise._core import UsageError
-from linkwise.file_formats import FileOptions, expand
+from linkwise.file_formats import ARRAY_FORMATS, FileOptions, expand, known_format
 from linkwise.file_readers import Reader, open_readers
 from linkwise.file_writers import Writer
 from linkwise.host_memory import host_memory
@@ -57,10 +57,11 @@ def join_files(
     What does not fit into host memory is spilled. Parameters and errors: as ``linkwise.join`` and ``sort_file``.
     """
     check_how(how)
-    readers = open_readers([expand(left), expand(right)], options)
-    for source, reader in zip((left, right), readers, strict=True):
-        if not reader.columns:
-            raise UsageError(f"{source} has no columns; a join takes tables")
+    groups = [expand(left), expand(right)]
+    for path in (path for group in groups for path in group):
+        if (options.input_format or known_format(path)) in ARRAY_FORMATS:
+            raise UsageError(f"{path} has no columns; a join takes tables")
+    readers = open_readers(groups, options)
     keys = key_pairs(readers[0].columns, readers[1].columns, on, left_on, right_on)
     free = host_memory("MemAvailable")
     memory = parse_bytes(host_memory_limit, host_memory("MemTotal")) if host_memory_limit is not None else free
