@@ -400,7 +400,7 @@ def test_a_type_may_be_of_one_side_only(tmp_path: Path) -> None:
     both = tmp_path / "l.csv", tmp_path / "r.csv", "--on", "id", "--strategy", "cpu", "-S", "1GiB"
     assert run(*both, "-o", "-", "--type", "zip=string").stdout == b'"id","zip","n"\n2,"010",5\n'
     wrong = run(*both, "-o", "-", "--type", "zap=string")
-    assert wrong.returncode == 2 and b"no column 'zap', whose type is given; there are id, zip, n" in wrong.stderr
+    assert wrong.returncode == 2 and b"no column 'zap', whose type is given; there are 'id', 'zip', 'n'" in wrong.stderr
 
 
 def test_categories_that_one_byte_cannot_number_together() -> None:

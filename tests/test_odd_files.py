@@ -115,7 +115,11 @@ def test_lines_that_say_what_is_wrong(tmp_path: Path) -> None:
         (["t.parquet", "-o", "o.csv", "-k", "k"], b"", b"o.csv, column 'l': Unsupported Type:list"),
         (["-", "-", "-o", "o.csv", "-k", "a"], b"a\n1\n", b"standard input can be named once"),
         (["-", "-o", "o.csv", "-k", "a"], gzip.compress(b"a\n1\n"), b"standard input is compressed; pipe it through"),
-        (["b.csv", "-o", "o.csv", "-k", "id"], b"", b"b.csv: column 'b' is not UTF-8; convert it, or --type b=binary"),
+        (
+            ["b.csv", "-o", "o.csv", "-k", "id"],
+            b"",
+            b"b.csv: column 'b' is not UTF-8; convert it, or give it the type binary",
+        ),
     ):
         done = subprocess.run(
             [sys.executable, "-m", "linkwise", "sort", *arguments, "--strategy", "cpu"], input=stdin,

@@ -195,7 +195,9 @@ def open_readers(groups: Sequence[Sequence[Path]], options: FileOptions) -> list
     there_are = list(dict.fromkeys(name for reader in readers for name in reader.columns))
     for name in options.column_types:
         if name not in there_are:
-            raise UsageError(f"there is no column '{name}', whose type is given; there are {', '.join(there_are)}")
+            raise UsageError(
+                f"there is no column {name!r}, whose type is given; there are {', '.join(map(repr, there_are))}"
+            )
     return readers
 
 

@@ -122,7 +122,7 @@ class Writer:
                 raise
             which = next((field.name for field in schema if not self._has(field)), "")
             name = name_of(self._named, "write")
-            raise UsageError(f"{name}, column '{which}': {error}; write .arrow instead, or leave it out") from None
+            raise UsageError(f"{name}, column {which!r}: {error}; write .arrow instead, or leave it out") from None
 
     def _has(self, field: pa.Field) -> bool:
         """Whether the format has a type."""

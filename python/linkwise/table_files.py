@@ -180,9 +180,7 @@ class TextReader(TableReader):
         self._set_schema(self._stream.schema)
         for field in self._stream.schema:
             if pa.types.is_binary(field.type) and field.name not in types:
-                raise UsageError(
-                    f"{path}: column '{field.name}' is not UTF-8; convert it, or --type {field.name}=binary"
-                )
+                raise UsageError(f"{path}: column {field.name!r} is not UTF-8; convert it, or give it the type binary")
         size = size_of(path)
         self.size = None if size is None else 2 * size
 
@@ -197,4 +195,4 @@ class TextReader(TableReader):
             ) from None
 
     def _named(self, number: re.Match[str]) -> str:
-        return f"column '{self.columns[int(number[1])]}'" if int(number[1]) < len(self.columns) else number[0]
+        return f"column {self.columns[int(number[1])]!r}" if int(number[1]) < len(self.columns) else number[0]
