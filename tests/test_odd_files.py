@@ -129,6 +129,28 @@ def test_lines_that_say_what_is_wrong(tmp_path: Path) -> None:
     assert (tmp_path / "o.parquet").read_bytes() == b"as it was" and not (tmp_path / "o.csv").exists()
 
 
+def test_any_byte_of_the_metadata_may_be_wrong(tmp_path: Path) -> None:
+    """In a process of its own, which PyArrow would end."""
+    pq.write_table(pa.table({"k": [1, 2], "v": ["a", "b"]}), tmp_path / "t.parquet", store_schema=False)
+    program = """
+import sys, linkwise
+from pathlib import Path
+from linkwise.file_formats import FileOptions
+from linkwise.file_readers import open_reader
+whole = Path("t.parquet").read_bytes()
+footer = int.from_bytes(whole[-8:-4], "little")
+for at in range(len(whole) - 8 - footer, len(whole) - 8):
+    for flip in (0xFF, 0x0F):
+        Path("d.parquet").write_bytes(whole[:at] + bytes([whole[at] ^ flip]) + whole[at + 1 :])
+        try:
+            open_reader([Path("d.parquet")], FileOptions())
+        except linkwise.Error as error:
+            assert len(str(error).splitlines()) == 1
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=120, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
 def test_names_that_no_file_can_have(tmp_path: Path) -> None:
     (tmp_path / "loop.csv").symlink_to(tmp_path / "loop.csv")
     (tmp_path / "t.csv").write_text("a\n1\n")

@@ -98,14 +98,15 @@ class ParquetReader(TableReader):
         encoded = sum(metadata.row_group(g).total_byte_size for g in range(metadata.num_row_groups))
         self.size = max(2 * encoded, 8 * metadata.num_columns * metadata.num_rows)
         if metadata.num_row_groups and metadata.num_columns:
-            with one_clear_line("read", path):  # damaged metadata of a column ends the process, unless it is read first
+            with one_clear_line("read", path):
+                # Damaged metadata of a column ends the process when its codec is asked for, unless it is read first.
                 if self._is_read_by_groups:
-                    self.file.read_row_group(0, columns=self.columns[:1])
+                    self.file.read_row_group(0)
                 else:
-                    next(self.file.iter_batches(1, row_groups=[0], columns=self.columns[:1]), None)
-            first = metadata.row_group(0)
-            columns = [first.column(number) for number in range(metadata.num_columns)]
-            self.compression = {column.path_in_schema: column.compression for column in columns}
+                    next(self.file.iter_batches(1, row_groups=[0]), None)
+                first = metadata.row_group(0)
+                columns = [first.column(number) for number in range(metadata.num_columns)]
+                self.compression = {column.path_in_schema: column.compression for column in columns}
 
     def everything(self) -> Contents:
         """See ``Reader``."""
