@@ -124,8 +124,8 @@ class XrayCt final : public App {
         residual_(views_of_, views_of_.cuts.back(), rays_of_block, "residual"),
         measured_(views_of_, "sinogram"),
         cosines_(views_of_, "angles") {
-    // Views in another order than that of their angles, since rays along rows take longer than rays across them: so
-    // every GPU gets some of all.
+    // Views in another order than that of their angles: rays along rows and across them read memory differently, and
+    // every GPU gets some of both.
     const std::vector<int> order = mixed(geometry_.views);
     std::vector<float> cosines, measured;
     for (const int view : order) {

@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
-_MOST_VERTICES = 2**31
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,12 @@ def simulated_seconds(
     return _core.seconds_of_work(runtime)
 
 
+def result_of_all(app: Application, running: _core.App, gpus: Sequence[int]) -> tuple[Array, bool]:
+    """What the first of some GPUs has, and whether all others have the same."""
+    first, *others = (app.result(running, gpu) for gpu in gpus)
+    return first, all(np.array_equal(first, other) for other in others)
+
+
 class AppLab:
     """An application on some GPUs. Without a runtime of real ones, it is simulated on the machine.
 
@@ -78,11 +84,10 @@ class AppLab:
         """What all GPUs have after all that was run; nothing where it was simulated. Raises ``CorruptDataError``."""
         if self._running is None:
             return None
-        first, *others = (self.app.result(self._running, gpu) for gpu in self.gpus)
-        for gpu, other in zip(self.gpus[1:], others, strict=True):
-            if not np.array_equal(first, other):
-                raise CorruptDataError(f"GPU {gpu} has another result of {self.app.name} than GPU {self.gpus[0]}")
-        return first
+        result, are_same = result_of_all(self.app, self._running, self.gpus)
+        if not are_same:
+            raise CorruptDataError(f"the GPUs have different results of {self.app.name}")
+        return result
 
     def tuned(self, agents: Sequence[str] | None = None, *, exhaustive: bool = False) -> Tuned:
         """What was tried, the best plan first; of all agents that there are unless some are named."""

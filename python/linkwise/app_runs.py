@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from linkwise import _core
 from linkwise._core import AgentPlan, UsageError
-from linkwise.app_lab import AppLab
+from linkwise.app_lab import AppLab, result_of_all
 from linkwise.application import Application
 from linkwise.apps import application
 from linkwise.planning import Gpus, gpus_of
@@ -62,10 +62,8 @@ def checked(runtime: _core.Runtime, app: Application, gpus: Sequence[int], plan:
     running = app.start(runtime, gpus, plan)
     running.run(_CHECKED_ITERATIONS)
     running.wait()
-    results = [app.result(running, gpu) for gpu in gpus]
-    if any(not np.array_equal(results[0], each) for each in results[1:]):
-        return float("inf"), results[0]
-    return app.error(results[0], _CHECKED_ITERATIONS), results[0]
+    result, are_same = result_of_all(app, running, gpus)
+    return app.error(result, _CHECKED_ITERATIONS) if are_same else float("inf"), result
 
 
 def _difference(one: Array | None, other: Array | None) -> float:

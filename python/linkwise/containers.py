@@ -54,7 +54,7 @@ class Held:
         elif self.labels is not None:  # the contents are just what it names
             if by is None:
                 raise UsageError(f"by= must name a column: {', '.join(map(repr, self.labels))}")
-            by = [str(_number_of(label, self.labels)) for label in _labels(by, self.labels)]
+            by = [str(_number_of(label, self.labels)) for label in labels_named(by, self.labels)]
         return sort_keys_of(columns, by, descending, nulls)
 
 
@@ -133,7 +133,8 @@ def _hold_pandas(values: Any, by: By) -> Held:
         if values.ndim == 1:
             return Held(_one_column(pa.array(values, from_pandas=True)), take=values.take)
         labels = list(values.columns)
-        numbers = list(range(len(labels))) if by is None else [_number_of(one, labels) for one in _labels(by, labels)]
+        named = [] if by is None else labels_named(by, labels)
+        numbers = list(range(len(labels))) if by is None else [_number_of(label, labels) for label in named]
         keys = [pa.array(values.iloc[:, number], from_pandas=True) for number in numbers]
     except UsageError:
         raise
@@ -143,7 +144,7 @@ def _hold_pandas(values: Any, by: By) -> Held:
     return Held(pa.table(keys, list(map(str, numbers))), take=values.take, labels=labels)
 
 
-def _labels(by: Any, labels: list[Any]) -> list[Any]:
+def labels_named(by: Any, labels: list[Any]) -> list[Any]:
     """The columns that are named: a label, which may be a tuple, or several."""
     is_one = isinstance(by, str) or not isinstance(by, Iterable) or (isinstance(by, tuple) and by in labels)
     return [by] if is_one else list(by)

@@ -14,10 +14,9 @@ from linkwise._core import UsageError
 from linkwise.file_formats import ARRAY_FORMATS, FileOptions, expand, known_format
 from linkwise.file_readers import Reader, open_readers
 from linkwise.file_writers import Writer
-from linkwise.host_memory import host_memory
-from linkwise.planning import Request, parse_bytes
+from linkwise.planning import Request
 from linkwise.spilled_joining import Side, SpilledJoin
-from linkwise.spilling import read_within
+from linkwise.spilling import memory_to_use, read_within
 from linkwise.table_joining import (
     Columns,
     How,
@@ -63,8 +62,7 @@ def join_files(
             raise UsageError(f"{path} has no columns; a join takes tables")
     readers = open_readers(groups, options)
     keys = key_pairs(readers[0].columns, readers[1].columns, on, left_on, right_on)
-    free = host_memory("MemAvailable")
-    memory = parse_bytes(host_memory_limit, host_memory("MemTotal")) if host_memory_limit is not None else free
+    memory = memory_to_use(host_memory_limit)
     join = _FileJoin(keys, how, request, nulls_equal, presorted, memory, temporary_directory)
     if out is None:
         return join.count(readers, validate=validate)
@@ -113,9 +111,11 @@ class _FileJoin:
         with self._spilled().rows(left, right, joined) as tables:
             yield tables
 
-    def _count(self, left: Any, right: Any, **how: Any) -> int:
-        how = {"presorted": False, **how}
-        return count_matches(left, right, self.keys, self.request, self.how, nulls_equal=self.nulls_equal, **how)
+    def _count(self, left: Any, right: Any, *, validate: str, presorted: Presorted = False) -> int:
+        return count_matches(
+            left, right, self.keys, self.request, self.how, nulls_equal=self.nulls_equal, presorted=presorted,
+            validate=validate,
+        )  # fmt: skip
 
     def _join(self, left: Any, right: Any, **how: Any) -> TableJoin:
         return TableJoin(left, right, self.keys, self.request, self.how, nulls_equal=self.nulls_equal, **how)

@@ -17,14 +17,13 @@ from linkwise.containers import ONE_COLUMN, Contents
 from linkwise.file_formats import FileOptions, as_path, expand
 from linkwise.file_readers import Reader, open_reader
 from linkwise.file_writers import Writer
-from linkwise.host_memory import host_memory
 from linkwise.host_sorting import Array
 from linkwise.keys import keys_of_array, plain_array, times_of_keys
 from linkwise.ordering import By, Descending, Nulls, Selection, SortKey, sort_keys_of
-from linkwise.planning import Gpus, MachineLike, Progress, Request, parse_bytes
+from linkwise.planning import Gpus, MachineLike, Progress, Request
 from linkwise.pyarrow_gathering import bytes_of
 from linkwise.sort_report import SortReport
-from linkwise.spilling import SpillSort, read_within
+from linkwise.spilling import SpillSort, memory_to_use, read_within
 from linkwise.tables import sort_table
 
 
@@ -99,8 +98,7 @@ def sort_reader(
     temporary_directory: str | Path | None = None,
 ) -> SortReport:
     """Sort what is read into a file; see ``sort_file``."""
-    free = host_memory("MemAvailable")
-    memory = parse_bytes(host_memory_limit, host_memory("MemTotal")) if host_memory_limit is not None else free
+    memory = memory_to_use(host_memory_limit)
     if selection.limit is not None and selection.limit < 0:
         raise UsageError(f"limit is {selection.limit}; it is a number of rows")
     began = time.perf_counter()

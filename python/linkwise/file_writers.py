@@ -53,7 +53,8 @@ class Writer:
         with one_clear_line("write", path):
             # A pipe or a device stays what it is; nothing can be written beside it.
             self._is_special = path != PIPE and is_pipe(path)
-            self._path = path if is_pipe(path) else path.resolve()  # through a link, not in its place
+            is_file = path != PIPE and not self._is_special
+            self._path = path.resolve() if is_file else path  # through a link, not in its place
             self._temporary = self._path.with_name(f".{path.name}.{os.getpid()}-{next(_numbers)}.tmp")
             if self._is_special and kind == "npy":
                 raise UsageError(f"{path} is no regular file, and .npy says its length first; write .bin or .arrow")
@@ -149,7 +150,7 @@ class Writer:
 
     def _sorting_columns(self, schema: pa.Schema) -> list[pq.SortingColumn] | None:
         """For later readers; only where Parquet numbers columns as the schema does and orders values as we do."""
-        if any(pa.types.is_nested(field.type) for field in schema) or not self._keys or not schema.names:
+        if any(pa.types.is_nested(field.type) for field in schema) or not self._keys:
             return None
         if any(key.column not in schema.names for key in self._keys):
             return None

@@ -45,9 +45,6 @@ class GpuJoin:
             raise UsageError(
                 f"there are {len(left)} arrays on the left and {len(right)} on the right; one for each GPU"
             )
-        kinds = {str(array.dtype).removeprefix("torch.") for side in (left, right) for array in side}
-        if len(kinds) > 1:
-            raise UsageError(f"keys on GPUs have one type, not {' and '.join(sorted(kinds))}; cast one side")
         if request.strategy != "auto":
             raise UsageError("strategy= is for keys in host memory; leave it at 'auto'")
         if gpus_of(right) != on_gpus:

@@ -8,7 +8,6 @@ pass over the order (``src/linkwise/join/matches.hpp``). Rows are gathered on th
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
@@ -19,7 +18,7 @@ import pyarrow as pa
 from linkwise import _core
 from linkwise._core import UsageError
 from linkwise.checking import first_out_of_order
-from linkwise.containers import ONE_COLUMN, hold, hold_table, labels_of
+from linkwise.containers import ONE_COLUMN, hold, hold_table, labels_named, labels_of
 from linkwise.gpu_array_joining import GpuJoin, arrays_on_gpus
 from linkwise.gpu_joining import GpuMatches
 from linkwise.host_memory import check_rows_fit
@@ -114,8 +113,7 @@ def _named(columns: Any, labels: dict[str, Any]) -> Any:
     """Columns as Arrow calls them."""
     if not labels or columns is None or isinstance(columns, str):
         return columns
-    is_one = columns in labels.values() if isinstance(columns, tuple) else not isinstance(columns, Iterable)
-    return [str(label) for label in ([columns] if is_one else columns)]
+    return [str(label) for label in labels_named(columns, list(labels.values()))]
 
 
 def join_indices(

@@ -27,7 +27,6 @@ from linkwise.tuning import DEFAULT_PLAN
 SYNTHETIC_BYTES = 256 << 20
 _CHUNKS = tuple(4096 << step for step in range(0, 17, 2))  # 4 KiB to 256 MiB
 _THREADS = (32, 512, 2048, 8192)
-_LEAST_SHARE = 0.3  # of a run that copies after the kernel take, for which the gains are compared
 _REPETITIONS, _IN_A_ROW = 5, 8
 _LONG_ENOUGH = 0.02  # seconds that a repetition takes
 """Iterations follow each other without the host in between, as an application's do."""
@@ -167,7 +166,6 @@ def measures(
         "seconds": times | {"single": single},
         "speedups": {name: single / seconds for name, seconds in times.items()} | {"proactive": single / best},
         "bulk_share": (bulk - infinite) / bulk,
-        "is_compared": (bulk - infinite) / bulk >= _LEAST_SHARE,
         "share_of_opportunity": infinite / best,
         "tracking": tracked / infinite - 1,
         "overlap": 1 - exposed / max(bulk - infinite, 1e-12),

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from linkwise._core import UsageError
 from linkwise.dictionaries import in_one_dictionary
-from linkwise.taking import Rows, take
+from linkwise.taking import Rows, take, types_inside
 
 _ROWS_AT_ONCE = 1 << 20  # of a column, by one core; their bytes nearly always fit into offsets of 32 bits
 _MOST_IN_ONE_PIECE = 1 << 30  # bytes of a column of variable length, whose offsets may have 32 bits
@@ -28,9 +28,7 @@ def bytes_of(data: pa.Table | pa.RecordBatch | pa.ChunkedArray | pa.Array | npt.
 
 
 def _has_union(kind: pa.DataType) -> bool:
-    return pa.types.is_nested(kind) and (
-        pa.types.is_union(kind) or any(_has_union(kind.field(i).type) for i in range(kind.num_fields))
-    )
+    return pa.types.is_nested(kind) and (pa.types.is_union(kind) or any(map(_has_union, types_inside(kind))))
 
 
 def _has_fixed_width(kind: pa.DataType) -> bool:

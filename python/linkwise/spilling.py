@@ -21,8 +21,9 @@ import pyarrow as pa
 from linkwise._core import Error, UsageError
 from linkwise.containers import Contents
 from linkwise.file_readers import Reader
+from linkwise.host_memory import host_memory
 from linkwise.ordering import SortKey
-from linkwise.planning import Progress
+from linkwise.planning import Progress, parse_bytes
 from linkwise.pyarrow_gathering import bytes_of
 from linkwise.row_order import RowKeys
 
@@ -32,6 +33,11 @@ _ROOM = 3  # times its size: the input, the result, and what comes between
 _LEAST_ROWS = 1024  # of a block; with fewer, the time goes into opening and closing them
 _MOST_RUNS = 1024  # all of which are read side by side
 _RUNS_OF_A_PIPE = 64  # that blocks are made for where nobody knows how many come
+
+
+def memory_to_use(limit: int | str | None) -> int:
+    """Bytes of host memory: what is given, or all that is free. Raises ``UsageError``."""
+    return host_memory("MemAvailable") if limit is None else parse_bytes(limit, host_memory("MemTotal"))
 
 
 class ReadWithin(NamedTuple):

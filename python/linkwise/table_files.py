@@ -18,12 +18,13 @@ from linkwise._core import Error, UsageError
 from linkwise.containers import Contents
 from linkwise.file_formats import FileOptions, Format, arrow_type, name_of, one_clear_line, size_of
 from linkwise.pyarrow_gathering import bytes_of
-from linkwise.taking import compact_views
+from linkwise.taking import compact_views, types_inside
 
 ARROW_FILE = b"ARROW1"
 """What Arrow's file format begins with; its stream format does not."""
 _BLOCK = 16 << 20  # bytes of text that are parsed at once, and whose first block tells the types
 _ROWS_AT_ONCE = 1 << 17  # of a Parquet file
+_PAGE = 1 << 16  # bytes
 
 
 class TableReader(ABC):
@@ -80,9 +81,8 @@ def in_parts(batches: Iterable[pa.RecordBatch], schema: pa.Schema, most_bytes: i
 def _has_dictionary(kind: pa.DataType) -> bool:
     if isinstance(kind, pa.BaseExtensionType):
         return _has_dictionary(kind.storage_type)
-    return pa.types.is_dictionary(kind) or (
-        pa.types.is_nested(kind) and any(_has_dictionary(kind.field(i).type) for i in range(kind.num_fields))
-    )
+    is_nested = pa.types.is_nested(kind)
+    return pa.types.is_dictionary(kind) or (is_nested and any(map(_has_dictionary, types_inside(kind))))
 
 
 class ParquetReader(TableReader):
@@ -103,7 +103,9 @@ class ParquetReader(TableReader):
                 if self._is_read_by_groups:
                     self.file.read_row_group(0)
                 else:
-                    next(self.file.iter_batches(1, row_groups=[0]), None)
+                    # In small reads: otherwise all of the first row group would be fetched for its first row.
+                    in_pages = pq.ParquetFile(path, pre_buffer=False, buffer_size=_PAGE)
+                    next(in_pages.iter_batches(1, row_groups=[0]), None)
                 first = metadata.row_group(0)
                 columns = [first.column(number) for number in range(metadata.num_columns)]
                 self.compression = {column.path_in_schema: column.compression for column in columns}

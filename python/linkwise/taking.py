@@ -33,11 +33,16 @@ def _is_view(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string_view(kind) or pa.types.is_binary_view(kind))
 
 
+def types_inside(kind: pa.DataType) -> list[pa.DataType]:
+    """Of the fields of a nested type."""
+    return [kind.field(i).type for i in range(kind.num_fields)]
+
+
 def _is_strange(kind: pa.DataType) -> bool:
     """Whether PyArrow has no ``take`` for it, or for something inside it."""
     if isinstance(kind, pa.BaseExtensionType) or _is_view(kind) or pa.types.is_run_end_encoded(kind):
         return True
-    return pa.types.is_nested(kind) and any(_is_strange(kind.field(i).type) for i in range(kind.num_fields))
+    return pa.types.is_nested(kind) and any(map(_is_strange, types_inside(kind)))
 
 
 def _indices(rows: Rows) -> pa.Array:

@@ -59,7 +59,7 @@ JoinCounts counts_of(bool left_probes, const MatchTotals& forward, const MatchTo
 bool right_emits(JoinKind kind) { return kind == JoinKind::right || kind == JoinKind::full; }
 
 void check_join(const Machine& machine, const JoinPlan& plan, KeyType left, KeyType right) {
-  if (left != right) throw UsageError("the keys of the two sides differ in type");
+  if (left != right) throw UsageError("the keys of the two sides differ in type; cast one");
   check_gpus(machine, plan.sort);
 }
 

@@ -231,16 +231,12 @@ void ProducerBase::Tables::check() {
                     "): the kernel takes longer over it than AgentPlan::patience");
 }
 
-std::vector<std::uint32_t> ProducerBase::Tables::counted_now() {
-  std::vector<std::uint32_t> counted(chunks.count(), 0);
-  if (counters.bytes > 0) runtime.read_back({runtime.stream(Place::gpu(gpu), "look"), counters, counted.data()});
-  return counted;
-}
-
 std::string ProducerBase::Tables::state() {
   std::string text = "epoch " + std::to_string(epoch) + " on GPU " + std::to_string(gpu);
   if (counters.bytes == 0) return text;
-  const std::vector<std::uint32_t> counted = counted_now();
+  std::vector<std::uint32_t> counted(chunks.count());
+  // Not behind kernels and agents, which may wait.
+  runtime.read_back({runtime.stream(Place::gpu(gpu), "look"), counters, counted.data()});
   std::uint32_t ready = 0, first = 0, missing = 0;
   for (const std::uint32_t chunk : order | std::views::reverse) {
     const std::uint32_t lacks = writers[chunk] * epoch - counted[chunk];

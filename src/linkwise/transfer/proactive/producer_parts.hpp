@@ -36,8 +36,6 @@ struct ProducerBase::Tables : Sender {
 
  private:
   [[nodiscard]] std::vector<std::uint32_t> by_completion() const;
-  /// Of each chunk; without waiting for kernels and agents.
-  std::vector<std::uint32_t> counted_now();
 };
 
 /// A kernel and its agent on the virtual machine: the grid runs in slices, and what a slice completes leaves after it.

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
+#include <functional>
 #include <mutex>
 #include <sstream>
 #include <stop_token>
@@ -15,6 +16,47 @@
 #include "linkwise/transfer/proactive/writers.hpp"
 
 namespace linkwise::proactive {
+namespace {
+
+// Has a runtime obey a stop token, besides the one that it obeys already, as long as this lives.
+class AlsoObeys {
+ public:
+  AlsoObeys(Runtime& runtime, std::stop_source& source)
+      : runtime_(runtime),
+        before_(runtime.set_stop_token(source.get_token())),
+        pass_on_(before_, [&source] { source.request_stop(); }) {}
+  AlsoObeys(const AlsoObeys&) = delete;
+  AlsoObeys& operator=(const AlsoObeys&) = delete;
+  ~AlsoObeys() { runtime_.set_stop_token(before_); }
+  [[nodiscard]] const std::stop_token& before() const { return before_; }
+
+ private:
+  Runtime& runtime_;
+  std::stop_token before_;
+  std::stop_callback<std::function<void()>> pass_on_;
+};
+
+// Blocks until everything that was enqueued has run, for so many seconds at most; whether it has. @throws as waits do.
+bool done_within(Runtime& runtime, double seconds) {
+  std::stop_source late;
+  const AlsoObeys obeys(runtime, late);
+  std::mutex mutex;
+  std::condition_variable_any done;
+  const std::jthread clock([&](const std::stop_token& is_done) {
+    std::unique_lock lock(mutex);
+    done.wait_for(lock, is_done, std::chrono::duration<double>(seconds), [] { return false; });
+    if (!is_done.stop_requested()) late.request_stop();
+  });
+  try {
+    runtime.synchronize();
+  } catch (const Cancelled&) {
+    if (obeys.before().stop_requested()) throw;
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
 
 Buffer put_on_gpu(Runtime& runtime, int gpu, const void* data, std::uint64_t bytes, const std::string& label) {
   Buffer buffer = runtime.allocate(Place::gpu(gpu), bytes, label);
@@ -143,33 +185,13 @@ void RegionBytes::check_senders() {
 }
 
 void RegionBytes::wait(double patience) {
-  std::stop_source late;
-  const std::stop_token before = runtime_.set_stop_token(late.get_token());
-  const std::stop_callback pass_on(before, [&] { late.request_stop(); });
-  try {
-    std::mutex mutex;
-    std::condition_variable_any done;
-    const std::jthread clock([&](const std::stop_token& is_done) {
-      std::unique_lock lock(mutex);
-      if (!done.wait_for(lock, is_done, std::chrono::duration<double>(patience), [] { return false; }) &&
-          !is_done.stop_requested())
-        late.request_stop();
-    });
-    runtime_.synchronize();
-  } catch (const Cancelled&) {
-    runtime_.set_stop_token(before);
-    if (before.stop_requested()) throw;
-    std::string states;
+  if (!done_within(runtime_, patience)) {
+    std::ostringstream told;
+    told << "a region is not done after " << patience << " s";
     for (const auto& sender : senders_)
-      if (const auto alive = sender.lock()) states += "; " + alive->state();
-    std::ostringstream seconds;
-    seconds << patience;
-    throw DeviceError("a region is not done after " + seconds.str() + " s" + states);
-  } catch (...) {
-    runtime_.set_stop_token(before);
-    throw;
+      if (const auto alive = sender.lock()) told << "; " << alive->state();
+    throw DeviceError(told.str());
   }
-  runtime_.set_stop_token(before);
   check_senders();
 }
 

@@ -70,12 +70,12 @@ struct CheckedWriter {
   std::uint32_t block;
   LINKWISE_HOST_DEVICE void store(std::uint64_t i, const T& value) const {
 #ifndef __CUDA_ARCH__
-    const std::string what = "element " + std::to_string(i);
     if (i >= count)
-      throw ProgramError("block " + std::to_string(block) + " stores " + what + " of a region that has " +
-                         std::to_string(count));
+      throw ProgramError("block " + std::to_string(block) + " stores element " + std::to_string(i) +
+                         " of a region that has " + std::to_string(count));
     const auto page = static_cast<std::uint32_t>(i * sizeof(T) / page_bytes);
-    if (!mapping->writes(block, page)) throw ProgramError(not_mapped(block, what + ", ", page));
+    if (!mapping->writes(block, page))
+      throw ProgramError(not_mapped(block, "element " + std::to_string(i) + ", ", page));
     out.store(i, value);
 #endif
   }
