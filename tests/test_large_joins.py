@@ -11,10 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import linkwise
-from linkwise import UsageError, file_joining
+from linkwise import UsageError
 from linkwise.file_formats import FileOptions
 from linkwise.file_joining import join_files
 from linkwise.planning import Request
+
+ROOM_FOR_INPUTS = 100_000  # bytes; the results take more
 
 
 @pytest.mark.parametrize("where", [{"strategy": "cpu"}, {"machine": "dgx-a100"}])
@@ -33,9 +35,7 @@ def test_more_rows_than_memory_holds(where: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("strategy", ["cpu", "radix"])
 @pytest.mark.parametrize("how", ["inner", "left", "right", "full", "anti"])
-def test_files_are_written_in_row_groups(
-    how: Any, strategy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_are_written_in_row_groups(how: Any, strategy: str, tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     left = pa.table({"k": random.integers(0, 50, 900), "a": random.random(900)})
     right = pa.table({"k": random.integers(20, 70, 700), "b": [str(i) for i in range(700)]})
@@ -44,15 +44,14 @@ def test_files_are_written_in_row_groups(
 
     request = Request("auto" if strategy == "cpu" else "dgx-a100", "auto", strategy, None, False, True)
 
-    def joined(out: Path) -> int:
+    def joined(out: Path, memory: int | None) -> int:
         return join_files(
-            tmp_path / "l.parquet", tmp_path / "r.parquet", out, request,
+            tmp_path / "l.parquet", tmp_path / "r.parquet", out, request, host_memory_limit=memory,
             on="k", left_on=None, right_on=None, how=how, options=FileOptions(None, {}, True, None, None),
         )  # fmt: skip
 
-    rows = joined(tmp_path / "whole.parquet")
-    monkeypatch.setattr(file_joining, "host_memory", lambda _: 100_000)
-    assert joined(tmp_path / "parts.parquet") == rows
+    rows = joined(tmp_path / "whole.parquet", None)
+    assert joined(tmp_path / "parts.parquet", ROOM_FOR_INPUTS) == rows
     whole, parts = (pq.read_table(tmp_path / f"{name}.parquet") for name in ("whole", "parts"))
     assert whole.equals(parts)
     if how != "anti":
