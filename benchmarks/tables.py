@@ -21,8 +21,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import linkwise
-from harness import REPETITIONS, about, result_of
+from harness import REPETITIONS, about, median_phases, result_of
 from linkwise.session import open_session
+from linkwise.sort_report import SortReport
+from linkwise.sorting import sort_and_report
 
 _ROW_BYTES = 96
 _NAMES = 1_000_000
@@ -114,10 +116,16 @@ def main() -> None:
     options = arguments.parse_args()
     warnings.simplefilter("ignore")
     table = make_table(options.gib)
-    how = {"by": ["name", "at"], "descending": [False, True]}
+    reports: list[SortReport] = []
+
+    def sort(**where: Any) -> pa.Table:
+        result, report = sort_and_report(table, by=["name", "at"], descending=[False, True], **where)
+        reports.append(report)
+        return result
+
     ways: dict[str, Callable[[], Any]] = {
-        "Linkwise": lambda: linkwise.sort(table, **how),
-        "Linkwise, on the cores alone": lambda: linkwise.sort(table, strategy="cpu", **how),
+        "Linkwise": sort,
+        "Linkwise, on the cores alone": lambda: sort(strategy="cpu"),
         **_competitors(table),
     }
     results = []
@@ -125,6 +133,7 @@ def main() -> None:
         if not any(part in name for part in options.only.split(",")):
             continue
         seconds = []
+        reports.clear()
         for repetition in range(options.repetitions + 1):  # the first one warms up
             began = time.perf_counter()
             result = work()
@@ -132,7 +141,12 @@ def main() -> None:
             if repetition == 0:
                 _check(name, table, result if isinstance(result, pa.Table) else result.to_arrow())
             del result
-        results.append(result_of("tables", name, seconds[1:], rows=table.num_rows, bytes=table.nbytes))
+        parts = {
+            part: median_phases([getattr(report, part) for report in reports[1:]])
+            for part in ("steps", "phases")
+            if reports
+        }
+        results.append(result_of("tables", name, seconds[1:], rows=table.num_rows, bytes=table.nbytes, **parts))
     with open_session("auto") as runtime:
         written = about(runtime.machine, simulated=runtime.simulated) | {"results": results}
     if options.output:

@@ -7,13 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from conftest import cuda_runtime
 from linkwise import CorruptDataError, UsageError, tpch
-from linkwise.planning import Request
-from linkwise.successive_joins import Joiner
 from linkwise.tpch import bench_tpch
 
 
@@ -34,17 +31,6 @@ def test_a_wrong_result_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(tpch, "_revenue", lambda table, keys: right(table.slice(1), keys))
     with pytest.raises(CorruptDataError, match="another result than DuckDB"):
         bench_tpch(0.01, machine="cpu", data=tmp_path, repetitions=1)
-
-
-def test_successive_joins() -> None:
-    """Nulls match nothing, large integers are not rounded, and columns of one name are not mistaken for each other."""
-    joiner = Joiner(Request("auto", "auto", "cpu", None, descending=False, verify=True))
-    left = pa.table({"k": [2**60, 2**60 + 1, None, 5], "a": [1, 2, 3, 4]})
-    right = pa.table({"l": [2**60 + 1, None, 5, 5], "b": ["x", "y", "z", "w"]})
-    joined = joiner.table(joiner.join(left, right, ("k", "l")))
-    assert sorted(joined.to_pydict().items()) == [("a", [4, 4, 2]), ("b", ["z", "w", "x"]), ("k", [5, 5, 2**60 + 1])]
-    with pytest.raises(UsageError, match="columns of one name"):
-        joiner.join(left, right.rename_columns(["l", "a"]), ("k", "l"))
 
 
 def test_simulated_at_any_scale() -> None:

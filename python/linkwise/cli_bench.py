@@ -93,7 +93,7 @@ def bench_of_tpch(
     data: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Has the tables as Parquet files, or gets them.")
     ] = None,
-    repetitions: Annotated[int, typer.Option(help="Of each query.")] = 3,
+    repetitions: Annotated[int, typer.Option(help="Of each query.")] = 5,
     out: options.RawResults = None,
     as_json: options.AsJson = False,
 ) -> None:

@@ -17,7 +17,7 @@ from linkwise.host_memory import uninitialised
 from linkwise.host_sorting import Array, row_number_bytes, sort_keys
 from linkwise.ordering import SortKey
 from linkwise.planning import Request
-from linkwise.sort_report import SortReport
+from linkwise.sort_report import SortReport, Steps
 from linkwise.taking import plain_of_runs
 
 _SAMPLED_FOR_TIES = 1 << 12
@@ -119,21 +119,30 @@ class RowKeys:
 
     def _order(self, request: Request, *, wants_words: bool) -> tuple[Array, Array | None, SortReport]:
         request = replace(request, descending=False)  # the words are turned round themselves
+        steps = Steps()
         words = self.words()
         width = row_number_bytes(len(words))
         decides = self.decided_by_word
         in_order = None if decides and not wants_words else uninitialised(len(words), words.dtype)
+        steps.end("keys")
         rows, report = sort_keys(words, request, out_keys=in_order, row_number_bytes=width)
         assert rows is not None
+        steps.end("sort")
         if decides or in_order is None:
-            return rows, in_order, report
+            return rows, in_order, report.after(steps)
         reports = [report]
         near = self._near(in_order, rows, request)
         places = rows if near is None else cast(Array, _core.row_numbers(len(rows), width))
+        steps.end("keys")
         ties = _core.TieRefinement(self.core if near is None else near, in_order, places)
+        steps.end("ties")
         while ties.open_rows:
             reports.append(_sort_open_rows(ties, request, width))
-        return rows if near is None else rows_of_rows(rows, places), None, SortReport.together(reports)
+            steps.end("sort")
+        if near is not None:
+            rows = rows_of_rows(rows, places)
+            steps.end("ties")
+        return rows, None, SortReport.together(reports).after(steps)
 
     def _near(self, in_order: Array, rows: Array, request: Request) -> _core.RowKeys | None:
         """The keys of these rows in their order, in which those of ties lie side by side; ``None`` if there are few.

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from linkwise import _core
+
+
+class Steps:
+    """How long one step after the other takes, by the wall clock."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._since = time.perf_counter()
+
+    def end(self, step: str) -> None:
+        """What came since the last one was this step, or more of it."""
+        now = time.perf_counter()
+        self.seconds[step] = self.seconds.get(step, 0.0) + now - self._since
+        self._since = now
 
 
 @dataclass(frozen=True)
@@ -14,7 +29,8 @@ class SortReport:
     """What a sort did, and how long each part took.
 
     ``seconds`` and ``phases`` come from the machine's clock: CUDA events, or the simulated clock where ``simulated``.
-    ``wall_seconds`` is what the caller waited.
+    ``wall_seconds`` is what the caller waited for keys to be sorted, and ``steps`` what they waited for all that a
+    table takes: its keys, sorting these, telling ties apart, gathering its rows.
     """
 
     rows: int
@@ -30,6 +46,7 @@ class SortReport:
     verified: bool
     machine_description: _core.Machine = field(repr=False)
     timeline: list[_core.TimelineEntry] = field(repr=False)
+    steps: dict[str, float] = field(default_factory=dict)
     predict: Callable[[], _core.SortReport] | None = field(repr=False, default=None)
 
     def predicted_phases(self) -> dict[str, float] | None:
@@ -67,18 +84,19 @@ class SortReport:
         first, *others = reports
         if not others:
             return first
-        phases: dict[str, float] = {}
-        for report in reports:
-            for phase, seconds in report.phases.items():
-                phases[phase] = phases.get(phase, 0.0) + seconds
         return replace(
             first,
             seconds=sum(report.seconds for report in reports),
-            phases=phases,
+            phases=_added(report.phases for report in reports),
+            steps=_added(report.steps for report in reports),
             wall_seconds=sum(report.wall_seconds for report in reports),
             timeline=[],
             predict=None,
         )
+
+    def after(self, steps: Steps) -> Self:
+        """The report of a sort that took these steps as well."""
+        return replace(self, steps=_added([self.steps, steps.seconds]))
 
     def as_dict(self) -> dict[str, Any]:
         """The report as plain values, as ``linkwise sort --json`` prints it."""
@@ -90,6 +108,19 @@ class SortReport:
             "gpus": self.gpus,
             "strategy": self.strategy,
             "plan": self.plan,
-            "seconds": {"end_to_end": self.seconds, "wall": self.wall_seconds, "phases": self.phases},
+            "seconds": {
+                "end_to_end": self.seconds,
+                "wall": self.wall_seconds,
+                "phases": self.phases,
+                "steps": self.steps,
+            },
             "verified": self.verified,
         }
+
+
+def _added(parts: Iterable[dict[str, float]]) -> dict[str, float]:
+    total: dict[str, float] = {}
+    for part in parts:
+        for name, seconds in part.items():
+            total[name] = total.get(name, 0.0) + seconds
+    return total

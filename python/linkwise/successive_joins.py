@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import time
+import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 
-from linkwise._core import UsageError
+from linkwise._core import OutOfMemoryError, UsageError
 from linkwise.gathering import gather_columns, one_array, rows_of_rows
+from linkwise.gpu_columns import GpuColumns, Parts, host_copy
 from linkwise.gpu_joining import rows_to_gather
 from linkwise.joining import matches_of_keys
 from linkwise.planning import Request
+from linkwise.session import FallbackWarning
 from linkwise.taking import Rows
 
-SORTING_PHASES = ("sample", "HtoD", "partition", "exchange", "sort", "borrow", "verify", "verify input")
+SORTING_PHASES = ("encode", "sample", "HtoD", "partition", "exchange", "sort", "borrow", "verify", "verify input")
 """Of a join's report; ``probe`` finds what matches, and the others make rows."""
+
+_WORTH_BRINGING = 16  # a column is copied to the GPUs for so much of it, and otherwise gathered where it is
 
 
 @dataclass
@@ -27,7 +33,26 @@ class Shares:
     sort: float = 0.0
     join: float = 0.0
     materialise: float = 0.0
+    device: float = 0.0  # of all that, what the clocks of the GPUs saw of the joins
     joins: list[tuple[int, int, int]] = field(default_factory=list)
+
+
+class RowNumbers:
+    """Numbers of a relation's rows: in host memory, or on the GPUs and fetched from there when somebody asks."""
+
+    def __init__(self, host: Rows | None, on_gpus: Parts | None = None) -> None:
+        self._host, self.on_gpus = host, on_gpus
+
+    @property
+    def host(self) -> Rows:
+        """In host memory."""
+        if self._host is None:
+            assert self.on_gpus is not None
+            self._host = host_copy(self.on_gpus)
+        return self._host
+
+    def __len__(self) -> int:
+        return len(self._host) if self._host is not None else sum(map(len, self.on_gpus or []))
 
 
 class Relation(ABC):
@@ -39,6 +64,14 @@ class Relation(ABC):
     @abstractmethod
     def columns(self, names: list[str], request: Request, rows: Rows | None = None) -> dict[str, pa.ChunkedArray]:
         """These rows of some columns, or all rows."""
+
+    @abstractmethod
+    def type_of(self, name: str) -> pa.DataType:
+        """The type of a column."""
+
+    @abstractmethod
+    def on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts | None:
+        """These rows of a column of numbers, or all, on the GPUs; ``None`` where host memory is the better place."""
 
     def table(self, request: Request) -> pa.Table:
         """All columns."""
@@ -58,26 +91,59 @@ class Stored(Relation):
         stored = [self._table[name] for name in names]
         return dict(zip(names, stored if rows is None else gather_columns(stored, rows, request), strict=True))
 
+    def type_of(self, name: str) -> pa.DataType:
+        """See ``Relation``."""
+        return self._table[name].type
+
+    def on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts | None:
+        """See ``Relation``. A column of which few rows are wanted is not worth the way to the GPUs."""
+        column = self._table[name]
+        if column.null_count or (rows is not None and sum(map(len, rows)) < len(column) // _WORTH_BRINGING):
+            return None
+        whole = one_array(column)
+        if whole is None:
+            return None
+        brought = gpus.bring(whole.to_numpy())
+        return brought if rows is None else gpus.take(brought, rows)
+
 
 class Joined(Relation):
     """The inner join of two relations; a right key column is left out, being the left one."""
 
-    def __init__(self, sides: tuple[Relation, Relation], rows: tuple[Rows, Rows], right_keys: set[str]) -> None:
+    def __init__(
+        self, sides: tuple[Relation, Relation], rows: tuple[RowNumbers, RowNumbers], right_keys: set[str]
+    ) -> None:
         left, right = sides
         super().__init__([*left.names, *(name for name in right.names if name not in right_keys)], len(rows[0]))
         if len(set(self.names)) < len(self.names):
             raise UsageError(f"the two sides have columns of one name among {', '.join(self.names)}; rename them")
+        self._left_names = set(left.names)
         self._sides, self._rows = sides, rows
+
+    def _number_of_side(self, name: str) -> int:
+        return 0 if name in self._left_names else 1
 
     def columns(self, names: list[str], request: Request, rows: Rows | None = None) -> dict[str, pa.ChunkedArray]:
         """See ``Relation``."""
         found: dict[str, pa.ChunkedArray] = {}
-        left_names = set(self._sides[0].names)
-        for side, of_side in zip(self._sides, self._rows, strict=True):
-            wanted = [name for name in names if (name in left_names) == (side is self._sides[0])]
+        for number, (side, of_side) in enumerate(zip(self._sides, self._rows, strict=True)):
+            wanted = [name for name in names if self._number_of_side(name) == number]
             if wanted:
-                found |= side.columns(wanted, request, of_side if rows is None else rows_of_rows(of_side, rows))
+                wanted_rows = of_side.host if rows is None else rows_of_rows(of_side.host, rows)
+                found |= side.columns(wanted, request, wanted_rows)
         return found
+
+    def type_of(self, name: str) -> pa.DataType:
+        """See ``Relation``."""
+        return self._sides[self._number_of_side(name)].type_of(name)
+
+    def on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts | None:
+        """See ``Relation``."""
+        number = self._number_of_side(name)
+        of_side = self._rows[number].on_gpus
+        if of_side is None:
+            return None
+        return self._sides[number].on_gpus(name, gpus, of_side if rows is None else gpus.take(of_side, rows))
 
 
 def _relation(side: pa.Table | Relation) -> Relation:
@@ -87,28 +153,19 @@ def _relation(side: pa.Table | Relation) -> Relation:
 class Joiner:
     """Joins relations one after the other, and adds up what it took.
 
-    What a join does not compare is gathered at the end, for the rows that are left then (late materialisation).
+    What a join does not compare is gathered at the end, for the rows that are left then (late materialisation). Where
+    GPUs join, keys and numbers of rows stay there from one join to the next.
     """
 
     def __init__(self, request: Request) -> None:
-        self._request = request
+        self._request, self._gpus = request, GpuColumns(request)
         self.shares = Shares()
 
     def join(self, left: pa.Table | Relation, right: pa.Table | Relation, *on: tuple[str, str]) -> Joined:
         """The inner join."""
         sides = _relation(left), _relation(right)
-        of_left, of_right = (self._keys(side, [pair[at] for pair in on]) for at, side in enumerate(sides))
-        began = time.perf_counter()
-        found = matches_of_keys(of_left, of_right, self._request, nulls_equal=False, presorted=False)
-        left_rows, right_rows = rows_to_gather(found, "inner")
-        assert right_rows is not None
-        seconds = time.perf_counter() - began
-        phases: dict[str, float] = getattr(found, "phases", {})
-        whole = sum(phases.values())
-        sorting = sum(phases.get(name, 0.0) for name in SORTING_PHASES) / whole if whole else 1.0
-        self.shares.sort += sorting * seconds
-        self.shares.join += (1 - sorting) * seconds
-        joined = Joined(sides, (left_rows, right_rows), {pair[1] for pair in on})
+        rows = self._rows_on_gpus(sides, on) or self._rows_in_host_memory(sides, on)
+        joined = Joined(sides, rows, {pair[1] for pair in on})
         self.shares.joins.append((sides[0].num_rows, sides[1].num_rows, joined.num_rows))
         return joined
 
@@ -118,6 +175,59 @@ class Joiner:
         table = joined.table(self._request)
         self.shares.materialise += time.perf_counter() - began
         return table
+
+    def _rows_on_gpus(
+        self, sides: tuple[Relation, Relation], on: Sequence[tuple[str, str]]
+    ) -> tuple[RowNumbers, RowNumbers] | None:
+        """``None`` if they are no single integers of one type, or the GPUs cannot join them."""
+        types = {side.type_of(name) for pair in on for side, name in zip(sides, pair, strict=True)}
+        if len(on) > 1 or len(types) > 1 or not pa.types.is_integer(types.pop()):
+            return None
+        if not self._gpus.can_join(sides[0].num_rows, sides[1].num_rows):
+            return None
+        try:
+            keys = [self._key_on_gpus(side, name) for side, name in zip(sides, on[0], strict=True)]
+            if None in keys:
+                return None
+            began = time.perf_counter()
+            left, right, phases = self._gpus.join(*cast(list[Parts], keys))
+        except OutOfMemoryError as error:
+            warnings.warn(f"{error}: the joins go on through host memory", FallbackWarning, stacklevel=3)
+            return None
+        self._add(phases, time.perf_counter() - began)
+        return RowNumbers(None, left), RowNumbers(None, right)
+
+    def _key_on_gpus(self, side: Relation, name: str) -> Parts | None:
+        began = time.perf_counter()
+        key = side.on_gpus(name, self._gpus)
+        if key is None and isinstance(side, Joined):  # few of its rows are left, or they are in host memory
+            whole = one_array(side.columns([name], self._request)[name])
+            key = None if whole is None or whole.null_count else self._gpus.bring(whole.to_numpy())
+        seconds = time.perf_counter() - began
+        if isinstance(side, Joined):
+            self.shares.materialise += seconds
+        else:
+            self.shares.sort += seconds
+        return key
+
+    def _rows_in_host_memory(
+        self, sides: tuple[Relation, Relation], on: Sequence[tuple[str, str]]
+    ) -> tuple[RowNumbers, RowNumbers]:
+        of_left, of_right = (self._keys(side, [pair[at] for pair in on]) for at, side in enumerate(sides))
+        began = time.perf_counter()
+        found = matches_of_keys(of_left, of_right, self._request, nulls_equal=False, presorted=False)
+        left_rows, right_rows = rows_to_gather(found, "inner")
+        assert right_rows is not None
+        self._add(getattr(found, "phases", {}), time.perf_counter() - began)
+        return RowNumbers(left_rows), RowNumbers(right_rows)
+
+    def _add(self, phases: dict[str, float], seconds: float) -> None:
+        """So many seconds of a join, divided as its phases were."""
+        whole = sum(phases.values())
+        sorting = sum(phases.get(name, 0.0) for name in SORTING_PHASES) / whole if whole else 1.0
+        self.shares.sort += sorting * seconds
+        self.shares.join += (1 - sorting) * seconds
+        self.shares.device += whole
 
     def _keys(self, side: Relation, names: list[str]) -> Any:
         """One column without nulls as NumPy has it, so that it is joined where it lies; several as a table."""

@@ -16,7 +16,7 @@ from linkwise.ordering import EVERYTHING, Selection, SortKey
 from linkwise.planning import Request
 from linkwise.pyarrow_gathering import bytes_of
 from linkwise.row_order import RowKeys
-from linkwise.sort_report import SortReport
+from linkwise.sort_report import SortReport, Steps
 
 
 def _is_by_number(table: pa.Table, keys: list[SortKey]) -> bool:
@@ -60,10 +60,15 @@ def sort_table(
     """A new table in the order of the keys."""
     if not selection.is_everything or not _is_by_number(table, keys):
         rows, report = order_of_table(table, keys, request, selection)
-        return gather_rows(table, rows, request), report
+        steps = Steps()
+        gathered = gather_rows(table, rows, request)
+        steps.end("rows")
+        return gathered, report.after(steps)
+    steps = Steps()
     number = _Number(table, keys[0])
     sorted_values = uninitialised(len(number.values), number.values.dtype)
     width = row_number_bytes(table.num_rows) if table.num_columns > 1 else 0
+    steps.end("keys")
     by_number, report = sort_keys(
         number.values,
         replace(request, descending=keys[0].descending),
@@ -71,12 +76,15 @@ def sort_table(
         row_number_bytes=width,
         row_bytes=_row_bytes(table),
     )
+    steps.end("sort")
     columns = [number.column(sorted_values)]
     at = table.column_names.index(keys[0].column)
     if by_number is not None:
         others = gather_columns(table.remove_column(at).columns, number.place_nulls(by_number), request)
         columns = [*others[:at], *columns, *others[at:]]
-    return pa.table(columns, schema=table.schema), replace(report, rows=table.num_rows)  # with those without a key
+    steps.end("rows")
+    report = replace(report, rows=table.num_rows)  # with those without a key
+    return pa.table(columns, schema=table.schema), report.after(steps)
 
 
 def order_of_table(

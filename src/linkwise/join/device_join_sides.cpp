@@ -1,5 +1,6 @@
 #include "linkwise/join/device_join_sides.hpp"
 
+#include <limits>
 #include <string>
 
 #include "linkwise/error.hpp"
@@ -38,7 +39,8 @@ void DeviceJoinSides::take(DeviceSide& side, bool numbers_rows) {
   runtime_.set_phase("encode");
   const DeviceColumns& columns = *side.columns;
   numbers_rows = numbers_rows && columns.value_width == ValueWidth::none;
-  side.type = {key_width(columns.key_type), numbers_rows ? ValueWidth::v8 : columns.value_width};
+  side.type = {key_width(columns.key_type),
+               numbers_rows ? to_value_width(input_.row_number_bytes) : columns.value_width};
   for (std::size_t g = 0; g < streams_.size(); ++g) {
     const DevicePart& part = columns.parts[g];
     const auto view = [&](void* data, std::uint64_t bytes) {
@@ -65,6 +67,8 @@ void DeviceJoinSides::take(DeviceSide& side, bool numbers_rows) {
     side.first_rows.push_back(side.rows);
     side.rows += part.count;
   }
+  if (numbers_rows && side.type.value == ValueWidth::v4 && side.rows > std::numeric_limits<std::uint32_t>::max())
+    throw UsageError("rows of so large a side are numbered with 8 bytes");
 }
 
 }  // namespace linkwise

@@ -1,34 +1,16 @@
 #include "linkwise/sort/cpu_sort.hpp"
 
-#include <cstring>
-#include <memory>
-#include <new>
 #include <utility>
 
-#include "linkwise/error.hpp"
 #include "linkwise/primitives/host/cpu_sort.hpp"
+#include "linkwise/primitives/host/huge_buffer.hpp"
 #include "linkwise/primitives/host/keys.hpp"
+#include "linkwise/primitives/host/stream_copy.hpp"
 #include "linkwise/sort/host_io.hpp"
 #include "linkwise/sort/verify.hpp"
 
 namespace linkwise {
 namespace {
-
-// Host memory whose first touch is that of the threads that use it.
-class Room {
- public:
-  explicit Room(std::uint64_t bytes) {
-    try {
-      memory_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
-    } catch (const std::bad_alloc&) {
-      throw OutOfMemoryError("the host cannot give " + std::to_string(bytes) + " bytes to sort in; free memory first");
-    }
-  }
-  [[nodiscard]] void* get() const { return memory_.get(); }
-
- private:
-  std::unique_ptr<std::byte[]> memory_;
-};
 
 class CpuSort {
  public:
@@ -45,9 +27,9 @@ class CpuSort {
         spare_values_(algorithm == CpuAlgorithm::radix ? input.count * type_.value_bytes() : 0) {}
 
   void run() {
-    RawRecords records{keys_fit() ? output_.keys : own_keys_.get(),
-                       output_.values != nullptr ? output_.values : own_values_.get()};
-    RawRecords spare{spare_keys_.get(), spare_values_.get()};
+    RawRecords records{keys_fit() ? output_.keys : own_keys_.data(),
+                       output_.values != nullptr ? output_.values : own_values_.data()};
+    RawRecords spare{spare_keys_.data(), spare_values_.data()};
     read_input(records);
     const std::uint64_t before = options_.verify ? checksum_on_host(type_, records, input_.count) : 0;
     if (algorithm_ == CpuAlgorithm::comparison) comparison_sort_on_host(type_, records, input_.count);
@@ -57,7 +39,7 @@ class CpuSort {
     if (output_.keys != nullptr && !is_there)
       decode_on_host(input_.key_type, options_.descending, records.keys, output_.keys, input_.count);
     if (output_.values != nullptr && records.values != output_.values)
-      std::memcpy(output_.values, records.values, input_.count * type_.value_bytes());
+      copy_on_host(output_.values, records.values, input_.count * type_.value_bytes());
   }
 
  private:
@@ -67,7 +49,7 @@ class CpuSort {
 
   void read_input(const RawRecords& to) const {
     encode_on_host(input_.key_type, options_.descending, input_.keys, to.keys, input_.count);
-    if (input_.values != nullptr) std::memcpy(to.values, input_.values, input_.count * type_.value_bytes());
+    if (input_.values != nullptr) copy_on_host(to.values, input_.values, input_.count * type_.value_bytes());
     else if (type_.value != ValueWidth::none) iota_on_host(type_.value, to.values, input_.count);
   }
 
@@ -84,7 +66,7 @@ class CpuSort {
   const SortOptions& options_;
   CpuAlgorithm algorithm_;
   RecordType type_;
-  Room own_keys_, own_values_, spare_keys_, spare_values_;
+  HugeBuffer own_keys_, own_values_, spare_keys_, spare_values_;
 };
 
 }  // namespace

@@ -4,6 +4,8 @@
 #include <bit>
 #include <utility>
 
+#include "linkwise/primitives/host/huge_buffer.hpp"
+
 namespace linkwise {
 namespace {
 
@@ -169,10 +171,11 @@ void TieRefinement::place(const std::uint64_t* words, const void* order) {
     using Row = typename decltype(tag)::type;
     auto* rows = static_cast<Row*>(rows_);
     const auto* sources = static_cast<const Row*>(order);
-    std::vector<Row> before(open_rows_);
+    const HugeBuffer room(open_rows_ * sizeof(Row));
+    auto* before = reinterpret_cast<Row*>(room.data());
 #pragma omp parallel for schedule(dynamic)
     for (const Group& group : open_)
-      std::copy(rows + group.begin, rows + group.end, before.begin() + static_cast<std::ptrdiff_t>(group.first));
+      std::copy(rows + group.begin, rows + group.end, before + group.first);
 #pragma omp parallel for schedule(dynamic)
     for (const Group& group : open_)
       for (std::uint64_t i = 0; i < group.end - group.begin; ++i)

@@ -1,5 +1,7 @@
 #include "linkwise/primitives/host/gather_rows.hpp"
 
+#include <omp.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -14,8 +16,16 @@ namespace {
 
 using Layout = ChunkedColumn::Layout;
 
-constexpr std::uint64_t block = 1 << 12;  // rows that a core does at once: what it notes of them stays in its cache
-constexpr int ahead = 12;                 // strings, from asking for memory to copying it
+// Rows that a core does at once: at most so many that what it notes of them stays in its cache.
+constexpr std::uint64_t least_block = 1 << 9, most_block = 1 << 12;
+constexpr int ahead = 12;  // strings, from asking for memory to copying it
+
+// In which all cores have a share; whole bytes of bits.
+std::uint64_t block_of(std::uint64_t rows) {
+  constexpr std::uint64_t turns = 4;
+  const std::uint64_t share = rows / (turns * static_cast<std::uint64_t>(omp_get_max_threads()));
+  return std::clamp(share / 8 * 8, least_block, most_block);
+}
 
 // Where a row lies.
 struct Location {
@@ -52,7 +62,7 @@ void copy_string(std::byte* to, const std::byte* from, std::uint64_t length) {
 class Gather {
  public:
   Gather(const ChunkedColumn& column, const void* rows, int row_bytes, std::uint64_t count)
-      : column_(column), rows_(rows), row_bytes_(row_bytes), count_(count) {
+      : column_(column), rows_(rows), row_bytes_(row_bytes), count_(count), block_(block_of(count)) {
     std::uint64_t end = 0;
     for (const ColumnChunk& chunk : column.chunks) ends_.push_back(end += chunk.count);
   }
@@ -98,10 +108,10 @@ class Gather {
     std::atomic<bool> missing = false;
 #pragma omp parallel
     {
-      std::vector<Location> locations(std::min(block, count_));
-#pragma omp for schedule(dynamic, 4)
-      for (std::uint64_t first = 0; first < count_; first += block) {
-        const std::uint64_t n = std::min(block, count_ - first);
+      std::vector<Location> locations(std::min(block_, count_));
+#pragma omp for schedule(dynamic)
+      for (std::uint64_t first = 0; first < count_; first += block_) {
+        const std::uint64_t n = std::min(block_, count_ - first);
         bool all_there = true;
         for (std::uint64_t i = 0; i < n; ++i) {
           const std::uint64_t r = row(first + i);
@@ -189,7 +199,7 @@ class Gather {
   template <typename Offset>
   void gather_strings() {
     auto* offsets = reinterpret_cast<Offset*>(result_.offsets.emplace((count_ + 1) * sizeof(Offset)).data());
-    std::vector<std::uint64_t> bytes_of_block((count_ + block - 1) / block + 1, 0);
+    std::vector<std::uint64_t> bytes_of_block((count_ + block_ - 1) / block_ + 1, 0);
     for_blocks([&](std::uint64_t first, const Location* from, std::uint64_t n) {
       std::uint64_t sum = 0;
       for (std::uint64_t i = 0; i < n; ++i) {
@@ -201,7 +211,7 @@ class Gather {
         offsets[first + i] = length;
         sum += static_cast<std::uint64_t>(length);
       }
-      bytes_of_block[first / block + 1] = sum;
+      bytes_of_block[first / block_ + 1] = sum;
     });
     for (std::size_t b = 1; b < bytes_of_block.size(); ++b) bytes_of_block[b] += bytes_of_block[b - 1];
     const std::uint64_t total = bytes_of_block.back();
@@ -209,7 +219,7 @@ class Gather {
       throw std::overflow_error("the strings take more bytes than their offsets count");
     std::byte* to = make_values(total);
     for_blocks([&](std::uint64_t first, const Location* from, std::uint64_t n) {
-      std::uint64_t at = bytes_of_block[first / block];
+      std::uint64_t at = bytes_of_block[first / block_];
       const auto source = [&](std::uint64_t i) {
         if (from[i].chunk == nullptr) return static_cast<const std::byte*>(nullptr);
         return from[i].chunk->values + static_cast<const Offset*>(from[i].chunk->offsets)[from[i].at];
@@ -228,7 +238,7 @@ class Gather {
   const ChunkedColumn& column_;
   const void* rows_;
   int row_bytes_;
-  std::uint64_t count_;
+  std::uint64_t count_, block_;
   std::vector<std::uint64_t> ends_;  // of the chunks
   GatheredColumn result_;
 };

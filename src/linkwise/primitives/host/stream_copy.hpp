@@ -36,5 +36,7 @@ inline void finish_streaming() {
 
 /// memcpy in that way.
 void stream_copy(std::byte* to, const std::byte* from, std::size_t bytes);
+/// The same on all cores.
+void copy_on_host(void* to, const void* from, std::size_t bytes);
 
 }  // namespace linkwise

@@ -1,0 +1,87 @@
+"""Columns of numbers that stay on the GPUs between one step and the next: brought, joined, and taken rows of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from linkwise import _core
+from linkwise.planning import Request, gpus_of, memory_limit_of
+from linkwise.session import open_session
+
+Array = npt.NDArray[Any]
+Parts = list[_core.DeviceArray]
+"""A column, an array for each GPU, one behind the other."""
+
+_MOST_ROWS = (1 << 32) - 1  # that 4 bytes number
+_WORTH_THE_GPUS = 1 << 15  # rows; fewer are joined on the cores before GPUs have received them
+
+
+def host_copy(parts: Parts) -> Array:
+    """All of a column."""
+    return np.concatenate([part.numpy() for part in parts])
+
+
+class GpuColumns:
+    """The GPUs that a request leaves work to.
+
+    Every method raises ``OutOfMemoryError`` if a GPU has no room for what it is to hold.
+    """
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._is_described = request.machine not in ("auto", "local")
+        self._described: _core.Runtime | None = None  # kept: what lies on a simulated GPU is that machine's
+
+    @contextmanager
+    def _session(self) -> Iterator[tuple[_core.Runtime, list[int]]]:
+        if self._described is not None:
+            yield self._described, gpus_of(self._described.machine, self._request.gpus)
+            return
+        with open_session(self._request.machine, warn=False) as runtime:
+            if runtime.simulated:
+                self._described = runtime
+            runtime.set_memory_limit(memory_limit_of(self._request, runtime.machine))
+            yield runtime, gpus_of(runtime.machine, self._request.gpus)
+
+    def can_join(self, left_rows: int, right_rows: int) -> bool:
+        """Whether the request leaves a join of so many rows to GPUs, which can read each other's memory."""
+        if self._request.strategy not in ("auto", "radix") or not left_rows or not right_rows:
+            return False
+        if not self._is_described and _core.cuda_unavailable_reason():
+            return False
+        if max(left_rows, right_rows) > _MOST_ROWS:
+            return False
+        is_chosen = self._is_described or self._request.gpus != "auto" or self._request.strategy != "auto"
+        if not is_chosen and left_rows + right_rows < _WORTH_THE_GPUS:
+            return False
+        with self._session() as (runtime, gpus):
+            return runtime.peers_can_read(gpus)
+
+    def bring(self, column: Array) -> Parts:
+        """A column of host memory, an equal share to each GPU."""
+        with self._session() as (runtime, gpus):
+            return _core.bring_column(runtime, gpus, column)
+
+    def take(self, column: Parts, rows: Parts) -> Parts:
+        """Elements of a column by their numbers in the whole; each where its number lies."""
+        with self._session() as (runtime, gpus):
+            return _core.take_rows(runtime, gpus, column, rows)
+
+    def join(self, left: Parts, right: Parts) -> tuple[Parts, Parts, dict[str, float]]:
+        """Numbers of the rows whose keys are equal, and what each phase took."""
+        with self._session() as (runtime, gpus):
+            plan, sort = _core.JoinPlan(), _core.SortPlan()
+            sort.gpus = gpus
+            plan.sort = sort
+            no_streams = [None] * len(gpus)
+            of_left, of_right = (_core.ArraysOfSide(cast(list[Any], keys), [], no_streams) for keys in (left, right))
+            found = _core.join_device_rows(
+                runtime, plan, of_left, of_right, "inner", self._request.verify, row_number_bytes=4
+            )
+            phases = {phase.phase: phase.seconds for phase in _core.report_of(runtime, _core.SortOptions()).phases}
+        return [rows for rows, _ in found], [rows for _, rows in found], phases

@@ -1,0 +1,39 @@
+// Columns that lie on the GPUs in parts, one behind the other: brought there, and rows of them by their numbers.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "linkwise/device/runtime.hpp"
+
+namespace linkwise {
+
+/// What a GPU has of a column.
+struct ColumnPart {
+  int gpu = 0;
+  Buffer memory;
+  std::shared_ptr<SharedEvent> ready;
+};
+
+/// A column in host memory.
+struct HostColumn {
+  const void* data = nullptr;
+  std::uint64_t count = 0;
+  int element_bytes = 0;
+  bool pageable = false;
+};
+
+/// Copies a column to the GPUs, an equal share to each. Blocks until it is there. @throws OutOfMemoryError.
+std::vector<ColumnPart> bring_column(Runtime& runtime, std::span<const int> gpus, const HostColumn& column);
+
+/// Elements by their numbers in the whole column: those that a GPU has the numbers of are made there. `column` and
+/// `numbers` are what each GPU has of them, in memory of ours. A number with all bits set gives an element with all
+/// bits set. Blocks until they are there.
+/// @throws UsageError if the GPUs cannot read each other's memory, OutOfMemoryError.
+std::vector<ColumnPart> take_rows(Runtime& runtime, std::span<const int> gpus, int element_bytes,
+                                  std::span<const MemoryView> column, int number_bytes,
+                                  std::span<const MemoryView> numbers);
+
+}  // namespace linkwise

@@ -1,0 +1,183 @@
+"""Joins one after the other, in host memory and with keys and row numbers that stay on the GPUs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conftest import cuda_runtime
+from linkwise import FallbackWarning, OutOfMemoryError, UsageError
+from linkwise.gpu_columns import GpuColumns, host_copy
+from linkwise.planning import Request
+from linkwise.successive_joins import Joiner
+
+
+def request(machine: str = "dgx-a100", gpus: Any = "auto", strategy: str = "auto") -> Request:
+    return Request(machine, gpus, strategy, None, descending=False, verify=True)
+
+
+def on_cores() -> Request:
+    return request("auto", strategy="cpu")
+
+
+def rows_of(table: pa.Table) -> list[tuple[Any, ...]]:
+    rows = zip(*(table[name].to_pylist() for name in sorted(table.column_names)), strict=True)
+    return sorted(rows, key=lambda row: [(value is None, value) for value in row])
+
+
+def test_in_host_memory() -> None:
+    """Nulls match nothing, large integers are not rounded, and columns of one name are not mistaken for each other."""
+    joiner = Joiner(on_cores())
+    left = pa.table({"k": [2**60, 2**60 + 1, None, 5], "a": [1, 2, 3, 4]})
+    right = pa.table({"l": [2**60 + 1, None, 5, 5], "b": ["x", "y", "z", "w"]})
+    joined = joiner.table(joiner.join(left, right, ("k", "l")))
+    assert sorted(joined.to_pydict().items()) == [("a", [4, 4, 2]), ("b", ["z", "w", "x"]), ("k", [5, 5, 2**60 + 1])]
+    with pytest.raises(UsageError, match="columns of one name"):
+        joiner.join(left, right.rename_columns(["l", "a"]), ("k", "l"))
+
+
+@pytest.mark.parametrize("gpus", [[0], [1, 0], [0, 1, 2], list(range(8))])
+@pytest.mark.parametrize("dtype", ["i1", "u2", "i4", "u8"])
+def test_columns_that_stay_on_the_gpus(gpus: list[int], dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(4):
+        monkeypatch.setenv("LINKWISE_SEED", str(seed))
+        random = np.random.default_rng(seed)
+        count = [0, 1, 1000, 12_345][seed]
+        column = random.integers(0, 100, count).astype(dtype)
+        columns = GpuColumns(request(gpus=gpus))
+        brought = columns.bring(column)
+        assert [array.gpu for array in brought] == gpus
+        np.testing.assert_array_equal(host_copy(brought), column)
+        rows = random.integers(0, max(count, 1), 3000 if count else 0)
+        for kind in (np.uint32, np.int64):
+            taken = columns.take(brought, columns.bring(rows.astype(kind)))
+            np.testing.assert_array_equal(host_copy(taken), column[rows])
+
+
+@pytest.mark.parametrize("gpus", [[0], [0, 1, 2], list(range(8))])
+def test_row_numbers_of_a_join(gpus: list[int]) -> None:
+    random = np.random.default_rng(1)
+    left, right = random.integers(0, 500, 3000), random.integers(200, 900, 5000)
+    columns = GpuColumns(request(gpus=gpus))
+    of_left, of_right, phases = columns.join(columns.bring(left), columns.bring(right))
+    found = [host_copy(rows) for rows in (of_left, of_right)]
+    assert {rows.dtype for rows in found} == {np.dtype(np.uint32)}
+    expected = [(a, b) for a, key in enumerate(left) for b in np.flatnonzero(right == key)]
+    assert sorted(zip(*found, strict=True)) == expected
+    assert phases["exchange"] >= 0 < phases["sort"]
+
+
+def test_an_array_must_be_where_it_is_said_to_be() -> None:
+    columns, other = GpuColumns(request(gpus=[0, 1])), GpuColumns(request(gpus=[0, 1]))
+    column = columns.bring(np.arange(10))
+    for wrong in (column[::-1], other.bring(np.arange(10))):
+        with pytest.raises(UsageError, match="does not lie on the GPU"):
+            columns.take(wrong, column)
+    with pytest.raises(UsageError, match="for each GPU"):
+        columns.take(column[:1], column)
+
+
+@given(data=st.data())
+@settings(max_examples=50, deadline=None)
+def test_chains_have_the_same_rows_everywhere(data: st.DataObject) -> None:
+    """Two to four tables, each joined with all that came before by a column of any of them."""
+    random = np.random.default_rng(data.draw(st.integers(0, 1 << 30)))
+    keys = data.draw(st.integers(1, 60))
+    tables = []
+    for number in range(data.draw(st.integers(2, 4))):
+        count = data.draw(st.integers(0, 80))
+        mask = random.random(count) < data.draw(st.sampled_from([0.0, 0.0, 0.2]))
+        tables.append(
+            pa.table(
+                {
+                    f"key{number}": pa.array(random.integers(0, keys, count), mask=mask),
+                    f"next{number}": random.integers(0, keys, count),
+                    f"text{number}": [f"{number}:{row}" for row in range(count)],
+                }
+            )
+        )
+    names = [
+        data.draw(st.sampled_from([f"{column}{before}" for before in range(number) for column in ("key", "next")]))
+        for number in range(1, len(tables))
+    ]
+
+    def chain(how: Request) -> pa.Table:
+        joiner = Joiner(how)
+        joined: Any = tables[0]
+        dropped: dict[str, str] = {}  # right keys, which are the left ones
+        for number, name in enumerate(names, start=1):
+            while name in dropped:
+                name = dropped[name]  # noqa: PLW2901 - the column that stands for it
+            joined = joiner.join(joined, tables[number], (name, f"key{number}"))
+            dropped[f"key{number}"] = name
+        return joiner.table(joined)
+
+    expected = rows_of(chain(on_cores()))
+    for gpus in ([0], [2, 1, 0], "auto"):
+        assert rows_of(chain(request(gpus=gpus))) == expected
+
+
+def test_keys_stay_on_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the keys in between, nothing goes through host memory."""
+    random = np.random.default_rng(3)
+    tables = [
+        pa.table({f"k{n}": random.integers(0, 3000, 3000), f"n{n}": random.integers(0, 3000, 3000)}) for n in range(3)
+    ]
+    brought = []
+    bring = GpuColumns.bring
+    monkeypatch.setattr(GpuColumns, "bring", lambda self, column: brought.append(len(column)) or bring(self, column))
+    joiner = Joiner(request())
+    joined = joiner.join(joiner.join(tables[0], tables[1], ("n0", "k1")), tables[2], ("n1", "k2"))
+    assert brought == [3000] * 4  # n0, k1, n1, k2: whole columns of the tables
+    in_memory = Joiner(on_cores())
+    same = in_memory.join(in_memory.join(tables[0], tables[1], ("n0", "k1")), tables[2], ("n1", "k2"))
+    assert rows_of(joiner.table(joined)) == rows_of(in_memory.table(same))
+    shares = joiner.shares
+    assert min(shares.sort, shares.join, shares.materialise, shares.device) > 0
+
+
+def test_gpus_without_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise OutOfMemoryError("GPU 0 is full")
+
+    monkeypatch.setattr(GpuColumns, "join", full)
+    joiner = Joiner(request())
+    left, right = pa.table({"k": [1, 2, 2], "a": [1, 2, 3]}), pa.table({"l": [2, 3], "b": [5, 6]})
+    with pytest.warns(FallbackWarning, match="GPU 0 is full: the joins go on through host memory"):
+        joined = joiner.join(left, right, ("k", "l"))
+    assert rows_of(joiner.table(joined)) == [(2, 5, 2), (3, 5, 2)]
+
+
+def test_gpus_that_cannot_read_each_other(tmp_path: Path) -> None:
+    joiner = Joiner(request("delta-d22x"))
+    left, right = pa.table({"k": [1, 2, 2]}), pa.table({"l": [2, 3]})
+    assert joiner.join(left, right, ("k", "l")).num_rows == 2
+    assert not GpuColumns(request("dgx-a100", strategy="cpu")).can_join(100, 100)
+
+
+@pytest.mark.gpu
+def test_on_gpus() -> None:
+    gpus = list(range(cuda_runtime().machine.num_gpus))
+    random = np.random.default_rng(4)
+    count = 300_000
+    tables = [
+        pa.table({f"k{n}": random.integers(0, count, count), f"n{n}": random.integers(0, count, count)})
+        for n in range(4)
+    ]
+
+    def chain(how: Request) -> pa.Table:
+        joiner = Joiner(how)
+        joined: Any = tables[0]
+        for n in range(1, 4):
+            joined = joiner.join(joined, tables[n], (f"n{n - 1}", f"k{n}"))
+        return joiner.table(joined)
+
+    expected = rows_of(chain(on_cores()))
+    for chosen in ("auto", gpus[:1], gpus[::-1]):
+        assert rows_of(chain(request("local", chosen))) == expected
