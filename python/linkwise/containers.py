@@ -17,6 +17,7 @@ import pyarrow as pa
 from linkwise._core import UsageError
 from linkwise.host_sorting import Array
 from linkwise.ordering import By, Descending, Nulls, SortKey, sort_keys_of
+from linkwise.pandas_frames import CANNOT_CONVERT, told_of
 
 Contents: TypeAlias = pa.Table | Array
 
@@ -138,8 +139,8 @@ def _hold_pandas(values: Any, by: By) -> Held:
         keys = [pa.array(values.iloc[:, number], from_pandas=True) for number in numbers]
     except UsageError:
         raise
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, TypeError, ValueError) as error:
-        raise UsageError(f"a key of this {type(values).__name__} cannot be sorted: {error}") from None
+    except CANNOT_CONVERT as error:
+        raise UsageError(f"a key of this {type(values).__name__} cannot be sorted: {told_of(error)}") from None
     # By their places: labels may be anything, and the same ones.
     return Held(pa.table(keys, list(map(str, numbers))), take=values.take, labels=labels)
 
@@ -199,20 +200,23 @@ def _from_dlpack(like: Any, result: Array) -> Any:
     return cast(Any, library).from_dlpack(result) if hasattr(library, "from_dlpack") else result
 
 
-def labels_of(frame: Any) -> dict[str, Any]:
+def is_frame(values: Any) -> bool:
+    """Whether it is a pandas frame."""
+    return library_of(values) == "pandas" and getattr(values, "ndim", 0) == 2
+
+
+def labels_of(values: Any) -> dict[str, Any]:
     """The columns of a pandas frame that are no text, by what Arrow calls them; other tables have none."""
-    if library_of(frame) != "pandas" or getattr(frame, "ndim", 0) != 2:
-        return {}
-    return {str(label): label for label in frame.columns if not isinstance(label, str)}
+    return {str(label): label for label in values.columns if not isinstance(label, str)} if is_frame(values) else {}
 
 
 def hold_table(values: Any) -> tuple[pa.Table, Callable[[pa.Table], Any]]:
     """All columns of a table, and the way back. Raises ``UsageError`` for what is none."""
-    if library_of(values) == "pandas" and values.ndim == 2:
+    if is_frame(values):
         try:
             return pa.Table.from_pandas(values, preserve_index=False), pa.Table.to_pandas
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-            raise UsageError(f"this DataFrame has a column that Arrow cannot hold: {error}") from None
+        except CANNOT_CONVERT as error:
+            raise UsageError(f"this DataFrame has a column that Arrow cannot hold: {told_of(error)}") from None
     held = hold(values)
     if isinstance(held.contents, np.ndarray) or held.contents.column_names == [ONE_COLUMN]:
         raise UsageError(f"a {type(values).__name__} is no table; join_indices takes keys alone")

@@ -8,6 +8,7 @@ pass over the order (``src/linkwise/join/matches.hpp``). Rows are gathered on th
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
@@ -18,12 +19,13 @@ import pyarrow as pa
 from linkwise import _core
 from linkwise._core import UsageError
 from linkwise.checking import first_out_of_order
-from linkwise.containers import ONE_COLUMN, hold, hold_table, labels_named, labels_of
+from linkwise.containers import ONE_COLUMN, hold, hold_table, is_frame, labels_named, labels_of
 from linkwise.gpu_array_joining import GpuJoin, arrays_on_gpus
 from linkwise.gpu_joining import GpuMatches
 from linkwise.host_memory import check_rows_fit
 from linkwise.keys import plain_array
-from linkwise.ordering import SortKey
+from linkwise.ordering import SortKey, listed
+from linkwise.pandas_frames import PandasFrames
 from linkwise.planning import Gpus, MachineLike, Request
 from linkwise.table_joining import (
     Columns,
@@ -68,7 +70,8 @@ def join(
     Parameters
     ----------
     left, right
-        Tables of PyArrow, Polars, pandas, or what speaks Arrow's PyCapsule interface. Never changed.
+        Tables of PyArrow, Polars, pandas, or what speaks Arrow's PyCapsule interface. Never changed. Of two pandas
+        frames, columns of every type, Python objects too, come into the result, which has a fresh index.
     on, left_on, right_on
         The columns whose values must be equal: of one name on both sides, or of two. Their types may differ in
         width, unit or layout. Columns named by ``on`` come once in the result.
@@ -93,11 +96,10 @@ def join(
 
     """
     check_how(how)
-    left_table, give_back = hold_table(left)
-    right_table, _ = hold_table(right)
     request = Request(machine, gpus, strategy, memory_limit, False, verify)
     labels = labels_of(right) | labels_of(left)
-    named = (_named(columns, labels) for columns in (on, left_on, right_on))
+    named = [_named(columns, labels) for columns in (on, left_on, right_on)]
+    left_table, right_table, give_back = _hold_both(left, right, {str(name) for of in named for name in listed(of)})
     keys = key_pairs(left_table.column_names, right_table.column_names, *named)
     joined = TableJoin(
         left_table, right_table, keys, request, how, suffix=suffix, nulls_equal=nulls_equal, validate=validate,
@@ -107,6 +109,15 @@ def join(
     if labels:
         result.columns = [labels.get(name, name) for name in map(str, result.columns)]
     return cast(Relation, result)
+
+
+def _hold_both(left: Any, right: Any, keys: set[str]) -> tuple[pa.Table, pa.Table, Callable[[pa.Table], Any]]:
+    if not is_frame(left):
+        table, give_back = hold_table(left)
+        return table, hold_table(right)[0], give_back
+    frames = PandasFrames()
+    left_table = frames.table(left, keys)
+    return left_table, frames.table(right, keys) if is_frame(right) else hold_table(right)[0], frames.frame
 
 
 def _named(columns: Any, labels: dict[str, Any]) -> Any:

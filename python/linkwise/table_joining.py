@@ -233,8 +233,9 @@ class TableJoin:
                 at = left.column_names.index(name)
                 both = in_one_type(left[name], right[name], (name, name))
                 made[at] = gather_columns([both], rows, self._request)[0]
-                # What Polars notes of a column's categories is of one side.
-                fields[at] = fields[at].with_type(both.type).remove_metadata()
+                fields[at] = fields[at].with_type(both.type)
+                if pa.types.is_dictionary(both.type):  # what Polars notes of a column's categories is of one side
+                    fields[at] = fields[at].remove_metadata()
         of_right = [right.schema.get_field_index(name) for name in self._names]
         made += gather_columns([right.column(at) for at in of_right], right_rows, self._request)
         fields += [right.schema.field(at).with_name(self._names[right.schema.field(at).name]) for at in of_right]
