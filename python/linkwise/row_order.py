@@ -74,12 +74,15 @@ class RowKeys:
     """
 
     def __init__(self, table: pa.Table, keys: list[SortKey], *, comparable: bool = False) -> None:
-        self._columns = [decoded(c if comparable else _ranks(c)) for c in (table[k.column] for k in keys)]
+        self._originals = [(key.column, table[key.column]) for key in keys]
+        self._columns = [decoded(c if comparable else _ranks(c)) for _, c in self._originals]
         for key, column in zip(keys, self._columns, strict=True):
             if not _core.can_be_key(column.type):
                 raise UsageError(
                     f"column '{key.column}' of type {table[key.column].type} cannot be a key; {KEY_TYPES} can"
                 )
+        self._gathered: list[pa.Array] = []  # the columns by their first words,
+        self._places: Array | None = None  # and where in them each row of the order is
         self._directions = [key.descending for key in keys], [key.nulls_first for key in keys]
 
     @cached_property
@@ -140,6 +143,7 @@ class RowKeys:
             reports.append(_sort_open_rows(ties, request, width))
             steps.end("sort")
         if near is not None:
+            self._places = places
             rows = rows_of_rows(rows, places)
             steps.end("ties")
         return rows, None, SortReport.together(reports).after(steps)
@@ -159,7 +163,22 @@ class RowKeys:
             for piece, column in zip(gathered, self._columns, strict=True)
         ):
             return None
+        self._gathered = gathered
         return self._where_they_lie.like_these(gathered)
+
+    def columns_in_order(self) -> dict[str, pa.ChunkedArray]:
+        """Of the columns that are keys, those that ``order`` has brought into nearly its order, in that order.
+
+        Their rows are taken from close by, and not from all over the table once more.
+        """
+        if self._places is None:
+            return {}
+        kept = {
+            name: pa.chunked_array([near])
+            for (name, original), column, near in zip(self._originals, self._columns, self._gathered, strict=True)
+            if column is original and near.type == original.type
+        }
+        return dict(zip(kept, gather_columns(list(kept.values()), self._places), strict=True))
 
     def merged(self, first_rows: int) -> tuple[Array, Array] | None:
         """The order of rows of which the first so many, and the others, are in order each, and their sorted words.

@@ -58,12 +58,14 @@ def sort_table(
     table: pa.Table, keys: list[SortKey], request: Request, selection: Selection = EVERYTHING
 ) -> tuple[pa.Table, SortReport]:
     """A new table in the order of the keys."""
-    if not selection.is_everything or not _is_by_number(table, keys):
+    if not selection.is_everything:
         rows, report = order_of_table(table, keys, request, selection)
         steps = Steps()
         gathered = gather_rows(table, rows, request)
         steps.end("rows")
         return gathered, report.after(steps)
+    if not _is_by_number(table, keys):
+        return _sort_by_row_keys(table, keys, request)
     steps = Steps()
     number = _Number(table, keys[0])
     sorted_values = uninitialised(len(number.values), number.values.dtype)
@@ -84,6 +86,19 @@ def sort_table(
         columns = [*others[:at], *columns, *others[at:]]
     steps.end("rows")
     report = replace(report, rows=table.num_rows)  # with those without a key
+    return pa.table(columns, schema=table.schema), report.after(steps)
+
+
+def _sort_by_row_keys(table: pa.Table, keys: list[SortKey], request: Request) -> tuple[pa.Table, SortReport]:
+    row_keys = RowKeys(table, keys)
+    rows, report = row_keys.order(request)
+    steps = Steps()
+    in_order = row_keys.columns_in_order()
+    others = [column for name, column in zip(table.column_names, table.columns, strict=True) if name not in in_order]
+    gathered = iter(gather_columns(others, rows, request))
+    columns = [in_order[name] if name in in_order else next(gathered) for name in table.column_names]
+    steps.end("rows")
+    report = replace(report, rows=table.num_rows, bytes=table.num_rows * _row_bytes(table))
     return pa.table(columns, schema=table.schema), report.after(steps)
 
 
