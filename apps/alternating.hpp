@@ -123,8 +123,7 @@ class Alternating {
   }
   void wait() {
     team_.runtime.synchronize();
-    for (const auto& producers : producers_)
-      for (const auto& producer : producers) producer.check();
+    for (Region<T>& region : regions_) region.check();
   }
 
  private:

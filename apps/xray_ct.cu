@@ -12,20 +12,22 @@ namespace {
 
 constexpr int threads_of_block = 128;
 constexpr int of_ray = 8;  // threads, since rays are few and long
-constexpr int rays_of_block = 4 * threads_of_block / of_ray;
+// One after the other would take as long on any number of GPUs.
+constexpr int rays_of_block = threads_of_block / of_ray;
 
 struct Geometry {
   int size, views, detectors;
 };
 
-// The value between two neighbours of a line of `count`; 0 outside.
-LINKWISE_HOST_DEVICE inline float between(const float* line, int count, float at) {
+// The value between two neighbours of a line of `count` values, `stride` apart; 0 outside. Both are always loaded, from
+// the line's begin where they are outside, so that no load waits for a branch.
+LINKWISE_HOST_DEVICE inline float between(const float* line, int count, std::int64_t stride, float at) {
   const float below = floorf(at);
   const int i = static_cast<int>(below);
-  const float share = at - below;
-  const float low = i >= 0 && i < count ? line[i] : 0;
-  const float high = i + 1 >= 0 && i + 1 < count ? line[i + 1] : 0;
-  return low + share * (high - low);
+  const bool has_low = i >= 0 && i < count, has_high = i + 1 >= 0 && i + 1 < count;
+  const float low = line[has_low ? i * stride : 0], high = line[has_high ? (i + 1) * stride : 0];
+  const float from = has_low ? low : 0, to = has_high ? high : 0;
+  return from + (at - below) * (to - from);
 }
 
 // y - A x, of views. A ray is followed through the rows or the columns of the image, whichever it crosses at the
@@ -53,21 +55,14 @@ struct ResidualKernel {
   [[nodiscard]] LINKWISE_HOST_DEVICE float projection(int view, float offset, const Threads& threads_of_ray) const {
     const int n = geometry.size;
     const float c = cosines[2 * view], s = cosines[2 * view + 1], middle = 0.5F * (n - 1);
-    // Points of the ray have x · c + y · s = offset.
-    if (fabsf(c) >= fabsf(s))
-      return threads_of_ray.sum(0, n, 0.0F, [&](std::uint64_t row) {
-        const float x = (offset - (static_cast<float>(row) - middle) * s) / c + middle;
-        return between(image + row * n, n, x);
-      }) / fabsf(c);
-    return threads_of_ray.sum(0, n, 0.0F, [&](std::uint64_t column) {
-      const float y = (offset - (static_cast<float>(column) - middle) * c) / s + middle;
-      const float below = floorf(y);
-      const int row = static_cast<int>(below);
-      const float share = y - below;
-      const float low = row >= 0 && row < n ? image[static_cast<std::int64_t>(row) * n + column] : 0;
-      const float high = row + 1 >= 0 && row + 1 < n ? image[static_cast<std::int64_t>(row + 1) * n + column] : 0;
-      return low + share * (high - low);
-    }) / fabsf(s);
+    const bool through_rows = fabsf(c) >= fabsf(s);
+    const float across = through_rows ? c : s, along = through_rows ? s : c;
+    const std::int64_t line = through_rows ? n : 1, stride = through_rows ? 1 : n;
+    // Points of the ray have x · c + y · s = offset, from the middle.
+    const float slope = -along / across, in_middle = offset / across + middle;
+    return threads_of_ray.sum(0, n, 0.0F, [&](std::uint64_t i) {
+      return between(image + i * line, n, stride, (static_cast<float>(i) - middle) * slope + in_middle);
+    }) / fabsf(across);
   }
 };
 
@@ -90,7 +85,7 @@ struct ImageKernel {
       float sum = 0;
       for (int view = 0; view < geometry.views; ++view) {
         const float at = x * cosines[2 * view] + y * cosines[2 * view + 1] + 0.5F * (geometry.detectors - 1);
-        sum += between(residual + static_cast<std::int64_t>(view) * geometry.detectors, geometry.detectors, at);
+        sum += between(residual + static_cast<std::int64_t>(view) * geometry.detectors, geometry.detectors, 1, at);
       }
       const float own = image[pixel];
       const auto difference = [&](int r, int c) {

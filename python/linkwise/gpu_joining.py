@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -27,8 +28,13 @@ _WORTH_THE_GPUS = 1 << 15
 """Rows; fewer are joined on the cores before GPUs have received them."""
 
 
-def _nobody() -> _core.Matches:
+def _nobody(_: Request) -> _core.Matches:
     raise AssertionError("only asked whether it could")
+
+
+def without_gpus(request: Request) -> Request:
+    """The same on the cores."""
+    return replace(request, strategy="cpu", gpus="auto")
 
 
 def rows_to_gather(found: _core.Matches | GpuMatches, how: str) -> tuple[Rows, Rows | None]:
@@ -42,11 +48,12 @@ def rows_to_gather(found: _core.Matches | GpuMatches, how: str) -> tuple[Rows, R
 class GpuMatches:
     """The matches of two arrays of integers of one type. Each question is a join of its own on the GPUs.
 
-    Where these have less memory than they said, ``on_cores`` finds the matches.
+    Where these have less memory than they said, and for what they do not do, ``on_cores`` finds the matches in the order
+    of both sides' keys together, which is found as the request says.
     """
 
     def __init__(
-        self, left: Array, right: Array, request: Request, on_cores: Callable[[], _core.Matches],
+        self, left: Array, right: Array, request: Request, on_cores: Callable[[Request], _core.Matches],
         presorted: tuple[bool, bool] = (False, False),
     ) -> None:  # fmt: skip
         self._left, self._right, self._request, self._on_cores = left, right, request, on_cores
@@ -123,14 +130,14 @@ class GpuMatches:
 
     def on_cores(self) -> _core.Matches:
         """The same, found by the cores."""
-        return self._on_cores()
+        return self._on_cores(self._request)
 
     def _or_cores(self, on_gpus: Callable[[], Answer], of_cores: Callable[[_core.Matches], Answer]) -> Answer:
         try:
             return on_gpus()
         except OutOfMemoryError as error:
             warnings.warn(f"{error}: the matches are found on the cores", FallbackWarning, stacklevel=4)
-            return of_cores(self._on_cores())
+            return of_cores(self._on_cores(without_gpus(self._request)))
 
     def _is_unique(self, number: int) -> bool:
         """Joined with itself, a side has as many rows as it has keys, and more if one occurs twice."""

@@ -26,7 +26,7 @@ class MatchesBesideNulls(GpuMatches):
         valid: tuple[Array, Array],
         columns: int,
         request: Request,
-        on_cores: Callable[[], _core.Matches],
+        on_cores: Callable[[Request], _core.Matches],
         presorted: tuple[bool, bool],
     ) -> None:
         self._valid_rows: list[Rows] = [np.flatnonzero(of_side) for of_side in valid]

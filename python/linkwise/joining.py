@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -21,7 +21,7 @@ from linkwise._core import UsageError
 from linkwise.checking import first_out_of_order
 from linkwise.containers import ONE_COLUMN, hold, hold_table, is_frame, labels_named, labels_of
 from linkwise.gpu_array_joining import GpuJoin, arrays_on_gpus
-from linkwise.gpu_joining import GpuMatches
+from linkwise.gpu_joining import GpuMatches, without_gpus
 from linkwise.host_memory import check_rows_fit
 from linkwise.keys import plain_array
 from linkwise.ordering import SortKey, listed
@@ -266,8 +266,7 @@ def matches_of_keys(
                 row = first_out_of_order(side, [SortKey(ONE_COLUMN)]) if is_promised else None
                 if row is not None:
                     raise UsageError(not_presorted(name, row))
-            on_cores = replace(request, strategy="cpu", gpus="auto")
-            return GpuMatches(a, b, request, lambda: cast(_core.Matches, of_columns(on_cores)), promised)
+            return GpuMatches(a, b, request, lambda r: cast(_core.Matches, of_columns(without_gpus(r))), promised)
     return of_columns(request)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -96,16 +96,13 @@ def match(
     if not GpuMatches.can(*of_sides, request):
         return on_cores(request)
 
-    def instead() -> _core.Matches:
-        return on_cores(replace(request, strategy="cpu", gpus="auto"))
-
     # Dictionaries and runs do not count the nulls among their values.
     with_nulls = [] if nulls_equal else [plain for plain in map(decoded, columns) if plain.null_count]
     if not with_nulls:
-        return GpuMatches(*of_sides, request, instead, is_sorted)
+        return GpuMatches(*of_sides, request, on_cores, is_sorted)
     valid = np.logical_and.reduce([pc.is_valid(column).to_numpy() for column in with_nulls])
     valid_sides = valid[:left_rows], valid[left_rows:]
-    return MatchesBesideNulls(of_sides, valid_sides, len(columns), request, instead, is_sorted)
+    return MatchesBesideNulls(of_sides, valid_sides, len(columns), request, on_cores, is_sorted)
 
 
 def sides_of(presorted: Presorted) -> tuple[bool, bool]:

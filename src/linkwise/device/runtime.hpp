@@ -101,6 +101,7 @@ struct Operation {
   Work work;
   std::function<void(void* native_stream)> run;  ///< a cudaStream_t on the CUDA backend, else null
   std::vector<Fetch> fetches = {};               ///< where they are enough to be priced
+  bool is_timed = true;  ///< otherwise the CUDA backend leaves it out of the timeline, and saves the events around it
 };
 
 struct ReadBack {

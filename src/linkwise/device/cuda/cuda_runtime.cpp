@@ -106,16 +106,20 @@ CudaRuntime::Device& CudaRuntime::device(Place place) {
   return *devices_[place.index];
 }
 
+void CudaRuntime::post(Place place, std::function<void()> work, std::function<void()> always) {
+  is_quiet_ = false;
+  device(place).submitter->post(std::move(work), std::move(always));
+}
+
 // ---- Order
 
 Stream CudaRuntime::stream(Place place, std::string_view name, Priority priority) {
-  Device& target = device(place);
   for (std::size_t s = 0; s < lanes_.size(); ++s)
     if (lanes_[s].place == place && lanes_[s].name == name && !lanes_[s].is_foreign)
       return {static_cast<int>(s), place};
   lanes_.push_back({std::string(name), place});
   if (place.is_gpu())
-    target.submitter->post([native = lanes_.back().native, priority] {
+    post(place, [native = lanes_.back().native, priority] {
       int least = 0, greatest = 0;  // numbers fall as priorities rise
       check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "ask for priorities");
       const int number = priority == Priority::background ? least : std::max(least - 1, greatest);
@@ -134,7 +138,7 @@ Event CudaRuntime::record(Stream stream) {
       check(cudaEventCreateWithFlags(&state->event, cudaEventDisableTiming), "create event");
       check(cudaEventRecord(state->event, *native), "record event");
     };
-  device(stream.place).submitter->post(std::move(work), [state] {
+  post(stream.place, std::move(work), [state] {
     state->recorded.store(true, std::memory_order_release);
     state->recorded.notify_all();
   });
@@ -144,7 +148,7 @@ Event CudaRuntime::record(Stream stream) {
 void CudaRuntime::wait(Stream stream, Event event) {
   if (event.id < 0) return;
   const auto state = events_.at(event.id);
-  device(stream.place).submitter->post([state, stream, native = lanes_.at(stream.id).native] {
+  post(stream.place, [state, stream, native = lanes_.at(stream.id).native] {
     state->recorded.wait(false, std::memory_order_acquire);  // its own submitter may be behind
     if (state->event == nullptr) return;                     // the host's: happened
     if (stream.place.is_gpu()) check(cudaStreamWaitEvent(*native, state->event), "wait for event");
@@ -163,7 +167,7 @@ Flag CudaRuntime::flag(std::string_view) {
 
 void CudaRuntime::set(Stream stream, Flag flag, std::uint32_t value) {
   std::uint32_t* memory = flags_.at(flag.id);
-  device(stream.place).submitter->post([=, native = lanes_.at(stream.id).native] {
+  post(stream.place, [=, native = lanes_.at(stream.id).native] {
     if (!stream.place.is_gpu()) return std::atomic_ref(*memory).store(value, std::memory_order_release);
     driver::set_flag(*native, memory, value);
   });
@@ -171,7 +175,7 @@ void CudaRuntime::set(Stream stream, Flag flag, std::uint32_t value) {
 
 void CudaRuntime::wait(Stream stream, Flag flag, std::uint32_t value) {
   std::uint32_t* memory = flags_.at(flag.id);
-  device(stream.place).submitter->post([=, native = lanes_.at(stream.id).native] {
+  post(stream.place, [=, native = lanes_.at(stream.id).native] {
     if (stream.place.is_gpu()) return driver::wait_for_flag(*native, memory, value);
     while (std::atomic_ref(*memory).load(std::memory_order_acquire) < value) std::this_thread::yield();
   });
@@ -181,8 +185,12 @@ void CudaRuntime::check_submitters() {
   for (const auto& each : devices_) each->submitter->rethrow();
 }
 
+// A submitter may be stuck in a call of CUDA, behind a kernel that does not end.
 void CudaRuntime::wait_until_recorded(const EventState& event) {
-  event.recorded.wait(false, std::memory_order_acquire);
+  while (!event.recorded.load(std::memory_order_acquire)) {
+    if (stop_.stop_requested()) throw Cancelled("stopped on request");
+    std::this_thread::yield();
+  }
   check_submitters();
 }
 
@@ -201,18 +209,40 @@ void CudaRuntime::wait(Event event) {
 }
 
 void CudaRuntime::synchronize() {
-  std::vector<Event> events;
-  for (std::size_t s = 0; s < lanes_.size(); ++s)
-    if (!lanes_[s].is_foreign) events.push_back(record({static_cast<int>(s), lanes_[s].place}));
-  for (const Event event : events) wait(event);
+  if (!is_quiet_) {
+    std::vector<Event> events;
+    for (std::size_t s = 0; s < lanes_.size(); ++s)
+      if (!lanes_[s].is_foreign) events.push_back(record({static_cast<int>(s), lanes_[s].place}));
+    for (const Event event : events) wait(event);
+  }
   check_submitters();
+  is_quiet_ = true;
   release_retired();
 }
 
+// What has been given to the devices runs on when a submitter has failed, so it is the streams that are asked. A stream
+// that waits for what was dropped never ends, and touches nothing: nobody waits for it for ever.
 void CudaRuntime::abandon() noexcept {
   const std::stop_token stop = std::exchange(stop_, {});  // or waiting would throw at once
+  const Clock::time_point until = Clock::now() + std::chrono::seconds(30);
+  const auto wait_while = [&](const auto& is_busy) {
+    while (is_busy()) {
+      if (Clock::now() > until) return false;
+      std::this_thread::yield();
+    }
+    return true;
+  };
   try {
-    synchronize();
+    bool are_there = true;
+    for (const auto& each : devices_) {
+      const auto is_done = std::make_shared<std::atomic<bool>>(false);
+      post(each->place, {}, [is_done] { is_done->store(true, std::memory_order_release); });
+      are_there = are_there && wait_while([&] { return !is_done->load(std::memory_order_acquire); });
+    }
+    for (const Lane& lane : lanes_)
+      if (are_there && !lane.is_foreign && *lane.native != nullptr)
+        (void)wait_while([&] { return cudaStreamQuery(*lane.native) == cudaErrorNotReady; });
+    if (std::ranges::none_of(devices_, [](const auto& each) { return each->submitter->failed(); })) synchronize();
   } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the devices have failed: nothing runs there
   }
   stop_ = stop;
@@ -220,9 +250,10 @@ void CudaRuntime::abandon() noexcept {
 
 // ---- Work
 
-void CudaRuntime::submit(Stream stream, TimelineEntry entry, std::function<void(cudaStream_t)> work) {
+void CudaRuntime::submit(Stream stream, TimelineEntry entry, std::function<void(cudaStream_t)> work, bool is_timed) {
   if (stop_.stop_requested()) throw Cancelled("stopped on request");
   const Lane& lane = lanes_.at(stream.id);
+  if (!is_timed) return post(stream.place, [native = lane.native, work = std::move(work)] { work(*native); });
   entry.phase = phase_;
   entry.stream = lane.name;
   entry.place = lane.place;
@@ -231,7 +262,7 @@ void CudaRuntime::submit(Stream stream, TimelineEntry entry, std::function<void(
   timed->entry = std::move(entry);
   enqueued_.fetch_add(1);
   Device* target = &device(stream.place);
-  target->submitter->post([this, timed, target, native = lane.native, work = std::move(work)] {
+  post(stream.place, [this, timed, target, native = lane.native, work = std::move(work)] {
     if (target->place.is_gpu()) {
       timed->start = target->take_event();
       check(cudaEventRecord(timed->start, *native), "record event");
@@ -253,7 +284,9 @@ void CudaRuntime::enqueue(Stream stream, Operation operation) {
   for (const MemoryView& view : operation.reads) entry.bytes += view.bytes;
   entry.from = entry.to = stream.place;
   entry.passages = passages_of(topology_, stream.place, operation);
-  submit(stream, std::move(entry), [run = std::move(operation.run)](cudaStream_t native) { run(native); });
+  submit(
+      stream, std::move(entry), [run = std::move(operation.run)](cudaStream_t native) { run(native); },
+      operation.is_timed);
 }
 
 void CudaRuntime::copy(Stream stream, const MemoryView& to, const MemoryView& from) {

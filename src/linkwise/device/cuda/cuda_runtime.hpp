@@ -10,8 +10,8 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
-#include <vector>
 #include <utility>
+#include <vector>
 
 #include "linkwise/device/arena.hpp"
 #include "linkwise/device/cuda/submitter.hpp"
@@ -77,7 +77,8 @@ class CudaRuntime final : public Runtime {
   Device& device(Place place);
   Arena& arena(Place place);
   [[nodiscard]] int staging_threads() const;
-  void submit(Stream stream, TimelineEntry entry, std::function<void(cudaStream_t)> work);
+  void post(Place place, std::function<void()> work, std::function<void()> always = {});
+  void submit(Stream stream, TimelineEntry entry, std::function<void(cudaStream_t)> work, bool is_timed = true);
   void check_submitters();
   void wait_until_recorded(const EventState& event);
 
@@ -94,6 +95,7 @@ class CudaRuntime final : public Runtime {
   std::string phase_ = "work";
   std::atomic<std::uint64_t> enqueued_ = 0, finished_ = 0;
   std::stop_token stop_;
+  bool is_quiet_ = false;  // nothing was posted since all had run
 };
 
 }  // namespace linkwise

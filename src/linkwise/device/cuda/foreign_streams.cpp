@@ -21,7 +21,7 @@ void CudaRuntime::flush() {
   std::vector<std::shared_ptr<std::atomic<bool>>> submitted;
   for (const auto& each : devices_) {
     auto flag = submitted.emplace_back(std::make_shared<std::atomic<bool>>(false));
-    each->submitter->post({}, [flag] {
+    post(each->place, {}, [flag] {
       flag->store(true, std::memory_order_release);
       flag->notify_all();
     });
@@ -34,8 +34,9 @@ struct CudaRuntime::NativeSharedEvent : SharedEvent {
   explicit NativeSharedEvent(std::shared_ptr<EventState> of) : state(std::move(of)) {}
   void hold(void* native_stream) override {
     state->recorded.wait(false, std::memory_order_acquire);
-    if (state->event != nullptr)
-      check(cudaStreamWaitEvent(static_cast<cudaStream_t>(native_stream), state->event), "wait for event");
+    if (state->event == nullptr) return;
+    const CurrentDevice current(state->place.index);  // whose default stream it may be
+    check(cudaStreamWaitEvent(static_cast<cudaStream_t>(native_stream), state->event), "wait for event");
   }
   void wait() override {
     state->recorded.wait(false, std::memory_order_acquire);

@@ -60,7 +60,7 @@ HugeBuffer::HugeBuffer(std::uint64_t bytes) {
   bytes_ = (std::max<std::uint64_t>(bytes, 1) + unit - 1) / unit * unit;
   data_ = spare().take(bytes_);
   if (data_ != nullptr) return;
-  void* mapped = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* mapped = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED)
     throw OutOfMemoryError("the host cannot give " + std::to_string(bytes) + " bytes; free memory first");
   data_ = static_cast<std::byte*>(mapped);

@@ -62,11 +62,16 @@ ProducerBase::Tables::Tables(RegionBytes& region, int gpu, const Mapping& mappin
   polling.patience_ns = static_cast<std::uint64_t>(1e9 * plan.patience);
   polling.begin = chunks.bounds.front();
   polling.end = chunks.bounds.back();
-  polling.taken = put({0});
+  polling.taken = put({0, 0});
   polling.failure = put({0});
   failure = buffers.back().view();
   polling.from = region.mirror(gpu).data;
   for (const int peer : peers) polling.to[polling.peers++] = region.mirror(peer).data;
+}
+
+ProducerBase::Tables::~Tables() {
+  if (is_late)
+    for (Buffer& buffer : buffers) runtime.retire(std::move(buffer));
 }
 
 std::vector<ByteRange> ProducerBase::Tables::ranges_for(std::size_t peer, std::span<const std::uint32_t> of) const {
@@ -126,7 +131,9 @@ void ProducerBase::launch_on_device(const std::string& name, const Run& run, std
   if (has_agent && plan_.agent == Agent::unified) take_pages();
   const Event before = runtime.record(compute);
   if (how.last_block > 0)
-    runtime.enqueue(compute, {name, std::move(reads), {mirror}, {}, [run, how](void* stream) { run(stream, how); }});
+    runtime.enqueue(
+        compute,
+        {name, std::move(reads), {mirror}, {}, [run, how](void* stream) { run(stream, how); }, {}, /*is_timed=*/false});
   const Event done = runtime.record(compute);
   if (!has_agent) return region_.add_pending(done);
   if (plan_.agent == Agent::polling || plan_.agent == Agent::dynamic) start_kernel_agent(before);
@@ -142,14 +149,18 @@ void ProducerBase::launch_on_device(const std::string& name, const Run& run, std
 void ProducerBase::start_kernel_agent(Event before) {
   Runtime& runtime = region_.runtime();
   const Stream agent = runtime.stream(Place::gpu(gpu_), "agent");
-  PollingTask task = tables_->polling;
+  PollingTask& task = tables_->polling;
   task.epoch = tables_->epoch;
+  ++task.turn;
   runtime.wait(agent, before);
   const auto start = plan_.agent == Agent::polling ? start_polling : start_dynamic;
-  runtime.enqueue(agent,
-                  {"agent", {region_.mirror(gpu_)}, {}, {}, [start, task, threads = plan_.threads](void* native) {
-                     start(native, task, threads);
-                   }});
+  runtime.enqueue(agent, {"agent",
+                          {region_.mirror(gpu_)},
+                          {},
+                          {},
+                          [start, task = task, threads = plan_.threads](void* native) { start(native, task, threads); },
+                          {},
+                          /*is_timed=*/false});
 }
 
 void ProducerBase::start_copies(Event after) {

@@ -8,8 +8,12 @@ namespace linkwise::proactive {
 
 struct ProducerBase::Tables : Sender {
   Tables(RegionBytes& region, int gpu, const Mapping& mapping, const AgentPlan& plan);
+  ~Tables() override;
+  Tables(Tables&&) = delete;
+  Tables& operator=(Tables&&) = delete;
   void check() override;
   std::string state() override;
+  void let_go_late() override { is_late = true; }
 
   Runtime& runtime;
   int gpu;
@@ -30,6 +34,7 @@ struct ProducerBase::Tables : Sender {
   PollingTask polling;
   MemoryView counters, failure;
   bool is_loaded = false;  // kernel and agent, on the GPU
+  bool is_late = false;    // something may run when this goes
 
   /// What a peer gets of these chunks, neighbours in one.
   [[nodiscard]] std::vector<ByteRange> ranges_for(std::size_t peer, std::span<const std::uint32_t> of) const;

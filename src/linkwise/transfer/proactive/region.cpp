@@ -4,6 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <sstream>
@@ -36,19 +37,21 @@ class AlsoObeys {
   std::stop_callback<std::function<void()>> pass_on_;
 };
 
-// Blocks until everything that was enqueued has run, for so many seconds at most; whether it has. @throws as waits do.
-bool done_within(Runtime& runtime, double seconds) {
+// Has an action, which waits, give up after so many seconds; whether it came to its end. @throws as it does.
+bool within(Runtime& runtime, double seconds, const std::function<void()>& action) {
+  constexpr double for_ever = 1e9;
   std::stop_source late;
   const AlsoObeys obeys(runtime, late);
   std::mutex mutex;
   std::condition_variable_any done;
   const std::jthread clock([&](const std::stop_token& is_done) {
     std::unique_lock lock(mutex);
-    done.wait_for(lock, is_done, std::chrono::duration<double>(seconds), [] { return false; });
+    const std::chrono::duration<double> patience(std::min(seconds, for_ever));
+    done.wait_for(lock, is_done, patience, [] { return false; });
     if (!is_done.stop_requested()) late.request_stop();
   });
   try {
-    runtime.synchronize();
+    action();
   } catch (const Cancelled&) {
     if (obeys.before().stop_requested()) throw;
     return false;
@@ -95,6 +98,12 @@ RegionBytes::RegionBytes(Runtime& runtime, std::vector<int> gpus, std::uint64_t 
       mirrors_.push_back(memory_.back().view());
     }
   }
+}
+
+RegionBytes::~RegionBytes() {
+  if (!is_late_) return;
+  for (std::vector<Buffer>* buffers : {&memory_, &interests_})
+    for (Buffer& buffer : *buffers) runtime_.retire(std::move(buffer));
 }
 
 void RegionBytes::check_goes_with(Agent agent) const {
@@ -175,24 +184,34 @@ const std::uint32_t* RegionBytes::interest(int gpu) {
 
 void RegionBytes::fetch(int gpu, void* data, std::uint64_t bytes) {
   runtime_.read_back({compute_stream(runtime_, gpu), mirror(gpu).slice(0, bytes), data});
-  check_senders();
+  check();
 }
 
-void RegionBytes::check_senders() {
+// All are asked, so that none says it again of what comes later.
+void RegionBytes::check() {
   std::erase_if(senders_, [](const auto& sender) { return sender.expired(); });
-  for (const auto& sender : senders_)
-    if (const auto alive = sender.lock()) alive->check();
+  std::exception_ptr first;
+  for (const auto& sender : senders_) try {
+      if (const auto alive = sender.lock()) alive->check();
+    } catch (const DeviceError&) {
+      if (first == nullptr) first = std::current_exception();
+    }
+  if (first != nullptr) std::rethrow_exception(first);
 }
 
 void RegionBytes::wait(double patience) {
-  if (!done_within(runtime_, patience)) {
-    std::ostringstream told;
-    told << "a region is not done after " << patience << " s";
-    for (const auto& sender : senders_)
-      if (const auto alive = sender.lock()) told << "; " << alive->state();
-    throw DeviceError(told.str());
+  if (within(runtime_, patience, [&] { runtime_.synchronize(); })) return check();
+  constexpr double to_look = 5;
+  is_late_ = true;
+  std::ostringstream told;
+  told << "a region is not done after " << patience << " s";
+  for (const auto& sender : senders_) {
+    const auto alive = sender.lock();
+    if (!alive) continue;
+    alive->let_go_late();
+    if (!within(runtime_, to_look, [&] { told << "; " << alive->state(); })) told << "; a GPU does not answer";
   }
-  check_senders();
+  throw DeviceError(told.str());
 }
 
 void RegionBytes::flush() {

@@ -36,6 +36,8 @@ class Sender {
   virtual void check() = 0;
   /// How far it is, now, in words.
   virtual std::string state() = 0;
+  /// A wait was given up: what runs may use its memory after it has gone.
+  virtual void let_go_late() = 0;
 };
 
 /// A region without its type.
@@ -45,6 +47,9 @@ class RegionBytes {
   /// `unified` all mirrors are one array in unified memory.
   RegionBytes(Runtime& runtime, std::vector<int> gpus, std::uint64_t bytes, const std::string& label,
               Agent agent = Agent::bulk);
+  ~RegionBytes();
+  RegionBytes(RegionBytes&&) = delete;
+  RegionBytes& operator=(RegionBytes&&) = delete;
 
   [[nodiscard]] Runtime& runtime() const { return runtime_; }
   [[nodiscard]] const std::vector<int>& gpus() const { return gpus_; }
@@ -80,6 +85,8 @@ class RegionBytes {
   /// Blocks until everything that was launched has run and arrived. @throws DeviceError if an agent gave up, or if it
   /// takes longer than so many seconds, saying how far every producer is.
   void wait(double patience = 60);
+  /// Of what has run. @throws DeviceError if an agent gave up.
+  void check();
   /// Of producers: whom fetch and wait ask.
   void watch(std::weak_ptr<Sender> sender) { senders_.push_back(std::move(sender)); }
   /// Of producers: what the next flush waits for.
@@ -96,8 +103,7 @@ class RegionBytes {
   std::vector<Buffer> interests_;         // of each GPU, once a kernel has asked for it
   std::vector<Event> pending_;
   std::vector<std::weak_ptr<Sender>> senders_;
-
-  void check_senders();
+  bool is_late_ = false;  // a wait was given up
 };
 
 template <typename T>

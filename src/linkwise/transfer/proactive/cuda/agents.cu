@@ -12,10 +12,13 @@ namespace linkwise::proactive {
 namespace {
 
 constexpr std::uint64_t piece_bytes = 64 << 10;
-constexpr int warp = 32, most_storing = 512;  // threads of a block, but for the warp that looks for the next piece
+// Threads of a block, but for the warp that looks for the next piece, and words that each has on its way: so few that a
+// block finds room on an SM as soon as one of the kernel's blocks, and not several, has ended there.
+constexpr int warp = 32, most_storing = 96, words_at_once = 4;
+
 __device__ Piece next_piece(const PollingTask& task) {
   const auto in_chunk = static_cast<std::uint32_t>((task.chunk_bytes + piece_bytes - 1) / piece_bytes);
-  const std::uint32_t ticket = atomicAdd(task.taken, 1);
+  const std::uint32_t ticket = atomicAdd(task.taken + task.turn % 2, 1);
   if (ticket / in_chunk >= task.chunks) return {};
   const std::uint32_t chunk = task.order[ticket / in_chunk];
   if (!wait_for_chunk(task, chunk)) return {};
@@ -29,13 +32,17 @@ __device__ Piece next_piece(const PollingTask& task) {
 // The first warp looks for the next piece while the others send this one.
 __global__ void __launch_bounds__(most_storing + warp) poll(PollingTask task) {
   __shared__ Piece pieces[2];
-  if (threadIdx.x == 0) pieces[0] = next_piece(task);
+  if (threadIdx.x == 0) {
+    if (blockIdx.x == 0) task.taken[(task.turn + 1) % 2] = 0;  // the last turn's, for the next one
+    pieces[0] = next_piece(task);
+  }
   for (int turn = 0;; turn ^= 1) {
     __syncthreads();
     const Piece piece = pieces[turn];
     if (piece.last == 0) break;
     if (threadIdx.x == 0) pieces[turn ^ 1] = next_piece(task);
-    if (threadIdx.x >= warp && piece.wanted != 0) send(task, piece, threadIdx.x - warp, blockDim.x - warp);
+    if (threadIdx.x >= warp && piece.wanted != 0)
+      send<words_at_once>(task, piece, threadIdx.x - warp, blockDim.x - warp);
   }
 }
 
@@ -48,7 +55,6 @@ void load_polling_agent() {
 
 void start_polling(void* stream, const PollingTask& task, int threads) {
   auto* const native = static_cast<cudaStream_t>(stream);
-  check(cudaMemsetAsync(task.taken, 0, sizeof *task.taken, native), "reset agent");
   const int storing = std::min(threads, most_storing);
   poll<<<(threads + storing - 1) / storing, storing + warp, 0, native>>>(task);
   check(cudaGetLastError(), "launch agent");

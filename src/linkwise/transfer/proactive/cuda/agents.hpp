@@ -29,8 +29,9 @@ struct PollingTask {
   const std::uint32_t* wanted = nullptr;  // of each chunk: bits of `to`
   std::uint32_t chunks = 0;               // in `order`
   std::uint32_t epoch = 0;
+  std::uint32_t turn = 0;  // counts the agent's launches, which are not in every epoch
   std::uint64_t chunk_bytes = 0, begin = 0, end = 0;
-  std::uint32_t* taken = nullptr;    // pieces, by all blocks of the agent
+  std::uint32_t* taken = nullptr;    // pieces, by all blocks of the agent: in even and in odd turns
   std::uint32_t* failure = nullptr;  // becomes 1 + the chunk for which somebody gave up waiting
   std::uint64_t patience_ns = 0;     // for a chunk
   const std::byte* from = nullptr;

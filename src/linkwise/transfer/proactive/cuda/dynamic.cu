@@ -11,12 +11,12 @@
 namespace linkwise::proactive {
 namespace {
 
-constexpr int block_threads = 256;
+constexpr int block_threads = 256, words_at_once = 8;
 
 __global__ void __launch_bounds__(block_threads) send_chunk(PollingTask task, std::uint32_t chunk) {
   const std::uint64_t begin = begin_of_chunk(task, chunk);
   const Piece piece{max(begin, task.begin), min(begin + task.chunk_bytes, task.end), task.wanted[chunk]};
-  send(task, piece, blockIdx.x * blockDim.x + threadIdx.x, gridDim.x * blockDim.x);
+  send<words_at_once>(task, piece, blockIdx.x * blockDim.x + threadIdx.x, gridDim.x * blockDim.x);
 }
 
 // Again while as many launches are pending as there can be, and not for ever.
@@ -50,7 +50,7 @@ void load_dynamic_agent() {
 void start_dynamic(void* stream, const PollingTask& task, int threads) {
   // Of a chunk's words, each thread has some on their way.
   const auto words = static_cast<int>(std::min<std::uint64_t>(task.chunk_bytes / 16, 1 << 20));
-  const int useful = std::max(std::min(threads, words / at_once), block_threads);
+  const int useful = std::max(std::min(threads, words / words_at_once), block_threads);
   launch_ready_chunks<<<1, 1, 0, static_cast<cudaStream_t>(stream)>>>(task, useful / block_threads);
   check(cudaGetLastError(), "launch agent");
 }

@@ -5,8 +5,6 @@
 
 namespace linkwise::proactive {
 
-constexpr int at_once = 8;  // 16-byte words that a thread has on their way
-
 struct Piece {
   std::uint64_t first, last;  // bytes; none: the end
   std::uint32_t wanted;
@@ -43,7 +41,9 @@ __device__ inline std::uint64_t begin_of_chunk(const PollingTask& task, std::uin
   return task.begin / page_bytes * page_bytes + chunk * task.chunk_bytes;
 }
 
-__device__ inline void send(const PollingTask& task, const Piece& piece, unsigned thread, unsigned threads) {
+/// `at_once`: 16-byte words that a thread has on their way.
+template <int at_once>
+__device__ void send(const PollingTask& task, const Piece& piece, unsigned thread, unsigned threads) {
   // Whole words in the middle; the bytes of a part's two ends may belong to a page of another GPU's.
   const std::uint64_t begin = (piece.first + 15) / 16 * 16, end = piece.last / 16 * 16;
   if (piece.first % 16 != 0 || piece.last % 16 != 0)
