@@ -138,6 +138,22 @@ def test_numpy() -> None:
         linkwise.sort(np.ma.masked_array([1, 2], [True, False]), **CPU)
 
 
+@pytest.mark.parametrize("dtype", ["U3", ">U3", "S3", "T"])
+def test_texts_go_on_behind_a_nul(dtype: str) -> None:
+    if dtype == "T" and not hasattr(np.dtypes, "StringDType"):
+        pytest.skip("this NumPy has no such type")
+    words = np.array(["a\0b", "a", "a\0a", "", "b"]).astype(np.dtypes.StringDType() if dtype == "T" else dtype)
+    assert linkwise.sort(words, **CPU).tolist() == sorted(words.tolist())
+    assert linkwise.unique(words, **CPU).tolist() == sorted(words.tolist())
+    left_rows, right_rows = linkwise.join_indices(words[:1], words, **CPU)
+    assert left_rows.tolist() == right_rows.tolist() == [0]
+
+
+def test_text_that_is_none() -> None:
+    with pytest.raises(linkwise.UsageError, match="this array has text that UTF-8 cannot hold"):
+        linkwise.sort(np.array(["\ud800", "a"]), **CPU)
+
+
 def test_memory_maps(tmp_path: Any) -> None:
     np.save(tmp_path / "a.npy", np.array([3, 1, 2]))
     assert linkwise.sort(np.load(tmp_path / "a.npy", mmap_mode="r"), **CPU).tolist() == [1, 2, 3]

@@ -270,6 +270,30 @@ def test_categories_of_polars(how: Any) -> None:
         right = pl.DataFrame({"k": pl.Series(["c", "b"], dtype=kinds[1]), "w": [1, 2]})
         found = linkwise.join(left, right, on="k", how=how, **CPU)
         assert sorted(found["k"].cast(pl.String).to_list()) == ["a", "b", "c"][how == "right" :]
+    of_one_kind = pl.DataFrame({"k": pl.Series(["b", "a"], dtype=pl.Enum(["b", "a"]))})
+    assert linkwise.join(of_one_kind, of_one_kind, on="k", how=how, **CPU).equals(
+        of_one_kind.sort(pl.col("k").cast(pl.String))
+    )
+
+
+@pytest.mark.parametrize("unit", "YMWDhms")
+def test_times_of_every_unit_of_numpy(unit: str) -> None:
+    left, right = (np.array(values, f"M8[{unit}]") for values in ([3, 1, 2], [2, 3, "NaT"]))
+    found = linkwise.join_indices(left, right, **CPU)
+    assert [rows.tolist() for rows in found] == [[2, 0], [0, 1]]
+
+
+@pytest.mark.parametrize("dtype", ["c8", "g", "i4,i4", "V3"])
+def test_keys_that_numpy_has_and_a_join_not(dtype: str) -> None:
+    with pytest.raises(linkwise.UsageError, match="cannot be joined; numbers, times, texts and bytes can"):
+        linkwise.join_indices(np.zeros(3, dtype), np.zeros(3, dtype), **CPU)
+
+
+def test_arguments_of_a_join() -> None:
+    table = pa.table({"k": [1], "a": [2]})
+    assert linkwise.join(table, table, on=(name for name in ["k"]), **CPU).column_names == ["k", "a", "a_right"]
+    with pytest.raises(linkwise.UsageError, match="suffix is text, as '_right', not None"):
+        linkwise.join(table, table, "k", suffix=None, **CPU)  # type: ignore[arg-type]
 
 
 def test_frames() -> None:

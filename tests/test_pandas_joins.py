@@ -99,3 +99,22 @@ def test_columns_of_one_name() -> None:
     frame = pd.DataFrame([[1, 2, 3]], columns=["k", "a", "a"])
     with pytest.raises(UsageError, match="this DataFrame has several columns 'a'; rename them"):
         linkwise.join(frame, frame, "k", **CPU)
+
+
+@pytest.mark.parametrize("how", ["inner", "right", "full"])
+def test_integer_keys_of_which_one_side_may_be_missing(how: Literal["inner", "right", "full"]) -> None:
+    left = pd.DataFrame({"k": [2**60 + 1, 5]})
+    for right in (pd.array([2**60 + 1, None], "Int64"), pd.array([5, None], "Int32")):
+        keys = linkwise.join(left, pd.DataFrame({"k": right}), "k", how=how, **CPU)["k"]
+        expected = {"inner": [right[0]], "right": [right[0], pd.NA], "full": [5, 2**60 + 1, pd.NA]}[how]
+        assert keys.tolist() == expected
+    of_objects = pd.DataFrame({"k": pd.Series([2**60 + 1, None], dtype=object)})
+    assert linkwise.join(of_objects, left, "k", how="left", **CPU)["k"].tolist() == [2**60 + 1, None]
+
+
+def test_labels_stay_those_of_their_side() -> None:
+    left, right = pd.DataFrame({"k": [1], "1": [3]}), pd.DataFrame({"k": [1], 1: [3], 2: [4]})
+    assert linkwise.join(left, right, "k", how="semi", **CPU).columns.tolist() == ["k", "1"]
+    assert linkwise.join(left, right, "k", **CPU).columns.tolist() == ["k", "1", "1_right", 2]
+    joined = linkwise.join(pa.table({"k": [1, 2]}), right[[1, 2]], left_on="k", right_on="1", how="left", **CPU)
+    assert joined.column_names == ["k", "1", "2"]

@@ -101,8 +101,23 @@ def _hold_array(values: Array) -> Held:
         return Held(values)
     if values.ndim != 1:
         raise UsageError(f"an array to sort has one dimension, not {values.ndim}; sort its rows or ravel it")
-    texts = values if values.dtype.kind != "T" else values.astype(object)
-    return Held(_one_column(pa.array(texts)), take=lambda rows: values[rows])
+    # PyArrow ends texts of a fixed width at their first NUL.
+    texts = values.astype(object) if values.dtype.kind == "T" or _has_nul_inside(values) else values
+    try:
+        column = _one_column(pa.array(texts))
+    except UnicodeError as error:
+        raise UsageError(f"this array has text that UTF-8 cannot hold: {error}") from None
+    return Held(column, take=lambda rows: values[rows])
+
+
+def _has_nul_inside(values: Array) -> bool:
+    """Whether any text, or bytes, of an array go on behind a NUL."""
+    width = values.dtype.itemsize // (4 if values.dtype.kind == "U" else 1)
+    if not len(values) or width <= 1:
+        return False
+    units = np.ascontiguousarray(values).view(np.uint32 if values.dtype.kind == "U" else np.uint8)
+    units = units.reshape(len(values), width)
+    return bool(((units[:, :-1] == 0) & (units[:, 1:] != 0)).any())
 
 
 def _one_column(values: pa.Array | pa.ChunkedArray) -> pa.Table:

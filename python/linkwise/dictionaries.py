@@ -74,3 +74,46 @@ def without_dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _plain(chunk: pa.DictionaryArray) -> pa.Array:
     return take(chunk.dictionary, np.asarray(chunk.indices.cast(pa.int64()).fill_null(-1)))
+
+
+class SharedDictionaries:
+    """One dictionary for each column of tables that come one after the other.
+
+    It grows at its end, so that what was numbered by it before still is. Columns whose values together are more than
+    may be held, or than their indices number, keep dictionaries of their own.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self._values: dict[int, pa.Array | None] = {}  # by the column's number; None: their own
+
+    def grown_by(self, table: pa.Table) -> pa.Table:
+        """The table with these dictionaries, to which its values are added."""
+        for number, field in enumerate(table.schema):
+            if pa.types.is_dictionary(field.type) and self._values.get(number, ...) is not None:
+                table = self._grow(table, number)
+        return table
+
+    def _grow(self, table: pa.Table, number: int) -> pa.Table:
+        column, kind = table.column(number), table.schema.field(number).type
+        known = self._values.get(number) or pa.array([], kind.value_type)
+        none_of_them = pa.DictionaryArray.from_arrays(pa.array([], kind.index_type), known, ordered=kind.ordered)
+        try:
+            column = in_one_dictionary(pa.chunked_array([none_of_them, *column.chunks], type=kind))
+        except UsageError:
+            self._values[number] = None
+            return table
+        values = column.chunk(0).dictionary
+        is_kept = values.nbytes <= self._most_bytes and values.slice(0, len(known)).equals(known)
+        self._values[number] = values if is_kept else None
+        return table.set_column(number, table.schema.field(number), column) if is_kept else table
+
+    def given(self, table: pa.Table) -> pa.Table:
+        """A table that was grown by, with all values that have come since."""
+        for number, values in self._values.items():
+            if values is None:
+                continue
+            chunks = [_with_values(chunk, values) for chunk in table.column(number).chunks]
+            kind = table.schema.field(number).type
+            table = table.set_column(number, table.schema.field(number), pa.chunked_array(chunks, type=kind))
+        return table

@@ -48,8 +48,8 @@ def rows_to_gather(found: _core.Matches | GpuMatches, how: str) -> tuple[Rows, R
 class GpuMatches:
     """The matches of two arrays of integers of one type. Each question is a join of its own on the GPUs.
 
-    Where these have less memory than they said, and for what they do not do, ``on_cores`` finds the matches in the order
-    of both sides' keys together, which is found as the request says.
+    Where these have less memory than they said, and for what they do not do, ``on_cores`` finds the matches in the
+    order of both sides' keys together, which is found as the request says.
     """
 
     def __init__(

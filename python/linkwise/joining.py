@@ -99,16 +99,14 @@ def join(
     request = Request(machine, gpus, strategy, memory_limit, False, verify)
     labels = labels_of(right) | labels_of(left)
     named = [_named(columns, labels) for columns in (on, left_on, right_on)]
-    left_table, right_table, give_back = _hold_both(left, right, {str(name) for of in named for name in listed(of)})
+    compared = {str(name) for columns in named if columns is not None for name in columns}
+    left_table, right_table, give_back = _hold_both(left, right, compared)
     keys = key_pairs(left_table.column_names, right_table.column_names, *named)
     joined = TableJoin(
         left_table, right_table, keys, request, how, suffix=suffix, nulls_equal=nulls_equal, validate=validate,
         presorted=presorted,
     )  # fmt: skip
-    result = give_back(joined.table())
-    if labels:
-        result.columns = [labels.get(name, name) for name in map(str, result.columns)]
-    return cast(Relation, result)
+    return cast(Relation, give_back(joined.table()))
 
 
 def _hold_both(left: Any, right: Any, keys: set[str]) -> tuple[pa.Table, pa.Table, Callable[[pa.Table], Any]]:
@@ -120,10 +118,12 @@ def _hold_both(left: Any, right: Any, keys: set[str]) -> tuple[pa.Table, pa.Tabl
     return left_table, frames.table(right, keys) if is_frame(right) else hold_table(right)[0], frames.frame
 
 
-def _named(columns: Any, labels: dict[str, Any]) -> Any:
+def _named(columns: Any, labels: dict[str, Any]) -> list[Any] | None:
     """Columns as Arrow calls them."""
-    if not labels or columns is None or isinstance(columns, str):
-        return columns
+    if columns is None:
+        return None
+    if not labels or isinstance(columns, str):
+        return listed(columns)
     return [str(label) for label in labels_named(columns, list(labels.values()))]
 
 
@@ -272,7 +272,16 @@ def matches_of_keys(
 
 def _key_columns(contents: Any) -> list[pa.ChunkedArray]:
     if isinstance(contents, np.ndarray):
-        return [pa.chunked_array([pa.array(plain_array(contents))])]
+        return [pa.chunked_array([_arrow_array(plain_array(contents))])]
     if not contents.num_columns:
         raise UsageError("a table without columns has no keys")
     return list(contents.columns)
+
+
+def _arrow_array(values: npt.NDArray[Any]) -> pa.Array:
+    try:
+        if values.dtype.kind in "mM" and np.datetime_data(values.dtype)[0] in "YMWhm":  # units that Arrow has not got
+            values = values.astype(f"{values.dtype.kind}8[s]")
+        return pa.array(values)
+    except (pa.ArrowNotImplementedError, TypeError):
+        raise UsageError(f"keys of type {values.dtype} cannot be joined; numbers, times, texts and bytes can") from None

@@ -31,6 +31,7 @@ class PandasFrames:
     def __init__(self) -> None:
         self._pandas: Any = importlib.import_module("pandas")
         self._sources: list[tuple[Any, pa.DataType | None]] = []  # what stayed behind has no type
+        self._keys: set[Any] = set()  # labels
 
     def table(self, frame: Any, keys: Collection[str]) -> pa.Table:
         """The columns of a frame, of which those named ``keys`` come as their values. Raises ``UsageError``."""
@@ -49,27 +50,37 @@ class PandasFrames:
                     metadata={_SOURCE: str(len(self._sources)).encode()},
                 )
             )
+            if name in keys:
+                self._keys.add(series.name)
             self._sources.append((series, None if values is None else values.type))
             columns.append(pa.array(np.arange(len(frame))) if values is None else values)
         return pa.table(columns, schema=pa.schema(fields))
 
     def frame(self, table: pa.Table) -> Any:
         """The columns as they were in their frames, with a fresh index; those of other tables as pandas has them."""
-        made = {field.name: self._made(table[field.name], field) for field in table.schema}
+        made = {}
+        for field in table.schema:
+            number = (field.metadata or {}).get(_SOURCE)
+            source, kind = (None, None) if number is None else self._sources[int(number)]
+            label = field.name if source is None or str(source.name) != field.name else source.name
+            made[label] = self._made(table[field.name], source, kind)
         return self._pandas.DataFrame(made, index=self._pandas.RangeIndex(table.num_rows), copy=False)
 
-    def _made(self, column: pa.ChunkedArray, field: pa.Field) -> Any:
-        number = (field.metadata or {}).get(_SOURCE)
-        source, kind = (None, None) if number is None else self._sources[int(number)]
-        if source is None or (kind is not None and kind != field.type):  # of both sides' types
-            return column.to_pandas()
-        if kind is None:
+    def _made(self, column: pa.ChunkedArray, source: Any, kind: pa.DataType | None) -> Any:
+        if source is not None and kind is None:
             return self._taken(source, column)
-        if isinstance(source.dtype, self._pandas.ArrowDtype):
-            return self._pandas.arrays.ArrowExtensionArray(column)
-        if hasattr(source.dtype, "__from_arrow__"):
-            return source.dtype.__from_arrow__(column)
-        return column.to_pandas().astype(source.dtype) if source.dtype == object else column.to_pandas()
+        if source is not None and kind == column.type:
+            if source.dtype == object:  # of which pandas would make floats, where integers are missing
+                return self._pandas.Series(column.to_pylist(), dtype=object)
+            if isinstance(source.dtype, self._pandas.ArrowDtype):
+                return self._pandas.arrays.ArrowExtensionArray(column)
+            if hasattr(source.dtype, "__from_arrow__"):
+                return source.dtype.__from_arrow__(column)
+        if source is not None and source.name in self._keys and column.null_count and pa.types.is_integer(column.type):
+            # Keys of both sides, of which one has integers that may be missing.
+            kind_of_integer = "UInt" if pa.types.is_unsigned_integer(column.type) else "Int"
+            return getattr(self._pandas, f"{kind_of_integer}{column.type.bit_width}Dtype")().__from_arrow__(column)
+        return column.to_pandas()
 
     def _taken(self, source: Any, rows: pa.ChunkedArray) -> Any:
         numbers, allow_fill = rows.fill_null(_NO_ROW).to_numpy(), rows.null_count > 0

@@ -76,11 +76,11 @@ class SpilledJoin:
             cursors = []
             for at, (side, other) in enumerate(((left, right), (right, left))):
                 keys = _KeyColumns(self.keys, at, side.schema, other.schema)
-                batches = map(keys.added, side.batches)
+                tables: Iterator[pa.Table] = map(keys.added, side.batches)
                 if self.presorted[at]:
-                    tables = _checked(batches, keys.by, ("left", "right")[at])
-                else:
-                    _, tables = stack.enter_context(self._sort(keys.by, side.size).merged(batches))
+                    tables = _checked(tables, keys.own if keys.order_otherwise else keys.by, ("left", "right")[at])
+                if not self.presorted[at] or keys.order_otherwise:
+                    _, tables = stack.enter_context(self._sort(keys.by, side.size).merged(tables))
                 cursors.append(_Cursor(tables, keys, side.schema))
             yield _parts_of_equal_keys(*cursors)
 
@@ -100,6 +100,9 @@ class _KeyColumns:
 
     def __init__(self, keys: KeyPairs, at: int, mine: pa.Schema, others: pa.Schema) -> None:
         self.by: list[SortKey] = []
+        self.own = [SortKey(pair[at]) for pair in keys.pairs]
+        # Sorted tables have -0.0 before 0.0, which to joins are one key: what follows it stands between them.
+        self.order_otherwise = any(has_floats(mine.field(key.column).type) for key in self.own[:-1])
         self._made: list[tuple[str, str, pa.DataType, tuple[str, str]]] = []
         names = list(mine.names)
         for pair in keys.pairs:

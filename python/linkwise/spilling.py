@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from linkwise._core import Error, UsageError
 from linkwise.containers import Contents
+from linkwise.dictionaries import SharedDictionaries
 from linkwise.file_readers import Reader
 from linkwise.host_memory import host_memory
 from linkwise.ordering import SortKey
@@ -30,6 +31,7 @@ from linkwise.row_order import RowKeys
 SortBatch = Callable[[pa.Table], pa.Table]
 BATCHES_IN_MEMORY = 4  # a batch, its sorted copy, and what sorting it takes
 _ROOM = 3  # times its size: the input, the result, and what comes between
+_DICTIONARIES = 16  # of the memory, at most one in so many parts for all values of a dictionary
 _LEAST_ROWS = 1024  # of a block; with fewer, the time goes into opening and closing them
 _MOST_RUNS = 1024  # all of which are read side by side
 _RUNS_OF_A_PIPE = 64  # that blocks are made for where nobody knows how many come
@@ -83,7 +85,8 @@ class SpillSort:
     def merged(self, batches: Iterable[pa.Table]) -> Iterator[tuple[int, Iterator[pa.Table]]]:
         """The number of runs, and the sorted rows, a table at a time. Leaves no run behind."""
         with _run_directory(self.directory) as directory:
-            runs = self._spill(batches, directory)
+            dictionaries = SharedDictionaries(self.memory // _DICTIONARIES)
+            runs = self._spill(map(dictionaries.grown_by, batches), directory, dictionaries)
             merged = self._merged(runs)
             yield len(runs), self._told(self._first_of_each(merged) if self.unique else merged, runs)
 
@@ -94,7 +97,7 @@ class SpillSort:
             done += table.num_rows
             self.on_progress(0.5 + done / max(rows, 1) / 2)
 
-    def _spill(self, batches: Iterable[pa.Table], directory: Path) -> list[_Run]:
+    def _spill(self, batches: Iterable[pa.Table], directory: Path, dictionaries: SharedDictionaries) -> list[_Run]:
         # All runs have a block in memory, and what is merged takes as much again.
         expected_runs = _RUNS_OF_A_PIPE if self.size is None else 1 + BATCHES_IN_MEMORY * self.size // self.memory
         block_bytes = self.memory // (8 * expected_runs)
@@ -112,7 +115,7 @@ class SpillSort:
                     stream.write_table(table, max_chunksize=int(block_rows))
             except (OSError, pa.ArrowException) as error:
                 raise Error(f"cannot spill a run to {directory}: {error}; name another directory") from None
-            runs.append(_Run(path, table.num_rows))
+            runs.append(_Run(path, table.num_rows, dictionaries))
             done += bytes_of(batch)
             if len(runs) > _MOST_RUNS:
                 raise self._too_little(done)
@@ -165,12 +168,14 @@ class SpillSort:
 class _Run:
     path: Path
     rows: int
+    dictionaries: SharedDictionaries
 
     def blocks(self) -> Iterator[pa.Table]:
         with pa.memory_map(str(self.path)) as source:
             reader = pa.ipc.open_file(source)
             batches = map(reader.get_batch, range(reader.num_record_batches))
-            yield from (pa.Table.from_batches([batch]) for batch in batches if batch.num_rows)
+            tables = (pa.Table.from_batches([batch]) for batch in batches if batch.num_rows)
+            yield from map(self.dictionaries.given, tables)
 
 
 class _Head:

@@ -230,8 +230,10 @@ class TableJoin:
                 at = left.column_names.index(name)
                 both = in_one_type(left[name], right[name], (name, name))
                 made[at] = gather_columns([both], rows, self._request)[0]
+                known = fields[at].metadata
                 fields[at] = fields[at].with_type(both.type)
-                if pa.types.is_dictionary(both.type):  # what Polars notes of a column's categories is of one side
+                # What Polars notes of a column's categories may be of one side.
+                if pa.types.is_dictionary(both.type) and known != right.schema.field(name).metadata:
                     fields[at] = fields[at].remove_metadata()
         of_right = [right.schema.get_field_index(name) for name in self._names]
         made += gather_columns([right.column(at) for at in of_right], right_rows, self._request)
@@ -262,6 +264,8 @@ def _right_names(left: pa.Table, right: pa.Table, keys: KeyPairs, suffix: str) -
         raise UsageError("the right table has several columns of one name; rename them")
     once = {name for _, name in keys.pairs} if keys.are_one else set()
     taken = set(left.column_names)
+    if not isinstance(suffix, str):
+        raise UsageError(f"suffix is text, as '_right', not {suffix!r}")
     names = {name: name + suffix if name in taken else name for name in right.column_names if name not in once}
     everything = [*left.column_names, *names.values()]
     for name in names.values():
