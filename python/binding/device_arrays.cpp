@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <tuple>
 
 #include "bindings.hpp"
 #include "linkwise/device/cuda/pinned.hpp"
@@ -129,7 +130,7 @@ std::vector<DeviceArray> arrays_of(const nb::object& runtime_object, std::vector
   for (ColumnPart& part : parts) {
     const MemoryView view = part.memory.view();
     auto memory = std::make_shared<PartMemory>(runtime_object, runtime, part.gpu, std::move(part.memory),
-                                               std::move(part.ready), nullptr);
+                                               std::move(part.ready), std::vector<void*>());
     arrays.push_back({std::move(memory), view, type});
   }
   return arrays;
@@ -137,6 +138,7 @@ std::vector<DeviceArray> arrays_of(const nb::object& runtime_object, std::vector
 
 std::vector<DeviceArray> bring(const nb::object& runtime_object, const std::vector<int>& gpus, const Array& column) {
   auto& runtime = nb::cast<Runtime&>(runtime_object);
+  (void)key_type_of(column.dtype());  // so that its results, too, have a type that others know
   std::vector<ColumnPart> parts;
   {
     const nb::gil_scoped_release release;
@@ -149,11 +151,13 @@ std::vector<DeviceArray> bring(const nb::object& runtime_object, const std::vect
 std::vector<DeviceArray> take(const nb::object& runtime_object, const std::vector<int>& gpus,
                               const std::vector<DeviceArray>& column, const std::vector<DeviceArray>& numbers) {
   auto& runtime = nb::cast<Runtime&>(runtime_object);
-  if (column.size() != gpus.size() || numbers.size() != gpus.size())
+  if (gpus.empty() || column.size() != gpus.size() || numbers.size() != gpus.size())
     throw UsageError("there must be an array of the column, and one of row numbers, for each GPU");
   std::vector<MemoryView> pieces, rows;
   for (std::size_t g = 0; g < gpus.size(); ++g) {
-    for (const auto& [array, views] : {std::pair{&column[g], &pieces}, {&numbers[g], &rows}}) {
+    for (const auto& [array, first, views] :
+         {std::tuple{&column[g], &column.front(), &pieces}, {&numbers[g], &numbers.front(), &rows}}) {
+      if (array->type != first->type) throw UsageError("the arrays differ in type");
       if (&array->memory->runtime() != &runtime || array->view.place != Place::gpu(gpus[g]))
         throw UsageError("an array does not lie on the GPU that it is said to be on");
       views->push_back(array->view);

@@ -22,15 +22,16 @@ void* native_stream(std::int64_t number);
 /// streams of their own when they let go, so those are remembered.
 class PartMemory {
  public:
-  /// `owner` is that of the runtime; what is in the memory is there once `ready` has passed.
+  /// `owner` is that of the runtime; what is in the memory is there once `ready` has passed. On `streams`, which wait
+  /// for that, somebody may use it.
   PartMemory(nanobind::object owner, Runtime& runtime, int gpu, Buffer memory, std::shared_ptr<SharedEvent> ready,
-             void* caller)
+             std::vector<void*> streams)
       : owner_(std::move(owner)),
         runtime_(runtime),
         gpu_(gpu),
         memory_(std::move(memory)),
         ready_(std::move(ready)),
-        streams_{caller} {}
+        streams_(std::move(streams)) {}
   PartMemory(const PartMemory&) = delete;
   PartMemory& operator=(const PartMemory&) = delete;
   ~PartMemory();

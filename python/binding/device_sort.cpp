@@ -51,9 +51,12 @@ DeviceColumns columns_of(const Runtime& runtime, const SortPlan& plan, const std
   return columns;
 }
 
-std::shared_ptr<PartMemory> memory_of(const nb::object& runtime, SortedPart part, void* caller) {
+std::shared_ptr<PartMemory> memory_of(const nb::object& runtime, SortedPart part,
+                                      const std::optional<std::int64_t>& caller) {
+  std::vector<void*> streams;
+  if (caller.has_value()) streams.push_back(native_stream(*caller));
   return std::make_shared<PartMemory>(runtime, nb::cast<Runtime&>(runtime), part.gpu, std::move(part.memory),
-                                      std::move(part.ready), caller);
+                                      std::move(part.ready), std::move(streams));
 }
 
 std::vector<nb::tuple> sort_arrays(const nb::object& runtime_object, const SortPlan& plan,
@@ -71,7 +74,7 @@ std::vector<nb::tuple> sort_arrays(const nb::object& runtime_object, const SortP
   std::vector<nb::tuple> results;
   for (std::size_t g = 0; g < sorted.size(); ++g) {
     const MemoryView key_view = sorted[g].keys, value_view = sorted[g].values;
-    const auto memory = memory_of(runtime_object, std::move(sorted[g]), columns.parts[g].stream);
+    const auto memory = memory_of(runtime_object, std::move(sorted[g]), streams[g]);
     const DeviceArray sorted_keys{memory, key_view, keys.front().dtype()};
     if (values.empty()) results.push_back(nb::make_tuple(sorted_keys, nb::none()));
     else results.push_back(nb::make_tuple(sorted_keys, DeviceArray{memory, value_view, values.front().dtype()}));
@@ -132,7 +135,7 @@ std::vector<nb::tuple> rows_of(const nb::object& runtime_object, const JoinPlan&
   std::vector<nb::tuple> results;
   for (std::size_t g = 0; g < parts.size(); ++g) {
     const MemoryView left_view = parts[g].keys, right_view = parts[g].values;
-    const auto memory = memory_of(runtime_object, std::move(parts[g]), input.left.parts[g].stream);
+    const auto memory = memory_of(runtime_object, std::move(parts[g]), left.streams[g]);
     const nb::object of_right = is_filter ? nb::none() : nb::cast(DeviceArray{memory, right_view, type_of(right)});
     results.push_back(nb::make_tuple(DeviceArray{memory, left_view, type_of(left)}, of_right));
   }

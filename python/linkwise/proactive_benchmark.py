@@ -33,19 +33,21 @@ _LONG_ENOUGH = 0.02  # seconds that a repetition takes
 
 
 # Of which copying takes two fifths to a fifth of the time on four GPUs with NVLink 4: with more, kernels would wait for
-# links whatever the agent, and with less there is nothing to gain.
-_INPUTS: dict[str, Callable[[], tuple[Application, float]]] = {
-    "jacobi": lambda: (Jacobi(1 / 8, band=40), 1 / 8),
-    "pagerank": lambda: (PageRank(1 / 2), 1 / 2),
-    "sssp": lambda: (ShortestPaths(1 / 2), 1 / 2),
-    "als": lambda: (Factorisation(1 / 4, degree=64), 1 / 4),
-    "xray_ct": lambda: (Tomography(1 / 4, views=12), 1 / 4),
+# links whatever the agent, and with less there is nothing to gain. And so large that blocks of a kernel run in turns:
+# what all run at once is done all at once, and leaves at its end.
+_INPUTS: dict[str, tuple[Callable[[float], Application], float]] = {
+    "jacobi": (lambda scale: Jacobi(scale, band=40), 1 / 4),
+    "pagerank": (PageRank, 1 / 2),
+    "sssp": (ShortestPaths, 1.0),
+    "als": (lambda scale: Factorisation(scale, degree=64), 1 / 2),
+    "xray_ct": (lambda scale: Tomography(scale, views=12), 1 / 4),
 }
 
 
 def benchmark_input(name: str, scale: float | None) -> tuple[Application, float]:
-    """An application's data, and its scale: unless it is given, such that copying takes a good part of the time."""
-    return _INPUTS[name]() if scale is None else (application(name, scale), scale)
+    """Data of which copying takes a good part of an application's time on GPUs, and their scale."""
+    make, usual = _INPUTS[name]
+    return make(scale or usual), scale or usual
 
 
 @dataclass(frozen=True)
@@ -195,8 +197,7 @@ def bench_proactive(
     gpus
         All of them unless named; the first one makes the microbenchmark's data.
     scale
-        Of the applications' data. On GPUs and without it, each has an input of which copying takes about a third of the
-        time and more.
+        Of the applications' data. On GPUs, they have such shapes that copying takes about a third of the time and more.
     only
         An application, or ``"microbenchmark"``.
     scaling
@@ -222,7 +223,11 @@ def bench_proactive(
             micro = microbenchmark(real, described, numbers, agents)
         apps = []
         for name in names:
-            app, size = benchmark_input(name, scale_of(scale, simulated=True) if simulated else scale)
+            if simulated:
+                size = scale_of(scale, simulated=True)
+                app = application(name, size)
+            else:
+                app, size = benchmark_input(name, scale)
             app.own_size = scale is not None
             counts = [count for count in (2, 4, 8) if scaling and count < len(numbers)]
             for count in (*counts, len(numbers)):

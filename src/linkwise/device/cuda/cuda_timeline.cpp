@@ -42,7 +42,8 @@ void CudaRuntime::clear_timeline() {
   enqueued_ = finished_ = 0;
   // Every device's base event stands for the same moment: nothing runs, so recording takes microseconds. It does for a
   // while, since what counts from it counts in milliseconds of 24 bits.
-  if (Clock::now() - epoch_ < std::chrono::seconds(1)) return;
+  const bool has_bases = epoch_ != Clock::time_point();
+  if (has_bases && Clock::now() - epoch_ < std::chrono::seconds(1)) return;
   epoch_ = Clock::now();
   for (auto& each : devices_)
     if (each->place.is_gpu()) {

@@ -43,9 +43,9 @@ ProducerBase::Tables::Tables(RegionBytes& region, int gpu, const Mapping& mappin
   order = by_completion();
   if (runtime.simulated() || !is_decoupled(plan.agent)) return;
 
-  const auto put = [&](const std::vector<std::uint32_t>& values) {
-    buffers.push_back(put_on_gpu(runtime, gpu, values.data(), values.size() * sizeof values[0], "outbox"));
-    return reinterpret_cast<std::uint32_t*>(buffers.back().view().data);
+  const auto put = [&]<typename Element>(const std::vector<Element>& values) {
+    buffers.push_back(put_on_gpu(runtime, gpu, values.data(), values.size() * sizeof(Element), "outbox"));
+    return reinterpret_cast<Element*>(buffers.back().view().data);
   };
   outbox.first = put(of_blocks.first);
   outbox.chunks = put(of_blocks.values);
@@ -54,16 +54,16 @@ ProducerBase::Tables::Tables(RegionBytes& region, int gpu, const Mapping& mappin
   counters = buffers.back().view();
   if (plan.agent == Agent::copy_engine || written == 0) return;
   polling.counters = outbox.counters;
-  polling.writers = put(writers);
-  polling.order = put(order);
-  polling.wanted = put(wanted);
+  std::vector<ExpectedChunk> expected;
+  for (const std::uint32_t chunk : order) expected.push_back({chunk, writers[chunk], wanted[chunk]});
+  polling.expected = put(expected);
   polling.chunks = written;
   polling.chunk_bytes = plan.chunk_bytes;
   polling.patience_ns = static_cast<std::uint64_t>(1e9 * plan.patience);
   polling.begin = chunks.bounds.front();
   polling.end = chunks.bounds.back();
-  polling.taken = put({0, 0});
-  polling.failure = put({0});
+  polling.taken = put(std::vector<std::uint32_t>{0, 0});
+  polling.failure = put(std::vector<std::uint32_t>{0});
   failure = buffers.back().view();
   polling.from = region.mirror(gpu).data;
   for (const int peer : peers) polling.to[polling.peers++] = region.mirror(peer).data;

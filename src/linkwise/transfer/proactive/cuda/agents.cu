@@ -20,13 +20,13 @@ __device__ Piece next_piece(const PollingTask& task) {
   const auto in_chunk = static_cast<std::uint32_t>((task.chunk_bytes + piece_bytes - 1) / piece_bytes);
   const std::uint32_t ticket = atomicAdd(task.taken + task.turn % 2, 1);
   if (ticket / in_chunk >= task.chunks) return {};
-  const std::uint32_t chunk = task.order[ticket / in_chunk];
-  if (!wait_for_chunk(task, chunk)) return {};
-  const std::uint64_t chunk_begin = begin_of_chunk(task, chunk);
+  const ExpectedChunk expected = expected_chunk(task, ticket / in_chunk);
+  if (!wait_for_chunk(task, expected)) return {};
+  const std::uint64_t chunk_begin = begin_of_chunk(task, expected.chunk);
   const std::uint64_t begin = chunk_begin + ticket % in_chunk * piece_bytes;
   const std::uint64_t end = min(min(begin + piece_bytes, chunk_begin + task.chunk_bytes), task.end);
   // A piece of no bytes behind the end is no end: others may follow.
-  return {max(begin, task.begin), max(end, task.begin + 1), begin < task.end ? task.wanted[chunk] : 0};
+  return {max(begin, task.begin), max(end, task.begin + 1), begin < task.end ? expected.wanted : 0};
 }
 
 // The first warp looks for the next piece while the others send this one.

@@ -21,13 +21,18 @@ namespace linkwise::proactive {
 inline constexpr int copy_streams = 2;           // for each peer: one waits while the other's copy runs
 inline constexpr std::uint64_t most_taper = 16;  // how much larger than the first a chunk for copy engines becomes
 
-/// A chunk is ready when its counter has come to writers[chunk] · epoch.
+/// What an agent has to know of a chunk, in one load. It is ready when its counter has come to writers · epoch.
+struct alignas(16) ExpectedChunk {
+  std::uint32_t chunk = 0;
+  std::uint32_t writers = 0;
+  std::uint32_t wanted = 0;  ///< bits of PollingTask::to
+  std::uint32_t unused = 0;
+};
+
 struct PollingTask {
-  const std::uint32_t* counters = nullptr;
-  const std::uint32_t* writers = nullptr;
-  const std::uint32_t* order = nullptr;   // chunks, in the order in which they are expected
-  const std::uint32_t* wanted = nullptr;  // of each chunk: bits of `to`
-  std::uint32_t chunks = 0;               // in `order`
+  const std::uint32_t* counters = nullptr;  // of all chunks
+  const ExpectedChunk* expected = nullptr;  // in the order in which they should come
+  std::uint32_t chunks = 0;                 // that are expected
   std::uint32_t epoch = 0;
   std::uint32_t turn = 0;  // counts the agent's launches, which are not in every epoch
   std::uint64_t chunk_bytes = 0, begin = 0, end = 0;

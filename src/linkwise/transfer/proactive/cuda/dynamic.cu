@@ -13,29 +13,29 @@ namespace {
 
 constexpr int block_threads = 256, words_at_once = 8;
 
-__global__ void __launch_bounds__(block_threads) send_chunk(PollingTask task, std::uint32_t chunk) {
-  const std::uint64_t begin = begin_of_chunk(task, chunk);
-  const Piece piece{max(begin, task.begin), min(begin + task.chunk_bytes, task.end), task.wanted[chunk]};
+__global__ void __launch_bounds__(block_threads) send_chunk(PollingTask task, ExpectedChunk expected) {
+  const std::uint64_t begin = begin_of_chunk(task, expected.chunk);
+  const Piece piece{max(begin, task.begin), min(begin + task.chunk_bytes, task.end), expected.wanted};
   send<words_at_once>(task, piece, blockIdx.x * blockDim.x + threadIdx.x, gridDim.x * blockDim.x);
 }
 
 // Again while as many launches are pending as there can be, and not for ever.
-__device__ bool launch(const PollingTask& task, std::uint32_t chunk, int blocks) {
+__device__ bool launch(const PollingTask& task, const ExpectedChunk& expected, int blocks) {
   const std::uint64_t began = nanoseconds();
   do {
-    send_chunk<<<blocks, block_threads, 0, cudaStreamFireAndForget>>>(task, chunk);
+    send_chunk<<<blocks, block_threads, 0, cudaStreamFireAndForget>>>(task, expected);
     if (cudaGetLastError() == cudaSuccess) return true;
   } while (nanoseconds() - began < task.patience_ns);
-  *task.failure = 1 + chunk;
+  *task.failure = 1 + expected.chunk;
   return false;
 }
 
 // Ends when all that it launched has.
 __global__ void launch_ready_chunks(PollingTask task, int blocks) {
   for (std::uint32_t at = 0; at < task.chunks; ++at) {
-    const std::uint32_t chunk = task.order[at];
-    if (!wait_for_chunk(task, chunk)) return;
-    if (task.wanted[chunk] != 0 && !launch(task, chunk, blocks)) return;
+    const ExpectedChunk expected = expected_chunk(task, at);
+    if (!wait_for_chunk(task, expected)) return;
+    if (expected.wanted != 0 && !launch(task, expected, blocks)) return;
   }
 }
 

@@ -22,13 +22,18 @@ __device__ inline std::uint64_t nanoseconds() {
   return now;
 }
 
+__device__ inline ExpectedChunk expected_chunk(const PollingTask& task, std::uint32_t at) {
+  const uint4 words = __ldg(reinterpret_cast<const uint4*>(task.expected + at));
+  return {words.x, words.y, words.z, 0};
+}
+
 /// Whether it came; if not, says so to the host.
-__device__ inline bool wait_for_chunk(const PollingTask& task, std::uint32_t chunk) {
-  const std::uint32_t ready = task.writers[chunk] * task.epoch;
+__device__ inline bool wait_for_chunk(const PollingTask& task, const ExpectedChunk& expected) {
+  const std::uint32_t ready = expected.writers * task.epoch;
   const std::uint64_t began = nanoseconds();
-  for (unsigned turn = 1; static_cast<std::int32_t>(load_acquire(task.counters + chunk) - ready) < 0; ++turn) {
+  for (unsigned turn = 1; static_cast<std::int32_t>(load_acquire(task.counters + expected.chunk) - ready) < 0; ++turn) {
     if (turn % 1024 == 0 && nanoseconds() - began > task.patience_ns) {
-      *task.failure = 1 + chunk;
+      *task.failure = 1 + expected.chunk;
       return false;
     }
     __nanosleep(20);
