@@ -389,6 +389,13 @@ def run(*arguments: Any, stdin: bytes = b"") -> subprocess.CompletedProcess[byte
     return subprocess.run(command, input=stdin, capture_output=True, timeout=120, check=False)
 
 
+def test_names_with_commas(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a,b": [1, 2], "c": [3, 4]}), tmp_path / "t.parquet")
+    files = [tmp_path / "t.parquet", tmp_path / "t.parquet", "--count", "--strategy", "cpu", "--on"]
+    assert [run(*files, names).stdout for names in ('"a,b"', 'c,"a,b"', "c")] == [b"2\n"] * 3
+    assert b"has not one column 'a'" in run(*files, "a,b").stderr
+
+
 def test_command_line(tmp_path: Path) -> None:
     left = pa.table({"id": [1, 2, 3], "a": ["x", "y", "z"]})
     pq.write_table(left, tmp_path / "l.parquet")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import time
 from typing import Annotated, Literal
@@ -15,11 +16,20 @@ from linkwise.file_formats import PIPE, FileOptions
 from linkwise.file_joining import join_files
 from linkwise.planning import Request
 
-_Columns = Annotated[str | None, typer.Option(metavar="COL[,COL]", help="Columns whose values must be equal.")]
+_Columns = Annotated[
+    str | None,
+    typer.Option(metavar="COL[,COL]", help="Columns whose values must be equal; a name with a comma in quotes."),
+]
 
 
 def _columns(text: str | None) -> list[str] | None:
-    return None if text is None else text.split(",")
+    """Names between commas; one that has commas stands in quotes, as in a CSV file."""
+    if text is None:
+        return None
+    try:
+        return [name for names in csv.reader([text]) for name in names]
+    except csv.Error:  # a name with a line break
+        return text.split(",")
 
 
 def join(
