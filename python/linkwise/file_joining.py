@@ -68,7 +68,7 @@ def join_files(
         return join.count(readers, validate=validate)
     rows = 0
     with (
-        Writer(out, options, like=readers[0]) as writer,
+        Writer(out, options, like=readers[0], memory=memory) as writer,
         join.rows(readers, suffix=suffix, validate=validate) as tables,
     ):
         for table in tables:

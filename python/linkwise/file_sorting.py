@@ -102,7 +102,8 @@ def sort_reader(
     if selection.limit is not None and selection.limit < 0:
         raise UsageError(f"limit is {selection.limit}; it is a number of rows")
     began = time.perf_counter()
-    with Writer(out, options, like=reader, schema=reader.schema, keys=keys if reader.columns else ()) as writer:
+    by = keys if reader.columns else ()
+    with Writer(out, options, like=reader, schema=reader.schema, keys=by, memory=memory) as writer:
         directory = None if temporary_directory is None else Path(temporary_directory)
         report = _FileSort(reader, keys, selection, request, memory, directory).run(writer.write)
         return dataclasses.replace(report, wall_seconds=time.perf_counter() - began)

@@ -23,16 +23,19 @@ from linkwise.containers import Contents
 from linkwise.file_formats import ARRAY_FORMATS, PIPE, FileOptions, format_of, is_pipe, name_of, one_clear_line
 from linkwise.file_readers import Reader
 from linkwise.ordering import SortKey
+from linkwise.pyarrow_gathering import bytes_of
 from linkwise.writable import writable, writable_schema
 
 _numbers = itertools.count()
 _ROW_GROUP = 1 << 20  # rows
+_GROUPS_IN_MEMORY = 16  # parts of the memory, of which what waits for its row group takes one
 
 
 class Writer:
     """Writes a file that appears complete or not at all. To be entered before the first rows come.
 
     ``like`` is what the rows were read from; the schema of tables, and what they are sorted by, may be known already.
+    ``memory`` is how many bytes the whole work may take.
     """
 
     def __init__(
@@ -43,6 +46,7 @@ class Writer:
         like: Reader,
         schema: pa.Schema | None = None,
         keys: Sequence[SortKey] = (),
+        memory: int = sys.maxsize,
     ) -> None:
         kind = format_of(path, options.output_format or (like.format if path == PIPE else None))
         if (kind in ARRAY_FORMATS) != (like.format in ARRAY_FORMATS):
@@ -65,6 +69,8 @@ class Writer:
         self._file: Any = None
         self._stream: Any = None  # of a table, into the file
         self._rows = 0
+        self._waiting: list[pa.Table] = []  # rows that do not fill a row group yet
+        self._most_waiting = memory // _GROUPS_IN_MEMORY  # bytes
         self._dtype: np.dtype[Any] | None = None
 
     def __enter__(self) -> Self:
@@ -96,10 +102,18 @@ class Writer:
                 self._stream = self._open_stream(contents.schema)
             self._rows += contents.num_rows
             table = writable(contents, writable_schema(contents.schema, self._kind))
-            if self._kind == "parquet":
-                self._stream.write_table(table, row_group_size=_ROW_GROUP)
-            else:
+            if self._kind != "parquet":
                 self._stream.write_table(table)
+                return
+            self._waiting.append(table)
+            rows = sum(part.num_rows for part in self._waiting)
+            if rows >= _ROW_GROUP or sum(map(bytes_of, self._waiting)) >= self._most_waiting:
+                self._write_row_groups()
+
+    def _write_row_groups(self) -> None:
+        if self._waiting:
+            self._stream.write_table(pa.concat_tables(self._waiting), row_group_size=_ROW_GROUP)
+            self._waiting.clear()
 
     def _write_array(self, contents: np.ndarray[Any, Any]) -> None:
         if self._dtype is None:
@@ -166,6 +180,7 @@ class Writer:
             return
         try:
             with one_clear_line("write", self._named):
+                self._write_row_groups()
                 if self._stream is not None:
                     self._stream.close()
                 if self._path == PIPE:

@@ -18,7 +18,8 @@ using Layout = ChunkedColumn::Layout;
 
 // Rows that a core does at once: at most so many that what it notes of them stays in its cache.
 constexpr std::uint64_t least_block = 1 << 9, most_block = 1 << 12;
-constexpr int ahead = 12;  // strings, from asking for memory to copying it
+constexpr std::uint64_t worthwhile = 1 << 14;  // rows that pay for waking the other cores
+constexpr int ahead = 12;                      // strings, from asking for memory to copying it
 
 // In which all cores have a share; whole bytes of bits.
 std::uint64_t block_of(std::uint64_t rows) {
@@ -106,7 +107,7 @@ class Gather {
   void for_blocks(Body&& body) {
     const std::uint64_t rows_there_are = ends_.empty() ? 0 : ends_.back();
     std::atomic<bool> missing = false;
-#pragma omp parallel
+#pragma omp parallel if (count_ > worthwhile)
     {
       std::vector<Location> locations(std::min(block_, count_));
 #pragma omp for schedule(dynamic)
@@ -281,7 +282,7 @@ void check_rows(const void* rows, int row_bytes, std::uint64_t count, std::uint6
     using Row = typename decltype(tag)::type;
     const auto* numbers = static_cast<const Row*>(rows);
     bool all_there = true;
-#pragma omp parallel for reduction(&& : all_there)
+#pragma omp parallel for reduction(&& : all_there) if (count > worthwhile)
     for (std::uint64_t i = 0; i < count; ++i)
       all_there = all_there && (numbers[i] < rows_there_are || (sizeof(Row) == 8 && numbers[i] == no_row));
     if (!all_there) throw_missing_row();

@@ -220,7 +220,7 @@ void RowKeys::words(const Shape& shape, KeyWidth width, void* to) const {
   with_key(width, [&](auto tag) {
     using Word = typename decltype(tag)::type;
     auto* words = static_cast<Word*>(to);
-#pragma omp parallel for schedule(dynamic)
+#pragma omp parallel for schedule(dynamic) if (rows_ > block)
     for (std::uint64_t b = 0; b < blocks_of(rows_); ++b) {
       const std::uint64_t first = b * block, last = std::min(first + block, rows_);
       std::fill(words + first, words + last, Word{0});
@@ -261,7 +261,7 @@ std::uint64_t RowKeys::rows_before(const RowKeys& other, std::uint64_t row, bool
 
 std::uint64_t RowKeys::first_descent() const {
   std::atomic<std::uint64_t> found = rows_;
-#pragma omp parallel for schedule(dynamic)
+#pragma omp parallel for schedule(dynamic) if (rows_ > block)
   for (std::uint64_t b = 0; b < blocks_of(rows_); ++b) {
     if (b * block > found) continue;
     const std::uint64_t last = std::min((b + 1) * block, rows_);
