@@ -103,9 +103,10 @@ nb::dict cuda_array_interface(DeviceArray& self) {
 nb::tuple to_arrow(nb::handle_t<DeviceArray> self_object, const nb::object&) {
   auto& self = nb::cast<DeviceArray&>(self_object);
   if (self.simulated()) throw nb::attribute_error("a simulated GPU has no device array");
+  self.memory->use_on(native_stream(legacy_default_stream));  // or any other, for all that Arrow says
   {
     const nb::gil_scoped_release release;
-    self.memory->runtime().synchronize();  // Arrow's consumers may use any stream
+    self.memory->ready().wait();
   }
   return arrow_device_array_of(reinterpret_cast<std::uintptr_t>(self.view.data), static_cast<std::int64_t>(self.size()),
                                arrow_format(self.type), self.view.place.index, nb::borrow(self_object));

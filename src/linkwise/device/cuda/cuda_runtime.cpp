@@ -185,10 +185,12 @@ void CudaRuntime::check_submitters() {
   for (const auto& each : devices_) each->submitter->rethrow();
 }
 
-// A submitter may be stuck in a call of CUDA, behind a kernel that does not end.
+// A GPU's submitter may be stuck in a call of CUDA, behind a kernel that does not end. Otherwise its job, and the
+// host's work, come to their end: they may use what goes away when this throws.
 void CudaRuntime::wait_until_recorded(const EventState& event) {
+  const Clock::time_point soon = Clock::now() + std::chrono::seconds(1);
   while (!event.recorded.load(std::memory_order_acquire)) {
-    if (stop_.stop_requested()) throw Cancelled("stopped on request");
+    if (event.place.is_gpu() && stop_.stop_requested() && Clock::now() > soon) throw Cancelled("stopped on request");
     std::this_thread::yield();
   }
   check_submitters();
@@ -233,7 +235,7 @@ void CudaRuntime::abandon() noexcept {
     return true;
   };
   try {
-    bool are_there = true;
+    bool are_there = true, are_idle = true;
     for (const auto& each : devices_) {
       const auto is_done = std::make_shared<std::atomic<bool>>(false);
       post(each->place, {}, [is_done] { is_done->store(true, std::memory_order_release); });
@@ -241,8 +243,9 @@ void CudaRuntime::abandon() noexcept {
     }
     for (const Lane& lane : lanes_)
       if (are_there && !lane.is_foreign && *lane.native != nullptr)
-        (void)wait_while([&] { return cudaStreamQuery(*lane.native) == cudaErrorNotReady; });
-    if (std::ranges::none_of(devices_, [](const auto& each) { return each->submitter->failed(); })) synchronize();
+        are_idle = wait_while([&] { return cudaStreamQuery(*lane.native) == cudaErrorNotReady; }) && are_idle;
+    const bool have_failed = std::ranges::any_of(devices_, [](const auto& each) { return each->submitter->failed(); });
+    if (are_there && are_idle && !have_failed) synchronize();
   } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the devices have failed: nothing runs there
   }
   stop_ = stop;
@@ -326,7 +329,12 @@ void CudaRuntime::read_back(std::span<const ReadBack> reads) {
     copy(read.stream, staging.back().view(), read.from);
     events.push_back(record(read.stream));
   }
-  for (const Event event : events) wait(event);
+  try {
+    for (const Event event : events) wait(event);
+  } catch (...) {  // the copies may still come
+    for (Buffer& buffer : staging) retire(std::move(buffer));
+    throw;
+  }
   for (std::size_t r = 0; r < reads.size(); ++r) std::memcpy(reads[r].to, staging[r].view().data, reads[r].from.bytes);
 }
 

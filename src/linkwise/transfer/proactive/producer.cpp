@@ -132,8 +132,7 @@ void ProducerBase::launch_on_device(const std::string& name, const Run& run, std
   const Event before = runtime.record(compute);
   if (how.last_block > 0)
     runtime.enqueue(
-        compute,
-        {name, std::move(reads), {mirror}, {}, [run, how](void* stream) { run(stream, how); }, {}, /*is_timed=*/false});
+        compute, {name, std::move(reads), {mirror}, {}, [run, how](void* stream) { run(stream, how); }, {}, is_timed_});
   const Event done = runtime.record(compute);
   if (!has_agent) return region_.add_pending(done);
   if (plan_.agent == Agent::polling || plan_.agent == Agent::dynamic) start_kernel_agent(before);
@@ -149,7 +148,7 @@ void ProducerBase::launch_on_device(const std::string& name, const Run& run, std
 void ProducerBase::start_kernel_agent(Event before) {
   Runtime& runtime = region_.runtime();
   const Stream agent = runtime.stream(Place::gpu(gpu_), "agent");
-  PollingTask& task = tables_->polling;
+  PollingTask task = tables_->polling;
   task.epoch = tables_->epoch;
   ++task.turn;
   runtime.wait(agent, before);
@@ -158,9 +157,10 @@ void ProducerBase::start_kernel_agent(Event before) {
                           {region_.mirror(gpu_)},
                           {},
                           {},
-                          [start, task = task, threads = plan_.threads](void* native) { start(native, task, threads); },
+                          [start, task, threads = plan_.threads](void* native) { start(native, task, threads); },
                           {},
-                          /*is_timed=*/false});
+                          is_timed_});
+  tables_->polling.turn = task.turn;
 }
 
 void ProducerBase::start_copies(Event after) {
@@ -279,12 +279,13 @@ Mapping ProducerBase::dry_run(RegionBytes& region, int gpu, std::uint32_t blocks
     const std::uint64_t count = std::min<std::uint64_t>(at_once, blocks - begin);
     std::ranges::fill(found, 0);
     const Buffer marks = put_on_gpu(runtime, gpu, found.data(), 4 * found.size(), "dry run");
-    runtime.enqueue(compute, {"dry run", {}, {marks.view()}, {}, [&](void* stream) {
+    auto* const marked = reinterpret_cast<std::uint32_t*>(marks.view().data);
+    runtime.enqueue(compute, {"dry run", {}, {marks.view()}, {}, [=](void* stream) {
                                 for (std::uint64_t b = 0; b < count; ++b) {
                                   KernelRun how{.stores = KernelRun::Stores::marks};
                                   how.first_block = static_cast<std::uint32_t>(begin + b);
                                   how.last_block = how.first_block + 1;
-                                  how.marked_pages = reinterpret_cast<std::uint32_t*>(marks.view().data) + b * words;
+                                  how.marked_pages = marked + b * words;
                                   run(stream, how);
                                 }
                               }});

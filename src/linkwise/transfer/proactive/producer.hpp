@@ -32,6 +32,9 @@ class ProducerBase {
   /// For measuring what tracking costs (proact21 fig. 8) and how much of the transfers is hidden (fig. 9): kernels and
   /// counters as ever, but nothing is sent.
   void set_sends(bool sends) { sends_ = sends; }
+  /// Whether the runtime's timeline, and so `seconds_of_work`, has kernels and agents on GPUs. Without it, launches
+  /// follow each other a little sooner.
+  void set_timed(bool is_timed) { is_timed_ = is_timed; }
   /// After the runtime has synchronised: @throws DeviceError if the agent gave up waiting in an epoch since the last
   /// check, so that peers may have old bytes. RegionBytes::fetch and ::wait ask all producers.
   void check() const;
@@ -59,7 +62,7 @@ class ProducerBase {
   void replicate_pages(Event after);
   [[nodiscard]] Stream stream_to(int peer, int number = 0) const;
   std::shared_ptr<Tables> tables_;
-  bool sends_ = true;
+  bool sends_ = true, is_timed_ = true;
 };
 
 template <typename T>

@@ -37,6 +37,12 @@ class AlsoObeys {
   std::stop_callback<std::function<void()>> pass_on_;
 };
 
+std::string told(double seconds) {
+  std::ostringstream text;
+  text << seconds;
+  return text.str();
+}
+
 // Has an action, which waits, give up after so many seconds; whether it came to its end. @throws as it does.
 bool within(Runtime& runtime, double seconds, const std::function<void()>& action) {
   constexpr double for_ever = 1e9;
@@ -200,18 +206,42 @@ void RegionBytes::check() {
 }
 
 void RegionBytes::wait(double patience) {
-  if (within(runtime_, patience, [&] { runtime_.synchronize(); })) return check();
-  constexpr double to_look = 5;
+  bool is_done = false;
+  try {
+    is_done = within(runtime_, patience, [&] { runtime_.synchronize(); });
+  } catch (const Cancelled&) {
+    let_go_late();
+    throw;
+  }
+  if (is_done) {
+    pending_.clear();
+    return check();
+  }
+  let_go_late();
+  throw DeviceError("a region is not done after " + told(patience) + " s" + states());
+}
+
+void RegionBytes::let_go_late() {
   is_late_ = true;
-  std::ostringstream told;
-  told << "a region is not done after " << patience << " s";
+  for (const auto& sender : senders_)
+    if (const auto alive = sender.lock()) alive->let_go_late();
+}
+
+std::string RegionBytes::states() {
+  constexpr double to_look = 5;  // seconds
+  std::string all;
   for (const auto& sender : senders_) {
     const auto alive = sender.lock();
     if (!alive) continue;
-    alive->let_go_late();
-    if (!within(runtime_, to_look, [&] { told << "; " << alive->state(); })) told << "; a GPU does not answer";
+    std::string state = "a GPU does not answer";
+    try {
+      (void)within(runtime_, to_look, [&] { state = alive->state(); });
+    } catch (const DeviceError& error) {
+      state = error.what();
+    }
+    all += "; " + state;
   }
-  throw DeviceError(told.str());
+  return all;
 }
 
 void RegionBytes::flush() {

@@ -93,6 +93,9 @@ class RegionBytes {
   void add_pending(Event event) { pending_.push_back(event); }
 
  private:
+  void let_go_late();
+  std::string states();  // of all senders
+
   Runtime& runtime_;
   std::vector<int> gpus_;
   std::uint64_t bytes_;
