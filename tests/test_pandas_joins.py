@@ -116,5 +116,7 @@ def test_labels_stay_those_of_their_side() -> None:
     left, right = pd.DataFrame({"k": [1], "1": [3]}), pd.DataFrame({"k": [1], 1: [3], 2: [4]})
     assert linkwise.join(left, right, "k", how="semi", **CPU).columns.tolist() == ["k", "1"]
     assert linkwise.join(left, right, "k", **CPU).columns.tolist() == ["k", "1", "1_right", 2]
+    alike = pd.DataFrame([[1, 2, 3]], columns=["k", True, 1])
+    assert linkwise.join(alike, left, "k", **CPU).to_numpy().tolist() == [[1, 2, 3, 3]]
     joined = linkwise.join(pa.table({"k": [1, 2]}), right[[1, 2]], left_on="k", right_on="1", how="left", **CPU)
     assert joined.column_names == ["k", "1", "2"]

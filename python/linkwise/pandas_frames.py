@@ -58,13 +58,15 @@ class PandasFrames:
 
     def frame(self, table: pa.Table) -> Any:
         """The columns as they were in their frames, with a fresh index; those of other tables as pandas has them."""
-        made = {}
+        made, labels = {}, []
         for field in table.schema:
             number = (field.metadata or {}).get(_SOURCE)
             source, kind = (None, None) if number is None else self._sources[int(number)]
-            label = field.name if source is None or str(source.name) != field.name else source.name
-            made[label] = self._made(table[field.name], source, kind)
-        return self._pandas.DataFrame(made, index=self._pandas.RangeIndex(table.num_rows), copy=False)
+            made[field.name] = self._made(table[field.name], source, kind)
+            labels.append(field.name if source is None or str(source.name) != field.name else source.name)
+        frame = self._pandas.DataFrame(made, index=self._pandas.RangeIndex(table.num_rows), copy=False)
+        frame.columns = labels  # of which some may be equal to others, as True is to 1
+        return frame
 
     def _made(self, column: pa.ChunkedArray, source: Any, kind: pa.DataType | None) -> Any:
         if source is not None and kind is None:
