@@ -188,9 +188,10 @@ void CudaRuntime::check_submitters() {
 // A GPU's submitter may be stuck in a call of CUDA, behind a kernel that does not end. Otherwise its job, and the
 // host's work, come to their end: they may use what goes away when this throws.
 void CudaRuntime::wait_until_recorded(const EventState& event) {
+  if (!event.place.is_gpu()) event.recorded.wait(false, std::memory_order_acquire);
   const Clock::time_point soon = Clock::now() + std::chrono::seconds(1);
   while (!event.recorded.load(std::memory_order_acquire)) {
-    if (event.place.is_gpu() && stop_.stop_requested() && Clock::now() > soon) throw Cancelled("stopped on request");
+    if (stop_.stop_requested() && Clock::now() > soon) throw Cancelled("stopped on request");
     std::this_thread::yield();
   }
   check_submitters();
