@@ -151,6 +151,30 @@ for at in range(len(whole) - 8 - footer, len(whole) - 8):
     assert done.returncode == 0, done.stderr[-2000:]
 
 
+def test_indices_that_are_in_no_dictionary(tmp_path: Path) -> None:
+    """PyArrow reads them from a damaged Parquet file, and ends the process over them later."""
+    words = pa.array(["a", "b", "c"] * 100).dictionary_encode()
+    pq.write_table(pa.table({"k": range(300), "v": words}), tmp_path / "t.parquet", compression="none")
+    program = """
+import linkwise
+from pathlib import Path
+whole = Path("t.parquet").read_bytes()
+footer = int.from_bytes(whole[-8:-4], "little")
+found = 0
+for at in range(len(whole) - 8 - footer - 400, len(whole) - 8 - footer, 2):
+    Path("d.parquet").write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
+    for memory in (None, "2KiB"):
+        try:
+            linkwise.sort_file("d.parquet", "o.parquet", by="k", strategy="cpu", host_memory_limit=memory)
+        except linkwise.Error as error:
+            assert len(str(error).splitlines()) == 1
+            found += "indices invalid" in str(error)
+assert found > 10, found
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=120, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
 def test_names_that_no_file_can_have(tmp_path: Path) -> None:
     (tmp_path / "loop.csv").symlink_to(tmp_path / "loop.csv")
     (tmp_path / "t.csv").write_text("a\n1\n")

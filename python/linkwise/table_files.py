@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
@@ -113,12 +113,15 @@ class ParquetReader(TableReader):
     def everything(self) -> Contents:
         """See ``Reader``."""
         with one_clear_line("read", self.path):
-            return pa.concat_tables(self._groups()) if self._is_read_by_groups else self.file.read()
+            whole = pa.concat_tables(self._groups()) if self._is_read_by_groups else self.file.read()
+            return _with_sound_dictionaries(whole)
 
     def _read(self) -> Iterator[pa.RecordBatch]:
         if self._is_read_by_groups:
-            return (batch for group in self._groups() for batch in group.to_batches(_ROWS_AT_ONCE))
-        return cast(Iterator[pa.RecordBatch], self.file.iter_batches(_ROWS_AT_ONCE))
+            batches = (batch for group in self._groups() for batch in group.to_batches(_ROWS_AT_ONCE))
+        else:
+            batches = self.file.iter_batches(_ROWS_AT_ONCE)
+        return map(_with_sound_dictionaries, batches)
 
     @property
     def _is_read_by_groups(self) -> bool:
@@ -128,6 +131,14 @@ class ParquetReader(TableReader):
     def _groups(self) -> Iterator[pa.Table]:
         numbers = range(self.file.metadata.num_row_groups)
         return (self.file.read_row_group(n) for n in numbers) if numbers else iter([self.schema.empty_table()])
+
+
+def _with_sound_dictionaries(rows: Any) -> Any:
+    """Rows of Parquet, whose reader does not look whether a damaged file's indices are in their dictionaries."""
+    for column in rows.columns:
+        if _has_dictionary(column.type):
+            column.validate(full=True)
+    return rows
 
 
 def _validated(batch: pa.RecordBatch) -> pa.RecordBatch:
