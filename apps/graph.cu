@@ -11,8 +11,8 @@ using proactive::WholeBlock;
 
 constexpr int group = 8;              // threads for a vertex
 constexpr std::uint64_t heavy = 512;  // of more edges, all threads of a block see to one vertex
-constexpr std::uint64_t rows_of_block =
-    64;                                 // so that there are more blocks than run at once, and chunks get ready early
+// So few that there are more blocks than run at once, and chunks get ready early.
+constexpr std::uint64_t rows_of_block = 64;
 constexpr double bytes_of_gather = 32;  // a sector for each random read of 4
 // Vertices of different degrees end at different times: their stores do not meet in packets (proact21 §V-B).
 constexpr int bytes_of_store = 4;

@@ -84,6 +84,7 @@ def test_json_is_one_object(table: Path, tmp_path: Path) -> None:
     seconds = report["seconds"]
     assert seconds["end_to_end"] == pytest.approx(sum(seconds["phases"].values()))
     assert {"HtoD", "sort", "merge", "DtoH"} <= set(seconds["phases"])
+    assert set(seconds["steps"]) == {"keys", "sort", "rows"} and min(seconds["steps"].values()) > 0
 
 
 def test_trace_has_every_stream_and_link(table: Path, tmp_path: Path) -> None:

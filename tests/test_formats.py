@@ -20,6 +20,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import linkwise
+from linkwise.file_formats import FileOptions
+from linkwise.file_readers import open_reader
+from linkwise.file_writers import Writer
 
 CPU: dict[str, Any] = {"strategy": "cpu"}
 LITTLE = "200KiB"  # of host memory: many runs, and many blocks of each
@@ -358,3 +361,16 @@ def test_an_output_keeps_its_mode_and_a_pipe_stays_one(tmp_path: Path) -> None:
         linkwise.sort_file(tmp_path / "a.csv", tmp_path / "p.csv", by="n", machine="h200x8")
         assert reader.communicate(timeout=30)[0].split() == [b'"n"', b"1", b"2"]
     assert (tmp_path / "p.csv").is_fifo()
+
+
+def test_small_tables_wait_for_a_row_group(tmp_path: Path) -> None:
+    pq.write_table(table().slice(0, 100), tmp_path / "t.parquet")
+    some = pq.read_table(tmp_path / "t.parquet")
+    reader = open_reader([tmp_path / "t.parquet"], FileOptions())
+    for memory, groups in ((1 << 30, 1), (16 * 4 * some.nbytes, 5), (16, 20)):
+        with Writer(tmp_path / "o.parquet", FileOptions(), like=reader, memory=memory) as writer:
+            for _ in range(20):
+                writer.write(some)
+        file = pq.ParquetFile(tmp_path / "o.parquet")
+        assert abs(file.num_row_groups - groups) <= (groups == 5) and file.metadata.num_rows == 2000
+        assert file.read().equals(pa.concat_tables([some] * 20))

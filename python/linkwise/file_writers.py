@@ -69,7 +69,8 @@ class Writer:
         self._file: Any = None
         self._stream: Any = None  # of a table, into the file
         self._rows = 0
-        self._waiting: list[pa.Table] = []  # rows that do not fill a row group yet
+        self._waiting: list[pa.Table] = []  # rows that do not fill a row group yet,
+        self._waiting_rows = self._waiting_bytes = 0  # so many
         self._most_waiting = memory // _GROUPS_IN_MEMORY  # bytes
         self._dtype: np.dtype[Any] | None = None
 
@@ -106,14 +107,16 @@ class Writer:
                 self._stream.write_table(table)
                 return
             self._waiting.append(table)
-            rows = sum(part.num_rows for part in self._waiting)
-            if rows >= _ROW_GROUP or sum(map(bytes_of, self._waiting)) >= self._most_waiting:
+            self._waiting_rows += table.num_rows
+            self._waiting_bytes += bytes_of(table)
+            if self._waiting_rows >= _ROW_GROUP or self._waiting_bytes >= self._most_waiting:
                 self._write_row_groups()
 
     def _write_row_groups(self) -> None:
         if self._waiting:
             self._stream.write_table(pa.concat_tables(self._waiting), row_group_size=_ROW_GROUP)
             self._waiting.clear()
+            self._waiting_rows = self._waiting_bytes = 0
 
     def _write_array(self, contents: np.ndarray[Any, Any]) -> None:
         if self._dtype is None:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linkwise import _core
+from linkwise.gpu_joining import leaves_to_gpus
 from linkwise.planning import Request, gpus_of, memory_limit_of
 from linkwise.session import open_session
 
@@ -18,7 +19,6 @@ Parts = list[_core.DeviceArray]
 """A column, an array for each GPU, one behind the other."""
 
 _MOST_ROWS = (1 << 32) - 1  # that 4 bytes number
-_WORTH_THE_GPUS = 1 << 15  # rows; fewer are joined on the cores before GPUs have received them
 
 
 def host_copy(parts: Parts) -> Array:
@@ -34,7 +34,6 @@ class GpuColumns:
 
     def __init__(self, request: Request) -> None:
         self._request = request
-        self._is_described = request.machine not in ("auto", "local")
         self._described: _core.Runtime | None = None  # kept: what lies on a simulated GPU is that machine's
 
     @contextmanager
@@ -50,14 +49,9 @@ class GpuColumns:
 
     def can_join(self, left_rows: int, right_rows: int) -> bool:
         """Whether the request leaves a join of so many rows to GPUs, which can read each other's memory."""
-        if self._request.strategy not in ("auto", "radix") or not left_rows or not right_rows:
+        if not leaves_to_gpus(self._request, left_rows, right_rows) or max(left_rows, right_rows) > _MOST_ROWS:
             return False
-        if not self._is_described and _core.cuda_unavailable_reason():
-            return False
-        if max(left_rows, right_rows) > _MOST_ROWS:
-            return False
-        is_chosen = self._is_described or self._request.gpus != "auto" or self._request.strategy != "auto"
-        if not is_chosen and left_rows + right_rows < _WORTH_THE_GPUS:
+        if self._request.machine in ("auto", "local") and _core.cuda_unavailable_reason():
             return False
         with self._session() as (runtime, gpus):
             return runtime.peers_can_read(gpus)

@@ -45,6 +45,14 @@ def rows_to_gather(found: _core.Matches | GpuMatches, how: str) -> tuple[Rows, R
     return left, right
 
 
+def leaves_to_gpus(request: Request, left_rows: int, right_rows: int) -> bool:
+    """Whether a request leaves a join of so many rows to GPUs: small ones only if it says so."""
+    if request.strategy not in ("auto", "radix") or not left_rows or not right_rows:
+        return False
+    says_nothing = request.strategy == "auto" and request.machine in ("auto", "local") and request.gpus == "auto"
+    return not says_nothing or left_rows + right_rows >= _WORTH_THE_GPUS
+
+
 class GpuMatches:
     """The matches of two arrays of integers of one type. Each question is a join of its own on the GPUs.
 
@@ -65,10 +73,7 @@ class GpuMatches:
     @classmethod
     def can(cls, left: Array, right: Array, request: Request) -> bool:
         """Whether the request leaves the join to the GPUs, and they have the memory for it."""
-        if request.strategy not in ("auto", "radix") or not len(left) or not len(right):
-            return False
-        is_small = len(left) + len(right) < _WORTH_THE_GPUS
-        if is_small and request.strategy == "auto" and request.machine in ("auto", "local") and request.gpus == "auto":
+        if not leaves_to_gpus(request, len(left), len(right)):
             return False
         found = cls(left, right, request, _nobody)
         with open_session(request.machine) as runtime:
