@@ -114,6 +114,7 @@ void CudaRuntime::post(Place place, std::function<void()> work, std::function<vo
 // ---- Order
 
 Stream CudaRuntime::stream(Place place, std::string_view name, Priority priority) {
+  (void)device(place);  // throws for one that does not exist, before there is a lane for it
   for (std::size_t s = 0; s < lanes_.size(); ++s)
     if (lanes_[s].place == place && lanes_[s].name == name && !lanes_[s].is_foreign)
       return {static_cast<int>(s), place};
