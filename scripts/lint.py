@@ -14,7 +14,7 @@ CPP = sorted(
     for p in Path(folder).rglob("*")
     if p.suffix in {".cpp", ".hpp", ".cu", ".cuh"}
 )
-ROOMS = ["error", "machine", "device", "primitives", "transfer", "sort", "join", "plan", "probe"]
+ROOMS = ["error", "team", "machine", "device", "primitives", "transfer", "sort", "join", "plan", "probe"]
 
 
 def run(*command: str) -> bool:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from conftest import cuda_runtime
 from linkwise import FallbackWarning, OutOfMemoryError, UsageError
-from linkwise.gpu_columns import GpuColumns, host_copy
+from linkwise.gpu_columns import GpuColumns
 from linkwise.planning import Request
 from linkwise.successive_joins import Joiner
 
@@ -53,11 +53,11 @@ def test_columns_that_stay_on_the_gpus(gpus: list[int], dtype: str, monkeypatch:
         columns = GpuColumns(request(gpus=gpus))
         brought = columns.bring(column)
         assert [array.gpu for array in brought] == gpus
-        np.testing.assert_array_equal(host_copy(brought), column)
+        np.testing.assert_array_equal(columns.fetch(brought), column)
         rows = random.integers(0, max(count, 1), 3000 if count else 0)
         for kind in (np.uint32, np.int64):
             taken = columns.take(brought, columns.bring(rows.astype(kind)))
-            np.testing.assert_array_equal(host_copy(taken), column[rows])
+            np.testing.assert_array_equal(columns.fetch(taken), column[rows])
 
 
 @pytest.mark.parametrize("gpus", [[0], [0, 1, 2], list(range(8))])
@@ -66,7 +66,7 @@ def test_row_numbers_of_a_join(gpus: list[int]) -> None:
     left, right = random.integers(0, 500, 3000), random.integers(200, 900, 5000)
     columns = GpuColumns(request(gpus=gpus))
     of_left, of_right, phases = columns.join(columns.bring(left), columns.bring(right))
-    found = [host_copy(rows) for rows in (of_left, of_right)]
+    found = [columns.fetch(rows) for rows in (of_left, of_right)]
     assert {rows.dtype for rows in found} == {np.dtype(np.uint32)}
     expected = [(a, b) for a, key in enumerate(left) for b in np.flatnonzero(right == key)]
     assert sorted(zip(*found, strict=True)) == expected
@@ -76,9 +76,11 @@ def test_row_numbers_of_a_join(gpus: list[int]) -> None:
 def test_an_array_must_be_where_it_is_said_to_be() -> None:
     columns, other = GpuColumns(request(gpus=[0, 1])), GpuColumns(request(gpus=[0, 1]))
     column = columns.bring(np.arange(10))
-    for wrong in (column[::-1], other.bring(np.arange(10))):
-        with pytest.raises(UsageError, match="does not lie on the GPU"):
+    for wrong, why in ((column[::-1], "does not lie on the GPU"), (other.bring(np.arange(10)), "another runtime")):
+        with pytest.raises(UsageError, match=why):
             columns.take(wrong, column)
+    with pytest.raises(UsageError, match="another runtime"):
+        columns.fetch(other.bring(np.arange(10)))
     with pytest.raises(UsageError, match="for each GPU"):
         columns.take(column[:1], column)
 

@@ -16,6 +16,7 @@
 #include "linkwise/device/cuda/pinned.hpp"
 #include "linkwise/error.hpp"
 #include "linkwise/transfer/device_columns.hpp"
+#include "rows.hpp"
 
 namespace nb = nanobind;
 
@@ -84,16 +85,19 @@ nb::object to_dlpack(DeviceArray& self, std::optional<std::int64_t> stream) {
   return nb::cast(array);  // a capsule
 }
 
+// As NumPy writes it.
+std::string type_string(const nb::dlpack::dtype& type) {
+  static constexpr const char* codes = "iuf";
+  const bool is_complex = type.code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::Complex);
+  return (is_complex ? "<c" : std::string("<") + codes[type.code]) + std::to_string(type.bits / 8);
+}
+
 nb::dict cuda_array_interface(DeviceArray& self) {
   if (self.simulated()) throw nb::attribute_error("a simulated GPU has no CUDA array");
   self.memory->use_on(native_stream(legacy_default_stream));
-  static constexpr const char* codes = "iuf";
   nb::dict interface;
-  const std::string kind = self.type.code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::Complex)
-                               ? "c"
-                               : std::string(1, codes[self.type.code]);
   interface["shape"] = nb::make_tuple(self.size());
-  interface["typestr"] = "<" + kind + std::to_string(self.type.bits / 8);
+  interface["typestr"] = type_string(self.type);
   interface["data"] = nb::make_tuple(reinterpret_cast<std::uintptr_t>(self.view.data), false);
   interface["version"] = 3;
   interface["stream"] = legacy_default_stream;
@@ -149,6 +153,11 @@ std::vector<DeviceArray> bring(const nb::object& runtime_object, const std::vect
   return arrays_of(runtime_object, std::move(parts), column.dtype());
 }
 
+void require_same(const DeviceArray& array, const DeviceArray& first, const Runtime& runtime) {
+  if (array.type != first.type) throw UsageError("the arrays differ in type");
+  if (&array.memory->runtime() != &runtime) throw UsageError("an array lies on the GPUs of another runtime");
+}
+
 std::vector<DeviceArray> take(const nb::object& runtime_object, const std::vector<int>& gpus,
                               const std::vector<DeviceArray>& column, const std::vector<DeviceArray>& numbers) {
   auto& runtime = nb::cast<Runtime&>(runtime_object);
@@ -158,8 +167,8 @@ std::vector<DeviceArray> take(const nb::object& runtime_object, const std::vecto
   for (std::size_t g = 0; g < gpus.size(); ++g) {
     for (const auto& [array, first, views] :
          {std::tuple{&column[g], &column.front(), &pieces}, {&numbers[g], &numbers.front(), &rows}}) {
-      if (array->type != first->type) throw UsageError("the arrays differ in type");
-      if (&array->memory->runtime() != &runtime || array->view.place != Place::gpu(gpus[g]))
+      require_same(*array, *first, runtime);
+      if (array->view.place != Place::gpu(gpus[g]))
         throw UsageError("an array does not lie on the GPU that it is said to be on");
       views->push_back(array->view);
     }
@@ -170,6 +179,26 @@ std::vector<DeviceArray> take(const nb::object& runtime_object, const std::vecto
     parts = take_rows(runtime, gpus, column.front().type.bits / 8, pieces, numbers.front().type.bits / 8, rows);
   }
   return arrays_of(runtime_object, std::move(parts), column.front().type);
+}
+
+nb::object fetch(const nb::object& runtime_object, const std::vector<DeviceArray>& column) {
+  auto& runtime = nb::cast<Runtime&>(runtime_object);
+  if (column.empty()) throw UsageError("a column has an array for each GPU, and this one has none");
+  std::vector<MemoryView> parts;
+  std::uint64_t bytes = 0;
+  for (const DeviceArray& array : column) {
+    require_same(array, column.front(), runtime);
+    parts.push_back(array.view);
+    bytes += array.view.bytes;
+  }
+  std::optional<HugeBuffer> memory;
+  {
+    const nb::gil_scoped_release release;
+    memory.emplace(bytes);
+    fetch_column(runtime, parts, memory->data());
+  }
+  const nb::object of_bytes = nb::cast(numpy_of<std::uint8_t>(std::move(*memory), bytes));
+  return of_bytes.attr("view")(nb::module_::import_("numpy").attr("dtype")(type_string(column.front().type)));
 }
 
 }  // namespace
@@ -201,6 +230,8 @@ void bind_device_arrays(nb::module_& m) {
         "A column of host memory on the GPUs, an equal share on each.");
   m.def("take_rows", &take, nb::arg("runtime"), nb::arg("gpus"), nb::arg("column"), nb::arg("numbers"),
         "Elements of a column that lies on the GPUs, by their numbers in the whole; each where its number lies.");
+  m.def("fetch_column", &fetch, nb::arg("runtime"), nb::arg("column"),
+        "All of a column that lies on the GPUs, in host memory.");
 }
 
 }  // namespace linkwise::binding

@@ -44,12 +44,12 @@ void bind_host_primitives(nb::module_& m) {
   m.def(
       "multiway_merge",
       [](int key_bytes, int value_bytes, const std::vector<Keys>& keys, const std::vector<Keys>& values,
-         const Output& to_keys, const Output& to_values, int threads) {
+         const Output& to_keys, const Output& to_values, int parts) {
         multiway_merge({to_key_width(key_bytes), to_value_width(value_bytes)}, runs_from(keys, values), to_keys.data(),
-                       to_values.data(), threads);
+                       to_values.data(), parts);
       },
       nb::arg("key_bytes"), nb::arg("value_bytes"), nb::arg("keys"), nb::arg("values"), nb::arg("to_keys"),
-      nb::arg("to_values"), nb::arg("threads") = 0);
+      nb::arg("to_values"), nb::arg("parts") = 0);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "linkwise/primitives/host/row_keys.hpp"
 #include "linkwise/primitives/host/select.hpp"
 #include "linkwise/sort/tie_refinement.hpp"
+#include "linkwise/team.hpp"
 #include "rows.hpp"
 
 namespace nb = nanobind;
@@ -64,7 +65,7 @@ nb::object row_numbers(std::uint64_t count, int width) {
   const auto number = [&](auto tag) {
     using Row = typename decltype(tag)::type;
     auto* rows = reinterpret_cast<Row*>(memory.data());
-#pragma omp parallel for
+#pragma omp parallel for num_threads(team())
     for (std::uint64_t i = 0; i < count; ++i) rows[i] = static_cast<Row>(i);
     return nb::cast(numpy_of<Row>(std::move(memory), count));
   };

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
-import numpy as np
 import numpy.typing as npt
 
 from linkwise import _core
@@ -19,11 +18,6 @@ Parts = list[_core.DeviceArray]
 """A column, an array for each GPU, one behind the other."""
 
 _MOST_ROWS = (1 << 32) - 1  # that 4 bytes number
-
-
-def host_copy(parts: Parts) -> Array:
-    """All of a column."""
-    return np.concatenate([part.numpy() for part in parts])
 
 
 class GpuColumns:
@@ -65,6 +59,11 @@ class GpuColumns:
         """Elements of a column by their numbers in the whole; each where its number lies."""
         with self._session() as (runtime, gpus):
             return _core.take_rows(runtime, gpus, column, rows)
+
+    def fetch(self, column: Parts) -> Array:
+        """All of a column, in host memory."""
+        with self._session() as (runtime, _):
+            return cast(Array, _core.fetch_column(runtime, column))
 
     def join(self, left: Parts, right: Parts) -> tuple[Parts, Parts, dict[str, float]]:
         """Numbers of the rows whose keys are equal, and what each phase took."""

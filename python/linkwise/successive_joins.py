@@ -6,6 +6,7 @@ import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -13,7 +14,7 @@ import pyarrow as pa
 
 from linkwise._core import OutOfMemoryError, UsageError
 from linkwise.gathering import gather_columns, one_array, rows_of_rows
-from linkwise.gpu_columns import GpuColumns, Parts, host_copy
+from linkwise.gpu_columns import GpuColumns, Parts
 from linkwise.gpu_joining import rows_to_gather
 from linkwise.joining import matches_of_keys
 from linkwise.planning import Request
@@ -40,16 +41,23 @@ class Shares:
 class RowNumbers:
     """Numbers of a relation's rows: in host memory, or on the GPUs and fetched from there when somebody asks."""
 
-    def __init__(self, host: Rows | None, on_gpus: Parts | None = None) -> None:
-        self._host, self.on_gpus = host, on_gpus
+    def __init__(self, gpus: GpuColumns, host: Rows | None, on_gpus: Parts | None = None) -> None:
+        self._gpus, self._host, self.on_gpus = gpus, host, on_gpus
 
     @property
     def host(self) -> Rows:
         """In host memory."""
         if self._host is None:
             assert self.on_gpus is not None
-            self._host = host_copy(self.on_gpus)
+            self._host = self._gpus.fetch(self.on_gpus)
         return self._host
+
+    def at(self, places: RowNumbers) -> RowNumbers:
+        """Those at these places, where both are."""
+        if self.on_gpus is not None and places.on_gpus is not None:
+            with suppress(OutOfMemoryError):
+                return RowNumbers(self._gpus, None, self._gpus.take(self.on_gpus, places.on_gpus))
+        return RowNumbers(self._gpus, rows_of_rows(self.host, places.host))
 
     def __len__(self) -> int:
         return len(self._host) if self._host is not None else sum(map(len, self.on_gpus or []))
@@ -62,7 +70,7 @@ class Relation(ABC):
         self.names, self.num_rows = names, num_rows
 
     @abstractmethod
-    def columns(self, names: list[str], request: Request, rows: Rows | None = None) -> dict[str, pa.ChunkedArray]:
+    def columns(self, names: list[str], request: Request, rows: RowNumbers | None = None) -> dict[str, pa.ChunkedArray]:
         """These rows of some columns, or all rows."""
 
     @abstractmethod
@@ -86,10 +94,10 @@ class Stored(Relation):
         super().__init__(table.column_names, table.num_rows)
         self._table = table
 
-    def columns(self, names: list[str], request: Request, rows: Rows | None = None) -> dict[str, pa.ChunkedArray]:
+    def columns(self, names: list[str], request: Request, rows: RowNumbers | None = None) -> dict[str, pa.ChunkedArray]:
         """See ``Relation``."""
         stored = [self._table[name] for name in names]
-        return dict(zip(names, stored if rows is None else gather_columns(stored, rows, request), strict=True))
+        return dict(zip(names, stored if rows is None else gather_columns(stored, rows.host, request), strict=True))
 
     def type_of(self, name: str) -> pa.DataType:
         """See ``Relation``."""
@@ -123,14 +131,13 @@ class Joined(Relation):
     def _number_of_side(self, name: str) -> int:
         return 0 if name in self._left_names else 1
 
-    def columns(self, names: list[str], request: Request, rows: Rows | None = None) -> dict[str, pa.ChunkedArray]:
+    def columns(self, names: list[str], request: Request, rows: RowNumbers | None = None) -> dict[str, pa.ChunkedArray]:
         """See ``Relation``."""
         found: dict[str, pa.ChunkedArray] = {}
         for number, (side, of_side) in enumerate(zip(self._sides, self._rows, strict=True)):
             wanted = [name for name in names if self._number_of_side(name) == number]
             if wanted:
-                wanted_rows = of_side.host if rows is None else rows_of_rows(of_side.host, rows)
-                found |= side.columns(wanted, request, wanted_rows)
+                found |= side.columns(wanted, request, of_side if rows is None else of_side.at(rows))
         return found
 
     def type_of(self, name: str) -> pa.DataType:
@@ -195,7 +202,7 @@ class Joiner:
             warnings.warn(f"{error}: the joins go on through host memory", FallbackWarning, stacklevel=3)
             return None
         self._add(phases, time.perf_counter() - began)
-        return RowNumbers(None, left), RowNumbers(None, right)
+        return RowNumbers(self._gpus, None, left), RowNumbers(self._gpus, None, right)
 
     def _key_on_gpus(self, side: Relation, name: str) -> Parts | None:
         began = time.perf_counter()
@@ -219,7 +226,7 @@ class Joiner:
         left_rows, right_rows = rows_to_gather(found, "inner")
         assert right_rows is not None
         self._add(getattr(found, "phases", {}), time.perf_counter() - began)
-        return RowNumbers(left_rows), RowNumbers(right_rows)
+        return RowNumbers(self._gpus, left_rows), RowNumbers(self._gpus, right_rows)
 
     def _add(self, phases: dict[str, float], seconds: float) -> None:
         """So many seconds of a join, divided as its phases were."""

@@ -8,6 +8,7 @@
 
 #include "linkwise/join/subpartitions.hpp"
 #include "linkwise/primitives/types.hpp"
+#include "linkwise/team.hpp"
 
 namespace linkwise {
 
@@ -50,7 +51,7 @@ void add_up(std::vector<std::uint64_t>& counts);
 template <typename OfBlock>
 std::vector<std::uint64_t> running_sums_of(const KeyBlocks& blocks, const OfBlock& of_block) {
   std::vector<std::uint64_t> sums(blocks.size() + 1);
-#pragma omp parallel for schedule(dynamic, 16)
+#pragma omp parallel for schedule(dynamic, 16) num_threads(team())
   for (std::size_t b = 0; b < blocks.size(); ++b) sums[b + 1] = of_block(b);
   add_up(sums);
   return sums;
@@ -62,7 +63,7 @@ template <typename Body>
 void in_equal_parts(const std::vector<std::uint64_t>& sums, const Body& body) {
   constexpr std::uint64_t part = 1 << 14;
   const std::uint64_t total = sums.back();
-#pragma omp parallel for schedule(dynamic)
+#pragma omp parallel for schedule(dynamic) num_threads(team())
   for (std::uint64_t begin = 0; begin < total; begin += part) {
     const auto block = static_cast<std::size_t>(std::ranges::upper_bound(sums, begin) - sums.begin()) - 1;
     body(block, begin, std::min(begin + part, total));

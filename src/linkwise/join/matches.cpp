@@ -6,6 +6,7 @@
 #include "linkwise/error.hpp"
 #include "linkwise/join/matched_keys.hpp"
 #include "linkwise/primitives/host/positions.hpp"
+#include "linkwise/team.hpp"
 
 namespace linkwise {
 namespace {
@@ -40,7 +41,8 @@ Matches::Matches(const RowKeys& keys, KeyWidth width, const void* words, int row
     });
   groups_.resize(starts.size());
   bool left_is_unique = true, right_is_unique = true;
-#pragma omp parallel for schedule(static) reduction(&& : left_is_unique, right_is_unique) if (count > block)
+#pragma omp parallel for schedule(static) reduction(&& : left_is_unique, right_is_unique) \
+    num_threads(team_if(count > block))
   for (std::size_t g = 0; g < starts.size(); ++g) {
     Group& group = groups_[g];
     group.begin = starts[g];
@@ -77,7 +79,7 @@ std::uint64_t Matches::rows_of(const Group& group, JoinKind kind) const {
 // Of each group, where its rows of the result end.
 std::vector<std::uint64_t> Matches::ends(JoinKind kind) const {
   std::vector<std::uint64_t> ends(groups_.size());
-#pragma omp parallel for schedule(static) if (groups_.size() > block)
+#pragma omp parallel for schedule(static) num_threads(team_if(groups_.size() > block))
   for (std::size_t g = 0; g < groups_.size(); ++g) ends[g] = rows_of(groups_[g], kind);
   add_up(ends);
   return ends;
@@ -107,7 +109,7 @@ void Matches::write(JoinKind kind, std::uint64_t first, std::uint64_t count, std
                     std::int64_t* right) const {
   const std::vector<std::uint64_t> ends = this->ends(kind);
   const std::uint64_t end = first + count;
-#pragma omp parallel for schedule(dynamic) if (count > block)
+#pragma omp parallel for schedule(dynamic) num_threads(team_if(count > block))
   for (std::uint64_t begin = first; begin < end; begin += block) {
     const std::uint64_t last = std::min(begin + block, end);
     auto g = static_cast<std::size_t>(std::ranges::upper_bound(ends, begin) - ends.begin());
@@ -122,7 +124,7 @@ void Matches::write(JoinKind kind, std::uint64_t first, std::uint64_t count, std
 
 RangeSizes Matches::range_sizes() const {
   std::uint64_t keys = 0, left = 0, right = 0;
-#pragma omp parallel for schedule(static) reduction(+ : keys, left, right) if (groups_.size() > block)
+#pragma omp parallel for schedule(static) reduction(+ : keys, left, right) num_threads(team_if(groups_.size() > block))
   for (const Group& group : groups_) {
     if (!group.matches()) continue;
     ++keys;
@@ -145,7 +147,7 @@ void Matches::write_ranges(const RangeArrays& to) const {
   const auto write_side = [&](const std::int64_t* first, std::int64_t* rows, bool is_left) {
     const std::int64_t* const ends = first + 1;
     const auto count = static_cast<std::uint64_t>(first[matching.size()]);
-#pragma omp parallel for schedule(dynamic)
+#pragma omp parallel for schedule(dynamic) num_threads(team())
     for (std::uint64_t begin = 0; begin < count; begin += block) {
       const auto last = static_cast<std::int64_t>(std::min(begin + block, count));
       auto at = static_cast<std::int64_t>(begin);

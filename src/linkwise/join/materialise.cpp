@@ -7,6 +7,7 @@
 
 #include "linkwise/error.hpp"
 #include "linkwise/primitives/host/keys.hpp"
+#include "linkwise/team.hpp"
 
 namespace linkwise {
 namespace {
@@ -151,7 +152,7 @@ RangeWriter::RangeWriter(KeyBlocks blocks, const SortedColumns& left, const Sort
       keys_before_(running_sums_of(blocks_, [&](std::size_t b) { return blocks_[b].size(); })),
       lefts_before_(blocks_.size() + 1),
       rights_before_(blocks_.size() + 1) {
-#pragma omp parallel for schedule(dynamic, 16)
+#pragma omp parallel for schedule(dynamic, 16) num_threads(team())
   for (std::size_t b = 0; b < blocks_.size(); ++b)
     for (std::uint64_t k = 0; k < blocks_[b].size(); ++k) {
       lefts_before_[b + 1] += blocks_[b][k].left.count();
@@ -176,7 +177,7 @@ void RangeWriter::write_side(RunRange MatchedKey::* side, const SortedColumns& c
                ? static_cast<std::int64_t>(static_cast<const std::uint32_t*>(columns.rows.values)[at])
                : static_cast<const std::int64_t*>(columns.rows.values)[at];
   };
-#pragma omp parallel for schedule(dynamic, 16)
+#pragma omp parallel for schedule(dynamic, 16) num_threads(team())
   for (std::size_t b = 0; b < blocks_.size(); ++b) {
     std::uint64_t at = rows_before[b];
     for (std::uint64_t k = 0; k < blocks_[b].size(); ++k) {

@@ -5,6 +5,7 @@
 
 #include "linkwise/error.hpp"
 #include "linkwise/primitives/matching.hpp"
+#include "linkwise/team.hpp"
 
 namespace linkwise {
 
@@ -33,7 +34,7 @@ MemoryView RangeRoom::tiles(std::size_t pair) const {
 KeyBlocks RangeRoom::keys(std::span<const std::uint64_t> ranges_of_pair) const {
   std::vector<KeyBlocks> of_pairs(rooms_.size());
   bool complete = true;
-#pragma omp parallel for schedule(dynamic) reduction(&& : complete)
+#pragma omp parallel for schedule(dynamic) reduction(&& : complete) num_threads(team())
   for (std::size_t p = 0; p < rooms_.size(); ++p) {
     of_pairs[p] = keys_of_pair(p);
     std::uint64_t found = 0;

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "linkwise/primitives/host/keys.hpp"
+#include "linkwise/team.hpp"
 
 namespace linkwise {
 namespace {
@@ -120,7 +121,7 @@ Subpartitions cut_sorted(const SortedRuns& left, const SortedRuns& right, std::s
     }
   std::vector<CutOfRuns> cuts(parts - 1);
   const Cutter cutter(left, right);
-#pragma omp parallel for schedule(dynamic)
+#pragma omp parallel for schedule(dynamic) num_threads(team())
   for (std::size_t c = 0; c < cuts.size(); ++c) cuts[c] = cutter.cut_at(total * (c + 1) / parts);
   Subpartitions result;
   for (const CutOfRuns& cut : cuts) {

@@ -5,13 +5,15 @@
 #include <exception>
 #include <vector>
 
+#include "linkwise/team.hpp"
+
 namespace linkwise {
 
 /// work(0), …, work(count - 1) on all cores. The first exception, if there is any, goes on when all are done.
 template <typename Work>
 void for_each_in_parallel(std::size_t count, const Work& work) {
   std::vector<std::exception_ptr> failures(count);
-#pragma omp parallel for schedule(dynamic)
+#pragma omp parallel for schedule(dynamic) num_threads(team())
   for (std::size_t i = 0; i < count; ++i) {
     try {
       work(i);

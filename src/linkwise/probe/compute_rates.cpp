@@ -8,6 +8,7 @@
 #include "linkwise/primitives/primitives.hpp"
 #include "linkwise/sort/cpu_sort.hpp"
 #include "linkwise/sort/run_merge.hpp"
+#include "linkwise/team.hpp"
 
 namespace linkwise {
 namespace {
@@ -27,7 +28,7 @@ void randomize(Runtime& runtime, const MemoryView& to) {
   if (!runtime.estimating()) {
     auto* numbers = reinterpret_cast<std::uint64_t*>(pinned.view().data);
     const std::uint64_t count = to.bytes / 8;
-#pragma omp parallel for
+#pragma omp parallel for num_threads(team())
     for (std::uint64_t i = 0; i < count; ++i) numbers[i] = mix64(i);
   }
   runtime.copy(runtime.stream(to.place, "probe"), to, pinned.view());
@@ -153,7 +154,7 @@ void measure_host(Runtime& runtime, Prober& prober, std::uint64_t records, std::
   const auto fill = [&](auto&& key_of) {
     auto* keys = reinterpret_cast<std::uint32_t*>(from.view().data);
     const std::uint64_t count = runtime.estimating() ? 0 : n;
-#pragma omp parallel for
+#pragma omp parallel for num_threads(team())
     for (std::uint64_t i = 0; i < count; ++i) keys[i] = static_cast<std::uint32_t>(key_of(i));
   };
   const auto set = [&](const std::string& name, const Measurement& measured, double passes) {

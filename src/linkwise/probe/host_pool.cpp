@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "linkwise/team.hpp"
+
 namespace linkwise {
 namespace {
 
@@ -24,7 +26,7 @@ HostPool::HostPool(MemoryView source, MemoryView target) : source_(source), targ
 void HostPool::fill() {
   auto* numbers = reinterpret_cast<std::uint64_t*>(source_.data);
   const std::uint64_t count = source_.bytes / 8;
-#pragma omp parallel for
+#pragma omp parallel for num_threads(team())
   for (std::uint64_t i = 0; i < count; ++i) numbers[i] = first_of_all + i;
 }
 

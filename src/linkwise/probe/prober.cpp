@@ -9,6 +9,7 @@
 #include "linkwise/primitives/dispatch.hpp"
 #include "linkwise/primitives/primitives.hpp"
 #include "linkwise/sort/verify.hpp"
+#include "linkwise/team.hpp"
 #include "linkwise/transfer/router.hpp"
 
 namespace linkwise {
@@ -53,7 +54,7 @@ class Ends {
     if (!transfer_.to.is_gpu()) {
       const auto* arrived = reinterpret_cast<const std::uint64_t*>(target_.data);
       std::uint64_t wrong = 0;
-#pragma omp parallel for reduction(+ : wrong)
+#pragma omp parallel for reduction(+ : wrong) num_threads(team())
       for (std::uint64_t i = 0; i < count_; ++i) wrong += arrived[i] != first_ + i ? 1 : 0;
       return wrong == 0;
     }
@@ -64,7 +65,7 @@ class Ends {
     PartNumbers found;
     runtime_.read_back({stream, numbers.view(), &found});
     std::uint64_t checksum = 0;
-#pragma omp parallel for reduction(+ : checksum)
+#pragma omp parallel for reduction(+ : checksum) num_threads(team())
     for (std::uint64_t i = 0; i < count_; ++i) checksum += record_hash(first_ + i, NoValue{});
     return found.violations == 0 && found.first_key == first_ && found.last_key == first_ + count_ - 1 &&
            found.checksum == checksum;
@@ -128,7 +129,7 @@ class Ends {
     }
     if (runtime_.estimating() || pool_ != nullptr) return;
     auto* numbers = reinterpret_cast<std::uint64_t*>(source_.data);
-#pragma omp parallel for
+#pragma omp parallel for num_threads(team())
     for (std::uint64_t i = 0; i < count_; ++i) numbers[i] = first_ + i;
   }
 

@@ -9,6 +9,7 @@
 #include "linkwise/primitives/host/multiway_merge.hpp"
 #include "linkwise/sort/largest_that_fits.hpp"
 #include "linkwise/sort/verify.hpp"
+#include "linkwise/team.hpp"
 
 namespace linkwise {
 namespace {
@@ -82,7 +83,7 @@ class GpuMerge {
     if (runtime_.estimating()) return;
     std::vector<HostRun> raw;
     for (const Records& run : runs_) raw.push_back({run.keys.data, run.values.data, run.count});
-#pragma omp parallel for schedule(dynamic)
+#pragma omp parallel for schedule(dynamic) num_threads(team())
     for (std::uint64_t b = 1; b < num_blocks_; ++b) cuts_[b] = multisequence_select(type_.key, raw, b * block_);
   }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "linkwise/primitives/host/huge_buffer.hpp"
+#include "linkwise/team.hpp"
 
 namespace linkwise {
 namespace {
@@ -102,7 +103,7 @@ void TieRefinement::refine(const Word* words) {
   };
   auto* rows = static_cast<Row*>(rows_);
   std::vector<Group> large;
-#pragma omp parallel if (open_rows_ > block)
+#pragma omp parallel num_threads(team_if(open_rows_ > block))
   {
     std::vector<Group> found;
     GroupSorter<Row> sorter(keys_);
@@ -150,7 +151,7 @@ void TieRefinement::open(std::vector<Group> groups) {
 void TieRefinement::write_words(std::uint64_t* words) const {
   with_key(to_key_width(row_bytes_), [&](auto tag) {
     const auto* rows = static_cast<const typename decltype(tag)::type*>(rows_);
-#pragma omp parallel for schedule(dynamic) if (open_rows_ > block)
+#pragma omp parallel for schedule(dynamic) num_threads(team_if(open_rows_ > block))
     for (std::uint64_t first = 0; first < open_rows_; first += block) {
       const std::uint64_t last = std::min(first + block, open_rows_);
       auto group = std::ranges::upper_bound(open_, first, {}, &Group::first) - 1;
@@ -173,9 +174,9 @@ void TieRefinement::place(const std::uint64_t* words, const void* order) {
     const auto* sources = static_cast<const Row*>(order);
     const HugeBuffer room(open_rows_ * sizeof(Row));
     auto* before = reinterpret_cast<Row*>(room.data());
-#pragma omp parallel for schedule(dynamic) if (open_rows_ > block)
+#pragma omp parallel for schedule(dynamic) num_threads(team_if(open_rows_ > block))
     for (const Group& group : open_) std::copy(rows + group.begin, rows + group.end, before + group.first);
-#pragma omp parallel for schedule(dynamic) if (open_rows_ > block)
+#pragma omp parallel for schedule(dynamic) num_threads(team_if(open_rows_ > block))
     for (const Group& group : open_)
       for (std::uint64_t i = 0; i < group.end - group.begin; ++i)
         rows[group.begin + i] = before[sources[group.first + i]];

@@ -55,4 +55,17 @@ std::vector<ColumnPart> take_rows(Runtime& runtime, std::span<const int> gpus, i
       });
 }
 
+void fetch_column(Runtime& runtime, std::span<const MemoryView> column, void* to) {
+  runtime.clear_timeline();
+  runtime.set_phase("DtoH");
+  run_or_abandon(runtime, [&] {
+    std::uint64_t at = 0;
+    for (const MemoryView& part : column) {
+      runtime.copy(runtime.stream(part.place, "compute"), host_view(to, at, part.bytes, true), part);
+      at += part.bytes;
+    }
+    runtime.synchronize();
+  });
+}
+
 }  // namespace linkwise

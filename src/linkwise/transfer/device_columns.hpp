@@ -36,4 +36,7 @@ std::vector<ColumnPart> take_rows(Runtime& runtime, std::span<const int> gpus, i
                                   std::span<const MemoryView> column, int number_bytes,
                                   std::span<const MemoryView> numbers);
 
+/// Copies all of a column, of which `column` is what each GPU has, to `to` in pageable memory. Blocks until it is there.
+void fetch_column(Runtime& runtime, std::span<const MemoryView> column, void* to);
+
 }  // namespace linkwise

@@ -9,6 +9,7 @@
 #include "linkwise/device/arena.hpp"
 #include "linkwise/device/cuda/check.hpp"
 #include "linkwise/device/cuda/cuda.hpp"
+#include "linkwise/team.hpp"
 
 namespace linkwise {
 namespace {
@@ -19,7 +20,7 @@ constexpr std::uint64_t huge_page = 2 << 20;
 void populate(std::byte* data, std::uint64_t bytes) {
 #ifdef MADV_POPULATE_WRITE
   const auto pages = static_cast<std::int64_t>(bytes / huge_page);
-#pragma omp parallel for schedule(dynamic, 8)
+#pragma omp parallel for schedule(dynamic, 8) num_threads(team())
   for (std::int64_t page = 0; page < pages; ++page)
     (void)madvise(data + page * static_cast<std::int64_t>(huge_page), huge_page, MADV_POPULATE_WRITE);
 #endif

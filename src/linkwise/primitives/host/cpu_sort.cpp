@@ -12,6 +12,7 @@
 
 #include "linkwise/primitives/dispatch.hpp"
 #include "linkwise/primitives/host/stream_copy.hpp"
+#include "linkwise/team.hpp"
 
 namespace linkwise {
 namespace {
@@ -20,9 +21,6 @@ constexpr int digit_bits = 8, digits = 1 << digit_bits;
 constexpr std::uint64_t worthwhile = 1 << 18;  // records that pay for waking the other cores
 
 using Counts = std::array<std::uint64_t, digits>;
-
-// One or all: OpenMP makes its threads anew when the team's size changes.
-int threads_for(std::uint64_t count) { return count < worthwhile ? 1 : omp_get_max_threads(); }
 
 template <typename Value>
 constexpr bool has_value = !std::is_same_v<Value, NoValue>;
@@ -82,13 +80,14 @@ int digit_of(Key key, int shift) {
 
 // One pass, from → to. The team's threads each own a part.
 template <typename Key, typename Value>
-void pass(const Key* keys, const Value* values, Key* to_keys, Value* to_values, std::uint64_t count, int shift,
-          int threads) {
-  std::vector<Counts> of_thread(static_cast<std::size_t>(threads), Counts{});
-#pragma omp parallel num_threads(threads)
+void pass(const Key* keys, const Value* values, Key* to_keys, Value* to_values, std::uint64_t count, int shift) {
+  const int most_threads = team_if(count >= worthwhile);
+  std::vector<Counts> of_thread(static_cast<std::size_t>(most_threads), Counts{});
+#pragma omp parallel num_threads(most_threads)
   {
-    const auto t = static_cast<std::uint64_t>(omp_get_thread_num()), team = static_cast<std::uint64_t>(threads);
-    const std::uint64_t begin = count * t / team, end = count * (t + 1) / team;
+    const auto t = static_cast<std::uint64_t>(omp_get_thread_num()),
+               threads = static_cast<std::uint64_t>(omp_get_num_threads());
+    const std::uint64_t begin = count * t / threads, end = count * (t + 1) / threads;
     Counts& mine = of_thread[t];
     for (std::uint64_t i = begin; i < end; ++i) ++mine[static_cast<std::size_t>(digit_of(keys[i], shift))];
 #pragma omp barrier
@@ -111,7 +110,7 @@ void pass(const Key* keys, const Value* values, Key* to_keys, Value* to_values, 
 template <typename Key>
 Key differing_bits(const Key* keys, std::uint64_t count) {
   Key any = 0, all = static_cast<Key>(~Key{0});
-#pragma omp parallel for reduction(| : any) reduction(& : all) num_threads(threads_for(count))
+#pragma omp parallel for reduction(| : any) reduction(& : all) num_threads(team_if(count >= worthwhile))
   for (std::uint64_t i = 0; i < count; ++i) {
     any |= keys[i];
     all &= keys[i];
@@ -132,7 +131,7 @@ bool radix_sort_on_host(RecordType type, RawRecords records, RawRecords spare, s
     const Key differing = differing_bits(keys, count);
     for (int shift = 0; shift < type.key_bits(); shift += digit_bits) {
       if (digit_of(differing, shift) == 0) continue;
-      pass(keys, values, to_keys, to_values, count, shift, threads_for(count));
+      pass(keys, values, to_keys, to_values, count, shift);
       std::swap(keys, to_keys);
       std::swap(values, to_values);
       in_spare = !in_spare;
@@ -146,8 +145,9 @@ void comparison_sort_on_host(RecordType type, RawRecords records, std::uint64_t 
     using Key = typename decltype(key)::type;
     using Value = typename decltype(value)::type;
     auto* keys = static_cast<Key*>(records.keys);
+    const auto threads = static_cast<__gnu_parallel::_ThreadIndex>(team());
     if constexpr (!has_value<Value>) {
-      __gnu_parallel::sort(keys, keys + count);
+      __gnu_parallel::sort(keys, keys + count, __gnu_parallel::multiway_mergesort_tag(threads));
     } else {
       struct Record {
         Key key;
@@ -155,11 +155,12 @@ void comparison_sort_on_host(RecordType type, RawRecords records, std::uint64_t 
       };
       auto* values = static_cast<Value*>(records.values);
       std::vector<Record> packed(count);
-#pragma omp parallel for num_threads(threads_for(count))
+#pragma omp parallel for num_threads(team_if(count >= worthwhile))
       for (std::uint64_t i = 0; i < count; ++i) packed[i] = {keys[i], values[i]};
-      __gnu_parallel::stable_sort(packed.begin(), packed.end(),
-                                  [](const Record& a, const Record& b) { return a.key < b.key; });
-#pragma omp parallel for num_threads(threads_for(count))
+      __gnu_parallel::stable_sort(
+          packed.begin(), packed.end(), [](const Record& a, const Record& b) { return a.key < b.key; },
+          __gnu_parallel::multiway_mergesort_tag(threads));
+#pragma omp parallel for num_threads(team_if(count >= worthwhile))
       for (std::uint64_t i = 0; i < count; ++i) {
         keys[i] = packed[i].key;
         values[i] = packed[i].value;
@@ -174,7 +175,7 @@ std::uint64_t checksum_on_host(RecordType type, RawRecords records, std::uint64_
     using Value = typename decltype(value)::type;
     const auto* keys = static_cast<const typename decltype(key)::type*>(records.keys);
     [[maybe_unused]] const auto* values = static_cast<const Value*>(records.values);
-#pragma omp parallel for reduction(+ : sum) num_threads(threads_for(count))
+#pragma omp parallel for reduction(+ : sum) num_threads(team_if(count >= worthwhile))
     for (std::uint64_t i = 0; i < count; ++i) {
       if constexpr (has_value<Value>) sum += record_hash(keys[i], values[i]);
       else sum += record_hash(keys[i], NoValue{});
@@ -187,7 +188,7 @@ std::uint64_t violations_on_host(KeyWidth width, const void* keys, std::uint64_t
   std::uint64_t violations = 0;
   with_key(width, [&](auto key) {
     const auto* data = static_cast<const typename decltype(key)::type*>(keys);
-#pragma omp parallel for reduction(+ : violations) num_threads(threads_for(count))
+#pragma omp parallel for reduction(+ : violations) num_threads(team_if(count >= worthwhile))
     for (std::uint64_t i = 1; i < count; ++i) violations += data[i] < data[i - 1] ? 1 : 0;
   });
   return violations;

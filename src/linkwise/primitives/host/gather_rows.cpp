@@ -1,7 +1,5 @@
 #include "linkwise/primitives/host/gather_rows.hpp"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -10,6 +8,7 @@
 
 #include "linkwise/error.hpp"
 #include "linkwise/primitives/dispatch.hpp"
+#include "linkwise/team.hpp"
 
 namespace linkwise {
 namespace {
@@ -24,7 +23,7 @@ constexpr int ahead = 12;                      // strings, from asking for memor
 // In which all cores have a share; whole bytes of bits.
 std::uint64_t block_of(std::uint64_t rows) {
   constexpr std::uint64_t turns = 4;
-  const std::uint64_t share = rows / (turns * static_cast<std::uint64_t>(omp_get_max_threads()));
+  const std::uint64_t share = rows / (turns * static_cast<std::uint64_t>(team()));
   return std::clamp(share / 8 * 8, least_block, most_block);
 }
 
@@ -107,7 +106,7 @@ class Gather {
   void for_blocks(Body&& body) {
     const std::uint64_t rows_there_are = ends_.empty() ? 0 : ends_.back();
     std::atomic<bool> missing = false;
-#pragma omp parallel if (count_ > worthwhile)
+#pragma omp parallel num_threads(team_if(count_ > worthwhile))
     {
       std::vector<Location> locations(std::min(block_, count_));
 #pragma omp for schedule(dynamic)
@@ -282,7 +281,7 @@ void check_rows(const void* rows, int row_bytes, std::uint64_t count, std::uint6
     using Row = typename decltype(tag)::type;
     const auto* numbers = static_cast<const Row*>(rows);
     bool all_there = true;
-#pragma omp parallel for reduction(&& : all_there) if (count > worthwhile)
+#pragma omp parallel for reduction(&& : all_there) num_threads(team_if(count > worthwhile))
     for (std::uint64_t i = 0; i < count; ++i)
       all_there = all_there && (numbers[i] < rows_there_are || (sizeof(Row) == 8 && numbers[i] == no_row));
     if (!all_there) throw_missing_row();

@@ -4,6 +4,7 @@
 
 #include "linkwise/primitives/dispatch.hpp"
 #include "linkwise/primitives/encoding.hpp"
+#include "linkwise/team.hpp"
 
 namespace linkwise {
 namespace {
@@ -28,7 +29,7 @@ void encode_on_host(KeyType type, bool descending, const void* from, void* to, s
     using Bits = typename decltype(tag)::type;
     const auto* native = static_cast<const Bits*>(from);
     auto* codes = static_cast<CodeOf<Bits>*>(to);
-#pragma omp parallel for if (count > worthwhile)
+#pragma omp parallel for num_threads(team_if(count > worthwhile))
     for (std::uint64_t i = 0; i < count; ++i) codes[i] = encode_bits<Bits>(native[i], key_class(type), descending);
   });
 }
@@ -38,7 +39,7 @@ void decode_on_host(KeyType type, bool descending, const void* from, void* to, s
     using Bits = typename decltype(tag)::type;
     const auto* codes = static_cast<const CodeOf<Bits>*>(from);
     auto* native = static_cast<Bits*>(to);
-#pragma omp parallel for if (count > worthwhile)
+#pragma omp parallel for num_threads(team_if(count > worthwhile))
     for (std::uint64_t i = 0; i < count; ++i)
       native[i] = decode_bits<Bits>(static_cast<Bits>(codes[i]), key_class(type), descending);
   });
@@ -57,7 +58,7 @@ bool all_join(const void* keys, KeyType type, std::uint64_t begin, std::uint64_t
   bool equal = true;
   with_bits(native_bytes(type), [&](auto tag) {
     const auto* native = static_cast<const typename decltype(tag)::type*>(keys);
-#pragma omp parallel for reduction(&& : equal) if (end - begin > worthwhile)
+#pragma omp parallel for reduction(&& : equal) num_threads(team_if(end - begin > worthwhile))
     for (std::uint64_t i = begin; i < end; ++i)
       equal = equal && joined_code(native[i], type) == joined_code(native[begin], type);
   });
@@ -68,7 +69,7 @@ void iota_on_host(ValueWidth width, void* to, std::uint64_t count) {
   with_value(width, [&](auto tag) {
     using Value = typename decltype(tag)::type;
     auto* values = static_cast<Value*>(to);
-#pragma omp parallel for if (count > worthwhile)
+#pragma omp parallel for num_threads(team_if(count > worthwhile))
     for (std::uint64_t i = 0; i < count; ++i) {
       if constexpr (std::is_same_v<Value, Value16>) values[i] = {i, 0};
       else if constexpr (!std::is_same_v<Value, NoValue>) values[i] = static_cast<Value>(i);
@@ -83,7 +84,7 @@ void sample_on_host(KeyType type, bool descending, const void* keys, std::uint64
     const auto* native = static_cast<const Bits*>(keys);
     auto* to = static_cast<CodeOf<Bits>*>(codes);
     // Every sample is a cache miss: many cores have many of them in flight.
-#pragma omp parallel for if (samples > 4096)
+#pragma omp parallel for num_threads(team_if(samples > 4096))
     for (std::uint64_t i = 0; i < samples; ++i) {
       const std::uint64_t position = sample_position(i, samples, count, seed);
       to[i] = encode_bits<Bits>(native[position], key_class(type), descending);

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "linkwise/primitives/dispatch.hpp"
+#include "linkwise/team.hpp"
 
 namespace linkwise {
 namespace {
@@ -27,7 +28,7 @@ std::uint64_t integer_at(const void* values, IntegerType type, std::uint64_t i) 
 std::uint64_t sum_of_integers(const void* values, IntegerType type, std::uint64_t begin, std::uint64_t end) {
   std::uint64_t total = 0;
   const auto add = [&](const auto* integers) {
-#pragma omp parallel for reduction(+ : total) if (end - begin > worthwhile)
+#pragma omp parallel for reduction(+ : total) num_threads(team_if(end - begin > worthwhile))
     for (std::uint64_t i = begin; i < end; ++i) total += static_cast<std::uint64_t>(integers[i]);
   };
   if (type.bytes == 8) add(static_cast<const std::uint64_t*>(values));

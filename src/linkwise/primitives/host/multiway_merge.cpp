@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
-#include <thread>
 #include <type_traits>
 #include <utility>
 
 #include "linkwise/primitives/dispatch.hpp"
+#include "linkwise/team.hpp"
 
 namespace linkwise {
 namespace {
@@ -169,15 +169,14 @@ std::vector<std::uint64_t> multisequence_select(KeyWidth width, std::span<const 
   return cuts;
 }
 
-void multiway_merge(RecordType type, std::span<const HostRun> runs, void* keys, void* values, int threads) {
+void multiway_merge(RecordType type, std::span<const HostRun> runs, void* keys, void* values, int parts) {
   constexpr std::uint64_t worthwhile = 1 << 14;  // records that pay for a thread
   const std::uint64_t count = total(runs);
-  const std::uint64_t cores = std::max(std::thread::hardware_concurrency(), 1U);
-  const int parts = threads > 0 ? threads : static_cast<int>(std::clamp<std::uint64_t>(count / worthwhile, 1, cores));
+  if (parts <= 0) parts = static_cast<int>(std::clamp<std::uint64_t>(count / worthwhile, 1, team()));
   with_record(type, [&](auto key_tag, auto value_tag) {
     using Key = typename decltype(key_tag)::type;
     using Value = typename decltype(value_tag)::type;
-#pragma omp parallel for num_threads(parts) schedule(static, 1)
+#pragma omp parallel for num_threads(team_if(parts > 1)) schedule(static, 1)
     for (int part = 0; part < parts; ++part) {
       const std::uint64_t first = count * static_cast<std::uint64_t>(part) / static_cast<std::uint64_t>(parts);
       const std::uint64_t last = count * (static_cast<std::uint64_t>(part) + 1) / static_cast<std::uint64_t>(parts);

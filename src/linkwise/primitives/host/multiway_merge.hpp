@@ -27,7 +27,7 @@ struct HostRun {
 /// O(k · key bits · log n). @throws UsageError if rank exceeds the number of records.
 std::vector<std::uint64_t> multisequence_select(KeyWidth width, std::span<const HostRun> runs, std::uint64_t rank);
 
-/// Merges all runs into `keys` and `values`, with `threads` threads (0: as many as there are cores, where they pay).
-void multiway_merge(RecordType type, std::span<const HostRun> runs, void* keys, void* values, int threads = 0);
+/// Merges all runs into `keys` and `values`, in so many parts at once (0: one for each core, where they pay).
+void multiway_merge(RecordType type, std::span<const HostRun> runs, void* keys, void* values, int parts = 0);
 
 }  // namespace linkwise

@@ -9,6 +9,7 @@
 
 #include "linkwise/error.hpp"
 #include "linkwise/primitives/host/positions.hpp"
+#include "linkwise/team.hpp"
 
 namespace linkwise {
 namespace {
@@ -87,7 +88,7 @@ void RowKeys::add_null_bit(std::vector<Field>& fields, Parts parts, std::uint32_
     const KeyColumn& of = part[column];
     rows += of.count;
     if (of.validity == nullptr) continue;
-#pragma omp parallel for reduction(+ : nulls) if (of.count > block)
+#pragma omp parallel for reduction(+ : nulls) num_threads(team_if(of.count > block))
     for (std::uint64_t row = 0; row < of.count; ++row) nulls += of.is_null(row) ? 1 : 0;
   }
   if (nulls > 0 && nulls < rows) fields.push_back({.kind = Kind::null_bit, .column = column, .bits = 1});
@@ -97,7 +98,7 @@ void RowKeys::add_number(std::vector<Field>& fields, Parts parts, std::uint32_t 
   std::uint64_t least = ~std::uint64_t{0}, greatest = 0;
   for (const std::vector<KeyColumn>& part : parts) {
     const KeyColumn& of = part[column];
-#pragma omp parallel for reduction(min : least) reduction(max : greatest) if (of.count > block)
+#pragma omp parallel for reduction(min : least) reduction(max : greatest) num_threads(team_if(of.count > block))
     for (std::uint64_t row = 0; row < of.count; ++row) {
       if (of.is_null(row)) continue;
       const std::uint64_t code = of.code(row, limb);
@@ -121,7 +122,8 @@ void RowKeys::add_bytes(std::vector<Field>& fields, Parts parts, std::uint32_t c
       like = of.bytes(first);
       prefix = shortest = longest = like->size();
     }
-#pragma omp parallel for reduction(min : prefix, shortest) reduction(max : longest) if (of.count > block)
+#pragma omp parallel for reduction(min : prefix, shortest) reduction(max : longest) \
+    num_threads(team_if(of.count > block))
     for (std::uint64_t row = first; row < of.count; ++row) {
       if (of.is_null(row)) continue;
       const std::string_view bytes = of.bytes(row);
@@ -220,7 +222,7 @@ void RowKeys::words(const Shape& shape, KeyWidth width, void* to) const {
   with_key(width, [&](auto tag) {
     using Word = typename decltype(tag)::type;
     auto* words = static_cast<Word*>(to);
-#pragma omp parallel for schedule(dynamic) if (rows_ > block)
+#pragma omp parallel for schedule(dynamic) num_threads(team_if(rows_ > block))
     for (std::uint64_t b = 0; b < blocks_of(rows_); ++b) {
       const std::uint64_t first = b * block, last = std::min(first + block, rows_);
       std::fill(words + first, words + last, Word{0});
@@ -261,7 +263,7 @@ std::uint64_t RowKeys::rows_before(const RowKeys& other, std::uint64_t row, bool
 
 std::uint64_t RowKeys::first_descent() const {
   std::atomic<std::uint64_t> found = rows_;
-#pragma omp parallel for schedule(dynamic) if (rows_ > block)
+#pragma omp parallel for schedule(dynamic) num_threads(team_if(rows_ > block))
   for (std::uint64_t b = 0; b < blocks_of(rows_); ++b) {
     if (b * block > found) continue;
     const std::uint64_t last = std::min((b + 1) * block, rows_);

@@ -1,12 +1,11 @@
 #include "linkwise/primitives/host/select.hpp"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <bit>
 
 #include "linkwise/primitives/dispatch.hpp"
 #include "linkwise/primitives/host/positions.hpp"
+#include "linkwise/team.hpp"
 
 namespace linkwise {
 namespace {
@@ -22,7 +21,7 @@ template <typename Word>
 std::vector<std::uint64_t> count_digits(const Word* words, std::uint64_t count, std::uint64_t prefix, int bits,
                                         int digit) {
   std::vector<std::uint64_t> counts(std::size_t{1} << digit);
-#pragma omp parallel if (count > worthwhile)
+#pragma omp parallel num_threads(team_if(count > worthwhile))
   {
     std::vector<std::uint64_t> mine(counts.size());
 #pragma omp for nowait
@@ -38,7 +37,7 @@ std::vector<std::uint64_t> count_digits(const Word* words, std::uint64_t count, 
 template <typename Word>
 std::uint64_t bound_of_least(const Word* words, std::uint64_t count, std::uint64_t k) {
   std::uint64_t greatest = 0;
-#pragma omp parallel for reduction(max : greatest) if (count > worthwhile)
+#pragma omp parallel for reduction(max : greatest) num_threads(team_if(count > worthwhile))
   for (std::uint64_t i = 0; i < count; ++i) greatest = std::max<std::uint64_t>(greatest, words[i]);
   int bits = static_cast<int>(std::bit_width(greatest));  // that are not decided
   std::uint64_t prefix = 0, less = 0;                     // the bound's upper bits, and words with lesser ones

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "linkwise/team.hpp"
+
 namespace linkwise {
 
 void stream_copy(std::byte* to, const std::byte* from, std::size_t bytes) {
@@ -20,7 +22,7 @@ void copy_on_host(void* to, const void* from, std::size_t bytes) {
   constexpr std::size_t block = 1 << 20;  // that pays for waking another core
   auto* target = static_cast<std::byte*>(to);
   const auto* source = static_cast<const std::byte*>(from);
-#pragma omp parallel for if (bytes > block)
+#pragma omp parallel for num_threads(team_if(bytes > block))
   for (std::size_t at = 0; at < bytes; at += block) stream_copy(target + at, source + at, std::min(block, bytes - at));
 }
 

@@ -3,6 +3,7 @@
 
 #include "linkwise/probe/cuda/kernels.hpp"
 #include "linkwise/probe/cuda/measuring.hpp"
+#include "linkwise/team.hpp"
 
 namespace linkwise::cuda {
 namespace {
@@ -122,7 +123,7 @@ void host_to_host(FamilyContext& context) {
                   std::memcpy(target.data(), source.data(), bytes);
                   return;
                 }
-#pragma omp parallel for
+#pragma omp parallel for num_threads(team())
                 for (std::uint64_t at = 0; at < bytes; at += piece)
                   std::memcpy(target.data() + at, source.data() + at, std::min(piece, bytes - at));
               });

@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "linkwise/team.hpp"
+
 namespace linkwise::cuda {
 namespace {
 
@@ -135,7 +137,7 @@ std::vector<int> numa_nodes() {
 std::string node_name(int node) { return node < 0 ? "host" : "node " + std::to_string(node); }
 
 void flush_caches(const std::byte* data, std::uint64_t bytes) {
-#pragma omp parallel for
+#pragma omp parallel for num_threads(team())
   for (std::uint64_t at = 0; at < bytes; at += cache_line) _mm_clflush(data + at);
   _mm_mfence();
 }
@@ -153,14 +155,14 @@ bool none_wrong(const GpuStream& stream, const std::function<void(unsigned long 
 bool is_filled(const std::byte* data, std::uint64_t bytes, std::uint32_t seed) {
   const auto* words = reinterpret_cast<const std::uint32_t*>(data);
   std::uint64_t wrong = 0;
-#pragma omp parallel for reduction(+ : wrong)
+#pragma omp parallel for reduction(+ : wrong) num_threads(team())
   for (std::uint64_t i = 0; i < bytes / 4; ++i) wrong += words[i] != static_cast<std::uint32_t>(i) + seed ? 1 : 0;
   return wrong == 0;
 }
 
 void fill(std::byte* data, std::uint64_t bytes, std::uint32_t seed) {
   auto* words = reinterpret_cast<std::uint32_t*>(data);
-#pragma omp parallel for
+#pragma omp parallel for num_threads(team())
   for (std::uint64_t i = 0; i < bytes / 4; ++i) words[i] = static_cast<std::uint32_t>(i) + seed;
 }
 
