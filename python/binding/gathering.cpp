@@ -23,7 +23,9 @@ namespace {
 // A column's chunks, which live as long as this; nothing where there are none, or of a type that is not gathered.
 class OwnedColumn {
  public:
-  explicit OwnedColumn(const nb::list& chunks) {
+  enum class For { cores, gpus };  // these have to know what is page-locked, for which CUDA is asked
+
+  explicit OwnedColumn(const nb::list& chunks, For who = For::gpus) {
     std::vector<const ArrowArray*> arrays;
     for (const nb::handle chunk : chunks) {
       owned_.push_back(std::make_unique<ArrowColumn>(nb::borrow<nb::object>(chunk)));
@@ -31,7 +33,7 @@ class OwnedColumn {
     }
     if (owned_.empty()) return;
     column_ = chunked_column_of(owned_.front()->schema(), arrays);
-    if (!column_) return;
+    if (!column_ || who == For::cores) return;
     for (ColumnChunk& chunk : column_->chunks) chunk.pageable = !is_pinned(chunk.values);
   }
   [[nodiscard]] const std::optional<ChunkedColumn>& column() const { return column_; }
@@ -55,7 +57,7 @@ nb::object parts_of(GatheredColumn&& gathered, ChunkedColumn::Layout layout) {
 }
 
 nb::object gather_column(const nb::list& chunks, const std::optional<Words>& rows) {
-  const OwnedColumn owned(chunks);
+  const OwnedColumn owned(chunks, OwnedColumn::For::cores);
   const std::optional<ChunkedColumn>& column = owned.column();
   if (!column) return nb::none();
   GatheredColumn gathered;

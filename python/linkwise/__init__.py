@@ -3,6 +3,10 @@
 import os
 from importlib.metadata import version
 
+# OpenMP's threads look for work for milliseconds before they sleep, and keep others from a processor: those that feed
+# the GPUs. It reads this when it is loaded, with the core.
+os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+
 from linkwise import _core
 from linkwise._core import (
     Cancelled,

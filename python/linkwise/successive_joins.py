@@ -53,11 +53,16 @@ class RowNumbers:
         return self._host
 
     def at(self, places: RowNumbers) -> RowNumbers:
-        """Those at these places, where both are."""
-        if self.on_gpus is not None and places.on_gpus is not None:
+        """Those at these places: on the GPUs if one of the two is there."""
+        if self.on_gpus is not None or places.on_gpus is not None:
             with suppress(OutOfMemoryError):
-                return RowNumbers(self._gpus, None, self._gpus.take(self.on_gpus, places.on_gpus))
+                return RowNumbers(self._gpus, None, self._gpus.take(self._brought(), places._brought()))
         return RowNumbers(self._gpus, rows_of_rows(self.host, places.host))
+
+    def _brought(self) -> Parts:
+        if self.on_gpus is None:
+            self.on_gpus = self._gpus.bring(self.host)
+        return self.on_gpus
 
     def __len__(self) -> int:
         return len(self._host) if self._host is not None else sum(map(len, self.on_gpus or []))
