@@ -140,6 +140,30 @@ def test_columns(gpus: list[int], kind: str, source: int, count: int) -> None:
     assert not nobody.timeline()
 
 
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        [50_000],
+        [0, 0, 40_000, 0, 1, 9_999, 0],
+        [1] * 3000 + [60_000] + [0] * 500 + [2] * 2000,
+        [7, 0, 1_000, 13] * 40,
+        [1, 0, 0],
+    ],
+)
+@pytest.mark.parametrize("kind", ["u32", "with nulls"])
+def test_the_cores_gather_from_chunks_of_any_length(lengths: list[int], kind: str) -> None:
+    ends = np.cumsum([0, *lengths])
+    rows = rows_of(kind, int(ends[-1]), 50_001)
+    for column in columns_of_every_type(int(ends[-1]), 1, 3):
+        whole = column.combine_chunks()
+        parts = [whole.slice(begin, length) for begin, length in zip(ends, lengths, strict=False)]
+        cut = pa.chunked_array(parts, column.type)
+        (gathered,) = gathering.gather_columns([cut], rows)
+        gathered.validate(full=True)
+        assert bits(gathered).equals(bits(column.take(pa.array(rows, mask=rows < 0)))), column.type
+        assert bits(pa.chunked_array([gathering.one_array(cut)])).equals(bits(column)), column.type
+
+
 def virtual(seed: int = 0) -> _core.Runtime:
     return _core.VirtualRuntime(linkwise.load_machine("h200x8"), _core.VirtualMode.execute, seed)
 

@@ -11,6 +11,7 @@
 #include "linkwise/device/cuda/driver.hpp"
 #include "linkwise/device/cuda/pinned.hpp"
 #include "linkwise/primitives/kernels.hpp"
+#include "linkwise/team.hpp"
 
 namespace linkwise {
 namespace {
@@ -93,10 +94,7 @@ CudaRuntime::~CudaRuntime() {
 }
 
 // A link is fed by a few cores; all links in one direction may be busy at once, and the other has rings of its own.
-int CudaRuntime::staging_threads() const {
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  return std::clamp(cores / (2 * machine().num_gpus()), 1, 8);
-}
+int CudaRuntime::staging_threads() const { return std::clamp(team() / (2 * machine().num_gpus()), 1, 8); }
 
 CudaRuntime::Device& CudaRuntime::device(Place place) {
   if (!place.is_gpu()) return *devices_.back();

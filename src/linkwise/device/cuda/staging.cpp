@@ -1,6 +1,7 @@
 #include "linkwise/device/cuda/staging.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -13,6 +14,7 @@ namespace {
 
 constexpr std::uint64_t slot_bytes = 2 << 20;
 constexpr std::uint32_t num_slots = 12;
+constexpr std::chrono::microseconds patience{2000}, doze{20};
 
 }  // namespace
 
@@ -68,9 +70,12 @@ void StagingRing::copy(cudaStream_t stream, const MemoryView& to, const MemoryVi
 bool StagingRing::wait_for(const std::uint32_t& flag, std::uint32_t value) const {
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): atomic_ref to const is C++26
   const std::atomic_ref<std::uint32_t> current(const_cast<std::uint32_t&>(flag));
+  const auto began = std::chrono::steady_clock::now();
   while (static_cast<std::int32_t>(current.load(std::memory_order_acquire) - value) < 0) {
     if (ending_.load(std::memory_order_relaxed)) return false;
-    std::this_thread::yield();
+    // The ring goes round in less than that: this copy's turn comes later, and others have work for the processor.
+    if (std::chrono::steady_clock::now() - began > patience) std::this_thread::sleep_for(doze);
+    else std::this_thread::yield();
   }
   return true;
 }

@@ -8,6 +8,7 @@
 
 #include "linkwise/error.hpp"
 #include "linkwise/primitives/dispatch.hpp"
+#include "linkwise/primitives/host/chunk_finder.hpp"
 #include "linkwise/team.hpp"
 
 namespace linkwise {
@@ -59,17 +60,25 @@ void copy_string(std::byte* to, const std::byte* from, std::uint64_t length) {
     for (std::uint64_t i = 0; i < length; ++i) to[i] = from[i];
 }
 
+std::vector<std::uint64_t> begins_of(const ChunkedColumn& column) {
+  std::vector<std::uint64_t> begins{0};
+  for (const ColumnChunk& chunk : column.chunks) begins.push_back(begins.back() + chunk.count);
+  return begins;
+}
+
 class Gather {
  public:
   Gather(const ChunkedColumn& column, const void* rows, int row_bytes, std::uint64_t count)
-      : column_(column), rows_(rows), row_bytes_(row_bytes), count_(count), block_(block_of(count)) {
-    std::uint64_t end = 0;
-    for (const ColumnChunk& chunk : column.chunks) ends_.push_back(end += chunk.count);
-  }
+      : column_(column),
+        rows_(rows),
+        row_bytes_(row_bytes),
+        count_(count),
+        block_(block_of(count)),
+        finder_(begins_of(column)) {}
 
   GatheredColumn run() {
     result_.count = count_;
-    find_validity();
+    ask_for_validity();
     switch (column_.layout) {
       case Layout::bits: gather_bits(); break;
       case Layout::fixed: gather_fixed(); break;
@@ -79,13 +88,12 @@ class Gather {
     return std::move(result_);
   }
 
-  // What of the result tells nulls.
-  void find_validity() {
-    const bool has_nulls =
-        std::ranges::any_of(column_.chunks, [](const ColumnChunk& c) { return c.validity != nullptr; });
-    if (has_nulls || row_bytes_ == 8) gather_validity();
+  // Only what of the result tells nulls.
+  GatheredColumn run_validity() {
+    ask_for_validity();
+    if (validity_) for_blocks([](std::uint64_t, const Location*, std::uint64_t) {});
+    return std::move(result_);
   }
-  GatheredColumn& result() { return result_; }
 
  private:
   [[nodiscard]] std::uint64_t row(std::uint64_t i) const {
@@ -95,17 +103,17 @@ class Gather {
 
   [[nodiscard]] Location locate(std::uint64_t row) const {
     if (row == no_row) return {nullptr, 0};
-    if (column_.chunks.size() == 1) return {column_.chunks.data(), row + column_.chunks.front().offset};
-    const auto chunk = static_cast<std::size_t>(std::ranges::upper_bound(ends_, row) - ends_.begin());
-    const std::uint64_t begin = chunk == 0 ? 0 : ends_[chunk - 1];
-    return {&column_.chunks[chunk], row - begin + column_.chunks[chunk].offset};
+    const std::size_t chunk = finder_.find(row);
+    return {&column_.chunks[chunk], row - finder_.begin(chunk) + column_.chunks[chunk].offset};
   }
 
-  // body(first, locations of the rows [first, first + n), n), block by block on all cores.
+  // body(first, locations of the rows [first, first + n), n), block by block on all cores. The first time, nulls are
+  // found as well, if somebody has asked for them.
   template <typename Body>
   void for_blocks(Body&& body) {
-    const std::uint64_t rows_there_are = ends_.empty() ? 0 : ends_.back();
+    const std::uint64_t rows_there_are = finder_.rows();
     std::atomic<bool> missing = false;
+    std::atomic<std::uint64_t> nulls = 0;
 #pragma omp parallel num_threads(team_if(count_ > worthwhile))
     {
       std::vector<Location> locations(std::min(block_, count_));
@@ -118,25 +126,33 @@ class Gather {
           all_there = all_there && (r < rows_there_are || r == no_row);
           if (all_there) locations[i] = locate(r);
         }
-        if (all_there) body(first, locations.data(), n);
-        else missing = true;
+        if (!all_there) {
+          missing = true;
+          continue;
+        }
+        body(first, locations.data(), n);
+        if (validity_) nulls += write_validity(first, locations.data(), n);
       }
     }
     if (missing) throw_missing_row();
+    if (nulls > 0) {
+      result_.nulls = nulls;
+      result_.validity = std::move(validity_);
+    }
+    validity_.reset();
   }
 
-  void gather_validity() {
-    HugeBuffer bits((count_ + 7) / 8);
-    auto* to = reinterpret_cast<std::uint8_t*>(bits.data());
-    std::atomic<std::uint64_t> nulls = 0;
-    for_blocks([&](std::uint64_t first, const Location* from, std::uint64_t n) {
-      const auto is_valid = [&](const Location& l) {
-        return l.chunk != nullptr && (l.chunk->validity == nullptr || bit(l.chunk->validity, l.at));
-      };
-      nulls += n - write_bits(to + first / 8, from, n, is_valid);
-    });
-    result_.nulls = nulls;
-    if (nulls > 0) result_.validity = std::move(bits);
+  void ask_for_validity() {
+    const auto has_nulls = [](const ColumnChunk& c) { return c.validity != nullptr; };
+    if (row_bytes_ == 8 || std::ranges::any_of(column_.chunks, has_nulls)) validity_.emplace((count_ + 7) / 8);
+  }
+
+  // Returns the number of nulls.
+  std::uint64_t write_validity(std::uint64_t first, const Location* from, std::uint64_t n) {
+    const auto is_valid = [](const Location& l) {
+      return l.chunk != nullptr && (l.chunk->validity == nullptr || bit(l.chunk->validity, l.at));
+    };
+    return n - write_bits(reinterpret_cast<std::uint8_t*>(validity_->data()) + first / 8, from, n, is_valid);
   }
 
   // Returns how many are set. Blocks begin at whole bytes.
@@ -195,21 +211,26 @@ class Gather {
     });
   }
 
-  // Lengths first, then where each begins, then the bytes.
+  // Lengths first, and where the bytes are, so that nothing is looked for twice all over the column; then where each
+  // string begins, and the bytes.
   template <typename Offset>
   void gather_strings() {
     auto* offsets = reinterpret_cast<Offset*>(result_.offsets.emplace((count_ + 1) * sizeof(Offset)).data());
+    const HugeBuffer memory(count_ * sizeof(const std::byte*));
+    auto* sources = reinterpret_cast<const std::byte**>(memory.data());
     std::vector<std::uint64_t> bytes_of_block((count_ + block_ - 1) / block_ + 1, 0);
     for_blocks([&](std::uint64_t first, const Location* from, std::uint64_t n) {
       std::uint64_t sum = 0;
       for (std::uint64_t i = 0; i < n; ++i) {
-        Offset length = 0;
+        Offset begin = 0, end = 0;
+        sources[first + i] = nullptr;
         if (from[i].chunk != nullptr) {
           const auto* source = static_cast<const Offset*>(from[i].chunk->offsets) + from[i].at;
-          length = source[1] - source[0];
+          begin = source[0], end = source[1];
+          sources[first + i] = from[i].chunk->values + begin;
         }
-        offsets[first + i] = length;
-        sum += static_cast<std::uint64_t>(length);
+        offsets[first + i] = end - begin;
+        sum += static_cast<std::uint64_t>(end - begin);
       }
       bytes_of_block[first / block_ + 1] = sum;
     });
@@ -218,20 +239,18 @@ class Gather {
     if (total > static_cast<std::uint64_t>(std::numeric_limits<Offset>::max()))
       throw std::overflow_error("the strings take more bytes than their offsets count");
     std::byte* to = make_values(total);
-    for_blocks([&](std::uint64_t first, const Location* from, std::uint64_t n) {
+#pragma omp parallel for schedule(dynamic) num_threads(team_if(count_ > worthwhile))
+    for (std::uint64_t first = 0; first < count_; first += block_) {
       std::uint64_t at = bytes_of_block[first / block_];
-      const auto source = [&](std::uint64_t i) {
-        if (from[i].chunk == nullptr) return static_cast<const std::byte*>(nullptr);
-        return from[i].chunk->values + static_cast<const Offset*>(from[i].chunk->offsets)[from[i].at];
-      };
-      for (std::uint64_t i = 0; i < n; ++i) {
-        if (i + ahead < n) __builtin_prefetch(source(i + ahead));
-        const auto length = static_cast<std::uint64_t>(offsets[first + i]);
-        if (length > 0) copy_string(to + at, source(i), length);
-        offsets[first + i] = static_cast<Offset>(at);
+      const std::uint64_t last = std::min(first + block_, count_);
+      for (std::uint64_t i = first; i < last; ++i) {
+        if (i + ahead < last) __builtin_prefetch(sources[i + ahead]);
+        const auto length = static_cast<std::uint64_t>(offsets[i]);
+        if (length > 0) copy_string(to + at, sources[i], length);
+        offsets[i] = static_cast<Offset>(at);
         at += length;
       }
-    });
+    }
     offsets[count_] = static_cast<Offset>(total);
   }
 
@@ -239,7 +258,8 @@ class Gather {
   const void* rows_;
   int row_bytes_;
   std::uint64_t count_, block_;
-  std::vector<std::uint64_t> ends_;  // of the chunks
+  ChunkFinder finder_;
+  std::optional<HugeBuffer> validity_;  // to be written
   GatheredColumn result_;
 };
 
@@ -270,10 +290,9 @@ GatheredColumn gather_rows(const ChunkedColumn& column, const void* rows, int ro
 
 void gather_validity(const ChunkedColumn& column, const void* rows, int row_bytes, std::uint64_t count,
                      GatheredColumn& gathered) {
-  Gather gather(column, rows, row_bytes, count);
-  gather.find_validity();
-  gathered.nulls = gather.result().nulls;
-  gathered.validity = std::move(gather.result().validity);
+  GatheredColumn found = Gather(column, rows, row_bytes, count).run_validity();
+  gathered.nulls = found.nulls;
+  gathered.validity = std::move(found.validity);
 }
 
 void check_rows(const void* rows, int row_bytes, std::uint64_t count, std::uint64_t rows_there_are) {
