@@ -154,14 +154,20 @@ def test_columns(gpus: list[int], kind: str, source: int, count: int) -> None:
 def test_the_cores_gather_from_chunks_of_any_length(lengths: list[int], kind: str) -> None:
     ends = np.cumsum([0, *lengths])
     rows = rows_of(kind, int(ends[-1]), 50_001)
-    for column in columns_of_every_type(int(ends[-1]), 1, 3):
+    columns = columns_of_every_type(int(ends[-1]), 1, 3)
+    cut = []
+    for column in columns:
         whole = column.combine_chunks()
         parts = [whole.slice(begin, length) for begin, length in zip(ends, lengths, strict=False)]
-        cut = pa.chunked_array(parts, column.type)
-        (gathered,) = gathering.gather_columns([cut], rows)
-        gathered.validate(full=True)
-        assert bits(gathered).equals(bits(column.take(pa.array(rows, mask=rows < 0)))), column.type
-        assert bits(pa.chunked_array([gathering.one_array(cut)])).equals(bits(column)), column.type
+        cut.append(pa.chunked_array(parts, column.type))
+    together = gathering.gather_columns(cut, rows)
+    for column, pieces, gathered in zip(columns, cut, together, strict=True):
+        expected = bits(column.take(pa.array(rows, mask=rows < 0)))
+        for found in (gathered, *gathering.gather_columns([pieces], rows)):
+            found.validate(full=True)
+            assert bits(found).equals(expected), column.type
+        assert bits(pa.chunked_array([gathering.one_array(pieces)])).equals(bits(column)), column.type
+    assert [len(column) for column in gathering.gather_columns(cut, rows[:0])] == [0] * len(cut)
 
 
 def virtual(seed: int = 0) -> _core.Runtime:
@@ -202,6 +208,8 @@ def test_strings_of_too_many_bytes() -> None:
     rows = np.zeros((1 << 11) + 1, np.uint32)
     with pytest.raises(OverflowError):
         gather_columns_on_gpus(virtual(), [0, 1], [column], rows)
+    long, short = _core.gather_columns([column.chunks, [pa.array(["y"])]], rows)
+    assert long is None and short is not None
 
 
 @pytest.mark.gpu

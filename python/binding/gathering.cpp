@@ -70,6 +70,27 @@ nb::object gather_column(const nb::list& chunks, const std::optional<Words>& row
   return parts_of(std::move(gathered), column->layout);
 }
 
+nb::list gather_columns(const nb::list& columns, const Words& rows) {
+  std::vector<std::unique_ptr<OwnedColumn>> owned;
+  std::vector<ChunkedColumn> known;
+  for (const nb::handle chunks : columns) {
+    owned.push_back(std::make_unique<OwnedColumn>(nb::cast<nb::list>(chunks), OwnedColumn::For::cores));
+    if (owned.back()->column()) known.push_back(*owned.back()->column());
+  }
+  std::vector<std::optional<GatheredColumn>> gathered;
+  {
+    const nb::gil_scoped_release release;
+    gathered = gather_rows(known, rows.data(), static_cast<int>(rows.itemsize()), rows.size());
+  }
+  nb::list results;
+  std::size_t next = 0;
+  for (const auto& column : owned) {
+    std::optional<GatheredColumn> found = column->column() ? std::move(gathered[next++]) : std::nullopt;
+    results.append(found ? parts_of(std::move(*found), column->column()->layout) : nb::none());
+  }
+  return results;
+}
+
 // Whether GPUs gather columns of an Arrow type, which has __arrow_c_schema__.
 bool type_gathers_on_gpus(const nb::object& type) {
   const auto capsule = type.attr("__arrow_c_schema__")();
@@ -131,6 +152,10 @@ void bind_gathering(nb::module_& m) {
   m.def("gather_column", &gather_column, nb::arg("chunks"), nb::arg("rows").none() = nb::none(),
         "(nulls, validity, offsets, values) of these rows of Arrow arrays, or of all; None for nested types and the "
         "like. Raises OverflowError if the strings take more bytes than their offsets count. Releases the GIL.");
+  m.def(
+      "gather_columns", &gather_columns, nb::arg("columns"), nb::arg("rows"),
+      "The same of several columns, each a list of Arrow arrays, at once; also None for those whose strings take more "
+      "bytes than their offsets count.");
   m.def("gathers_on_gpus", &type_gathers_on_gpus, nb::arg("type"),
         "Whether GPUs gather columns of an Arrow type; others are the cores'.");
   m.def("gather_columns_on_gpus", &gather_columns_on_gpus, nb::arg("runtime"), nb::arg("gpus"), nb::arg("columns"),

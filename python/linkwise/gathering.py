@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Collection
 from typing import Any, cast
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from linkwise.taking import Rows
 
 _WORTH_A_COPY = 1 << 12  # rows of a chunk
 _MOST_OF_NARROW = 1 << 31  # bytes of strings between offsets of 32 bits, and of these: the cores make several chunks
+_MANY_ROWS = 1 << 22  # of which each column is a turn of its own, between which Ctrl-C is heard
 _WORTH_THE_GPUS = 1 << 20  # rows; fewer are gathered on the cores before a plan is made
 
 
@@ -116,17 +118,30 @@ def gather_columns(columns: list[pa.ChunkedArray], rows: Rows, request: Request 
 
     On all cores; on the GPUs that ``request`` leaves it to where these are faster.
     """
-    on_gpus = _gather_on_gpus_if_faster(columns, rows, request)
-    gathered = []
-    for at, column in enumerate(columns):
-        if at in on_gpus:
-            gathered.append(on_gpus[at])
-            continue
-        pieces = _gather(column, rows) if len(column) else [pa.nulls(len(rows), column.type)]
-        if pieces is None:
-            pieces = gather_by_pyarrow(column, rows)
-        gathered.append(pa.chunked_array(pieces, type=column.type))
-    return gathered
+    gathered = _gather_on_gpus_if_faster(columns, rows, request)
+    gathered |= _gather_at_once(columns, rows, gathered.keys())
+    return [
+        gathered[at] if at in gathered else pa.chunked_array(_gather_alone(column, rows), type=column.type)
+        for at, column in enumerate(columns)
+    ]
+
+
+def _gather_at_once(columns: list[pa.ChunkedArray], rows: Rows, there: Collection[int]) -> dict[int, pa.ChunkedArray]:
+    """Those columns that are not there yet, by their number, where the rows are few: waking all cores takes longer."""
+    wanted = [at for at, column in enumerate(columns) if at not in there and len(column)]
+    if len(rows) > _MANY_ROWS or len(wanted) < 2:
+        return {}
+    found = _core.gather_columns([_filled(columns[at]) for at in wanted], rows)
+    return {
+        at: pa.chunked_array([_array_of(parts, columns[at].type, len(rows))])
+        for at, parts in zip(wanted, found, strict=True)
+        if parts is not None
+    }
+
+
+def _gather_alone(column: pa.ChunkedArray, rows: Rows) -> list[pa.Array]:
+    pieces = _gather(column, rows) if len(column) else [pa.nulls(len(rows), column.type)]
+    return gather_by_pyarrow(column, rows) if pieces is None else pieces
 
 
 def rows_of_rows(rows: Rows, places: Rows) -> Rows:

@@ -4,11 +4,13 @@
 #include <atomic>
 #include <cstring>
 #include <limits>
+#include <memory>
+#include <optional>
 #include <stdexcept>
+#include <vector>
 
 #include "linkwise/error.hpp"
 #include "linkwise/primitives/dispatch.hpp"
-#include "linkwise/primitives/host/chunk_finder.hpp"
 #include "linkwise/team.hpp"
 
 namespace linkwise {
@@ -28,21 +30,17 @@ std::uint64_t block_of(std::uint64_t rows) {
   return std::clamp(share / 8 * 8, least_block, most_block);
 }
 
+constexpr const char* missing_row = "a row that is asked for does not exist";
+
 // Where a row lies.
 struct Location {
   const ColumnChunk* chunk;  // null: nowhere
   std::uint64_t at;          // with the chunk's offset
 };
 
-[[noreturn]] void throw_missing_row() { throw UsageError("a row that is asked for does not exist"); }
-
 bool bit(const void* bits, std::uint64_t at) {
   return (static_cast<const std::uint8_t*>(bits)[at / 8] >> (at % 8) & 1) != 0;
 }
-
-struct Bytes16 {
-  std::uint64_t low, high;
-};
 
 // Lengths of strings are mostly small, and known only here: a call of memcpy takes longer than the copy.
 void copy_string(std::byte* to, const std::byte* from, std::uint64_t length) {
@@ -60,237 +58,250 @@ void copy_string(std::byte* to, const std::byte* from, std::uint64_t length) {
     for (std::uint64_t i = 0; i < length; ++i) to[i] = from[i];
 }
 
-std::vector<std::uint64_t> begins_of(const ChunkedColumn& column) {
-  std::vector<std::uint64_t> begins{0};
-  for (const ColumnChunk& chunk : column.chunks) begins.push_back(begins.back() + chunk.count);
-  return begins;
-}
+struct Rows {
+  const void* numbers;  // null: all in their order
+  int width;
+  std::uint64_t count, block;  // rows, and how many of them are one block
 
+  [[nodiscard]] std::uint64_t operator[](std::uint64_t i) const {
+    if (numbers == nullptr) return i;
+    return width == 4 ? static_cast<const std::uint32_t*>(numbers)[i] : static_cast<const std::uint64_t*>(numbers)[i];
+  }
+};
+
+// A column's rows, a block at a time, on any core. Of strings, first the lengths and where the bytes are, so that
+// nothing is looked for twice all over the column; then, when it is known where each begins, the bytes.
 class Gather {
  public:
-  Gather(const ChunkedColumn& column, const void* rows, int row_bytes, std::uint64_t count)
-      : column_(column),
-        rows_(rows),
-        row_bytes_(row_bytes),
-        count_(count),
-        block_(block_of(count)),
-        finder_(begins_of(column)) {}
+  enum class What : std::uint8_t { everything, validity };
 
-  GatheredColumn run() {
-    result_.count = count_;
-    ask_for_validity();
-    switch (column_.layout) {
-      case Layout::bits: gather_bits(); break;
-      case Layout::fixed: gather_fixed(); break;
-      case Layout::strings32: gather_strings<std::int32_t>(); break;
-      case Layout::strings64: gather_strings<std::int64_t>(); break;
+  Gather(const ChunkedColumn& column, const Rows& rows, What what = What::everything)
+      : column_(column), rows_(rows), what_(what), finder_(column) {
+    result_.count = rows.count;
+    const auto has_nulls = [](const ColumnChunk& c) { return c.validity != nullptr; };
+    if (rows.width == 8 || std::ranges::any_of(column.chunks, has_nulls)) validity_.emplace((rows.count + 7) / 8);
+    if (what == What::validity) return;
+    if (column.has_strings()) {
+      result_.offsets.emplace((rows.count + 1) * (column.layout == Layout::strings32 ? 4 : 8));
+      sources_.emplace(rows.count * sizeof(const std::byte*));
+      bytes_before_.assign((rows.count + rows.block - 1) / rows.block + 1, 0);
+    } else {
+      const bool is_bits = column.layout == Layout::bits;
+      make_values(is_bits ? (rows.count + 7) / 8 : rows.count * static_cast<std::uint64_t>(column.width));
     }
+  }
+
+  // The rows from `first` on. Returns false if one does not exist.
+  bool gather(std::uint64_t first, std::vector<Location>& locations) {
+    const std::uint64_t n = std::min(rows_.block, rows_.count - first), there_are = finder_.rows();
+    locations.resize(n);
+    for (std::uint64_t i = 0; i < n; ++i) {
+      const std::uint64_t row = rows_[first + i];
+      if (row >= there_are && row != no_row) return false;
+      locations[i] = locate(row);
+    }
+    if (what_ == What::everything) gather_block(first, locations);
+    if (validity_) nulls_ += write_validity(first, locations);
+    return true;
+  }
+
+  // When all have been gathered. Returns false if there are too many bytes for offsets of 32 bits.
+  bool place_strings() {
+    for (std::size_t b = 1; b < bytes_before_.size(); ++b) bytes_before_[b] += bytes_before_[b - 1];
+    const std::uint64_t total = bytes_before_.back();
+    std::byte* offsets = result_.offsets->data();
+    if (column_.layout == Layout::strings64) {
+      reinterpret_cast<std::int64_t*>(offsets)[rows_.count] = static_cast<std::int64_t>(total);
+    } else {
+      if (total > std::numeric_limits<std::int32_t>::max()) return false;
+      reinterpret_cast<std::int32_t*>(offsets)[rows_.count] = static_cast<std::int32_t>(total);
+    }
+    make_values(total);
+    return true;
+  }
+
+  void gather_bytes(std::uint64_t first) {
+    if (column_.layout == Layout::strings32) copy_strings<std::int32_t>(first);
+    else copy_strings<std::int64_t>(first);
+  }
+
+  GatheredColumn finish() {
+    result_.nulls = nulls_;
+    if (result_.nulls > 0) result_.validity = std::move(validity_);
     return std::move(result_);
   }
 
-  // Only what of the result tells nulls.
-  GatheredColumn run_validity() {
-    ask_for_validity();
-    if (validity_) for_blocks([](std::uint64_t, const Location*, std::uint64_t) {});
-    return std::move(result_);
-  }
+  [[nodiscard]] bool has_strings() const { return column_.has_strings(); }
 
  private:
-  [[nodiscard]] std::uint64_t row(std::uint64_t i) const {
-    if (rows_ == nullptr) return i;
-    return row_bytes_ == 4 ? static_cast<const std::uint32_t*>(rows_)[i] : static_cast<const std::uint64_t*>(rows_)[i];
-  }
-
   [[nodiscard]] Location locate(std::uint64_t row) const {
     if (row == no_row) return {nullptr, 0};
     const std::size_t chunk = finder_.find(row);
     return {&column_.chunks[chunk], row - finder_.begin(chunk) + column_.chunks[chunk].offset};
   }
 
-  // body(first, locations of the rows [first, first + n), n), block by block on all cores. The first time, nulls are
-  // found as well, if somebody has asked for them.
-  template <typename Body>
-  void for_blocks(Body&& body) {
-    const std::uint64_t rows_there_are = finder_.rows();
-    std::atomic<bool> missing = false;
-    std::atomic<std::uint64_t> nulls = 0;
-#pragma omp parallel num_threads(team_if(count_ > worthwhile))
-    {
-      std::vector<Location> locations(std::min(block_, count_));
-#pragma omp for schedule(dynamic)
-      for (std::uint64_t first = 0; first < count_; first += block_) {
-        const std::uint64_t n = std::min(block_, count_ - first);
-        bool all_there = true;
-        for (std::uint64_t i = 0; i < n; ++i) {
-          const std::uint64_t r = row(first + i);
-          all_there = all_there && (r < rows_there_are || r == no_row);
-          if (all_there) locations[i] = locate(r);
-        }
-        if (!all_there) {
-          missing = true;
-          continue;
-        }
-        body(first, locations.data(), n);
-        if (validity_) nulls += write_validity(first, locations.data(), n);
-      }
-    }
-    if (missing) throw_missing_row();
-    if (nulls > 0) {
-      result_.nulls = nulls;
-      result_.validity = std::move(validity_);
-    }
-    validity_.reset();
+  void make_values(std::uint64_t bytes) {
+    result_.value_bytes = bytes;
+    result_.values.emplace(bytes);
   }
+  [[nodiscard]] std::byte* values() const { return result_.values->data(); }
 
-  void ask_for_validity() {
-    const auto has_nulls = [](const ColumnChunk& c) { return c.validity != nullptr; };
-    if (row_bytes_ == 8 || std::ranges::any_of(column_.chunks, has_nulls)) validity_.emplace((count_ + 7) / 8);
+  void gather_block(std::uint64_t first, const std::vector<Location>& from) {
+    switch (column_.layout) {
+      case Layout::bits: return gather_bits(first, from);
+      case Layout::fixed: return gather_elements(first, from);
+      case Layout::strings32: return gather_lengths<std::int32_t>(first, from);
+      case Layout::strings64: return gather_lengths<std::int64_t>(first, from);
+    }
   }
 
   // Returns the number of nulls.
-  std::uint64_t write_validity(std::uint64_t first, const Location* from, std::uint64_t n) {
-    const auto is_valid = [](const Location& l) {
-      return l.chunk != nullptr && (l.chunk->validity == nullptr || bit(l.chunk->validity, l.at));
-    };
-    return n - write_bits(reinterpret_cast<std::uint8_t*>(validity_->data()) + first / 8, from, n, is_valid);
+  std::uint64_t write_validity(std::uint64_t first, const std::vector<Location>& from) {
+    return from.size() - write_bits(validity_->data() + first / 8, from, [](const Location& l) {
+             return l.chunk != nullptr && (l.chunk->validity == nullptr || bit(l.chunk->validity, l.at));
+           });
+  }
+
+  void gather_bits(std::uint64_t first, const std::vector<Location>& from) {
+    write_bits(values() + first / 8, from,
+               [](const Location& l) { return l.chunk != nullptr && bit(l.chunk->values, l.at); });
   }
 
   // Returns how many are set. Blocks begin at whole bytes.
   template <typename IsSet>
-  static std::uint64_t write_bits(std::uint8_t* to, const Location* from, std::uint64_t n, IsSet&& is_set) {
+  static std::uint64_t write_bits(std::byte* to, const std::vector<Location>& from, IsSet&& is_set) {
     std::uint64_t set = 0;
-    for (std::uint64_t i = 0; i < n; i += 8) {
+    for (std::uint64_t i = 0; i < from.size(); i += 8) {
       unsigned byte = 0;
-      for (std::uint64_t j = i; j < std::min(i + 8, n); ++j) byte |= (is_set(from[j]) ? 1U : 0U) << (j - i);
-      to[i / 8] = static_cast<std::uint8_t>(byte);
+      for (std::uint64_t j = i; j < std::min<std::uint64_t>(i + 8, from.size()); ++j)
+        byte |= (is_set(from[j]) ? 1U : 0U) << (j - i);
+      to[i / 8] = static_cast<std::byte>(byte);
       set += static_cast<std::uint64_t>(__builtin_popcount(byte));
     }
     return set;
   }
 
-  std::byte* make_values(std::uint64_t bytes) {
-    result_.value_bytes = bytes;
-    return result_.values.emplace(bytes).data();
-  }
-
-  void gather_bits() {
-    auto* to = reinterpret_cast<std::uint8_t*>(make_values((count_ + 7) / 8));
-    for_blocks([&](std::uint64_t first, const Location* from, std::uint64_t n) {
-      write_bits(to + first / 8, from, n,
-                 [](const Location& l) { return l.chunk != nullptr && bit(l.chunk->values, l.at); });
-    });
-  }
-
-  static void copy_element(std::byte* to, const Location& from, std::size_t width) {
-    if (from.chunk != nullptr) std::memcpy(to, from.chunk->values + from.at * width, width);
-    else std::memset(to, 0, width);
-  }
-
-  void gather_fixed() {
-    switch (column_.width) {
-      case 1: return gather_elements<std::uint8_t>();
-      case 2: return gather_elements<std::uint16_t>();
-      case 4: return gather_elements<std::uint32_t>();
-      case 8: return gather_elements<std::uint64_t>();
-      case 16: return gather_elements<Bytes16>();
-      default: break;
+  void gather_elements(std::uint64_t first, const std::vector<Location>& from) {
+    const auto width = static_cast<std::size_t>(column_.width);
+    std::byte* to = values() + first * width;
+    switch (width) {  // that the compiler knows are copied without a call
+      case 1: return copy_elements(to, from, [] { return std::size_t{1}; });
+      case 2: return copy_elements(to, from, [] { return std::size_t{2}; });
+      case 4: return copy_elements(to, from, [] { return std::size_t{4}; });
+      case 8: return copy_elements(to, from, [] { return std::size_t{8}; });
+      case 16: return copy_elements(to, from, [] { return std::size_t{16}; });
+      default: return copy_elements(to, from, [=] { return width; });
     }
-    const auto width = static_cast<std::uint64_t>(column_.width);
-    std::byte* to = make_values(count_ * width);
-    for_blocks([&](std::uint64_t first, const Location* from, std::uint64_t n) {
-      for (std::uint64_t i = 0; i < n; ++i) copy_element(to + (first + i) * width, from[i], width);
-    });
   }
 
-  template <typename Element>
-  void gather_elements() {
-    std::byte* values = make_values(count_ * sizeof(Element));
-    for_blocks([&](std::uint64_t first, const Location* from, std::uint64_t n) {
-      std::byte* to = values + first * sizeof(Element);
-      for (std::uint64_t i = 0; i < n; ++i) copy_element(to + i * sizeof(Element), from[i], sizeof(Element));
-    });
+  template <typename Width>
+  static void copy_elements(std::byte* to, const std::vector<Location>& from, Width&& width) {
+    for (const Location& location : from) {
+      if (location.chunk != nullptr) std::memcpy(to, location.chunk->values + location.at * width(), width());
+      else std::memset(to, 0, width());
+      to += width();
+    }
   }
 
-  // Lengths first, and where the bytes are, so that nothing is looked for twice all over the column; then where each
-  // string begins, and the bytes.
   template <typename Offset>
-  void gather_strings() {
-    auto* offsets = reinterpret_cast<Offset*>(result_.offsets.emplace((count_ + 1) * sizeof(Offset)).data());
-    const HugeBuffer memory(count_ * sizeof(const std::byte*));
-    auto* sources = reinterpret_cast<const std::byte**>(memory.data());
-    std::vector<std::uint64_t> bytes_of_block((count_ + block_ - 1) / block_ + 1, 0);
-    for_blocks([&](std::uint64_t first, const Location* from, std::uint64_t n) {
-      std::uint64_t sum = 0;
-      for (std::uint64_t i = 0; i < n; ++i) {
-        Offset begin = 0, end = 0;
-        sources[first + i] = nullptr;
-        if (from[i].chunk != nullptr) {
-          const auto* source = static_cast<const Offset*>(from[i].chunk->offsets) + from[i].at;
-          begin = source[0], end = source[1];
-          sources[first + i] = from[i].chunk->values + begin;
-        }
-        offsets[first + i] = end - begin;
-        sum += static_cast<std::uint64_t>(end - begin);
-      }
-      bytes_of_block[first / block_ + 1] = sum;
-    });
-    for (std::size_t b = 1; b < bytes_of_block.size(); ++b) bytes_of_block[b] += bytes_of_block[b - 1];
-    const std::uint64_t total = bytes_of_block.back();
-    if (total > static_cast<std::uint64_t>(std::numeric_limits<Offset>::max()))
-      throw std::overflow_error("the strings take more bytes than their offsets count");
-    std::byte* to = make_values(total);
-#pragma omp parallel for schedule(dynamic) num_threads(team_if(count_ > worthwhile))
-    for (std::uint64_t first = 0; first < count_; first += block_) {
-      std::uint64_t at = bytes_of_block[first / block_];
-      const std::uint64_t last = std::min(first + block_, count_);
-      for (std::uint64_t i = first; i < last; ++i) {
-        if (i + ahead < last) __builtin_prefetch(sources[i + ahead]);
-        const auto length = static_cast<std::uint64_t>(offsets[i]);
-        if (length > 0) copy_string(to + at, sources[i], length);
-        offsets[i] = static_cast<Offset>(at);
-        at += length;
-      }
+  void gather_lengths(std::uint64_t first, const std::vector<Location>& from) {
+    auto* lengths = reinterpret_cast<Offset*>(result_.offsets->data()) + first;
+    auto* sources = reinterpret_cast<const std::byte**>(sources_->data()) + first;
+    std::uint64_t sum = 0;
+    for (std::uint64_t i = 0; i < from.size(); ++i) {
+      lengths[i] = 0;
+      sources[i] = nullptr;
+      if (from[i].chunk == nullptr) continue;
+      const auto* offsets = static_cast<const Offset*>(from[i].chunk->offsets) + from[i].at;
+      const Offset begin = offsets[0], end = offsets[1];
+      lengths[i] = end - begin;
+      sources[i] = from[i].chunk->values + begin;
+      sum += static_cast<std::uint64_t>(end - begin);
     }
-    offsets[count_] = static_cast<Offset>(total);
+    bytes_before_[first / rows_.block + 1] = sum;
+  }
+
+  template <typename Offset>
+  void copy_strings(std::uint64_t first) {
+    const std::uint64_t n = std::min(rows_.block, rows_.count - first);
+    auto* offsets = reinterpret_cast<Offset*>(result_.offsets->data()) + first;  // lengths, until here
+    const auto* sources = reinterpret_cast<const std::byte* const*>(sources_->data()) + first;
+    std::uint64_t at = bytes_before_[first / rows_.block];
+    for (std::uint64_t i = 0; i < n; ++i) {
+      if (i + ahead < n) __builtin_prefetch(sources[i + ahead]);
+      const auto length = static_cast<std::uint64_t>(offsets[i]);
+      if (length > 0) copy_string(values() + at, sources[i], length);
+      offsets[i] = static_cast<Offset>(at);
+      at += length;
+    }
   }
 
   const ChunkedColumn& column_;
-  const void* rows_;
-  int row_bytes_;
-  std::uint64_t count_, block_;
-  ChunkFinder finder_;
-  std::optional<HugeBuffer> validity_;  // to be written
+  const Rows rows_;
+  const What what_;
+  const ChunkFinder finder_;
+  std::optional<HugeBuffer> validity_, sources_;
+  std::vector<std::uint64_t> bytes_before_;  // each block of strings; until they are placed, in the one before it
+  std::atomic<std::uint64_t> nulls_ = 0;
   GatheredColumn result_;
 };
 
-}  // namespace
-
-std::uint64_t ChunkedColumn::count() const {
-  std::uint64_t sum = 0;
-  for (const ColumnChunk& chunk : chunks) sum += chunk.count;
-  return sum;
+// body(gather, first row, room for locations) for each block of each, on all cores.
+template <typename Body>
+void for_blocks(const std::vector<std::unique_ptr<Gather>>& gathers, const Rows& rows, const Body& body) {
+  const std::uint64_t blocks = (rows.count + rows.block - 1) / rows.block, all = blocks * gathers.size();
+#pragma omp parallel num_threads(team_if(rows.count* gathers.size() > worthwhile))
+  {
+    std::vector<Location> locations;
+#pragma omp for schedule(dynamic)
+    for (std::uint64_t b = 0; b < all; ++b) body(*gathers[b / blocks], b % blocks * rows.block, locations);
+  }
 }
 
-double ChunkedColumn::mean_width() const {
-  if (!has_strings()) return width;
-  std::uint64_t bytes = 0;
-  const auto add = [&]<typename Offset>(const ColumnChunk& chunk, const Offset* offsets) {
-    bytes += static_cast<std::uint64_t>(offsets[chunk.offset + chunk.count] - offsets[chunk.offset]);
-  };
-  for (const ColumnChunk& chunk : chunks) {
-    if (layout == Layout::strings32) add(chunk, static_cast<const std::int32_t*>(chunk.offsets));
-    else add(chunk, static_cast<const std::int64_t*>(chunk.offsets));
+void gather_all(const std::vector<std::unique_ptr<Gather>>& gathers, const Rows& rows) {
+  std::atomic<bool> missing = false;
+  for_blocks(gathers, rows, [&](Gather& gather, std::uint64_t first, std::vector<Location>& locations) {
+    if (!gather.gather(first, locations)) missing = true;
+  });
+  if (missing) throw UsageError(missing_row);
+}
+
+}  // namespace
+
+std::vector<std::optional<GatheredColumn>> gather_rows(std::span<const ChunkedColumn> columns, const void* rows,
+                                                       int row_bytes, std::uint64_t count) {
+  const Rows numbers{rows, row_bytes, count, block_of(count)};
+  std::vector<std::unique_ptr<Gather>> gathers, of_strings;
+  for (const ChunkedColumn& column : columns) gathers.push_back(std::make_unique<Gather>(column, numbers));
+  gather_all(gathers, numbers);
+  std::vector<std::optional<GatheredColumn>> results(columns.size());
+  std::vector<std::size_t> numbers_of_strings;
+  for (std::size_t c = 0; c < gathers.size(); ++c) {
+    if (!gathers[c]->has_strings()) {
+      results[c] = gathers[c]->finish();
+    } else if (gathers[c]->place_strings()) {
+      numbers_of_strings.push_back(c);
+      of_strings.push_back(std::move(gathers[c]));
+    }
   }
-  return static_cast<double>(bytes) / static_cast<double>(std::max<std::uint64_t>(count(), 1));
+  for_blocks(of_strings, numbers, [](Gather& gather, std::uint64_t first, auto&) { gather.gather_bytes(first); });
+  for (std::size_t s = 0; s < of_strings.size(); ++s) results[numbers_of_strings[s]] = of_strings[s]->finish();
+  return results;
 }
 
 GatheredColumn gather_rows(const ChunkedColumn& column, const void* rows, int row_bytes, std::uint64_t count) {
-  return Gather(column, rows, row_bytes, count).run();
+  std::optional<GatheredColumn> gathered = std::move(gather_rows({&column, 1}, rows, row_bytes, count).front());
+  if (!gathered) throw std::overflow_error("the strings take more bytes than their offsets count");
+  return std::move(*gathered);
 }
 
 void gather_validity(const ChunkedColumn& column, const void* rows, int row_bytes, std::uint64_t count,
                      GatheredColumn& gathered) {
-  GatheredColumn found = Gather(column, rows, row_bytes, count).run_validity();
+  const Rows numbers{rows, row_bytes, count, block_of(count)};
+  std::vector<std::unique_ptr<Gather>> gathers;
+  gathers.push_back(std::make_unique<Gather>(column, numbers, Gather::What::validity));
+  gather_all(gathers, numbers);
+  GatheredColumn found = gathers.front()->finish();
   gathered.nulls = found.nulls;
   gathered.validity = std::move(found.validity);
 }
@@ -303,7 +314,7 @@ void check_rows(const void* rows, int row_bytes, std::uint64_t count, std::uint6
 #pragma omp parallel for reduction(&& : all_there) num_threads(team_if(count > worthwhile))
     for (std::uint64_t i = 0; i < count; ++i)
       all_there = all_there && (numbers[i] < rows_there_are || (sizeof(Row) == 8 && numbers[i] == no_row));
-    if (!all_there) throw_missing_row();
+    if (!all_there) throw UsageError(missing_row);
   });
 }
 

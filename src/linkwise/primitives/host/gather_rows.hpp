@@ -6,33 +6,14 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
+#include "linkwise/primitives/host/chunked_column.hpp"
 #include "linkwise/primitives/host/huge_buffer.hpp"
 #include "linkwise/primitives/types.hpp"
 
 namespace linkwise {
-
-struct ColumnChunk {
-  std::uint64_t count = 0;
-  std::uint64_t offset = 0;                ///< of the first element, in everything below
-  const std::uint8_t* validity = nullptr;  ///< a bit each; null: no nulls
-  const std::byte* values = nullptr;       ///< elements, bits, or all bytes
-  const void* offsets = nullptr;           ///< of strings
-  bool pageable = true;                    ///< all of it, or some
-};
-
-struct ChunkedColumn {
-  enum class Layout : std::uint8_t { bits, fixed, strings32, strings64 };
-  Layout layout = Layout::fixed;
-  int width = 0;  ///< bytes of an element of fixed width; of strings without data, about how many each has
-  std::vector<ColumnChunk> chunks;
-
-  [[nodiscard]] bool has_strings() const { return layout >= Layout::strings32; }
-  [[nodiscard]] std::uint64_t count() const;
-  /// Bytes of an element, or of a string on average.
-  [[nodiscard]] double mean_width() const;
-};
 
 struct GatheredColumn {
   std::uint64_t count = 0;
@@ -50,6 +31,11 @@ inline constexpr std::uint64_t no_row = ~std::uint64_t{0};
 /// @throws OutOfMemoryError; UsageError if a row does not exist; std::overflow_error if strings take more bytes than
 /// offsets of 32 bits count.
 GatheredColumn gather_rows(const ChunkedColumn& column, const void* rows, int row_bytes, std::uint64_t count);
+
+/// Of several columns at once, which takes less time where the rows are few. Nothing for those whose strings take more
+/// bytes than offsets of 32 bits count.
+std::vector<std::optional<GatheredColumn>> gather_rows(std::span<const ChunkedColumn> columns, const void* rows,
+                                                       int row_bytes, std::uint64_t count);
 
 /// Of the same, only which are null; sets `nulls` and `validity`.
 void gather_validity(const ChunkedColumn& column, const void* rows, int row_bytes, std::uint64_t count,

@@ -1,0 +1,54 @@
+// A column that lies in chunks, laid out as Arrow does, and which of them has a row.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace linkwise {
+
+struct ColumnChunk {
+  std::uint64_t count = 0;
+  std::uint64_t offset = 0;                ///< of the first element, in everything below
+  const std::uint8_t* validity = nullptr;  ///< a bit each; null: no nulls
+  const std::byte* values = nullptr;       ///< elements, bits, or all bytes
+  const void* offsets = nullptr;           ///< of strings
+  bool pageable = true;                    ///< all of it, or some
+};
+
+struct ChunkedColumn {
+  enum class Layout : std::uint8_t { bits, fixed, strings32, strings64 };
+  Layout layout = Layout::fixed;
+  int width = 0;  ///< bytes of an element of fixed width; of strings without data, about how many each has
+  std::vector<ColumnChunk> chunks;
+
+  [[nodiscard]] bool has_strings() const { return layout >= Layout::strings32; }
+  [[nodiscard]] std::uint64_t count() const;
+  /// Bytes of an element, or of a string on average.
+  [[nodiscard]] double mean_width() const;
+};
+
+/// Rows come from anywhere in the column, where a search would guess wrong at every step: a table says where to look.
+class ChunkFinder {
+ public:
+  explicit ChunkFinder(const ChunkedColumn& column);
+
+  [[nodiscard]] std::uint64_t rows() const { return begins_.back(); }
+  [[nodiscard]] std::uint64_t begin(std::size_t chunk) const { return begins_[chunk]; }
+  /// Of a row that there is.
+  [[nodiscard]] std::size_t find(std::uint64_t row) const {
+    const std::size_t low = first_[row >> shift_], high = first_[(row >> shift_) + 1];
+    if (low == high) return low;
+    const std::uint64_t* begins = begins_.data();
+    return static_cast<std::size_t>(std::upper_bound(begins + low + 1, begins + high + 1, row) - begins) - 1;
+  }
+
+ private:
+  static constexpr int most_bits = 13;    // of the table, which has to stay in a core's cache
+  std::vector<std::uint64_t> begins_{0};  // where each chunk begins, and the number of rows
+  std::vector<std::size_t> first_;        // the chunk of each bucket's first row, and the last chunk
+  int shift_ = 0;
+};
+
+}  // namespace linkwise
