@@ -52,14 +52,24 @@ def check_join(
     assert [totals.left_sum, totals.right_sum] == [total % 2**64 for total in sums]
 
 
-def check_rows(runtime: _core.Runtime, num_gpus: int, left: Array, right: Array, how: str, seed: int = 0) -> None:
+def check_rows(
+    runtime: _core.Runtime,
+    num_gpus: int,
+    left: Array,
+    right: Array,
+    how: str,
+    seed: int = 0,
+    *,
+    any_order: bool = False,
+) -> None:
     """Row numbers of the result, and values that come with the keys instead of them."""
     plan = plan_for(num_gpus, samples=20_000)
     plan.window_rows = 64 if runtime.simulated else 1 << 16
     expected = expected_rows(left, right, how)
     for carries in (False, True):
         columns = [[side, np.arange(len(side), dtype=np.int64)][: 1 + carries] for side in (left, right)]
-        found = _core.join_device_rows(runtime, plan, *laid_out(runtime, num_gpus, seed, *columns), how)
+        sides = laid_out(runtime, num_gpus, seed, *columns)
+        found = _core.join_device_rows(runtime, plan, *sides, how, any_order=any_order)
         assert len(found) == num_gpus
         rows = np.concatenate([of_left.numpy() for of_left, _ in found])
         if how in ("semi", "anti"):
@@ -114,6 +124,39 @@ def test_rows_in_every_legal_order(seed: int) -> None:
     dtype = [np.uint32, np.int64, np.uint64, np.int16][seed % 4]
     left, right = pair(str(random.choice(DISTRIBUTIONS)), int(sizes[0]), int(sizes[1]), dtype, seed)
     check_rows(virtual(seed), int(random.integers(1, 9)), left, right, HOWS[seed % 6], seed)
+
+
+SHORT_AND_LONG = ((0, 9), (1, 1), (3, 700), (700, 3), (30, 1000), (1000, 120))
+
+
+def check_any_order(runtime: _core.Runtime, num_gpus: int, distribution: str, seed: int) -> None:
+    for number, (count, other) in enumerate(SHORT_AND_LONG):
+        left, right = pair(distribution, count, other, [np.uint32, np.int64, np.uint16][number % 3], seed)
+        check_rows(runtime, num_gpus, left, right, "inner", seed, any_order=True)
+        if runtime.simulated:
+            is_replicated = min(count, other) * num_gpus <= max(count, other)
+            assert is_replicated != any(entry.phase == "partition" for entry in runtime.timeline())
+
+
+@pytest.mark.parametrize("num_gpus", range(1, 9))
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+def test_a_short_side_goes_everywhere(distribution: str, num_gpus: int) -> None:
+    """If rows may stand in any order; the long side stays where it is."""
+    check_any_order(virtual(num_gpus), num_gpus, distribution, num_gpus)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_short_side_goes_everywhere_in_every_legal_order(seed: int) -> None:
+    check_any_order(virtual(seed), [2, 3, 5, 8][seed % 4], DISTRIBUTIONS[seed % len(DISTRIBUTIONS)], seed)
+
+
+@pytest.mark.gpu
+def test_a_short_side_goes_everywhere_on_gpus() -> None:
+    pytest.importorskip("cupy")
+    runtime = cuda_runtime()
+    for num_gpus in range(1, runtime.machine.num_gpus + 1):
+        for number, distribution in enumerate(DISTRIBUTIONS):
+            check_any_order(runtime, num_gpus, distribution, number)
 
 
 @pytest.mark.parametrize("num_gpus", range(1, 9))

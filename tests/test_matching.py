@@ -39,7 +39,14 @@ def emitted_by(emission: _core.Emission, matches: Array) -> Array:
 
 
 def run_probe(
-    device: OnDevice, probing: Array, build: Array, emission: _core.Emission, values: Array, build_values: Array
+    device: OnDevice,
+    probing: Array,
+    build: Array,
+    emission: _core.Emission,
+    values: Array,
+    build_values: Array,
+    *,
+    keys_rise: bool = True,
 ) -> tuple[Array, Array, Array]:
     """``first``, ``emitted`` and the totals."""
     runtime, stream = device.runtime, device.stream
@@ -54,16 +61,19 @@ def run_probe(
     scratch = device.memory(_core.probe_scratch_bytes(runtime, len(probing)))
     _core.probe(
         runtime, stream, probing.itemsize, device.put(probing), device.put(values), kind, device.put(build), sums,
-        emission, first, emitted, scratch, totals,
+        emission, first, emitted, scratch, totals, keys_rise,
     )  # fmt: skip
     return device.get(first, np.uint32), device.get(emitted, np.uint32), device.get(totals, np.int64)
 
 
+@pytest.mark.parametrize("keys_rise", [True, False])
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)
 @pytest.mark.parametrize("dtype", [np.uint32, np.uint64])
-def test_probe(device: OnDevice, dtype: Any, distribution: str) -> None:
+def test_probe(device: OnDevice, dtype: Any, distribution: str, keys_rise: bool) -> None:
     for number, (count, build_count) in enumerate(COUNTS):
         probing = sorted_keys(distribution, count, dtype, 1)
+        if not keys_rise:
+            np.random.default_rng(number).shuffle(probing)
         build = sorted_keys(distribution if number % 2 else "uniform", build_count, dtype, 2)
         value_type = [np.uint32, np.int32, np.int64, np.uint64][number % 4]
         random = np.random.default_rng(number)
@@ -71,7 +81,7 @@ def test_probe(device: OnDevice, dtype: Any, distribution: str) -> None:
         if np.dtype(value_type).kind == "i":
             values -= 50
         emission = EMISSIONS[number % 4]
-        first, emitted, totals = run_probe(device, probing, build, emission, values, build_values)
+        first, emitted, totals = run_probe(device, probing, build, emission, values, build_values, keys_rise=keys_rise)
         lower, upper = np.searchsorted(build, probing, "left"), np.searchsorted(build, probing, "right")
         matches = upper - lower
         assert ((first & ~np.uint32(_core.UNMATCHED_BIT)) == lower).all()

@@ -118,9 +118,11 @@ JoinTotals hash_totals_of(Runtime& runtime, const JoinPlan& plan, const ArraysOf
 
 // For each GPU what the left side shows of its rows, and the right side, or None of semi and anti joins.
 std::vector<nb::tuple> rows_of(const nb::object& runtime_object, const JoinPlan& plan, const ArraysOfSide& left,
-                               const ArraysOfSide& right, const std::string& how, bool verify, int row_number_bytes) {
+                               const ArraysOfSide& right, const std::string& how, bool verify, int row_number_bytes,
+                               bool any_order) {
   auto& runtime = nb::cast<Runtime&>(runtime_object);
   DeviceJoinInput input = join_input_of(runtime, plan, left, right, how, verify);
+  input.any_order = any_order;
   input.row_number_bytes = row_number_bytes;
   std::vector<SortedPart> parts;
   {
@@ -160,8 +162,9 @@ void bind_device_sort(nb::module_& m) {
         nb::arg("right"), "As join_device_totals by a partitioned hash join: a baseline, for inner joins.");
   m.def("join_device_rows", &rows_of, nb::arg("runtime"), nb::arg("plan"), nb::arg("left"), nb::arg("right"),
         nb::arg("how") = "inner", nb::arg("verify") = true, nb::arg("row_number_bytes") = 8,
+        nb::arg("any_order") = false,
         "The rows of the join, on the GPUs: for each a pair of arrays, the values of both sides or, of a side without, "
-        "numbers of rows; of semi and anti joins, (array, None).");
+        "numbers of rows; of semi and anti joins, (array, None). By key, unless any order will do.");
   m.def("sort_device", &sort_arrays, nb::arg("runtime"), nb::arg("plan"), nb::arg("keys").noconvert(),
         nb::arg("values").noconvert(), nb::arg("streams"), nb::arg("donated"), nb::arg("options"),
         "Sorts arrays that lie on the plan's GPUs (NumPy arrays stand in for them where the machine is simulated): for "

@@ -30,14 +30,16 @@ void bind_matching(nb::module_& m) {
       "probe",
       [](Runtime& runtime, Stream stream, int key_bytes, const MemoryView& keys, const MemoryView& values,
          IntegerType value_type, const MemoryView& build_keys, const MemoryView& build_sums, Emission emission,
-         const MemoryView& first, const MemoryView& emitted, const MemoryView& scratch, const MemoryView& totals) {
+         const MemoryView& first, const MemoryView& emitted, const MemoryView& scratch, const MemoryView& totals,
+         bool keys_rise) {
         probe(runtime, stream,
-              {to_key_width(key_bytes), keys, values, value_type, build_keys, build_sums, emission, first, emitted},
+              {to_key_width(key_bytes), keys, values, value_type, build_keys, build_sums, emission, first, emitted,
+               keys_rise},
               scratch, totals);
       },
       nb::arg("runtime"), nb::arg("stream"), nb::arg("key_bytes"), nb::arg("keys"), nb::arg("values"),
       nb::arg("value_type"), nb::arg("build_keys"), nb::arg("build_sums"), nb::arg("emission"), nb::arg("first"),
-      nb::arg("emitted"), nb::arg("scratch"), nb::arg("totals"));
+      nb::arg("emitted"), nb::arg("scratch"), nb::arg("totals"), nb::arg("keys_rise") = true);
   m.def(
       "probe_scratch_bytes",
       [](const Runtime& runtime, std::uint64_t rows) { return probe_scratch_bytes(runtime.kernels(), rows); },

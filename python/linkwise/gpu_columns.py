@@ -74,7 +74,7 @@ class GpuColumns:
             no_streams = [None] * len(gpus)
             of_left, of_right = (_core.ArraysOfSide(cast(list[Any], keys), [], no_streams) for keys in (left, right))
             found = _core.join_device_rows(
-                runtime, plan, of_left, of_right, "inner", self._request.verify, row_number_bytes=4
+                runtime, plan, of_left, of_right, "inner", self._request.verify, row_number_bytes=4, any_order=True
             )
             phases = {phase.phase: phase.seconds for phase in _core.report_of(runtime, _core.SortOptions()).phases}
         return [rows for rows, _ in found], [rows for _, rows in found], phases

@@ -8,6 +8,7 @@
 #include "linkwise/join/join_cuts.hpp"
 #include "linkwise/join/join_output.hpp"
 #include "linkwise/join/relation.hpp"
+#include "linkwise/join/replicated_join.hpp"
 #include "linkwise/primitives/matching.hpp"
 #include "linkwise/sort/verify.hpp"
 
@@ -20,9 +21,7 @@ class DeviceJoin : DeviceJoinSides {
       : DeviceJoinSides(runtime, plan, input, /*numbers_rows=*/wants_rows),
         router_(runtime, plan.sort.paths, plan.sort.relay_bytes),
         wants_rows_(wants_rows) {
-    shape_.kind = input.kind;
-    shape_.left = {input.left.key_type, left_.rows, nullptr, left_.type.value};
-    shape_.right = {input.right.key_type, right_.rows, nullptr, right_.type.value};
+    shape_ = shape();
     left_probes_ = wants_rows || left_probes(shape_);
     sums_ = sums_values(shape_);
   }
@@ -46,14 +45,7 @@ class DeviceJoin : DeviceJoinSides {
         rights.push_back(right.all(g));
       }
       output.count(lefts, rights);
-      std::vector<JoinOutput::RowsOnGpu> made = output.write_on_gpus();
-      for (std::size_t g = 0; g < made.size(); ++g) {
-        const Event ready = runtime_.record(streams_[g]);
-        for (const std::size_t side : {2 * g, 2 * g + 1}) runtime_.wait(callers_[side], ready);
-        parts.push_back({plan_.sort.gpus[g], made[g].count, std::move(made[g].memory), made[g].left, made[g].right,
-                         runtime_.share(ready)});
-      }
-      runtime_.synchronize();
+      parts = handed_over(output.write_on_gpus());
     });
     return parts;
   }
@@ -177,7 +169,10 @@ JoinTotals join_device_totals(Runtime& runtime, const JoinPlan& plan, const Devi
 std::vector<SortedPart> join_device_rows(Runtime& runtime, const JoinPlan& plan, const DeviceJoinInput& input) {
   runtime.clear_timeline();
   std::vector<SortedPart> parts;
-  run_or_abandon(runtime, [&] { parts = DeviceJoin(runtime, plan, input, /*wants_rows=*/true).rows(); });
+  run_or_abandon(runtime, [&] {
+    parts = is_worth_replicating(input) ? replicated_join_rows(runtime, plan, input)
+                                        : DeviceJoin(runtime, plan, input, /*wants_rows=*/true).rows();
+  });
   return parts;
 }
 

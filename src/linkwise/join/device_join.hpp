@@ -15,16 +15,17 @@ struct DeviceJoinInput {
   bool left_values_signed = false, right_values_signed = false;  ///< where they are summed
   int row_number_bytes = 8;  ///< of the numbers that stand for rows of a side that came without values; 4 or 8
   bool verify = true;
+  bool any_order = false;  ///< the rows of an inner join may stand in any order, and on any of the GPUs
 };
 
 /// How many rows the join has and, if both sides have values of 4 or 8 bytes, their sums. Blocks until they are there.
 /// @throws UsageError, OutOfMemoryError, CorruptDataError.
 JoinTotals join_device_totals(Runtime& runtime, const JoinPlan& plan, const DeviceJoinInput& input);
 
-/// The rows of the join, by key and spread over the GPUs with it: `keys` of a part are what the left side shows of each
-/// row, `values` the right side's, which are its values or, where it came without, the row's number in the whole side;
-/// with all bits set where there is no row. Semi and anti joins have nothing of the right. Blocks until
-/// they are there.
+/// The rows of the join, by key and spread over the GPUs with it unless any order will do: `keys` of a part are what
+/// the left side shows of each row, `values` the right side's, which are its values or, where it came without, the
+/// row's number in the whole side; with all bits set where there is no row. Semi and anti joins have nothing of the
+/// right. Blocks until they are there.
 /// @throws UsageError, OutOfMemoryError, CorruptDataError.
 std::vector<SortedPart> join_device_rows(Runtime& runtime, const JoinPlan& plan, const DeviceJoinInput& input);
 

@@ -2,6 +2,7 @@
 
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "linkwise/error.hpp"
 #include "linkwise/primitives/matching.hpp"
@@ -32,6 +33,26 @@ DeviceJoinSides::DeviceJoinSides(Runtime& runtime, const JoinPlan& plan, const D
 IntegerType DeviceJoinSides::integers_of(bool left) const {
   const DeviceSide& side = left ? left_ : right_;
   return {static_cast<int>(side.type.value_bytes()), left ? input_.left_values_signed : input_.right_values_signed};
+}
+
+JoinInput DeviceJoinSides::shape() const {
+  JoinInput shape;
+  shape.kind = input_.kind;
+  shape.left = {input_.left.key_type, left_.rows, nullptr, left_.type.value};
+  shape.right = {input_.right.key_type, right_.rows, nullptr, right_.type.value};
+  return shape;
+}
+
+std::vector<SortedPart> DeviceJoinSides::handed_over(std::vector<JoinOutput::RowsOnGpu> made) {
+  std::vector<SortedPart> parts;
+  for (std::size_t g = 0; g < made.size(); ++g) {
+    const Event ready = runtime_.record(streams_[g]);
+    for (const std::size_t side : {2 * g, 2 * g + 1}) runtime_.wait(callers_[side], ready);
+    parts.push_back({plan_.sort.gpus[g], made[g].count, std::move(made[g].memory), made[g].left, made[g].right,
+                     runtime_.share(ready)});
+  }
+  runtime_.synchronize();
+  return parts;
 }
 
 // Codes instead of keys, where they differ; numbers of rows, where these are wanted and nothing else came with them.

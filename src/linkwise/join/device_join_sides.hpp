@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "linkwise/join/device_join.hpp"
+#include "linkwise/join/join_output.hpp"
 
 namespace linkwise {
 
@@ -23,6 +24,10 @@ class DeviceJoinSides {
   DeviceJoinSides(Runtime& runtime, const JoinPlan& plan, const DeviceJoinInput& input, bool numbers_rows);
   /// The type of a side's values.
   [[nodiscard]] IntegerType integers_of(bool left) const;
+  /// What is joined, without where it lies.
+  [[nodiscard]] JoinInput shape() const;
+  /// Rows as the callers get them, whose streams wait until they are there. Blocks until then.
+  std::vector<SortedPart> handed_over(std::vector<JoinOutput::RowsOnGpu> made);
 
   Runtime& runtime_;
   const JoinPlan& plan_;

@@ -67,7 +67,8 @@ std::uint64_t JoinOutput::bytes_per_gpu(const Kernels& kernels, const JoinPlan& 
          2 * (8 * plan.window_rows + Columns::bytes(input, plan.window_rows) + 1024);
 }
 
-void JoinOutput::emit(Worker& worker, Side& side, const Records& own, const Records& other, Emission emission) {
+void JoinOutput::emit(Worker& worker, Side& side, const Records& own, const Records& other, Emission emission,
+                      bool keys_rise) {
   if (other.count > max_build_rows || own.count > max_build_rows)
     throw UsageError("a GPU would join more than 2^31 rows of one side; use more GPUs");
   const auto allocate = [&](std::uint64_t bytes, const char* label) {
@@ -79,13 +80,14 @@ void JoinOutput::emit(Worker& worker, Side& side, const Records& own, const Reco
   side.scratch = allocate(matching_scratch_bytes(runtime_.kernels(), own.count), "scratch");
   Probe of_side = probe_of(own, other);
   of_side.emission = emission;
+  of_side.keys_rise = keys_rise;
   of_side.first = side.first.view();
   of_side.emitted = side.emitted.view();
   probe(runtime_, worker.compute, of_side, side.scratch.view(), side.totals);
   running_sums(runtime_, worker.compute, {4, false}, side.emitted.view(), side.offsets.view(), side.scratch.view());
 }
 
-std::uint64_t JoinOutput::count(std::vector<Records> lefts, std::vector<Records> rights) {
+std::uint64_t JoinOutput::count(std::vector<Records> lefts, std::vector<Records> rights, bool lefts_rise) {
   runtime_.set_phase("probe");
   const Emission of_left = emission_of_left(input_.kind);
   const bool both = right_emits(input_.kind);
@@ -100,8 +102,8 @@ std::uint64_t JoinOutput::count(std::vector<Records> lefts, std::vector<Records>
     worker.totals = runtime_.allocate(worker.compute.place, 2 * sizeof(MatchTotals), "totals");
     worker.of_left.totals = worker.totals.slice(0, sizeof(MatchTotals));
     worker.of_right.totals = worker.totals.slice(sizeof(MatchTotals), sizeof(MatchTotals));
-    emit(worker, worker.of_left, worker.left, worker.right, of_left);
-    if (both) emit(worker, worker.of_right, worker.right, worker.left, Emission::one_if_unmatched);
+    emit(worker, worker.of_left, worker.left, worker.right, of_left, lefts_rise);
+    if (both) emit(worker, worker.of_right, worker.right, worker.left, Emission::one_if_unmatched, /*keys_rise=*/true);
     reads.push_back(
         {worker.compute, worker.totals.slice(0, (both ? 2 : 1) * sizeof(MatchTotals)), totals[g].data(), expectation});
   }

@@ -16,9 +16,10 @@ class JoinOutput {
   JoinOutput(Runtime& runtime, const JoinPlan& plan, const JoinInput& input, std::span<const Stream> streams,
              Router& router);
 
-  /// Finds what matches on each GPU: sorted records of both sides, which stay as they are until `write` has ended.
+  /// Finds what matches on each GPU: sorted records of both sides, which stay as they are until `write` has ended. The
+  /// left side need not be sorted if the right one emits no rows by itself; then rows stand in its order.
   /// Blocks until the number of rows is known. @throws UsageError if a GPU has too many rows of a side.
-  std::uint64_t count(std::vector<Records> lefts, std::vector<Records> rights);
+  std::uint64_t count(std::vector<Records> lefts, std::vector<Records> rights, bool lefts_rise = true);
   /// Writes them all to host memory; the host is not waited for.
   void write(const JoinOutputs& outputs);
   /// A GPU's rows: the values of both sides.
@@ -55,7 +56,7 @@ class JoinOutput {
     Window windows[2];
   };
 
-  void emit(Worker& worker, Side& side, const Records& own, const Records& other, Emission emission);
+  void emit(Worker& worker, Side& side, const Records& own, const Records& other, Emission emission, bool keys_rise);
   void write_window(Worker& worker, std::uint64_t number, const JoinOutputs& outputs);
   /// Positions of the window's rows on both sides.
   void find_rows(Worker& worker, std::uint64_t begin, const MemoryView& left, const MemoryView& right);

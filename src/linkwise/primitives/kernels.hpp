@@ -44,6 +44,7 @@ struct RawProbe {
   Emission emission = Emission::pairs;
   std::uint32_t* first = nullptr;
   std::uint32_t* emitted = nullptr;
+  bool keys_rise = true;
 };
 struct RawHashProbe {
   KeyWidth width = KeyWidth::k32;

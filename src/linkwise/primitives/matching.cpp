@@ -97,13 +97,14 @@ void probe(Runtime& runtime, Stream stream, const Probe& probe, const MemoryView
                      pointer<const std::uint64_t>(probe.build_sums),
                      probe.emission,
                      pointer<std::uint32_t>(probe.first),
-                     pointer<std::uint32_t>(probe.emitted)};
+                     pointer<std::uint32_t>(probe.emitted),
+                     probe.keys_rise};
   const auto value_bytes = static_cast<double>(probe.values.bytes > 0 ? probe.value_type.bytes : 0);
-  runtime.enqueue(stream, {"probe",
-                           without_empty({probe.keys, probe.values, probe.build_keys, probe.build_sums}),
+  const Work merging{"merge", count + build_count, static_cast<double>(key_bytes) + value_bytes};
+  const Work looking{"gather", count, static_cast<double>(key_bytes) + value_bytes};
+  runtime.enqueue(stream, {"probe", without_empty({probe.keys, probe.values, probe.build_keys, probe.build_sums}),
                            without_empty({probe.first, probe.emitted, scratch, totals}),
-                           {"merge", count + build_count, static_cast<double>(key_bytes) + value_bytes},
-                           [&kernels, raw, scratch, totals](void* native) {
+                           probe.keys_rise ? merging : looking, [&kernels, raw, scratch, totals](void* native) {
                              kernels.probe(native, raw, scratch.data, reinterpret_cast<MatchTotals*>(totals.data));
                            }});
 }

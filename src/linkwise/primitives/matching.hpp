@@ -9,7 +9,7 @@
 
 namespace linkwise {
 
-/// The probing side and the other, which is called the build side as in a hash join; the keys of both rise.
+/// The probing side and the other, which is called the build side as in a hash join; the keys of that one rise.
 struct Probe {
   KeyWidth width = KeyWidth::k32;
   MemoryView keys;
@@ -20,6 +20,9 @@ struct Probe {
   Emission emission = Emission::pairs;
   MemoryView first;    ///< for each probing row, 32 bits (match_position); empty: not wanted
   MemoryView emitted;  ///< and how many rows it adds to the result, 32 bits
+  /// Of the probing side, each then being near the one before it. Otherwise each is looked for everywhere: for a build
+  /// side that is much shorter, so that sorting the other one would take longer.
+  bool keys_rise = true;
 };
 
 /// The keys of one side's records against those of the other's; the rest is left open.

@@ -28,6 +28,21 @@ int items_for(std::uint64_t count, std::uint64_t build_count) {
   return items;
 }
 
+// What a row of the probing side has found: rows [lower, upper) of the build side.
+__device__ void note_matches(const RawProbe& probe, std::uint64_t row, std::uint64_t lower, std::uint64_t upper,
+                             MatchTotals& mine) {
+  const std::uint64_t matches = upper - lower;
+  if (probe.first != nullptr) {
+    probe.first[row] = static_cast<std::uint32_t>(lower) | (matches == 0 ? unmatched_bit : 0);
+    probe.emitted[row] = static_cast<std::uint32_t>(rows_emitted(probe.emission, matches));
+  }
+  if (matches == 0) return;
+  mine.matches += matches;
+  ++mine.matched_rows;
+  if (probe.values != nullptr) mine.probe_sum += matches * integer_at(probe.values, probe.value_type, row);
+  if (probe.build_sums != nullptr) mine.build_sum += probe.build_sums[upper] - probe.build_sums[lower];
+}
+
 template <typename Key>
 __global__ void __launch_bounds__(block_threads)
     probe_kernel(const RawProbe probe, int items, const std::uint64_t* ranges, MatchTotals* totals) {
@@ -58,20 +73,25 @@ __global__ void __launch_bounds__(block_threads)
         upper = near_bound<true>(at, lower, length, key);
         previous = key;
       }
-      const std::uint64_t matches = upper - lower;
-      if (probe.first != nullptr) {
-        probe.first[begin + i] = static_cast<std::uint32_t>(low + lower) | (matches == 0 ? unmatched_bit : 0);
-        probe.emitted[begin + i] = static_cast<std::uint32_t>(rows_emitted(probe.emission, matches));
-      }
-      if (matches == 0) continue;
-      mine.matches += matches;
-      ++mine.matched_rows;
-      if (probe.values != nullptr) mine.probe_sum += matches * integer_at(probe.values, probe.value_type, begin + i);
-      if (probe.build_sums != nullptr) mine.build_sum += probe.build_sums[low + upper] - probe.build_sums[low + lower];
+      note_matches(probe, begin + i, low + lower, low + upper, mine);
     }
   };
   if (is_staged) walk([&](std::uint64_t i) { return range_keys[padded(static_cast<int>(i))]; });
   else walk([&](std::uint64_t i) { return build[i]; });
+  add_totals(mine, totals);
+}
+
+// Keys in any order, each of which is looked for in the whole build side.
+template <typename Key>
+__global__ void __launch_bounds__(block_threads) probe_anywhere_kernel(const RawProbe probe, MatchTotals* totals) {
+  const Key *keys = static_cast<const Key*>(probe.keys), *build = static_cast<const Key*>(probe.build_keys);
+  const auto at = [=](std::uint64_t i) { return build[i]; };
+  MatchTotals mine;
+  for (std::uint64_t row = global_thread(); row < probe.count; row += grid_threads()) {
+    const Key key = keys[row];
+    const std::uint64_t lower = bound<false>(at, 0, probe.build_count, key);
+    note_matches(probe, row, lower, near_bound<true>(at, lower, probe.build_count, key), mine);
+  }
   add_totals(mine, totals);
 }
 
@@ -135,6 +155,8 @@ KernelList match_kernels() {
           address(tile_ranges_kernel<std::uint64_t>),
           address(probe_kernel<std::uint32_t>),
           address(probe_kernel<std::uint64_t>),
+          address(probe_anywhere_kernel<std::uint32_t>),
+          address(probe_anywhere_kernel<std::uint64_t>),
           address(expand_kernel),
           address(expand_unmatched_kernel)};
 }
@@ -151,6 +173,10 @@ void probe(cudaStream_t stream, const RawProbe& probe, void* scratch, MatchTotal
   auto* ranges = static_cast<std::uint64_t*>(scratch);
   with_key(probe.width, [&](auto tag) {
     using Key = typename decltype(tag)::type;
+    if (!probe.keys_rise) {
+      probe_anywhere_kernel<Key><<<grid_for(probe.count), block_threads, 0, stream>>>(probe, totals);
+      return;
+    }
     find_tile_ranges(stream, static_cast<const Key*>(probe.keys), probe.count,
                      static_cast<const Key*>(probe.build_keys), probe.build_count, tile, ranges);
     probe_kernel<Key><<<static_cast<unsigned>(tiles), block_threads, 0, stream>>>(probe, items, ranges, totals);

@@ -44,9 +44,15 @@ void probe_on_host(const RawProbe& probe, MatchTotals* totals) {
     const auto *keys = static_cast<const Key*>(probe.keys), *build = static_cast<const Key*>(probe.build_keys);
     std::uint64_t lower = 0, upper = 0;
     for (std::uint64_t i = 0; i < probe.count; ++i) {
-      while (lower < probe.build_count && build[lower] < keys[i]) ++lower;
-      upper = std::max(upper, lower);
-      while (upper < probe.build_count && build[upper] == keys[i]) ++upper;
+      if (probe.keys_rise) {
+        while (lower < probe.build_count && build[lower] < keys[i]) ++lower;
+        upper = std::max(upper, lower);
+        while (upper < probe.build_count && build[upper] == keys[i]) ++upper;
+      } else {
+        const auto found = std::equal_range(build, build + probe.build_count, keys[i]);
+        lower = static_cast<std::uint64_t>(found.first - build);
+        upper = static_cast<std::uint64_t>(found.second - build);
+      }
       const std::uint64_t matches = upper - lower;
       if (probe.first != nullptr) {
         probe.first[i] = static_cast<std::uint32_t>(lower) | (matches == 0 ? unmatched_bit : 0);

@@ -1,0 +1,136 @@
+#include "linkwise/join/replicated_join.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "linkwise/join/device_join_sides.hpp"
+#include "linkwise/join/join_output.hpp"
+#include "linkwise/join/relation.hpp"
+#include "linkwise/sort/verify.hpp"
+#include "linkwise/transfer/router.hpp"
+
+namespace linkwise {
+namespace {
+
+std::uint64_t rows_of(const DeviceColumns& columns) {
+  std::uint64_t rows = 0;
+  for (const DevicePart& part : columns.parts) rows += part.count;
+  return rows;
+}
+
+class ReplicatedJoin : DeviceJoinSides {
+ public:
+  ReplicatedJoin(Runtime& runtime, const JoinPlan& plan, const DeviceJoinInput& input)
+      : DeviceJoinSides(runtime, plan, input, /*numbers_rows=*/true),
+        router_(runtime, plan.sort.paths, plan.sort.relay_bytes),
+        left_is_longer_(left_.rows >= right_.rows),
+        longer_(left_is_longer_ ? left_ : right_),
+        shorter_(left_is_longer_ ? right_ : left_),
+        everywhere_(runtime, streams_, shorter_.type,
+                    std::vector<PartRoom>(streams_.size(), {.rows = shorter_.rows, .borrowed = 0})) {}
+
+  std::vector<SortedPart> rows() {
+    replicate();
+    sort();
+    JoinInput shape = this->shape();
+    if (!left_is_longer_) std::swap(shape.left, shape.right);
+    JoinOutput output(runtime_, plan_, shape, streams_, router_);
+    std::vector<Records> shorter;
+    for (std::size_t g = 0; g < streams_.size(); ++g) shorter.push_back(everywhere_.own(g));
+    output.count(longer_.records, shorter, /*lefts_rise=*/false);
+    verify();
+    std::vector<JoinOutput::RowsOnGpu> made = output.write_on_gpus();
+    if (!left_is_longer_)
+      for (JoinOutput::RowsOnGpu& rows : made) std::swap(rows.left, rows.right);
+    return handed_over(std::move(made));
+  }
+
+ private:
+  // A GPU's own part first, from where the others can read it: the caller's memory they might not see.
+  void replicate() {
+    runtime_.set_phase("exchange");
+    const auto place_of = [&](std::size_t g, std::size_t part) {
+      return everywhere_.parts().room[g].slice(shorter_.first_rows[part], shorter_.records[part].count);
+    };
+    std::vector<Event> there;
+    for (std::size_t g = 0; g < streams_.size(); ++g) {
+      router_.copy(streams_[g], place_of(g, g), shorter_.records[g]);
+      there.push_back(runtime_.record(streams_[g]));
+    }
+    for (std::size_t g = 0; g < streams_.size(); ++g) {
+      for (std::size_t step = 1; step < streams_.size(); ++step) {  // each from another, at any time
+        const std::size_t part = (g + step) % streams_.size();
+        runtime_.wait(streams_[g], there[part]);
+        router_.copy(streams_[g], place_of(g, part), place_of(part, part));
+      }
+      everywhere_.parts().received[g] = shorter_.rows;
+    }
+  }
+
+  // What a GPU sorts others may still be reading.
+  void sort() {
+    runtime_.set_phase("sort");
+    const std::uint64_t scratch = runtime_.kernels().sort_scratch_bytes(shorter_.type, shorter_.rows);
+    std::vector<Event> copied;
+    for (const Stream stream : streams_) copied.push_back(runtime_.record(stream));
+    for (std::size_t g = 0; g < streams_.size(); ++g) {
+      for (const Event event : copied) runtime_.wait(streams_[g], event);
+      if (input_.verify) note_input(g);
+      Buffer spare = runtime_.allocate(streams_[g].place, record_bytes(shorter_.type, shorter_.rows), "spare records");
+      Buffer room = runtime_.allocate(streams_[g].place, scratch, "sort scratch");
+      everywhere_.sort(g, streams_[g], {0, shorter_.type.key_bits()}, spare.view(), room.view());
+      runtime_.retire(std::move(spare));
+      runtime_.retire(std::move(room));
+    }
+  }
+
+  // What a GPU has to begin with.
+  void note_input(std::size_t g) {
+    notes_.push_back(runtime_.allocate(streams_[g].place, 8 + sizeof(PartNumbers), "verification"));
+    checksum(runtime_, streams_[g], shorter_.records[g], notes_[g].slice(0, 8));
+  }
+
+  // On each GPU all that all of them had must be there, in order.
+  void verify() {
+    if (!input_.verify || shorter_.rows == 0) return;
+    runtime_.set_phase("verify");
+    struct Numbers {
+      std::uint64_t came_in = 0;
+      PartNumbers came_out;
+    };
+    std::vector<Numbers> numbers(streams_.size());
+    std::vector<ReadBack> reads;
+    for (std::size_t g = 0; g < streams_.size(); ++g) {
+      note_part(runtime_, streams_[g], everywhere_.own(g), notes_[g].slice(8, sizeof(PartNumbers)));
+      reads.push_back({streams_[g], notes_[g].view(), &numbers[g]});
+    }
+    runtime_.read_back(reads);
+    for (std::size_t g = 0; g < streams_.size(); ++g) {
+      ResultCheck check(shorter_.type.key);
+      for (const Numbers& of_gpu : numbers) check.came_in(of_gpu.came_in);
+      check.came_out(streams_[g].place, numbers[g].came_out);
+      check.finish();
+    }
+  }
+
+  Router router_;
+  bool left_is_longer_;
+  const DeviceSide &longer_, &shorter_;
+  Relation everywhere_;
+  std::vector<Buffer> notes_;
+};
+
+}  // namespace
+
+// Every GPU sorts as many rows as it would have to sort of the longer side otherwise, at most.
+bool is_worth_replicating(const DeviceJoinInput& input) {
+  const std::uint64_t left = rows_of(input.left), right = rows_of(input.right);
+  return input.any_order && input.kind == JoinKind::inner &&
+         std::min(left, right) * input.left.parts.size() <= std::max(left, right);
+}
+
+std::vector<SortedPart> replicated_join_rows(Runtime& runtime, const JoinPlan& plan, const DeviceJoinInput& input) {
+  return ReplicatedJoin(runtime, plan, input).rows();
+}
+
+}  // namespace linkwise
