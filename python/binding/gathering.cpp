@@ -70,23 +70,26 @@ nb::object gather_column(const nb::list& chunks, const std::optional<Words>& row
   return parts_of(std::move(gathered), column->layout);
 }
 
-nb::list gather_columns(const nb::list& columns, const Words& rows) {
+std::vector<nb::object> gather_columns(const nb::list& columns, const Words& rows) {
   std::vector<std::unique_ptr<OwnedColumn>> owned;
   std::vector<ChunkedColumn> known;
+  std::vector<std::size_t> number_of_known;
   for (const nb::handle chunks : columns) {
     owned.push_back(std::make_unique<OwnedColumn>(nb::cast<nb::list>(chunks), OwnedColumn::For::cores));
-    if (owned.back()->column()) known.push_back(*owned.back()->column());
+    const std::optional<ChunkedColumn>& column = owned.back()->column();
+    if (!column) continue;
+    known.push_back(*column);
+    number_of_known.push_back(owned.size() - 1);
   }
   std::vector<std::optional<GatheredColumn>> gathered;
   {
     const nb::gil_scoped_release release;
     gathered = gather_rows(known, rows.data(), static_cast<int>(rows.itemsize()), rows.size());
   }
-  nb::list results;
-  std::size_t next = 0;
-  for (const auto& column : owned) {
-    std::optional<GatheredColumn> found = column->column() ? std::move(gathered[next++]) : std::nullopt;
-    results.append(found ? parts_of(std::move(*found), column->column()->layout) : nb::none());
+  std::vector<nb::object> results(owned.size(), nb::none());
+  for (std::size_t k = 0; k < known.size(); ++k) {
+    std::optional<GatheredColumn>& found = gathered[k];
+    if (found) results[number_of_known[k]] = parts_of(std::move(*found), known[k].layout);
   }
   return results;
 }

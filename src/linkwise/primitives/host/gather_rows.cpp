@@ -79,11 +79,13 @@ class Gather {
       : column_(column), rows_(rows), what_(what), finder_(column) {
     result_.count = rows.count;
     const auto has_nulls = [](const ColumnChunk& c) { return c.validity != nullptr; };
-    if (rows.width == 8 || std::ranges::any_of(column.chunks, has_nulls)) validity_.emplace((rows.count + 7) / 8);
+    if (rows.width == 8 || std::ranges::any_of(column.chunks, has_nulls))
+      validity_ = result_.validity.emplace((rows.count + 7) / 8).data();
     if (what == What::validity) return;
     if (column.has_strings()) {
-      result_.offsets.emplace((rows.count + 1) * (column.layout == Layout::strings32 ? 4 : 8));
-      sources_.emplace(rows.count * sizeof(const std::byte*));
+      offsets_ = result_.offsets.emplace((rows.count + 1) * (column.layout == Layout::strings32 ? 4 : 8)).data();
+      sources_ =
+          reinterpret_cast<const std::byte**>(room_for_sources_.emplace(rows.count * sizeof(const std::byte*)).data());
       bytes_before_.assign((rows.count + rows.block - 1) / rows.block + 1, 0);
     } else {
       const bool is_bits = column.layout == Layout::bits;
@@ -101,7 +103,7 @@ class Gather {
       locations[i] = locate(row);
     }
     if (what_ == What::everything) gather_block(first, locations);
-    if (validity_) nulls_ += write_validity(first, locations);
+    if (validity_ != nullptr) nulls_ += write_validity(first, locations);
     return true;
   }
 
@@ -109,12 +111,11 @@ class Gather {
   bool place_strings() {
     for (std::size_t b = 1; b < bytes_before_.size(); ++b) bytes_before_[b] += bytes_before_[b - 1];
     const std::uint64_t total = bytes_before_.back();
-    std::byte* offsets = result_.offsets->data();
     if (column_.layout == Layout::strings64) {
-      reinterpret_cast<std::int64_t*>(offsets)[rows_.count] = static_cast<std::int64_t>(total);
+      reinterpret_cast<std::int64_t*>(offsets_)[rows_.count] = static_cast<std::int64_t>(total);
     } else {
       if (total > std::numeric_limits<std::int32_t>::max()) return false;
-      reinterpret_cast<std::int32_t*>(offsets)[rows_.count] = static_cast<std::int32_t>(total);
+      reinterpret_cast<std::int32_t*>(offsets_)[rows_.count] = static_cast<std::int32_t>(total);
     }
     make_values(total);
     return true;
@@ -127,7 +128,7 @@ class Gather {
 
   GatheredColumn finish() {
     result_.nulls = nulls_;
-    if (result_.nulls > 0) result_.validity = std::move(validity_);
+    if (result_.nulls == 0) result_.validity.reset();
     return std::move(result_);
   }
 
@@ -142,28 +143,25 @@ class Gather {
 
   void make_values(std::uint64_t bytes) {
     result_.value_bytes = bytes;
-    result_.values.emplace(bytes);
+    values_ = result_.values.emplace(bytes).data();
   }
-  [[nodiscard]] std::byte* values() const { return result_.values->data(); }
 
   void gather_block(std::uint64_t first, const std::vector<Location>& from) {
-    switch (column_.layout) {
-      case Layout::bits: return gather_bits(first, from);
-      case Layout::fixed: return gather_elements(first, from);
-      case Layout::strings32: return gather_lengths<std::int32_t>(first, from);
-      case Layout::strings64: return gather_lengths<std::int64_t>(first, from);
-    }
+    if (column_.layout == Layout::bits) gather_bits(first, from);
+    else if (column_.layout == Layout::fixed) gather_elements(first, from);
+    else if (column_.layout == Layout::strings32) gather_lengths<std::int32_t>(first, from);
+    else gather_lengths<std::int64_t>(first, from);
   }
 
   // Returns the number of nulls.
   std::uint64_t write_validity(std::uint64_t first, const std::vector<Location>& from) {
-    return from.size() - write_bits(validity_->data() + first / 8, from, [](const Location& l) {
+    return from.size() - write_bits(validity_ + first / 8, from, [](const Location& l) {
              return l.chunk != nullptr && (l.chunk->validity == nullptr || bit(l.chunk->validity, l.at));
            });
   }
 
   void gather_bits(std::uint64_t first, const std::vector<Location>& from) {
-    write_bits(values() + first / 8, from,
+    write_bits(values_ + first / 8, from,
                [](const Location& l) { return l.chunk != nullptr && bit(l.chunk->values, l.at); });
   }
 
@@ -183,7 +181,7 @@ class Gather {
 
   void gather_elements(std::uint64_t first, const std::vector<Location>& from) {
     const auto width = static_cast<std::size_t>(column_.width);
-    std::byte* to = values() + first * width;
+    std::byte* to = values_ + first * width;
     switch (width) {  // that the compiler knows are copied without a call
       case 1: return copy_elements(to, from, [] { return std::size_t{1}; });
       case 2: return copy_elements(to, from, [] { return std::size_t{2}; });
@@ -205,8 +203,8 @@ class Gather {
 
   template <typename Offset>
   void gather_lengths(std::uint64_t first, const std::vector<Location>& from) {
-    auto* lengths = reinterpret_cast<Offset*>(result_.offsets->data()) + first;
-    auto* sources = reinterpret_cast<const std::byte**>(sources_->data()) + first;
+    auto* lengths = reinterpret_cast<Offset*>(offsets_) + first;
+    const std::byte** sources = sources_ + first;
     std::uint64_t sum = 0;
     for (std::uint64_t i = 0; i < from.size(); ++i) {
       lengths[i] = 0;
@@ -224,13 +222,13 @@ class Gather {
   template <typename Offset>
   void copy_strings(std::uint64_t first) {
     const std::uint64_t n = std::min(rows_.block, rows_.count - first);
-    auto* offsets = reinterpret_cast<Offset*>(result_.offsets->data()) + first;  // lengths, until here
-    const auto* sources = reinterpret_cast<const std::byte* const*>(sources_->data()) + first;
+    auto* offsets = reinterpret_cast<Offset*>(offsets_) + first;  // lengths, until here
+    const std::byte* const* sources = sources_ + first;
     std::uint64_t at = bytes_before_[first / rows_.block];
     for (std::uint64_t i = 0; i < n; ++i) {
       if (i + ahead < n) __builtin_prefetch(sources[i + ahead]);
       const auto length = static_cast<std::uint64_t>(offsets[i]);
-      if (length > 0) copy_string(values() + at, sources[i], length);
+      if (length > 0) copy_string(values_ + at, sources[i], length);
       offsets[i] = static_cast<Offset>(at);
       at += length;
     }
@@ -240,7 +238,9 @@ class Gather {
   const Rows rows_;
   const What what_;
   const ChunkFinder finder_;
-  std::optional<HugeBuffer> validity_, sources_;
+  std::byte *validity_ = nullptr, *offsets_ = nullptr, *values_ = nullptr;  // of the result, where there are any
+  std::optional<HugeBuffer> room_for_sources_;
+  const std::byte** sources_ = nullptr;      // of each string
   std::vector<std::uint64_t> bytes_before_;  // each block of strings; until they are placed, in the one before it
   std::atomic<std::uint64_t> nulls_ = 0;
   GatheredColumn result_;
