@@ -269,6 +269,10 @@ def test_a_corrupted_result_is_found() -> None:
     ):
         with pytest.raises(linkwise.CorruptDataError, match=message):
             _core.verify_parts(virtual(), data, result, 2)
+    _core.verify_parts(virtual(), data, np.concatenate([data, data]), 2, copies=True)
+    for copy, message in ((swapped, "GPU 1 is out of order"), (changed, "checksums differ")):
+        with pytest.raises(linkwise.CorruptDataError, match=message):
+            _core.verify_parts(virtual(), data, np.concatenate([data, copy]), 2, copies=True)
 
 
 # ---- The same on real GPUs.

@@ -15,7 +15,7 @@ from conftest import cuda_runtime
 from linkwise import FallbackWarning, OutOfMemoryError, UsageError
 from linkwise.gpu_columns import GpuColumns
 from linkwise.planning import Request
-from linkwise.successive_joins import Joiner
+from linkwise.successive_joins import Joiner, RowNumbers
 
 
 def request(machine: str = "dgx-a100", gpus: Any = "auto", strategy: str = "auto") -> Request:
@@ -58,6 +58,18 @@ def test_columns_that_stay_on_the_gpus(gpus: list[int], dtype: str, monkeypatch:
         for kind in (np.uint32, np.int64):
             taken = columns.take(brought, columns.bring(rows.astype(kind)))
             np.testing.assert_array_equal(columns.fetch(taken), column[rows])
+
+
+def test_row_numbers_are_put_together_where_one_of_the_two_is() -> None:
+    columns = GpuColumns(request(gpus=[0, 1, 2]))
+    rows, places = np.arange(100, 50, -1), np.arange(0, 50, 3)
+    host = [RowNumbers(columns, numbers) for numbers in (rows, places)]
+    there = [RowNumbers(columns, None, columns.bring(numbers)) for numbers in (rows, places)]
+    for first, second in ((host[0], there[1]), (there[0], host[1]), there):
+        found = first.at(second)
+        assert found.on_gpus is not None and (found.host == rows[places]).all()
+    found = RowNumbers(columns, rows).at(RowNumbers(columns, places))
+    assert found.on_gpus is None and (found.host == rows[places]).all()
 
 
 @pytest.mark.parametrize("gpus", [[0], [0, 1, 2], list(range(8))])

@@ -85,19 +85,20 @@ nb::object encode_keys(KeyType type, bool descending, const Input& keys) {
   return nb::cast(nb::ndarray<nb::numpy>(codes, {keys.size()}, owner, {}, code_type));
 }
 
-// Verifies a result that somebody else claims for an input, spread over the first GPUs in equal parts.
+// Verifies a result that somebody else claims for an input, spread over the first GPUs in equal parts; or, one behind
+// the other, copies of all of it that each GPU is said to have.
 void verify_parts(Runtime& runtime,
                   const nb::ndarray<const std::uint32_t, nb::ro, nb::c_contig, nb::device::cpu, nb::ndim<1>>& before,
                   const nb::ndarray<const std::uint32_t, nb::ro, nb::c_contig, nb::device::cpu, nb::ndim<1>>& after,
-                  int gpus) {
+                  int gpus, bool copies) {
   SortPlan plan;
   plan.gpus.clear();
   std::vector<Chunk> chunks;
   const std::uint64_t count = before.size();
   for (int g = 0; g < gpus; ++g) plan.gpus.push_back(g);
-  const auto fill = [&](const std::uint32_t* keys) {
+  const auto fill = [&](const std::uint32_t* keys, std::uint64_t all) {
     for (std::size_t g = 0; g < chunks.size(); ++g) {
-      const std::uint64_t first = count * g / chunks.size(), last = count * (g + 1) / chunks.size();
+      const std::uint64_t first = all * g / chunks.size(), last = all * (g + 1) / chunks.size();
       chunks[g].set_count(last - first);
       auto* data = reinterpret_cast<std::byte*>(const_cast<std::uint32_t*>(keys + first));  // NOLINT: only read
       runtime.copy(chunks[g].stream(), chunks[g].records().keys, {Place::host(), data, 4 * (last - first), 0, true});
@@ -105,10 +106,11 @@ void verify_parts(Runtime& runtime,
   };
   for (const int gpu : plan.gpus) chunks.emplace_back(runtime, plan, gpu, RecordType{}, count);
   SortVerifier verifier(runtime, streams_of(chunks));
-  fill(before.data());
+  fill(before.data(), count);
   verifier.before(records_of(chunks));
-  fill(after.data());
-  verifier.check(records_of(chunks));
+  fill(after.data(), after.size());
+  if (copies) verifier.check_copies(records_of(chunks));
+  else verifier.check(records_of(chunks));
 }
 
 }  // namespace
@@ -168,7 +170,9 @@ void bind_sort(nb::module_& m) {
         "Of the sort that the runtime has run last.");
   m.def("encode_keys", &encode_keys, nb::arg("key_type"), nb::arg("descending"), nb::arg("keys"));
   m.def("verify_parts", &verify_parts, nb::arg("runtime"), nb::arg("before"), nb::arg("after"), nb::arg("gpus"),
-        "Checks a claimed result of sorting u32 keys as a sort checks its own. Raises CorruptDataError.");
+        nb::arg("copies") = false,
+        "Checks a claimed result of sorting u32 keys as a sort checks its own, or a copy of it for each GPU. Raises "
+        "CorruptDataError.");
   m.def("records_that_fit", &records_that_fit, nb::arg("runtime"), nb::arg("plan"), nb::arg("type"));
 }
 

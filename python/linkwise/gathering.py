@@ -133,7 +133,7 @@ def _gather_at_once(columns: list[pa.ChunkedArray], rows: Rows, there: Collectio
         return {}
     found = _core.gather_columns([_filled(columns[at]) for at in wanted], rows)
     return {
-        at: pa.chunked_array([_array_of(parts, columns[at].type, len(rows))])
+        at: pa.chunked_array([_array_of(cast(tuple[Any, ...], parts), columns[at].type, len(rows))])
         for at, parts in zip(wanted, found, strict=True)
         if parts is not None
     }

@@ -27,9 +27,14 @@ class ReplicatedJoin : DeviceJoinSides {
         longer_(left_is_longer_ ? left_ : right_),
         shorter_(left_is_longer_ ? right_ : left_),
         everywhere_(runtime, streams_, shorter_.type,
-                    std::vector<PartRoom>(streams_.size(), {.rows = shorter_.rows, .borrowed = 0})) {}
+                    std::vector<PartRoom>(streams_.size(), {.rows = shorter_.rows, .borrowed = 0})),
+        verifier_(runtime, streams_) {}
 
   std::vector<SortedPart> rows() {
+    if (input_.verify) {
+      runtime_.set_phase("verify input");
+      verifier_.before(shorter_.records);
+    }
     replicate();
     sort();
     JoinInput shape = this->shape();
@@ -37,8 +42,11 @@ class ReplicatedJoin : DeviceJoinSides {
     JoinOutput output(runtime_, plan_, shape, streams_, router_);
     std::vector<Records> shorter;
     for (std::size_t g = 0; g < streams_.size(); ++g) shorter.push_back(everywhere_.own(g));
-    output.count(longer_.records, shorter, /*lefts_rise=*/false);
-    verify();
+    if (input_.verify) {
+      runtime_.set_phase("verify");
+      verifier_.check_copies(shorter);
+    }
+    output.count(longer_.records, std::move(shorter), /*lefts_rise=*/false);
     std::vector<JoinOutput::RowsOnGpu> made = output.write_on_gpus();
     if (!left_is_longer_)
       for (JoinOutput::RowsOnGpu& rows : made) std::swap(rows.left, rows.right);
@@ -75,7 +83,6 @@ class ReplicatedJoin : DeviceJoinSides {
     for (const Stream stream : streams_) copied.push_back(runtime_.record(stream));
     for (std::size_t g = 0; g < streams_.size(); ++g) {
       for (const Event event : copied) runtime_.wait(streams_[g], event);
-      if (input_.verify) note_input(g);
       Buffer spare = runtime_.allocate(streams_[g].place, record_bytes(shorter_.type, shorter_.rows), "spare records");
       Buffer room = runtime_.allocate(streams_[g].place, scratch, "sort scratch");
       everywhere_.sort(g, streams_[g], {0, shorter_.type.key_bits()}, spare.view(), room.view());
@@ -84,40 +91,11 @@ class ReplicatedJoin : DeviceJoinSides {
     }
   }
 
-  // What a GPU has to begin with.
-  void note_input(std::size_t g) {
-    notes_.push_back(runtime_.allocate(streams_[g].place, 8 + sizeof(PartNumbers), "verification"));
-    checksum(runtime_, streams_[g], shorter_.records[g], notes_[g].slice(0, 8));
-  }
-
-  // On each GPU all that all of them had must be there, in order.
-  void verify() {
-    if (!input_.verify || shorter_.rows == 0) return;
-    runtime_.set_phase("verify");
-    struct Numbers {
-      std::uint64_t came_in = 0;
-      PartNumbers came_out;
-    };
-    std::vector<Numbers> numbers(streams_.size());
-    std::vector<ReadBack> reads;
-    for (std::size_t g = 0; g < streams_.size(); ++g) {
-      note_part(runtime_, streams_[g], everywhere_.own(g), notes_[g].slice(8, sizeof(PartNumbers)));
-      reads.push_back({streams_[g], notes_[g].view(), &numbers[g]});
-    }
-    runtime_.read_back(reads);
-    for (std::size_t g = 0; g < streams_.size(); ++g) {
-      ResultCheck check(shorter_.type.key);
-      for (const Numbers& of_gpu : numbers) check.came_in(of_gpu.came_in);
-      check.came_out(streams_[g].place, numbers[g].came_out);
-      check.finish();
-    }
-  }
-
   Router router_;
   bool left_is_longer_;
   const DeviceSide &longer_, &shorter_;
   Relation everywhere_;
-  std::vector<Buffer> notes_;
+  SortVerifier verifier_;
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "linkwise/primitives/cuda/match_totals.cuh"
 #include "linkwise/primitives/dispatch.hpp"
 #include "linkwise/primitives/encoding.hpp"
+#include "linkwise/primitives/matched_rows.hpp"
 
 namespace linkwise::cuda {
 namespace {

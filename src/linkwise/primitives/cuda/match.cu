@@ -13,6 +13,7 @@
 #include "linkwise/primitives/cuda/match_totals.cuh"
 #include "linkwise/primitives/cuda/tile_search.cuh"
 #include "linkwise/primitives/dispatch.hpp"
+#include "linkwise/primitives/matched_rows.hpp"
 
 namespace linkwise::cuda {
 namespace {
@@ -26,21 +27,6 @@ int items_for(std::uint64_t count, std::uint64_t build_count) {
   int items = most_items;
   while (items > 1 && count * most_keys < build_count * static_cast<std::uint64_t>(items * block_threads)) items /= 2;
   return items;
-}
-
-// What a row of the probing side has found: rows [lower, upper) of the build side.
-__device__ void note_matches(const RawProbe& probe, std::uint64_t row, std::uint64_t lower, std::uint64_t upper,
-                             MatchTotals& mine) {
-  const std::uint64_t matches = upper - lower;
-  if (probe.first != nullptr) {
-    probe.first[row] = static_cast<std::uint32_t>(lower) | (matches == 0 ? unmatched_bit : 0);
-    probe.emitted[row] = static_cast<std::uint32_t>(rows_emitted(probe.emission, matches));
-  }
-  if (matches == 0) return;
-  mine.matches += matches;
-  ++mine.matched_rows;
-  if (probe.values != nullptr) mine.probe_sum += matches * integer_at(probe.values, probe.value_type, row);
-  if (probe.build_sums != nullptr) mine.build_sum += probe.build_sums[upper] - probe.build_sums[lower];
 }
 
 template <typename Key>

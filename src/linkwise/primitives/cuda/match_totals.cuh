@@ -6,12 +6,6 @@
 
 namespace linkwise::cuda {
 
-__device__ inline std::uint64_t integer_at(const void* values, IntegerType type, std::uint64_t i) {
-  if (type.bytes == 8) return static_cast<const std::uint64_t*>(values)[i];
-  if (type.is_signed) return static_cast<std::uint64_t>(static_cast<const std::int32_t*>(values)[i]);
-  return static_cast<const std::uint32_t*>(values)[i];
-}
-
 /// As atomicAdd takes it.
 __device__ inline unsigned long long* counter(std::uint64_t* total) {
   return reinterpret_cast<unsigned long long*>(total);

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "linkwise/primitives/dispatch.hpp"
+#include "linkwise/primitives/matched_rows.hpp"
 #include "linkwise/team.hpp"
 
 namespace linkwise {
@@ -18,12 +19,6 @@ std::uint64_t start_of(const RawEmitting& side, const RawEmitting& other, std::u
 }
 
 }  // namespace
-
-std::uint64_t integer_at(const void* values, IntegerType type, std::uint64_t i) {
-  if (type.bytes == 8) return static_cast<const std::uint64_t*>(values)[i];
-  if (type.is_signed) return static_cast<std::uint64_t>(static_cast<const std::int32_t*>(values)[i]);
-  return static_cast<const std::uint32_t*>(values)[i];
-}
 
 std::uint64_t sum_of_integers(const void* values, IntegerType type, std::uint64_t begin, std::uint64_t end) {
   std::uint64_t total = 0;
@@ -53,16 +48,7 @@ void probe_on_host(const RawProbe& probe, MatchTotals* totals) {
         lower = static_cast<std::uint64_t>(found.first - build);
         upper = static_cast<std::uint64_t>(found.second - build);
       }
-      const std::uint64_t matches = upper - lower;
-      if (probe.first != nullptr) {
-        probe.first[i] = static_cast<std::uint32_t>(lower) | (matches == 0 ? unmatched_bit : 0);
-        probe.emitted[i] = static_cast<std::uint32_t>(rows_emitted(probe.emission, matches));
-      }
-      if (matches == 0) continue;
-      sums.matches += matches;
-      ++sums.matched_rows;
-      if (probe.values != nullptr) sums.probe_sum += matches * integer_at(probe.values, probe.value_type, i);
-      if (probe.build_sums != nullptr) sums.build_sum += probe.build_sums[upper] - probe.build_sums[lower];
+      note_matches(probe, i, lower, upper, sums);
     }
   });
   *totals = sums;

@@ -7,9 +7,6 @@
 
 namespace linkwise {
 
-/// The integer's value, extended to 64 bits.
-std::uint64_t integer_at(const void* values, IntegerType type, std::uint64_t i);
-
 /// Of the integers at [begin, end), modulo 2^64; on all cores.
 std::uint64_t sum_of_integers(const void* values, IntegerType type, std::uint64_t begin, std::uint64_t end);
 

@@ -11,6 +11,7 @@
 #include "linkwise/primitives/host/keys.hpp"
 #include "linkwise/primitives/host/match.hpp"
 #include "linkwise/primitives/kernels.hpp"
+#include "linkwise/primitives/matched_rows.hpp"
 #include "linkwise/primitives/segments.hpp"
 
 namespace linkwise {

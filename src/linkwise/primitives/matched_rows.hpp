@@ -1,0 +1,32 @@
+// What a row of the probing side has found, for host and device alike.
+#pragma once
+
+#include <cstdint>
+
+#include "linkwise/primitives/kernels.hpp"
+
+namespace linkwise {
+
+/// The integer's value, extended to 64 bits.
+LINKWISE_BOTH inline std::uint64_t integer_at(const void* values, IntegerType type, std::uint64_t i) {
+  if (type.bytes == 8) return static_cast<const std::uint64_t*>(values)[i];
+  if (type.is_signed) return static_cast<std::uint64_t>(static_cast<const std::int32_t*>(values)[i]);
+  return static_cast<const std::uint32_t*>(values)[i];
+}
+
+/// Rows [lower, upper) of the build side: for the result, and added to `totals`.
+LINKWISE_BOTH inline void note_matches(const RawProbe& probe, std::uint64_t row, std::uint64_t lower,
+                                       std::uint64_t upper, MatchTotals& totals) {
+  const std::uint64_t matches = upper - lower;
+  if (probe.first != nullptr) {
+    probe.first[row] = static_cast<std::uint32_t>(lower) | (matches == 0 ? unmatched_bit : 0);
+    probe.emitted[row] = static_cast<std::uint32_t>(rows_emitted(probe.emission, matches));
+  }
+  if (matches == 0) return;
+  totals.matches += matches;
+  ++totals.matched_rows;
+  if (probe.values != nullptr) totals.probe_sum += matches * integer_at(probe.values, probe.value_type, row);
+  if (probe.build_sums != nullptr) totals.build_sum += probe.build_sums[upper] - probe.build_sums[lower];
+}
+
+}  // namespace linkwise
