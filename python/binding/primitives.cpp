@@ -132,6 +132,8 @@ void bind_primitives(nb::module_& m) {
          const MemoryView& to) { gather(r, s, element_bytes, index_bytes, pieces, indices, to); },
       nb::arg("runtime"), nb::arg("stream"), nb::arg("element_bytes"), nb::arg("index_bytes"), nb::arg("pieces"),
       nb::arg("indices"), nb::arg("to"));
+  m.def("gather_bits", &gather_bits, nb::arg("runtime"), nb::arg("stream"), nb::arg("index_bytes"), nb::arg("source"),
+        nb::arg("indices"), nb::arg("to"));
   nb::class_<StringPiece>(m, "StringPiece")
       .def(nb::init<MemoryView, MemoryView>(), nb::arg("offsets"), nb::arg("bytes"));
   m.def("shift_offsets", &shift_offsets, nb::arg("runtime"), nb::arg("stream"), nb::arg("from_bytes"),

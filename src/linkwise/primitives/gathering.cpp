@@ -94,6 +94,23 @@ void gather(Runtime& runtime, Stream stream, int element_bytes, int index_bytes,
   gather(runtime, stream, element_bytes, index_bytes, std::span(&from, 1), indices, to);
 }
 
+void gather_bits(Runtime& runtime, Stream stream, int index_bytes, const MemoryView& from, const MemoryView& indices,
+                 const MemoryView& to) {
+  const std::uint64_t count = rows_of(indices, index_bytes, "gather bits");
+  require(from.place == stream.place, "gather bits", "the bits lie elsewhere");
+  require(from.bytes % 4 == 0 && to.bytes == (count + 31) / 32 * 4, "gather bits", "whole words, one for 32 rows");
+  if (count == 0) return;
+  const Kernels& kernels = runtime.kernels();
+  runtime.enqueue(stream, {"gather bits",
+                           {from, indices},
+                           {to},
+                           {"gather", count, 0.125},
+                           [=, &kernels](void* native) {
+                             kernels.gather_bits(native, index_bytes, reinterpret_cast<const std::uint32_t*>(from.data),
+                                                 indices.data, reinterpret_cast<std::uint32_t*>(to.data), count);
+                           }});
+}
+
 void shift_offsets(Runtime& runtime, Stream stream, int from_bytes, const MemoryView& from, int to_bytes,
                    const MemoryView& to, std::uint64_t delta) {
   const std::uint64_t count = rows_of(from, from_bytes, "shift offsets");

@@ -1,7 +1,7 @@
 // Rows of a column by their numbers, on one device: the column lies in pieces on all that this one can read.
 //
-// A row number with all bits set stands for no row: its element has all bits set, its string is empty. Strings take two
-// steps, between which the host learns how many bytes they have: lengths, whose running sums say where each begins, and
+// A row number with all bits set stands for no row: its element has all bits set, its bit is not set, its string is
+// empty. Strings take two steps, between which the host learns how many bytes they have: lengths, whose running sums say where each begins, and
 // then the bytes.
 #pragma once
 
@@ -16,6 +16,10 @@ void gather(Runtime& runtime, Stream stream, int element_bytes, int index_bytes,
             const MemoryView& indices, const MemoryView& to);
 void gather(Runtime& runtime, Stream stream, int element_bytes, int index_bytes, const MemoryView& from,
             const MemoryView& indices, const MemoryView& to);
+
+/// Bits, all of which lie on this device; both sides have whole words of 32.
+void gather_bits(Runtime& runtime, Stream stream, int index_bytes, const MemoryView& from, const MemoryView& indices,
+                 const MemoryView& to);
 
 /// A piece of a column of strings: offsets of 64 bits into its bytes, one more than there are strings.
 struct StringPiece {

@@ -2,8 +2,8 @@
 //
 // Each column is spread over the GPUs, so that it crosses the links to them once; each GPU makes an equal part of the
 // result, and reads what lies on the others over the links between them. While one column is gathered, the next comes
-// in and the last goes out. The host's cores meanwhile gather what GPUs are not better at: bits, whose columns their
-// caches hold, and elements of odd widths. join25 (§3.3.2) gathers on the cores alone, which at several random accesses
+// in and the last goes out. Bits, of which there are few bytes, lie on every GPU. The host's cores meanwhile gather
+// elements of odd widths. join25 (§3.3.2) gathers on the cores alone, which at several random accesses
 // to memory for each row take longer than all bytes take on the links.
 #pragma once
 

@@ -39,12 +39,23 @@ Share bytes_of(const ChunkedColumn& column, const ChunkPart& part) {
 
 std::uint64_t GatherBytes::known() const {
   std::uint64_t sum = 0;
-  for (const std::uint64_t bytes : {source, offsets, raw_offsets, made, lengths, sums, scratch}) sum += rounded(bytes);
+  for (const std::uint64_t bytes : {source, offsets, raw_offsets, made, lengths, sums, scratch, valid, made_valid})
+    sum += rounded(bytes);
   return sum;
 }
 
-GatherBytes gather_bytes(const Kernels& kernels, const ChunkedColumn& column, Share source, Share made) {
+GatherBytes gather_bytes(const Kernels& kernels, const ChunkedColumn& column, bool has_nulls, Share source,
+                         Share made) {
   GatherBytes bytes;
+  if (has_nulls) {
+    bytes.valid = bytes_of_bits(column.count());
+    bytes.made_valid = bytes_of_bits(made.count());
+  }
+  if (column.layout == ChunkedColumn::Layout::bits) {
+    bytes.source = bytes_of_bits(column.count());
+    bytes.made = bytes_of_bits(made.count());
+    return bytes;
+  }
   if (!column.has_strings()) {
     bytes.source = source.count() * static_cast<std::uint64_t>(column.width);
     bytes.made = made.count() * static_cast<std::uint64_t>(column.width);

@@ -1,6 +1,7 @@
 // A GPU's share of a column in host memory: where it lies in the column's chunks, and what gathering it takes.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -15,9 +16,10 @@ struct Share {
   std::uint64_t begin = 0, end = 0;
   [[nodiscard]] std::uint64_t count() const { return end - begin; }
 };
-/// Of `count`, in equal parts.
-inline Share share_of(std::uint64_t count, std::size_t part, std::size_t parts) {
-  return {count * part / parts, count * (part + 1) / parts};
+/// Of `count`, in equal parts, each of which begins at a multiple of `unit`.
+inline Share share_of(std::uint64_t count, std::size_t part, std::size_t parts, std::uint64_t unit = 1) {
+  const auto at = [&](std::size_t p) { return std::min(count, align_up(count * p / parts, unit)); };
+  return {at(part), at(part + 1)};
 }
 
 /// Rows of one chunk, counted in it.
@@ -38,12 +40,16 @@ struct GatherBytes {
   std::uint64_t raw_offsets = 0;  ///< as they came
   std::uint64_t made = 0;         ///< elements, or offsets
   std::uint64_t lengths = 0, sums = 0, scratch = 0;
+  std::uint64_t valid = 0, made_valid = 0;  ///< bits, where there are nulls
   std::uint64_t strings = 0;  ///< that are made; about
 
   /// All but the strings that are made.
   [[nodiscard]] std::uint64_t known() const;
 };
-GatherBytes gather_bytes(const Kernels& kernels, const ChunkedColumn& column, Share source, Share made);
+GatherBytes gather_bytes(const Kernels& kernels, const ChunkedColumn& column, bool has_nulls, Share source, Share made);
+
+/// Of so many bits, in whole words of 32.
+inline std::uint64_t bytes_of_bits(std::uint64_t count) { return (count + 31) / 32 * 4; }
 
 inline std::uint64_t rounded(std::uint64_t bytes) { return align_up(bytes, device_alignment); }
 

@@ -64,6 +64,10 @@ class CudaKernels final : public Kernels {
               std::uint64_t count) const override {
     cuda::gather(on(stream), element_bytes, index_bytes, from, indices, to, count);
   }
+  void gather_bits(void* stream, int index_bytes, const std::uint32_t* bits, const void* indices, std::uint32_t* to,
+                   std::uint64_t count) const override {
+    cuda::gather_bits(on(stream), index_bytes, bits, indices, to, count);
+  }
   void shift_offsets(void* stream, int from_bytes, const void* from, int to_bytes, void* to, std::uint64_t count,
                      std::uint64_t delta) const override {
     cuda::shift_offsets(on(stream), from_bytes, from, to_bytes, to, count, delta);

@@ -38,6 +38,8 @@ void sample(cudaStream_t stream, KeyType type, bool descending, const void* keys
 
 void gather(cudaStream_t stream, int element_bytes, int index_bytes, const RawPieces& from, const void* indices,
             void* to, std::uint64_t count);
+void gather_bits(cudaStream_t stream, int index_bytes, const std::uint32_t* bits, const void* indices,
+                 std::uint32_t* to, std::uint64_t count);
 void shift_offsets(cudaStream_t stream, int from_bytes, const void* from, int to_bytes, void* to, std::uint64_t count,
                    std::uint64_t delta);
 void gather_lengths(cudaStream_t stream, int index_bytes, const RawStrings& from, const void* indices,

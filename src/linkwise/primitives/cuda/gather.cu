@@ -17,6 +17,19 @@ __global__ void gather_kernel(const __grid_constant__ RawPieces from, const Inde
   }
 }
 
+// A warp makes a word.
+template <typename Index>
+__global__ void gather_bits_kernel(const std::uint32_t* bits, const Index* indices, std::uint32_t* to,
+                                   std::uint64_t count) {
+  const std::uint64_t whole_warps = (count + 31) / 32 * 32;
+  for (std::uint64_t i = global_thread(); i < whole_warps; i += grid_threads()) {
+    const Index index = i < count ? indices[i] : all_ones<Index>();
+    const bool is_set = index != all_ones<Index>() && (bits[index / 32] >> (index % 32) & 1) != 0;
+    const std::uint32_t word = __ballot_sync(~0U, is_set);
+    if (threadIdx.x % 32 == 0) to[i / 32] = word;
+  }
+}
+
 template <typename From, typename To>
 __global__ void shift_offsets_kernel(const From* from, To* to, std::uint64_t count, std::uint64_t delta) {
   for (std::uint64_t i = global_thread(); i < count; i += grid_threads()) to[i] = static_cast<To>(from[i] + delta);
@@ -73,7 +86,7 @@ KernelList gather_kernels() {
     with_key(to_key_width(index_bytes), [&](auto index) {
       using Index = typename decltype(index)::type;
       list.insert(list.end(), {address(gather_lengths_kernel<Index>), address(gather_strings_kernel<Index>),
-                               address(shift_offsets_kernel<Index, std::uint32_t>),
+                               address(gather_bits_kernel<Index>), address(shift_offsets_kernel<Index, std::uint32_t>),
                                address(shift_offsets_kernel<Index, std::uint64_t>)});
       for (const int bytes : {1, 2, 4, 8, 16})
         with_element(bytes, [&](auto element) {
@@ -94,6 +107,16 @@ void gather(cudaStream_t stream, int element_bytes, int index_bytes, const RawPi
     });
   });
   check_launch("gather");
+}
+
+void gather_bits(cudaStream_t stream, int index_bytes, const std::uint32_t* bits, const void* indices,
+                 std::uint32_t* to, std::uint64_t count) {
+  with_key(to_key_width(index_bytes), [&](auto index) {
+    using Index = typename decltype(index)::type;
+    gather_bits_kernel<Index>
+        <<<grid_for(count), block_threads, 0, stream>>>(bits, static_cast<const Index*>(indices), to, count);
+  });
+  check_launch("gather bits");
 }
 
 void shift_offsets(cudaStream_t stream, int from_bytes, const void* from, int to_bytes, void* to, std::uint64_t count,

@@ -1,6 +1,9 @@
 #include "linkwise/primitives/host/chunked_column.hpp"
 
 #include <bit>
+#include <cstring>
+
+#include "linkwise/team.hpp"
 
 namespace linkwise {
 
@@ -33,6 +36,51 @@ ChunkFinder::ChunkFinder(const ChunkedColumn& column) {
     first_.push_back(chunk);
   }
   first_.push_back(begins_.size() - 2);
+}
+
+namespace {
+
+const std::uint8_t* bits_of(const ColumnChunk& chunk, Bits which) {
+  return which == Bits::validity ? chunk.validity : reinterpret_cast<const std::uint8_t*>(chunk.values);
+}
+
+// 64 bits of which the first is bit `at`; reads no byte that has none of them.
+std::uint64_t word_of(const std::uint8_t* bits, std::uint64_t at) {
+  std::uint64_t word = 0;
+  std::memcpy(&word, bits + at / 8, sizeof word);
+  const std::uint64_t shift = at % 8;
+  return shift == 0 ? word : word >> shift | std::uint64_t{bits[at / 8 + 8]} << (64 - shift);
+}
+
+}  // namespace
+
+HugeBuffer bits_in_one_piece(const ChunkedColumn& column, Bits which) {
+  const ChunkFinder finder(column);
+  const std::uint64_t rows = finder.rows(), words = (rows + 63) / 64;
+  HugeBuffer buffer(8 * words);
+  auto* to = reinterpret_cast<std::uint64_t*>(buffer.data());
+#pragma omp parallel for num_threads(team_if(words > 1 << 12))
+  for (std::uint64_t w = 0; w < words; ++w) {
+    const std::uint64_t first = 64 * w, end = std::min(first + 64, rows);
+    std::uint64_t word = 0;
+    for (std::uint64_t row = first; row < end;) {  // the part of each chunk
+      const std::size_t c = finder.find(row);
+      const ColumnChunk& chunk = column.chunks[c];
+      const std::uint64_t at = row - finder.begin(c) + chunk.offset, part = std::min(end, finder.begin(c + 1)) - row;
+      const std::uint8_t* bits = bits_of(chunk, which);
+      if (part == 64) {
+        word = bits == nullptr ? ~std::uint64_t{0} : word_of(bits, at);
+      } else {
+        for (std::uint64_t i = 0; i < part; ++i) {
+          const bool is_set = bits == nullptr || (bits[(at + i) / 8] >> ((at + i) % 8) & 1) != 0;
+          word |= std::uint64_t{is_set} << (row - first + i);
+        }
+      }
+      row += part;
+    }
+    to[w] = word;
+  }
+  return buffer;
 }
 
 }  // namespace linkwise

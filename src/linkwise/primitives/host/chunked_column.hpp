@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "linkwise/primitives/host/huge_buffer.hpp"
+
 namespace linkwise {
 
 struct ColumnChunk {
@@ -50,5 +52,10 @@ class ChunkFinder {
   std::vector<std::size_t> first_;        // the chunk of each bucket's first row, and the last chunk
   int shift_ = 0;
 };
+
+enum class Bits : std::uint8_t { values, validity };
+
+/// All chunks' bits, one behind the other, in whole words of 64; what has no validity is valid.
+HugeBuffer bits_in_one_piece(const ChunkedColumn& column, Bits which);
 
 }  // namespace linkwise

@@ -73,15 +73,11 @@ struct Rows {
 // nothing is looked for twice all over the column; then, when it is known where each begins, the bytes.
 class Gather {
  public:
-  enum class What : std::uint8_t { everything, validity };
-
-  Gather(const ChunkedColumn& column, const Rows& rows, What what = What::everything)
-      : column_(column), rows_(rows), what_(what), finder_(column) {
+  Gather(const ChunkedColumn& column, const Rows& rows) : column_(column), rows_(rows), finder_(column) {
     result_.count = rows.count;
     const auto has_nulls = [](const ColumnChunk& c) { return c.validity != nullptr; };
     if (rows.width == 8 || std::ranges::any_of(column.chunks, has_nulls))
       validity_ = result_.validity.emplace((rows.count + 7) / 8).data();
-    if (what == What::validity) return;
     if (column.has_strings()) {
       offsets_ = result_.offsets.emplace((rows.count + 1) * (column.layout == Layout::strings32 ? 4 : 8)).data();
       sources_ =
@@ -102,7 +98,7 @@ class Gather {
       if (row >= there_are && row != no_row) return false;
       locations[i] = locate(row);
     }
-    if (what_ == What::everything) gather_block(first, locations);
+    gather_block(first, locations);
     if (validity_ != nullptr) nulls_ += write_validity(first, locations);
     return true;
   }
@@ -236,7 +232,6 @@ class Gather {
 
   const ChunkedColumn& column_;
   const Rows rows_;
-  const What what_;
   const ChunkFinder finder_;
   std::byte *validity_ = nullptr, *offsets_ = nullptr, *values_ = nullptr;  // of the result, where there are any
   std::optional<HugeBuffer> room_for_sources_;
@@ -295,27 +290,20 @@ GatheredColumn gather_rows(const ChunkedColumn& column, const void* rows, int ro
   return std::move(*gathered);
 }
 
-void gather_validity(const ChunkedColumn& column, const void* rows, int row_bytes, std::uint64_t count,
-                     GatheredColumn& gathered) {
-  const Rows numbers{rows, row_bytes, count, block_of(count)};
-  std::vector<std::unique_ptr<Gather>> gathers;
-  gathers.push_back(std::make_unique<Gather>(column, numbers, Gather::What::validity));
-  gather_all(gathers, numbers);
-  GatheredColumn found = gathers.front()->finish();
-  gathered.nulls = found.nulls;
-  gathered.validity = std::move(found.validity);
-}
-
-void check_rows(const void* rows, int row_bytes, std::uint64_t count, std::uint64_t rows_there_are) {
+bool check_rows(const void* rows, int row_bytes, std::uint64_t count, std::uint64_t rows_there_are) {
+  bool all_there = true, some_are_null = false;
   with_key(to_key_width(row_bytes), [&](auto tag) {
     using Row = typename decltype(tag)::type;
     const auto* numbers = static_cast<const Row*>(rows);
-    bool all_there = true;
-#pragma omp parallel for reduction(&& : all_there) num_threads(team_if(count > worthwhile))
-    for (std::uint64_t i = 0; i < count; ++i)
-      all_there = all_there && (numbers[i] < rows_there_are || (sizeof(Row) == 8 && numbers[i] == no_row));
-    if (!all_there) throw UsageError(missing_row);
+#pragma omp parallel for reduction(&& : all_there) reduction(|| : some_are_null) num_threads(team_if(count > worthwhile))
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const bool is_null = sizeof(Row) == 8 && numbers[i] == no_row;
+      some_are_null = some_are_null || is_null;
+      all_there = all_there && (is_null || numbers[i] < rows_there_are);
+    }
   });
+  if (!all_there) throw UsageError(missing_row);
+  return some_are_null;
 }
 
 }  // namespace linkwise

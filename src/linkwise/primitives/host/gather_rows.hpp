@@ -37,10 +37,7 @@ GatheredColumn gather_rows(const ChunkedColumn& column, const void* rows, int ro
 std::vector<std::optional<GatheredColumn>> gather_rows(std::span<const ChunkedColumn> columns, const void* rows,
                                                        int row_bytes, std::uint64_t count);
 
-/// Of the same, only which are null; sets `nulls` and `validity`.
-void gather_validity(const ChunkedColumn& column, const void* rows, int row_bytes, std::uint64_t count,
-                     GatheredColumn& gathered);
-/// @throws UsageError if a row is not among the first `rows_there_are`, nor `no_row`.
-void check_rows(const void* rows, int row_bytes, std::uint64_t count, std::uint64_t rows_there_are);
+/// Whether one is `no_row`. @throws UsageError if a row is not among the first `rows_there_are`, nor that.
+bool check_rows(const void* rows, int row_bytes, std::uint64_t count, std::uint64_t rows_there_are);
 
 }  // namespace linkwise

@@ -138,6 +138,15 @@ class VirtualKernels final : public Kernels {
     });
   }
 
+  void gather_bits(void*, int index_bytes, const std::uint32_t* bits, const void* indices, std::uint32_t* to,
+                   std::uint64_t count) const override {
+    std::fill_n(to, (count + 31) / 32, 0);
+    for_rows(index_bytes, indices, count, [&](std::uint64_t i, std::uint64_t row) {
+      const bool is_set = row != no_row && (bits[row / 32] >> (row % 32) & 1) != 0;
+      to[i / 32] |= static_cast<std::uint32_t>(is_set) << (i % 32);
+    });
+  }
+
   void shift_offsets(void*, int from_bytes, const void* from, int to_bytes, void* to, std::uint64_t count,
                      std::uint64_t delta) const override {
     for (std::uint64_t i = 0; i < count; ++i) {

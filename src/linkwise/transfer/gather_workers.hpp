@@ -1,0 +1,73 @@
+// The GPUs that gather columns together: what each holds of them, and the copies in and out.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "linkwise/transfer/column_gather.hpp"
+#include "linkwise/transfer/column_share.hpp"
+
+namespace linkwise {
+
+/// A column's share on a GPU, and what becomes of it.
+struct ColumnOnGpu {
+  MemoryView source, offsets, raw_offsets, made, lengths, sums, scratch, strings;
+  MemoryView valid, made_valid;  ///< bits: all of the column's
+  Event offsets_there, there;
+  std::uint64_t strings_begin = 0;  ///< in the whole result
+};
+
+/// A GPU.
+struct GatherWorker {
+  Stream in, compute, out;
+  Share source, made;  ///< rows: of the columns, and of what becomes of them
+  Buffer rows, memory, strings;
+  std::vector<std::pair<std::size_t, ColumnOnGpu>> columns;  ///< of this turn, by number
+
+  ColumnOnGpu& column(std::size_t c);
+};
+
+/// Device memory, cut up.
+class Carver {
+ public:
+  explicit Carver(MemoryView memory) : memory_(memory) {}
+  MemoryView take(std::uint64_t bytes) {
+    const MemoryView view = memory_.slice(at_, bytes);
+    at_ += rounded(bytes);
+    return view;
+  }
+
+ private:
+  MemoryView memory_;
+  std::uint64_t at_ = 0;
+};
+
+class GatherWorkers {
+ public:
+  /// `nullable[c]`: column c of the result may have nulls.
+  GatherWorkers(Runtime& runtime, std::span<const int> gpus, std::span<const ChunkedColumn> columns,
+                std::vector<bool> nullable, const RowNumbers& rows, std::vector<GatheredColumn>& results);
+
+  Runtime& runtime;
+  std::span<const ChunkedColumn> columns;
+  std::vector<bool> nullable;
+  const RowNumbers& rows;
+  std::vector<GatheredColumn>& results;
+  std::vector<GatherWorker> each;
+
+  [[nodiscard]] GatherBytes need_of(std::size_t c, const GatherWorker& worker) const;
+  void make_room(const std::vector<std::size_t>& turn);
+  /// When all that was enqueued has run.
+  void give_room_back();
+
+  /// On the worker's stream `in`.
+  void copy_in(const GatherWorker& worker, const MemoryView& to, const void* from, std::uint64_t offset, bool pageable);
+  /// What `compute` has made, to an offset of host memory.
+  void send(const GatherWorker& worker, std::byte* to, std::uint64_t offset, const MemoryView& from);
+  /// What lies on all of them can be read by each.
+  void wait_for_all(Stream stream, std::size_t c, Event ColumnOnGpu::* event);
+};
+
+}  // namespace linkwise
