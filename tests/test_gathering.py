@@ -52,9 +52,7 @@ def test_gather_bits(device: OnDevice, index: Any, count: int) -> None:
     indices = random.integers(0, 500, count).astype(index)
     indices[count // 2] = np.iinfo(index).max
     target = device.memory((count + 31) // 32 * 4)
-    _core.gather_bits(
-        device.runtime, device.stream, indices.itemsize, device.put(source), device.put(indices), target
-    )
+    _core.gather_bits(device.runtime, device.stream, indices.itemsize, device.put(source), device.put(indices), target)
     is_set = np.unpackbits(source.view(np.uint8), bitorder="little").astype(bool)
     expected = np.array([row != np.iinfo(index).max and is_set[row] for row in indices.tolist()])
     found = np.unpackbits(device.get(target, np.uint8), bitorder="little").astype(bool)

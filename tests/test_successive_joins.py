@@ -85,6 +85,79 @@ def test_row_numbers_of_a_join(gpus: list[int]) -> None:
     assert phases["exchange"] >= 0 < phases["sort"]
 
 
+def check_packing(columns: GpuColumns, sides: list[list[np.ndarray]]) -> None:
+    """Keys are equal where all columns are, and in their order; nothing is packed that needs more than 64 bits."""
+    numbers = [left.tolist() + right.tolist() for left, right in zip(*sides, strict=True)]
+    bits = sum((max(column) - min(column)).bit_length() for column in numbers if column)
+    packed = columns.pack(*([columns.bring(column) for column in side] for side in sides))
+    assert (packed is None) == (bits > 64)
+    if packed is None:
+        return
+    rows = [row for side in sides for row in zip(*(column.tolist() for column in side), strict=True)]
+    keys = np.concatenate([columns.fetch(side) for side in packed]).tolist()
+    assert all(key.bit_length() <= bits for key in keys)
+    in_order = sorted(zip(rows, keys, strict=True))
+    for (row, key), (next_row, next_key) in zip(in_order, in_order[1:], strict=False):
+        assert (row == next_row) == (key == next_key) and key <= next_key
+
+
+@st.composite
+def sides_of_integers(draw: st.DrawFn) -> list[list[np.ndarray]]:
+    """Columns of both sides, of which some lie close together, and some anywhere."""
+    lengths, sides = [draw(st.integers(0, 30)) for _ in range(2)], [[], []]
+    random = np.random.default_rng(draw(st.integers(0, 1 << 30)))
+    for _ in range(draw(st.integers(1, 3))):
+        letter, bits = draw(st.sampled_from("iu")), draw(st.sampled_from([0, 1, 9, 20, 31, 44, 63]))
+        at = draw(st.sampled_from([0, -(1 << 31) if letter == "i" else 1 << 20, (1 << 31) - 1 - (1 << 20)]))
+        for side, length in zip(sides, lengths, strict=True):
+            kind = np.dtype(f"{letter}{draw(st.sampled_from([4, 8])) if bits <= 20 else 8}")
+            side.append((random.integers(0, 1 << bits, length) + at).astype(kind))
+    return sides
+
+
+@given(sides=sides_of_integers(), gpus=st.sampled_from([[0], [2, 1, 0], list(range(8))]))
+def test_several_integers_are_one_key(sides: list[list[np.ndarray]], gpus: list[int]) -> None:
+    check_packing(GpuColumns(request(gpus=gpus)), sides)
+
+
+def test_extreme_integers_are_one_key() -> None:
+    columns = GpuColumns(request(gpus=[1, 0]))
+    wide = np.array([np.iinfo(np.int64).min, -1, np.iinfo(np.int64).max])
+    check_packing(columns, [[wide], [wide[:1]]])
+    check_packing(columns, [[np.zeros(3, np.int32), wide], [np.zeros(1, np.int64), wide[:1]]])
+    check_packing(columns, [[wide, np.arange(3)], [wide[:1], np.arange(1)]])
+    most = np.array([np.iinfo(np.uint64).max], np.uint64)
+    check_packing(columns, [[most, most], [most, most - most.dtype.type(1)]])
+
+
+@pytest.mark.gpu
+def test_several_integers_are_one_key_on_gpus() -> None:
+    gpus = list(range(cuda_runtime().machine.num_gpus))
+    random = np.random.default_rng(5)
+    for count in (0, 1, 1000, 20_001):
+        sides = [
+            [random.integers(-4, 9, n).astype(np.int32), random.integers(0, 1 << 40, n), random.integers(-9, 0, n)]
+            for n in (count, count // 2)
+        ]
+        check_packing(GpuColumns(request("local", gpus)), sides)
+
+
+def test_what_cannot_be_packed() -> None:
+    columns = GpuColumns(request(gpus=[0, 1]))
+    numbers = columns.bring(np.arange(10))
+    for left, right, why in (
+        ([numbers], [], "as many columns"),
+        ([numbers], [numbers, numbers], "as many columns"),
+        ([columns.bring(np.zeros(10, np.float32))], [numbers], "are integers"),
+        ([columns.bring(np.zeros(10, np.int16))], [numbers], "4 or 8 bytes"),
+        ([numbers], [columns.bring(np.zeros(10, np.uint64))], "are signed"),
+        ([numbers, columns.bring(np.arange(12))], [numbers, numbers], "differ in length"),
+        ([numbers[::-1]], [numbers], "does not lie on the GPU"),
+    ):
+        with pytest.raises(UsageError, match=why):
+            columns.pack(left, right)
+
+
 def test_an_array_must_be_where_it_is_said_to_be() -> None:
     columns, other = GpuColumns(request(gpus=[0, 1])), GpuColumns(request(gpus=[0, 1]))
     column = columns.bring(np.arange(10))
@@ -135,6 +208,44 @@ def test_chains_have_the_same_rows_everywhere(data: st.DataObject) -> None:
     expected = rows_of(chain(on_cores()))
     for gpus in ([0], [2, 1, 0], "auto"):
         assert rows_of(chain(request(gpus=gpus))) == expected
+
+
+@given(data=st.data())
+@settings(max_examples=50, deadline=None)
+def test_keys_of_several_columns(data: st.DataObject) -> None:
+    """On the GPUs where they fit into one key, and otherwise in host memory."""
+    random = np.random.default_rng(data.draw(st.integers(0, 1 << 30)))
+    spread = data.draw(st.sampled_from([1, 1, 1 << 40]))  # so that two columns do not fit
+    first, second, third = (data.draw(st.integers(0, 60)) for _ in range(3))
+
+    def numbers(count: int, kind: type) -> np.ndarray:
+        return (random.integers(-3, 4, count) * (spread if kind is np.int64 else 1)).astype(kind)
+
+    kinds = [data.draw(st.sampled_from([np.int16, np.int32, np.int64])) for _ in range(4)]
+    left = pa.table({"a": numbers(first, kinds[0]), "b": numbers(first, np.int64), "c": np.arange(first)})
+    right = pa.table({"d": numbers(second, kinds[1]), "e": numbers(second, np.int64), "f": np.arange(second)})
+    last = pa.table({"g": numbers(third, kinds[2]), "h": numbers(third, np.int64), "i": np.arange(third)})
+
+    def chain(how: Request) -> pa.Table:
+        joiner = Joiner(how)
+        return joiner.table(joiner.join(joiner.join(left, right, ("a", "d"), ("b", "e")), last, ("a", "g"), ("b", "h")))
+
+    expected = rows_of(chain(on_cores()))
+    for gpus in ([0], [2, 1, 0], "auto"):
+        assert rows_of(chain(request(gpus=gpus))) == expected
+
+
+def test_keys_of_several_columns_stay_on_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(3)
+    left = pa.table({"a": random.integers(0, 50, 3000, np.int32), "b": random.integers(0, 50, 3000)})
+    right = pa.table({"c": random.integers(0, 50, 2000), "d": random.integers(0, 50, 2000)})
+    joined = []
+    join = GpuColumns.join
+    monkeypatch.setattr(GpuColumns, "join", lambda self, *keys: joined.append(keys) or join(self, *keys))
+    joiner = Joiner(request())
+    joiner.join(left, right, ("a", "c"), ("b", "d"))
+    joiner.join(left, right, ("a", "c"))  # of different widths
+    assert len(joined) == 2
 
 
 def test_keys_stay_on_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:

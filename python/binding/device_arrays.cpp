@@ -158,6 +158,11 @@ void require_same(const DeviceArray& array, const DeviceArray& first, const Runt
   if (&array.memory->runtime() != &runtime) throw UsageError("an array lies on the GPUs of another runtime");
 }
 
+void require_on(const DeviceArray& array, int gpu) {
+  if (array.view.place != Place::gpu(gpu))
+    throw UsageError("an array does not lie on the GPU that it is said to be on");
+}
+
 std::vector<DeviceArray> take(const nb::object& runtime_object, const std::vector<int>& gpus,
                               const std::vector<DeviceArray>& column, const std::vector<DeviceArray>& numbers) {
   auto& runtime = nb::cast<Runtime&>(runtime_object);
@@ -168,8 +173,7 @@ std::vector<DeviceArray> take(const nb::object& runtime_object, const std::vecto
     for (const auto& [array, first, views] :
          {std::tuple{&column[g], &column.front(), &pieces}, {&numbers[g], &numbers.front(), &rows}}) {
       require_same(*array, *first, runtime);
-      if (array->view.place != Place::gpu(gpus[g]))
-        throw UsageError("an array does not lie on the GPU that it is said to be on");
+      require_on(*array, gpus[g]);
       views->push_back(array->view);
     }
   }
@@ -179,6 +183,52 @@ std::vector<DeviceArray> take(const nb::object& runtime_object, const std::vecto
     parts = take_rows(runtime, gpus, column.front().type.bits / 8, pieces, numbers.front().type.bits / 8, rows);
   }
   return arrays_of(runtime_object, std::move(parts), column.front().type);
+}
+
+IntegerColumn integer_column(const std::vector<DeviceArray>& column, const std::vector<int>& gpus,
+                             const Runtime& runtime) {
+  const nb::dlpack::dtype type = column.empty() ? nb::dlpack::dtype{} : column.front().type;
+  const bool is_signed = type.code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::Int);
+  if (column.size() != gpus.size()) throw UsageError("a column has an array for each GPU");
+  if (!is_signed && type.code != static_cast<std::uint8_t>(nb::dlpack::dtype_code::UInt))
+    throw UsageError("the columns of a key are integers");
+  if (type.bits != 32 && type.bits != 64) throw UsageError("the integers of a key have 4 or 8 bytes");
+  IntegerColumn found{{type.bits / 8, is_signed}, {}};
+  for (std::size_t g = 0; g < gpus.size(); ++g) {
+    require_same(column[g], column.front(), runtime);
+    require_on(column[g], gpus[g]);
+    found.parts.push_back(column[g].view);
+  }
+  return found;
+}
+
+using Columns = std::vector<std::vector<DeviceArray>>;
+
+nb::object pack(const nb::object& runtime_object, const std::vector<int>& gpus, const Columns& left,
+                const Columns& right) {
+  auto& runtime = nb::cast<Runtime&>(runtime_object);
+  if (gpus.empty() || left.empty() || left.size() != right.size())
+    throw UsageError("both sides of a join have as many columns, and at least one");
+  std::array<std::vector<IntegerColumn>, 2> sides;
+  for (const auto& [columns, side] : {std::pair{&left, &sides[0]}, {&right, &sides[1]}})
+    for (const std::vector<DeviceArray>& column : *columns) {
+      side->push_back(integer_column(column, gpus, runtime));
+      for (std::size_t g = 0; g < gpus.size(); ++g)
+        if (column[g].size() != columns->front()[g].size())
+          throw UsageError("the columns of a side differ in length on a GPU");
+    }
+  for (std::size_t c = 0; c < left.size(); ++c)
+    if (sides[0][c].type.is_signed != sides[1][c].type.is_signed)
+      throw UsageError("one side's integers are signed, and the other's are not");
+  std::optional<std::array<std::vector<ColumnPart>, 2>> keys;
+  {
+    const nb::gil_scoped_release release;
+    keys = pack_keys(runtime, gpus, sides);
+  }
+  if (!keys) return nb::none();
+  const nb::dlpack::dtype type = nb::dtype<std::uint64_t>();
+  return nb::make_tuple(arrays_of(runtime_object, std::move((*keys)[0]), type),
+                        arrays_of(runtime_object, std::move((*keys)[1]), type));
 }
 
 nb::object fetch(const nb::object& runtime_object, const std::vector<DeviceArray>& column) {
@@ -230,6 +280,11 @@ void bind_device_arrays(nb::module_& m) {
         "A column of host memory on the GPUs, an equal share on each.");
   m.def("take_rows", &take, nb::arg("runtime"), nb::arg("gpus"), nb::arg("column"), nb::arg("numbers"),
         "Elements of a column that lies on the GPUs, by their numbers in the whole; each where its number lies.");
+  m.def("pack_keys", &pack, nb::arg("runtime"), nb::arg("gpus"), nb::arg("left"), nb::arg("right"),
+        nb::sig("def pack_keys(runtime: Runtime, gpus: Sequence[int], left: Sequence[Sequence[DeviceArray]], right: "
+                "Sequence[Sequence[DeviceArray]]) -> tuple[list[DeviceArray], list[DeviceArray]] | None"),
+        "Keys of 8 bytes for the rows of both sides of a join, equal where all columns of integers are; None if they "
+        "take more than 64 bits.");
   m.def("fetch_column", &fetch, nb::arg("runtime"), nb::arg("column"),
         "All of a column that lies on the GPUs, in host memory.");
 }

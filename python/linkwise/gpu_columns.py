@@ -60,6 +60,14 @@ class GpuColumns:
         with self._session() as (runtime, gpus):
             return _core.take_rows(runtime, gpus, column, rows)
 
+    def pack(self, left: list[Parts], right: list[Parts]) -> tuple[Parts, Parts] | None:
+        """One key for the integers of each row, of 4 or 8 bytes; ``None`` if they do not fit into 64 bits.
+
+        Of a pair of columns, both are signed, or none; a side's columns have as many rows on each GPU.
+        """
+        with self._session() as (runtime, gpus):
+            return _core.pack_keys(runtime, gpus, left, right)
+
     def fetch(self, column: Parts) -> Array:
         """All of a column, in host memory."""
         with self._session() as (runtime, _):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -158,6 +158,12 @@ class Joined(Relation):
         return self._sides[number].on_gpus(name, gpus, of_side if rows is None else gpus.take(of_side, rows))
 
 
+def _can_be_packed(left: pa.DataType, right: pa.DataType) -> bool:
+    """Whether GPUs compare integers of these types as parts of one key."""
+    are_alike = pa.types.is_signed_integer(left) == pa.types.is_signed_integer(right)
+    return are_alike and all(pa.types.is_integer(kind) and kind.bit_width >= 32 for kind in (left, right))
+
+
 def _relation(side: pa.Table | Relation) -> Relation:
     return side if isinstance(side, Relation) else Stored(side)
 
@@ -191,36 +197,49 @@ class Joiner:
     def _rows_on_gpus(
         self, sides: tuple[Relation, Relation], on: Sequence[tuple[str, str]]
     ) -> tuple[RowNumbers, RowNumbers] | None:
-        """``None`` if they are no single integers of one type, or the GPUs cannot join them."""
-        types = {side.type_of(name) for pair in on for side, name in zip(sides, pair, strict=True)}
-        if len(on) > 1 or len(types) > 1 or not pa.types.is_integer(types.pop()):
+        """``None`` if they are no integers that the GPUs can compare, or these cannot join them."""
+        types = [(sides[0].type_of(left), sides[1].type_of(right)) for left, right in on]
+        is_plain = len(types) == 1 and types[0][0] == types[0][1] and pa.types.is_integer(types[0][0])
+        if not is_plain and not all(_can_be_packed(*pair) for pair in types):
             return None
         if not self._gpus.can_join(sides[0].num_rows, sides[1].num_rows):
             return None
         try:
-            keys = [self._key_on_gpus(side, name) for side, name in zip(sides, on[0], strict=True)]
-            if None in keys:
+            of_left, of_right = (self._keys_on_gpus(side, [pair[at] for pair in on]) for at, side in enumerate(sides))
+            if of_left is None or of_right is None:
                 return None
             began = time.perf_counter()
-            left, right, phases = self._gpus.join(*cast(list[Parts], keys))
+            keys = (of_left[0], of_right[0]) if is_plain else self._gpus.pack(of_left, of_right)
+            if keys is None:
+                return None
+            left, right, phases = self._gpus.join(*keys)
         except OutOfMemoryError as error:
             warnings.warn(f"{error}: the joins go on through host memory", FallbackWarning, stacklevel=3)
             return None
         self._add(phases, time.perf_counter() - began)
         return RowNumbers(self._gpus, None, left), RowNumbers(self._gpus, None, right)
 
-    def _key_on_gpus(self, side: Relation, name: str) -> Parts | None:
+    def _keys_on_gpus(self, side: Relation, names: list[str]) -> list[Parts] | None:
+        """Columns, as many rows of each on a GPU."""
         began = time.perf_counter()
-        key = side.on_gpus(name, self._gpus)
-        if key is None and isinstance(side, Joined):  # few of its rows are left, or they are in host memory
-            whole = one_array(side.columns([name], self._request)[name])
-            key = None if whole is None or whole.null_count else self._gpus.bring(whole.to_numpy())
+        keys = [side.on_gpus(name, self._gpus) for name in names]
+        if None in keys and isinstance(side, Joined):  # few of its rows are left, or they are in host memory
+            keys = self._brought(side.columns(names, self._request).values())
         seconds = time.perf_counter() - began
         if isinstance(side, Joined):
             self.shares.materialise += seconds
         else:
             self.shares.sort += seconds
-        return key
+        return None if None in keys else cast(list[Parts], keys)
+
+    def _brought(self, columns: Iterable[pa.ChunkedArray]) -> list[Parts | None]:
+        brought: list[Parts | None] = []
+        for column in columns:
+            whole = one_array(column)
+            if whole is None or whole.null_count:
+                return [None]
+            brought.append(self._gpus.bring(whole.to_numpy()))
+        return brought
 
     def _rows_in_host_memory(
         self, sides: tuple[Relation, Relation], on: Sequence[tuple[str, str]]

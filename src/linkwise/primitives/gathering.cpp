@@ -101,11 +101,7 @@ void gather_bits(Runtime& runtime, Stream stream, int index_bytes, const MemoryV
   require(from.bytes % 4 == 0 && to.bytes == (count + 31) / 32 * 4, "gather bits", "whole words, one for 32 rows");
   if (count == 0) return;
   const Kernels& kernels = runtime.kernels();
-  runtime.enqueue(stream, {"gather bits",
-                           {from, indices},
-                           {to},
-                           {"gather", count, 0.125},
-                           [=, &kernels](void* native) {
+  runtime.enqueue(stream, {"gather bits", {from, indices}, {to}, {"gather", count, 0.125}, [=, &kernels](void* native) {
                              kernels.gather_bits(native, index_bytes, reinterpret_cast<const std::uint32_t*>(from.data),
                                                  indices.data, reinterpret_cast<std::uint32_t*>(to.data), count);
                            }});

@@ -1,8 +1,8 @@
 // Rows of a column by their numbers, on one device: the column lies in pieces on all that this one can read.
 //
 // A row number with all bits set stands for no row: its element has all bits set, its bit is not set, its string is
-// empty. Strings take two steps, between which the host learns how many bytes they have: lengths, whose running sums say where each begins, and
-// then the bytes.
+// empty. Strings take two steps, between which the host learns how many bytes they have: lengths, whose running sums
+// say where each begins, and then the bytes.
 #pragma once
 
 #include <span>

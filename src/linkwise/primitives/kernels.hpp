@@ -101,6 +101,12 @@ class Kernels {
   virtual void merge(void* stream, RecordType type, RawRecords left, std::uint64_t left_count, RawRecords right,
                      std::uint64_t right_count, RawRecords to, void* scratch, std::uint64_t scratch_bytes) const = 0;
 
+  /// Columns of integers: primitives/packing.hpp. `range`: a CodeRange.
+  virtual void find_range(void* stream, IntegerType type, const void* column, std::uint64_t count,
+                          void* range) const = 0;
+  virtual void pack(void* stream, const Packing& packing, const void* column, std::uint64_t* keys,
+                    std::uint64_t count) const = 0;
+
   /// Native bytes ↔ codes; in place where the native width is the code's.
   virtual void encode(void* stream, KeyType type, bool descending, const void* from, void* to,
                       std::uint64_t count) const = 0;
@@ -117,7 +123,8 @@ class Kernels {
   /// bits set, the element has them too.
   virtual void gather(void* stream, int element_bytes, int index_bytes, const RawPieces& from, const void* indices,
                       void* to, std::uint64_t count) const = 0;
-  /// The same of bits, in words of 32; where the index has all bits set, the bit is not. The rest of the last word is 0.
+  /// The same of bits, in words of 32; where the index has all bits set, the bit is not. The rest of the last word is
+  /// 0.
   virtual void gather_bits(void* stream, int index_bytes, const std::uint32_t* bits, const void* indices,
                            std::uint32_t* to, std::uint64_t count) const = 0;
   // Strings: primitives/gathering.hpp.

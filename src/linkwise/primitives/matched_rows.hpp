@@ -3,16 +3,10 @@
 
 #include <cstdint>
 
+#include "linkwise/primitives/integers.hpp"
 #include "linkwise/primitives/kernels.hpp"
 
 namespace linkwise {
-
-/// The integer's value, extended to 64 bits.
-LINKWISE_BOTH inline std::uint64_t integer_at(const void* values, IntegerType type, std::uint64_t i) {
-  if (type.bytes == 8) return static_cast<const std::uint64_t*>(values)[i];
-  if (type.is_signed) return static_cast<std::uint64_t>(static_cast<const std::int32_t*>(values)[i]);
-  return static_cast<const std::uint32_t*>(values)[i];
-}
 
 /// Rows [lower, upper) of the build side: for the result, and added to `totals`.
 LINKWISE_BOTH inline void note_matches(const RawProbe& probe, std::uint64_t row, std::uint64_t lower,

@@ -150,6 +150,20 @@ struct IntegerType {
   bool is_signed = false;
 };
 
+/// Of a column of integers, as codes: unsigned numbers in the order of the integers, whatever their width.
+struct CodeRange {
+  std::uint64_t least = ~std::uint64_t{0};
+  std::uint64_t greatest = 0;
+};
+
+/// How a column of integers goes into keys: see primitives/packing.hpp.
+struct Packing {
+  IntegerType type;
+  std::uint64_t least = 0;
+  int bits = 0;
+  bool is_first = false;
+};
+
 inline KeyWidth to_key_width(int bytes) {
   if (bytes != 4 && bytes != 8) throw UsageError("keys have 4 or 8 bytes, not " + std::to_string(bytes));
   return static_cast<KeyWidth>(bytes);

@@ -32,6 +32,7 @@ class ColumnGather {
         workers_(runtime, gpus, columns, std::move(nullable), rows, results),
         strings_(workers_),
         columns_(columns),
+        rows_(rows),
         results_(results) {}
 
   // Columns that the GPUs have room for together.
@@ -66,11 +67,12 @@ class ColumnGather {
     // The widest first: what goes out when nothing comes in any more should be little.
     std::ranges::stable_sort(others, std::greater<>(), [&](std::size_t c) { return columns_[c].width; });
     workers_.make_room(turn);
-    for (const std::size_t c : strings) strings_.bring_offsets(c);
-    for (const std::size_t c : strings) strings_.find_lengths(c);
     std::vector<std::size_t> order = strings;
     order.insert(order.end(), others.begin(), others.end());
+    for (const std::size_t c : strings) strings_.bring_offsets(c);
     bring(order.front());
+    check_rows();
+    for (const std::size_t c : strings) strings_.find_lengths(c);
     strings_.make_room(strings);
     // One column ahead, and no more: a device's queues are finite, and what goes out must not stand behind all that
     // comes in.
@@ -92,6 +94,12 @@ class ColumnGather {
   }
 
  private:
+  // Before anything is read by them; the first columns come in meanwhile.
+  void check_rows() {
+    if (runtime_.estimating() || std::exchange(rows_are_checked_, true)) return;
+    linkwise::check_rows(rows_.data, rows_.width, rows_.count, columns_.front().count());
+  }
+
   void bring(std::size_t c) {
     runtime_.set_phase("HtoD");
     if (columns_[c].layout == Layout::bits) bring_bits(c, Bits::values, &ColumnOnGpu::source);
@@ -137,9 +145,9 @@ class ColumnGather {
   }
 
   void gather_elements(std::size_t c) {
-    const int width = columns_[c].width, row_width = workers_.rows.width;
+    const int width = columns_[c].width, row_width = rows_.width;
     const auto bytes = static_cast<std::uint64_t>(width), row_bytes = static_cast<std::uint64_t>(row_width);
-    results_[c].value_bytes = workers_.rows.count * bytes;
+    results_[c].value_bytes = rows_.count * bytes;
     std::byte* to = results_[c].values.emplace(results_[c].value_bytes).data();
     std::vector<MemoryView> pieces;
     for (GatherWorker& worker : workers_.each) pieces.push_back(worker.column(c).source);
@@ -159,11 +167,11 @@ class ColumnGather {
 
   void gather_bits(std::size_t c, MemoryView ColumnOnGpu::* from, MemoryView ColumnOnGpu::* made,
                    std::optional<HugeBuffer>& to) {
-    to.emplace(bytes_of_bits(workers_.rows.count));
+    to.emplace(bytes_of_bits(rows_.count));
     for (GatherWorker& worker : workers_.each) {
       ColumnOnGpu& mine = worker.column(c);
       runtime_.wait(worker.compute, mine.there);
-      linkwise::gather_bits(runtime_, worker.compute, workers_.rows.width, mine.*from, worker.rows.view(), mine.*made);
+      linkwise::gather_bits(runtime_, worker.compute, rows_.width, mine.*from, worker.rows.view(), mine.*made);
       workers_.send(worker, to->data(), worker.made.begin / 8, mine.*made);
     }
   }
@@ -172,6 +180,8 @@ class ColumnGather {
   GatherWorkers workers_;
   StringGather strings_;
   std::span<const ChunkedColumn> columns_;
+  const RowNumbers& rows_;
+  bool rows_are_checked_ = false;
   std::vector<GatheredColumn>& results_;
   std::vector<HugeBuffer> bits_;  // on their way to the GPUs
 };
@@ -190,19 +200,17 @@ std::vector<GatheredColumn> gather_on_gpus(Runtime& runtime, std::span<const int
   if (columns.empty()) return results;
   if (!runtime.peers_can_read(gpus))
     throw UsageError("these GPUs cannot read each other's memory; gather on one of them, or on the cores");
-  const bool has_data = !runtime.estimating();
-  const bool has_no_row = has_data && check_rows(rows.data, rows.width, rows.count, columns.front().count());
   std::vector<std::size_t> on_gpus, on_cores;
   std::vector<bool> nullable;
   for (std::size_t c = 0; c < columns.size(); ++c) {
     const bool goes = gathers_on_gpus(columns[c]) && rows.count > 0 && columns[c].count() > 0;
     (goes ? on_gpus : on_cores).push_back(c);
     const auto has_validity = [](const ColumnChunk& chunk) { return chunk.validity != nullptr; };
-    nullable.push_back(has_no_row || std::ranges::any_of(columns[c].chunks, has_validity));
+    nullable.push_back(rows.width == 8 || std::ranges::any_of(columns[c].chunks, has_validity));
     results[c].count = rows.count;
   }
   const auto gather_rest = [&] {
-    if (!has_data) return;
+    if (runtime.estimating()) return;
     for (const std::size_t c : on_cores) results[c] = gather_rows(columns[c], rows.data, rows.width, rows.count);
   };
   if (on_gpus.empty()) {

@@ -41,7 +41,7 @@ struct GatherBytes {
   std::uint64_t made = 0;         ///< elements, or offsets
   std::uint64_t lengths = 0, sums = 0, scratch = 0;
   std::uint64_t valid = 0, made_valid = 0;  ///< bits, where there are nulls
-  std::uint64_t strings = 0;  ///< that are made; about
+  std::uint64_t strings = 0;                ///< that are made; about
 
   /// All but the strings that are made.
   [[nodiscard]] std::uint64_t known() const;

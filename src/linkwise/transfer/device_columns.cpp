@@ -1,9 +1,12 @@
 #include "linkwise/transfer/device_columns.hpp"
 
+#include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "linkwise/error.hpp"
 #include "linkwise/primitives/gathering.hpp"
+#include "linkwise/primitives/packing.hpp"
 #include "linkwise/transfer/column_share.hpp"
 
 namespace linkwise {
@@ -26,6 +29,37 @@ std::vector<ColumnPart> make_parts(Runtime& runtime, std::span<const int> gpus, 
     runtime.synchronize();
   });
   return parts;
+}
+
+// Of each column, over both sides and all GPUs.
+std::vector<CodeRange> ranges_of(Runtime& runtime, std::span<const int> gpus,
+                                 const std::array<std::vector<IntegerColumn>, 2>& sides) {
+  const std::size_t columns = sides.front().size();
+  std::vector<CodeRange> found(sides.size() * columns * gpus.size()), ranges(columns);
+  run_or_abandon(runtime, [&] {
+    std::vector<Buffer> room;
+    std::vector<ReadBack> reads;
+    for (std::size_t g = 0; g < gpus.size(); ++g) {
+      const Place place = Place::gpu(gpus[g]);
+      const Stream stream = runtime.stream(place, "compute");
+      room.push_back(runtime.allocate(place, sides.size() * columns * sizeof(CodeRange), "ranges"));
+      std::uint64_t at = 0;
+      for (const std::vector<IntegerColumn>& side : sides)
+        for (const IntegerColumn& column : side) {
+          const MemoryView range = room.back().slice(at, sizeof(CodeRange));
+          find_range(runtime, stream, column.type, column.parts[g], range);
+          reads.push_back({stream, range, &found[reads.size()]});
+          at += sizeof(CodeRange);
+        }
+    }
+    runtime.read_back(reads);
+    runtime.synchronize();
+  });
+  for (std::size_t f = 0; f < found.size(); ++f) {
+    CodeRange& range = ranges[f % columns];
+    range = {std::min(range.least, found[f].least), std::max(range.greatest, found[f].greatest)};
+  }
+  return ranges;
 }
 
 }  // namespace
@@ -53,6 +87,36 @@ std::vector<ColumnPart> take_rows(Runtime& runtime, std::span<const int> gpus, i
         runtime.set_phase("gather");
         gather(runtime, stream, element_bytes, number_bytes, column, numbers[g], to);
       });
+}
+
+std::optional<std::array<std::vector<ColumnPart>, 2>> pack_keys(
+    Runtime& runtime, std::span<const int> gpus, const std::array<std::vector<IntegerColumn>, 2>& sides) {
+  std::vector<Packing> packings;
+  int bits = 0;
+  for (const CodeRange& range : ranges_of(runtime, gpus, sides)) {
+    const bool is_empty = range.least > range.greatest;
+    packings.push_back({{}, is_empty ? 0 : range.least, is_empty ? 0 : std::bit_width(range.greatest - range.least)});
+    bits += packings.back().bits;
+  }
+  if (bits > 64) return std::nullopt;
+  packings.front().is_first = true;
+  std::array<std::vector<ColumnPart>, 2> keys;
+  for (std::size_t s = 0; s < sides.size(); ++s) {
+    const std::vector<IntegerColumn>& side = sides[s];
+    const auto rows = [&](std::size_t g) {
+      return side.front().parts[g].bytes / static_cast<std::uint64_t>(side.front().type.bytes);
+    };
+    keys[s] = make_parts(
+        runtime, gpus, [&](std::size_t g) { return 8 * rows(g); },
+        [&](std::size_t g, Stream stream, const MemoryView& to) {
+          runtime.set_phase("encode");
+          for (std::size_t c = 0; c < side.size(); ++c) {
+            packings[c].type = side[c].type;
+            if (packings[c].is_first || packings[c].bits > 0) pack(runtime, stream, packings[c], side[c].parts[g], to);
+          }
+        });
+  }
+  return keys;
 }
 
 void fetch_column(Runtime& runtime, std::span<const MemoryView> column, void* to) {

@@ -1,12 +1,16 @@
-// Columns that lie on the GPUs in parts, one behind the other: brought there, and rows of them by their numbers.
+// Columns that lie on the GPUs in parts, one behind the other: brought there, rows of them by their numbers, and
+// several as one key.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "linkwise/device/runtime.hpp"
+#include "linkwise/primitives/types.hpp"
 
 namespace linkwise {
 
@@ -36,7 +40,20 @@ std::vector<ColumnPart> take_rows(Runtime& runtime, std::span<const int> gpus, i
                                   std::span<const MemoryView> column, int number_bytes,
                                   std::span<const MemoryView> numbers);
 
-/// Copies all of a column, of which `column` is what each GPU has, to `to` in pageable memory. Blocks until it is there.
+/// A column of integers: what each GPU has of it.
+struct IntegerColumn {
+  IntegerType type;
+  std::vector<MemoryView> parts;
+};
+/// Of two sides of a join, each of which has as many columns as the other: a key of 8 bytes for each row, so that rows
+/// have equal keys if and only if all their columns are equal. Nothing if that takes more than 64 bits. Of a side, all
+/// columns have as many rows on a GPU; of a pair of columns, both are signed, or none. Blocks until the keys are there.
+/// @throws OutOfMemoryError.
+std::optional<std::array<std::vector<ColumnPart>, 2>> pack_keys(Runtime& runtime, std::span<const int> gpus,
+                                                                const std::array<std::vector<IntegerColumn>, 2>& sides);
+
+/// Copies all of a column, of which `column` is what each GPU has, to `to` in pageable memory. Blocks until it is
+/// there.
 void fetch_column(Runtime& runtime, std::span<const MemoryView> column, void* to);
 
 }  // namespace linkwise

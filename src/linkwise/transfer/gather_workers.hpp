@@ -46,7 +46,7 @@ class Carver {
 
 class GatherWorkers {
  public:
-  /// `nullable[c]`: column c of the result may have nulls.
+  /// Row numbers are on their way then. `nullable[c]`: column c of the result may have nulls.
   GatherWorkers(Runtime& runtime, std::span<const int> gpus, std::span<const ChunkedColumn> columns,
                 std::vector<bool> nullable, const RowNumbers& rows, std::vector<GatheredColumn>& results);
 

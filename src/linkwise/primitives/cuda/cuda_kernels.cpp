@@ -19,8 +19,8 @@ class CudaKernels final : public Kernels {
     for (int device = 0; device < count; ++device) {
       check(cudaSetDevice(device), "use device");
       for (const auto& list :
-           {cuda::elementwise_kernels(), cuda::gather_kernels(), cuda::reduce_kernels(), cuda::partition_kernels(),
-            cuda::match_kernels(), cuda::range_kernels(), cuda::hash_match_kernels()})
+           {cuda::elementwise_kernels(), cuda::gather_kernels(), cuda::packing_kernels(), cuda::reduce_kernels(),
+            cuda::partition_kernels(), cuda::match_kernels(), cuda::range_kernels(), cuda::hash_match_kernels()})
         for (const void* kernel : list) {
           cudaFuncAttributes attributes{};
           check(cudaFuncGetAttributes(&attributes, kernel), "load kernel");
@@ -59,6 +59,13 @@ class CudaKernels final : public Kernels {
   void sample(void* stream, KeyType type, bool descending, const void* keys, std::uint64_t count, std::uint64_t samples,
               std::uint64_t seed, std::uint64_t tag_base, void* codes, std::uint64_t* tags) const override {
     cuda::sample(on(stream), type, descending, keys, count, samples, seed, tag_base, codes, tags);
+  }
+  void find_range(void* stream, IntegerType type, const void* column, std::uint64_t count, void* range) const override {
+    cuda::find_range(on(stream), type, column, count, static_cast<CodeRange*>(range));
+  }
+  void pack(void* stream, const Packing& packing, const void* column, std::uint64_t* keys,
+            std::uint64_t count) const override {
+    cuda::pack(on(stream), packing, column, keys, count);
   }
   void gather(void* stream, int element_bytes, int index_bytes, const RawPieces& from, const void* indices, void* to,
               std::uint64_t count) const override {

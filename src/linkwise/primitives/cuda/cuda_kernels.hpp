@@ -1,5 +1,5 @@
 // The CUDA side of the primitives, one subject a file: radix_sort.cu, merge.cu, partition.cu,
-// elementwise.cu (encode, iota, sample), gather.cu, reduce.cu (checksum, order, histogram, pivot).
+// elementwise.cu (encode, iota, sample), gather.cu, pack.cu, reduce.cu (checksum, order, histogram, pivot).
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -15,6 +15,7 @@ namespace linkwise::cuda {
 using KernelList = std::vector<const void*>;
 KernelList elementwise_kernels();
 KernelList gather_kernels();
+KernelList packing_kernels();
 KernelList reduce_kernels();
 KernelList partition_kernels();
 KernelList match_kernels();
@@ -35,6 +36,9 @@ void decode(cudaStream_t stream, KeyType type, bool descending, const void* from
 void iota(cudaStream_t stream, ValueWidth width, void* to, std::uint64_t first, std::uint64_t count);
 void sample(cudaStream_t stream, KeyType type, bool descending, const void* keys, std::uint64_t count,
             std::uint64_t samples, std::uint64_t seed, std::uint64_t tag_base, void* codes, std::uint64_t* tags);
+
+void find_range(cudaStream_t stream, IntegerType type, const void* column, std::uint64_t count, CodeRange* range);
+void pack(cudaStream_t stream, const Packing& packing, const void* column, std::uint64_t* keys, std::uint64_t count);
 
 void gather(cudaStream_t stream, int element_bytes, int index_bytes, const RawPieces& from, const void* indices,
             void* to, std::uint64_t count);

@@ -290,20 +290,16 @@ GatheredColumn gather_rows(const ChunkedColumn& column, const void* rows, int ro
   return std::move(*gathered);
 }
 
-bool check_rows(const void* rows, int row_bytes, std::uint64_t count, std::uint64_t rows_there_are) {
-  bool all_there = true, some_are_null = false;
+void check_rows(const void* rows, int row_bytes, std::uint64_t count, std::uint64_t rows_there_are) {
   with_key(to_key_width(row_bytes), [&](auto tag) {
     using Row = typename decltype(tag)::type;
     const auto* numbers = static_cast<const Row*>(rows);
-#pragma omp parallel for reduction(&& : all_there) reduction(|| : some_are_null) num_threads(team_if(count > worthwhile))
-    for (std::uint64_t i = 0; i < count; ++i) {
-      const bool is_null = sizeof(Row) == 8 && numbers[i] == no_row;
-      some_are_null = some_are_null || is_null;
-      all_there = all_there && (is_null || numbers[i] < rows_there_are);
-    }
+    bool all_there = true;
+#pragma omp parallel for reduction(&& : all_there) num_threads(team_if(count > worthwhile))
+    for (std::uint64_t i = 0; i < count; ++i)
+      all_there = all_there && (numbers[i] < rows_there_are || (sizeof(Row) == 8 && numbers[i] == no_row));
+    if (!all_there) throw UsageError(missing_row);
   });
-  if (!all_there) throw UsageError(missing_row);
-  return some_are_null;
 }
 
 }  // namespace linkwise

@@ -37,7 +37,7 @@ GatheredColumn gather_rows(const ChunkedColumn& column, const void* rows, int ro
 std::vector<std::optional<GatheredColumn>> gather_rows(std::span<const ChunkedColumn> columns, const void* rows,
                                                        int row_bytes, std::uint64_t count);
 
-/// Whether one is `no_row`. @throws UsageError if a row is not among the first `rows_there_are`, nor that.
-bool check_rows(const void* rows, int row_bytes, std::uint64_t count, std::uint64_t rows_there_are);
+/// @throws UsageError if a row is not among the first `rows_there_are`, nor `no_row`.
+void check_rows(const void* rows, int row_bytes, std::uint64_t count, std::uint64_t rows_there_are);
 
 }  // namespace linkwise

@@ -10,6 +10,7 @@
 #include "linkwise/primitives/encoding.hpp"
 #include "linkwise/primitives/host/keys.hpp"
 #include "linkwise/primitives/host/match.hpp"
+#include "linkwise/primitives/integers.hpp"
 #include "linkwise/primitives/kernels.hpp"
 #include "linkwise/primitives/matched_rows.hpp"
 #include "linkwise/primitives/segments.hpp"
@@ -117,6 +118,20 @@ class VirtualKernels final : public Kernels {
         }
       }
     });
+  }
+
+  void find_range(void*, IntegerType type, const void* column, std::uint64_t count, void* range) const override {
+    CodeRange found;
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const std::uint64_t code = code_at(column, type, i);
+      found = {std::min(found.least, code), std::max(found.greatest, code)};
+    }
+    *static_cast<CodeRange*>(range) = found;
+  }
+
+  void pack(void*, const Packing& packing, const void* column, std::uint64_t* keys,
+            std::uint64_t count) const override {
+    for (std::uint64_t i = 0; i < count; ++i) keys[i] = packed(packing.is_first ? 0 : keys[i], packing, column, i);
   }
 
   void sample(void*, KeyType type, bool descending, const void* keys, std::uint64_t count, std::uint64_t samples,

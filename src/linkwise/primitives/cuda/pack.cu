@@ -1,0 +1,49 @@
+// Columns of integers as one key.
+#include "linkwise/primitives/cuda/cuda_kernels.hpp"
+#include "linkwise/primitives/cuda/launch.cuh"
+#include "linkwise/primitives/integers.hpp"
+
+namespace linkwise::cuda {
+namespace {
+
+using Counter = unsigned long long;  // that atomics know
+
+__global__ void clear_range_kernel(CodeRange* range) { *range = {}; }
+
+__global__ void find_range_kernel(IntegerType type, const void* column, std::uint64_t count, CodeRange* range) {
+  CodeRange mine;
+  for (std::uint64_t i = global_thread(); i < count; i += grid_threads()) {
+    const std::uint64_t code = code_at(column, type, i);
+    mine = {min(mine.least, code), max(mine.greatest, code)};
+  }
+  for (int offset = 16; offset > 0; offset /= 2) {
+    const std::uint64_t least = __shfl_down_sync(~0U, mine.least, offset),
+                        greatest = __shfl_down_sync(~0U, mine.greatest, offset);
+    mine = {min(mine.least, least), max(mine.greatest, greatest)};
+  }
+  if (threadIdx.x % 32 != 0) return;
+  atomicMin(reinterpret_cast<Counter*>(&range->least), static_cast<Counter>(mine.least));
+  atomicMax(reinterpret_cast<Counter*>(&range->greatest), static_cast<Counter>(mine.greatest));
+}
+
+__global__ void pack_kernel(Packing packing, const void* column, std::uint64_t* keys, std::uint64_t count) {
+  for (std::uint64_t i = global_thread(); i < count; i += grid_threads())
+    keys[i] = packed(packing.is_first ? 0 : keys[i], packing, column, i);
+}
+
+}  // namespace
+
+KernelList packing_kernels() { return {address(clear_range_kernel), address(find_range_kernel), address(pack_kernel)}; }
+
+void find_range(cudaStream_t stream, IntegerType type, const void* column, std::uint64_t count, CodeRange* range) {
+  clear_range_kernel<<<1, 1, 0, stream>>>(range);
+  find_range_kernel<<<grid_for(count), block_threads, 0, stream>>>(type, column, count, range);
+  check_launch("find range");
+}
+
+void pack(cudaStream_t stream, const Packing& packing, const void* column, std::uint64_t* keys, std::uint64_t count) {
+  pack_kernel<<<grid_for(count), block_threads, 0, stream>>>(packing, column, keys, count);
+  check_launch("pack");
+}
+
+}  // namespace linkwise::cuda
