@@ -220,15 +220,15 @@ nb::object pack(const nb::object& runtime_object, const std::vector<int>& gpus, 
   for (std::size_t c = 0; c < left.size(); ++c)
     if (sides[0][c].type.is_signed != sides[1][c].type.is_signed)
       throw UsageError("one side's integers are signed, and the other's are not");
-  std::optional<std::array<std::vector<ColumnPart>, 2>> keys;
+  std::optional<PackedKeys> keys;
   {
     const nb::gil_scoped_release release;
     keys = pack_keys(runtime, gpus, sides);
   }
   if (!keys) return nb::none();
-  const nb::dlpack::dtype type = nb::dtype<std::uint64_t>();
-  return nb::make_tuple(arrays_of(runtime_object, std::move((*keys)[0]), type),
-                        arrays_of(runtime_object, std::move((*keys)[1]), type));
+  const nb::dlpack::dtype type = keys->width == KeyWidth::k32 ? nb::dtype<std::uint32_t>() : nb::dtype<std::uint64_t>();
+  return nb::make_tuple(arrays_of(runtime_object, std::move(keys->sides[0]), type),
+                        arrays_of(runtime_object, std::move(keys->sides[1]), type));
 }
 
 nb::object fetch(const nb::object& runtime_object, const std::vector<DeviceArray>& column) {
@@ -283,7 +283,7 @@ void bind_device_arrays(nb::module_& m) {
   m.def("pack_keys", &pack, nb::arg("runtime"), nb::arg("gpus"), nb::arg("left"), nb::arg("right"),
         nb::sig("def pack_keys(runtime: Runtime, gpus: Sequence[int], left: Sequence[Sequence[DeviceArray]], right: "
                 "Sequence[Sequence[DeviceArray]]) -> tuple[list[DeviceArray], list[DeviceArray]] | None"),
-        "Keys of 8 bytes for the rows of both sides of a join, equal where all columns of integers are; None if they "
+        "Keys for the rows of both sides of a join, equal where all columns of integers are; None if they "
         "take more than 64 bits.");
   m.def("fetch_column", &fetch, nb::arg("runtime"), nb::arg("column"),
         "All of a column that lies on the GPUs, in host memory.");

@@ -56,10 +56,11 @@ class RowNumbers:
         """Those at these places: on the GPUs if one of the two is there."""
         if self.on_gpus is not None or places.on_gpus is not None:
             with suppress(OutOfMemoryError):
-                return RowNumbers(self._gpus, None, self._gpus.take(self._brought(), places._brought()))
+                return RowNumbers(self._gpus, None, self._gpus.take(self.brought(), places.brought()))
         return RowNumbers(self._gpus, rows_of_rows(self.host, places.host))
 
-    def _brought(self) -> Parts:
+    def brought(self) -> Parts:
+        """On the GPUs. Raises ``OutOfMemoryError``."""
         if self.on_gpus is None:
             self.on_gpus = self._gpus.bring(self.host)
         return self.on_gpus
@@ -152,10 +153,11 @@ class Joined(Relation):
     def on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts | None:
         """See ``Relation``."""
         number = self._number_of_side(name)
-        of_side = self._rows[number].on_gpus
-        if of_side is None:
+        of_side = self._rows[number]
+        if rows is None and of_side.on_gpus is None:
             return None
-        return self._sides[number].on_gpus(name, gpus, of_side if rows is None else gpus.take(of_side, rows))
+        numbers = of_side.brought()
+        return self._sides[number].on_gpus(name, gpus, numbers if rows is None else gpus.take(numbers, rows))
 
 
 def _can_be_packed(left: pa.DataType, right: pa.DataType) -> bool:

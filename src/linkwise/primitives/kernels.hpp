@@ -104,7 +104,7 @@ class Kernels {
   /// Columns of integers: primitives/packing.hpp. `range`: a CodeRange.
   virtual void find_range(void* stream, IntegerType type, const void* column, std::uint64_t count,
                           void* range) const = 0;
-  virtual void pack(void* stream, const Packing& packing, const void* column, std::uint64_t* keys,
+  virtual void pack(void* stream, const Packing& packing, const void* column, KeyWidth key_width, void* keys,
                     std::uint64_t count) const = 0;
 
   /// Native bytes ↔ codes; in place where the native width is the code's.

@@ -25,9 +25,10 @@ void find_range(Runtime& runtime, Stream stream, IntegerType type, const MemoryV
                    [=, &kernels](void* native) { kernels.find_range(native, type, column.data, count, range.data); }});
 }
 
-void pack(Runtime& runtime, Stream stream, const Packing& packing, const MemoryView& column, const MemoryView& keys) {
-  const std::uint64_t count = count_of(packing.type, column, "pack");
-  require(keys.bytes == 8 * count, "pack", "a key has 8 bytes");
+void pack(Runtime& runtime, Stream stream, const Packing& packing, const MemoryView& column, KeyWidth key_width,
+          const MemoryView& keys) {
+  const std::uint64_t count = count_of(packing.type, column, "pack"), width = static_cast<std::uint64_t>(key_width);
+  require(keys.bytes == width * count, "pack", "a key for each row");
   require(packing.bits >= 0 && packing.bits <= 64, "pack", "at most 64 bits");
   if (count == 0) return;
   std::vector<MemoryView> reads{column};
@@ -36,10 +37,9 @@ void pack(Runtime& runtime, Stream stream, const Packing& packing, const MemoryV
   runtime.enqueue(stream, {"pack",
                            std::move(reads),
                            {keys},
-                           {"encode", count, static_cast<double>(packing.type.bytes) + 8},
+                           {"encode", count, static_cast<double>(packing.type.bytes) + static_cast<double>(width)},
                            [=, &kernels](void* native) {
-                             kernels.pack(native, packing, column.data, reinterpret_cast<std::uint64_t*>(keys.data),
-                                          count);
+                             kernels.pack(native, packing, column.data, key_width, keys.data, count);
                            }});
 }
 

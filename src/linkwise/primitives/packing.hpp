@@ -10,7 +10,8 @@ namespace linkwise {
 
 /// range: a CodeRange of the column.
 void find_range(Runtime& runtime, Stream stream, IntegerType type, const MemoryView& column, const MemoryView& range);
-/// keys[i] = keys[i] << bits | code - least, or the latter alone if it is the first column. Keys have 8 bytes.
-void pack(Runtime& runtime, Stream stream, const Packing& packing, const MemoryView& column, const MemoryView& keys);
+/// keys[i] = keys[i] << bits | code - least, or the latter alone if it is the first column.
+void pack(Runtime& runtime, Stream stream, const Packing& packing, const MemoryView& column, KeyWidth key_width,
+          const MemoryView& keys);
 
 }  // namespace linkwise

@@ -12,6 +12,8 @@
 namespace linkwise {
 namespace {
 
+constexpr std::uint64_t worth_waking = 1 << 20;  // bytes, the threads that copy to pageable memory
+
 // A part on each GPU, of which `fill` says how large it is and what writes it.
 template <typename BytesOf, typename Fill>
 std::vector<ColumnPart> make_parts(Runtime& runtime, std::span<const int> gpus, const BytesOf& bytes_of,
@@ -89,8 +91,8 @@ std::vector<ColumnPart> take_rows(Runtime& runtime, std::span<const int> gpus, i
       });
 }
 
-std::optional<std::array<std::vector<ColumnPart>, 2>> pack_keys(
-    Runtime& runtime, std::span<const int> gpus, const std::array<std::vector<IntegerColumn>, 2>& sides) {
+std::optional<PackedKeys> pack_keys(Runtime& runtime, std::span<const int> gpus,
+                                    const std::array<std::vector<IntegerColumn>, 2>& sides) {
   std::vector<Packing> packings;
   int bits = 0;
   for (const CodeRange& range : ranges_of(runtime, gpus, sides)) {
@@ -100,19 +102,21 @@ std::optional<std::array<std::vector<ColumnPart>, 2>> pack_keys(
   }
   if (bits > 64) return std::nullopt;
   packings.front().is_first = true;
-  std::array<std::vector<ColumnPart>, 2> keys;
+  PackedKeys keys;
+  keys.width = bits <= 32 ? KeyWidth::k32 : KeyWidth::k64;
   for (std::size_t s = 0; s < sides.size(); ++s) {
     const std::vector<IntegerColumn>& side = sides[s];
     const auto rows = [&](std::size_t g) {
       return side.front().parts[g].bytes / static_cast<std::uint64_t>(side.front().type.bytes);
     };
-    keys[s] = make_parts(
-        runtime, gpus, [&](std::size_t g) { return 8 * rows(g); },
+    keys.sides[s] = make_parts(
+        runtime, gpus, [&](std::size_t g) { return static_cast<std::uint64_t>(keys.width) * rows(g); },
         [&](std::size_t g, Stream stream, const MemoryView& to) {
           runtime.set_phase("encode");
           for (std::size_t c = 0; c < side.size(); ++c) {
             packings[c].type = side[c].type;
-            if (packings[c].is_first || packings[c].bits > 0) pack(runtime, stream, packings[c], side[c].parts[g], to);
+            if (packings[c].is_first || packings[c].bits > 0)
+              pack(runtime, stream, packings[c], side[c].parts[g], keys.width, to);
           }
         });
   }
@@ -124,10 +128,15 @@ void fetch_column(Runtime& runtime, std::span<const MemoryView> column, void* to
   runtime.set_phase("DtoH");
   run_or_abandon(runtime, [&] {
     std::uint64_t at = 0;
+    std::vector<ReadBack> little;
     for (const MemoryView& part : column) {
-      runtime.copy(runtime.stream(part.place, "compute"), host_view(to, at, part.bytes, true), part);
+      const Stream stream = runtime.stream(part.place, "compute");
+      if (part.bytes > 0 && part.bytes <= worth_waking)
+        little.push_back({stream, part, static_cast<std::byte*>(to) + at});
+      else runtime.copy(stream, host_view(to, at, part.bytes, true), part);
       at += part.bytes;
     }
+    if (!little.empty()) runtime.read_back(little);
     runtime.synchronize();
   });
 }

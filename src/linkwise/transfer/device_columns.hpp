@@ -45,12 +45,17 @@ struct IntegerColumn {
   IntegerType type;
   std::vector<MemoryView> parts;
 };
-/// Of two sides of a join, each of which has as many columns as the other: a key of 8 bytes for each row, so that rows
-/// have equal keys if and only if all their columns are equal. Nothing if that takes more than 64 bits. Of a side, all
-/// columns have as many rows on a GPU; of a pair of columns, both are signed, or none. Blocks until the keys are there.
+/// The keys of both sides of a join.
+struct PackedKeys {
+  KeyWidth width = KeyWidth::k64;
+  std::array<std::vector<ColumnPart>, 2> sides;
+};
+/// Of two sides of a join, each of which has as many columns as the other: a key for each row, so that rows have equal
+/// keys if and only if all their columns are equal. Nothing if that takes more than 64 bits. Of a side, all columns
+/// have as many rows on a GPU; of a pair of columns, both are signed, or none. Blocks until the keys are there.
 /// @throws OutOfMemoryError.
-std::optional<std::array<std::vector<ColumnPart>, 2>> pack_keys(Runtime& runtime, std::span<const int> gpus,
-                                                                const std::array<std::vector<IntegerColumn>, 2>& sides);
+std::optional<PackedKeys> pack_keys(Runtime& runtime, std::span<const int> gpus,
+                                    const std::array<std::vector<IntegerColumn>, 2>& sides);
 
 /// Copies all of a column, of which `column` is what each GPU has, to `to` in pageable memory. Blocks until it is
 /// there.

@@ -63,9 +63,9 @@ class CudaKernels final : public Kernels {
   void find_range(void* stream, IntegerType type, const void* column, std::uint64_t count, void* range) const override {
     cuda::find_range(on(stream), type, column, count, static_cast<CodeRange*>(range));
   }
-  void pack(void* stream, const Packing& packing, const void* column, std::uint64_t* keys,
+  void pack(void* stream, const Packing& packing, const void* column, KeyWidth key_width, void* keys,
             std::uint64_t count) const override {
-    cuda::pack(on(stream), packing, column, keys, count);
+    cuda::pack(on(stream), packing, column, key_width, keys, count);
   }
   void gather(void* stream, int element_bytes, int index_bytes, const RawPieces& from, const void* indices, void* to,
               std::uint64_t count) const override {

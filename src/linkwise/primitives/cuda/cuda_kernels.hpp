@@ -38,7 +38,8 @@ void sample(cudaStream_t stream, KeyType type, bool descending, const void* keys
             std::uint64_t samples, std::uint64_t seed, std::uint64_t tag_base, void* codes, std::uint64_t* tags);
 
 void find_range(cudaStream_t stream, IntegerType type, const void* column, std::uint64_t count, CodeRange* range);
-void pack(cudaStream_t stream, const Packing& packing, const void* column, std::uint64_t* keys, std::uint64_t count);
+void pack(cudaStream_t stream, const Packing& packing, const void* column, KeyWidth key_width, void* keys,
+          std::uint64_t count);
 
 void gather(cudaStream_t stream, int element_bytes, int index_bytes, const RawPieces& from, const void* indices,
             void* to, std::uint64_t count);

@@ -1,6 +1,7 @@
 // Columns of integers as one key.
 #include "linkwise/primitives/cuda/cuda_kernels.hpp"
 #include "linkwise/primitives/cuda/launch.cuh"
+#include "linkwise/primitives/dispatch.hpp"
 #include "linkwise/primitives/integers.hpp"
 
 namespace linkwise::cuda {
@@ -26,14 +27,18 @@ __global__ void find_range_kernel(IntegerType type, const void* column, std::uin
   atomicMax(reinterpret_cast<Counter*>(&range->greatest), static_cast<Counter>(mine.greatest));
 }
 
-__global__ void pack_kernel(Packing packing, const void* column, std::uint64_t* keys, std::uint64_t count) {
+template <typename Key>
+__global__ void pack_kernel(Packing packing, const void* column, Key* keys, std::uint64_t count) {
   for (std::uint64_t i = global_thread(); i < count; i += grid_threads())
-    keys[i] = packed(packing.is_first ? 0 : keys[i], packing, column, i);
+    keys[i] = static_cast<Key>(packed(packing.is_first ? 0 : keys[i], packing, column, i));
 }
 
 }  // namespace
 
-KernelList packing_kernels() { return {address(clear_range_kernel), address(find_range_kernel), address(pack_kernel)}; }
+KernelList packing_kernels() {
+  return {address(clear_range_kernel), address(find_range_kernel), address(pack_kernel<std::uint32_t>),
+          address(pack_kernel<std::uint64_t>)};
+}
 
 void find_range(cudaStream_t stream, IntegerType type, const void* column, std::uint64_t count, CodeRange* range) {
   clear_range_kernel<<<1, 1, 0, stream>>>(range);
@@ -41,8 +46,12 @@ void find_range(cudaStream_t stream, IntegerType type, const void* column, std::
   check_launch("find range");
 }
 
-void pack(cudaStream_t stream, const Packing& packing, const void* column, std::uint64_t* keys, std::uint64_t count) {
-  pack_kernel<<<grid_for(count), block_threads, 0, stream>>>(packing, column, keys, count);
+void pack(cudaStream_t stream, const Packing& packing, const void* column, KeyWidth key_width, void* keys,
+          std::uint64_t count) {
+  with_key(key_width, [&](auto tag) {
+    using Key = typename decltype(tag)::type;
+    pack_kernel<Key><<<grid_for(count), block_threads, 0, stream>>>(packing, column, static_cast<Key*>(keys), count);
+  });
   check_launch("pack");
 }
 

@@ -129,9 +129,14 @@ class VirtualKernels final : public Kernels {
     *static_cast<CodeRange*>(range) = found;
   }
 
-  void pack(void*, const Packing& packing, const void* column, std::uint64_t* keys,
+  void pack(void*, const Packing& packing, const void* column, KeyWidth key_width, void* keys,
             std::uint64_t count) const override {
-    for (std::uint64_t i = 0; i < count; ++i) keys[i] = packed(packing.is_first ? 0 : keys[i], packing, column, i);
+    with_key(key_width, [&](auto tag) {
+      using Key = typename decltype(tag)::type;
+      auto* to = static_cast<Key*>(keys);
+      for (std::uint64_t i = 0; i < count; ++i)
+        to[i] = static_cast<Key>(packed(packing.is_first ? 0 : to[i], packing, column, i));
+    });
   }
 
   void sample(void*, KeyType type, bool descending, const void* keys, std::uint64_t count, std::uint64_t samples,
