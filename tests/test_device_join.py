@@ -129,13 +129,16 @@ def test_rows_in_every_legal_order(seed: int) -> None:
 SHORT_AND_LONG = ((0, 9), (1, 1), (3, 700), (700, 3), (30, 1000), (1000, 120))
 
 
+def exchanges(runtime: _core.Runtime) -> bool:
+    return any(entry.phase == "partition" for entry in runtime.timeline())
+
+
 def check_any_order(runtime: _core.Runtime, num_gpus: int, distribution: str, seed: int) -> None:
     for number, (count, other) in enumerate(SHORT_AND_LONG):
         left, right = pair(distribution, count, other, [np.uint32, np.int64, np.uint16][number % 3], seed)
         check_rows(runtime, num_gpus, left, right, "inner", seed, any_order=True)
         if runtime.simulated:
-            is_replicated = min(count, other) * max(num_gpus, 2) <= max(count, other)
-            assert is_replicated != any(entry.phase == "partition" for entry in runtime.timeline())
+            assert not exchanges(runtime)
 
 
 @pytest.mark.parametrize("num_gpus", range(1, 9))
@@ -148,6 +151,18 @@ def test_a_short_side_goes_everywhere(distribution: str, num_gpus: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_short_side_goes_everywhere_in_every_legal_order(seed: int) -> None:
     check_any_order(virtual(seed), [2, 3, 5, 8][seed % 4], DISTRIBUTIONS[seed % len(DISTRIBUTIONS)], seed)
+
+
+@pytest.mark.parametrize(("most", "is_exchanged"), [((2 << 20) + 9, True), ((4 << 20) + 18, False)])
+def test_two_long_sides_are_exchanged(most: int, is_exchanged: bool) -> None:
+    runtime = virtual()
+    left, right = np.arange((2 << 20) + 9, dtype=np.uint32), np.arange(most, dtype=np.uint32)
+    plan = plan_for(2)
+    plan.window_rows = 1 << 22
+    found = _core.join_device_rows(runtime, plan, *laid_out(runtime, 2, 0, [left], [right]), "inner", any_order=True)
+    of_left, of_right = (np.concatenate([rows[side].numpy() for rows in found]) for side in range(2))
+    assert (np.sort(of_left) == left).all() and (of_left == of_right).all()
+    assert exchanges(runtime) == is_exchanged
 
 
 @pytest.mark.gpu

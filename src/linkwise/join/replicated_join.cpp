@@ -101,13 +101,13 @@ class ReplicatedJoin : DeviceJoinSides {
 }  // namespace
 
 // Every GPU sorts no more rows than it would have to sort of the longer side otherwise, and looks for the others' keys
-// in its cache.
+// in its cache. Few rows are sorted sooner than the steps of an exchange have waited for each other.
 bool is_worth_replicating(const DeviceJoinInput& input) {
-  constexpr std::uint64_t most_rows = 4 << 20;
+  constexpr std::uint64_t most_rows = 4 << 20, few_rows = 2 << 20;
   const std::uint64_t left = rows_of(input.left), right = rows_of(input.right), shorter = std::min(left, right);
   const std::uint64_t times = std::max<std::uint64_t>(input.left.parts.size(), 2);
-  return input.any_order && input.kind == JoinKind::inner && shorter <= most_rows &&
-         times * shorter <= std::max(left, right);
+  if (!input.any_order || input.kind != JoinKind::inner) return false;
+  return shorter <= few_rows || (shorter <= most_rows && times * shorter <= std::max(left, right));
 }
 
 std::vector<SortedPart> replicated_join_rows(Runtime& runtime, const JoinPlan& plan, const DeviceJoinInput& input) {

@@ -127,16 +127,17 @@ void fetch_column(Runtime& runtime, std::span<const MemoryView> column, void* to
   runtime.clear_timeline();
   runtime.set_phase("DtoH");
   run_or_abandon(runtime, [&] {
-    std::uint64_t at = 0;
-    std::vector<ReadBack> little;
+    std::uint64_t at = 0, most = 0;
+    std::vector<ReadBack> reads;
     for (const MemoryView& part : column) {
-      const Stream stream = runtime.stream(part.place, "compute");
-      if (part.bytes > 0 && part.bytes <= worth_waking)
-        little.push_back({stream, part, static_cast<std::byte*>(to) + at});
-      else runtime.copy(stream, host_view(to, at, part.bytes, true), part);
+      reads.push_back({runtime.stream(part.place, "compute"), part, static_cast<std::byte*>(to) + at});
       at += part.bytes;
+      most = std::max(most, part.bytes);
     }
-    if (!little.empty()) runtime.read_back(little);
+    std::erase_if(reads, [](const ReadBack& read) { return read.from.bytes == 0; });
+    if (most <= worth_waking) return runtime.read_back(reads);
+    for (const ReadBack& read : reads)
+      runtime.copy(read.stream, host_view(read.to, 0, read.from.bytes, true), read.from);
     runtime.synchronize();
   });
 }
