@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any, cast
 
 import pyarrow as pa
@@ -113,12 +113,18 @@ def _gather_on_gpus_if_faster(
     return dict(zip(wanted, found, strict=True))
 
 
-def gather_columns(columns: list[pa.ChunkedArray], rows: Rows, request: Request | None = None) -> list[pa.ChunkedArray]:
+def gather_columns(
+    columns: list[pa.ChunkedArray],
+    rows: Rows,
+    request: Request | None = None,
+    nearby: Callable[[], dict[int, pa.ChunkedArray]] = dict,
+) -> list[pa.ChunkedArray]:
     """Columns with these rows of the given ones, of any type, in their order. Row -1 is a null.
 
-    On all cores; on the GPUs that ``request`` leaves it to where these are faster.
+    On all cores; on the GPUs that ``request`` leaves it to where these are faster. The cores have some columns, by
+    number, for less than a gather from all over them: ``nearby`` makes these.
     """
-    gathered = _gather_on_gpus_if_faster(columns, rows, request)
+    gathered = _gather_on_gpus_if_faster(columns, rows, request) or nearby()
     gathered |= _gather_at_once(columns, rows, gathered.keys())
     return [
         gathered[at] if at in gathered else pa.chunked_array(_gather_alone(column, rows), type=column.type)

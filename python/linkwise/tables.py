@@ -93,10 +93,11 @@ def _sort_by_row_keys(table: pa.Table, keys: list[SortKey], request: Request) ->
     row_keys = RowKeys(table, keys)
     rows, report = row_keys.order(request)
     steps = Steps()
-    in_order = row_keys.columns_in_order()
-    others = [column for name, column in zip(table.column_names, table.columns, strict=True) if name not in in_order]
-    gathered = iter(gather_columns(others, rows, request))
-    columns = [in_order[name] if name in in_order else next(gathered) for name in table.column_names]
+
+    def nearby() -> dict[int, pa.ChunkedArray]:
+        return {table.column_names.index(name): column for name, column in row_keys.columns_in_order().items()}
+
+    columns = gather_columns(table.columns, rows, request, nearby)
     steps.end("rows")
     report = replace(report, rows=table.num_rows, bytes=table.num_rows * _row_bytes(table))
     return pa.table(columns, schema=table.schema), report.after(steps)

@@ -129,7 +129,8 @@ void RowKeys::add_bytes(std::vector<Field>& fields, Parts parts, std::uint32_t c
       const std::string_view bytes = of.bytes(row);
       shortest = std::min<std::uint64_t>(shortest, bytes.size());
       longest = std::max<std::uint64_t>(longest, bytes.size());
-      prefix = std::min(prefix, shared_prefix(*like, bytes, 0));
+      // Once nothing is shared, only lengths are looked at: their bytes need not come from memory.
+      prefix = std::min(prefix, shared_prefix(like->substr(0, prefix), bytes, 0));
     }
   }
   if (prefix < longest)
