@@ -98,6 +98,25 @@ def test_large_groups_of_ties(name: str, descending: bool) -> None:
     assert order_of(table, [descending, True], [False, False], strategy="radix", **how) == expected
 
 
+@pytest.mark.parametrize("spread", ["even", "crowded", "few", "geometric"])
+@pytest.mark.parametrize("descending", [False, True])
+def test_groups_of_ties_of_every_size(spread: str, descending: bool) -> None:
+    """Up to those that a core orders by itself, and beyond; however their second words lie."""
+    random = np.random.default_rng(7)
+    sizes = np.r_[1:70, 90:300:7]
+    first = random.permutation(np.repeat(random.integers(-(1 << 62), 1 << 62, len(sizes)), sizes))
+    second = random.integers(-(1 << 62), 1 << 62, len(first))
+    if spread == "crowded":  # one far away from the others, which are in one bucket then
+        second = np.where(random.random(len(first)) < 0.02, second, random.integers(0, 1000, len(first)))
+    elif spread == "few":
+        second = random.integers(0, 3, len(first))
+    elif spread == "geometric":
+        second >>= random.integers(0, 62, len(first))
+    table = pa.table({"a": first, "b": second, "row": np.arange(len(first))})
+    ordered = linkwise.sort(table, by=["a", "b"], descending=[False, descending], strategy="cpu")
+    assert (ordered["row"].to_numpy() == np.lexsort([-second if descending else second, first])).all()
+
+
 def test_columns_that_fit_are_one_number() -> None:
     """Bits are taken for the range of values that there is, and not for the range of the type."""
     table = [

@@ -66,21 +66,40 @@ class GroupSorter {
     }
   }
 
-  static void order(Entry* entries, std::uint64_t count) {
-    if (count > tiny) {
-      std::sort(entries, entries + count, [](const Entry& a, const Entry& b) {
+  // Entries that are not all equal. Those of more than a few are spread first: words of one prefix mostly lie evenly
+  // between the least and the greatest, and those of each bucket are few again.
+  void order(Entry* entries, std::uint64_t count) {
+    if (count <= tiny) {
+      std::copy_n(entries, count, spread_.begin());
+      return order_by_counting(spread_.data(), count, entries);
+    }
+    const auto by_word = [](const Entry& a, const Entry& b) { return a.word < b.word; };
+    const auto [least, greatest] = std::minmax_element(entries, entries + count, by_word);
+    const std::uint64_t base = least->word;
+    const int shift = std::max(0, static_cast<int>(std::bit_width(greatest->word - base)) - bucket_bits);
+    std::array<std::uint64_t, buckets + 1> begins{};
+    for (std::uint64_t i = 0; i < count; ++i) ++begins[((entries[i].word - base) >> shift) + 1];
+    for (std::size_t b = 1; b < begins.size(); ++b) begins[b] += begins[b - 1];
+    std::array<std::uint64_t, buckets + 1> next = begins;
+    for (std::uint64_t i = 0; i < count; ++i) spread_[next[(entries[i].word - base) >> shift]++] = entries[i];
+    for (std::size_t b = 0; b < buckets; ++b) {
+      const std::uint64_t first = begins[b], length = begins[b + 1] - first;
+      if (length <= tiny) {
+        order_by_counting(spread_.data() + first, length, entries + first);
+        continue;
+      }
+      std::copy_n(spread_.data() + first, length, entries + first);
+      std::sort(entries + first, entries + first + length, [](const Entry& a, const Entry& b) {
         return a.word != b.word ? a.word < b.word : a.position < b.position;
       });
-      return;
     }
-    std::array<Entry, tiny> before;
+  }
+
+  static void order_by_counting(const Entry* from, std::uint64_t count, Entry* to) {
     std::array<std::uint64_t, tiny> words, ranks;
-    for (std::uint64_t i = 0; i < count; ++i) {
-      before[i] = entries[i];
-      words[i] = entries[i].word;
-    }
+    for (std::uint64_t i = 0; i < count; ++i) words[i] = from[i].word;
     find_ranks(words.data(), count, ranks.data());
-    for (std::uint64_t i = 0; i < count; ++i) entries[ranks[i]] = before[i];
+    for (std::uint64_t i = 0; i < count; ++i) to[ranks[i]] = from[i];
   }
 
   // Made once for many groups: they mostly go on at few places.
@@ -94,8 +113,12 @@ class GroupSorter {
     return shape;
   }
 
+  static constexpr int bucket_bits = 4;
+  static constexpr std::size_t buckets = 1 << bucket_bits;
+
   const RowKeys& keys_;
   std::vector<Entry> entries_;
+  std::array<Entry, small> spread_;
   std::vector<std::pair<RowKeys::Cursor, RowKeys::Shape>> shapes_;  // by field, the last that was asked for
 };
 
