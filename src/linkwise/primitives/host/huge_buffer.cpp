@@ -14,6 +14,7 @@ namespace linkwise {
 namespace {
 
 constexpr std::uint64_t page = 4096, huge_page = 2 << 20;
+constexpr std::uint64_t worth_keeping = 64 << 10;
 
 // Memory that was given back, for the next one who asks for nearly as much: the kernel takes longer to hand out new
 // pages than a gather takes to fill them.
@@ -33,7 +34,7 @@ class Spare {
   // Whether it is kept.
   bool keep(std::byte* data, std::uint64_t bytes) {
     const std::lock_guard lock(mutex_);
-    if (bytes < huge_page || held_ + bytes > most_) return false;
+    if (bytes < worth_keeping || held_ + bytes > most_) return false;
     held_ += bytes;
     blocks_.emplace(bytes, data);
     return true;
