@@ -51,12 +51,13 @@ def test_gather_bits(device: OnDevice, index: Any, count: int) -> None:
     source = random.integers(0, 1 << 32, 16, dtype=np.uint32)
     indices = random.integers(0, 500, count).astype(index)
     indices[count // 2] = np.iinfo(index).max
-    target = device.memory((count + 31) // 32 * 4)
-    _core.gather_bits(device.runtime, device.stream, indices.itemsize, device.put(source), device.put(indices), target)
+    target, rows = device.memory((count + 31) // 32 * 4), device.put(indices)
     is_set = np.unpackbits(source.view(np.uint8), bitorder="little").astype(bool)
-    expected = np.array([row != np.iinfo(index).max and is_set[row] for row in indices.tolist()])
-    found = np.unpackbits(device.get(target, np.uint8), bitorder="little").astype(bool)
-    assert (found[:count] == expected).all() and not found[count:].any()
+    for bits, are_set in ((source, is_set), (source[:0], np.ones_like(is_set))):  # no bits: all are set
+        _core.gather_bits(device.runtime, device.stream, indices.itemsize, device.put(bits), rows, target)
+        expected = np.array([row != np.iinfo(index).max and are_set[row] for row in indices.tolist()])
+        found = np.unpackbits(device.get(target, np.uint8), bitorder="little").astype(bool)
+        assert (found[:count] == expected).all() and not found[count:].any()
 
 
 @pytest.mark.parametrize("widths", [(4, 8), (8, 8), (8, 4), (4, 4)])

@@ -97,14 +97,19 @@ void gather(Runtime& runtime, Stream stream, int element_bytes, int index_bytes,
 void gather_bits(Runtime& runtime, Stream stream, int index_bytes, const MemoryView& from, const MemoryView& indices,
                  const MemoryView& to) {
   const std::uint64_t count = rows_of(indices, index_bytes, "gather bits");
-  require(from.place == stream.place, "gather bits", "the bits lie elsewhere");
+  const bool are_all_set = from.bytes == 0;
+  require(are_all_set || from.place == stream.place, "gather bits", "the bits lie elsewhere");
   require(from.bytes % 4 == 0 && to.bytes == (count + 31) / 32 * 4, "gather bits", "whole words, one for 32 rows");
   if (count == 0) return;
+  std::vector<MemoryView> reads{indices};
+  if (!are_all_set) reads.push_back(from);
+  const auto* bits = are_all_set ? nullptr : reinterpret_cast<const std::uint32_t*>(from.data);
   const Kernels& kernels = runtime.kernels();
-  runtime.enqueue(stream, {"gather bits", {from, indices}, {to}, {"gather", count, 0.125}, [=, &kernels](void* native) {
-                             kernels.gather_bits(native, index_bytes, reinterpret_cast<const std::uint32_t*>(from.data),
-                                                 indices.data, reinterpret_cast<std::uint32_t*>(to.data), count);
-                           }});
+  runtime.enqueue(stream,
+                  {"gather bits", std::move(reads), {to}, {"gather", count, 0.125}, [=, &kernels](void* native) {
+                     kernels.gather_bits(native, index_bytes, bits, indices.data,
+                                         reinterpret_cast<std::uint32_t*>(to.data), count);
+                   }});
 }
 
 void shift_offsets(Runtime& runtime, Stream stream, int from_bytes, const MemoryView& from, int to_bytes,

@@ -17,7 +17,7 @@ void gather(Runtime& runtime, Stream stream, int element_bytes, int index_bytes,
 void gather(Runtime& runtime, Stream stream, int element_bytes, int index_bytes, const MemoryView& from,
             const MemoryView& indices, const MemoryView& to);
 
-/// Bits, all of which lie on this device; both sides have whole words of 32.
+/// Bits, all of which lie on this device, or are set if `from` is empty; both sides have whole words of 32.
 void gather_bits(Runtime& runtime, Stream stream, int index_bytes, const MemoryView& from, const MemoryView& indices,
                  const MemoryView& to);
 

@@ -123,8 +123,8 @@ class Kernels {
   /// bits set, the element has them too.
   virtual void gather(void* stream, int element_bytes, int index_bytes, const RawPieces& from, const void* indices,
                       void* to, std::uint64_t count) const = 0;
-  /// The same of bits, in words of 32; where the index has all bits set, the bit is not. The rest of the last word is
-  /// 0.
+  /// The same of bits, in words of 32, all of which are set where `bits` is null; where the index has all bits set, the
+  /// bit is not. The rest of the last word is 0.
   virtual void gather_bits(void* stream, int index_bytes, const std::uint32_t* bits, const void* indices,
                            std::uint32_t* to, std::uint64_t count) const = 0;
   // Strings: primitives/gathering.hpp.

@@ -105,7 +105,7 @@ class ColumnGather {
     if (columns_[c].layout == Layout::bits) bring_bits(c, Bits::values, &ColumnOnGpu::source);
     else if (columns_[c].has_strings()) strings_.bring_bytes(c);
     else bring_elements(c);
-    if (workers_.nullable[c]) bring_bits(c, Bits::validity, &ColumnOnGpu::valid);
+    if (columns_[c].has_validity()) bring_bits(c, Bits::validity, &ColumnOnGpu::valid);
     for (GatherWorker& worker : workers_.each) worker.column(c).there = runtime_.record(worker.in);
   }
 
@@ -205,8 +205,7 @@ std::vector<GatheredColumn> gather_on_gpus(Runtime& runtime, std::span<const int
   for (std::size_t c = 0; c < columns.size(); ++c) {
     const bool goes = gathers_on_gpus(columns[c]) && rows.count > 0 && columns[c].count() > 0;
     (goes ? on_gpus : on_cores).push_back(c);
-    const auto has_validity = [](const ColumnChunk& chunk) { return chunk.validity != nullptr; };
-    nullable.push_back(rows.width == 8 || std::ranges::any_of(columns[c].chunks, has_validity));
+    nullable.push_back(rows.width == 8 || columns[c].has_validity());
     results[c].count = rows.count;
   }
   const auto gather_rest = [&] {

@@ -44,13 +44,11 @@ std::uint64_t GatherBytes::known() const {
   return sum;
 }
 
-GatherBytes gather_bytes(const Kernels& kernels, const ChunkedColumn& column, bool has_nulls, Share source,
+GatherBytes gather_bytes(const Kernels& kernels, const ChunkedColumn& column, bool may_have_nulls, Share source,
                          Share made) {
   GatherBytes bytes;
-  if (has_nulls) {
-    bytes.valid = bytes_of_bits(column.count());
-    bytes.made_valid = bytes_of_bits(made.count());
-  }
+  if (may_have_nulls) bytes.made_valid = bytes_of_bits(made.count());
+  if (column.has_validity()) bytes.valid = bytes_of_bits(column.count());
   if (column.layout == ChunkedColumn::Layout::bits) {
     bytes.source = bytes_of_bits(column.count());
     bytes.made = bytes_of_bits(made.count());

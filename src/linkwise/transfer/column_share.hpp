@@ -40,13 +40,14 @@ struct GatherBytes {
   std::uint64_t raw_offsets = 0;  ///< as they came
   std::uint64_t made = 0;         ///< elements, or offsets
   std::uint64_t lengths = 0, sums = 0, scratch = 0;
-  std::uint64_t valid = 0, made_valid = 0;  ///< bits, where there are nulls
+  std::uint64_t valid = 0, made_valid = 0;  ///< bits, if there are nulls or may be some
   std::uint64_t strings = 0;                ///< that are made; about
 
   /// All but the strings that are made.
   [[nodiscard]] std::uint64_t known() const;
 };
-GatherBytes gather_bytes(const Kernels& kernels, const ChunkedColumn& column, bool has_nulls, Share source, Share made);
+GatherBytes gather_bytes(const Kernels& kernels, const ChunkedColumn& column, bool may_have_nulls, Share source,
+                         Share made);
 
 /// Of so many bits, in whole words of 32.
 inline std::uint64_t bytes_of_bits(std::uint64_t count) { return (count + 31) / 32 * 4; }

@@ -24,7 +24,7 @@ __global__ void gather_bits_kernel(const std::uint32_t* bits, const Index* indic
   const std::uint64_t whole_warps = (count + 31) / 32 * 32;
   for (std::uint64_t i = global_thread(); i < whole_warps; i += grid_threads()) {
     const Index index = i < count ? indices[i] : all_ones<Index>();
-    const bool is_set = index != all_ones<Index>() && (bits[index / 32] >> (index % 32) & 1) != 0;
+    const bool is_set = index != all_ones<Index>() && (bits == nullptr || (bits[index / 32] >> (index % 32) & 1) != 0);
     const std::uint32_t word = __ballot_sync(~0U, is_set);
     if (threadIdx.x % 32 == 0) to[i / 32] = word;
   }

@@ -27,6 +27,9 @@ struct ChunkedColumn {
 
   [[nodiscard]] bool has_strings() const { return layout >= Layout::strings32; }
   [[nodiscard]] std::uint64_t count() const;
+  [[nodiscard]] bool has_validity() const {
+    return std::ranges::any_of(chunks, [](const ColumnChunk& chunk) { return chunk.validity != nullptr; });
+  }
   /// Bytes of an element, or of a string on average.
   [[nodiscard]] double mean_width() const;
 };

@@ -75,9 +75,7 @@ class Gather {
  public:
   Gather(const ChunkedColumn& column, const Rows& rows) : column_(column), rows_(rows), finder_(column) {
     result_.count = rows.count;
-    const auto has_nulls = [](const ColumnChunk& c) { return c.validity != nullptr; };
-    if (rows.width == 8 || std::ranges::any_of(column.chunks, has_nulls))
-      validity_ = result_.validity.emplace((rows.count + 7) / 8).data();
+    if (rows.width == 8 || column.has_validity()) validity_ = result_.validity.emplace((rows.count + 7) / 8).data();
     if (column.has_strings()) {
       offsets_ = result_.offsets.emplace((rows.count + 1) * (column.layout == Layout::strings32 ? 4 : 8)).data();
       sources_ =

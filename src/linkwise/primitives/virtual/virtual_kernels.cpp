@@ -162,7 +162,7 @@ class VirtualKernels final : public Kernels {
                    std::uint64_t count) const override {
     std::fill_n(to, (count + 31) / 32, 0);
     for_rows(index_bytes, indices, count, [&](std::uint64_t i, std::uint64_t row) {
-      const bool is_set = row != no_row && (bits[row / 32] >> (row % 32) & 1) != 0;
+      const bool is_set = row != no_row && (bits == nullptr || (bits[row / 32] >> (row % 32) & 1) != 0);
       to[i / 32] |= static_cast<std::uint32_t>(is_set) << (i % 32);
     });
   }
