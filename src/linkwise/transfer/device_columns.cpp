@@ -96,9 +96,11 @@ std::optional<PackedKeys> pack_keys(Runtime& runtime, std::span<const int> gpus,
   std::vector<Packing> packings;
   int bits = 0;
   for (const CodeRange& range : ranges_of(runtime, gpus, sides)) {
-    const bool is_empty = range.least > range.greatest;
-    packings.push_back({{}, is_empty ? 0 : range.least, is_empty ? 0 : std::bit_width(range.greatest - range.least)});
-    bits += packings.back().bits;
+    Packing packing;  // of a column without rows, no bits
+    if (range.least <= range.greatest)
+      packing = {.least = range.least, .bits = static_cast<int>(std::bit_width(range.greatest - range.least))};
+    packings.push_back(packing);
+    bits += packing.bits;
   }
   if (bits > 64) return std::nullopt;
   packings.front().is_first = true;
