@@ -102,8 +102,8 @@ void StringGather::make_room(const std::vector<std::size_t>& strings) {
       throw std::overflow_error("the strings take more bytes than their offsets count");
     GatheredColumn& result = workers_.results[c];
     result.value_bytes = begin;
-    result.values.emplace(begin);
-    result.offsets.emplace((workers_.rows.count + 1) * offset_bytes(workers_.columns[c]));
+    made_[c] = {result.offsets.emplace((workers_.rows.count + 1) * offset_bytes(workers_.columns[c])).data(),
+                result.values.emplace(begin).data()};
   }
 }
 
@@ -111,6 +111,7 @@ void StringGather::gather(std::size_t c) {
   const std::vector<StringPiece> pieces = pieces_of(c);
   const std::uint64_t width = offset_bytes(workers_.columns[c]);
   const int row_bytes = workers_.rows.width;
+  const Made made = made_.at(c);
   for (GatherWorker& worker : workers_.each) {
     if (worker.made.count() == 0) continue;
     ColumnOnGpu& mine = worker.column(c);
@@ -118,11 +119,10 @@ void StringGather::gather(std::size_t c) {
     const std::uint64_t numbers = worker.made.count() + (is_last ? 1 : 0);
     shift_offsets(runtime_, worker.compute, 8, mine.sums.slice(0, 8 * numbers), static_cast<int>(width),
                   mine.made.slice(0, width * numbers), mine.strings_begin);
-    workers_.send(worker, workers_.results[c].offsets->data(), worker.made.begin * width,
-                  mine.made.slice(0, width * numbers));
+    workers_.send(worker, made.offsets, worker.made.begin * width, mine.made.slice(0, width * numbers));
     workers_.wait_for_all(worker.compute, c, &ColumnOnGpu::there);
     gather_strings(runtime_, worker.compute, row_bytes, pieces, worker.rows.view(), mine.sums, mine.strings);
-    workers_.send(worker, workers_.results[c].values->data(), mine.strings_begin, mine.strings);
+    workers_.send(worker, made.values, mine.strings_begin, mine.strings);
   }
 }
 

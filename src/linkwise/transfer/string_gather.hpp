@@ -1,6 +1,7 @@
 // Strings' rows on several GPUs: lengths first, which say where each string begins, and then the bytes.
 #pragma once
 
+#include <map>
 #include <vector>
 
 #include "linkwise/primitives/gathering.hpp"
@@ -23,8 +24,13 @@ class StringGather {
  private:
   [[nodiscard]] std::vector<StringPiece> pieces_of(std::size_t c);
 
+  struct Made {
+    std::byte *offsets = nullptr, *values = nullptr;
+  };
+
   GatherWorkers& workers_;
   Runtime& runtime_;
+  std::map<std::size_t, Made> made_;  // host memory of the result's columns
 };
 
 }  // namespace linkwise
