@@ -218,6 +218,18 @@ def test_rows_that_do_not_exist(rows: np.ndarray) -> None:
         gather_columns_on_gpus(virtual(), [0], [pa.chunked_array([[1, 2, 3, 4, 5]])], rows)
 
 
+@pytest.mark.gpu
+def test_an_error_lets_go_of_nothing_that_is_on_its_way() -> None:
+    """Validity and bools are on their way from memory of ours when a row is found not to exist."""
+    runtime = cuda_runtime()
+    bits = pa.array(np.random.default_rng(0).random(100_000) < 0.5)
+    columns = [pa.chunked_array([bits]), pa.chunked_array([pa.array(np.arange(100_000), mask=bits.to_numpy(False))])]
+    for chosen in (columns, columns[::-1]) * 8:
+        with pytest.raises(linkwise.UsageError, match="does not exist"):
+            gather_columns_on_gpus(runtime, [0], chosen, np.array([0, 100_000], np.uint32))
+    check_on(runtime, [0], columns, rows_of("u32", 100_000, 500))
+
+
 def test_strings_of_too_many_bytes() -> None:
     """Offsets of 32 bits count up to 2^31: the cores make several chunks then."""
     column = pa.chunked_array([["x" * (1 << 20)]])

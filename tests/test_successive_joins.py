@@ -60,6 +60,27 @@ def test_columns_that_stay_on_the_gpus(gpus: list[int], dtype: str, monkeypatch:
             np.testing.assert_array_equal(columns.fetch(taken), column[rows])
 
 
+@pytest.mark.parametrize("machine", ["dgx-a100", pytest.param("local", marks=pytest.mark.gpu)])
+def test_much_and_little_is_fetched(machine: str) -> None:
+    columns = GpuColumns(request(machine, [0]))
+    for count in (0, 1, 1000, 1 << 17, (1 << 17) + 1, 400_000):
+        column = np.arange(count)
+        np.testing.assert_array_equal(columns.fetch(columns.bring(column)), column)
+
+
+def test_a_column_that_cannot_go_keeps_the_others_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of keys that the host joins, nothing is copied to the GPUs behind the one with a null."""
+    brought = []
+    bring = GpuColumns.bring
+    monkeypatch.setattr(GpuColumns, "bring", lambda self, column: brought.append(len(column)) or bring(self, column))
+    left = pa.table({"a": pa.array([1, None, 3]), "b": [1, 2, 3]})
+    right = pa.table({"c": [1, 3, 3], "d": [1, 3, 4]})
+    joiner = Joiner(request())
+    joined = joiner.join(left, right, ("a", "c"), ("b", "d"))
+    assert not brought
+    assert rows_of(joiner.table(joined)) == [(1, 1), (3, 3)]
+
+
 def test_row_numbers_are_put_together_where_one_of_the_two_is() -> None:
     columns = GpuColumns(request(gpus=[0, 1, 2]))
     rows, places = np.arange(100, 50, -1), np.arange(0, 50, 3)

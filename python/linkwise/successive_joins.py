@@ -207,7 +207,8 @@ class Joiner:
         if not self._gpus.can_join(sides[0].num_rows, sides[1].num_rows):
             return None
         try:
-            of_left, of_right = (self._keys_on_gpus(side, [pair[at] for pair in on]) for at, side in enumerate(sides))
+            of_left = self._keys_on_gpus(sides[0], [left for left, _ in on])
+            of_right = None if of_left is None else self._keys_on_gpus(sides[1], [right for _, right in on])
             if of_left is None or of_right is None:
                 return None
             began = time.perf_counter()
@@ -224,24 +225,30 @@ class Joiner:
     def _keys_on_gpus(self, side: Relation, names: list[str]) -> list[Parts] | None:
         """Columns, as many rows of each on a GPU."""
         began = time.perf_counter()
-        keys = [side.on_gpus(name, self._gpus) for name in names]
-        if None in keys and isinstance(side, Joined):  # few of its rows are left, or they are in host memory
+        keys = self._all_on_gpus(side, names)
+        if keys is None and isinstance(side, Joined):  # few of its rows are left, or they are in host memory
             keys = self._brought(side.columns(names, self._request).values())
         seconds = time.perf_counter() - began
         if isinstance(side, Joined):
             self.shares.materialise += seconds
         else:
             self.shares.sort += seconds
-        return None if None in keys else cast(list[Parts], keys)
+        return keys
 
-    def _brought(self, columns: Iterable[pa.ChunkedArray]) -> list[Parts | None]:
-        brought: list[Parts | None] = []
-        for column in columns:
-            whole = one_array(column)
-            if whole is None or whole.null_count:
-                return [None]
-            brought.append(self._gpus.bring(whole.to_numpy()))
-        return brought
+    def _all_on_gpus(self, side: Relation, names: list[str]) -> list[Parts] | None:
+        keys: list[Parts] = []
+        for name in names:
+            key = side.on_gpus(name, self._gpus)
+            if key is None:
+                return None
+            keys.append(key)
+        return keys
+
+    def _brought(self, columns: Iterable[pa.ChunkedArray]) -> list[Parts] | None:
+        wholes = [one_array(column) for column in columns]
+        if any(whole is None or whole.null_count for whole in wholes):
+            return None
+        return [self._gpus.bring(cast(pa.Array, whole).to_numpy()) for whole in wholes]
 
     def _rows_in_host_memory(
         self, sides: tuple[Relation, Relation], on: Sequence[tuple[str, str]]

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <functional>
+#include <optional>
 #include <utility>
 
 #include "linkwise/error.hpp"
@@ -216,13 +217,14 @@ std::vector<GatheredColumn> gather_on_gpus(Runtime& runtime, std::span<const int
     gather_rest();
     return results;
   }
+  std::optional<ColumnGather> gather;  // has bits in host memory, which must be there until copies have been given up
   run_or_abandon(runtime, [&] {
-    ColumnGather gather(runtime, gpus, columns, std::move(nullable), rows, results);
+    gather.emplace(runtime, gpus, columns, std::move(nullable), rows, results);
     bool is_first = true;
-    for (const auto& turn : gather.turns(on_gpus)) {
-      gather.enqueue(turn);
+    for (const auto& turn : gather->turns(on_gpus)) {
+      gather->enqueue(turn);
       if (std::exchange(is_first, false)) gather_rest();
-      gather.finish(turn);
+      gather->finish(turn);
     }
   });
   return results;

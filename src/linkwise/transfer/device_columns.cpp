@@ -55,7 +55,6 @@ std::vector<CodeRange> ranges_of(Runtime& runtime, std::span<const int> gpus,
         }
     }
     runtime.read_back(reads);
-    runtime.synchronize();
   });
   for (std::size_t f = 0; f < found.size(); ++f) {
     CodeRange& range = ranges[f % columns];
