@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -235,7 +236,7 @@ def test_chains_have_the_same_rows_everywhere(data: st.DataObject) -> None:
 @given(data=st.data())
 @settings(max_examples=50, deadline=None)
 def test_keys_of_several_columns(data: st.DataObject) -> None:
-    """On the GPUs where they fit into one key, and otherwise in host memory."""
+    """On the GPUs where they fit into one key, and otherwise in host memory; by columns of any side, in any order."""
     random = np.random.default_rng(data.draw(st.integers(0, 1 << 30)))
     spread = data.draw(st.sampled_from([1, 1, 1 << 40]))  # so that two columns do not fit
     first, second, third = (data.draw(st.integers(0, 40)) for _ in range(3))
@@ -247,10 +248,13 @@ def test_keys_of_several_columns(data: st.DataObject) -> None:
     left = pa.table({"a": numbers(first, kinds[0]), "b": numbers(first, np.int64), "c": np.arange(first)})
     right = pa.table({"d": numbers(second, kinds[1]), "e": numbers(second, np.int64), "f": np.arange(second)})
     last = pa.table({"g": numbers(third, kinds[2]), "h": numbers(third, np.int64), "i": np.arange(third)})
+    on = list(zip(data.draw(st.permutations("abcf"))[:2], "gh", strict=True))
+    worth_bringing = data.draw(st.sampled_from([1, 16]))  # with 1, a column is gathered if any of its rows is not wanted
 
     def chain(how: Request) -> pa.Table:
         joiner = Joiner(how)
-        return joiner.table(joiner.join(joiner.join(left, right, ("a", "d"), ("b", "e")), last, ("a", "g"), ("b", "h")))
+        with patch("linkwise.successive_joins._WORTH_BRINGING", worth_bringing):
+            return joiner.table(joiner.join(joiner.join(left, right, ("a", "d"), ("b", "e")), last, *on))
 
     expected = rows_of(chain(on_cores()))
     for gpus in ([0], [2, 1, 0], "auto"):
@@ -268,6 +272,24 @@ def test_keys_of_several_columns_stay_on_the_gpus(monkeypatch: pytest.MonkeyPatc
     joiner.join(left, right, ("a", "c"), ("b", "d"))
     joiner.join(left, right, ("a", "c"))  # of different widths
     assert len(joined) == 2
+
+
+@pytest.mark.parametrize("names", [("p", "s"), ("s", "p"), ("q", "p"), ("s", "q")])
+def test_keys_of_which_few_rows_are_left(names: tuple[str, str]) -> None:
+    """They are gathered in host memory, and each is compared with its own, whichever side it comes from."""
+    random = np.random.default_rng(3)
+    left = pa.table({"p": np.arange(2000), "q": random.integers(0, 50, 2000)})
+    right = pa.table({"r": random.integers(0, 40_000, 2000), "s": random.integers(0, 50, 2000)})
+    last = pa.table({"t": random.integers(0, 50, 3000), "u": random.integers(0, 50, 3000)})
+
+    def chain(how: Request) -> pa.Table:
+        joiner = Joiner(how)
+        few = joiner.join(left, right, ("p", "r"))
+        return joiner.table(joiner.join(last, few, *zip("tu", names, strict=True)))
+
+    expected = rows_of(chain(on_cores()))
+    assert len(expected) > 0
+    assert rows_of(chain(request())) == expected
 
 
 def test_keys_stay_on_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,7 +77,7 @@ class Relation(ABC):
 
     @abstractmethod
     def columns(self, names: list[str], request: Request, rows: RowNumbers | None = None) -> dict[str, pa.ChunkedArray]:
-        """These rows of some columns, or all rows."""
+        """These rows of some columns, or all rows; by name, in any order."""
 
     @abstractmethod
     def type_of(self, name: str) -> pa.DataType:
@@ -227,7 +227,8 @@ class Joiner:
         began = time.perf_counter()
         keys = self._all_on_gpus(side, names)
         if keys is None and isinstance(side, Joined):  # few of its rows are left, or they are in host memory
-            keys = self._brought(side.columns(names, self._request).values())
+            columns = side.columns(names, self._request)
+            keys = self._brought([columns[name] for name in names])
         seconds = time.perf_counter() - began
         if isinstance(side, Joined):
             self.shares.materialise += seconds

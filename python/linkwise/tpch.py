@@ -106,11 +106,11 @@ def _filtered_q5(tables: Tables) -> Tables:
 
 def _joins_q5(tables: Tables, joiner: Joiner) -> pa.Table:
     nations = joiner.join(tables["region"], tables["nation"], ("r_regionkey", "n_regionkey"))
-    suppliers = joiner.join(nations, tables["supplier"], ("n_nationkey", "s_nationkey"))
-    items = joiner.join(suppliers, tables["lineitem"], ("s_suppkey", "l_suppkey"))
-    ordered = joiner.join(tables["orders"], items, ("o_orderkey", "l_orderkey"))
+    customers = joiner.join(nations, tables["customer"], ("n_nationkey", "c_nationkey"))
+    orders = joiner.join(customers, tables["orders"], ("c_custkey", "o_custkey"))
+    items = joiner.join(orders, tables["lineitem"], ("o_orderkey", "l_orderkey"))
     return joiner.table(
-        joiner.join(tables["customer"], ordered, ("c_custkey", "o_custkey"), ("c_nationkey", "n_nationkey"))
+        joiner.join(tables["supplier"], items, ("s_suppkey", "l_suppkey"), ("s_nationkey", "n_nationkey"))
     )
 
 
