@@ -1,7 +1,10 @@
 // Two regions that are read and written in turn: the array of this iteration, and of the next.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <exception>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -59,6 +62,9 @@ class Parts {
     const std::uint64_t some = std::max<std::uint64_t>(bytes, 1);
     if (data == nullptr || bytes == 0) buffers_.push_back(team_.runtime.allocate(Place::gpu(gpu), some, label_));
     else buffers_.push_back(proactive::put_on_gpu(team_.runtime, gpu, data, bytes, label_));
+  }
+  void add(int gpu, std::span<const std::span<const std::byte>> contents) {
+    buffers_.push_back(proactive::put_on_gpu(team_.runtime, gpu, contents, label_));
   }
   template <typename T>
   [[nodiscard]] const T* data(std::size_t g) const {

@@ -52,10 +52,11 @@ class Jacobi final : public App {
     const int width = 2 * band_ + 1;
     for (std::size_t g = 0; g < team_.gpus.size(); ++g) {
       const std::uint64_t first = team_.cuts[g], last = team_.cuts[g + 1];
-      std::vector<double> part;
+      std::vector<std::span<const std::byte>> parts;
       for (int d = 0; system.diagonals != nullptr && d < width; ++d)
-        part.insert(part.end(), system.diagonals + d * rows_ + first, system.diagonals + d * rows_ + last);
-      diagonals_.add(team_.gpus[g], part.empty() ? nullptr : part.data(), (last - first) * width * sizeof(double));
+        parts.push_back(std::as_bytes(std::span(system.diagonals + d * rows_ + first, last - first)));
+      if (parts.empty()) diagonals_.add(team_.gpus[g], nullptr, (last - first) * width * sizeof(double));
+      else diagonals_.add(team_.gpus[g], parts);
       right_side_.add(team_.gpus[g], system.right_side == nullptr ? nullptr : system.right_side + first,
                       (last - first) * sizeof(double));
       if (system.replicate) continue;

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import linkwise
 from conftest import cuda_runtime
 from linkwise import FallbackWarning, OutOfMemoryError, UsageError
 from linkwise.gpu_columns import GpuColumns
@@ -25,6 +26,14 @@ def request(machine: str = "dgx-a100", gpus: Any = "auto", strategy: str = "auto
 
 def on_cores() -> Request:
     return request("auto", strategy="cpu")
+
+
+def page_locked(table: pa.Table) -> pa.Table:
+    columns = []
+    for column in table.columns:
+        columns.append(linkwise.empty(table.num_rows, column.type.to_pandas_dtype()))
+        columns[-1][:] = column.to_numpy()
+    return pa.table(columns, table.column_names)
 
 
 def rows_of(table: pa.Table) -> list[tuple[Any, ...]]:
@@ -67,6 +76,25 @@ def test_much_and_little_is_fetched(machine: str) -> None:
     for count in (0, 1, 1000, 1 << 17, (1 << 17) + 1, 400_000):
         column = np.arange(count)
         np.testing.assert_array_equal(columns.fetch(columns.bring(column)), column)
+
+
+@pytest.mark.parametrize("machine", ["dgx-a100", pytest.param("local", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("dtype", ["u1", "i4", "u8"])
+def test_rows_of_a_column_that_stays_in_host_memory(machine: str, dtype: str) -> None:
+    """The GPUs read what they need of it, if it is page-locked."""
+    gpus = [0] if machine == "local" else [2, 0, 1]
+    columns = GpuColumns(request(machine, gpus))
+    random = np.random.default_rng(6)
+    for count, wanted in ((1, 5), (40_000, 0), (40_000, 3000)):
+        column = random.integers(0, 100, count).astype(dtype)
+        rows = random.integers(0, count, wanted).astype(np.uint32)
+        pinned = linkwise.empty(count, column.dtype)
+        pinned[:] = column
+        on_gpus = columns.bring(rows)
+        assert columns.take_from_host(column, on_gpus) is None
+        taken = columns.take_from_host(pinned, on_gpus)
+        assert taken is not None and [len(part) for part in taken] == [len(part) for part in on_gpus]
+        np.testing.assert_array_equal(columns.fetch(taken), column[rows])
 
 
 def test_a_column_that_cannot_go_keeps_the_others_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,7 +277,9 @@ def test_keys_of_several_columns(data: st.DataObject) -> None:
     right = pa.table({"d": numbers(second, kinds[1]), "e": numbers(second, np.int64), "f": np.arange(second)})
     last = pa.table({"g": numbers(third, kinds[2]), "h": numbers(third, np.int64), "i": np.arange(third)})
     on = list(zip(data.draw(st.permutations("abcf"))[:2], "gh", strict=True))
-    worth_bringing = data.draw(st.sampled_from([1, 16]))  # with 1, a column is gathered if any of its rows is not wanted
+    worth_bringing = data.draw(
+        st.sampled_from([1, 16])
+    )  # with 1, a column is gathered if any of its rows is not wanted
 
     def chain(how: Request) -> pa.Table:
         joiner = Joiner(how)
@@ -274,13 +304,16 @@ def test_keys_of_several_columns_stay_on_the_gpus(monkeypatch: pytest.MonkeyPatc
     assert len(joined) == 2
 
 
+@pytest.mark.parametrize("is_pinned", [False, True])
 @pytest.mark.parametrize("names", [("p", "s"), ("s", "p"), ("q", "p"), ("s", "q")])
-def test_keys_of_which_few_rows_are_left(names: tuple[str, str]) -> None:
+def test_keys_of_which_few_rows_are_left(names: tuple[str, str], is_pinned: bool) -> None:
     """They are gathered in host memory, and each is compared with its own, whichever side it comes from."""
     random = np.random.default_rng(3)
     left = pa.table({"p": np.arange(2000), "q": random.integers(0, 50, 2000)})
     right = pa.table({"r": random.integers(0, 40_000, 2000), "s": random.integers(0, 50, 2000)})
     last = pa.table({"t": random.integers(0, 50, 3000), "u": random.integers(0, 50, 3000)})
+    if is_pinned:
+        left, right = page_locked(left), page_locked(right)
 
     def chain(how: Request) -> pa.Table:
         joiner = Joiner(how)

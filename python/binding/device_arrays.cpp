@@ -163,26 +163,46 @@ void require_on(const DeviceArray& array, int gpu) {
     throw UsageError("an array does not lie on the GPU that it is said to be on");
 }
 
-std::vector<DeviceArray> take(const nb::object& runtime_object, const std::vector<int>& gpus,
-                              const std::vector<DeviceArray>& column, const std::vector<DeviceArray>& numbers) {
-  auto& runtime = nb::cast<Runtime&>(runtime_object);
-  if (gpus.empty() || column.size() != gpus.size() || numbers.size() != gpus.size())
+// What each GPU has of a column.
+std::vector<MemoryView> views_of(const std::vector<DeviceArray>& column, const std::vector<int>& gpus,
+                                 const Runtime& runtime) {
+  if (gpus.empty() || column.size() != gpus.size())
     throw UsageError("there must be an array of the column, and one of row numbers, for each GPU");
-  std::vector<MemoryView> pieces, rows;
+  std::vector<MemoryView> views;
   for (std::size_t g = 0; g < gpus.size(); ++g) {
-    for (const auto& [array, first, views] :
-         {std::tuple{&column[g], &column.front(), &pieces}, {&numbers[g], &numbers.front(), &rows}}) {
-      require_same(*array, *first, runtime);
-      require_on(*array, gpus[g]);
-      views->push_back(array->view);
-    }
+    require_same(column[g], column.front(), runtime);
+    require_on(column[g], gpus[g]);
+    views.push_back(column[g].view);
   }
+  return views;
+}
+
+std::vector<DeviceArray> take(const nb::object& runtime_object, const std::vector<int>& gpus,
+                              const std::vector<MemoryView>& column, const nb::dlpack::dtype& type,
+                              const std::vector<DeviceArray>& numbers) {
+  auto& runtime = nb::cast<Runtime&>(runtime_object);
+  const std::vector<MemoryView> rows = views_of(numbers, gpus, runtime);
   std::vector<ColumnPart> parts;
   {
     const nb::gil_scoped_release release;
-    parts = take_rows(runtime, gpus, column.front().type.bits / 8, pieces, numbers.front().type.bits / 8, rows);
+    parts = take_rows(runtime, gpus, type.bits / 8, column, numbers.front().type.bits / 8, rows);
   }
-  return arrays_of(runtime_object, std::move(parts), column.front().type);
+  return arrays_of(runtime_object, std::move(parts), type);
+}
+
+std::vector<DeviceArray> take_from_gpus(const nb::object& runtime, const std::vector<int>& gpus,
+                                        const std::vector<DeviceArray>& column,
+                                        const std::vector<DeviceArray>& numbers) {
+  const std::vector<MemoryView> pieces = views_of(column, gpus, nb::cast<Runtime&>(runtime));
+  return take(runtime, gpus, pieces, column.front().type, numbers);
+}
+
+std::optional<std::vector<DeviceArray>> take_from_host(const nb::object& runtime, const std::vector<int>& gpus,
+                                                       const Array& column, const std::vector<DeviceArray>& numbers) {
+  (void)key_type_of(column.dtype());
+  if (!is_pinned(column.data())) return std::nullopt;
+  return take(runtime, gpus, {host_view(column.data(), 0, column.nbytes(), /*pageable=*/false)}, column.dtype(),
+              numbers);
 }
 
 IntegerColumn integer_column(const std::vector<DeviceArray>& column, const std::vector<int>& gpus,
@@ -278,8 +298,11 @@ void bind_device_arrays(nb::module_& m) {
       .def_prop_ro("__cuda_array_interface__", &cuda_array_interface);
   m.def("bring_column", &bring, nb::arg("runtime"), nb::arg("gpus"), nb::arg("column"),
         "A column of host memory on the GPUs, an equal share on each.");
-  m.def("take_rows", &take, nb::arg("runtime"), nb::arg("gpus"), nb::arg("column"), nb::arg("numbers"),
+  m.def("take_rows", &take_from_gpus, nb::arg("runtime"), nb::arg("gpus"), nb::arg("column"), nb::arg("numbers"),
         "Elements of a column that lies on the GPUs, by their numbers in the whole; each where its number lies.");
+  m.def("take_rows_from_host", &take_from_host, nb::arg("runtime"), nb::arg("gpus"), nb::arg("column"),
+        nb::arg("numbers"),
+        "The same of a column in page-locked host memory, which the GPUs read across their links; None if it is not.");
   m.def("pack_keys", &pack, nb::arg("runtime"), nb::arg("gpus"), nb::arg("left"), nb::arg("right"),
         nb::sig("def pack_keys(runtime: Runtime, gpus: Sequence[int], left: Sequence[Sequence[DeviceArray]], right: "
                 "Sequence[Sequence[DeviceArray]]) -> tuple[list[DeviceArray], list[DeviceArray]] | None"),

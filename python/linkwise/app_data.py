@@ -11,7 +11,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from linkwise.blocks import in_blocks
+from linkwise.host_memory import uninitialised
+from linkwise.sorting import sort_indices
+
 Array = npt.NDArray[Any]
+
+ROWS_AT_ONCE = 1 << 17
+"""That a core works on: so many that NumPy is seldom back in the interpreter, which one at a time can use."""
+_EDGES_AT_ONCE = 1 << 21
 
 
 @dataclass(frozen=True)
@@ -47,7 +55,9 @@ class Matrix:
 def matrix_of(row: Array, column: Array, value: Array, rows: int, columns: int) -> Matrix:
     """From entries in any order; of several in one place the first is kept."""
     place = row.astype(np.uint64) * np.uint64(columns) + column.astype(np.uint64)
-    place, at = np.unique(place, return_index=True)
+    at = sort_indices(place, strategy="cpu")
+    place = place[at]
+    at = at[np.append(True, place[1:] != place[:-1])[: len(at)]]
     row, column, value = row[at], column[at], value[at]
     first = np.zeros(rows + 1, np.uint64)
     np.cumsum(np.bincount(row, minlength=rows), out=first[1:])
@@ -56,37 +66,59 @@ def matrix_of(row: Array, column: Array, value: Array, rows: int, columns: int) 
 
 def power_law_graph(vertices: int, edges: int, seed: int = 1) -> Matrix:
     """An R-MAT graph (Chakrabarti et al.), as the links of Wikipedia: few vertices have most edges."""
-    random = np.random.default_rng(seed)
     levels = max(int(np.ceil(np.log2(vertices))), 1)
-    row, column = np.zeros(edges, np.int64), np.zeros(edges, np.int64)
-    for _ in range(levels):
-        place = random.random(edges, np.float32)  # quadrants with 0.57, 0.19, 0.19 and 0.05 of the edges
-        row = 2 * row + (place >= 0.76)
-        column = 2 * column + ((place >= 0.57) & (place < 0.76) | (place >= 0.95))
-    scatter = random.permutation(2**levels)  # degrees do not follow the numbers of vertices
-    row, column = scatter[row] % vertices, scatter[column] % vertices
-    kept = row != column
-    value = random.uniform(1, 10, edges)
-    return matrix_of(row[kept], column[kept], value[kept], vertices, vertices)
+    scatter = np.random.default_rng(seed).permutation(2**levels)  # degrees do not follow the numbers of vertices
+
+    def some(first: int) -> tuple[Array, Array, Array]:
+        random = np.random.default_rng((seed, first))
+        count = min(_EDGES_AT_ONCE, edges - first)
+        row, column = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        for _ in range(levels):
+            place = random.random(count, np.float32)  # quadrants with 0.57, 0.19, 0.19 and 0.05 of the edges
+            row = 2 * row + (place >= 0.76)
+            column = 2 * column + ((place >= 0.57) & (place < 0.76) | (place >= 0.95))
+        row, column = scatter[row] % vertices, scatter[column] % vertices
+        kept = row != column
+        return row[kept], column[kept], random.uniform(1, 10, count)[kept]
+
+    row, column, value = map(np.concatenate, zip(*in_blocks(some, edges, _EDGES_AT_ONCE), strict=True))
+    return matrix_of(row, column, value, vertices, vertices)
 
 
 def mesh_graph(vertices: int, edges_of_vertex: int, seed: int = 1) -> Matrix:
     """A mesh: every vertex has neighbours of nearby numbers, as many as every other, and few far away."""
-    random = np.random.default_rng(seed)
-    row = np.repeat(np.arange(vertices), edges_of_vertex)
     reach = max(int(vertices ** (2 / 3)), 2)
-    column = row + random.integers(1, reach + 1, len(row)) * random.choice([-1, 1], len(row))
-    column[::edges_of_vertex] = np.arange(-1, vertices - 1)  # a path, so that all is connected
-    kept = (column >= 0) & (column < vertices) & (column != row)
-    return matrix_of(row[kept], column[kept], random.uniform(1, 10, len(row))[kept], vertices, vertices)
+
+    def some(first: int) -> tuple[Array, Array, Array]:
+        random = np.random.default_rng((seed, first))
+        row = np.arange(first, min(first + ROWS_AT_ONCE, vertices))[:, None]
+        shape = len(row), edges_of_vertex
+        column = row + random.integers(1, reach + 1, shape) * random.choice([-1, 1], shape)
+        column[:, :1] = row - 1  # a path, so that all is connected
+        column.sort()
+        kept = (column >= 0) & (column < vertices) & (column != row)
+        kept[:, 1:] &= column[:, 1:] != column[:, :-1]
+        return kept.sum(1), column[kept].astype(np.uint32), random.uniform(1, 10, shape)[kept].astype(np.float32)
+
+    counts, column, value = map(np.concatenate, zip(*in_blocks(some, vertices, ROWS_AT_ONCE), strict=True))
+    return Matrix(np.append(0, np.cumsum(counts)).astype(np.uint64), column, value, vertices)
 
 
 def banded_system(rows: int, band: int, seed: int = 1) -> tuple[Array, Array]:
     """Diagonals [2 · band + 1][rows] of a matrix that its diagonal dominates, and a right side."""
-    random = np.random.default_rng(seed)
-    diagonals = random.uniform(-1, 1, (2 * band + 1, rows))
-    diagonals[band] = np.abs(diagonals).sum(0) + 1
-    return diagonals, random.uniform(-1, 1, rows)
+    width = 2 * band + 1
+    diagonals = uninitialised(width * rows, np.float64).reshape(width, rows)
+
+    def fill(number: int) -> None:
+        diagonals[number] = np.random.default_rng((seed, number)).uniform(-1, 1, rows)
+
+    def dominate(first: int) -> None:
+        part = diagonals[:, first : first + ROWS_AT_ONCE]
+        part[band] = np.abs(part).sum(0) + 1
+
+    in_blocks(fill, width, 1)
+    in_blocks(dominate, rows, ROWS_AT_ONCE)
+    return diagonals, np.random.default_rng((seed, width)).uniform(-1, 1, rows)
 
 
 # Shepp and Logan's head: value, half axes, centre, angle in degrees; the values as Toft has them, for contrast.

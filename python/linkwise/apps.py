@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from linkwise import _core
 from linkwise._core import AgentPlan, Runtime, UsageError
-from linkwise.app_data import banded_system
+from linkwise.app_data import ROWS_AT_ONCE, banded_system
 from linkwise.application import Application, even_cuts
+from linkwise.blocks import in_blocks
 from linkwise.graph_apps import Factorisation, OnGraph, PageRank, ShortestPaths
 from linkwise.tomography import Tomography
 
@@ -58,18 +59,21 @@ class Jacobi(Application):
         """See ``Application``."""
         x = np.zeros(self.rows)
         for _ in range(iterations):
-            total = self.right_side.copy()
-            for d in range(2 * self.band + 1):
-                shift = d - self.band
-                if shift == 0:
-                    continue
-                own, other = (
-                    slice(max(-shift, 0), self.rows - max(shift, 0)),
-                    slice(max(shift, 0), self.rows - max(-shift, 0)),
-                )
-                total[own] -= self.diagonals[d, own] * x[other]
-            x = total / self.diagonals[self.band]
+            x = np.concatenate(in_blocks(lambda first, x=x: self._improved(first, x), self.rows, ROWS_AT_ONCE))  # type: ignore[misc]
         return float(np.abs(result - x).max() / (1e-10 * np.abs(x).max()))
+
+    def _improved(self, first: int, x: Array) -> Array:
+        """Some rows of the next x."""
+        last = min(first + ROWS_AT_ONCE, self.rows)
+        total = self.right_side[first:last].copy()
+        for shift in range(-self.band, self.band + 1):
+            begin, end = max(first, -shift), min(last, self.rows - shift)
+            if shift and begin < end:
+                total[begin - first : end - first] -= (
+                    self.diagonals[shift + self.band, begin:end] * x[begin + shift : end + shift]
+                )
+        improved: Array = total / self.diagonals[self.band, first:last]
+        return improved
 
 
 APPLICATIONS: dict[str, type[Application]] = {

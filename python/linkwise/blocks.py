@@ -1,4 +1,4 @@
-"""Large arrays of keys, block by block on all cores: NumPy lets go of the interpreter meanwhile. For benchmarks."""
+"""Large arrays, block by block on all cores: NumPy lets go of the interpreter meanwhile. For benchmarks and apps."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ BLOCK = 1 << 26
 Array = np.ndarray[Any, Any]
 
 
-def in_blocks(function: Callable[[int], Any], count: int) -> list[Any]:
+def in_blocks(function: Callable[[int], Any], count: int, block: int = BLOCK) -> list[Any]:
     """``function(first)`` for the first position of each block."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(function, range(0, count, BLOCK)))
+        return list(pool.map(function, range(0, count, block)))
 
 
 def fill_uniform(keys: Array) -> None:

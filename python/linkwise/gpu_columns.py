@@ -60,6 +60,11 @@ class GpuColumns:
         with self._session() as (runtime, gpus):
             return _core.take_rows(runtime, gpus, column, rows)
 
+    def take_from_host(self, column: Array, rows: Parts) -> Parts | None:
+        """The same of a column that stays in host memory; ``None`` unless that is page-locked, as GPUs read it."""
+        with self._session() as (runtime, gpus):
+            return _core.take_rows_from_host(runtime, gpus, column, rows)
+
     def pack(self, left: list[Parts], right: list[Parts]) -> tuple[Parts, Parts] | None:
         """One key for the integers of each row, of 4 or 8 bytes; ``None`` if they do not fit into 64 bits.
 

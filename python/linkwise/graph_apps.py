@@ -14,9 +14,12 @@ from linkwise import _core
 from linkwise._core import AgentPlan, MatrixArrays, Runtime, UsageError
 from linkwise.app_data import Matrix, mesh_graph, power_law_graph
 from linkwise.application import Application, even_cuts
+from linkwise.blocks import in_blocks
 from linkwise.matrix_files import read_matrix
 
 Array = npt.NDArray[Any]
+
+_ROWS_AT_ONCE = 1 << 14  # of dozens of entries, each with the factors of two sides
 
 
 def cuts_by_entries(matrix: Matrix, parts: int) -> list[int]:
@@ -197,12 +200,20 @@ class Factorisation(OnGraph):
         wanted = np.concatenate([users, items])
         return float(np.abs(result - wanted).max() / (1e-4 * np.abs(wanted).max()))
 
-    def _improved(self, rows: Matrix, own: Array, others: Array) -> Array:
-        row = rows.rows_of_entries()
-        error = rows.value - (own[row] * others[rows.column]).sum(1)
-        gradient = np.stack(
-            [np.bincount(row, error * others[rows.column, k], rows.rows) for k in range(self.rank)], axis=1
+    def _improved(self, side: Matrix, own: Array, others: Array) -> Array:
+        return np.concatenate(
+            in_blocks(lambda first: self._improved_rows(side, own, others, first), side.rows, _ROWS_AT_ONCE)
         )
-        entries = np.maximum(rows.entries_of_rows, 1)[:, None]
-        improved: Array = own + self.step * gradient / entries - self.step * self.decay * own
+
+    def _improved_rows(self, side: Matrix, own: Array, others: Array, first: int) -> Array:
+        rows = slice(first, min(first + _ROWS_AT_ONCE, side.rows))
+        begin, counts = side.first[rows].astype(np.int64), side.entries_of_rows[rows]
+        entries = slice(int(begin[0]), int(begin[0] + counts.sum()))
+        other, mine = others[side.column[entries]], own[rows]
+        error = side.value[entries] - np.einsum("er,er->e", np.repeat(mine, counts, axis=0), other)
+        gradient = np.zeros_like(mine)
+        if counts.any():
+            filled = counts > 0  # the sums of the others would be an entry of the next
+            gradient[filled] = np.add.reduceat(error[:, None] * other, begin[filled] - begin[0])
+        improved: Array = mine + self.step * gradient / np.maximum(counts, 1)[:, None] - self.step * self.decay * mine
         return improved

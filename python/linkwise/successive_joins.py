@@ -15,7 +15,7 @@ import pyarrow as pa
 from linkwise._core import OutOfMemoryError, UsageError
 from linkwise.gathering import gather_columns, one_array, rows_of_rows
 from linkwise.gpu_columns import GpuColumns, Parts
-from linkwise.gpu_joining import rows_to_gather
+from linkwise.gpu_joining import leaves_to_gpus, rows_to_gather, without_gpus
 from linkwise.joining import matches_of_keys
 from linkwise.planning import Request
 from linkwise.session import FallbackWarning
@@ -110,10 +110,12 @@ class Stored(Relation):
         return self._table[name].type
 
     def on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts | None:
-        """See ``Relation``. A column of which few rows are wanted is not worth the way to the GPUs."""
+        """See ``Relation``. A column of which few rows are wanted is not worth the way to the GPUs as a whole."""
         column = self._table[name]
-        if column.null_count or (rows is not None and sum(map(len, rows)) < len(column) // _WORTH_BRINGING):
+        if column.null_count:
             return None
+        if rows is not None and sum(map(len, rows)) < len(column) // _WORTH_BRINGING:
+            return gpus.take_from_host(column.chunk(0).to_numpy(), rows) if column.num_chunks == 1 else None
         whole = one_array(column)
         if whole is None:
             return None
@@ -255,8 +257,11 @@ class Joiner:
         self, sides: tuple[Relation, Relation], on: Sequence[tuple[str, str]]
     ) -> tuple[RowNumbers, RowNumbers]:
         of_left, of_right = (self._keys(side, [pair[at] for pair in on]) for at, side in enumerate(sides))
+        request = self._request
+        if request.strategy == "auto" and not leaves_to_gpus(request, sides[0].num_rows, sides[1].num_rows):
+            request = without_gpus(request)  # for so few rows, making a plan takes longest
         began = time.perf_counter()
-        found = matches_of_keys(of_left, of_right, self._request, nulls_equal=False, presorted=False)
+        found = matches_of_keys(of_left, of_right, request, nulls_equal=False, presorted=False)
         left_rows, right_rows = rows_to_gather(found, "inner")
         assert right_rows is not None
         self._add(getattr(found, "phases", {}), time.perf_counter() - began)

@@ -13,8 +13,11 @@ from linkwise import _core
 from linkwise._core import AgentPlan, Runtime
 from linkwise.app_data import phantom, sinogram_of_phantom
 from linkwise.application import Application, even_cuts
+from linkwise.blocks import in_blocks
 
 Array = npt.NDArray[Any]
+
+_LINES_AT_ONCE = 64
 
 
 class Tomography(Application):
@@ -80,17 +83,29 @@ class Tomography(Application):
         index = np.arange(n)
         image = np.zeros((n, n))
         for _ in range(iterations):
-            gathered = np.zeros((n, n))
-            for view in range(self.views):
-                angle = np.pi * view / self.views
-                c, s = np.cos(angle), np.sin(angle)
-                residual = self.sinogram[view] - self._projection(image, c, s)
-                at = (index[None, :] - middle) * c + (index[:, None] - middle) * s + (self.detectors - 1) / 2
-                gathered += np.interp(at, np.arange(-1, self.detectors + 1), np.pad(residual, 1), left=0, right=0)
+            residuals = in_blocks(lambda view, image=image: self._residual(image, view), self.views, 1)  # type: ignore[misc]
+
+            def gathered(first: int, residuals: list[Array] = residuals) -> Array:
+                rows = index[first : first + _LINES_AT_ONCE, None] - middle
+                total = np.zeros((len(rows), n))
+                for (c, s), residual in zip(self._directions(), residuals, strict=True):
+                    at = (index[None, :] - middle) * c + rows * s + (self.detectors - 1) / 2
+                    total += np.interp(at, np.arange(-1, self.detectors + 1), np.pad(residual, 1), left=0, right=0)
+                return total
+
+            back = np.concatenate(in_blocks(gathered, n, _LINES_AT_ONCE))
             padded = np.pad(image, 1, "edge")
             rough = 4 * image - padded[:-2, 1:-1] - padded[2:, 1:-1] - padded[1:-1, :-2] - padded[1:-1, 2:]
-            image = np.maximum(image + step * (gathered - self.smoothing * rough), 0)
+            image = np.maximum(image + step * (back - self.smoothing * rough), 0)
         return image
+
+    def _directions(self) -> list[tuple[float, float]]:
+        angles = np.pi * np.arange(self.views) / self.views
+        return list(zip(np.cos(angles), np.sin(angles), strict=True))
+
+    def _residual(self, image: Array, view: int) -> Array:
+        residual: Array = self.sinogram[view] - self._projection(image, *self._directions()[view])
+        return residual
 
     def _projection(self, image: Array, c: float, s: float) -> Array:
         n = self.size
@@ -98,7 +113,11 @@ class Tomography(Application):
         offset = np.arange(self.detectors) - (self.detectors - 1) / 2
         lines, along, across = (image, c, s) if abs(c) >= abs(s) else (image.T, s, c)
         total = np.zeros(self.detectors)
-        for line in range(n):
-            at = (offset - (line - middle) * across) / along + middle
-            total += np.interp(at, np.arange(-1, n + 1), np.pad(lines[line], 1), left=0, right=0)
+        for first in range(0, n, _LINES_AT_ONCE):
+            some = np.pad(lines[first : first + _LINES_AT_ONCE], ((0, 0), (2, 2)))  # outside of the image is nothing
+            number = np.arange(len(some))[:, None]
+            at = np.clip((offset - (first + number - middle) * across) / along + middle, -2, n)
+            below = np.floor(at).astype(np.int64)
+            low, high = some[number, below + 2], some[number, below + 3]
+            total += (low + (at - below) * (high - low)).sum(0)
         return total / abs(along)

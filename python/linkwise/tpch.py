@@ -74,9 +74,9 @@ def _filtered_q3(tables: Tables) -> Tables:
     return {
         "customer": tables["customer"].filter(pc.field("c_mktsegment") == "BUILDING").select(["c_custkey"]),
         "orders": tables["orders"].filter(pc.field("o_orderdate") < day),
-        "lineitem": tables["lineitem"].filter(pc.field("l_shipdate") > day).select(
-            ["l_orderkey", "l_extendedprice", "l_discount"]
-        ),
+        "lineitem": tables["lineitem"]
+        .filter(pc.field("l_shipdate") > day)
+        .select(["l_orderkey", "l_extendedprice", "l_discount"]),
     }
 
 

@@ -32,9 +32,9 @@ struct HostColumn {
 /// Copies a column to the GPUs, an equal share to each. Blocks until it is there. @throws OutOfMemoryError.
 std::vector<ColumnPart> bring_column(Runtime& runtime, std::span<const int> gpus, const HostColumn& column);
 
-/// Elements by their numbers in the whole column: those that a GPU has the numbers of are made there. `column` and
-/// `numbers` are what each GPU has of them, in memory of ours. A number with all bits set gives an element with all
-/// bits set. Blocks until they are there.
+/// Elements by their numbers in the whole column: those that a GPU has the numbers of are made there. `numbers` are what
+/// each GPU has of them; `column` likewise, or one view of page-locked host memory. A number with all bits set gives an
+/// element with all bits set. Blocks until they are there.
 /// @throws UsageError if the GPUs cannot read each other's memory, OutOfMemoryError.
 std::vector<ColumnPart> take_rows(Runtime& runtime, std::span<const int> gpus, int element_bytes,
                                   std::span<const MemoryView> column, int number_bytes,

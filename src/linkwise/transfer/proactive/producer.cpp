@@ -34,8 +34,10 @@ ProducerBase::Tables::Tables(RegionBytes& region, int gpu, const Mapping& mappin
       last_writer(chunks.count(), 0),
       peers(region.peers(gpu)),
       written(static_cast<std::uint32_t>(std::ranges::count_if(writers, [](auto n) { return n > 0; }))) {
-  for (std::uint32_t block = 0; block < of_blocks.count(); ++block)
+  for (std::uint32_t block = 0; block < of_blocks.count(); ++block) {
     for (const std::uint32_t chunk : of_blocks.of(block)) last_writer[chunk] = block;
+    each_block_counts = each_block_counts && !of_blocks.of(block).empty();
+  }
   for (std::uint32_t chunk = 0; chunk < chunks.count(); ++chunk) {
     const ByteRange bytes = chunks.of(chunk);
     wanted.push_back(region.wanted(gpu, bytes.first / page_bytes, (bytes.second - 1) / page_bytes));
@@ -133,12 +135,15 @@ void ProducerBase::launch_on_device(const std::string& name, const Run& run, std
   if (how.last_block > 0)
     runtime.enqueue(
         compute, {name, std::move(reads), {mirror}, {}, [run, how](void* stream) { run(stream, how); }, {}, is_timed_});
+  const bool waits_for_chunks = plan_.agent == Agent::polling || plan_.agent == Agent::dynamic;
+  const Stream agent = runtime.stream(Place::gpu(gpu_), "agent");
+  if (has_agent && waits_for_chunks) start_kernel_agent(before);
+  // Such an agent ends after the last block that counts.
+  if (has_agent && waits_for_chunks && tables_->each_block_counts) return region_.add_pending(runtime.record(agent));
   const Event done = runtime.record(compute);
   if (!has_agent) return region_.add_pending(done);
-  if (plan_.agent == Agent::polling || plan_.agent == Agent::dynamic) start_kernel_agent(before);
-  else if (plan_.agent == Agent::unified) replicate_pages(done);
-  else start_copies(plan_.agent == Agent::copy_engine ? before : done);
-  const Stream agent = runtime.stream(Place::gpu(gpu_), "agent");
+  if (plan_.agent == Agent::unified) replicate_pages(done);
+  else if (!waits_for_chunks) start_copies(plan_.agent == Agent::copy_engine ? before : done);
   runtime.wait(agent, done);
   region_.add_pending(runtime.record(agent));
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <cstring>
 #include <exception>
 #include <functional>
 #include <mutex>
@@ -67,13 +66,18 @@ bool within(Runtime& runtime, double seconds, const std::function<void()>& actio
 
 }  // namespace
 
-Buffer put_on_gpu(Runtime& runtime, int gpu, const void* data, std::uint64_t bytes, const std::string& label) {
+Buffer put_on_gpu(Runtime& runtime, int gpu, std::span<const std::span<const std::byte>> contents,
+                  const std::string& label) {
+  std::uint64_t bytes = 0, at = 0;
+  for (const auto& piece : contents) bytes += piece.size();
   Buffer buffer = runtime.allocate(Place::gpu(gpu), bytes, label);
   if (runtime.estimating()) return buffer;
-  const Buffer staging = runtime.allocate(Place::host(), bytes, label);
-  std::memcpy(staging.view().data, data, bytes);
   const Stream stream = compute_stream(runtime, gpu);
-  runtime.copy(stream, buffer.view(), staging.view());
+  for (const auto& piece : contents) {
+    if (piece.empty()) continue;
+    runtime.copy(stream, buffer.slice(at, piece.size()), host_view(piece.data(), 0, piece.size(), /*pageable=*/true));
+    at += piece.size();
+  }
   runtime.wait(runtime.record(stream));
   return buffer;
 }
@@ -165,12 +169,10 @@ void RegionBytes::fill(const void* data, std::uint64_t bytes) {
   if (bytes != bytes_)
     throw UsageError("a region of " + std::to_string(bytes_) + " bytes is filled with " + std::to_string(bytes));
   if (runtime_.estimating()) return;
-  const Buffer staging = runtime_.allocate(Place::host(), bytes, "fill region");
-  std::memcpy(staging.view().data, data, bytes);
   std::vector<Event> filled;
   for (const int gpu : gpus_) {
     const Stream stream = compute_stream(runtime_, gpu);
-    runtime_.copy(stream, mirror(gpu).slice(0, bytes), staging.view());
+    runtime_.copy(stream, mirror(gpu).slice(0, bytes), host_view(data, 0, bytes, /*pageable=*/true));
     filled.push_back(runtime_.record(stream));
     if (unified_) break;  // all have the same array
   }

@@ -9,8 +9,10 @@
 // Everything is asynchronous, in the order of the runtime's "compute" streams.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,8 +27,13 @@ inline Stream compute_stream(Runtime& runtime, int gpu) {
   return runtime.stream(Place::gpu(gpu), "compute", Priority::background);
 }
 
-/// Memory on a GPU with these contents; blocks until they are there. In an estimate it has none.
-Buffer put_on_gpu(Runtime& runtime, int gpu, const void* data, std::uint64_t bytes, const std::string& label);
+/// Memory on a GPU with these contents, one behind the other; blocks until they are there. In an estimate it has none.
+Buffer put_on_gpu(Runtime& runtime, int gpu, std::span<const std::span<const std::byte>> contents,
+                  const std::string& label);
+inline Buffer put_on_gpu(Runtime& runtime, int gpu, const void* data, std::uint64_t bytes, const std::string& label) {
+  const std::span contents(static_cast<const std::byte*>(data), bytes);
+  return put_on_gpu(runtime, gpu, std::span(&contents, 1), label);
+}
 
 /// Somebody who sends parts of a region, and whom it asks how that goes.
 class Sender {
