@@ -6,14 +6,20 @@ namespace linkwise::apps {
 namespace {
 
 constexpr int rank = 8;
-constexpr std::uint64_t rows_of_block = 128;
+constexpr int of_row = 4;  // threads: they read neighbouring ratings, and blocks end one after the other
+constexpr std::uint64_t rows_of_block = 64;
 
 struct alignas(32) Factors {
-  float of[rank];
+  float of[rank] = {};
+
+  LINKWISE_HOST_DEVICE friend Factors operator+(Factors a, const Factors& b) {
+    for (int k = 0; k < rank; ++k) a.of[k] += b.of[k];
+    return a;
+  }
 };
 
 struct StepKernel {
-  static constexpr int threads = rows_of_block;
+  static constexpr int threads = of_row * rows_of_block;
   RowsOnGpu rows;
   const Factors* own;
   const Factors* others;
@@ -22,15 +28,17 @@ struct StepKernel {
   template <typename Out>
   LINKWISE_HOST_DEVICE void operator()(const Block& block, Out out) const {
     const auto [begin, end] = block.rows(rows.begin, rows.end, rows_of_block);
-    block.for_each(begin, end, [&](std::uint64_t row) {
-      Factors mine = own[row], gradient{};
+    block.for_each_group<of_row>(begin, end, [&](std::uint64_t row, const auto& threads_of_row) {
+      Factors mine = own[row];
       const std::uint64_t first = rows.entry(row), last = rows.entry(row + 1);
-      for (std::uint64_t e = first; e < last; ++e) {
-        const Factors other = others[rows.column[e]];
+      const Factors gradient = threads_of_row.sum(first, last, Factors{}, [&](std::uint64_t e) {
+        Factors other = others[rows.column[e]];
         float error = rows.value[e];
         for (int k = 0; k < rank; ++k) error -= mine.of[k] * other.of[k];
-        for (int k = 0; k < rank; ++k) gradient.of[k] += error * other.of[k];
-      }
+        for (int k = 0; k < rank; ++k) other.of[k] *= error;
+        return other;
+      });
+      if (!threads_of_row.leads()) return;
       const float length = first < last ? step / static_cast<float>(last - first) : 0;
       for (int k = 0; k < rank; ++k) mine.of[k] += length * gradient.of[k] - step * decay * mine.of[k];
       out.store(row, mine);

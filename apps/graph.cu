@@ -9,10 +9,10 @@ namespace {
 
 using proactive::WholeBlock;
 
-constexpr int group = 8;              // threads for a vertex
 constexpr std::uint64_t heavy = 512;  // of more edges, all threads of a block see to one vertex
-// So few that there are more blocks than run at once, and chunks get ready early.
-constexpr std::uint64_t rows_of_block = 64;
+// So few that there are more blocks than run at once, and chunks get ready early; so many that counting one, which
+// takes a microsecond at its end, is little of it.
+constexpr std::uint64_t rows_of_block = 128;
 constexpr double bytes_of_gather = 32;  // a sector for each random read of 4
 // Vertices of different degrees end at different times: their stores do not meet in packets (proact21 §V-B).
 constexpr int bytes_of_store = 4;
@@ -32,7 +32,7 @@ struct GatherKernel {
       if (threads_of_v.leads()) out.store(v, made);
     };
     const auto is_heavy = [&](std::uint64_t v) { return rows.entry(v + 1) - rows.entry(v) > heavy; };
-    block.for_each_group<group>(begin, end, [&](std::uint64_t v, const auto& threads_of_v) {
+    block.for_each_group<Vertex::group>(begin, end, [&](std::uint64_t v, const auto& threads_of_v) {
       if (!is_heavy(v)) make(v, threads_of_v);
     });
     if (!block.any(begin, end, is_heavy)) return;
@@ -42,7 +42,8 @@ struct GatherKernel {
 };
 
 struct RankVertex {
-  const float* inverse_degrees;  // of the part
+  static constexpr int group = 4;  // threads: most have few edges
+  const float* inverse_degrees;    // of the part
   float jump, damping;
 
   template <typename Group>
@@ -55,6 +56,7 @@ struct RankVertex {
 };
 
 struct DistanceVertex {
+  static constexpr int group = 8;
   template <typename Group>
   LINKWISE_HOST_DEVICE float operator()(std::uint64_t v, const RowsOnGpu& rows, const float* from,
                                         const Group& threads) const {

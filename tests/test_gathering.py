@@ -186,6 +186,24 @@ def test_the_cores_gather_from_chunks_of_any_length(lengths: list[int], kind: st
     assert [len(column) for column in gathering.gather_columns(cut, rows[:0])] == [0] * len(cut)
 
 
+def test_sides_of_which_few_rows_are_gathered_go_together() -> None:
+    """Each with rows of its own; and what the core does not gather, alone."""
+    sides = [
+        (columns_of_every_type(count, chunks, chunks), rows_of(kind, count, 700))
+        for count, chunks, kind in ((300, 1, "with nulls"), (1000, 4, "u32"), (5, 1, "u32"))
+    ]
+    nested = pa.chunked_array([[{"a": [row]} for row in range(5)]])
+    sides.append(([nested], sides[2][1]))
+    for (columns, rows), found in zip(sides, gathering.gather_sides(sides), strict=True):
+        for column, gathered in zip(columns, found, strict=True):
+            assert bits(gathered).equals(bits(column.take(pa.array(rows, mask=rows < 0)))), column.type
+    assert gathering.gather_sides([]) == []
+    rows = np.zeros(3, np.uint32)
+    for wrong in ([rows], [rows, rows[:2]]):
+        with pytest.raises(linkwise.UsageError, match="columns"):
+            _core.gather_columns([[pa.array([1])], [pa.array([2])]], wrong)
+
+
 def virtual(seed: int = 0) -> _core.Runtime:
     return _core.VirtualRuntime(linkwise.load_machine("h200x8"), _core.VirtualMode.execute, seed)
 
@@ -236,7 +254,7 @@ def test_strings_of_too_many_bytes() -> None:
     rows = np.zeros((1 << 11) + 1, np.uint32)
     with pytest.raises(OverflowError):
         gather_columns_on_gpus(virtual(), [0, 1], [column], rows)
-    long, short = _core.gather_columns([column.chunks, [pa.array(["y"])]], rows)
+    long, short = _core.gather_columns([column.chunks, [pa.array(["y"])]], [rows, rows])
     assert long is None and short is not None
 
 

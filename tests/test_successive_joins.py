@@ -36,6 +36,10 @@ def page_locked(table: pa.Table) -> pa.Table:
     return pa.table(columns, table.column_names)
 
 
+def fetched(columns: GpuColumns, column: list[Any]) -> np.ndarray:
+    return columns.fetch([column])[0]
+
+
 def rows_of(table: pa.Table) -> list[tuple[Any, ...]]:
     rows = zip(*(table[name].to_pylist() for name in sorted(table.column_names)), strict=True)
     return sorted(rows, key=lambda row: [(value is None, value) for value in row])
@@ -63,19 +67,22 @@ def test_columns_that_stay_on_the_gpus(gpus: list[int], dtype: str, monkeypatch:
         columns = GpuColumns(request(gpus=gpus))
         brought = columns.bring(column)
         assert [array.gpu for array in brought] == gpus
-        np.testing.assert_array_equal(columns.fetch(brought), column)
+        np.testing.assert_array_equal(fetched(columns, brought), column)
         rows = random.integers(0, max(count, 1), 3000 if count else 0)
         for kind in (np.uint32, np.int64):
             taken = columns.take(brought, columns.bring(rows.astype(kind)))
-            np.testing.assert_array_equal(columns.fetch(taken), column[rows])
+            np.testing.assert_array_equal(fetched(columns, taken), column[rows])
 
 
 @pytest.mark.parametrize("machine", ["dgx-a100", pytest.param("local", marks=pytest.mark.gpu)])
 def test_much_and_little_is_fetched(machine: str) -> None:
     columns = GpuColumns(request(machine, [0]))
-    for count in (0, 1, 1000, 1 << 17, (1 << 17) + 1, 400_000):
-        column = np.arange(count)
-        np.testing.assert_array_equal(columns.fetch(columns.bring(column)), column)
+    several = [np.arange(count) for count in (0, 1, 1000, 1 << 17, (1 << 17) + 1, 400_000)]
+    for column in several:
+        np.testing.assert_array_equal(fetched(columns, columns.bring(column)), column)
+    for column, found in zip(several, columns.fetch([columns.bring(column) for column in several]), strict=True):
+        np.testing.assert_array_equal(found, column)
+    assert columns.fetch([]) == []
 
 
 @pytest.mark.parametrize("machine", ["dgx-a100", pytest.param("local", marks=pytest.mark.gpu)])
@@ -94,7 +101,7 @@ def test_rows_of_a_column_that_stays_in_host_memory(machine: str, dtype: str) ->
         assert columns.take_from_host(column, on_gpus) is None
         taken = columns.take_from_host(pinned, on_gpus)
         assert taken is not None and [len(part) for part in taken] == [len(part) for part in on_gpus]
-        np.testing.assert_array_equal(columns.fetch(taken), column[rows])
+        np.testing.assert_array_equal(fetched(columns, taken), column[rows])
 
 
 def test_a_column_that_cannot_go_keeps_the_others_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,7 +135,7 @@ def test_row_numbers_of_a_join(gpus: list[int]) -> None:
     left, right = random.integers(0, 500, 3000), random.integers(200, 900, 5000)
     columns = GpuColumns(request(gpus=gpus))
     of_left, of_right, phases = columns.join(columns.bring(left), columns.bring(right))
-    found = [columns.fetch(rows) for rows in (of_left, of_right)]
+    found = columns.fetch([of_left, of_right])
     assert {rows.dtype for rows in found} == {np.dtype(np.uint32)}
     expected = [(a, b) for a, key in enumerate(left) for b in np.flatnonzero(right == key)]
     assert sorted(zip(*found, strict=True)) == expected
@@ -144,7 +151,7 @@ def check_packing(columns: GpuColumns, sides: list[list[np.ndarray]]) -> None:
     if packed is None:
         return
     rows = [row for side in sides for row in zip(*(column.tolist() for column in side), strict=True)]
-    keys = np.concatenate([columns.fetch(side) for side in packed]).tolist()
+    keys = np.concatenate(columns.fetch(packed)).tolist()
     assert all(key.bit_length() <= bits for key in keys)
     in_order = sorted(zip(rows, keys, strict=True))
     for (row, key), (next_row, next_key) in zip(in_order, in_order[1:], strict=False):
@@ -215,7 +222,7 @@ def test_an_array_must_be_where_it_is_said_to_be() -> None:
         with pytest.raises(UsageError, match=why):
             columns.take(wrong, column)
     with pytest.raises(UsageError, match="another runtime"):
-        columns.fetch(other.bring(np.arange(10)))
+        columns.fetch([other.bring(np.arange(10))])
     with pytest.raises(UsageError, match="for each GPU"):
         columns.take(column[:1], column)
 

@@ -251,24 +251,31 @@ nb::object pack(const nb::object& runtime_object, const std::vector<int>& gpus, 
                         arrays_of(runtime_object, std::move(keys->sides[1]), type));
 }
 
-nb::object fetch(const nb::object& runtime_object, const std::vector<DeviceArray>& column) {
+std::vector<nb::object> fetch(const nb::object& runtime_object, const Columns& columns) {
   auto& runtime = nb::cast<Runtime&>(runtime_object);
-  if (column.empty()) throw UsageError("a column has an array for each GPU, and this one has none");
-  std::vector<MemoryView> parts;
-  std::uint64_t bytes = 0;
-  for (const DeviceArray& array : column) {
-    require_same(array, column.front(), runtime);
-    parts.push_back(array.view);
-    bytes += array.view.bytes;
+  std::vector<FetchedColumn> fetched(columns.size());
+  std::vector<std::uint64_t> bytes(columns.size(), 0);
+  for (std::size_t c = 0; c < columns.size(); ++c) {
+    if (columns[c].empty()) throw UsageError("a column has an array for each GPU, and this one has none");
+    for (const DeviceArray& array : columns[c]) {
+      require_same(array, columns[c].front(), runtime);
+      fetched[c].parts.push_back(array.view);
+      bytes[c] += array.view.bytes;
+    }
   }
-  std::optional<HugeBuffer> memory;
+  std::vector<HugeBuffer> memory;
   {
     const nb::gil_scoped_release release;
-    memory.emplace(bytes);
-    fetch_column(runtime, parts, memory->data());
+    for (std::size_t c = 0; c < columns.size(); ++c) fetched[c].to = memory.emplace_back(bytes[c]).data();
+    fetch_columns(runtime, fetched);
   }
-  const nb::object of_bytes = nb::cast(numpy_of<std::uint8_t>(std::move(*memory), bytes));
-  return of_bytes.attr("view")(nb::module_::import_("numpy").attr("dtype")(type_string(column.front().type)));
+  std::vector<nb::object> arrays;
+  const nb::object dtype = nb::module_::import_("numpy").attr("dtype");
+  for (std::size_t c = 0; c < columns.size(); ++c) {
+    const nb::object of_bytes = nb::cast(numpy_of<std::uint8_t>(std::move(memory[c]), bytes[c]));
+    arrays.push_back(of_bytes.attr("view")(dtype(type_string(columns[c].front().type))));
+  }
+  return arrays;
 }
 
 }  // namespace
@@ -308,8 +315,8 @@ void bind_device_arrays(nb::module_& m) {
                 "Sequence[Sequence[DeviceArray]]) -> tuple[list[DeviceArray], list[DeviceArray]] | None"),
         "Keys for the rows of both sides of a join, equal where all columns of integers are; None if they "
         "take more than 64 bits.");
-  m.def("fetch_column", &fetch, nb::arg("runtime"), nb::arg("column"),
-        "All of a column that lies on the GPUs, in host memory.");
+  m.def("fetch_columns", &fetch, nb::arg("runtime"), nb::arg("columns"),
+        "All of several columns that lie on the GPUs, in host memory.");
 }
 
 }  // namespace linkwise::binding

@@ -70,26 +70,28 @@ nb::object gather_column(const nb::list& chunks, const std::optional<Words>& row
   return parts_of(std::move(gathered), column->layout);
 }
 
-std::vector<nb::object> gather_columns(const nb::list& columns, const Words& rows) {
+std::vector<nb::object> gather_columns(const nb::list& columns, const std::vector<Words>& rows) {
+  if (columns.size() != rows.size()) throw UsageError("the columns have row numbers each");
   std::vector<std::unique_ptr<OwnedColumn>> owned;
-  std::vector<ChunkedColumn> known;
+  std::vector<RowsOfColumn> known;
   std::vector<std::size_t> number_of_known;
-  for (const nb::handle chunks : columns) {
-    owned.push_back(std::make_unique<OwnedColumn>(nb::cast<nb::list>(chunks), OwnedColumn::For::cores));
+  for (std::size_t c = 0; c < rows.size(); ++c) {
+    if (rows[c].size() != rows.front().size()) throw UsageError("of all columns, as many rows are gathered");
+    owned.push_back(std::make_unique<OwnedColumn>(nb::cast<nb::list>(columns[c]), OwnedColumn::For::cores));
     const std::optional<ChunkedColumn>& column = owned.back()->column();
     if (!column) continue;
-    known.push_back(*column);
-    number_of_known.push_back(owned.size() - 1);
+    known.push_back({*column, rows[c].data(), static_cast<int>(rows[c].itemsize())});
+    number_of_known.push_back(c);
   }
   std::vector<std::optional<GatheredColumn>> gathered;
   {
     const nb::gil_scoped_release release;
-    gathered = gather_rows(known, rows.data(), static_cast<int>(rows.itemsize()), rows.size());
+    gathered = gather_rows(known, rows.empty() ? 0 : rows.front().size());
   }
   std::vector<nb::object> results(owned.size(), nb::none());
   for (std::size_t k = 0; k < known.size(); ++k) {
     std::optional<GatheredColumn>& found = gathered[k];
-    if (found) results[number_of_known[k]] = parts_of(std::move(*found), known[k].layout);
+    if (found) results[number_of_known[k]] = parts_of(std::move(*found), known[k].column.layout);
   }
   return results;
 }
@@ -155,10 +157,9 @@ void bind_gathering(nb::module_& m) {
   m.def("gather_column", &gather_column, nb::arg("chunks"), nb::arg("rows").none() = nb::none(),
         "(nulls, validity, offsets, values) of these rows of Arrow arrays, or of all; None for nested types and the "
         "like. Raises OverflowError if the strings take more bytes than their offsets count. Releases the GIL.");
-  m.def(
-      "gather_columns", &gather_columns, nb::arg("columns"), nb::arg("rows"),
-      "The same of several columns, each a list of Arrow arrays, at once; also None for those whose strings take more "
-      "bytes than their offsets count.");
+  m.def("gather_columns", &gather_columns, nb::arg("columns"), nb::arg("rows"),
+        "The same of several columns at once, each a list of Arrow arrays with as many rows of its own; also None for "
+        "those whose strings take more bytes than their offsets count.");
   m.def("gathers_on_gpus", &type_gathers_on_gpus, nb::arg("type"),
         "Whether GPUs gather columns of an Arrow type; others are the cores'.");
   m.def("gather_columns_on_gpus", &gather_columns_on_gpus, nb::arg("runtime"), nb::arg("gpus"), nb::arg("columns"),

@@ -125,21 +125,41 @@ def gather_columns(
     number, for less than a gather from all over them: ``nearby`` makes these.
     """
     gathered = _gather_on_gpus_if_faster(columns, rows, request) or nearby()
-    gathered |= _gather_at_once(columns, rows, gathered.keys())
+    return _gather_on_cores(columns, [rows] * len(columns), gathered)
+
+
+def gather_sides(
+    sides: list[tuple[list[pa.ChunkedArray], Rows]], request: Request | None = None
+) -> list[list[pa.ChunkedArray]]:
+    """``gather_columns`` of tables of which as many rows are gathered, of each its own: at once where they are few."""
+    if any(_may_gain(rows, request) for _, rows in sides if request is not None):
+        return [gather_columns(columns, rows, request) for columns, rows in sides]
+    of_columns = [rows for columns, rows in sides for _ in columns]
+    gathered = iter(_gather_on_cores([column for columns, _ in sides for column in columns], of_columns, {}))
+    return [[next(gathered) for _ in columns] for columns, _ in sides]
+
+
+def _gather_on_cores(
+    columns: list[pa.ChunkedArray], rows: list[Rows], there: dict[int, pa.ChunkedArray]
+) -> list[pa.ChunkedArray]:
+    """Rows of each column, but for those, by number, that are there."""
+    there = there | _gather_at_once(columns, rows, there.keys())
     return [
-        gathered[at] if at in gathered else pa.chunked_array(_gather_alone(column, rows), type=column.type)
-        for at, column in enumerate(columns)
+        there[at] if at in there else pa.chunked_array(_gather_alone(column, of_column), type=column.type)
+        for at, (column, of_column) in enumerate(zip(columns, rows, strict=True))
     ]
 
 
-def _gather_at_once(columns: list[pa.ChunkedArray], rows: Rows, there: Collection[int]) -> dict[int, pa.ChunkedArray]:
+def _gather_at_once(
+    columns: list[pa.ChunkedArray], rows: list[Rows], there: Collection[int]
+) -> dict[int, pa.ChunkedArray]:
     """Those columns that are not there yet, by their number, where the rows are few: waking all cores takes longer."""
     wanted = [at for at, column in enumerate(columns) if at not in there and len(column)]
-    if len(rows) > _MANY_ROWS or len(wanted) < 2:
+    if len(wanted) < 2 or len(rows[0]) > _MANY_ROWS:
         return {}
-    found = _core.gather_columns([_filled(columns[at]) for at in wanted], rows)
+    found = _core.gather_columns([_filled(columns[at]) for at in wanted], [rows[at] for at in wanted])
     return {
-        at: pa.chunked_array([_array_of(cast(tuple[Any, ...], parts), columns[at].type, len(rows))])
+        at: pa.chunked_array([_array_of(cast(tuple[Any, ...], parts), columns[at].type, len(rows[at]))])
         for at, parts in zip(wanted, found, strict=True)
         if parts is not None
     }

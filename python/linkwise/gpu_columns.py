@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -73,10 +73,10 @@ class GpuColumns:
         with self._session() as (runtime, gpus):
             return _core.pack_keys(runtime, gpus, left, right)
 
-    def fetch(self, column: Parts) -> Array:
-        """All of a column, in host memory."""
+    def fetch(self, columns: Sequence[Parts]) -> list[Array]:
+        """All of several columns, in host memory."""
         with self._session() as (runtime, _):
-            return cast(Array, _core.fetch_column(runtime, column))
+            return cast(list[Array], _core.fetch_columns(runtime, columns))
 
     def join(self, left: Parts, right: Parts) -> tuple[Parts, Parts, dict[str, float]]:
         """Numbers of the rows whose keys are equal, and what each phase took."""

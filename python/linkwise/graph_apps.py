@@ -78,8 +78,12 @@ class PageRank(OnGraph):
     full_vertices, full_edges = 3_566_907, 45_030_389
     damping = 0.85
 
+    def __init__(self, scale: float, matrix: Path | None = None, links: float | None = None) -> None:
+        self.links = links or self.full_edges / self.full_vertices
+        super().__init__(scale, matrix)
+
     def _made(self, vertices: int) -> Matrix:
-        return power_law_graph(vertices, int(vertices * self.full_edges / self.full_vertices))
+        return power_law_graph(vertices, int(vertices * self.links))
 
     @property
     def inverse_degrees(self) -> Array:
@@ -115,13 +119,14 @@ class ShortestPaths(OnGraph):
     name, iterations = "sssp", 20
     full_vertices, full_edges = 2_017_169, 283_073_458
 
-    def __init__(self, scale: float, matrix: Path | None = None) -> None:
+    def __init__(self, scale: float, matrix: Path | None = None, degree: int = 24) -> None:
+        self.degree = degree
         super().__init__(scale, matrix)
         if (self.edges.value < 0).any():
             raise UsageError(f"{matrix} has lengths below 0; shortest paths take none")
 
     def _made(self, vertices: int) -> Matrix:
-        return mesh_graph(vertices, 24)
+        return mesh_graph(vertices, self.degree)
 
     def start(self, runtime: Runtime, gpus: Sequence[int], plan: AgentPlan) -> _core.App:
         """See ``Application``."""
@@ -152,13 +157,11 @@ class Factorisation(OnGraph):
     full_vertices, full_edges = 2_017_169, 283_073_458
     rank, step, decay = 8, 0.05, 0.01
 
-    degree = 24
-
     def _made(self, vertices: int) -> Matrix:
         return mesh_graph(vertices, self.degree)
 
-    def __init__(self, scale: float, matrix: Path | None = None, degree: int | None = None) -> None:
-        self.degree = degree or self.degree
+    def __init__(self, scale: float, matrix: Path | None = None, degree: int = 24) -> None:
+        self.degree = degree
         super().__init__(scale, matrix)
         random = np.random.default_rng(2)
         self.factors = random.uniform(0, 1, (self.edges.rows + self.incoming.rows, self.rank)).astype(np.float32)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -13,7 +13,7 @@ from typing import Any, cast
 import pyarrow as pa
 
 from linkwise._core import OutOfMemoryError, UsageError
-from linkwise.gathering import gather_columns, one_array, rows_of_rows
+from linkwise.gathering import gather_sides, one_array, rows_of_rows
 from linkwise.gpu_columns import GpuColumns, Parts
 from linkwise.gpu_joining import leaves_to_gpus, rows_to_gather, without_gpus
 from linkwise.joining import matches_of_keys
@@ -48,9 +48,18 @@ class RowNumbers:
     def host(self) -> Rows:
         """In host memory."""
         if self._host is None:
-            assert self.on_gpus is not None
-            self._host = self._gpus.fetch(self.on_gpus)
+            self.fetch([self])
+        assert self._host is not None
         return self._host
+
+    @staticmethod
+    def fetch(numbers: Sequence[RowNumbers]) -> None:
+        """Have them in host memory, all at once."""
+        missing = [rows for rows in numbers if rows._host is None]
+        if missing:
+            found = missing[0]._gpus.fetch([cast(Parts, rows.on_gpus) for rows in missing])
+            for rows, host in zip(missing, found, strict=True):
+                rows._host = host
 
     def at(self, places: RowNumbers) -> RowNumbers:
         """Those at these places: on the GPUs if one of the two is there."""
@@ -69,15 +78,35 @@ class RowNumbers:
         return len(self._host) if self._host is not None else sum(map(len, self.on_gpus or []))
 
 
+@dataclass
+class Piece:
+    """Columns of a table, and which of its rows are wanted; all without."""
+
+    names: list[str]
+    stored: list[pa.ChunkedArray]
+    rows: RowNumbers | None
+
+
 class Relation(ABC):
     """A table, or the rows of two relations side by side; a column's rows are gathered when somebody asks for them."""
 
     def __init__(self, names: list[str], num_rows: int) -> None:
         self.names, self.num_rows = names, num_rows
 
+    def columns(self, names: list[str], request: Request) -> list[pa.ChunkedArray]:
+        """Some columns."""
+        pieces = list(self.pieces(names))
+        found = {name: column for piece in pieces for name, column in zip(piece.names, piece.stored, strict=True)}
+        cut = [(piece, piece.rows) for piece in pieces if piece.rows is not None]
+        RowNumbers.fetch([rows for _, rows in cut])
+        gathered = gather_sides([(piece.stored, rows.host) for piece, rows in cut], request)
+        for (piece, _), columns in zip(cut, gathered, strict=True):
+            found |= zip(piece.names, columns, strict=True)
+        return [found[name] for name in names]
+
     @abstractmethod
-    def columns(self, names: list[str], request: Request, rows: RowNumbers | None = None) -> dict[str, pa.ChunkedArray]:
-        """These rows of some columns, or all rows; by name, in any order."""
+    def pieces(self, names: list[str], rows: RowNumbers | None = None) -> Iterator[Piece]:
+        """Where these rows of some columns come from, or all rows."""
 
     @abstractmethod
     def type_of(self, name: str) -> pa.DataType:
@@ -89,8 +118,7 @@ class Relation(ABC):
 
     def table(self, request: Request) -> pa.Table:
         """All columns."""
-        columns = self.columns(self.names, request)
-        return pa.table([columns[name] for name in self.names], self.names)
+        return pa.table(self.columns(self.names, request), self.names)
 
 
 class Stored(Relation):
@@ -100,10 +128,9 @@ class Stored(Relation):
         super().__init__(table.column_names, table.num_rows)
         self._table = table
 
-    def columns(self, names: list[str], request: Request, rows: RowNumbers | None = None) -> dict[str, pa.ChunkedArray]:
+    def pieces(self, names: list[str], rows: RowNumbers | None = None) -> Iterator[Piece]:
         """See ``Relation``."""
-        stored = [self._table[name] for name in names]
-        return dict(zip(names, stored if rows is None else gather_columns(stored, rows.host, request), strict=True))
+        yield Piece(names, [self._table[name] for name in names], rows)
 
     def type_of(self, name: str) -> pa.DataType:
         """See ``Relation``."""
@@ -139,14 +166,12 @@ class Joined(Relation):
     def _number_of_side(self, name: str) -> int:
         return 0 if name in self._left_names else 1
 
-    def columns(self, names: list[str], request: Request, rows: RowNumbers | None = None) -> dict[str, pa.ChunkedArray]:
+    def pieces(self, names: list[str], rows: RowNumbers | None = None) -> Iterator[Piece]:
         """See ``Relation``."""
-        found: dict[str, pa.ChunkedArray] = {}
         for number, (side, of_side) in enumerate(zip(self._sides, self._rows, strict=True)):
             wanted = [name for name in names if self._number_of_side(name) == number]
             if wanted:
-                found |= side.columns(wanted, request, of_side if rows is None else of_side.at(rows))
-        return found
+                yield from side.pieces(wanted, of_side if rows is None else of_side.at(rows))
 
     def type_of(self, name: str) -> pa.DataType:
         """See ``Relation``."""
@@ -229,8 +254,7 @@ class Joiner:
         began = time.perf_counter()
         keys = self._all_on_gpus(side, names)
         if keys is None and isinstance(side, Joined):  # few of its rows are left, or they are in host memory
-            columns = side.columns(names, self._request)
-            keys = self._brought([columns[name] for name in names])
+            keys = self._brought(side.columns(names, self._request))
         seconds = time.perf_counter() - began
         if isinstance(side, Joined):
             self.shares.materialise += seconds
@@ -278,8 +302,7 @@ class Joiner:
     def _keys(self, side: Relation, names: list[str]) -> Any:
         """One column without nulls as NumPy has it, so that it is joined where it lies; several as a table."""
         began = time.perf_counter()
-        found = side.columns(names, self._request)
-        columns = [found[name] for name in names]
+        columns = side.columns(names, self._request)
         is_plain = len(columns) == 1 and pa.types.is_integer(columns[0].type) and not columns[0].null_count
         whole = one_array(columns[0]) if is_plain else None
         self.shares.materialise += time.perf_counter() - began

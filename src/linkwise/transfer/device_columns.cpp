@@ -124,22 +124,23 @@ std::optional<PackedKeys> pack_keys(Runtime& runtime, std::span<const int> gpus,
   return keys;
 }
 
-void fetch_column(Runtime& runtime, std::span<const MemoryView> column, void* to) {
+void fetch_columns(Runtime& runtime, std::span<const FetchedColumn> columns) {
   runtime.clear_timeline();
   runtime.set_phase("DtoH");
   run_or_abandon(runtime, [&] {
-    std::uint64_t at = 0, most = 0;
-    std::vector<ReadBack> reads;
-    for (const MemoryView& part : column) {
-      reads.push_back({runtime.stream(part.place, "compute"), part, static_cast<std::byte*>(to) + at});
-      at += part.bytes;
-      most = std::max(most, part.bytes);
+    std::vector<ReadBack> few, many;
+    for (const FetchedColumn& column : columns) {
+      auto* to = static_cast<std::byte*>(column.to);
+      for (const MemoryView& part : column.parts) {
+        std::vector<ReadBack>& reads = part.bytes <= worth_waking ? few : many;
+        if (part.bytes > 0) reads.push_back({runtime.stream(part.place, "compute"), part, to});
+        to += part.bytes;
+      }
     }
-    std::erase_if(reads, [](const ReadBack& read) { return read.from.bytes == 0; });
-    if (most <= worth_waking) return runtime.read_back(reads);
-    for (const ReadBack& read : reads)
+    for (const ReadBack& read : many)
       runtime.copy(read.stream, host_view(read.to, 0, read.from.bytes, true), read.from);
-    runtime.synchronize();
+    if (!few.empty()) runtime.read_back(few);
+    if (!many.empty()) runtime.synchronize();
   });
 }
 

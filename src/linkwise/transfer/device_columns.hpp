@@ -32,9 +32,9 @@ struct HostColumn {
 /// Copies a column to the GPUs, an equal share to each. Blocks until it is there. @throws OutOfMemoryError.
 std::vector<ColumnPart> bring_column(Runtime& runtime, std::span<const int> gpus, const HostColumn& column);
 
-/// Elements by their numbers in the whole column: those that a GPU has the numbers of are made there. `numbers` are what
-/// each GPU has of them; `column` likewise, or one view of page-locked host memory. A number with all bits set gives an
-/// element with all bits set. Blocks until they are there.
+/// Elements by their numbers in the whole column: those that a GPU has the numbers of are made there. `numbers` are
+/// what each GPU has of them; `column` likewise, or one view of page-locked host memory. A number with all bits set
+/// gives an element with all bits set. Blocks until they are there.
 /// @throws UsageError if the GPUs cannot read each other's memory, OutOfMemoryError.
 std::vector<ColumnPart> take_rows(Runtime& runtime, std::span<const int> gpus, int element_bytes,
                                   std::span<const MemoryView> column, int number_bytes,
@@ -57,8 +57,12 @@ struct PackedKeys {
 std::optional<PackedKeys> pack_keys(Runtime& runtime, std::span<const int> gpus,
                                     const std::array<std::vector<IntegerColumn>, 2>& sides);
 
-/// Copies all of a column, of which `column` is what each GPU has, to `to` in pageable memory. Blocks until it is
-/// there.
-void fetch_column(Runtime& runtime, std::span<const MemoryView> column, void* to);
+/// A column, what each GPU has of it, and where all of it goes in pageable memory.
+struct FetchedColumn {
+  std::vector<MemoryView> parts;
+  void* to = nullptr;
+};
+/// Copies columns to host memory. Blocks until they are there.
+void fetch_columns(Runtime& runtime, std::span<const FetchedColumn> columns);
 
 }  // namespace linkwise

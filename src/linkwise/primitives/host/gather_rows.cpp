@@ -241,19 +241,19 @@ class Gather {
 
 // body(gather, first row, room for locations) for each block of each, on all cores.
 template <typename Body>
-void for_blocks(const std::vector<std::unique_ptr<Gather>>& gathers, const Rows& rows, const Body& body) {
-  const std::uint64_t blocks = (rows.count + rows.block - 1) / rows.block, all = blocks * gathers.size();
-#pragma omp parallel num_threads(team_if(rows.count* gathers.size() > worthwhile))
+void for_blocks(const std::vector<std::unique_ptr<Gather>>& gathers, std::uint64_t count, const Body& body) {
+  const std::uint64_t block = block_of(count), blocks = (count + block - 1) / block, all = blocks * gathers.size();
+#pragma omp parallel num_threads(team_if(count* gathers.size() > worthwhile))
   {
     std::vector<Location> locations;
 #pragma omp for schedule(dynamic)
-    for (std::uint64_t b = 0; b < all; ++b) body(*gathers[b / blocks], b % blocks * rows.block, locations);
+    for (std::uint64_t b = 0; b < all; ++b) body(*gathers[b / blocks], b % blocks * block, locations);
   }
 }
 
-void gather_all(const std::vector<std::unique_ptr<Gather>>& gathers, const Rows& rows) {
+void gather_all(const std::vector<std::unique_ptr<Gather>>& gathers, std::uint64_t count) {
   std::atomic<bool> missing = false;
-  for_blocks(gathers, rows, [&](Gather& gather, std::uint64_t first, std::vector<Location>& locations) {
+  for_blocks(gathers, count, [&](Gather& gather, std::uint64_t first, std::vector<Location>& locations) {
     if (!gather.gather(first, locations)) missing = true;
   });
   if (missing) throw UsageError(missing_row);
@@ -261,12 +261,11 @@ void gather_all(const std::vector<std::unique_ptr<Gather>>& gathers, const Rows&
 
 }  // namespace
 
-std::vector<std::optional<GatheredColumn>> gather_rows(std::span<const ChunkedColumn> columns, const void* rows,
-                                                       int row_bytes, std::uint64_t count) {
-  const Rows numbers{rows, row_bytes, count, block_of(count)};
+std::vector<std::optional<GatheredColumn>> gather_rows(std::span<const RowsOfColumn> columns, std::uint64_t count) {
   std::vector<std::unique_ptr<Gather>> gathers, of_strings;
-  for (const ChunkedColumn& column : columns) gathers.push_back(std::make_unique<Gather>(column, numbers));
-  gather_all(gathers, numbers);
+  for (const RowsOfColumn& of : columns)
+    gathers.push_back(std::make_unique<Gather>(of.column, Rows{of.rows, of.row_bytes, count, block_of(count)}));
+  gather_all(gathers, count);
   std::vector<std::optional<GatheredColumn>> results(columns.size());
   std::vector<std::size_t> numbers_of_strings;
   for (std::size_t c = 0; c < gathers.size(); ++c) {
@@ -277,13 +276,14 @@ std::vector<std::optional<GatheredColumn>> gather_rows(std::span<const ChunkedCo
       of_strings.push_back(std::move(gathers[c]));
     }
   }
-  for_blocks(of_strings, numbers, [](Gather& gather, std::uint64_t first, auto&) { gather.gather_bytes(first); });
+  for_blocks(of_strings, count, [](Gather& gather, std::uint64_t first, auto&) { gather.gather_bytes(first); });
   for (std::size_t s = 0; s < of_strings.size(); ++s) results[numbers_of_strings[s]] = of_strings[s]->finish();
   return results;
 }
 
 GatheredColumn gather_rows(const ChunkedColumn& column, const void* rows, int row_bytes, std::uint64_t count) {
-  std::optional<GatheredColumn> gathered = std::move(gather_rows({&column, 1}, rows, row_bytes, count).front());
+  const RowsOfColumn alone{column, rows, row_bytes};
+  std::optional<GatheredColumn> gathered = std::move(gather_rows(std::span(&alone, 1), count).front());
   if (!gathered) throw std::overflow_error("the strings take more bytes than their offsets count");
   return std::move(*gathered);
 }

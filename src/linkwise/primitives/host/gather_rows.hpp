@@ -32,10 +32,15 @@ inline constexpr std::uint64_t no_row = ~std::uint64_t{0};
 /// offsets of 32 bits count.
 GatheredColumn gather_rows(const ChunkedColumn& column, const void* rows, int row_bytes, std::uint64_t count);
 
-/// Of several columns at once, which takes less time where the rows are few. Nothing for those whose strings take more
-/// bytes than offsets of 32 bits count.
-std::vector<std::optional<GatheredColumn>> gather_rows(std::span<const ChunkedColumn> columns, const void* rows,
-                                                       int row_bytes, std::uint64_t count);
+/// A column, and which of its rows are wanted; as above.
+struct RowsOfColumn {
+  ChunkedColumn column;
+  const void* rows = nullptr;
+  int row_bytes = 0;
+};
+/// Of several columns at once, `count` rows of each, which takes less time where these are few. Nothing for those whose
+/// strings take more bytes than offsets of 32 bits count.
+std::vector<std::optional<GatheredColumn>> gather_rows(std::span<const RowsOfColumn> columns, std::uint64_t count);
 
 /// @throws UsageError if a row is not among the first `rows_there_are`, nor `no_row`.
 void check_rows(const void* rows, int row_bytes, std::uint64_t count, std::uint64_t rows_there_are);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 
 #ifdef __CUDACC__
 #define LINKWISE_HOST_DEVICE __host__ __device__
@@ -52,12 +53,26 @@ class Group : public Reductions<Group<Width>> {
     for (std::uint64_t i = first + lane_; i < last; i += Width) value = combine(value, term(i));
     const unsigned lanes = Width == 32 ? ~0U : ((1U << (Width % 32)) - 1) << (threadIdx.x % 32 / Width * Width);
 #pragma unroll
-    for (int step = Width / 2; step > 0; step /= 2) value = combine(value, __shfl_xor_sync(lanes, value, step));
+    for (int step = Width / 2; step > 0; step /= 2) value = combine(value, neighbours(lanes, value, step));
 #else
     for (std::uint64_t i = first; i < last; ++i) value = combine(value, term(i));
 #endif
     return value;
   }
+#ifdef __CUDA_ARCH__
+  // What another lane has, of a type of whole words.
+  template <typename T>
+  __device__ static T neighbours(unsigned lanes, const T& value, int step) {
+    static_assert(sizeof(T) % 4 == 0);
+    std::uint32_t words[sizeof(T) / 4];
+    memcpy(words, &value, sizeof(T));
+#pragma unroll
+    for (std::uint32_t& word : words) word = __shfl_xor_sync(lanes, word, step);
+    T other;
+    memcpy(&other, words, sizeof(T));
+    return other;
+  }
+#endif
   int lane_;
 };
 

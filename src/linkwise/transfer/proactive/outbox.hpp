@@ -10,10 +10,15 @@
 
 namespace linkwise::proactive {
 
+/// The chunks that a block writes.
+struct alignas(8) ChunksOfBlock {
+  std::uint32_t first = 0, count = 0;
+};
+
 /// In the memory of the kernel's GPU.
 struct Outbox {
-  const std::uint32_t* first = nullptr;   ///< the chunks of block b are chunks[first[b]] to chunks[first[b + 1]]
-  const std::uint32_t* chunks = nullptr;  ///< null: nothing is tracked
+  const ChunksOfBlock* blocks = nullptr;  ///< null: nothing is tracked
+  const std::uint32_t* chunks = nullptr;  ///< null: those of a block follow each other; otherwise `first` is a place here
   std::uint32_t* counters = nullptr;      ///< of each chunk, the blocks that have written it
   bool for_streams = false;               ///< other than this GPU's threads wait for the counters
 };

@@ -23,6 +23,15 @@ Chunks chunks_of(const RegionBytes& region, const Mapping& mapping, const AgentP
   return Chunks::uniform(mapping.all(), region.is_needed_by_all() ? pages * page_bytes : page_bytes);
 }
 
+// Whether each list's elements follow each other.
+bool have_neighbours(const Lists& lists) {
+  for (std::uint32_t i = 0; i < lists.count(); ++i) {
+    const std::span<const std::uint32_t> list = lists.of(i);
+    if (!list.empty() && (!std::ranges::is_sorted(list) || list.back() - list.front() != list.size() - 1)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 ProducerBase::Tables::Tables(RegionBytes& region, int gpu, const Mapping& mapping, const AgentPlan& plan)
@@ -49,8 +58,15 @@ ProducerBase::Tables::Tables(RegionBytes& region, int gpu, const Mapping& mappin
     buffers.push_back(put_on_gpu(runtime, gpu, values.data(), values.size() * sizeof(Element), "outbox"));
     return reinterpret_cast<Element*>(buffers.back().view().data);
   };
-  outbox.first = put(of_blocks.first);
-  outbox.chunks = put(of_blocks.values);
+  const bool follow_each_other = have_neighbours(of_blocks);
+  std::vector<ChunksOfBlock> of_each;
+  for (std::uint32_t block = 0; block < of_blocks.count(); ++block) {
+    const std::span<const std::uint32_t> own = of_blocks.of(block);
+    const std::uint32_t first = own.empty() || !follow_each_other ? of_blocks.first[block] : own.front();
+    of_each.push_back({first, static_cast<std::uint32_t>(own.size())});
+  }
+  outbox.blocks = put(of_each);
+  if (!follow_each_other) outbox.chunks = put(of_blocks.values);
   outbox.counters = put(std::vector<std::uint32_t>(chunks.count(), 0));
   outbox.for_streams = plan.agent == Agent::copy_engine;
   counters = buffers.back().view();

@@ -9,25 +9,24 @@
 
 namespace linkwise::proactive {
 
-/// Counts a block's chunks when it is done. What to count is looked up when the block begins, so that its end, when
-/// nothing else is left to do, is short.
+/// Counts a block's chunks when it is done. What to count is loaded when the block begins, and nothing waits for it, so
+/// that its end, when nothing else is left to do, is short.
 class BlockCount {
  public:
   __device__ BlockCount(const Outbox& box, std::uint32_t block) : box_(box) {
-    if (box.chunks == nullptr || threadIdx.x >= 32) return;
-    next_ = box.first[block] + threadIdx.x;
-    end_ = box.first[block + 1];
-    if (next_ < end_) chunk_ = box.chunks[next_];
+    if (box.blocks == nullptr || threadIdx.x >= 32) return;
+    // Volatile: the compiler is not to load it where it is used.
+    asm volatile("ld.global.nc.v2.u32 {%0, %1}, [%2];" : "=r"(of_.first), "=r"(of_.count) : "l"(box.blocks + block));
   }
 
   /// To be called by all threads. The barrier orders their stores before the first warp's releases, so whoever sees the
   /// count sees the stores.
   __device__ void done() {
-    if (box_.chunks == nullptr) return;
+    if (box_.blocks == nullptr) return;
     __syncthreads();
     if (threadIdx.x >= 32) return;
-    for (; next_ < end_; next_ += 32, chunk_ = next_ < end_ ? box_.chunks[next_] : 0) {
-      std::uint32_t* const counter = box_.counters + chunk_;
+    for (std::uint32_t i = of_.first + threadIdx.x; i < of_.first + of_.count; i += 32) {
+      std::uint32_t* const counter = box_.counters + (box_.chunks == nullptr ? i : box_.chunks[i]);
       if (box_.for_streams) asm volatile("red.release.sys.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
       else asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
     }
@@ -35,7 +34,7 @@ class BlockCount {
 
  private:
   const Outbox& box_;
-  std::uint32_t next_ = 0, end_ = 0, chunk_ = 0;
+  ChunksOfBlock of_;
 };
 
 template <typename Kernel, typename Out>

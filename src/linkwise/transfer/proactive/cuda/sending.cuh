@@ -10,10 +10,16 @@ struct Piece {
   std::uint32_t wanted;
 };
 
-__device__ inline std::uint32_t load_acquire(const std::uint32_t* from) {
+// Orders nothing: an acquire empties the SM's first-level cache, which the kernel's blocks use.
+__device__ inline std::uint32_t look_at(const std::uint32_t* counter) {
   std::uint32_t value;
-  asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
+  asm volatile("ld.relaxed.gpu.u32 %0, [%1];" : "=r"(value) : "l"(counter) : "memory");
   return value;
+}
+
+__device__ inline void acquire(const std::uint32_t* counter) {
+  std::uint32_t value;
+  asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(value) : "l"(counter) : "memory");
 }
 
 __device__ inline std::uint64_t nanoseconds() {
@@ -30,14 +36,16 @@ __device__ inline ExpectedChunk expected_chunk(const PollingTask& task, std::uin
 /// Whether it came; if not, says so to the host.
 __device__ inline bool wait_for_chunk(const PollingTask& task, const ExpectedChunk& expected) {
   const std::uint32_t ready = expected.writers * task.epoch;
+  const std::uint32_t* const counter = task.counters + expected.chunk;
   const std::uint64_t began = nanoseconds();
-  for (unsigned turn = 1; static_cast<std::int32_t>(load_acquire(task.counters + expected.chunk) - ready) < 0; ++turn) {
+  for (unsigned turn = 1; static_cast<std::int32_t>(look_at(counter) - ready) < 0; ++turn) {
     if (turn % 1024 == 0 && nanoseconds() - began > task.patience_ns) {
       *task.failure = 1 + expected.chunk;
       return false;
     }
     __nanosleep(20);
   }
+  acquire(counter);
   return true;
 }
 
