@@ -26,7 +26,7 @@ struct GatherKernel {
 
   template <typename Out>
   LINKWISE_HOST_DEVICE void operator()(const Block& block, Out out) const {
-    const auto [begin, end] = block.rows(rows.begin, rows.end, rows_of_block);
+    const auto [begin, end] = block.rows(rows.begin, rows.end, Vertex::of_block);
     const auto make = [&](std::uint64_t v, const auto& threads_of_v) {
       const float made = vertex(v, rows, from, threads_of_v);
       if (threads_of_v.leads()) out.store(v, made);
@@ -41,9 +41,12 @@ struct GatherKernel {
   }
 };
 
+// `of_block`: so few that there are more blocks than run at once, and chunks get ready early; so many that counting a
+// block, which takes a microsecond at its end, is little of it.
 struct RankVertex {
   static constexpr int group = 4;  // threads: most have few edges
-  const float* inverse_degrees;    // of the part
+  static constexpr std::uint64_t of_block = 128;
+  const float* inverse_degrees;  // of the part
   float jump, damping;
 
   template <typename Group>
@@ -57,6 +60,7 @@ struct RankVertex {
 
 struct DistanceVertex {
   static constexpr int group = 8;
+  static constexpr std::uint64_t of_block = 256;
   template <typename Group>
   LINKWISE_HOST_DEVICE float operator()(std::uint64_t v, const RowsOnGpu& rows, const float* from,
                                         const Group& threads) const {
@@ -72,7 +76,7 @@ class Gathering final : public App {
 
   Gathering(Team team, const SparseRows& incoming, bool has_weights)
       : team_(std::move(team)),
-        values_(team_, incoming.rows, rows_of_block, "vertices"),
+        values_(team_, incoming.rows, Vertex::of_block, "vertices"),
         rows_(team_, team_.cuts, incoming, has_weights),
         extra_(team_, "vertex data"),
         has_weights_(has_weights) {}

@@ -29,7 +29,6 @@ EXCEPTIONS = {
     ("join25-fig17", "Q3, share of join", 0.28): "both relations are sorted and merged whole first, more slowly",
     ("join25-fig17", "Q3, share of sort", 0.56): "likewise",
     ("join25-fig17", "Q3, share of materialise", 0.16): "and row numbers are materialised, not their columns",
-    ("join25-fig17", "Q5, share of join", 0.22): "likewise",
     ("join25-fig17", "Q5, share of sort", 0.32): "likewise",
     ("join25-fig17", "Q5, share of materialise", 0.46): "likewise",
     ("proact21-fig10", "16 GPUs, as fast as memcpy", 5.3): "6.4: our applications differ more in what they transfer",

@@ -204,19 +204,22 @@ class Factorisation(OnGraph):
         return float(np.abs(result - wanted).max() / (1e-4 * np.abs(wanted).max()))
 
     def _improved(self, side: Matrix, own: Array, others: Array) -> Array:
+        of_ranks = [np.ascontiguousarray(factors) for factors in others.T]
         return np.concatenate(
-            in_blocks(lambda first: self._improved_rows(side, own, others, first), side.rows, _ROWS_AT_ONCE)
+            in_blocks(lambda first: self._improved_rows(side, own, of_ranks, first), side.rows, _ROWS_AT_ONCE)
         )
 
-    def _improved_rows(self, side: Matrix, own: Array, others: Array, first: int) -> Array:
-        rows = slice(first, min(first + _ROWS_AT_ONCE, side.rows))
-        begin, counts = side.first[rows].astype(np.int64), side.entries_of_rows[rows]
-        entries = slice(int(begin[0]), int(begin[0] + counts.sum()))
-        other, mine = others[side.column[entries]], own[rows]
-        error = side.value[entries] - np.einsum("er,er->e", np.repeat(mine, counts, axis=0), other)
-        gradient = np.zeros_like(mine)
-        if counts.any():
-            filled = counts > 0  # the sums of the others would be an entry of the next
-            gradient[filled] = np.add.reduceat(error[:, None] * other, begin[filled] - begin[0])
+    def _improved_rows(self, side: Matrix, own: Array, others: list[Array], first: int) -> Array:
+        mine = own[first : first + _ROWS_AT_ONCE]
+        ends = side.first[first : first + len(mine) + 1].astype(np.int64)
+        entries = slice(int(ends[0]), int(ends[-1]))
+        begin, counts = ends[:-1] - ends[0], np.diff(ends)
+        error, of_others = side.value[entries].astype(np.float64), []
+        for rank, factors in enumerate(others):
+            of_others.append(factors[side.column[entries]])
+            error -= np.repeat(mine[:, rank], counts) * of_others[-1]
+        gradient, filled = np.zeros_like(mine), counts > 0  # of a row without entries, the sum would be the next one's
+        for rank, factors in enumerate(of_others):
+            gradient[filled, rank] = np.add.reduceat(error * factors, begin[filled]) if len(error) else 0
         improved: Array = mine + self.step * gradient / np.maximum(counts, 1)[:, None] - self.step * self.decay * mine
         return improved
