@@ -18,6 +18,7 @@ using proactive::AgentPlan;
 using proactive::Block;
 using proactive::ByteRange;
 using proactive::KernelPrice;
+using proactive::load_once;
 using proactive::Mapping;
 using proactive::Producer;
 using proactive::Region;

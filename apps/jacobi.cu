@@ -29,12 +29,12 @@ struct JacobiKernel {
     const auto [begin, end] = block.rows(first, last, rows_of_block);
     block.for_each(begin, end, [&](std::uint64_t i) {
       const std::uint64_t own = i - first, in_part = last - first;
-      double sum = right_side[own];
+      double sum = load_once(right_side + own);
       for (int d = 0; d <= 2 * band; ++d) {
         const std::uint64_t j = i + d - band;  // wraps below 0, and is then too large
-        if (d != band && j < rows) sum -= diagonals[d * in_part + own] * x[j];
+        if (d != band && j < rows) sum -= load_once(diagonals + d * in_part + own) * x[j];
       }
-      out.store(i, sum / diagonals[band * in_part + own]);
+      out.store(i, sum / load_once(diagonals + band * in_part + own));
     });
   }
 };

@@ -36,7 +36,7 @@ _LONG_ENOUGH = 0.02  # seconds that a repetition takes
 # whatever the agent, and with less there is nothing to gain. And so large that blocks of a kernel run in turns: what
 # all run at once is done all at once, and leaves at its end.
 _INPUTS: dict[str, tuple[Callable[[float], Application], float]] = {
-    "jacobi": (lambda scale: Jacobi(scale, band=56), 1 / 2),
+    "jacobi": (lambda scale: Jacobi(scale, band=56), 1 / 4),
     "pagerank": (lambda scale: PageRank(scale, links=4), 1.0),
     "sssp": (lambda scale: ShortestPaths(scale, degree=26), 2.0),
     "als": (lambda scale: Factorisation(scale, degree=80), 1.0),

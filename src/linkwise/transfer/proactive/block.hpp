@@ -17,6 +17,18 @@
 
 namespace linkwise::proactive {
 
+/// An element that is read once: on a GPU it does not drive out of the caches what is read again, and what an agent is
+/// about to send. For arrays that neighbouring threads read together: a sector that a few threads read in several steps
+/// has gone before the next one.
+template <typename T>
+[[nodiscard]] LINKWISE_HOST_DEVICE T load_once(const T* from) {
+#ifdef __CUDA_ARCH__
+  return __ldcs(from);
+#else
+  return *from;
+#endif
+}
+
 /// What threads that work on one item together can find out; the answers come to all of them.
 template <typename Threads>
 class Reductions {

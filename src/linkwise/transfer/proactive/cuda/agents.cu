@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint64_t piece_bytes = 64 << 10;
 // Threads of a block, but for the warp that looks for the next piece, and words that each has on its way: so few that a
 // block finds room on an SM as soon as one of the kernel's blocks, of 8192 registers say, and not several, has ended.
-constexpr int warp = 32, most_storing = 96, words_at_once = 4;
+constexpr int warp = 32, most_storing = 96, words_at_once = 6;
 
 __device__ Piece next_piece(const PollingTask& task) {
   const auto in_chunk = static_cast<std::uint32_t>((task.chunk_bytes + piece_bytes - 1) / piece_bytes);
