@@ -234,9 +234,11 @@ def test_more_bytes_than_offsets_count(monkeypatch: pytest.MonkeyPatch) -> None:
             raise OverflowError
         return really_gather(chunks, rows)
 
-    def gather_columns(columns: list[list[pa.Array]], rows: Any) -> list[Any]:
-        fits = [len(rows) <= 3 or not pa.types.is_string(chunks[0].type) for chunks in columns]
-        return [really_gather(chunks, rows) if it_fits else None for chunks, it_fits in zip(columns, fits, strict=True)]
+    def gather_columns(columns: list[list[pa.Array]], rows: list[Any]) -> list[Any]:
+        return [
+            None if pa.types.is_string(chunks[0].type) and len(of_column) > 3 else really_gather(chunks, of_column)
+            for chunks, of_column in zip(columns, rows, strict=True)
+        ]
 
     monkeypatch.setattr(taking.pc, "take", take)
     monkeypatch.setattr(gathering._core, "gather_column", gather_column)

@@ -16,8 +16,9 @@ import linkwise
 from conftest import cuda_runtime
 from linkwise import FallbackWarning, OutOfMemoryError, UsageError
 from linkwise.gpu_columns import GpuColumns
+from linkwise.late_relations import RowNumbers
 from linkwise.planning import Request
-from linkwise.successive_joins import Joiner, RowNumbers
+from linkwise.successive_joins import Joiner
 
 
 def request(machine: str = "dgx-a100", gpus: Any = "auto", strategy: str = "auto") -> Request:
@@ -290,7 +291,7 @@ def test_keys_of_several_columns(data: st.DataObject) -> None:
 
     def chain(how: Request) -> pa.Table:
         joiner = Joiner(how)
-        with patch("linkwise.successive_joins._WORTH_BRINGING", worth_bringing):
+        with patch("linkwise.late_relations._WORTH_BRINGING", worth_bringing):
             return joiner.table(joiner.join(joiner.join(left, right, ("a", "d"), ("b", "e")), last, *on))
 
     expected = rows_of(chain(on_cores()))

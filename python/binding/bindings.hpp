@@ -16,6 +16,7 @@ void bind_sort(nanobind::module_& m);
 void bind_rows(nanobind::module_& m);
 void bind_gathering(nanobind::module_& m);
 void bind_device_arrays(nanobind::module_& m);
+void bind_device_columns(nanobind::module_& m);
 void bind_device_sort(nanobind::module_& m);
 void bind_foreign_arrays(nanobind::module_& m);
 void bind_join(nanobind::module_& m);

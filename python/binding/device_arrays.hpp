@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,8 @@ namespace linkwise::binding {
 
 /// @throws UsageError if keys cannot be of that type.
 KeyType key_type_of(const nanobind::dlpack::dtype& type);
+/// As NumPy writes it.
+std::string type_string(const nanobind::dlpack::dtype& type);
 /// The streams that DLPack and the CUDA array interface have numbers for are CUDA's own handles for them.
 void* native_stream(std::int64_t number);
 

@@ -39,6 +39,7 @@ NB_MODULE(_core, m) {
   bind_rows(m);
   bind_gathering(m);
   bind_device_arrays(m);
+  bind_device_columns(m);
   bind_device_sort(m);
   bind_foreign_arrays(m);
   bind_join(m);

@@ -42,6 +42,7 @@ struct ProducerBase::Tables : Sender {
 
  private:
   [[nodiscard]] std::vector<std::uint32_t> by_completion() const;
+  void put_on_device(const RegionBytes& region, const AgentPlan& plan);
 };
 
 /// A kernel and its agent on the virtual machine: the grid runs in slices, and what a slice completes leaves after it.

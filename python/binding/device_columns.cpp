@@ -1,0 +1,195 @@
+// Columns that are brought to the GPUs, rows of them, keys of several, and back.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "bindings.hpp"
+#include "device_arrays.hpp"
+#include "linkwise/device/cuda/pinned.hpp"
+#include "linkwise/error.hpp"
+#include "linkwise/transfer/device_columns.hpp"
+#include "rows.hpp"
+
+namespace nb = nanobind;
+
+namespace linkwise::binding {
+namespace {
+
+using Array = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu, nb::ndim<1>>;
+
+std::vector<DeviceArray> arrays_of(const nb::object& runtime_object, std::vector<ColumnPart> parts,
+                                   const nb::dlpack::dtype& type) {
+  auto& runtime = nb::cast<Runtime&>(runtime_object);
+  std::vector<DeviceArray> arrays;
+  for (ColumnPart& part : parts) {
+    const MemoryView view = part.memory.view();
+    auto memory = std::make_shared<PartMemory>(runtime_object, runtime, part.gpu, std::move(part.memory),
+                                               std::move(part.ready), std::vector<void*>());
+    arrays.push_back({std::move(memory), view, type});
+  }
+  return arrays;
+}
+
+std::vector<DeviceArray> bring(const nb::object& runtime_object, const std::vector<int>& gpus, const Array& column) {
+  auto& runtime = nb::cast<Runtime&>(runtime_object);
+  (void)key_type_of(column.dtype());  // so that its results, too, have a type that others know
+  std::vector<ColumnPart> parts;
+  {
+    const nb::gil_scoped_release release;
+    parts = bring_column(
+        runtime, gpus, {column.data(), column.size(), static_cast<int>(column.itemsize()), !is_pinned(column.data())});
+  }
+  return arrays_of(runtime_object, std::move(parts), column.dtype());
+}
+
+void require_same(const DeviceArray& array, const DeviceArray& first, const Runtime& runtime) {
+  if (array.type != first.type) throw UsageError("the arrays differ in type");
+  if (&array.memory->runtime() != &runtime) throw UsageError("an array lies on the GPUs of another runtime");
+}
+
+void require_on(const DeviceArray& array, int gpu) {
+  if (array.view.place != Place::gpu(gpu))
+    throw UsageError("an array does not lie on the GPU that it is said to be on");
+}
+
+// What each GPU has of a column.
+std::vector<MemoryView> views_of(const std::vector<DeviceArray>& column, const std::vector<int>& gpus,
+                                 const Runtime& runtime) {
+  if (gpus.empty() || column.size() != gpus.size())
+    throw UsageError("there must be an array of the column, and one of row numbers, for each GPU");
+  std::vector<MemoryView> views;
+  for (std::size_t g = 0; g < gpus.size(); ++g) {
+    require_same(column[g], column.front(), runtime);
+    require_on(column[g], gpus[g]);
+    views.push_back(column[g].view);
+  }
+  return views;
+}
+
+std::vector<DeviceArray> take(const nb::object& runtime_object, const std::vector<int>& gpus,
+                              const std::vector<MemoryView>& column, const nb::dlpack::dtype& type,
+                              const std::vector<DeviceArray>& numbers) {
+  auto& runtime = nb::cast<Runtime&>(runtime_object);
+  const std::vector<MemoryView> rows = views_of(numbers, gpus, runtime);
+  std::vector<ColumnPart> parts;
+  {
+    const nb::gil_scoped_release release;
+    parts = take_rows(runtime, gpus, type.bits / 8, column, numbers.front().type.bits / 8, rows);
+  }
+  return arrays_of(runtime_object, std::move(parts), type);
+}
+
+std::vector<DeviceArray> take_from_gpus(const nb::object& runtime, const std::vector<int>& gpus,
+                                        const std::vector<DeviceArray>& column,
+                                        const std::vector<DeviceArray>& numbers) {
+  const std::vector<MemoryView> pieces = views_of(column, gpus, nb::cast<Runtime&>(runtime));
+  return take(runtime, gpus, pieces, column.front().type, numbers);
+}
+
+std::optional<std::vector<DeviceArray>> take_from_host(const nb::object& runtime, const std::vector<int>& gpus,
+                                                       const Array& column, const std::vector<DeviceArray>& numbers) {
+  (void)key_type_of(column.dtype());
+  if (!is_pinned(column.data())) return std::nullopt;
+  return take(runtime, gpus, {host_view(column.data(), 0, column.nbytes(), /*pageable=*/false)}, column.dtype(),
+              numbers);
+}
+
+IntegerColumn integer_column(const std::vector<DeviceArray>& column, const std::vector<int>& gpus,
+                             const Runtime& runtime) {
+  const nb::dlpack::dtype type = column.empty() ? nb::dlpack::dtype{} : column.front().type;
+  const bool is_signed = type.code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::Int);
+  if (column.size() != gpus.size()) throw UsageError("a column has an array for each GPU");
+  if (!is_signed && type.code != static_cast<std::uint8_t>(nb::dlpack::dtype_code::UInt))
+    throw UsageError("the columns of a key are integers");
+  if (type.bits != 32 && type.bits != 64) throw UsageError("the integers of a key have 4 or 8 bytes");
+  IntegerColumn found{{type.bits / 8, is_signed}, {}};
+  for (std::size_t g = 0; g < gpus.size(); ++g) {
+    require_same(column[g], column.front(), runtime);
+    require_on(column[g], gpus[g]);
+    found.parts.push_back(column[g].view);
+  }
+  return found;
+}
+
+using Columns = std::vector<std::vector<DeviceArray>>;
+
+nb::object pack(const nb::object& runtime_object, const std::vector<int>& gpus, const Columns& left,
+                const Columns& right) {
+  auto& runtime = nb::cast<Runtime&>(runtime_object);
+  if (gpus.empty() || left.empty() || left.size() != right.size())
+    throw UsageError("both sides of a join have as many columns, and at least one");
+  std::array<std::vector<IntegerColumn>, 2> sides;
+  for (const auto& [columns, side] : {std::pair{&left, &sides[0]}, {&right, &sides[1]}})
+    for (const std::vector<DeviceArray>& column : *columns) {
+      side->push_back(integer_column(column, gpus, runtime));
+      for (std::size_t g = 0; g < gpus.size(); ++g)
+        if (column[g].size() != columns->front()[g].size())
+          throw UsageError("the columns of a side differ in length on a GPU");
+    }
+  for (std::size_t c = 0; c < left.size(); ++c)
+    if (sides[0][c].type.is_signed != sides[1][c].type.is_signed)
+      throw UsageError("one side's integers are signed, and the other's are not");
+  std::optional<PackedKeys> keys;
+  {
+    const nb::gil_scoped_release release;
+    keys = pack_keys(runtime, gpus, sides);
+  }
+  if (!keys) return nb::none();
+  const nb::dlpack::dtype type = keys->width == KeyWidth::k32 ? nb::dtype<std::uint32_t>() : nb::dtype<std::uint64_t>();
+  return nb::make_tuple(arrays_of(runtime_object, std::move(keys->sides[0]), type),
+                        arrays_of(runtime_object, std::move(keys->sides[1]), type));
+}
+
+std::vector<nb::object> fetch(const nb::object& runtime_object, const Columns& columns) {
+  auto& runtime = nb::cast<Runtime&>(runtime_object);
+  std::vector<FetchedColumn> fetched(columns.size());
+  std::vector<std::uint64_t> bytes(columns.size(), 0);
+  for (std::size_t c = 0; c < columns.size(); ++c) {
+    if (columns[c].empty()) throw UsageError("a column has an array for each GPU, and this one has none");
+    for (const DeviceArray& array : columns[c]) {
+      require_same(array, columns[c].front(), runtime);
+      fetched[c].parts.push_back(array.view);
+      bytes[c] += array.view.bytes;
+    }
+  }
+  std::vector<HugeBuffer> memory;
+  {
+    const nb::gil_scoped_release release;
+    for (std::size_t c = 0; c < columns.size(); ++c) fetched[c].to = memory.emplace_back(bytes[c]).data();
+    fetch_columns(runtime, fetched);
+  }
+  std::vector<nb::object> arrays;
+  const nb::object dtype = nb::module_::import_("numpy").attr("dtype");
+  for (std::size_t c = 0; c < columns.size(); ++c) {
+    const nb::object of_bytes = nb::cast(numpy_of<std::uint8_t>(std::move(memory[c]), bytes[c]));
+    arrays.push_back(of_bytes.attr("view")(dtype(type_string(columns[c].front().type))));
+  }
+  return arrays;
+}
+
+}  // namespace
+
+void bind_device_columns(nb::module_& m) {
+  m.def("bring_column", &bring, nb::arg("runtime"), nb::arg("gpus"), nb::arg("column"),
+        "A column of host memory on the GPUs, an equal share on each.");
+  m.def("take_rows", &take_from_gpus, nb::arg("runtime"), nb::arg("gpus"), nb::arg("column"), nb::arg("numbers"),
+        "Elements of a column that lies on the GPUs, by their numbers in the whole; each where its number lies.");
+  m.def("take_rows_from_host", &take_from_host, nb::arg("runtime"), nb::arg("gpus"), nb::arg("column"),
+        nb::arg("numbers"),
+        "The same of a column in page-locked host memory, which the GPUs read across their links; None if it is not.");
+  m.def("pack_keys", &pack, nb::arg("runtime"), nb::arg("gpus"), nb::arg("left"), nb::arg("right"),
+        nb::sig("def pack_keys(runtime: Runtime, gpus: Sequence[int], left: Sequence[Sequence[DeviceArray]], right: "
+                "Sequence[Sequence[DeviceArray]]) -> tuple[list[DeviceArray], list[DeviceArray]] | None"),
+        "Keys for the rows of both sides of a join, equal where all columns of integers are; None if they "
+        "take more than 64 bits.");
+  m.def("fetch_columns", &fetch, nb::arg("runtime"), nb::arg("columns"),
+        "All of several columns that lie on the GPUs, in host memory.");
+}
+
+}  // namespace linkwise::binding
