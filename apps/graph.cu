@@ -9,10 +9,7 @@ namespace {
 
 using proactive::WholeBlock;
 
-constexpr std::uint64_t heavy = 512;  // of more edges, all threads of a block see to one vertex
-// So few that there are more blocks than run at once, and chunks get ready early; so many that counting one, which
-// takes a microsecond at its end, is little of it.
-constexpr std::uint64_t rows_of_block = 128;
+constexpr std::uint64_t heavy = 512;    // of more edges, all threads of a block see to one vertex
 constexpr double bytes_of_gather = 32;  // a sector for each random read of 4
 // Vertices of different degrees end at different times: their stores do not meet in packets (proact21 §V-B).
 constexpr int bytes_of_store = 4;

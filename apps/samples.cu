@@ -74,6 +74,21 @@ std::vector<std::vector<std::uint32_t>> pages_of_scatter(std::uint32_t blocks, s
   return pages;
 }
 
+std::vector<float> run_scatter(Runtime& runtime, Agent agent, std::uint32_t blocks, std::uint64_t count) {
+  Region<float> region(runtime, {0, 1}, count, "scatter");
+  region.fill_each([](std::uint64_t) { return 0.0F; });
+  const ScatterKernel kernel{count};
+  Producer<float> producer(region, 0, Producer<float>::find_mapping(region, 0, blocks, {0, region.bytes()}, kernel),
+                           {agent, page_bytes, 512});
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    producer.launch(kernel, {}, {});
+    region.flush();
+  }
+  std::vector<float> found(count);
+  region.fetch(1, found.data(), region.bytes());
+  return found;
+}
+
 void run_wrong_producer(Runtime& runtime, const std::string& what, Agent agent) {
   constexpr std::uint64_t pages = 16, count = pages * page_floats;
   Region<float> region(runtime, {0, 1}, count, "array");

@@ -15,6 +15,7 @@ from columns import KEY_TYPES
 from conftest import SEEDS, cuda_runtime
 from linkwise import _core, gathering
 from linkwise.gathering import gather_columns_on_gpus
+from linkwise.planning import Request
 from on_device import OnDevice
 
 LONG = "a string that takes more than one turn of its lanes, and begins anywhere"
@@ -318,6 +319,15 @@ def test_tables_sorted(gpus_are_faster: list[int], machine: str, descending: boo
         assert result.equals(linkwise.sort(table, strategy="cpu", **how))
         result.validate(full=True)
         gpus_are_faster.clear()
+
+
+def test_sides_of_which_the_gpus_gather(gpus_are_faster: list[int]) -> None:
+    how = Request("h200x8", "auto", "auto", None, descending=False, verify=True)
+    sides = [(columns_of_every_type(count, 1, 1)[:3], rows_of("u32", count, 700)) for count in (300, 1000)]
+    for (columns, rows), found in zip(sides, gathering.gather_sides(sides, how), strict=True):
+        for column, gathered in zip(columns, found, strict=True):
+            assert bits(gathered).equals(bits(column.take(pa.array(rows))))
+    assert len(gpus_are_faster) == 2
 
 
 @pytest.mark.parametrize("machine", ["h200x8", pytest.param("local", marks=pytest.mark.gpu)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
 import linkwise
@@ -78,6 +79,26 @@ def test_a_dry_run_finds_the_mapping() -> None:
 @pytest.mark.gpu
 def test_a_dry_run_finds_the_mapping_on_gpus() -> None:
     assert _core.dry_run_of_scatter(cuda_runtime(), 700, 5_000_000, 5_000_000) == _core.pages_of_scatter(700, 5_000_000)
+
+
+def check_scatter(runtime: _core.Runtime, agent: str, blocks: int, count: int) -> None:
+    """Chunks that do not follow each other, more than a warp counts at once, and blocks that share them."""
+    stores = np.arange(blocks * 64, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    expected = np.zeros(count)
+    expected[(stores >> np.uint64(20)) % np.uint64(count)] = 1
+    np.testing.assert_array_equal(_core.run_scatter(runtime, getattr(_core.Agent, agent), blocks, count), expected)
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_what_lies_all_over_arrives(agent: str) -> None:
+    for seed in range(3):
+        check_scatter(virtual(seed), agent, 7, 50_000)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("agent", ["bulk", "inline", "polling", "dynamic", "copy_engine"])
+def test_what_lies_all_over_arrives_on_gpus(agent: str) -> None:
+    check_scatter(cuda_runtime(at_least=2), agent, 300, 500_000)
 
 
 def test_a_dry_run_of_what_lies_outside() -> None:

@@ -67,7 +67,7 @@ def matrix_of(row: Array, column: Array, value: Array, rows: int, columns: int) 
 def power_law_graph(vertices: int, edges: int, seed: int = 1) -> Matrix:
     """An R-MAT graph (Chakrabarti et al.), as the links of Wikipedia: few vertices have most edges."""
     levels = max(int(np.ceil(np.log2(vertices))), 1)
-    scatter = np.random.default_rng(seed).permutation(2**levels)  # degrees do not follow the numbers of vertices
+    scatter = np.random.default_rng((seed, edges)).permutation(2**levels)  # degrees do not follow vertices' numbers
 
     def some(first: int) -> tuple[Array, Array, Array]:
         random = np.random.default_rng((seed, first))
@@ -81,7 +81,7 @@ def power_law_graph(vertices: int, edges: int, seed: int = 1) -> Matrix:
         kept = row != column
         return row[kept], column[kept], random.uniform(1, 10, count)[kept]
 
-    row, column, value = map(np.concatenate, zip(*in_blocks(some, edges, _EDGES_AT_ONCE), strict=True))
+    row, column, value = map(np.concatenate, zip(*in_blocks(some, max(edges, 1), _EDGES_AT_ONCE), strict=True))
     return matrix_of(row, column, value, vertices, vertices)
 
 

@@ -29,7 +29,23 @@ template <typename T>
 #endif
 }
 
-/// What threads that work on one item together can find out; the answers come to all of them.
+#ifdef __CUDACC__
+/// What another of these lanes has: a number, or a structure of whole words.
+template <typename T>
+__device__ T of_lane(unsigned lanes, const T& value, int step) {
+  static_assert(sizeof(T) % 4 == 0, "threads exchange whole words");
+  std::uint32_t words[sizeof(T) / 4];
+  memcpy(words, &value, sizeof(T));
+#pragma unroll
+  for (std::uint32_t& word : words) word = __shfl_xor_sync(lanes, word, step);
+  T other;
+  memcpy(&other, words, sizeof(T));
+  return other;
+}
+#endif
+
+/// What threads that work on one item together can find out; the answers come to all of them. `T`: numbers of 4 or 8
+/// bytes, or structures of whole words that can be added.
 template <typename Threads>
 class Reductions {
  public:
@@ -65,26 +81,12 @@ class Group : public Reductions<Group<Width>> {
     for (std::uint64_t i = first + lane_; i < last; i += Width) value = combine(value, term(i));
     const unsigned lanes = Width == 32 ? ~0U : ((1U << (Width % 32)) - 1) << (threadIdx.x % 32 / Width * Width);
 #pragma unroll
-    for (int step = Width / 2; step > 0; step /= 2) value = combine(value, neighbours(lanes, value, step));
+    for (int step = Width / 2; step > 0; step /= 2) value = combine(value, of_lane(lanes, value, step));
 #else
     for (std::uint64_t i = first; i < last; ++i) value = combine(value, term(i));
 #endif
     return value;
   }
-#ifdef __CUDA_ARCH__
-  // What another lane has, of a type of whole words.
-  template <typename T>
-  __device__ static T neighbours(unsigned lanes, const T& value, int step) {
-    static_assert(sizeof(T) % 4 == 0);
-    std::uint32_t words[sizeof(T) / 4];
-    memcpy(words, &value, sizeof(T));
-#pragma unroll
-    for (std::uint32_t& word : words) word = __shfl_xor_sync(lanes, word, step);
-    T other;
-    memcpy(&other, words, sizeof(T));
-    return other;
-  }
-#endif
   int lane_;
 };
 
@@ -105,11 +107,12 @@ class WholeBlock : public Reductions<WholeBlock> {
   LINKWISE_HOST_DEVICE T reduce(std::uint64_t first, std::uint64_t last, T value, Term&& term,
                                 Combine&& combine) const {
 #ifdef __CUDA_ARCH__
-    __shared__ T of_warps[32];
+    __shared__ alignas(T) unsigned char room[32 * sizeof(T)];  // T may have initialisers
+    T* const of_warps = reinterpret_cast<T*>(room);
     // Every thread begins with the neutral element, or with one that may count twice, like a minimum's.
 #pragma unroll 8
     for (std::uint64_t i = first + threadIdx.x; i < last; i += blockDim.x) value = combine(value, term(i));
-    for (int step = 16; step > 0; step /= 2) value = combine(value, __shfl_xor_sync(~0U, value, step));
+    for (int step = 16; step > 0; step /= 2) value = combine(value, of_lane(~0U, value, step));
     __syncthreads();  // an earlier reduction has been read
     if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = value;
     __syncthreads();

@@ -54,15 +54,12 @@ void ProducerBase::launch_on_device(const std::string& name, const Run& run, std
   if (how.last_block > 0)
     runtime.enqueue(
         compute, {name, std::move(reads), {mirror}, {}, [run, how](void* stream) { run(stream, how); }, {}, is_timed_});
-  const bool waits_for_chunks = plan_.agent == Agent::polling || plan_.agent == Agent::dynamic;
-  const Stream agent = runtime.stream(Place::gpu(gpu_), "agent");
-  if (has_agent && waits_for_chunks) start_kernel_agent(before);
-  // Such an agent ends after the last block that counts.
-  if (has_agent && waits_for_chunks && tables_->each_block_counts) return region_.add_pending(runtime.record(agent));
   const Event done = runtime.record(compute);
   if (!has_agent) return region_.add_pending(done);
-  if (plan_.agent == Agent::unified) replicate_pages(done);
-  else if (!waits_for_chunks) start_copies(plan_.agent == Agent::copy_engine ? before : done);
+  if (plan_.agent == Agent::polling || plan_.agent == Agent::dynamic) start_kernel_agent(before);
+  else if (plan_.agent == Agent::unified) replicate_pages(done);
+  else start_copies(plan_.agent == Agent::copy_engine ? before : done);
+  const Stream agent = runtime.stream(Place::gpu(gpu_), "agent");
   runtime.wait(agent, done);
   region_.add_pending(runtime.record(agent));
 }

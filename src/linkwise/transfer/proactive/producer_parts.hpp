@@ -25,8 +25,7 @@ struct ProducerBase::Tables : Sender {
   std::vector<std::uint32_t> wanted;       // of each chunk: the peers that need it, as bits by their place
   std::vector<std::uint32_t> order;        // chunks that are written, as their last writers stand in the grid
   std::vector<int> peers;
-  std::uint32_t written = 0;      // chunks that any block writes
-  bool each_block_counts = true;  // it is mapped to some chunk
+  std::uint32_t written = 0;  // chunks that any block writes
   std::uint32_t epoch = 0;
 
   // On a real GPU.

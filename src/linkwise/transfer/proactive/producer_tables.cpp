@@ -38,10 +38,8 @@ ProducerBase::Tables::Tables(RegionBytes& region, int gpu, const Mapping& mappin
       last_writer(chunks.count(), 0),
       peers(region.peers(gpu)),
       written(static_cast<std::uint32_t>(std::ranges::count_if(writers, [](auto n) { return n > 0; }))) {
-  for (std::uint32_t block = 0; block < of_blocks.count(); ++block) {
+  for (std::uint32_t block = 0; block < of_blocks.count(); ++block)
     for (const std::uint32_t chunk : of_blocks.of(block)) last_writer[chunk] = block;
-    each_block_counts = each_block_counts && !of_blocks.of(block).empty();
-  }
   for (std::uint32_t chunk = 0; chunk < chunks.count(); ++chunk) {
     const ByteRange bytes = chunks.of(chunk);
     wanted.push_back(region.wanted(gpu, bytes.first / page_bytes, (bytes.second - 1) / page_bytes));

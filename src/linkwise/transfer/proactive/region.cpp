@@ -73,12 +73,14 @@ Buffer put_on_gpu(Runtime& runtime, int gpu, std::span<const std::span<const std
   Buffer buffer = runtime.allocate(Place::gpu(gpu), bytes, label);
   if (runtime.estimating()) return buffer;
   const Stream stream = compute_stream(runtime, gpu);
-  for (const auto& piece : contents) {
-    if (piece.empty()) continue;
-    runtime.copy(stream, buffer.slice(at, piece.size()), host_view(piece.data(), 0, piece.size(), /*pageable=*/true));
-    at += piece.size();
-  }
-  runtime.wait(runtime.record(stream));
+  run_or_abandon(runtime, [&] {
+    for (const auto& piece : contents) {
+      if (piece.empty()) continue;
+      runtime.copy(stream, buffer.slice(at, piece.size()), host_view(piece.data(), 0, piece.size(), /*pageable=*/true));
+      at += piece.size();
+    }
+    runtime.wait(runtime.record(stream));
+  });
   return buffer;
 }
 
@@ -169,14 +171,16 @@ void RegionBytes::fill(const void* data, std::uint64_t bytes) {
   if (bytes != bytes_)
     throw UsageError("a region of " + std::to_string(bytes_) + " bytes is filled with " + std::to_string(bytes));
   if (runtime_.estimating()) return;
-  std::vector<Event> filled;
-  for (const int gpu : gpus_) {
-    const Stream stream = compute_stream(runtime_, gpu);
-    runtime_.copy(stream, mirror(gpu).slice(0, bytes), host_view(data, 0, bytes, /*pageable=*/true));
-    filled.push_back(runtime_.record(stream));
-    if (unified_) break;  // all have the same array
-  }
-  for (const Event event : filled) runtime_.wait(event);
+  run_or_abandon(runtime_, [&] {
+    std::vector<Event> filled;
+    for (const int gpu : gpus_) {
+      const Stream stream = compute_stream(runtime_, gpu);
+      runtime_.copy(stream, mirror(gpu).slice(0, bytes), host_view(data, 0, bytes, /*pageable=*/true));
+      filled.push_back(runtime_.record(stream));
+      if (unified_) break;  // all have the same array
+    }
+    for (const Event event : filled) runtime_.wait(event);
+  });
 }
 
 const std::uint32_t* RegionBytes::interest(int gpu) {

@@ -9,8 +9,9 @@
 
 namespace linkwise::proactive {
 
-/// Counts a block's chunks when it is done. What to count is loaded when the block begins, and nothing waits for it, so
-/// that its end, when nothing else is left to do, is short.
+/// Counts a block's chunks when it is done. Which they are is loaded when the block begins, and nothing waits for it,
+/// so that its end, when nothing else is left to do, is short: there, only chunks that do not follow each other are
+/// looked up.
 class BlockCount {
  public:
   __device__ BlockCount(const Outbox& box, std::uint32_t block) : box_(box) {
