@@ -133,8 +133,8 @@ def performance_page() -> str:
         "Host to host: pinned memory in and out unless another kind is named, order and checksum verified on the GPUs.",
         "On the GPUs: from the call until all is there, input donated, verified where it says so. Made from the raw",
         "results in `benchmarks/results/` by `python benchmarks/sort.py --render`; `make bench` measures your machine.",
-        "Joins are set beside the time that their bytes take on the links at the rates of plain copies; presorted ones,",
-        "from c3ce508 on, at the rates of copies of the sorted arrays, which may lie in other memory.",
+        "Joins are set beside the time that their bytes take on the links at the rates of plain copies; presorted",
+        "ones, from c3ce508 on, at the rates of copies of the sorted arrays, which may lie in other memory.",
         "",
     ]
     kinds = (
