@@ -314,8 +314,13 @@ def test_keys_of_several_columns_stay_on_the_gpus(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("is_pinned", [False, True])
 @pytest.mark.parametrize("names", [("p", "s"), ("s", "p"), ("q", "p"), ("s", "q")])
-def test_keys_of_which_few_rows_are_left(names: tuple[str, str], is_pinned: bool) -> None:
-    """They are gathered in host memory, and each is compared with its own, whichever side it comes from."""
+def test_keys_of_which_few_rows_are_left(
+    names: tuple[str, str], is_pinned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are read where they are, or gathered, and each is compared with its own, whichever side it comes from."""
+    taken = []
+    take = GpuColumns.take_from_host
+    monkeypatch.setattr(GpuColumns, "take_from_host", lambda self, *of: taken.append(take(self, *of)) or taken[-1])
     random = np.random.default_rng(3)
     left = pa.table({"p": np.arange(2000), "q": random.integers(0, 50, 2000)})
     right = pa.table({"r": random.integers(0, 40_000, 2000), "s": random.integers(0, 50, 2000)})
@@ -331,6 +336,7 @@ def test_keys_of_which_few_rows_are_left(names: tuple[str, str], is_pinned: bool
     expected = rows_of(chain(on_cores()))
     assert len(expected) > 0
     assert rows_of(chain(request())) == expected
+    assert taken and all((parts is not None) == is_pinned for parts in taken)
 
 
 def test_keys_stay_on_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,6 +104,7 @@ def _filtered_q5(tables: Tables) -> Tables:
     }
 
 
+# From the smallest relations on, as an optimiser orders them; the paper does not say how it did.
 def _joins_q5(tables: Tables, joiner: Joiner) -> pa.Table:
     nations = joiner.join(tables["region"], tables["nation"], ("r_regionkey", "n_regionkey"))
     customers = joiner.join(nations, tables["customer"], ("n_nationkey", "c_nationkey"))

@@ -18,10 +18,9 @@ struct alignas(8) ChunksOfBlock {
 /// In the memory of the kernel's GPU.
 struct Outbox {
   const ChunksOfBlock* blocks = nullptr;  ///< null: nothing is tracked
-  const std::uint32_t* chunks =
-      nullptr;                        ///< null: those of a block follow each other; otherwise `first` is a place here
-  std::uint32_t* counters = nullptr;  ///< of each chunk, the blocks that have written it
-  bool for_streams = false;           ///< other than this GPU's threads wait for the counters
+  const std::uint32_t* chunks = nullptr;  ///< where `first` is a place; null: it is a chunk, and the others follow it
+  std::uint32_t* counters = nullptr;      ///< of each chunk, the blocks that have written it
+  bool for_streams = false;               ///< other than this GPU's threads wait for the counters
 };
 
 }  // namespace linkwise::proactive
