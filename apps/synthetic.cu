@@ -42,7 +42,6 @@ class SyntheticApp final : public App {
     team_.plan = plan;
     team_.runtime.synchronize();
     producer_ = std::make_unique<Producer<Words>>(make_producer());
-    producer_->set_sends(sends_);
   }
   void set_sends(bool sends) override {
     sends_ = sends;
@@ -55,15 +54,19 @@ class SyntheticApp final : public App {
 
  private:
   Producer<Words> make_producer() {
-    return producer_of_rows(region_, team_.gpus.front(), 0, region_.count(), rows_of_block, team_.plan);
+    Producer<Words> producer =
+        producer_of_rows(region_, team_.gpus.front(), 0, region_.count(), rows_of_block, team_.plan);
+    producer.set_sends(sends_);
+    producer.set_timed(false);  // iterations follow each other at once, and are timed together
+    return producer;
   }
 
   Team team_;
   Synthetic synthetic_;
+  bool sends_ = true;
   Region<Words> region_;
   std::unique_ptr<Producer<Words>> producer_;
   std::uint32_t iteration_ = 0;
-  bool sends_ = true;
   QuietEnd quiet_{team_.runtime};
 };
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,8 @@ from linkwise.tuning import AGENTS, DEFAULT_PLAN, Tuned, tune
 
 Array = npt.NDArray[Any]
 _REPETITIONS, _TUNING_REPETITIONS = 5, 3
+_LONG_ENOUGH = 0.02
+"""Seconds that a repetition takes."""
 
 
 def simulated_seconds(
@@ -38,6 +40,32 @@ def result_of_all(app: Application, running: _core.App, gpus: Sequence[int]) -> 
     return first, all(np.array_equal(first, other) for other in others)
 
 
+def timed_iterations(
+    runtime: _core.Runtime,
+    run: Callable[[int], None],
+    repetitions: int,
+    iterations: int | None = None,
+    *,
+    least: int = 1,
+) -> list[float]:
+    """Seconds of one iteration on GPUs, once for each repetition of so many, or of as many as take long enough.
+
+    They follow each other without the host in between, which takes longer to begin than some iterations.
+    """
+
+    def timed(rounds: int) -> float:
+        began = time.perf_counter()
+        run(rounds)
+        runtime.synchronize()
+        seconds = (time.perf_counter() - began) / rounds
+        runtime.clear_timeline()
+        return seconds
+
+    timed(1)  # what runs for the first time is loaded
+    enough = max(least, int(_LONG_ENOUGH / timed(least)))
+    return [timed(iterations or enough) for _ in range(repetitions)]
+
+
 class AppLab:
     """An application on some GPUs. Without a runtime of real ones, it is simulated on the machine.
 
@@ -54,22 +82,14 @@ class AppLab:
     def runs(
         self, plan: AgentPlan, *, sends: bool = True, iterations: int | None = None, repetitions: int = _REPETITIONS
     ) -> list[float]:
-        """Seconds of one iteration, once for each repetition of so many; on GPUs, after two that warm up."""
+        """Seconds of one iteration, once for each repetition of so many: on GPUs as many as the application has, or as
+        take long enough, after some that warm up.
+        """
         if self.runtime is None or self._running is None:
             return [simulated_seconds(self.machine, self.app, self.gpus, plan, sends=sends)]
-        rounds = iterations or self.app.iterations
         self._running.set_plan(plan)
         self._running.set_sends(sends)
-        self._running.run(2)
-        self._running.wait()
-        self.runtime.clear_timeline()
-        seconds = []
-        for _ in range(repetitions):
-            began = time.perf_counter()
-            self._running.run(rounds)
-            self.runtime.synchronize()
-            seconds.append((time.perf_counter() - began) / rounds)
-            self.runtime.clear_timeline()
+        seconds = timed_iterations(self.runtime, self._running.run, repetitions, iterations, least=self.app.iterations)
         self._running.wait()
         return seconds
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from linkwise import _core
 from linkwise._core import AgentPlan, CorruptDataError, Machine, UsageError
-from linkwise.app_lab import AppLab
+from linkwise.app_lab import AppLab, timed_iterations
 from linkwise.app_runs import checked, scale_of
 from linkwise.application import Application
 from linkwise.apps import APPLICATIONS, Jacobi, application
@@ -26,10 +26,8 @@ from linkwise.tuning import DEFAULT_PLAN
 
 SYNTHETIC_BYTES = 256 << 20
 _CHUNKS = tuple(4096 << step for step in range(0, 17, 2))  # 4 KiB to 256 MiB
-_THREADS = (32, 512, 2048, 8192)
-_REPETITIONS, _IN_A_ROW = 5, 8
-_LONG_ENOUGH = 0.02  # seconds that a repetition takes
-"""Iterations follow each other without the host in between, as an application's do."""
+_THREADS = (32, 512, 2048, 4096, 8192)
+_REPETITIONS = 5
 
 
 # Of which copying takes about a third of the time on four GPUs with NVLink 4: with more, kernels would wait for links
@@ -84,18 +82,19 @@ class Micro:
             app.run(1)
             app.wait()
             return _core.seconds_of_work(runtime)
-        taken: list[float] = []
-        rounds = iterations = 1  # the first one warms up, and says how many of them are worth measuring at once
-        for _ in range(1 + _REPETITIONS):
-            app.run(rounds)
-            app.wait()
-            taken.append(_core.seconds_of_work(runtime) / rounds)
-            runtime.clear_timeline()
-            rounds = min(max(int(_LONG_ENOUGH / taken[0]), 1), _IN_A_ROW)
-            iterations += rounds
+
+        done = 0
+
+        def run_on(iterations: int) -> None:
+            nonlocal done
+            app.run(iterations)
+            done += iterations
+
+        taken = timed_iterations(self.runtime, run_on, _REPETITIONS)
+        app.wait()
         if sends:
-            self._check(app, iterations - rounds)
-        return statistics.median(taken[1:])
+            self._check(app, done)
+        return statistics.median(taken)
 
     def _check(self, app: _core.App, iteration: int) -> None:
         found = np.empty(SYNTHETIC_BYTES // 4, np.uint32)

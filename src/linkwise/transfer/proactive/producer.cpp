@@ -96,22 +96,25 @@ void ProducerBase::start_copies(Event after) {
     for (int k = 0; k < (awaits ? copy_streams : 1); ++k) {
       const Stream stream = stream_to(peer, k);
       runtime.wait(stream, after);
-      if (awaits) {
-        std::vector<AwaitedCopy> copies;
-        for (std::size_t at = k; at < order.size(); at += copy_streams) {
-          const std::uint32_t chunk = order[at];
-          if ((tables_->wanted[chunk] >> p & 1) == 0) continue;
-          const auto [first, last] = tables_->chunks.of(chunk);
-          copies.push_back({tables_->outbox.counters + chunk, tables_->writers[chunk] * tables_->epoch, to.data + first,
-                            mirror.data + first, last - first});
-        }
-        runtime.enqueue(stream, {"copies", {mirror}, {to}, {}, [copies, from = gpu_, peer](void* native) {
-                                   queue_copies(native, copies, from, peer);
-                                 }});
-      } else {
-        for (const auto& [first, last] : tables_->ranges_for(p, order))
-          runtime.copy(stream, to.slice(first, last - first), mirror.slice(first, last - first));
+      std::vector<AwaitedCopy> copies;
+      const auto add = [&](const ByteRange& bytes, const std::uint32_t* counter, std::uint32_t ready) {
+        const auto [first, last] = bytes;
+        copies.push_back({counter, ready, to.data + first, mirror.data + first, last - first});
+      };
+      if (!awaits)
+        for (const ByteRange& bytes : tables_->ranges_for(p, order)) add(bytes, nullptr, 0);
+      for (std::size_t at = k; awaits && at < order.size(); at += copy_streams) {
+        const std::uint32_t chunk = order[at];
+        if ((tables_->wanted[chunk] >> p & 1) != 0)
+          add(tables_->chunks.of(chunk), tables_->outbox.counters + chunk, tables_->writers[chunk] * tables_->epoch);
       }
+      runtime.enqueue(stream, {"copies",
+                               {mirror},
+                               {to},
+                               {},
+                               [copies, from = gpu_, peer](void* native) { queue_copies(native, copies, from, peer); },
+                               {},
+                               is_timed_});
       runtime.wait(agent, runtime.record(stream));
     }
   }

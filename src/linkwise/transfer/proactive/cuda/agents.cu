@@ -63,7 +63,7 @@ void start_polling(void* stream, const PollingTask& task, int threads) {
 void queue_copies(void* stream, std::span<const AwaitedCopy> copies, int from_gpu, int to_gpu) {
   auto* const native = static_cast<cudaStream_t>(stream);
   for (const AwaitedCopy& copy : copies) {
-    driver::wait_for_flag(native, copy.counter, copy.ready);
+    if (copy.counter != nullptr) driver::wait_for_flag(native, copy.counter, copy.ready);
     check(cudaMemcpyPeerAsync(copy.to, to_gpu, copy.from, from_gpu, copy.bytes, native), "copy a chunk");
   }
 }

@@ -53,7 +53,7 @@ void start_polling(void* stream, const PollingTask& task, int threads);
 void start_dynamic(void* stream, const PollingTask& task, int threads);
 
 struct AwaitedCopy {
-  const std::uint32_t* counter;
+  const std::uint32_t* counter;  ///< null: at once
   std::uint32_t ready;
   std::byte* to;
   const std::byte* from;
