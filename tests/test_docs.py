@@ -51,7 +51,8 @@ def build_and_run(source: Path, binary: Path) -> str:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert built.returncode == 0, built.stderr
-    done = subprocess.run([str(binary)], capture_output=True, text=True, check=False)
+    kept = os.environ | {"XDG_CACHE_HOME": str(binary.parent / "cache")}
+    done = subprocess.run([str(binary)], capture_output=True, text=True, check=False, env=kept)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -78,6 +79,8 @@ def test_a_project_of_ones_own(tmp_path: Path) -> None:
         assert done.returncode == 0 and "warning" not in done.stdout + done.stderr, done.stdout + done.stderr
     told = build_and_run(tmp_path / "CMakeFiles" / "heat.dir" / "heat.cu.o", tmp_path / "heat")
     assert told.endswith("heat 1.000000000000\n")
+    [plan] = [kept.read_text() for kept in (tmp_path / "cache" / "linkwise").glob("tuned-*.txt")]
+    assert plan.split()[0] in told and "heat in 2^20 cells" in plan
 
 
 def shell_lines() -> list[str]:

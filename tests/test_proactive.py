@@ -291,7 +291,7 @@ def test_times_are_of_the_data_where_it_is_given(tmp_path: Path) -> None:
 
 
 def test_plans_are_kept_by_kernel_and_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuning, "_kept_path", lambda: tmp_path / "tuned.json")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     small, large = application("jacobi", 1e-5), application("jacobi", 1e-3)
     assert str(tuning.kept_plan(small, [0, 1])) == "polling 128 KiB 8192"
     tuning.keep(small, [0, 1], _core.AgentPlan("dynamic", 8192, 64))
@@ -299,8 +299,31 @@ def test_plans_are_kept_by_kernel_and_size(tmp_path: Path, monkeypatch: pytest.M
     assert str(tuning.kept_plan(small, [0, 1])) == "dynamic 8 KiB 64"
     assert str(tuning.kept_plan(small, [0, 1, 2])) == "copy_engine 1 MiB"
     assert str(tuning.kept_plan(large, [0, 1])) == str(tuning.DEFAULT_PLAN)
-    (tmp_path / "tuned.json").write_text("{")
-    assert str(tuning.kept_plan(small, [0, 1])) == str(tuning.DEFAULT_PLAN)
+    tuning.keep(small, [0, 1], _core.AgentPlan("inline"))
+    assert str(tuning.kept_plan(small, [0, 1])) == "inline"
+    assert str(tuning.kept_plan(small, [0, 1, 2])) == "copy_engine 1 MiB"
+
+
+@pytest.mark.parametrize(
+    "line", ["", "{", "polling 131072 8192", "polling many 8192 k", "magic 4096 32 k", "bulk 5 32 k"]
+)
+def test_what_is_no_plan_is_not_kept(line: str, tmp_path: Path) -> None:
+    plans = _core.TunedPlans(tmp_path / "plans")
+    assert plans.find("k") is None
+    (tmp_path / "plans").write_text(f"{line}\npolling 4096 64 another kernel\n")
+    assert plans.find("k") is None
+    plans.keep("k", _core.AgentPlan("dynamic", 8192, 64))
+    assert (str(plans.find("k")), str(plans.find("another kernel"))) == ("dynamic 8 KiB 64", "polling 4 KiB 64")
+
+
+def test_plans_that_cannot_be_kept(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(_core.UsageError, match="cannot keep a plan in .*file/plans; name a file that can be written"):
+        _core.TunedPlans(tmp_path / "file" / "plans").keep("k", _core.AgentPlan())
+    for name in ("", "two\nlines"):
+        with pytest.raises(_core.UsageError, match="with a name of one line"):
+            _core.TunedPlans(tmp_path / "plans").keep(name, _core.AgentPlan())
+    assert list(tmp_path.iterdir()) == [tmp_path / "file"]
 
 
 @pytest.mark.gpu

@@ -4,11 +4,13 @@
 #include <cstdio>
 #include <memory>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "linkwise/device/cuda/cuda.hpp"
 #include "linkwise/transfer/proactive/open.hpp"
 #include "linkwise/transfer/proactive/producer.hpp"
+#include "linkwise/transfer/proactive/tuned_plans.hpp"
 
 using namespace linkwise;
 using namespace linkwise::proactive;
@@ -16,7 +18,6 @@ using namespace linkwise::proactive;
 namespace {
 
 constexpr std::uint64_t cells = 1 << 20, of_block = 1024;
-constexpr int steps = 20;
 
 // The next step of cells [first, last): each takes a quarter of what its neighbours differ.
 struct Spread {
@@ -34,54 +35,92 @@ struct Spread {
   }
 };
 
+// The rod, on so many GPUs.
+class Rod {
+ public:
+  Rod(Runtime& runtime, int gpus, const AgentPlan& plan)
+      : gpus_(numbered(gpus)), rods_{{runtime, gpus_, cells, "rod"}, {runtime, gpus_, cells, "next rod"}} {
+    for (Region<double>& rod : rods_)
+      for (const int gpu : gpus_) {
+        const auto [first, last] = part(gpu);
+        rod.need(gpu, {(first > 0 ? first - 1 : first) * sizeof(double), first * sizeof(double)});
+        rod.need(gpu, {last * sizeof(double), (last < cells ? last + 1 : last) * sizeof(double)});
+      }
+    rods_[0].fill_each([](std::uint64_t i) { return i == cells / 2 ? 1.0 : 0.0; });
+    for (int r = 0; r < 2; ++r)
+      for (const int gpu : gpus_) {
+        const auto [first, last] = part(gpu);
+        const auto blocks = static_cast<std::uint32_t>((last - first + of_block - 1) / of_block);
+        const ByteRange mine{first * sizeof(double), last * sizeof(double)};
+        producers_[r].emplace_back(
+            rods_[r], gpu, Mapping::contiguous(blocks, rods_[r].bytes(), of_block * sizeof(double), mine), plan);
+      }
+  }
+
+  void run(int steps) {
+    for (int step = 0; step < steps; ++step, now_ = 1 - now_) {
+      const Region<double>& now = rods_[now_];
+      Region<double>& next = rods_[1 - now_];
+      for (const int gpu : gpus_) {
+        const auto [first, last] = part(gpu);
+        producers_[1 - now_][gpu].launch(Spread{now.data(gpu), first, last}, {now.mirror(gpu)},
+                                         {.memory_bytes = 16.0 * static_cast<double>(last - first)});
+      }
+      next.flush();
+    }
+    rods_[now_].wait();
+  }
+
+  // Each GPU has its own part of it.
+  double heat() {
+    double total = 0;
+    std::vector<double> rod(cells);
+    for (const int gpu : gpus_) {
+      const auto [first, last] = part(gpu);
+      rods_[now_].fetch(gpu, rod.data(), rods_[now_].bytes());
+      total = std::accumulate(rod.begin() + static_cast<long>(first), rod.begin() + static_cast<long>(last), total);
+    }
+    return total;
+  }
+
+ private:
+  static std::vector<int> numbered(int gpus) {
+    std::vector<int> numbers(gpus);
+    std::iota(numbers.begin(), numbers.end(), 0);
+    return numbers;
+  }
+  [[nodiscard]] ByteRange part(std::uint64_t gpu) const {
+    const std::uint64_t usual = cells / gpus_.size() / of_block * of_block;
+    return {gpu * usual, gpu + 1 == gpus_.size() ? cells : (gpu + 1) * usual};
+  }
+
+  std::vector<int> gpus_;
+  Region<double> rods_[2];                      // in turn: one is read while the other is made
+  std::vector<Producer<double>> producers_[2];  // of each, one for each GPU
+  int now_ = 0;
+};
+
 }  // namespace
 
 int main() {
   // Real GPUs where there are some; otherwise four virtual ones, on which races and wrong mappings are errors.
-  const int real = count_cuda_gpus(nullptr);
-  const std::unique_ptr<Runtime> runtime = real > 0 ? open_gpus() : open_virtual_gpus(4);
-  const std::uint64_t gpus = real > 0 ? real : 4, part = cells / gpus / of_block * of_block;
-  std::vector<int> all(gpus);
-  std::iota(all.begin(), all.end(), 0);
-  const auto cut = [&](std::uint64_t g) { return g == gpus ? cells : g * part; };
+  const int real = count_cuda_gpus(nullptr), gpus = real > 0 ? real : 4;
+  const std::unique_ptr<Runtime> runtime = real > 0 ? open_gpus() : open_virtual_gpus(gpus);
 
-  // One array is read while the other is made: two regions in turn.
-  Region<double> rods[2] = {{*runtime, all, cells, "rod"}, {*runtime, all, cells, "next rod"}};
-  for (Region<double>& rod : rods)
-    for (std::uint64_t g = 0; g < gpus; ++g) {
-      const std::uint64_t first = cut(g), last = cut(g + 1);
-      rod.need(all[g], {(first > 0 ? first - 1 : first) * sizeof(double), first * sizeof(double)});
-      rod.need(all[g], {last * sizeof(double), (last < cells ? last + 1 : last) * sizeof(double)});
-    }
-  rods[0].fill_each([](std::uint64_t i) { return i == cells / 2 ? 1.0 : 0.0; });
+  // The first run on a machine finds out which agent is best; later ones read it from a file.
+  const auto seconds = [&](const AgentPlan& plan) {
+    Rod rod(*runtime, gpus, plan);
+    rod.run(2);
+    runtime->clear_timeline();
+    rod.run(2);
+    return seconds_of_work(*runtime);
+  };
+  const AgentPlan plan = tuned_plan("heat in 2^20 cells on " + std::to_string(gpus) + " GPUs", seconds);
 
-  std::vector<Producer<double>> producers[2];  // of each region, one for each GPU
-  for (int r = 0; r < 2; ++r)
-    for (std::uint64_t g = 0; g < gpus; ++g) {
-      const ByteRange mine{cut(g) * sizeof(double), cut(g + 1) * sizeof(double)};
-      const auto blocks = static_cast<std::uint32_t>((cut(g + 1) - cut(g) + of_block - 1) / of_block);
-      producers[r].emplace_back(
-          rods[r], all[g], Mapping::contiguous(blocks, rods[r].bytes(), of_block * sizeof(double), mine), AgentPlan{});
-    }
-
-  for (int step = 0; step < steps; ++step) {
-    Region<double>& now = rods[step % 2];
-    Region<double>& next = rods[1 - step % 2];
-    for (std::uint64_t g = 0; g < gpus; ++g)
-      producers[1 - step % 2][g].launch(Spread{now.data(all[g]), cut(g), cut(g + 1)}, {now.mirror(all[g])},
-                                        {.memory_bytes = 16.0 * static_cast<double>(cut(g + 1) - cut(g))});
-    next.flush();
-  }
-  rods[steps % 2].wait();
-
-  // Heat is neither made nor lost; each GPU has its own part of it.
-  double total = 0;
-  std::vector<double> rod(cells);
-  for (std::uint64_t g = 0; g < gpus; ++g) {
-    rods[steps % 2].fetch(all[g], rod.data(), rods[steps % 2].bytes());
-    total += std::accumulate(rod.begin() + static_cast<long>(cut(g)), rod.begin() + static_cast<long>(cut(g + 1)), 0.0);
-  }
-  std::printf("%d steps on %d %s GPUs: heat %.12f\n", steps, static_cast<int>(gpus), real > 0 ? "real" : "virtual",
-              total);
-  return std::abs(total - 1) < 1e-12 ? 0 : 1;
+  Rod rod(*runtime, gpus, plan);
+  rod.run(20);
+  const double heat = rod.heat();  // is neither made nor lost
+  std::printf("20 steps on %d %s GPUs by '%s': heat %.12f\n", gpus, real > 0 ? "real" : "virtual",
+              plan.to_string().c_str(), heat);
+  return std::abs(heat - 1) < 1e-12 ? 0 : 1;
 }

@@ -1,5 +1,6 @@
 // The applications on proactive regions, the microbenchmark, and mappings.
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -12,6 +13,7 @@
 #include "bindings.hpp"
 #include "linkwise/transfer/proactive/mapping.hpp"
 #include "linkwise/transfer/proactive/open.hpp"
+#include "linkwise/transfer/proactive/tuned_plans.hpp"
 #include "linkwise/transfer/proactive/tuner.hpp"
 
 namespace nb = nanobind;
@@ -181,6 +183,12 @@ void bind_apps(nb::module_& m) {
       .def_ro("chunk_bytes", &AgentPlan::chunk_bytes)
       .def_ro("threads", &AgentPlan::threads)
       .def("__str__", &AgentPlan::to_string);
+  nb::class_<proactive::TunedPlans>(m, "TunedPlans")
+      .def(nb::init<std::filesystem::path>(), nb::arg("file"))
+      .def_static("usual_file", &proactive::TunedPlans::usual_file)
+      .def_prop_ro("file", &proactive::TunedPlans::file)
+      .def("find", &proactive::TunedPlans::find, nb::arg("kernel"))
+      .def("keep", &proactive::TunedPlans::keep, nb::arg("kernel"), nb::arg("plan"));
   m.def(
       "tune_agents",
       [](const std::vector<std::string>& agents, bool exhaustive,

@@ -52,6 +52,8 @@ def print_proactive(console: Console, results: dict[str, Any]) -> None:
     by_speed = sorted(micro["rows"], key=lambda row: -row["speedup"])
     for row in [*by_speed[:_SHOWN], *(row for row in by_speed[_SHOWN:] if row["agent"] == "unified")]:
         table.add_row(row["plan"], f"{row['speedup']:.2f}")
+    if micro["rows"]:
+        table.add_row("as long as the stores alone take", f"{micro['bulk_seconds'] / micro['stores_seconds']:.2f}")
     table.add_row("links without limits", f"{micro['ideal']:.2f}")
     console.print(table)
     table = Table(box=None, padding=(0, 2, 0, 0), title="applications, × one GPU")

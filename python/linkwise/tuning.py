@@ -5,7 +5,6 @@ As proact21 (§III-A): a sweep on the application's own kernels; the result depe
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,6 @@ from typing import Any
 from linkwise import _core
 from linkwise._core import AgentPlan
 from linkwise.application import Application
-from linkwise.profile import cache_path, write_json
 
 DEFAULT_PLAN = AgentPlan()
 """Without a tuned plan: polling, 128 KiB, 8192 threads, the best or nearly so for most kernels on H200s."""
@@ -54,11 +52,6 @@ def tune(seconds: Callable[[AgentPlan], float], agents: Sequence[str], *, exhaus
     return Tuned(_core.tune_agents(list(agents), exhaustive, seconds))
 
 
-def _kept_path() -> Path:
-    profile = cache_path()
-    return profile.with_name(profile.name.replace("profile-", "tuned-"))
-
-
 def _key(app: Application, gpus: Sequence[int]) -> str:
     """What a plan depends on: the kernel, how much it makes, to the next power of two, and the GPUs."""
     return f"{app.name} of 2^{round(math.log2(app.elements))} on {','.join(map(str, gpus))}"
@@ -66,27 +59,15 @@ def _key(app: Application, gpus: Sequence[int]) -> str:
 
 def keep(app: Application, gpus: Sequence[int], plan: AgentPlan) -> Path:
     """Remember a plan for this machine; returns where."""
-    path = _kept_path()
-    kept = _kept()
-    kept[_key(app, gpus)] = {
-        "agent": plan.agent.name, "chunk_bytes": plan.chunk_bytes, "threads": plan.threads
-    }  # fmt: skip
-    write_json(path, kept)
-    return path
-
-
-def _kept() -> dict[str, Any]:
-    try:
-        kept = json.loads(_kept_path().read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}  # it can be tuned again
-    return kept if isinstance(kept, dict) else {}
+    plans = _kept_plans()
+    plans.keep(_key(app, gpus), plan)
+    return plans.file
 
 
 def kept_plan(app: Application, gpus: Sequence[int]) -> AgentPlan:
     """The plan that was kept for an application on this machine, or the default."""
-    kept = _kept().get(_key(app, gpus))
-    try:
-        return AgentPlan(kept["agent"], kept["chunk_bytes"], kept["threads"]) if kept else DEFAULT_PLAN
-    except (KeyError, TypeError, _core.UsageError):
-        return DEFAULT_PLAN
+    return _kept_plans().find(_key(app, gpus)) or DEFAULT_PLAN
+
+
+def _kept_plans() -> _core.TunedPlans:
+    return _core.TunedPlans(_core.TunedPlans.usual_file())

@@ -94,16 +94,16 @@ struct CopyStartup {
 
 /// What it costs that kernels send chunks while they run (proact21 §III-C). The defaults are an H200's, measured.
 struct AgentCosts {
-  double inline_stall = 0.01;     ///< of the time that a kernel's own stores to peers take, it waits for them
-  double memory_share = 0.03;     ///< of a kernel's memory bandwidth, which counting and sending take
-  double tracking_ns = 0.2;       ///< for each block and chunk that it writes, of the time in which all blocks run
-  double polling_us = 0.12;       ///< from one chunk to the next
-  double polling_share = 0.015;   ///< of the SMs, which polling by saturating_threads takes from the kernel
-  double polling_goodput = 0.94;  ///< of what copies carry
-  double dynamic_us = 7;          ///< from one launch to the next
-  double dynamic_share = 0.1;     ///< of the SMs
-  int saturating_threads = 8192;  ///< that storing agents need to reach what links carry
-  double copy_engine_us = 8;      ///< that a stream takes to see a flag and start a copy
+  double inline_stall = 0.01;      ///< of the time that a kernel's own stores to peers take, it waits for them
+  double memory_share = 0.03;      ///< of a kernel's memory bandwidth, which counting and sending take
+  double tracking_ns = 0.05;       ///< for each block and chunk that it writes, of the time in which all blocks run
+  double polling_us = 0.012;       ///< from one chunk to the next
+  double polling_share = 0.003;    ///< of the SMs, which polling by saturating_threads takes from the kernel
+  double polling_goodput = 0.965;  ///< of what copies carry
+  double dynamic_us = 7;           ///< from one launch to the next
+  double dynamic_share = 1;        ///< of the SMs: its launches wait behind the kernel's blocks
+  int saturating_threads = 2300;   ///< that storing agents need to reach what links carry
+  double copy_engine_us = 8;       ///< that a stream takes to see a flag and start a copy
 };
 
 struct Machine {
