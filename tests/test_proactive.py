@@ -293,7 +293,7 @@ def test_times_are_of_the_data_where_it_is_given(tmp_path: Path) -> None:
 def test_plans_are_kept_by_kernel_and_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     small, large = application("jacobi", 1e-5), application("jacobi", 1e-3)
-    assert str(tuning.kept_plan(small, [0, 1])) == "polling 128 KiB 8192"
+    assert str(tuning.kept_plan(small, [0, 1])) == "polling 64 KiB 4096"
     tuning.keep(small, [0, 1], _core.AgentPlan("dynamic", 8192, 64))
     tuning.keep(small, [0, 1, 2], _core.AgentPlan("copy_engine", 1 << 20))
     assert str(tuning.kept_plan(small, [0, 1])) == "dynamic 8 KiB 64"

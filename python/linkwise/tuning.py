@@ -16,7 +16,7 @@ from linkwise._core import AgentPlan
 from linkwise.application import Application
 
 DEFAULT_PLAN = AgentPlan()
-"""Without a tuned plan: polling, 128 KiB, 8192 threads, the best or nearly so for most kernels on H200s."""
+"""Without a tuned plan: polling, 64 KiB, 4096 threads, the best or nearly so for most kernels on H200s."""
 
 AGENTS = ("bulk", "inline", "polling", "dynamic", "copy_engine")
 """That a real machine has."""

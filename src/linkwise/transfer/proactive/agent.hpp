@@ -29,10 +29,10 @@ bool is_decoupled(Agent agent);
 bool is_only_simulated(Agent agent);
 
 struct AgentPlan {
-  Agent agent = Agent::polling;           ///< all as here without tuning: what was best, or nearly, for most kernels
-  std::uint64_t chunk_bytes = 128 << 10;  ///< whole pages (mapping.hpp)
-  int threads = 8192;                     ///< that store chunks to the peers, of polling and dynamic agents
-  double patience = 10;                   ///< seconds that an agent on a GPU waits for a chunk before it gives up
+  Agent agent = Agent::polling;          ///< all as here without tuning: what was best, or nearly, for most kernels
+  std::uint64_t chunk_bytes = 64 << 10;  ///< whole pages (mapping.hpp)
+  int threads = 4096;                    ///< that store chunks to the peers, of polling and dynamic agents
+  double patience = 10;                  ///< seconds that an agent on a GPU waits for a chunk before it gives up
 
   /// As proact21 table II writes it: "polling 256 KiB 8192", or "inline".
   [[nodiscard]] std::string to_string() const;
