@@ -112,24 +112,26 @@ def test_applications_are_right_on_gpus(name: str, agent: str) -> None:
 
 
 @given(
-    region=st.integers(1, 200_000), blocks=st.integers(1, 40), chunk_pages=st.integers(1, 9), most=st.integers(1, 8),
+    region=st.integers(1, 200_000), blocks=st.integers(1, 40), chunk_pages=st.integers(1, 9), grow=st.booleans(),
     seed=st.integers(0, 2**32 - 1),
 )  # fmt: skip
 @settings(deadline=None)
-def test_chunks_of_mappings(region: int, blocks: int, chunk_pages: int, most: int, seed: int) -> None:
+def test_chunks_of_mappings(region: int, blocks: int, chunk_pages: int, grow: bool, seed: int) -> None:
     """Against ranges by hand: chunks cover everything once, and name exactly the blocks that write into their pages."""
     random = np.random.default_rng(seed)
     first, last = sorted(random.integers(0, region + 1, 2).tolist())
     if first == last:
         first, last = 0, region
     ranges = [sorted(random.integers(first, last + 1, 2).tolist()) for _ in range(blocks)]
-    bounds, chunks = _core.chunks_of_ranges(region, (first, last), ranges, 4096 * chunk_pages, most)
+    bounds, chunks = _core.chunks_of_ranges(region, (first, last), ranges, 4096 * chunk_pages, grow)
     assert bounds[0] == first
     assert bounds[-1] == last
     assert all(a < b for a, b in zip(bounds, bounds[1:], strict=False))
     assert all(bound % 4096 == 0 for bound in bounds[1:-1])
     sizes = [(b + 4095) // 4096 - a // 4096 for a, b in zip(bounds, bounds[1:], strict=False)]
-    assert max(sizes) <= chunk_pages * most
+    full = [chunk_pages * (1 + grow * c) for c in range(len(sizes))]
+    assert sizes[:-1] == full[:-1]
+    assert sizes[-1] <= full[-1]
     for (begin, end), of_block in zip(ranges, chunks, strict=True):
         pages = set(range(begin // 4096, (end - 1) // 4096 + 1)) if begin < end else set()
         wanted = [

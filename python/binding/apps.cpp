@@ -145,17 +145,18 @@ void bind_samples(nb::module_& m) {
   m.def(
       "chunks_of_ranges",
       [](std::uint64_t region_bytes, proactive::ByteRange all, const std::vector<proactive::ByteRange>& of_blocks,
-         std::uint64_t chunk_bytes, std::uint64_t most) {
+         std::uint64_t chunk_bytes, bool grow) {
         const auto mapping = proactive::Mapping::of(static_cast<std::uint32_t>(of_blocks.size()), region_bytes, all,
                                                     [&](std::uint32_t block) { return std::vector{of_blocks[block]}; });
-        const auto chunks = proactive::Chunks::tapered(all, chunk_bytes, most);
+        const auto chunks =
+            grow ? proactive::Chunks::growing(all, chunk_bytes) : proactive::Chunks::uniform(all, chunk_bytes);
         const proactive::Lists lists = mapping.chunks_of_blocks(chunks);
         std::vector<std::vector<std::uint32_t>> of;
         for (std::uint32_t block = 0; block < lists.count(); ++block)
           of.emplace_back(lists.of(block).begin(), lists.of(block).end());
         return std::pair(chunks.bounds, of);
       },
-      nb::arg("region_bytes"), nb::arg("all"), nb::arg("of_blocks"), nb::arg("chunk_bytes"), nb::arg("most"));
+      nb::arg("region_bytes"), nb::arg("all"), nb::arg("of_blocks"), nb::arg("chunk_bytes"), nb::arg("grow"));
 }
 
 }  // namespace

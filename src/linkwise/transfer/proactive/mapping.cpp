@@ -26,28 +26,20 @@ void check_chunk(std::uint64_t chunk_bytes) {
                      std::to_string(chunk_bytes) + " bytes");
 }
 
-}  // namespace
-
-Chunks Chunks::uniform(ByteRange all, std::uint64_t chunk_bytes) { return tapered(all, chunk_bytes, 1); }
-
-Chunks Chunks::tapered(ByteRange all, std::uint64_t chunk_bytes, std::uint64_t most) {
+Chunks divided(ByteRange all, std::uint64_t chunk_bytes, std::uint64_t growth) {
   check_chunk(chunk_bytes);
-  const std::uint64_t begin = all.first / page_bytes * page_bytes;
-  std::uint64_t left = (all.second - begin + chunk_bytes - 1) / chunk_bytes;
-  std::vector<std::uint64_t> rising, falling;  // in chunk_bytes
-  for (std::uint64_t size = 1; left > 0; size = std::min(2 * size, most)) {
-    rising.push_back(std::min(size, left));
-    left -= rising.back();
-    if (left == 0) break;
-    falling.push_back(std::min(size, left));
-    left -= falling.back();
-  }
-  rising.insert(rising.end(), falling.rbegin(), falling.rend());
   Chunks chunks{{all.first}};
-  std::uint64_t end = begin;
-  for (const std::uint64_t size : rising) chunks.bounds.push_back(std::min(end += size * chunk_bytes, all.second));
+  std::uint64_t end = all.first / page_bytes * page_bytes;
+  for (std::uint64_t size = chunk_bytes; end < all.second; size += growth)
+    chunks.bounds.push_back(std::min(end += size, all.second));
   return chunks;
 }
+
+}  // namespace
+
+Chunks Chunks::uniform(ByteRange all, std::uint64_t chunk_bytes) { return divided(all, chunk_bytes, 0); }
+
+Chunks Chunks::growing(ByteRange all, std::uint64_t chunk_bytes) { return divided(all, chunk_bytes, chunk_bytes); }
 
 Mapping::Mapping(Lists pages, std::uint64_t region_bytes, ByteRange all)
     : pages_(std::move(pages)), region_bytes_(region_bytes), all_(all) {

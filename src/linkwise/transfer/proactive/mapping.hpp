@@ -36,9 +36,10 @@ struct Chunks {
   std::vector<std::uint64_t> bounds;
 
   static Chunks uniform(ByteRange all, std::uint64_t chunk_bytes);
-  /// From `chunk_bytes` at both ends to `most` times that in the middle, twice as much from each to the next: where a
-  /// chunk costs more than its bytes, few of them do, and the last ones still leave soon after they are made.
-  static Chunks tapered(ByteRange all, std::uint64_t chunk_bytes, std::uint64_t most);
+  /// Each has `chunk_bytes` more than the one before. Where sending a chunk takes some time whatever its size, and the
+  /// kernel makes so many bytes meanwhile, this keeps up with it: the next chunk is done just when the one before has
+  /// been sent, and no other sizes take less time from the first block to the last byte.
+  static Chunks growing(ByteRange all, std::uint64_t chunk_bytes);
 
   [[nodiscard]] std::uint32_t count() const { return static_cast<std::uint32_t>(bounds.size() - 1); }
   [[nodiscard]] ByteRange of(std::uint32_t chunk) const { return {bounds[chunk], bounds[chunk + 1]}; }

@@ -11,7 +11,7 @@ namespace linkwise::proactive {
 namespace {
 
 Chunks chunks_of(const RegionBytes& region, const Mapping& mapping, const AgentPlan& plan) {
-  if (plan.agent == Agent::copy_engine) return Chunks::tapered(mapping.all(), plan.chunk_bytes, most_taper);
+  if (plan.agent == Agent::copy_engine) return Chunks::growing(mapping.all(), plan.chunk_bytes);
   if (is_decoupled(plan.agent)) return Chunks::uniform(mapping.all(), plan.chunk_bytes);
   // What is sent after the kernel goes at once; in pages only where not everybody needs everything.
   const std::uint64_t pages = mapping.region_bytes() / page_bytes + 1;

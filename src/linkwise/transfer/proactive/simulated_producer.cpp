@@ -148,8 +148,8 @@ void ProducerBase::Simulated::send(std::span<const std::uint32_t> chunks, Event 
         transfer.work.goodput *= std::min(1.0, static_cast<double>(producer_.plan_.threads) / costs.saturating_threads);
       if (agent == Agent::copy_engine) {
         // Of two streams in turn, one waits while the other's copy runs.
-        const std::uint64_t largest = most_taper * producer_.plan_.chunk_bytes;
-        const std::uint64_t copies = (source.bytes + largest - 1) / largest;
+        const auto& bounds = tables_.chunks.bounds;
+        const auto copies = std::ranges::lower_bound(bounds, last) - std::ranges::lower_bound(bounds, first);
         transfer.work.fixed_us = static_cast<double>(copies) * costs.copy_engine_us / copy_streams;
       }
       runtime_.enqueue(stream, std::move(transfer));

@@ -18,8 +18,7 @@
 
 namespace linkwise::proactive {
 
-inline constexpr int copy_streams = 2;           // for each peer: one waits while the other's copy runs
-inline constexpr std::uint64_t most_taper = 16;  // how much larger than the first a chunk for copy engines becomes
+inline constexpr int copy_streams = 2;  // for each peer: one waits while the other's copy runs
 
 /// What an agent has to know of a chunk, in one load. It is ready when its counter has come to writers · epoch.
 struct alignas(16) ExpectedChunk {
