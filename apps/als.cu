@@ -80,7 +80,7 @@ class Als final : public App {
     users_.follow_plan();
     items_.follow_plan();
   }
-  void set_sends(bool sends) override {
+  void set_sends(Sends sends) override {
     users_.set_sends(sends);
     items_.set_sends(sends);
   }

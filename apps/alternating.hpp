@@ -22,6 +22,7 @@ using proactive::load_once;
 using proactive::Mapping;
 using proactive::Producer;
 using proactive::Region;
+using proactive::Sends;
 
 /// What the GPU with most to do has more than its share, where rows are shared out: proact21's applications gain 3.6 of
 /// 4 (§V-B), and 14.3 of 16 (fig. 10), with links without limits.
@@ -124,7 +125,7 @@ class Alternating {
     team_.runtime.synchronize();
     for (auto& producers : producers_) producers.clear();
   }
-  void set_sends(bool sends) {
+  void set_sends(Sends sends) {
     sends_ = sends;
     for (auto& producers : producers_)
       for (auto& producer : producers) producer.set_sends(sends);
@@ -140,7 +141,7 @@ class Alternating {
   std::vector<Producer<T>> producers_[2];
   std::uint64_t rows_of_block_;
   int current_ = 0;
-  bool sends_ = true;
+  Sends sends_ = Sends::chunks;
 };
 
 }  // namespace linkwise::apps

@@ -38,8 +38,7 @@ class App {
   /// From now on, another plan; blocks. @throws UsageError if the machine has no such agent, or for `unified`, which an
   /// app is made with.
   virtual void set_plan(const proactive::AgentPlan& plan) = 0;
-  /// Whether chunks are sent at all: without, what remains is kernels and tracking (proact21 fig. 8 and 9).
-  virtual void set_sends(bool sends) = 0;
+  virtual void set_sends(proactive::Sends sends) = 0;
   /// Blocks until all is done. @throws DeviceError if an agent gave up.
   virtual void wait() = 0;
 };

@@ -99,7 +99,7 @@ class Gathering final : public App {
     team_.plan = plan;
     values_.follow_plan();
   }
-  void set_sends(bool sends) override { values_.set_sends(sends); }
+  void set_sends(Sends sends) override { values_.set_sends(sends); }
   void wait() override { values_.wait(); }
 
  private:

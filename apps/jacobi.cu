@@ -90,7 +90,7 @@ class Jacobi final : public App {
     team_.plan = plan;
     x_.follow_plan();
   }
-  void set_sends(bool sends) override { x_.set_sends(sends); }
+  void set_sends(Sends sends) override { x_.set_sends(sends); }
   void wait() override { x_.wait(); }
 
  private:

@@ -43,7 +43,7 @@ class SyntheticApp final : public App {
     team_.runtime.synchronize();
     producer_ = std::make_unique<Producer<Words>>(make_producer());
   }
-  void set_sends(bool sends) override {
+  void set_sends(Sends sends) override {
     sends_ = sends;
     producer_->set_sends(sends);
   }
@@ -63,7 +63,7 @@ class SyntheticApp final : public App {
 
   Team team_;
   Synthetic synthetic_;
-  bool sends_ = true;
+  Sends sends_ = Sends::chunks;
   Region<Words> region_;
   std::unique_ptr<Producer<Words>> producer_;
   std::uint32_t iteration_ = 0;

@@ -178,7 +178,7 @@ class XrayCt final : public App {
     image_.follow_plan();
     residual_.follow_plan();
   }
-  void set_sends(bool sends) override {
+  void set_sends(Sends sends) override {
     image_.set_sends(sends);
     residual_.set_sends(sends);
   }

@@ -52,6 +52,34 @@ def test_every_peer_gets_every_byte_in_any_order(agent: str) -> None:
         assert holds(app, [0, 2, 3], 1 << 16, 3, 2)
 
 
+def test_copies_in_no_order_are_for_real_gpus() -> None:
+    app = _core.make_synthetic(virtual(), [0, 1], _core.AgentPlan("bulk"), 1 << 16, 1)
+    with pytest.raises(_core.UsageError, match="in no order are a race"):
+        app.set_sends(_core.Sends.unordered)
+    app.set_sends(_core.Sends.nothing)
+    app.run(1)
+    app.wait()
+    assert holds(app, [0], 1 << 16, 1, 1)
+    assert not holds(app, [1], 1 << 16, 1, 1)
+
+
+@pytest.mark.gpu
+def test_copies_in_no_order_are_the_same_copies() -> None:
+    """They begin with the kernel, so that peers may have what it made before; and then again what it makes."""
+    runtime = cuda_runtime()
+    gpus = list(range(runtime.machine.num_gpus))
+    app = _core.make_synthetic(runtime, gpus, _core.AgentPlan("bulk"), 8 << 20, 5)
+    app.run(1)
+    app.set_sends(_core.Sends.unordered)
+    app.run(2)
+    app.wait()
+    assert holds(app, gpus[:1], 8 << 20, 3, 5)
+    app.set_sends(_core.Sends.chunks)
+    app.run(1)
+    app.wait()
+    assert holds(app, gpus, 8 << 20, 4, 5)
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("agent", ON_GPUS)
 @pytest.mark.parametrize("chunk", [4096, 64 << 10, 1 << 20])
@@ -271,7 +299,7 @@ def test_the_tuner_loses_nothing_that_matters() -> None:
 
 def test_the_microbenchmark_is_balanced() -> None:
     micro = Micro.tuned(None, linkwise.load_machine("volta4"), [0, 1])
-    bulk, kernel = micro.run(_core.AgentPlan("bulk")), micro.run(_core.AgentPlan("bulk"), sends=False)
+    bulk, kernel = micro.run(_core.AgentPlan("bulk")), micro.run(_core.AgentPlan("bulk"), sends=_core.Sends.nothing)
     assert bulk / kernel == pytest.approx(2, rel=0.01)
 
 

@@ -172,6 +172,10 @@ void bind_apps(nb::module_& m) {
       .value("unified", proactive::Agent::unified)
       .value("hardware", proactive::Agent::hardware)
       .value("infinite", proactive::Agent::infinite);
+  nb::enum_<proactive::Sends>(m, "Sends")
+      .value("chunks", proactive::Sends::chunks)
+      .value("nothing", proactive::Sends::nothing)
+      .value("unordered", proactive::Sends::unordered);
   nb::class_<AgentPlan>(m, "AgentPlan")
       .def(
           "__init__",

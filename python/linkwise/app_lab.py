@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linkwise import _core
-from linkwise._core import AgentPlan, CorruptDataError, Machine
+from linkwise._core import AgentPlan, CorruptDataError, Machine, Sends
 from linkwise.application import Application
 from linkwise.tuning import AGENTS, DEFAULT_PLAN, Tuned, tune
 
@@ -22,9 +22,9 @@ _LONG_ENOUGH = 0.02
 
 
 def simulated_seconds(
-    machine: Machine, app: Application, gpus: Sequence[int], plan: AgentPlan, *, sends: bool = True
+    machine: Machine, app: Application, gpus: Sequence[int], plan: AgentPlan, *, sends: Sends = Sends.chunks
 ) -> float:
-    """Of one iteration, at the size that the application says. ``sends=False``: kernels and tracking alone."""
+    """Of one iteration, at the size that the application says."""
     runtime = _core.VirtualRuntime(machine, _core.VirtualMode.estimate, 0)
     running = app.priced(runtime, gpus, plan)
     running.set_sends(sends)
@@ -80,7 +80,12 @@ class AppLab:
         self._running = app.start(runtime, gpus, plan) if runtime is not None else None
 
     def runs(
-        self, plan: AgentPlan, *, sends: bool = True, iterations: int | None = None, repetitions: int = _REPETITIONS
+        self,
+        plan: AgentPlan,
+        *,
+        sends: Sends = Sends.chunks,
+        iterations: int | None = None,
+        repetitions: int = _REPETITIONS,
     ) -> list[float]:
         """Seconds of one iteration, once for each repetition of so many: on GPUs as many as the application has, or as
         take long enough, after some that warm up.
@@ -93,10 +98,10 @@ class AppLab:
         self._running.wait()
         return seconds
 
-    def seconds(self, plan: AgentPlan, *, sends: bool = True) -> float:
+    def seconds(self, plan: AgentPlan, *, sends: Sends = Sends.chunks) -> float:
         """Of one iteration: the median of the runs, whose result is checked to have come to all GPUs."""
         seconds = statistics.median(self.runs(plan, sends=sends))
-        if sends:
+        if sends == Sends.chunks:
             self.result()
         return seconds
 

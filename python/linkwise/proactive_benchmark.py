@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from linkwise import _core
-from linkwise._core import AgentPlan, CorruptDataError, Machine, UsageError
+from linkwise._core import AgentPlan, CorruptDataError, Machine, Sends, UsageError
 from linkwise.app_lab import AppLab, timed_iterations
 from linkwise.app_runs import checked, scale_of
 from linkwise.application import Application
@@ -65,15 +65,16 @@ class Micro:
             copies = Micro(None, machine, gpus, 0, 1e-12).run(AgentPlan("bulk"))
             return Micro(None, machine, gpus, 0, copies)
         plain = Micro(runtime, machine, gpus, 1)
-        copies = plain.run(AgentPlan("bulk")) - plain.run(AgentPlan("bulk"), sends=False)
+        copies = plain.run(AgentPlan("bulk")) - plain.run(AgentPlan("bulk"), sends=Sends.nothing)
         steps = 500
         for _ in range(4):
             steps = max(
-                int(steps * copies / Micro(runtime, machine, gpus, steps).run(AgentPlan("bulk"), sends=False)), 1
+                int(steps * copies / Micro(runtime, machine, gpus, steps).run(AgentPlan("bulk"), sends=Sends.nothing)),
+                1,
             )
         return Micro(runtime, machine, gpus, steps)
 
-    def run(self, plan: AgentPlan, *, sends: bool = True) -> float:
+    def run(self, plan: AgentPlan, *, sends: Sends = Sends.chunks) -> float:
         """Seconds of one iteration; on GPUs the median of several, with a result that is checked."""
         runtime = self.runtime or _core.VirtualRuntime(self.machine, _core.VirtualMode.estimate, 0)
         app = _core.make_synthetic(runtime, list(self.gpus), plan, SYNTHETIC_BYTES, self.steps, self.seconds)
@@ -92,7 +93,7 @@ class Micro:
 
         taken = timed_iterations(self.runtime, run_on, _REPETITIONS)
         app.wait()
-        if sends:
+        if sends == Sends.chunks:
             self._check(app, done)
         return statistics.median(taken)
 
@@ -112,7 +113,7 @@ def microbenchmark(
     """Speed-ups over copying after the kernel by agent, granularity and threads (fig. 4 and 6)."""
     micro = Micro.tuned(runtime, machine, gpus)
     bulk = micro.run(AgentPlan("bulk"))
-    kernel = micro.run(AgentPlan("bulk"), sends=False)
+    kernel = micro.run(AgentPlan("bulk"), sends=Sends.nothing)
     # No agent that stores to the peers can be done sooner than a kernel that does nothing else.
     stores = Micro(runtime, machine, gpus, 1, 1e-6).run(AgentPlan("inline"))
     rows = []
@@ -150,14 +151,16 @@ def measures(
     decoupled = lab.seconds(plan)
     bulk, inline = (lab.seconds(AgentPlan(agent)) for agent in ("bulk", "inline"))
     # As in §IV-B: the bulk run less its copies, which is the kernels alone.
-    infinite = lab.seconds(AgentPlan("bulk"), sends=False)
-    tracked = lab.seconds(plan, sends=False)
+    infinite = lab.seconds(AgentPlan("bulk"), sends=Sends.nothing)
+    tracked = lab.seconds(plan, sends=Sends.nothing)
     # Fig. 9 leaves out the stores alone, and not the launches: on described machines those are a share of the SMs.
     launches = machine.agents.dynamic_share if runtime is None and plan.agent.name == "dynamic" else 0
     exposed = max(decoupled - tracked * (1 + launches), 0)
     best = min(inline, decoupled, bulk)
-    del lab  # and what it has on the GPUs
     times = {"bulk": bulk, "inline": inline, "decoupled": decoupled, "infinite": infinite}
+    if runtime is not None:
+        times["unordered"] = lab.seconds(AgentPlan("bulk"), sends=Sends.unordered)
+    del lab  # and what it has on the GPUs
     if runtime is not None:
         unified = AgentPlan("unified")
         times["unified"] = AppLab(runtime, machine, app, gpus, unified).seconds(unified)

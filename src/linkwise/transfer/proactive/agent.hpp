@@ -41,6 +41,14 @@ struct AgentPlan {
 /// @throws UsageError for an agent that the machine has not, chunks that are no whole pages, or no threads.
 void check_plan(const AgentPlan& plan, bool simulated);
 
+/// What leaves of what a kernel makes. Other than `chunks` it is for measuring, and peers keep what they had.
+enum class Sends {
+  chunks,    ///< what the agent is there for
+  nothing,   ///< kernels and tracking alone (proact21 fig. 8 and 9)
+  unordered  ///< `bulk` copies beside the kernel, whatever it has made: how much the two are in each other's way, which
+             ///< no agent avoids
+};
+
 /// What a kernel costs on the simulated clock: the bytes that it reads and writes in its GPU's memory, at the rate of a
 /// copy, and what it takes besides.
 struct KernelPrice {

@@ -28,6 +28,12 @@ ProducerBase::ProducerBase(RegionBytes& region, int gpu, Mapping mapping, AgentP
 ProducerBase::~ProducerBase() = default;
 ProducerBase::ProducerBase(ProducerBase&&) noexcept = default;
 
+void ProducerBase::set_sends(Sends sends) {
+  if (sends == Sends::unordered && region_.runtime().simulated())
+    throw UsageError("copies in no order are a race, which the virtual machine finds; measure them on real GPUs");
+  sends_ = sends;
+}
+
 void ProducerBase::launch(const std::string& name, const Run& run, std::vector<MemoryView> reads,
                           const KernelPrice& price) {
   ++tables_->epoch;
@@ -40,7 +46,7 @@ void ProducerBase::launch_on_device(const std::string& name, const Run& run, std
   const Stream compute = compute_stream(runtime, gpu_);
   const MemoryView& mirror = region_.mirror(gpu_);
   KernelRun how{.outbox = tables_->outbox, .last_block = mapping_->blocks()};
-  if (plan_.agent == Agent::inline_ && sends_) how.stores = KernelRun::Stores::peers;
+  if (plan_.agent == Agent::inline_ && sends_ != Sends::nothing) how.stores = KernelRun::Stores::peers;
   if (!std::exchange(tables_->is_loaded, true))
     runtime.enqueue(compute, {"load kernels", {}, {}, {}, [run, how](void* stream) mutable {
                                 how.only_loads = true;
@@ -48,7 +54,8 @@ void ProducerBase::launch_on_device(const std::string& name, const Run& run, std
                                 load_polling_agent();
                                 load_dynamic_agent();
                               }});
-  const bool has_agent = sends_ && plan_.agent != Agent::inline_ && tables_->written > 0 && !tables_->peers.empty();
+  const bool has_agent =
+      sends_ != Sends::nothing && plan_.agent != Agent::inline_ && tables_->written > 0 && !tables_->peers.empty();
   if (has_agent && plan_.agent == Agent::unified) take_pages();
   const Event before = runtime.record(compute);
   if (how.last_block > 0)
@@ -58,7 +65,7 @@ void ProducerBase::launch_on_device(const std::string& name, const Run& run, std
   if (!has_agent) return region_.add_pending(done);
   if (plan_.agent == Agent::polling || plan_.agent == Agent::dynamic) start_kernel_agent(before);
   else if (plan_.agent == Agent::unified) replicate_pages(done);
-  else start_copies(plan_.agent == Agent::copy_engine ? before : done);
+  else start_copies(plan_.agent == Agent::copy_engine || sends_ == Sends::unordered ? before : done);
   const Stream agent = runtime.stream(Place::gpu(gpu_), "agent");
   runtime.wait(agent, done);
   region_.add_pending(runtime.record(agent));

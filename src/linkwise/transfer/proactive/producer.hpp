@@ -29,9 +29,8 @@ class ProducerBase {
 
   [[nodiscard]] const Mapping& mapping() const { return *mapping_; }
   [[nodiscard]] const AgentPlan& plan() const { return plan_; }
-  /// For measuring what tracking costs (proact21 fig. 8) and how much of the transfers is hidden (fig. 9): kernels and
-  /// counters as ever, but nothing is sent.
-  void set_sends(bool sends) { sends_ = sends; }
+  /// @throws UsageError for `unordered` on the virtual machine.
+  void set_sends(Sends sends);
   /// Whether the runtime's timeline, and so `seconds_of_work`, has kernels and agents on GPUs. Without it, launches
   /// follow each other a little sooner.
   void set_timed(bool is_timed) { is_timed_ = is_timed; }
@@ -62,7 +61,8 @@ class ProducerBase {
   void replicate_pages(Event after);
   [[nodiscard]] Stream stream_to(int peer, int number = 0) const;
   std::shared_ptr<Tables> tables_;
-  bool sends_ = true, is_timed_ = true;
+  Sends sends_ = Sends::chunks;
+  bool is_timed_ = true;
 };
 
 template <typename T>

@@ -54,6 +54,7 @@ class ProducerBase::Simulated {
   void run_slice(const std::string& name, const Run& run, std::uint32_t first, std::uint32_t last);
   void send(std::span<const std::uint32_t> chunks, Event ready);
   [[nodiscard]] Stream to_peer(std::size_t peer) const;
+  [[nodiscard]] bool sends() const { return producer_.sends_ != Sends::nothing; }
 
   ProducerBase& producer_;
   Runtime& runtime_;

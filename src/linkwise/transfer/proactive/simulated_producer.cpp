@@ -51,11 +51,11 @@ void ProducerBase::Simulated::launch(const std::string& name, const Run& run) {
   std::uint32_t first = 0;
   for (std::size_t s = 0; s < ends.size(); first = ends[s++]) {
     run_slice(name, run, first, ends[s]);
-    if (is_decoupled(agent) && producer_.sends_) send(completed_by[s], runtime_.record(compute_));
+    if (is_decoupled(agent) && sends()) send(completed_by[s], runtime_.record(compute_));
   }
   const Event done = runtime_.record(compute_);
   producer_.region_.add_pending(done);
-  if (agent == Agent::inline_ || !producer_.sends_) return;
+  if (agent == Agent::inline_ || !sends()) return;
   if (!is_decoupled(agent)) send(tables_.order, done);
   for (std::size_t p = 0; p < tables_.peers.size(); ++p) producer_.region_.add_pending(runtime_.record(to_peer(p)));
 }
@@ -73,7 +73,7 @@ void ProducerBase::Simulated::run_slice(const std::string& name, const Run& run,
   // Resident blocks ask for counters and take their threads from the kernel the whole time, half and half.
   const double threads = static_cast<double>(producer_.plan_.threads) / costs.saturating_threads;
   if (agent == Agent::polling) operation.work.microseconds *= 1 + costs.polling_share * (1 + threads) / 2;
-  if (agent == Agent::dynamic && producer_.sends_) operation.work.microseconds *= 1 + costs.dynamic_share;
+  if (agent == Agent::dynamic && sends()) operation.work.microseconds *= 1 + costs.dynamic_share;
   if (is_decoupled(agent) && agent != Agent::hardware) {
     if (price_.memory_bytes > 0) operation.work.microseconds *= 1 + costs.memory_share;
     const std::uint32_t counted = tables_.of_blocks.first[last] - tables_.of_blocks.first[first];
@@ -84,7 +84,7 @@ void ProducerBase::Simulated::run_slice(const std::string& name, const Run& run,
   for (std::uint32_t block = first; block < last; ++block)
     pages.insert(pages.end(), mapping.pages(block).begin(), mapping.pages(block).end());
   std::ranges::sort(pages);
-  const bool is_inline = agent == Agent::inline_ && producer_.sends_;
+  const bool is_inline = agent == Agent::inline_ && sends();
   std::vector<MemoryView> of_peers;
   const auto wanted_of = [&](std::uint32_t page) { return producer_.region_.wanted(producer_.gpu_, page, page); };
   for (std::size_t p = 0; p < pages.size();) {
