@@ -95,6 +95,9 @@ def proactive_markdown(results: dict[str, Any]) -> str:
         best = {row["agent"]: row for row in reversed(micro)}.values()
         lines += ["| 256 MiB to all others | × copying after the kernel |", "|---|---:|"]
         lines += [f"| {row['plan']} | {row['speedup']:.2f} |" for row in sorted(best, key=lambda row: -row["speedup"])]
+        if stores := results["microbenchmark"].get("stores_seconds"):
+            bound = results["microbenchmark"]["bulk_seconds"] / stores
+            lines += [f"| as long as the stores alone take | {bound:.2f} |"]
         lines += [f"| links without limits | {results['microbenchmark']['ideal']:.2f} |"]
     if results["apps"]:
         heading = "× one GPU | bulk | inline | decoupled | the most | share of it | copying | tracking | hidden | best"

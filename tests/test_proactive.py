@@ -297,6 +297,22 @@ def test_the_tuner_loses_nothing_that_matters() -> None:
             assert {plan.agent.name for plan, _ in full.tried} == set(REAL)
 
 
+def test_the_model_says_what_was_measured() -> None:
+    """Of the microbenchmark on two H200s, but for agents too small for the link."""
+    results = Path(__file__).parent.parent / "benchmarks" / "results"
+    [measured] = results.glob("*-h200x2-a25f816-proactive-microbenchmark.json")
+    rows = json.loads(measured.read_text())["microbenchmark"]["rows"]
+    micro = Micro.tuned(None, linkwise.load_machine("h200x8"), [0, 1])
+    bulk, held = micro.run(_core.AgentPlan("bulk")), set()
+    for row in rows:
+        agent, chunk, threads = row["agent"], row["chunk_bytes"], row["threads"]
+        if agent in ("inline", "copy_engine") or (agent == "polling" and threads >= 4096 and chunk >= 16 << 10):
+            held.add(agent)
+            said = bulk / micro.run(_core.AgentPlan(agent, chunk, threads))
+            assert said == pytest.approx(row["speedup"], rel=0.04), row["plan"]
+    assert held == {"inline", "copy_engine", "polling"}
+
+
 def test_the_microbenchmark_is_balanced() -> None:
     micro = Micro.tuned(None, linkwise.load_machine("volta4"), [0, 1])
     bulk, kernel = micro.run(_core.AgentPlan("bulk")), micro.run(_core.AgentPlan("bulk"), sends=_core.Sends.nothing)

@@ -103,7 +103,7 @@ struct AgentCosts {
   double dynamic_us = 7;           ///< from one launch to the next
   double dynamic_share = 1;        ///< of the SMs: its launches wait behind the kernel's blocks
   int saturating_threads = 2300;   ///< that storing agents need to reach what links carry
-  double copy_engine_us = 8;       ///< that a stream takes to see a flag and start a copy
+  double copy_engine_us = 6.5;     ///< that a stream takes to see a flag and start a copy
 };
 
 struct Machine {
