@@ -99,6 +99,8 @@ def proactive_markdown(results: dict[str, Any]) -> str:
             bound = results["microbenchmark"]["bulk_seconds"] / stores
             lines += [f"| as long as the stores alone take | {bound:.2f} |"]
         lines += [f"| links without limits | {results['microbenchmark']['ideal']:.2f} |"]
+        goodput = ", ".join(f"{size} bytes {share:.0%}" for size, share in results["store_goodput"].items())
+        lines += ["", f"Goodput of stores to a peer: {goodput}."] if goodput else []
     if results["apps"]:
         heading = "× one GPU | bulk | inline | decoupled | the most | share of it | copying | tracking | hidden | best"
         lines += [f"| {heading} |", "|---|---:|---:|---:|---:|---:|---:|---:|---:|---|"]

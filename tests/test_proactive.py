@@ -21,7 +21,7 @@ from linkwise.app_lab import AppLab, simulated_seconds
 from linkwise.app_runs import checked, run_app
 from linkwise.apps import APPLICATIONS, application
 from linkwise.graph_apps import cuts_by_entries
-from linkwise.proactive_benchmark import Micro, bench_proactive, measures
+from linkwise.proactive_benchmark import Micro, bench_proactive, measures, store_goodput
 from linkwise.tuning import AGENTS as REAL
 
 AGENTS = ["bulk", "inline", "polling", "dynamic", "copy_engine", "hardware", "infinite"]
@@ -311,6 +311,16 @@ def test_the_model_says_what_was_measured() -> None:
             said = bulk / micro.run(_core.AgentPlan(agent, chunk, threads))
             assert said == pytest.approx(row["speedup"], rel=0.04), row["plan"]
     assert held == {"inline", "copy_engine", "polling"}
+
+
+@pytest.mark.gpu
+def test_larger_stores_use_more_of_a_link() -> None:
+    runtime = cuda_runtime()
+    if runtime.machine.num_gpus < 2:
+        pytest.skip("it takes two GPUs")
+    goodput = store_goodput(runtime, 400)
+    assert list(goodput) == [4, 8, 16, 32, 64, 128, 256]
+    assert 0 < goodput[4] < goodput[32] < goodput[256] <= 1
 
 
 def test_the_microbenchmark_is_balanced() -> None:

@@ -41,12 +41,7 @@ def result_of_all(app: Application, running: _core.App, gpus: Sequence[int]) -> 
 
 
 def timed_iterations(
-    runtime: _core.Runtime,
-    run: Callable[[int], None],
-    repetitions: int,
-    iterations: int | None = None,
-    *,
-    least: int = 1,
+    runtime: _core.Runtime, run: Callable[[int], None], repetitions: int, iterations: int | None = None
 ) -> list[float]:
     """Seconds of one iteration on GPUs, once for each repetition of so many, or of as many as take long enough.
 
@@ -62,7 +57,7 @@ def timed_iterations(
         return seconds
 
     timed(1)  # what runs for the first time is loaded
-    enough = max(least, int(_LONG_ENOUGH / timed(least)))
+    enough = max(int(_LONG_ENOUGH / timed(1)), 1)
     return [timed(iterations or enough) for _ in range(repetitions)]
 
 
@@ -87,14 +82,12 @@ class AppLab:
         iterations: int | None = None,
         repetitions: int = _REPETITIONS,
     ) -> list[float]:
-        """Seconds of one iteration, once for each repetition of so many: on GPUs as many as the application has, or as
-        take long enough, after some that warm up.
-        """
+        """Seconds of one iteration, once for each repetition of so many, or of as many as take long enough."""
         if self.runtime is None or self._running is None:
             return [simulated_seconds(self.machine, self.app, self.gpus, plan, sends=sends)]
         self._running.set_plan(plan)
         self._running.set_sends(sends)
-        seconds = timed_iterations(self.runtime, self._running.run, repetitions, iterations, least=self.app.iterations)
+        seconds = timed_iterations(self.runtime, self._running.run, repetitions, iterations)
         self._running.wait()
         return seconds
 

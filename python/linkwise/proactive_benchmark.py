@@ -20,6 +20,7 @@ from linkwise.application import Application
 from linkwise.apps import APPLICATIONS, Jacobi, application
 from linkwise.graph_apps import Factorisation, PageRank, ShortestPaths
 from linkwise.planning import Gpus, gpus_of
+from linkwise.probing import probe_families
 from linkwise.session import open_session
 from linkwise.tomography import Tomography
 from linkwise.tuning import DEFAULT_PLAN
@@ -135,6 +136,14 @@ def microbenchmark(
     }  # fmt: skip
 
 
+def store_goodput(runtime: _core.Runtime, link_gb_per_s: float) -> dict[int, float]:
+    """Useful part of what crosses a link to a peer by the bytes of a store (fig. 2), from GPU 0 to GPU 1."""
+    stores = probe_families(runtime, ["peer store size"])
+    return {
+        int(row.what.split()[-2]): min(row.measured.gb_per_s / link_gb_per_s, 1) for row in stores if not row.why_not
+    }
+
+
 def measures(
     runtime: _core.Runtime | None,
     machine: Machine,
@@ -225,6 +234,10 @@ def bench_proactive(
         micro: dict[str, Any] = {"rows": [], "ideal": 0.0}
         if only in (None, "microbenchmark"):
             micro = microbenchmark(real, described, numbers, agents)
+        goodput = described.store_goodput
+        if real is not None and micro["rows"]:
+            copies = micro["bulk_seconds"] - micro["kernel_seconds"]
+            goodput = store_goodput(real, (len(numbers) - 1) * micro["bytes"] / copies * 1e-9)
         apps = []
         for name in names:
             if simulated:
@@ -246,7 +259,7 @@ def bench_proactive(
         "simulated": simulated,
         "gpus": len(numbers),
         "scale": scale,
-        "store_goodput": {str(size): share for size, share in described.store_goodput.items()},
+        "store_goodput": {str(size): share for size, share in goodput.items()},
         "microbenchmark": micro,
         "apps": apps,
         "means": {
