@@ -112,6 +112,17 @@ def proactive_markdown(results: dict[str, Any]) -> str:
     return "\n".join([*lines, ""])
 
 
+def tune_markdown(results: dict[str, Any]) -> str:
+    """One file of ``linkwise tune --exhaustive`` as a table: the best plan of each agent."""
+    lines = [
+        f"{results['app']} on {len(results['gpus'])} GPUs: {len(results['tried'])} plans.", "",
+        "| best of each agent | an iteration, ms |", "|---|---:|",
+    ]  # fmt: skip
+    best = {row["agent"]: row for row in reversed(results["tried"])}.values()
+    lines += [f"| {row['plan']} | {row['seconds'] * 1e3:.3f} |" for row in sorted(best, key=lambda row: row["seconds"])]
+    return "\n".join([*lines, ""])
+
+
 def tpch_markdown(results: dict[str, Any]) -> str:
     """One file of ``linkwise bench tpch`` as a table."""
     lines = [
@@ -144,7 +155,7 @@ def performance_page() -> str:
     ]
     kinds = (
         ("*sort.json", markdown), ("*join-*.json", join_markdown), ("*tpch-*.json", tpch_markdown),
-        ("*proactive-*.json", proactive_markdown),
+        ("*proactive-*.json", proactive_markdown), ("*tune-*.json", tune_markdown),
     )  # fmt: skip
     for pattern, written in kinds:
         for path in sorted(RESULTS.glob(pattern), reverse=True):

@@ -28,19 +28,23 @@ class Search {
         for (std::size_t t = 0; t < kinds; ++t) (void)time(plan(agent, c, kinds - 1 - t));
       return;
     }
-    best_ = 0;
-    const auto middle = static_cast<int>(space_.chunk_bytes.size() / 2);
-    std::vector<std::pair<double, int>> by_time;
-    const auto try_chunk = [&](int c) {
-      by_time.emplace_back(time(plan(agent, c, kinds - 1)), c);
-      return by_time.back().first;
+    const auto chunks = static_cast<int>(space_.chunk_bytes.size()), threads = static_cast<int>(kinds);
+    best_ = Best{time(plan(agent, chunks / 2, threads - 1)), chunks / 2, threads - 1};
+    const auto attempt = [&](int c, int t) {
+      const double taken = time(plan(agent, c, t));
+      if (taken < best_.seconds) best_ = {taken, c, t};
+      return taken;
     };
-    (void)try_chunk(middle);
-    walk(middle + 1, static_cast<int>(space_.chunk_bytes.size()), 1, try_chunk);
-    walk(middle - 1, -1, -1, try_chunk);
-    std::ranges::sort(by_time);
-    for (std::size_t at = 0; at < std::min<std::size_t>(2, by_time.size()); ++at)
-      walk(static_cast<int>(kinds) - 2, -1, -1, [&](int t) { return time(plan(agent, by_time[at].second, t)); });
+    for (Best before; before.seconds != best_.seconds;) {
+      before = best_;
+      walk(before.chunk, chunks, [&](int c) { return attempt(c, before.threads); });
+      const int chunk = best_.chunk;
+      walk(best_.threads, threads, [&](int t) { return attempt(chunk, t); });
+      const Best corner = best_;
+      for (const int c : {corner.chunk - 1, corner.chunk + 1})
+        for (const int t : {corner.threads - 1, corner.threads + 1})
+          if (c >= 0 && c < chunks && t >= 0 && t < threads) (void)attempt(c, t);
+    }
   }
 
   std::vector<Tried> result() && {
@@ -54,10 +58,13 @@ class Search {
     return {agent, space_.chunk_bytes[chunk], has_threads(agent) ? space_.threads[threads] : space_.threads.back()};
   }
 
+  /// From a place upwards to the end, and downwards, as long as it promises something.
   template <typename Try>
-  void walk(int from, int end, int step, Try&& attempt) {
-    for (int at = from, lost = 0; at != end && lost < patience; at += step)
-      lost = attempt(at) > hopeless * best_ ? lost + 1 : 0;
+  void walk(int from, int end, Try&& attempt) {
+    for (int at = from + 1, lost = 0; at < end && lost < patience; ++at)
+      lost = attempt(at) > hopeless * best_.seconds ? lost + 1 : 0;
+    for (int at = from - 1, lost = 0; at >= 0 && lost < patience; --at)
+      lost = attempt(at) > hopeless * best_.seconds ? lost + 1 : 0;
   }
 
   double time(const AgentPlan& plan) {
@@ -66,7 +73,6 @@ class Search {
     const double taken = seconds_(plan);
     known_.emplace(key, taken);
     tried_.push_back({plan, taken});
-    best_ = best_ == 0 ? taken : std::min(best_, taken);
     return taken;
   }
 
@@ -74,7 +80,11 @@ class Search {
   const std::function<double(const AgentPlan&)>& seconds_;
   std::map<std::tuple<Agent, std::uint64_t, int>, double> known_;
   std::vector<Tried> tried_;
-  double best_ = 0;  // of the agent at hand
+  struct Best {
+    double seconds = 0;
+    int chunk = 0, threads = 0;  // their places in the space
+  };
+  Best best_;  // of the agent at hand
 };
 
 }  // namespace

@@ -12,9 +12,10 @@ struct TuningSpace {
   std::vector<Agent> agents{Agent::bulk, Agent::inline_, Agent::polling, Agent::dynamic, Agent::copy_engine};
   std::vector<std::uint64_t> chunk_bytes{4 << 10, 16 << 10, 64 << 10, 128 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20};
   std::vector<int> threads{32, 64, 128, 256, 512, 1024, 2048, 4096, 8192};
-  /// Tries everything. Otherwise a search goes on in a direction only while it promises something: at the most threads,
-  /// from the middle granularity outwards until twice in a row a tenth is lost to the agent's best (each of fig. 6's
-  /// curves rises to one place and falls); then with fewer threads about the best two granularities, likewise.
+  /// Tries everything. Otherwise a search goes on in a direction only while it promises something: from the middle
+  /// granularity outwards at the most threads, then over the threads at the best one, then to its four diagonal
+  /// neighbours, and again about the best plan until there is no better one. A direction ends where twice in a row a
+  /// tenth is lost to the agent's best, since each of fig. 6's curves rises to one place and falls.
   bool exhaustive = false;
 };
 
