@@ -45,8 +45,7 @@ void check_plan(const AgentPlan& plan, bool simulated);
 enum class Sends {
   chunks,    ///< what the agent is there for
   nothing,   ///< kernels and tracking alone (proact21 fig. 8 and 9)
-  unordered  ///< `bulk` copies beside the kernel, whatever it has made: how much the two are in each other's way, which
-             ///< no agent avoids
+  unordered  ///< `bulk` copies beside the kernel, whatever it has made: how much the two are in each other's way
 };
 
 /// What a kernel costs on the simulated clock: the bytes that it reads and writes in its GPU's memory, at the rate of a
