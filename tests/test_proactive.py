@@ -297,7 +297,8 @@ def test_the_tuner_loses_nothing_that_matters() -> None:
             assert {plan.agent.name for plan, _ in full.tried} == set(REAL)
 
 
-SWEEPS = sorted((Path(__file__).parent.parent / "benchmarks" / "results").glob("*-tune-*.json"))
+RESULTS = Path(__file__).parent.parent / "benchmarks" / "results"
+SWEEPS = sorted(RESULTS.glob("*-tune-*.json"))
 
 
 @pytest.mark.parametrize("sweep", SWEEPS, ids=lambda path: path.stem)
@@ -316,8 +317,7 @@ def test_there_are_sweeps_of_all_applications() -> None:
 
 def test_the_model_says_what_was_measured() -> None:
     """Of the microbenchmark on two H200s, but for agents too small for the link."""
-    results = Path(__file__).parent.parent / "benchmarks" / "results"
-    [measured] = results.glob("*-h200x2-a25f816-proactive-microbenchmark.json")
+    [measured] = RESULTS.glob("*-h200x2-a25f816-proactive-microbenchmark.json")
     rows = json.loads(measured.read_text())["microbenchmark"]["rows"]
     micro = Micro.tuned(None, linkwise.load_machine("h200x8"), [0, 1])
     bulk, held = micro.run(_core.AgentPlan("bulk")), set()
@@ -332,10 +332,7 @@ def test_the_model_says_what_was_measured() -> None:
 
 @pytest.mark.gpu
 def test_larger_stores_use_more_of_a_link() -> None:
-    runtime = cuda_runtime()
-    if runtime.machine.num_gpus < 2:
-        pytest.skip("it takes two GPUs")
-    goodput = store_goodput(runtime, 400)
+    goodput = store_goodput(cuda_runtime(at_least=2), 400)
     assert list(goodput) == [4, 8, 16, 32, 64, 128, 256]
     assert 0 < goodput[4] < goodput[32] < goodput[256] <= 1
 

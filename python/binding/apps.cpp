@@ -189,8 +189,8 @@ void bind_apps(nb::module_& m) {
       .def_ro("threads", &AgentPlan::threads)
       .def("__str__", &AgentPlan::to_string);
   nb::class_<proactive::TunedPlans>(m, "TunedPlans")
+      .def(nb::init<>())
       .def(nb::init<std::filesystem::path>(), nb::arg("file"))
-      .def_static("usual_file", &proactive::TunedPlans::usual_file)
       .def_prop_ro("file", &proactive::TunedPlans::file)
       .def("find", &proactive::TunedPlans::find, nb::arg("kernel"))
       .def("keep", &proactive::TunedPlans::keep, nb::arg("kernel"), nb::arg("plan"));

@@ -41,7 +41,7 @@ def result_of_all(app: Application, running: _core.App, gpus: Sequence[int]) -> 
 
 
 def timed_iterations(
-    runtime: _core.Runtime, run: Callable[[int], None], repetitions: int, iterations: int | None = None
+    runtime: _core.Runtime, run: Callable[[int], None], repetitions: int = _REPETITIONS, iterations: int | None = None
 ) -> list[float]:
     """Seconds of one iteration on GPUs, once for each repetition of so many, or of as many as take long enough.
 

@@ -28,7 +28,6 @@ from linkwise.tuning import DEFAULT_PLAN
 SYNTHETIC_BYTES = 256 << 20
 _CHUNKS = tuple(4096 << step for step in range(0, 17, 2))  # 4 KiB to 256 MiB
 _THREADS = (32, 512, 2048, 4096, 8192)
-_REPETITIONS = 5
 
 
 # Of which copying takes about a third of the time on four GPUs with NVLink 4: with more, kernels would wait for links
@@ -92,7 +91,7 @@ class Micro:
             app.run(iterations)
             done += iterations
 
-        taken = timed_iterations(self.runtime, run_on, _REPETITIONS)
+        taken = timed_iterations(self.runtime, run_on)
         app.wait()
         if sends == Sends.chunks:
             self._check(app, done)

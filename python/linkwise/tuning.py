@@ -59,15 +59,11 @@ def _key(app: Application, gpus: Sequence[int]) -> str:
 
 def keep(app: Application, gpus: Sequence[int], plan: AgentPlan) -> Path:
     """Remember a plan for this machine; returns where."""
-    plans = _kept_plans()
+    plans = _core.TunedPlans()
     plans.keep(_key(app, gpus), plan)
     return plans.file
 
 
 def kept_plan(app: Application, gpus: Sequence[int]) -> AgentPlan:
     """The plan that was kept for an application on this machine, or the default."""
-    return _kept_plans().find(_key(app, gpus)) or DEFAULT_PLAN
-
-
-def _kept_plans() -> _core.TunedPlans:
-    return _core.TunedPlans(_core.TunedPlans.usual_file())
+    return _core.TunedPlans().find(_key(app, gpus)) or DEFAULT_PLAN

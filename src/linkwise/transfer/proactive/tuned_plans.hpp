@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "linkwise/transfer/proactive/agent.hpp"
 #include "linkwise/transfer/proactive/tuner.hpp"
@@ -33,6 +34,7 @@ class TunedPlans {
 
 /// The plan that was kept for a kernel; where there is none, the best of what `tune` tries, which is kept from now on.
 /// `kernel`: a name, with what else the best plan depends on, as the size of the region and the GPUs.
+/// @throws UsageError as TunedPlans::keep does, and what `seconds` throws.
 AgentPlan tuned_plan(const std::string& kernel, const std::function<double(const AgentPlan&)>& seconds,
                      const TuningSpace& space = {}, const TunedPlans& kept = TunedPlans());
 

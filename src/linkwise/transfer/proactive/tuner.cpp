@@ -61,10 +61,9 @@ class Search {
   /// From a place upwards to the end, and downwards, as long as it promises something.
   template <typename Try>
   void walk(int from, int end, Try&& attempt) {
-    for (int at = from + 1, lost = 0; at < end && lost < patience; ++at)
-      lost = attempt(at) > hopeless * best_.seconds ? lost + 1 : 0;
-    for (int at = from - 1, lost = 0; at >= 0 && lost < patience; --at)
-      lost = attempt(at) > hopeless * best_.seconds ? lost + 1 : 0;
+    for (const int step : {1, -1})
+      for (int at = from + step, lost = 0; at >= 0 && at < end && lost < patience; at += step)
+        lost = attempt(at) > hopeless * best_.seconds ? lost + 1 : 0;
   }
 
   double time(const AgentPlan& plan) {
