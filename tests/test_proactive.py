@@ -12,12 +12,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
 import linkwise
 from conftest import SEEDS, cuda_runtime
 from linkwise import UsageError, _core, tuning
 from linkwise.app_data import matrix_of, phantom, power_law_graph, sinogram_of_phantom
 from linkwise.app_lab import AppLab, simulated_seconds
+from linkwise.app_report import print_proactive
 from linkwise.app_runs import checked, run_app
 from linkwise.apps import APPLICATIONS, application
 from linkwise.graph_apps import cuts_by_entries
@@ -396,6 +398,28 @@ def test_plans_that_cannot_be_kept(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [tmp_path / "file"]
 
 
+def test_a_plan_is_tuned_once(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """And where it cannot be kept, it is used all the same, and its owner told."""
+    tried = []
+
+    def seconds(plan: _core.AgentPlan) -> float:
+        tried.append(str(plan))
+        return 1.0 if str(plan) == "copy_engine 1 MiB" else 2.0
+
+    plans = _core.TunedPlans(tmp_path / "plans")
+    assert str(_core.tuned_plan("k", seconds, plans)) == "copy_engine 1 MiB"
+    once = len(tried)
+    assert str(_core.tuned_plan("k", seconds, plans)) == "copy_engine 1 MiB"
+    assert len(tried) == once > 1
+    with pytest.raises(_core.UsageError, match="with a name of one line"):
+        _core.tuned_plan("two\nlines", seconds, plans)
+    assert len(tried) == once and not capfd.readouterr().err
+    nowhere = _core.TunedPlans(tmp_path / "plans" / "below a file")
+    assert str(_core.tuned_plan("k", seconds, nowhere)) == "copy_engine 1 MiB"
+    assert len(tried) == 2 * once
+    assert capfd.readouterr().err.startswith("linkwise: cannot keep a plan in ")
+
+
 @pytest.mark.gpu
 def test_an_app_on_gpus_is_held_to_one_of_them() -> None:
     report = run_app("sssp", scale=1 / 500, iterations=4, agent="copy_engine")
@@ -464,3 +488,8 @@ def test_bench() -> None:
     assert [(row["app"], row["gpus"]) for row in results["apps"]] == [("sssp", 2), ("sssp", 3)]
     assert results["means"]["2"]["proactive"] < results["means"]["3"]["proactive"]
     assert results["microbenchmark"]["rows"] == []
+    console = Console(record=True, width=150)
+    print_proactive(console, results)
+    shown = console.export_text()
+    assert "applications, × one GPU" in shown and "geometric means on 3 GPUs" in shown
+    assert "256 MiB" not in shown  # nothing of what was not run

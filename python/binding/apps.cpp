@@ -195,6 +195,11 @@ void bind_apps(nb::module_& m) {
       .def("find", &proactive::TunedPlans::find, nb::arg("kernel"))
       .def("keep", &proactive::TunedPlans::keep, nb::arg("kernel"), nb::arg("plan"));
   m.def(
+      "tuned_plan",
+      [](const std::string& kernel, const std::function<double(const AgentPlan&)>& seconds,
+         const proactive::TunedPlans& kept) { return proactive::tuned_plan(kernel, seconds, {}, kept); },
+      nb::arg("kernel"), nb::arg("seconds"), nb::arg("kept"));
+  m.def(
       "tune_agents",
       [](const std::vector<std::string>& agents, bool exhaustive,
          const std::function<double(const AgentPlan&)>& seconds) {

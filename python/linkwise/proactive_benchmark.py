@@ -114,8 +114,9 @@ def microbenchmark(
     micro = Micro.tuned(runtime, machine, gpus)
     bulk = micro.run(AgentPlan("bulk"))
     kernel = micro.run(AgentPlan("bulk"), sends=Sends.nothing)
-    # No agent that stores to the peers can be done sooner than a kernel that does nothing else.
-    stores = Micro(runtime, machine, gpus, 1, 1e-6).run(AgentPlan("inline"))
+    # No agent that stores to the peers can be done sooner than a kernel that does nothing else. A described machine
+    # says what each agent's stores carry, and has nothing of which that would follow.
+    stores = Micro(runtime, machine, gpus, 1).run(AgentPlan("inline")) if runtime is not None else None
     rows = []
     for agent in agents:
         has_threads = agent in ("polling", "dynamic")

@@ -32,6 +32,11 @@ std::vector<Kept> kept_in(const std::filesystem::path& file) {
   return all;
 }
 
+void check_name(const std::string& kernel) {
+  if (kernel.empty() || kernel.find('\n') != std::string::npos)
+    throw UsageError("a plan is kept for a kernel with a name of one line");
+}
+
 std::filesystem::path cache_folder() {
   if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0') return cache;
   const char* home = std::getenv("HOME");
@@ -71,8 +76,7 @@ std::optional<AgentPlan> TunedPlans::find(const std::string& kernel) const {
 }
 
 void TunedPlans::keep(const std::string& kernel, const AgentPlan& plan) const {
-  if (kernel.empty() || kernel.find('\n') != std::string::npos)
-    throw UsageError("a plan is kept for a kernel with a name of one line");
+  check_name(kernel);
   std::error_code failed;
   if (file_.has_parent_path()) std::filesystem::create_directories(file_.parent_path(), failed);
   // Under another name first: whoever reads meanwhile finds the old plans or the new ones.
@@ -93,9 +97,14 @@ void TunedPlans::keep(const std::string& kernel, const AgentPlan& plan) const {
 
 AgentPlan tuned_plan(const std::string& kernel, const std::function<double(const AgentPlan&)>& seconds,
                      const TuningSpace& space, const TunedPlans& kept) {
+  check_name(kernel);
   if (const std::optional<AgentPlan> plan = kept.find(kernel)) return *plan;
   const AgentPlan best = tune(space, seconds).front().plan;
-  kept.keep(kernel, best);
+  try {
+    kept.keep(kernel, best);
+  } catch (const UsageError& cannot) {  // a program need not end for that, but its owner is to know
+    (void)std::fprintf(stderr, "linkwise: %s, or every run will tune '%s' again\n", cannot.what(), kernel.c_str());
+  }
   return best;
 }
 

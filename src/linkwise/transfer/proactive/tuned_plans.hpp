@@ -34,7 +34,8 @@ class TunedPlans {
 
 /// The plan that was kept for a kernel; where there is none, the best of what `tune` tries, which is kept from now on.
 /// `kernel`: a name, with what else the best plan depends on, as the size of the region and the GPUs.
-/// @throws UsageError as TunedPlans::keep does, and what `seconds` throws.
+/// A file that cannot be written costs a line on stderr, and the next run's time.
+/// @throws UsageError for a name of no or of several lines, and what `seconds` throws.
 AgentPlan tuned_plan(const std::string& kernel, const std::function<double(const AgentPlan&)>& seconds,
                      const TuningSpace& space = {}, const TunedPlans& kept = TunedPlans());
 
