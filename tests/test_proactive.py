@@ -21,7 +21,7 @@ from linkwise.app_data import matrix_of, phantom, power_law_graph, sinogram_of_p
 from linkwise.app_lab import AppLab, simulated_seconds
 from linkwise.app_report import print_proactive
 from linkwise.app_runs import checked, run_app
-from linkwise.apps import APPLICATIONS, application
+from linkwise.apps import APPLICATIONS, Jacobi, application
 from linkwise.graph_apps import cuts_by_entries
 from linkwise.proactive_benchmark import Micro, bench_proactive, measures, store_goodput
 from linkwise.tuning import AGENTS as REAL
@@ -173,45 +173,43 @@ def test_chunks_of_mappings(region: int, blocks: int, chunk_pages: int, grow: bo
 @pytest.mark.parametrize("agent", AGENTS)
 def test_only_what_is_needed_crosses_the_links(agent: str) -> None:
     """Jacobi's neighbours need a band; the bytes that cross are seen on the timeline, and the result stays right."""
-    system = application("jacobi", 1 / 1000)
-    assert isinstance(system, APPLICATIONS["jacobi"])
+    jacobi = Jacobi(1 / 1000)
+    diagonals, right_side = jacobi.system
     crossed = {}
     for replicate in (True, False):
         runtime = virtual()
-        cuts = [0, 9000, 20_000, system.rows]  # type: ignore[attr-defined]
+        cuts = [0, 9000, 20_000, jacobi.rows]
         app = _core.make_jacobi(
-            runtime, [0, 1, 2], cuts, _core.AgentPlan(agent, 4096), system.rows, system.band,  # type: ignore[attr-defined]
-            system.diagonals.ravel(), system.right_side, replicate,  # type: ignore[attr-defined]
+            runtime, [0, 1, 2], cuts, _core.AgentPlan(agent, 4096), jacobi.rows, jacobi.band, diagonals.ravel(),
+            right_side, replicate,
         )  # fmt: skip
         runtime.clear_timeline()
         app.run(4)
         entries = runtime.timeline()
         crossed[replicate] = sum(p.bytes for e in entries for p in e.passages if p.source != p.target)
-        x = np.empty(system.rows)  # type: ignore[attr-defined]
+        x = np.empty(jacobi.rows)
         for gpu, (first, last) in enumerate(zip(cuts, cuts[1:], strict=False)):
             app.fetch(gpu, x)
-            reference = application("jacobi", 1 / 1000)
-            whole = np.zeros_like(x)
-            whole[first:last] = x[first:last]
             # Its own rows are right, which takes the neighbours' of the iteration before.
-            assert _rows_are_right(reference, x, first, last)
+            assert _rows_are_right(jacobi, x, first, last)
     assert crossed[False] < crossed[True] / 10
 
 
-def _rows_are_right(system: Any, x: Any, first: int, last: int) -> bool:
-    wanted = np.zeros(system.rows)
+def _rows_are_right(jacobi: Jacobi, x: Any, first: int, last: int) -> bool:
+    diagonals, right_side = jacobi.system
+    wanted = np.zeros(jacobi.rows)
     for _ in range(4):
-        total = system.right_side.copy()
-        for d in range(2 * system.band + 1):
-            shift = d - system.band
+        total = right_side.copy()
+        for d in range(2 * jacobi.band + 1):
+            shift = d - jacobi.band
             if shift:
                 shifted = np.zeros_like(wanted)
                 if shift > 0:
                     shifted[:-shift] = wanted[shift:]
                 else:
                     shifted[-shift:] = wanted[:shift]
-                total -= system.diagonals[d] * shifted
-        wanted = total / system.diagonals[system.band]
+                total -= diagonals[d] * shifted
+        wanted = total / diagonals[jacobi.band]
     return bool(np.allclose(x[first:last], wanted[first:last], rtol=1e-10))
 
 
@@ -455,11 +453,17 @@ def test_on_the_command_line(tmp_path: Path) -> None:
         ["app", "jacobi", "--scale", "0", "--machine", "volta4"], ["app", "sssp", "--picture", "x.png"],
         ["app", "jacobi", "--iterations", "0"], ["app", "jacobi", "--machine", "volta4", "--gpus", "7"],
         ["app", "jacobi", "--agent", "polling", "--chunk", "5000"],
-        ["app", "jacobi", "--agent", "bulk", "--chunk", "1TiB"],
-        ["app", "jacobi", "--agent", "bulk", "--threads", "99999999999"],
+        ["app", "jacobi", "--agent", "polling", "--chunk", "1TiB"],
+        ["app", "jacobi", "--agent", "bulk", "--chunk", "4KiB"],
+        ["app", "jacobi", "--agent", "polling", "--chunk", "50%"],
+        ["app", "jacobi", "--agent", "polling", "--threads", "99999999999"],
+        ["app", "jacobi", "--agent", "inline", "--threads", "64"],
+        ["app", "sssp", "--scale", "0.1", "--matrix", "m"],
         ["app", "jacobi", "--iterations", "3000000000"],
         ["bench", "proactive", "--gpus", "0"],
-        ["bench", "proactive", "--only", "x"], ["app", "xray_ct", "--picture", "/nowhere/x.png"],
+        ["bench", "proactive", "--only", "x"], ["bench", "proactive", "--only", "microbenchmark", "--scaling"],
+        ["bench", "proactive", "--only", "microbenchmark", "--scale", "nan"],
+        ["app", "xray_ct", "--picture", "/nowhere/x.png"],
     ):  # fmt: skip
         failed = run(*wrong)
         assert failed.returncode == 2, wrong

@@ -37,7 +37,7 @@ def simulated_seconds(
 def result_of_all(app: Application, running: _core.App, gpus: Sequence[int]) -> tuple[Array, bool]:
     """What the first of some GPUs has, and whether all others have the same."""
     first, *others = (app.result(running, gpu) for gpu in gpus)
-    return first, all(np.array_equal(first, other) for other in others)
+    return first, all(np.array_equal(first, other, equal_nan=True) for other in others)
 
 
 def timed_iterations(

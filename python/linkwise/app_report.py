@@ -16,7 +16,9 @@ _SHOWN = 12
 
 def print_app(console: Console, report: AppReport) -> None:
     """Print what an application took, on how many GPUs, and whether its result is right."""
-    how = "simulated at full size" if report.simulated else f"median of five, ± {report.spread / 2:.0%}"
+    how = f"median of five, ± {report.spread / 2:.0%}"
+    if report.simulated:
+        how = "simulated" if report.timed == "data" else "simulated, for data of the paper's size"
     console.print(f"[bold]{report.app}[/bold] on {escape(report.machine)}, GPUs {', '.join(map(str, report.gpus))}")
     console.print(f"agent      {report.agent}")
     console.print(f"time       {format_seconds(report.seconds)} for {report.iterations} iterations, {how}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -47,14 +48,14 @@ class AppReport:
     error: float
     """The largest difference to the reference after three iterations, and of the timed result to that of one GPU, as a
     share of what is allowed."""
-    scale: float
-    """Of the data whose result was held to the reference."""
+    scale: float | None
+    """Of the data whose result was held to the reference; none where a file has them."""
     timed: str
     """What the seconds are of: ``"data"``, or, simulated and unless a size is given, data of the ``"paper"``'s size."""
 
     def as_dict(self) -> dict[str, Any]:
-        """As ``--json`` prints it."""
-        return asdict(self)
+        """As ``--json`` prints it, which has no number for an error without end: null."""
+        return asdict(self) | {"error": self.error if math.isfinite(self.error) else None}
 
 
 def checked(runtime: _core.Runtime, app: Application, gpus: Sequence[int], plan: AgentPlan) -> tuple[float, Array]:
@@ -103,7 +104,8 @@ def run_app(
     agent
         What sends finished chunks: a name, a plan, or ``"auto"``: as tuned, or a default that is documented.
     scale
-        Of the data, 1 being the full size: an eighth on GPUs unless given.
+        Of the data that is made, 1 being the full size: an eighth on GPUs unless given. The paper's data sets have more
+        entries in a row than those.
     iterations
         As many as the application usually does unless given.
     matrix
@@ -118,6 +120,8 @@ def run_app(
     """
     if iterations is not None and not 1 <= iterations <= _MOST_ITERATIONS:
         raise UsageError(f"there are from 1 to {_MOST_ITERATIONS} iterations, not {iterations}")
+    if matrix is not None and scale is not None:
+        raise UsageError("a matrix from a file has its own size; leave the scale away")
     with open_session(machine) as runtime:
         simulated, described = runtime.simulated, runtime.machine
         of_data = scale_of(scale, simulated=simulated)
@@ -150,7 +154,8 @@ def run_app(
     return AppReport(
         app=name, machine=described.name, simulated=simulated, gpus=numbers, agent=str(plan), iterations=rounds,
         seconds=seconds, spread=(max(several) - min(several)) / seconds, single_gpu_seconds=single,
-        speedup=single / seconds, correct=error <= 1, error=error, scale=of_data,
+        speedup=single / seconds, correct=error <= 1, error=error,
+        scale=of_data if matrix is None else None,
         timed="data" if app.own_size else "paper",
     )  # fmt: skip
 

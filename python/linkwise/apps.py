@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +31,18 @@ class Jacobi(Application):
     def __init__(self, scale: float, matrix: Path | None = None, band: int | None = None) -> None:
         self.rows = max(int(self.full_rows * scale), 64)
         self.band = band or self.band
-        self.diagonals, self.right_side = banded_system(self.rows, self.band)
+
+    @cached_property
+    def system(self) -> tuple[Array, Array]:
+        """Diagonals and right side, which a simulation has no need of."""
+        return banded_system(self.rows, self.band)
 
     def start(self, runtime: Runtime, gpus: Sequence[int], plan: AgentPlan) -> _core.App:
         """See ``Application``."""
+        diagonals, right_side = self.system
         return _core.make_jacobi(
-            runtime, list(gpus), even_cuts(self.rows, len(gpus)), plan, self.rows, self.band, self.diagonals.ravel(),
-            self.right_side,
+            runtime, list(gpus), even_cuts(self.rows, len(gpus)), plan, self.rows, self.band, diagonals.ravel(),
+            right_side,
         )  # fmt: skip
 
     def priced(self, runtime: Runtime, gpus: Sequence[int], plan: AgentPlan) -> _core.App:
@@ -65,20 +71,27 @@ class Jacobi(Application):
     def _improved(self, first: int, x: Array) -> Array:
         """Some rows of the next x."""
         last = min(first + ROWS_AT_ONCE, self.rows)
-        total = self.right_side[first:last].copy()
+        diagonals, right_side = self.system
+        total = right_side[first:last].copy()
         for shift in range(-self.band, self.band + 1):
             begin, end = max(first, -shift), min(last, self.rows - shift)
             if shift and begin < end:
                 total[begin - first : end - first] -= (
-                    self.diagonals[shift + self.band, begin:end] * x[begin + shift : end + shift]
+                    diagonals[shift + self.band, begin:end] * x[begin + shift : end + shift]
                 )
-        improved: Array = total / self.diagonals[self.band, first:last]
+        improved: Array = total / diagonals[self.band, first:last]
         return improved
 
 
 APPLICATIONS: dict[str, type[Application]] = {
     each.name: each for each in (Jacobi, PageRank, ShortestPaths, Factorisation, Tomography)
 }
+
+
+def check_scale(scale: float) -> None:
+    """Raise ``UsageError`` for a scale that no data has."""
+    if not 0 < scale <= 64:
+        raise UsageError(f"the scale is {scale:g}; it is more than 0, and 64 at most")
 
 
 def application(name: str, scale: float, matrix: Path | None = None) -> Application:
@@ -92,8 +105,7 @@ def application(name: str, scale: float, matrix: Path | None = None) -> Applicat
     """
     if name not in APPLICATIONS:
         raise UsageError(f"there is no app '{name}'; there are {', '.join(APPLICATIONS)}")
-    if not 0 < scale <= 64:
-        raise UsageError(f"the scale is {scale:g}; it is more than 0, and 64 at most")
+    check_scale(scale)
     kind = APPLICATIONS[name]
     if matrix is not None and not issubclass(kind, OnGraph):
         raise UsageError(f"{name} takes no matrix; it makes its own data")

@@ -19,7 +19,7 @@ Output = Annotated[
 Machine = Annotated[
     str, typer.Option(help="auto, local, or a described machine to simulate (see 'linkwise machine list').")
 ]
-Gpus = Annotated[str, typer.Option(metavar="0,2|auto", help="GPUs, in the order of the result.")]
+Gpus = Annotated[str, typer.Option(metavar="0,2|auto", help="GPUs, in this order.")]
 Strategy = Annotated[Literal["auto", "radix", "p2p_merge", "het", "cpu"], typer.Option(help="How to sort.")]
 MemoryLimit = Annotated[str | None, typer.Option(metavar="4GiB|80%", help="Memory to use on each GPU.")]
 HostMemory = Annotated[

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +38,12 @@ class OnGraph(Application):
 
     full_vertices: int
     full_edges: int
+    is_square = True
+    """Whether rows and columns are the same vertices."""
 
     def __init__(self, scale: float, matrix: Path | None = None) -> None:
         vertices = max(int(self.full_vertices * scale), 64)
-        self.edges = self._made(vertices) if matrix is None else read_matrix(matrix)
+        self.edges = self._made(vertices) if matrix is None else read_matrix(matrix, square=self.is_square)
         self.incoming = self.edges.transposed()
 
     @abstractmethod
@@ -151,11 +154,17 @@ class ShortestPaths(OnGraph):
 
 
 class Factorisation(OnGraph):
-    """Users' and items' factors of a matrix like HV15R by gradient steps on each side in turn."""
+    """Users' and items' factors of a matrix like HV15R by gradient steps on each side in turn.
+
+    Rows are users, and columns items. Ratings of more than 10 are divided so that the largest is 10: beyond about 40,
+    steps of one length would grow without end.
+    """
 
     name, iterations = "als", 10
     full_vertices, full_edges = 2_017_169, 283_073_458
     rank, step, decay = 8, 0.05, 0.01
+    largest_rating = 10.0
+    is_square = False
 
     def _made(self, vertices: int) -> Matrix:
         return mesh_graph(vertices, self.degree)
@@ -163,6 +172,10 @@ class Factorisation(OnGraph):
     def __init__(self, scale: float, matrix: Path | None = None, degree: int = 24) -> None:
         self.degree = degree
         super().__init__(scale, matrix)
+        largest = float(np.abs(self.edges.value).max(initial=0))
+        if largest > self.largest_rating:
+            part = np.float32(self.largest_rating / largest)
+            self.edges, self.incoming = (replace(side, value=side.value * part) for side in (self.edges, self.incoming))
         random = np.random.default_rng(2)
         self.factors = random.uniform(0, 1, (self.edges.rows + self.incoming.rows, self.rank)).astype(np.float32)
 

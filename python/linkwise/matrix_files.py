@@ -1,11 +1,18 @@
-"""Sparse matrices from files: Matrix Market's (``.mtx``), and lists of edges."""
+"""Sparse matrices from files: Matrix Market's (``.mtx``), and lists of edges; also as ``.gz``, or from pipes."""
 
 from __future__ import annotations
 
-import itertools
+import gzip
+import io
+import shutil
+import tempfile
 import warnings
+import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, TextIO
 
 import numpy as np
 import numpy.typing as npt
@@ -15,106 +22,174 @@ from linkwise.app_data import Matrix, matrix_of
 
 Array = npt.NDArray[Any]
 _MOST_VERTICES = 2**31
+_WORDS = {"real": 3, "integer": 3, "pattern": 2}
+_MIRROR_SIGNS = {"general": 0, "symmetric": 1, "skew-symmetric": -1}
 
 
-class _Header(NamedTuple):
-    """What is known before the entries, and the line behind it."""
+@dataclass(frozen=True)
+class _Header:
+    """What is known before the entries; of lists of edges, little."""
 
     lines: int = 0
+    """Before the entries."""
     base: int = 0
-    is_symmetric: bool = False
-    sign: int = 1  # of the entries' mirror images
-    size: int | None = None
+    words: tuple[int, ...] = (2, 3)
+    """That an entry's line may have."""
+    mirror_sign: int = 0
+    """Of the entries' mirror images; 0: there are none."""
+    rows: int = _MOST_VERTICES
+    columns: int = _MOST_VERTICES
     entries: int | None = None
 
 
-def read_matrix(path: Path) -> Matrix:
-    """A square matrix from a Matrix Market file, or a list of edges ``from to [weight]``, numbered from 0.
+def read_matrix(path: Path, *, square: bool = True) -> Matrix:
+    """A matrix from a Matrix Market file, or a list of edges ``from to [weight]``, numbered from 0.
 
-    Entries without a value, as those of patterns, are 1.
+    Entries without a value, as those of patterns, are 1. A list of edges has as many rows and columns as its numbers
+    need; a square one as many of both.
 
     Raises
     ------
     UsageError
-        Naming the file, and the first line that is not as it should be.
+        Naming the file, and the first line that is not as it should be. Also for a matrix that is not square, if it
+        should be.
 
     """
     try:
-        header = _header_of(path)
-        entries = _entries_of(path, header)
-    except (OSError, UnicodeDecodeError) as error:
+        with _opened(path) as file:
+            header = _header_of(file, path)
+            entries = _entries_of(file, header, path)
+    except (OSError, EOFError, zlib.error) as error:
         raise UsageError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if not len(entries):
         raise UsageError(f"{path} has no entries")
-    if header.entries is not None and len(entries) != header.entries:
+    if header.entries not in (None, len(entries)):
         raise UsageError(f"{path} has {len(entries)} entries, and says that it has {header.entries}")
-    ends = entries[:, :2].astype(np.int64) - header.base
-    size = max(header.size or 0, 0 if header.size else int(ends.max()) + 1)
-    if int(ends.max()) >= min(size, _MOST_VERTICES) or size > _MOST_VERTICES:
-        raise UsageError(f"{path}: row or column {int(ends.max()) + header.base} is too large")
-    row, column, value = ends[:, 0], ends[:, 1], entries[:, 2]
-    if header.is_symmetric:
+    row, column = entries[:, :2].astype(np.int64).T - header.base
+    value = entries[:, 2]
+    rows, columns = header.rows, header.columns
+    if header.entries is None:
+        rows, columns = int(row.max()) + 1, int(column.max()) + 1
+        if square:
+            rows = columns = max(rows, columns)
+    elif square and rows != columns:
+        raise UsageError(f"{path} has {rows} rows and {columns} columns; give a square matrix")
+    if header.mirror_sign:
         off = row != column
         row, column, value = (
             np.concatenate(pair)
-            for pair in ((row, column[off]), (column, row[off]), (value, header.sign * value[off]))
+            for pair in ((row, column[off]), (column, row[off]), (value, header.mirror_sign * value[off]))
         )  # fmt: skip
-    return matrix_of(row, column, value, size, size)
+    return matrix_of(row, column, value, rows, columns)
 
 
-def _header_of(path: Path) -> _Header:
-    with path.open(encoding="utf-8") as file:
-        words = file.readline().lower().split()
-        if not words or words[0] != "%%matrixmarket":
-            return _Header()
-        if words[1:3] != ["matrix", "coordinate"] or len(words) < 5 or words[3] not in ("real", "integer", "pattern"):
-            raise UsageError(f"{path}: only real, integer or pattern matrices by coordinates are read")
-        if words[4] not in ("general", "symmetric", "skew-symmetric"):
-            raise UsageError(f"{path}: a matrix is general, symmetric or skew-symmetric, not {words[4]}")
-        for lines, line in enumerate(file, 2):
-            if line.startswith("%") or not line.strip():
-                continue
-            try:
-                rows, columns, entries = (int(word) for word in line.split())
-            except ValueError:
-                break
-            sign = -1 if words[4] == "skew-symmetric" else 1
-            return _Header(lines, 1, words[4] != "general", sign, max(rows, columns), entries)
-    raise UsageError(f"{path}: there is no line with rows, columns and entries")
+@contextmanager
+def _opened(path: Path) -> Iterator[TextIO]:
+    """The file's text, which can be read once more from its beginning."""
+    with ExitStack() as files:
+        raw: IO[bytes] = files.enter_context(path.open("rb"))
+        file: Any = files.enter_context(gzip.open(raw)) if path.suffix == ".gz" else raw
+        if not raw.seekable():
+            kept = files.enter_context(tempfile.TemporaryFile())
+            shutil.copyfileobj(file, kept)
+            kept.seek(0)
+            file = kept
+        # What is no UTF-8 stands in comments, or is no number either.
+        yield files.enter_context(io.TextIOWrapper(file, "utf-8-sig", errors="replace"))
 
 
-def _entries_of(path: Path, header: _Header) -> Array:
+def _header_of(file: TextIO, path: Path) -> _Header:
+    lines = 0
+    words: list[str] = []
+    while not words:
+        line = file.readline()
+        if not line:
+            break
+        lines, words = lines + 1, line.lower().split()
+    if not words or words[0] != "%%matrixmarket":
+        file.seek(0)
+        return _Header()
+    if words[1:3] != ["matrix", "coordinate"] or len(words) < 5 or words[3] not in _WORDS:
+        raise UsageError(f"{path}: only real, integer or pattern matrices by coordinates are read")
+    if words[4] not in _MIRROR_SIGNS:
+        raise UsageError(f"{path}: a matrix is general, symmetric or skew-symmetric, not {words[4]}")
+    sizes: list[str] = []
+    while not sizes:
+        line = file.readline()
+        if not line:
+            break
+        lines, sizes = lines + 1, [] if line.startswith("%") else line.split()
+    try:
+        rows, columns, entries = (int(size) for size in sizes)
+    except ValueError:
+        raise UsageError(f"{path}: there is no line with rows, columns and entries") from None
+    if not (1 <= rows <= _MOST_VERTICES and 1 <= columns <= _MOST_VERTICES and entries >= 0):
+        raise UsageError(f"{path}: a matrix has from 1 to 2^31 rows and columns, not {rows} and {columns}")
+    if words[4] != "general" and rows != columns:
+        raise UsageError(f"{path}: a {words[4]} matrix has as many rows as columns, not {rows} and {columns}")
+    return _Header(lines, 1, (_WORDS[words[3]],), _MIRROR_SIGNS[words[4]], rows, columns, entries)
+
+
+def _entries_of(file: TextIO, header: _Header, path: Path) -> Array:
     """Rows, columns and values, [entries][3]."""
-    with path.open(encoding="utf-8") as file, warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of no entries, which is said otherwise
         try:
-            entries = np.loadtxt(itertools.islice(file, header.lines, None), comments=["#", "%"], ndmin=2)
+            entries = np.loadtxt(file, comments=["#", "%"], ndmin=2)
         except ValueError:  # lines of several lengths, or a wrong one
-            return _entries_line_by_line(path, header)
-    numbers = entries[:, :2]
+            return _entries_line_by_line(file, header, path)
     if entries.size == 0:
         return np.empty((0, 3))
-    if not 2 <= entries.shape[1] <= 3 or not np.isfinite(entries).all() or (numbers < header.base).any() or (
-        numbers % 1
-    ).any():  # fmt: skip
-        return _entries_line_by_line(path, header)
-    return entries if entries.shape[1] == 3 else np.column_stack([entries, np.ones(len(entries))])
+    if entries.shape[1] not in header.words:
+        return _entries_line_by_line(file, header, path)
+    if entries.shape[1] == 2:
+        entries = np.column_stack([entries, np.ones(len(entries))])
+    return entries if _fault(entries, header) is None else _entries_line_by_line(file, header, path)
 
 
-def _entries_line_by_line(path: Path, header: _Header) -> Array:
+def _entries_line_by_line(file: TextIO, header: _Header, path: Path) -> Array:
     """The same, slowly, to say which line is wrong."""
     found: list[tuple[float, float, float]] = []
-    with path.open(encoding="utf-8") as file:
-        for at, line in enumerate(file, 1):
-            if at <= header.lines or not line.strip() or line.lstrip()[0] in "#%":
-                continue
-            try:
-                row, column, value = (*map(float, line.split()), 1.0)[:3]
-                if len(line.split()) > 3 or not np.isfinite([row, column, value]).all():
-                    raise ValueError
-                if min(row, column) < header.base or row % 1 or column % 1:
-                    raise ValueError
-            except ValueError:
-                raise UsageError(f"{path}, line {at}: '{line.strip()[:40]}' is no row, column and value") from None
-            found.append((row, column, value))
-    return np.array(found).reshape(-1, 3)
+    places: list[tuple[int, str]] = []
+
+    def refuse(at: int, line: str, why: str) -> UsageError:
+        return UsageError(f"{path}, line {at}: '{line[:40]}' {why}")
+
+    file.seek(0)
+    for at, line in enumerate(map(str.strip, file), 1):
+        if at <= header.lines or not line or line[0] in "#%":
+            continue
+        try:
+            words = line.split()
+            row, column, value = (*map(float, words), 1.0)[:3]
+        except ValueError:
+            raise refuse(at, line, "is no row, column and value") from None
+        if len(words) not in header.words:
+            raise refuse(at, line, f"has {len(words)} words, not {' or '.join(map(str, header.words))}")
+        found.append((row, column, value))
+        places.append((at, line))
+    entries = np.array(found).reshape(-1, 3)
+    fault = _fault(entries, header)
+    if fault is not None:
+        raise refuse(*places[fault[0]], fault[1])
+    return entries
+
+
+def _fault(entries: Array, header: _Header) -> tuple[int, str] | None:
+    """The first entry that cannot be, and why."""
+    place = entries[:, :2]
+    with np.errstate(invalid="ignore", over="ignore"):
+        is_wrong = {
+            "is no row, column and value": ~np.isfinite(entries).all(1)
+            | ((place % 1 != 0) | (place < header.base)).any(1),
+            f"lies outside of {header.rows} rows and {header.columns} columns": (
+                place >= np.array([header.rows, header.columns]) + header.base
+            ).any(1),
+            "has a value beyond those of 32-bit floating point": ~np.isfinite(entries[:, 2].astype(np.float32)),
+        }
+        if header.mirror_sign < 0:
+            is_wrong["lies on a skew-symmetric matrix's diagonal, where all is 0"] = (place[:, 0] == place[:, 1]) & (
+                entries[:, 2] != 0
+            )
+    faults = [(int(where.argmax()), why) for why, where in is_wrong.items() if where.any()]
+    return min(faults, key=lambda fault: fault[0], default=None)

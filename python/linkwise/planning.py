@@ -51,24 +51,25 @@ def _no_gpus(gpus: object) -> UsageError:
 
 
 def parse_bytes(size: int | str | None, whole: int = 0) -> int:
-    """Bytes from ``4096``, ``"4GiB"``, or ``"80%"`` of ``whole``; 0 for ``None``. Raises ``UsageError``."""
+    """Bytes from ``4096``, ``"4GiB"``, or, of a ``whole``, ``"80%"``; 0 for ``None``. Raises ``UsageError``."""
+    examples = "512MiB, 4GiB or 80%" if whole else "512KiB or 4MiB"
     if size is None:
         return 0
     if not isinstance(size, str):
         whole_number = isinstance(size, Number) and not isinstance(size, bool | complex) and int(size) == size
         if not whole_number:
-            raise UsageError(f"{size!r} is not a size; write it like 512MiB, 4GiB or 80%, or as a number of bytes")
+            raise UsageError(f"{size!r} is not a size; write it like {examples}, or as a number of bytes")
         if not 0 < size < _MOST_BYTES:
             raise UsageError(f"a limit is {size}; it must be positive, and no more than a memory has")
         return int(size)
     percent = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%\s*", size)
-    if percent is not None:
+    if percent is not None and whole:
         if not 0 < float(percent[1]) <= 100:
             raise UsageError(f"'{size}' is not a part of a memory; write it like 80%")
         return max(int(float(percent[1]) / 100 * whole), 1)
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", size, re.IGNORECASE)
     if match is None or float(match[1]) <= 0:
-        raise UsageError(f"'{size}' is not a size; write it like 512MiB, 4GiB or 80%")
+        raise UsageError(f"'{size}' is not a size; write it like {examples}")
     count = float(match[1]) * _UNITS[match[2].upper()]
     if count >= _MOST_BYTES:
         raise UsageError(f"'{size}' is more than any memory has")

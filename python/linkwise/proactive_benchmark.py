@@ -17,7 +17,7 @@ from linkwise._core import AgentPlan, CorruptDataError, Machine, Sends, UsageErr
 from linkwise.app_lab import AppLab, timed_iterations
 from linkwise.app_runs import checked, scale_of
 from linkwise.application import Application
-from linkwise.apps import APPLICATIONS, Jacobi, application
+from linkwise.apps import APPLICATIONS, Jacobi, application, check_scale
 from linkwise.graph_apps import Factorisation, PageRank, ShortestPaths
 from linkwise.planning import Gpus, gpus_of
 from linkwise.probing import probe_families
@@ -224,6 +224,10 @@ def bench_proactive(
     names = [name for name in APPLICATIONS if only in (None, name)]
     if not names and only != "microbenchmark":
         raise UsageError(f"there is no '{only}' to run; there are microbenchmark, {', '.join(APPLICATIONS)}")
+    if scale is not None:
+        check_scale(scale)
+    if not names and (scaling or scale is not None):
+        raise UsageError("the microbenchmark has one size and is of all the GPUs; scales are of applications")
     with open_session(machine) as runtime:
         simulated, described = runtime.simulated, runtime.machine
         numbers = gpus_of(described, gpus)

@@ -40,6 +40,7 @@ _lock = threading.Lock()
 _local_runtime: _core.Runtime | None = None
 _local_runtime_in_use = threading.Lock()
 _warned = False
+_SEED_DIGITS = 18
 
 
 def _runtime_of_this_machine() -> _core.Runtime | None:
@@ -55,7 +56,10 @@ def _runtime_of_this_machine() -> _core.Runtime | None:
 
 
 def _virtual_runtime(machine: _core.Machine) -> _core.Runtime:
-    seed = int(os.environ.get("LINKWISE_SEED", "0"))
+    text = os.environ.get("LINKWISE_SEED", "0")
+    if not text.isdecimal() or len(text) > _SEED_DIGITS:
+        raise _core.UsageError(f"LINKWISE_SEED is '{text}'; it is a number of up to {_SEED_DIGITS} digits")
+    seed = int(text)
     return _core.VirtualRuntime(machine, _core.VirtualMode.execute, seed)
 
 

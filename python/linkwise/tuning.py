@@ -53,7 +53,7 @@ def tune(seconds: Callable[[AgentPlan], float], agents: Sequence[str], *, exhaus
 
 
 def _key(app: Application, gpus: Sequence[int]) -> str:
-    """What a plan depends on: the kernel, how much it makes, to the next power of two, and the GPUs."""
+    """What a plan depends on: the kernel, how much it makes, to the nearest power of two, and the GPUs."""
     return f"{app.name} of 2^{round(math.log2(app.elements))} on {','.join(map(str, gpus))}"
 
 

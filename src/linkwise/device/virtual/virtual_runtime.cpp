@@ -40,7 +40,7 @@ Arena& VirtualRuntime::arena(Place place) {
       if (data == nullptr)
         throw OutOfMemoryError(
             place.name() + ": the host cannot give " + std::to_string(bytes) +
-            " bytes to stand in for device memory; sort less at once or on a machine with more memory");
+            " bytes to stand in for device memory; take less data or a machine with more memory");
       return static_cast<std::byte*>(data);
     };
     memory.release = [](std::byte* data, std::uint64_t) { std::free(data); };

@@ -13,6 +13,7 @@ namespace linkwise::proactive {
 namespace {
 
 constexpr std::uint32_t slices = 24, smallest_part = 1024;
+constexpr double launch_us = 3;  // of a kernel behind another: 2.9 on an H200
 
 /// Where slices of a grid end.
 std::vector<std::uint32_t> slice_ends(std::uint32_t blocks) {
@@ -69,6 +70,7 @@ void ProducerBase::Simulated::run_slice(const std::string& name, const Run& run,
   KernelRun how{.first_block = first, .last_block = last};
 
   Operation operation{name, reads_, {}, {}, {}};
+  if (first == 0) operation.work.fixed_us = launch_us;
   operation.work.microseconds = 1e6 * share * price_.seconds_on(runtime_.machine().gpu);
   // Resident blocks ask for counters and take their threads from the kernel the whole time, half and half.
   const double threads = static_cast<double>(producer_.plan_.threads) / costs.saturating_threads;
