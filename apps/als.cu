@@ -76,6 +76,7 @@ class Als final : public App {
     items_.current().fetch(gpu, static_cast<std::byte*>(to) + of_users, bytes - of_users);
   }
   void set_plan(const AgentPlan& plan) override {
+    users_.check(plan);
     users_of_.plan = items_of_.plan = plan;
     users_.follow_plan();
     items_.follow_plan();

@@ -118,10 +118,13 @@ class Alternating {
   }
 
   [[nodiscard]] Region<T>& current() { return regions_[current_]; }
+  /// @throws UsageError for a plan that this cannot be run by.
+  void check(const AgentPlan& plan) const {
+    proactive::check_plan(plan, team_.runtime.simulated());
+    for (const auto& region : regions_) region.check_goes_with(plan.agent);
+  }
   /// To be called after the team has got another plan: producers are made anew.
   void follow_plan() {
-    proactive::check_plan(team_.plan, team_.runtime.simulated());
-    for (const auto& region : regions_) region.check_goes_with(team_.plan.agent);
     team_.runtime.synchronize();
     for (auto& producers : producers_) producers.clear();
   }

@@ -96,6 +96,7 @@ class Gathering final : public App {
   }
   void fetch(int gpu, void* to, std::uint64_t bytes) override { values_.current().fetch(gpu, to, bytes); }
   void set_plan(const AgentPlan& plan) override {
+    values_.check(plan);
     team_.plan = plan;
     values_.follow_plan();
   }

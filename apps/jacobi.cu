@@ -87,6 +87,7 @@ class Jacobi final : public App {
   }
   void fetch(int gpu, void* to, std::uint64_t bytes) override { x_.current().fetch(gpu, to, bytes); }
   void set_plan(const AgentPlan& plan) override {
+    x_.check(plan);
     team_.plan = plan;
     x_.follow_plan();
   }

@@ -174,6 +174,7 @@ class XrayCt final : public App {
   }
   void fetch(int gpu, void* to, std::uint64_t bytes) override { image_.current().fetch(gpu, to, bytes); }
   void set_plan(const AgentPlan& plan) override {
+    image_.check(plan);
     image_of_.plan = views_of_.plan = plan;
     image_.follow_plan();
     residual_.follow_plan();

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from linkwise import _core
 
 HAVE_GPU = not _core.cuda_unavailable_reason()
 
+ROOT = Path(__file__).parent.parent
 # More seeds find more orders; `LINKWISE_TEST_SEEDS` runs a long search.
 SEEDS = range(int(os.environ.get("LINKWISE_TEST_SEEDS", "100")))
 

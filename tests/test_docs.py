@@ -15,9 +15,9 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from conftest import HAVE_GPU
+from conftest import HAVE_GPU, ROOT
+from cpp_programs import build_and_run
 
-ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
@@ -34,27 +34,6 @@ def test_python_blocks(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         if block.startswith("# needs GPUs") and not HAVE_GPU:
             continue
         exec(compile(block, str(page), "exec"), names)
-
-
-def build_and_run(source: Path, binary: Path) -> str:
-    """Links a program with the library that was built, runs it, and returns what it prints."""
-    libraries = sorted(ROOT.glob("build/*/liblinkwise.a"), key=lambda path: path.stat().st_mtime)
-    assert libraries, "build the package first: make install"
-    runtime = next(
-        (path for root in sys.path for path in Path(root).glob("nvidia/cu13/lib") if list(path.glob("libcudadevrt.a"))),
-        Path("/usr/local/cuda/lib64"),
-    )
-    built = subprocess.run(
-        ["g++", "-std=c++20", "-O1", f"-I{ROOT / 'src'}", str(source), str(libraries[-1]),
-         str(libraries[-1].with_name("liblinkwise_dynamic.a")), f"-L{runtime}", "-lcudadevrt", "-lcudart_static",
-         "-fopenmp", "-ldl", "-lrt", "-lpthread", "-o", str(binary)],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert built.returncode == 0, built.stderr
-    kept = os.environ | {"XDG_CACHE_HOME": str(binary.parent / "cache")}
-    done = subprocess.run([str(binary)], capture_output=True, text=True, check=False, env=kept)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def test_cpp_blocks(tmp_path: Path) -> None:

@@ -178,7 +178,7 @@ def test_only_what_is_needed_crosses_the_links(agent: str) -> None:
     crossed = {}
     for replicate in (True, False):
         runtime = virtual()
-        cuts = [0, 9000, 20_000, jacobi.rows]
+        cuts = [0, 9216, 20_480, jacobi.rows]  # where pages end: neighbours are needed for their own sake
         app = _core.make_jacobi(
             runtime, [0, 1, 2], cuts, _core.AgentPlan(agent, 4096), jacobi.rows, jacobi.band, diagonals.ravel(),
             right_side, replicate,

@@ -12,7 +12,8 @@
 #include "linkwise/transfer/proactive/producer.hpp"
 #include "linkwise/transfer/proactive/tuned_plans.hpp"
 
-using namespace linkwise;
+using linkwise::count_cuda_gpus;
+using linkwise::Runtime;
 using namespace linkwise::proactive;
 
 namespace {

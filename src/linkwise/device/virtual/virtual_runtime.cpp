@@ -38,9 +38,8 @@ Arena& VirtualRuntime::arena(Place place) {
                                " bytes would need; free GPU memory, lower memory_limit, or use more GPUs");
       void* data = std::aligned_alloc(4096, align_up(bytes, 4096));
       if (data == nullptr)
-        throw OutOfMemoryError(
-            place.name() + ": the host cannot give " + std::to_string(bytes) +
-            " bytes to stand in for device memory; take less data or a machine with more memory");
+        throw OutOfMemoryError(place.name() + ": the host cannot give " + std::to_string(bytes) +
+                               " bytes to stand in for device memory; take less data or a machine with more memory");
       return static_cast<std::byte*>(data);
     };
     memory.release = [](std::byte* data, std::uint64_t) { std::free(data); };
@@ -320,7 +319,8 @@ std::string VirtualRuntime::describe(const Node& node) const {
 void VirtualRuntime::report_race(std::int64_t first, std::int64_t second) const {
   throw RaceError(describe(*nodes_[first]) + " and " + describe(*nodes_[second]) +
                   " touch the same bytes, one of them writes, and nothing orders them (seed " + std::to_string(seed_) +
-                  "); record an event after the first and let the second's stream wait for it");
+                  "); let the second's stream wait for an event behind the first: of a region, flush() between writers "
+                  "and readers, and consumed() behind those that it is to be overwritten after");
 }
 
 void VirtualRuntime::report_deadlock(std::int64_t awaited) const {

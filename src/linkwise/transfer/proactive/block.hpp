@@ -18,15 +18,14 @@
 namespace linkwise::proactive {
 
 /// An element that is read once: on a GPU it does not drive out of the caches what is read again, and what an agent is
-/// about to send. For arrays that neighbouring threads read together: a sector that a few threads read in several steps
-/// has gone before the next one.
+/// about to send. Of numbers and CUDA's vectors of them; others are loaded as always. For arrays that neighbouring
+/// threads read together: a sector that a few threads read in several steps has gone before the next one.
 template <typename T>
 [[nodiscard]] LINKWISE_HOST_DEVICE T load_once(const T* from) {
 #ifdef __CUDA_ARCH__
-  return __ldcs(from);
-#else
-  return *from;
+  if constexpr (requires { __ldcs(from); }) return __ldcs(from);
 #endif
+  return *from;
 }
 
 #ifdef __CUDACC__

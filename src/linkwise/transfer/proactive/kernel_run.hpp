@@ -13,8 +13,9 @@ struct KernelRun {
   Stores stores = Stores::local;
   Outbox outbox;
   std::uint32_t first_block = 0, last_block = 0;
-  std::uint32_t* marked_pages = nullptr;  ///< of a dry run
-  bool only_loads = false;                ///< makes sure that the device has the kernel, and does not run it
+  std::uint32_t* marked_pages = nullptr;        ///< of a dry run
+  std::uint64_t first_byte = 0, last_byte = 0;  ///< of a dry run: of what the GPU is said to write
+  bool only_loads = false;                      ///< makes sure that the device has the kernel, and does not run it
 };
 
 }  // namespace linkwise::proactive

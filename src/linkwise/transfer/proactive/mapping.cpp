@@ -43,7 +43,7 @@ Chunks Chunks::growing(ByteRange all, std::uint64_t chunk_bytes) { return divide
 
 Mapping::Mapping(Lists pages, std::uint64_t region_bytes, ByteRange all)
     : pages_(std::move(pages)), region_bytes_(region_bytes), all_(all) {
-  if (all.first >= all.second || all.second > region_bytes)
+  if (all.first > all.second || all.second > region_bytes)
     throw UsageError(in_words(all) + " are not in a region of " + std::to_string(region_bytes));
   if (region_bytes / page_bytes >= std::numeric_limits<std::uint32_t>::max())
     throw UsageError("a region has 16 TiB at most, not " + std::to_string(region_bytes) + " bytes");

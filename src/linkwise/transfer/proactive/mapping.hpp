@@ -48,13 +48,15 @@ struct Chunks {
 class Mapping {
  public:
   /// Any: `written(block)` says which byte ranges a block writes. They may overlap those of others, and lie in `all`:
-  /// what the kernel's GPU writes, and sends. Where `all` of two GPUs share a page, each sends its own bytes of it.
+  /// what the kernel's GPU writes, and sends, and no other one writes meanwhile: chunks leave whole, with the bytes in
+  /// between that no block is mapped to. Where `all` of two GPUs share a page, each sends its own bytes of it.
   /// @throws UsageError for a range that is not in `all`, or `all` that is not in the region.
   static Mapping of(std::uint32_t blocks, std::uint64_t region_bytes, ByteRange all,
                     const std::function<std::vector<ByteRange>(std::uint32_t block)>& written);
   /// Block b writes `block_bytes` from first + b · block_bytes on, none of it after `last`.
   static Mapping contiguous(std::uint32_t blocks, std::uint64_t region_bytes, std::uint64_t block_bytes, ByteRange all);
-  /// Block b writes `rows` pieces of `row_bytes`, `stride` bytes apart, the first at b · row_bytes.
+  /// Block b writes `rows` pieces of `row_bytes`, `stride` bytes apart, the first at b · row_bytes, and what lies
+  /// behind the region's end is cut off. One GPU writes all of it.
   static Mapping strided(std::uint32_t blocks, std::uint64_t region_bytes, std::uint64_t row_bytes, std::uint64_t rows,
                          std::uint64_t stride);
   /// As `contiguous`, and also `halo` bytes on both sides, of `all`.

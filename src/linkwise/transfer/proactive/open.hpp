@@ -12,7 +12,7 @@ namespace linkwise::proactive {
 std::unique_ptr<Runtime> open_gpus();
 
 /// As many virtual GPUs, each joined to each: the CPU executes, in another legal order for every seed, races and waits
-/// that nothing meets are errors, and a simulated clock tells the time.
+/// that nothing meets are errors, and a simulated clock tells the time. It remembers what ran until `clear_timeline`.
 std::unique_ptr<Runtime> open_virtual_gpus(int gpus, std::uint64_t seed = 0);
 
 /// When everything enqueued so far has run: from the first start to the last end, measured or simulated. Blocks.

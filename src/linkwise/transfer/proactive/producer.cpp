@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <tuple>
 #include <utility>
 
 #include "linkwise/error.hpp"
@@ -17,6 +18,7 @@ constexpr std::uint64_t dry_run_bytes = 64 << 20;
 ProducerBase::ProducerBase(RegionBytes& region, int gpu, Mapping mapping, AgentPlan plan)
     : region_(region), gpu_(gpu), mapping_(std::make_shared<const Mapping>(std::move(mapping))), plan_(plan) {
   check_plan(plan, region.runtime().simulated());
+  (void)region.mirror(gpu);
   region.check_goes_with(plan.agent);
   if (mapping_->region_bytes() != region.bytes())
     throw UsageError("the mapping is of a region of " + std::to_string(mapping_->region_bytes()) +
@@ -36,6 +38,8 @@ void ProducerBase::set_sends(Sends sends) {
 
 void ProducerBase::launch(const std::string& name, const Run& run, std::vector<MemoryView> reads,
                           const KernelPrice& price) {
+  if (!(price.memory_bytes >= 0 && price.seconds >= 0 && price.store_bytes > 0))
+    throw UsageError("a kernel's price is of no less than 0 bytes and seconds, and of stores of 1 byte at least");
   ++tables_->epoch;
   if (region_.runtime().simulated()) Simulated(*this, price, std::move(reads)).launch(name, run);
   else launch_on_device(name, run, std::move(reads));
@@ -182,6 +186,7 @@ Mapping ProducerBase::dry_run(RegionBytes& region, int gpu, std::uint32_t blocks
                                   how.first_block = static_cast<std::uint32_t>(begin + b);
                                   how.last_block = how.first_block + 1;
                                   how.marked_pages = marked + b * words;
+                                  std::tie(how.first_byte, how.last_byte) = all;
                                   run(stream, how);
                                 }
                               }});

@@ -19,7 +19,8 @@
 
 namespace linkwise::proactive {
 
-/// A producer without the types of its region and kernel. Whoever destroys it has waited for what it launched.
+/// A producer without the types of its region and kernel. Whoever destroys it has waited for what it launched. One that
+/// was moved from can only be destroyed.
 class ProducerBase {
  public:
   /// Allocates and fills what tracking takes. @throws UsageError, OutOfMemoryError.
@@ -72,7 +73,8 @@ class Producer : public ProducerBase {
       : ProducerBase(region, gpu, std::move(mapping), plan) {}
 
   /// Runs the kernel, one block of threads for each block of the mapping, and has its chunks sent as they are done.
-  /// `reads`: what the kernel reads, which the virtual machine holds it to. On GPUs, compile this with nvcc.
+  /// `reads`: what the kernel reads. The virtual machine looks for races among what is named here, and sees no other
+  /// loads. On GPUs, compile this with nvcc.
   template <typename Kernel>
   void launch(const Kernel& kernel, std::vector<MemoryView> reads, const KernelPrice& price,
               const std::string& name = "kernel") {
@@ -80,7 +82,8 @@ class Producer : public ProducerBase {
   }
 
   /// Runs the kernel without storing anything, as find_mapping does: for tests on GPUs, where stores that a mapping
-  /// does not name are not seen otherwise. Blocks. @throws ProgramError naming the block and the chunk.
+  /// does not name are not seen otherwise. Blocks. @throws ProgramError naming the block and the chunk, UsageError
+  /// naming the block that stores outside of the mapping's `all`.
   template <typename Kernel>
   void check_mapping(const Kernel& kernel) {
     compare(find_mapping(region(), gpu_, mapping().blocks(), mapping().all(), kernel));
@@ -103,7 +106,7 @@ class Producer : public ProducerBase {
     return
         [kernel, mapping = std::move(mapping), to_peers, count = region.count()](void* native, const KernelRun& run) {
           const LocalWriter<T> local{to_peers.data};
-          const PageMarker<T> marker{run.marked_pages, count};
+          const PageMarker<T> marker{run.marked_pages, count, run.first_byte, run.last_byte};
           using Stores = KernelRun::Stores;
           if (native == nullptr && !run.only_loads) {
             for (std::uint32_t block = run.first_block; block < run.last_block; ++block) {

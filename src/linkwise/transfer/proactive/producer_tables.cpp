@@ -45,7 +45,7 @@ ProducerBase::Tables::Tables(RegionBytes& region, int gpu, const Mapping& mappin
     wanted.push_back(region.wanted(gpu, bytes.first / page_bytes, (bytes.second - 1) / page_bytes));
   }
   order = by_completion();
-  if (!runtime.simulated() && is_decoupled(plan.agent)) put_on_device(region, plan);
+  if (!runtime.simulated() && is_decoupled(plan.agent) && written > 0) put_on_device(region, plan);
 }
 
 // What the kernel's blocks and the agent have to know.
@@ -66,7 +66,7 @@ void ProducerBase::Tables::put_on_device(const RegionBytes& region, const AgentP
   outbox.counters = put(std::vector<std::uint32_t>(chunks.count(), 0));
   outbox.for_streams = plan.agent == Agent::copy_engine;
   counters = buffers.back().view();
-  if (plan.agent == Agent::copy_engine || written == 0) return;
+  if (plan.agent == Agent::copy_engine) return;
   polling.counters = outbox.counters;
   std::vector<ExpectedChunk> expected;
   for (const std::uint32_t chunk : order) expected.push_back({chunk, writers[chunk], wanted[chunk]});

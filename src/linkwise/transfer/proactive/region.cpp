@@ -131,8 +131,7 @@ const MemoryView& RegionBytes::mirror(int gpu) const {
 
 void RegionBytes::need(int gpu, ByteRange range) {
   (void)mirror(gpu);
-  if (std::ranges::any_of(interests_, [](const Buffer& buffer) { return buffer.view().bytes > 0; }))
-    throw UsageError("say what a GPU needs before the region's first kernel");
+  if (has_producers_) throw UsageError("say what a GPU needs before the region's first producer is made");
   if (range.first > range.second || range.second > bytes_)
     throw UsageError("bytes " + std::to_string(range.first) + " to " + std::to_string(range.second) +
                      " are not in a region of " + std::to_string(bytes_));
@@ -171,6 +170,7 @@ void RegionBytes::fill(const void* data, std::uint64_t bytes) {
   if (bytes != bytes_)
     throw UsageError("a region of " + std::to_string(bytes_) + " bytes is filled with " + std::to_string(bytes));
   if (runtime_.estimating()) return;
+  flush();
   run_or_abandon(runtime_, [&] {
     std::vector<Event> filled;
     for (const int gpu : gpus_) {
@@ -195,6 +195,9 @@ const std::uint32_t* RegionBytes::interest(int gpu) {
 }
 
 void RegionBytes::fetch(int gpu, void* data, std::uint64_t bytes) {
+  if (bytes > bytes_)
+    throw UsageError("a region of " + std::to_string(bytes_) + " bytes has not got " + std::to_string(bytes));
+  flush();
   runtime_.read_back({compute_stream(runtime_, gpu), mirror(gpu).slice(0, bytes), data});
   check();
 }
@@ -256,6 +259,11 @@ void RegionBytes::flush() {
     for (const Event event : pending_) runtime_.wait(compute, event);
   }
   pending_.clear();
+}
+
+void RegionBytes::consumed(int gpu) {
+  (void)mirror(gpu);
+  add_pending(runtime_.record(compute_stream(runtime_, gpu)));
 }
 
 }  // namespace linkwise::proactive

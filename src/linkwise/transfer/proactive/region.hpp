@@ -6,17 +6,22 @@
 //   producer.launch(kernel, {what it reads}, price);                     // an epoch: on each GPU
 //   next.flush();                                                        // now kernels of all GPUs may read it
 //
-// Everything is asynchronous, in the order of the runtime's "compute" streams.
+// Everything is asynchronous, in the order of the runtime's "compute" streams. A runtime is to outlive its regions, and
+// a region its producers.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "linkwise/device/runtime.hpp"
+#include "linkwise/error.hpp"
 #include "linkwise/transfer/proactive/agent.hpp"
 #include "linkwise/transfer/proactive/mapping.hpp"
 
@@ -65,7 +70,8 @@ class RegionBytes {
   [[nodiscard]] const MemoryView& mirror(int gpu) const;
 
   /// Says that of what peers write the GPU needs these bytes, in whole pages, and all others that were named; who never
-  /// says so gets everything.
+  /// says so gets everything. Agents that send chunks send whole ones, if any page of them is needed. @throws
+  /// UsageError for bytes that are not in the region, or once it has a producer.
   void need(int gpu, ByteRange range);
   /// The peers of a GPU that need any of the pages from first to last, as bits by their place among `peers`.
   [[nodiscard]] std::uint32_t wanted(int gpu, std::uint64_t first_page, std::uint64_t last_page) const;
@@ -78,9 +84,11 @@ class RegionBytes {
   /// For the kernels of a GPU: of each page, the peers that want it, as bits by their place; null if all want all.
   const std::uint32_t* interest(int gpu);
 
-  /// Copies to all mirrors; blocks until it is there. @throws UsageError if the size differs.
+  /// Copies to all mirrors, after everything that was launched; blocks until it is there. @throws UsageError if the
+  /// size differs.
   void fill(const void* data, std::uint64_t bytes);
-  /// What one GPU has; blocks. @throws DeviceError if an agent gave up, so that it may be old.
+  /// What one GPU has when everything that was launched has arrived, from the first byte on; blocks. @throws UsageError
+  /// for more bytes than there are, DeviceError if an agent gave up, so that they may be old.
   void fetch(int gpu, void* data, std::uint64_t bytes);
 
   /// Release: what kernels of any GPU do from now on comes after all that was launched on this region, and after its
@@ -88,14 +96,17 @@ class RegionBytes {
   void flush();
   /// Acquire, as readers give back what they have read: the next flush also waits for what was launched on a GPU so
   /// far, so that kernels that are launched after it may overwrite the array.
-  void consumed(int gpu) { add_pending(runtime_.record(compute_stream(runtime_, gpu))); }
+  void consumed(int gpu);
   /// Blocks until everything that was launched has run and arrived. @throws DeviceError if an agent gave up, or if it
   /// takes longer than so many seconds, saying how far every producer is.
   void wait(double patience = 60);
   /// Of what has run. @throws DeviceError if an agent gave up.
   void check();
   /// Of producers: whom fetch and wait ask.
-  void watch(std::weak_ptr<Sender> sender) { senders_.push_back(std::move(sender)); }
+  void watch(std::weak_ptr<Sender> sender) {
+    senders_.push_back(std::move(sender));
+    has_producers_ = true;
+  }
   /// Of producers: what the next flush waits for.
   void add_pending(Event event) { pending_.push_back(event); }
 
@@ -113,25 +124,36 @@ class RegionBytes {
   std::vector<Buffer> interests_;         // of each GPU, once a kernel has asked for it
   std::vector<Event> pending_;
   std::vector<std::weak_ptr<Sender>> senders_;
-  bool is_late_ = false;  // a wait was given up
+  bool has_producers_ = false;  // or had
+  bool is_late_ = false;        // a wait was given up
 };
 
+/// Elements that are copied as bytes, as GPUs and links do.
 template <typename T>
 class Region : public RegionBytes {
+  static_assert(std::is_trivially_copyable_v<T>, "a region's elements are copied as bytes");
+
  public:
   Region(Runtime& runtime, std::vector<int> gpus, std::uint64_t count, const std::string& label = "region",
          Agent agent = Agent::bulk)
-      : RegionBytes(runtime, std::move(gpus), count * sizeof(T), label, agent) {}
+      : RegionBytes(runtime, std::move(gpus), bytes_of(count), label, agent) {}
   [[nodiscard]] std::uint64_t count() const { return bytes() / sizeof(T); }
   /// Element i becomes value_of(i), in all mirrors; blocks. An estimate has no data, and asks for none.
   template <typename ValueOf>
   void fill_each(ValueOf&& value_of) {
     if (runtime().estimating()) return;
-    std::vector<T> values(count());
-    for (std::uint64_t i = 0; i < values.size(); ++i) values[i] = value_of(i);
-    fill(values.data(), bytes());
+    const auto values = std::make_unique<T[]>(count());
+    for (std::uint64_t i = 0; i < count(); ++i) values[i] = value_of(i);
+    fill(values.get(), bytes());
   }
   [[nodiscard]] T* data(int gpu) const { return reinterpret_cast<T*>(mirror(gpu).data); }
+
+ private:
+  static std::uint64_t bytes_of(std::uint64_t count) {
+    if (count > std::numeric_limits<std::uint64_t>::max() / sizeof(T))
+      throw UsageError(std::to_string(count) + " elements are more than any memory has");
+    return count * sizeof(T);
+  }
 };
 
 }  // namespace linkwise::proactive

@@ -66,7 +66,7 @@ std::optional<AgentPlan> TunedPlans::find(const std::string& kernel) const {
     if (!(words >> agent >> plan.chunk_bytes >> plan.threads)) return std::nullopt;
     try {
       plan.agent = agent_from(agent);
-      check_plan(plan, /*simulated=*/false);
+      check_plan(plan, is_only_simulated(plan.agent));
     } catch (const UsageError&) {
       return std::nullopt;
     }

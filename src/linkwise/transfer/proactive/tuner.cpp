@@ -70,6 +70,9 @@ class Search {
     const auto key = std::tuple(plan.agent, plan.chunk_bytes, plan.threads);
     if (const auto known = known_.find(key); known != known_.end()) return known->second;
     const double taken = seconds_(plan);
+    if (!(taken >= 0))
+      throw UsageError("'" + plan.to_string() + "' is said to take " + std::to_string(taken) +
+                       " s; say how long it takes, or infinity if it cannot be used");
     known_.emplace(key, taken);
     tried_.push_back({plan, taken});
     return taken;

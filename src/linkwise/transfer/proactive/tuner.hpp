@@ -25,7 +25,8 @@ struct Tried {
 };
 
 /// Everything that was tried, the best first, and of several as good as each other the one with the fewest threads.
-/// `seconds` runs the application under a plan.
+/// `seconds` runs the application under a plan. @throws UsageError if that is no number, or below 0, and what
+/// `seconds` throws.
 std::vector<Tried> tune(const TuningSpace& space, const std::function<double(const AgentPlan&)>& seconds);
 
 }  // namespace linkwise::proactive

@@ -12,6 +12,12 @@ namespace linkwise::proactive {
 
 inline constexpr int most_gpus = 16;
 
+/// The page in which an element ends.
+template <typename T>
+LINKWISE_HOST_DEVICE constexpr std::uint64_t last_page_of(std::uint64_t i) {
+  return (i * sizeof(T) + sizeof(T) - 1) / page_bytes;
+}
+
 /// Into the GPU's own mirror; an agent sends the chunks.
 template <typename T>
 struct LocalWriter {
@@ -28,7 +34,9 @@ struct PeerWriter {
   const std::uint32_t* interest;  ///< of each page, a bit for each of `peers`; null: all
   LINKWISE_HOST_DEVICE void store(std::uint64_t i, const T& value) const {
     data[i] = value;
-    const std::uint32_t wanted = interest == nullptr ? ~0U : interest[i * sizeof(T) / page_bytes];
+    std::uint32_t wanted = interest == nullptr ? ~0U : interest[i * sizeof(T) / page_bytes];
+    if constexpr (page_bytes % sizeof(T) != 0)  // an element may lie in two pages
+      if (interest != nullptr) wanted |= interest[last_page_of<T>(i)];
     for (int p = 0; p < count; ++p)
       if ((wanted >> p & 1) != 0) peers[p][i] = value;
   }
@@ -37,12 +45,14 @@ struct PeerWriter {
 /// Nowhere: marks the pages that a block would write, for a dry run that finds a kernel's mapping.
 template <typename T>
 struct PageMarker {
-  std::uint32_t* pages;  ///< a bit for each page of the region, and one for what lies outside
-  std::uint64_t count;   ///< elements of the region
+  std::uint32_t* pages;       ///< a bit for each page of the region, and one for what lies outside of the part
+  std::uint64_t count;        ///< elements of the region
+  std::uint64_t first, last;  ///< bytes of the part that the kernel's GPU writes
   LINKWISE_HOST_DEVICE void store(std::uint64_t i, const T&) const {
-    if (i >= count) return mark(count * sizeof(T) / page_bytes + 1);
+    if (i >= count || i * sizeof(T) < first || (i + 1) * sizeof(T) > last)
+      return mark(count * sizeof(T) / page_bytes + 1);
     mark(i * sizeof(T) / page_bytes);
-    mark((i * sizeof(T) + sizeof(T) - 1) / page_bytes);
+    mark(last_page_of<T>(i));
   }
   LINKWISE_HOST_DEVICE void mark(std::uint64_t page) const {
     const std::uint32_t bit = 1U << (page % 32);
@@ -73,9 +83,14 @@ struct CheckedWriter {
     if (i >= count)
       throw ProgramError("block " + std::to_string(block) + " stores element " + std::to_string(i) +
                          " of a region that has " + std::to_string(count));
-    const auto page = static_cast<std::uint32_t>(i * sizeof(T) / page_bytes);
-    if (!mapping->writes(block, page))
-      throw ProgramError(not_mapped(block, "element " + std::to_string(i) + ", ", page));
+    const auto [first, last] = mapping->all();
+    if (i * sizeof(T) < first || (i + 1) * sizeof(T) > last)
+      throw ProgramError("block " + std::to_string(block) + " stores element " + std::to_string(i) +
+                         ", outside of bytes " + std::to_string(first) + " to " + std::to_string(last) +
+                         ", which its GPU was said to write");
+    for (const std::uint64_t page : {i * sizeof(T) / page_bytes, last_page_of<T>(i)})
+      if (!mapping->writes(block, static_cast<std::uint32_t>(page)))
+        throw ProgramError(not_mapped(block, "element " + std::to_string(i) + ", ", page));
     out.store(i, value);
 #endif
   }
