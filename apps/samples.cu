@@ -50,6 +50,25 @@ struct PagesKernel {
   }
 };
 
+struct Triple {
+  float of[3];
+};
+
+struct TriplesKernel {
+  static constexpr int threads = 128;
+  static constexpr std::uint64_t of_block = 300;
+  std::uint64_t count;
+
+  template <typename Out>
+  LINKWISE_HOST_DEVICE void operator()(const Block& block, Out out) const {
+    const auto [begin, end] = block.rows(0, count, of_block);
+    block.for_each(begin, end, [&](std::uint64_t i) {
+      const auto number = static_cast<float>(3 * i);
+      out.store(i, Triple{{number, number + 1, number + 2}});
+    });
+  }
+};
+
 }  // namespace
 
 std::vector<std::vector<std::uint32_t>> dry_run_of_scatter(Runtime& runtime, std::uint32_t blocks, std::uint64_t count,
@@ -85,6 +104,26 @@ std::vector<float> run_scatter(Runtime& runtime, Agent agent, std::uint32_t bloc
     region.flush();
   }
   std::vector<float> found(count);
+  region.fetch(1, found.data(), region.bytes());
+  return found;
+}
+
+std::vector<float> run_triples(Runtime& runtime, Agent agent, std::uint64_t count) {
+  Region<Triple> region(runtime, {0, 1}, count, "triples");
+  region.fill_each([](std::uint64_t) { return Triple{}; });
+  region.need(1, {page_bytes, region.bytes()});
+  const auto blocks = static_cast<std::uint32_t>((count + TriplesKernel::of_block - 1) / TriplesKernel::of_block);
+  const ByteRange parts[] = {{0, region.bytes()}, {region.bytes(), region.bytes()}};
+  for (const int gpu : {0, 1}) {
+    Producer<Triple> producer(region, gpu,
+                              Mapping::contiguous(gpu == 0 ? blocks : 0, region.bytes(),
+                                                  TriplesKernel::of_block * sizeof(Triple), parts[gpu]),
+                              {agent, page_bytes, 512});
+    producer.launch(TriplesKernel{count}, {}, {});
+    region.flush();
+    runtime.synchronize();
+  }
+  std::vector<float> found(3 * count);
   region.fetch(1, found.data(), region.bytes());
   return found;
 }

@@ -20,6 +20,10 @@ std::vector<std::vector<std::uint32_t>> pages_of_scatter(std::uint32_t blocks, s
 /// What GPU 1 has of the array after GPU 0 has run the kernel twice, with the mapping that a dry run finds.
 std::vector<float> run_scatter(Runtime& runtime, proactive::Agent agent, std::uint32_t blocks, std::uint64_t count);
 
+/// What GPU 1, which makes nothing itself and needs all but the first page, has of triples 0 1 2, 3 4 5 and so on that
+/// GPU 0 makes: some lie across pages.
+std::vector<float> run_triples(Runtime& runtime, proactive::Agent agent, std::uint64_t count);
+
 /// GPU 0 makes an array twice, and GPU 1 reads it in between. What is wrong: "mapping", a block stores outside its
 /// chunks; "far", outside of the array; "flush", nobody waits until the array has arrived; "consumed", it is made
 /// again while it is read; "checked", the mapping, which is asked for by a dry run; or "none".

@@ -101,6 +101,22 @@ def test_what_lies_all_over_arrives_on_gpus(agent: str) -> None:
     check_scatter(cuda_runtime(at_least=2), agent, 300, 500_000)
 
 
+def check_triples(runtime: _core.Runtime, agent: str) -> None:
+    found = _core.run_triples(runtime, getattr(_core.Agent, agent), 5000)
+    np.testing.assert_array_equal(found[1024:], np.arange(1024, 15_000))
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_what_lies_across_pages_arrives(agent: str) -> None:
+    check_triples(virtual(), agent)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("agent", ["bulk", "inline", "polling", "dynamic", "copy_engine"])
+def test_what_lies_across_pages_arrives_on_gpus(agent: str) -> None:
+    check_triples(cuda_runtime(at_least=2), agent)
+
+
 def test_a_dry_run_of_what_lies_outside() -> None:
     with pytest.raises(UsageError, match=r"block \d+ stores outside of bytes 0 to 8192"):
         _core.dry_run_of_scatter(virtual(), 7, 50_000, 2048)
