@@ -16,7 +16,7 @@ from linkwise.application import Application
 from linkwise.tuning import AGENTS, DEFAULT_PLAN, Tuned, tune
 
 Array = npt.NDArray[Any]
-_REPETITIONS, _TUNING_REPETITIONS = 5, 3
+_REPETITIONS, _TUNING_REPETITIONS, _COMPARED = 5, 3, 9
 _LONG_ENOUGH = 0.02
 """Seconds that a repetition takes."""
 
@@ -91,12 +91,20 @@ class AppLab:
         self._running.wait()
         return seconds
 
-    def seconds(self, plan: AgentPlan, *, sends: Sends = Sends.chunks) -> float:
-        """Of one iteration: the median of the runs, whose result is checked to have come to all GPUs."""
-        seconds = statistics.median(self.runs(plan, sends=sends))
-        if sends == Sends.chunks:
-            self.result()
-        return seconds
+    def seconds(self, *ways: tuple[AgentPlan, Sends]) -> list[float]:
+        """Of one iteration in each of some ways: medians, with results that are checked to have come to all GPUs.
+
+        They are run in turn, so that all have what changes on the machine meanwhile.
+        """
+        if self.runtime is None:
+            return [simulated_seconds(self.machine, self.app, self.gpus, plan, sends=sends) for plan, sends in ways]
+        runs: list[list[float]] = [[] for _ in ways]
+        for _ in range(_COMPARED):
+            for taken, (plan, sends) in zip(runs, ways, strict=True):
+                taken.extend(self.runs(plan, sends=sends, repetitions=1))
+                if sends == Sends.chunks and len(taken) == 1:
+                    self.result()
+        return [statistics.median(taken) for taken in runs]
 
     def result(self) -> Array | None:
         """What all GPUs have after all that was run; nothing where it was simulated. Raises ``CorruptDataError``."""

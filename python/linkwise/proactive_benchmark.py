@@ -27,6 +27,7 @@ from linkwise.tuning import DEFAULT_PLAN
 
 SYNTHETIC_BYTES = 256 << 20
 _CHUNKS = tuple(4096 << step for step in range(0, 17, 2))  # 4 KiB to 256 MiB
+_BULK = AgentPlan("bulk")
 _THREADS = (32, 512, 2048, 4096, 8192)
 
 
@@ -152,27 +153,27 @@ def measures(
     agents: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """What proact21 states of an application: speed-ups by method (fig. 7), overhead of tracking (8), overlap (9)."""
-    single = AppLab(runtime, machine, app, gpus[:1]).seconds(AgentPlan("bulk"))
+    [single] = AppLab(runtime, machine, app, gpus[:1]).seconds((_BULK, Sends.chunks))
     lab = AppLab(runtime, machine, app, gpus)
     tuned = lab.tuned(agents)
-    # Measured again: the best of many was lucky as well.
     plan = next(plan for plan, _ in tuned.tried if plan.agent.name not in ("bulk", "inline"))
-    decoupled = lab.seconds(plan)
-    bulk, inline = (lab.seconds(AgentPlan(agent)) for agent in ("bulk", "inline"))
-    # As in §IV-B: the bulk run less its copies, which is the kernels alone.
-    infinite = lab.seconds(AgentPlan("bulk"), sends=Sends.nothing)
-    tracked = lab.seconds(plan, sends=Sends.nothing)
+    # Without limits as in §IV-B: the bulk run less its copies, which is the kernels alone.
+    bulk, inline, decoupled, infinite, tracked, *unordered = lab.seconds(
+        (_BULK, Sends.chunks), (AgentPlan("inline"), Sends.chunks), (plan, Sends.chunks),
+        (_BULK, Sends.nothing), (plan, Sends.nothing),
+        *([(_BULK, Sends.unordered)] if runtime is not None else []),
+    )  # fmt: skip
     # Fig. 9 leaves out the stores alone, and not the launches: on described machines those are a share of the SMs.
     launches = machine.agents.dynamic_share if runtime is None and plan.agent.name == "dynamic" else 0
     exposed = max(decoupled - tracked * (1 + launches), 0)
     best = min(inline, decoupled, bulk)
     times = {"bulk": bulk, "inline": inline, "decoupled": decoupled, "infinite": infinite}
-    if runtime is not None:
-        times["unordered"] = lab.seconds(AgentPlan("bulk"), sends=Sends.unordered)
+    if unordered:
+        times["unordered"] = unordered[0]
     del lab  # and what it has on the GPUs
     if runtime is not None:
         unified = AgentPlan("unified")
-        times["unified"] = AppLab(runtime, machine, app, gpus, unified).seconds(unified)
+        [times["unified"]] = AppLab(runtime, machine, app, gpus, unified).seconds((unified, Sends.chunks))
     return {
         "app": app.name,
         "gpus": len(gpus),

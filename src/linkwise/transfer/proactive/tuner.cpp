@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 #include <tuple>
 
 #include "linkwise/error.hpp"
@@ -11,6 +12,7 @@ namespace {
 
 constexpr double hopeless = 1.1;
 constexpr int patience = 2;
+constexpr std::size_t finalists = 4, rounds = 5;
 
 class Search {
  public:
@@ -48,11 +50,34 @@ class Search {
   }
 
   std::vector<Tried> result() && {
-    std::ranges::stable_sort(tried_, {}, [](const Tried& one) { return std::pair(one.seconds, one.plan.threads); });
+    sort(tried_);
+    compare(std::span(tried_).first(std::min(finalists, tried_.size())));
     return std::move(tried_);
   }
 
  private:
+  static void sort(std::span<Tried> tried) {
+    std::ranges::stable_sort(tried, {}, [](const Tried& one) { return std::pair(one.seconds, one.plan.threads); });
+  }
+
+  /// The best of many were lucky as well: they are tried again, in turn, so that all have what changes meanwhile.
+  void compare(std::span<Tried> best) {
+    std::vector<std::vector<double>> again(best.size());
+    for (std::size_t round = 0; round < rounds; ++round) {
+      bool is_same = true;
+      for (std::size_t b = 0; b < best.size(); ++b) {
+        again[b].push_back(seconds_of(best[b].plan));
+        is_same = is_same && again[b].back() == best[b].seconds;
+      }
+      if (is_same) return;  // the clock is a simulated one
+    }
+    for (std::size_t b = 0; b < best.size(); ++b) {
+      std::ranges::nth_element(again[b], again[b].begin() + rounds / 2);
+      best[b].seconds = again[b][rounds / 2];
+    }
+    sort(best);
+  }
+
   static bool has_threads(Agent agent) { return agent == Agent::polling || agent == Agent::dynamic; }
   [[nodiscard]] AgentPlan plan(Agent agent, std::size_t chunk, std::size_t threads) const {
     return {agent, space_.chunk_bytes[chunk], has_threads(agent) ? space_.threads[threads] : space_.threads.back()};
@@ -69,12 +94,17 @@ class Search {
   double time(const AgentPlan& plan) {
     const auto key = std::tuple(plan.agent, plan.chunk_bytes, plan.threads);
     if (const auto known = known_.find(key); known != known_.end()) return known->second;
+    const double taken = seconds_of(plan);
+    known_.emplace(key, taken);
+    tried_.push_back({plan, taken});
+    return taken;
+  }
+
+  [[nodiscard]] double seconds_of(const AgentPlan& plan) const {
     const double taken = seconds_(plan);
     if (!(taken >= 0))
       throw UsageError("'" + plan.to_string() + "' is said to take " + std::to_string(taken) +
                        " s; say how long it takes, or infinity if it cannot be used");
-    known_.emplace(key, taken);
-    tried_.push_back({plan, taken});
     return taken;
   }
 

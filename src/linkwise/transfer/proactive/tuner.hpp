@@ -24,7 +24,8 @@ struct Tried {
   double seconds = 0;
 };
 
-/// Everything that was tried, the best first, and of several as good as each other the one with the fewest threads.
+/// Everything that was tried, the best first, and of several as good as each other the one with the fewest threads. The
+/// first four were tried again, in turn, and have the medians of that.
 /// `seconds` runs the application under a plan. @throws UsageError if that is no number, or below 0, and what
 /// `seconds` throws.
 std::vector<Tried> tune(const TuningSpace& space, const std::function<double(const AgentPlan&)>& seconds);
