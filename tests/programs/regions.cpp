@@ -226,7 +226,7 @@ void tuning() {
   std::map<std::string, int> times;
   const auto lucky = tune({}, [&](const AgentPlan& plan) {
     if (plan.agent != Agent::copy_engine) return 3.0;
-    if (plan.chunk_bytes == 1 << 20 && times[plan.to_string()]++ == 0) return 0.9;
+    if (plan.chunk_bytes == 1 << 20 && times[plan.to_string()]++ == 0) return 0.98;
     return plan.chunk_bytes == 16 << 10 ? 1.0 : 1.04;
   });
   expect(lucky.front().plan.chunk_bytes == 16 << 10 && lucky.front().seconds == 1, "the best are tried again");
