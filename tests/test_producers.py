@@ -76,6 +76,12 @@ def test_a_dry_run_finds_the_mapping() -> None:
         assert _core.dry_run_of_scatter(virtual(), 7, 50_000, 50_000) == _core.pages_of_scatter(7, 50_000)
 
 
+def test_a_dry_run_of_many_blocks() -> None:
+    """So many that what they mark is found in several turns."""
+    blocks, count = 40_000, 1 << 24
+    assert _core.dry_run_of_scatter(virtual(), blocks, count, count) == _core.pages_of_scatter(blocks, count)
+
+
 @pytest.mark.gpu
 def test_a_dry_run_finds_the_mapping_on_gpus() -> None:
     assert _core.dry_run_of_scatter(cuda_runtime(), 700, 5_000_000, 5_000_000) == _core.pages_of_scatter(700, 5_000_000)
