@@ -4,9 +4,9 @@
 //
 // Measured on H200s, 256 MiB from one to another while the kernel that makes it takes as long as a copy: waiting for a
 // counter and starting a copy costs a stream 4 to 5 µs, so that 1 MiB chunks alone reach 0.7 of copying after the
-// kernel, and on two streams 0.95; chunks of 1, 2, 3 … MiB 1.76. Stores reach 1.88, since no kernel's stores, by 16-byte
-// words or the bulk copy engine, go faster than 369 of a copy's 387 GB/s. Nor do loads from the other side; and copies
-// of some chunks beside the stores of the others took longer than the stores alone.
+// kernel, and on two streams 0.95; chunks of 1, 2, 3 … MiB 1.76. Stores reach 1.87 to 1.90, since no kernel's stores,
+// by 16-byte words or the bulk copy engine, go faster than 369 of a copy's 387 GB/s. Nor do loads from the other side;
+// and copies of some chunks beside the stores of the others took longer than the stores alone.
 #pragma once
 
 #include <cstddef>
