@@ -120,8 +120,7 @@ class Alternating {
   [[nodiscard]] Region<T>& current() { return regions_[current_]; }
   /// @throws UsageError for a plan that this cannot be run by.
   void check(const AgentPlan& plan) const {
-    proactive::check_plan(plan, team_.runtime.simulated());
-    for (const auto& region : regions_) region.check_goes_with(plan.agent);
+    for (const auto& region : regions_) region.check_goes_with(plan);
   }
   /// To be called after the team has got another plan: producers are made anew.
   void follow_plan() {

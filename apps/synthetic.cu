@@ -39,8 +39,7 @@ class SyntheticApp final : public App {
   }
   void fetch(int gpu, void* to, std::uint64_t bytes) override { region_.fetch(gpu, to, bytes); }
   void set_plan(const AgentPlan& plan) override {
-    proactive::check_plan(plan, team_.runtime.simulated());
-    region_.check_goes_with(plan.agent);
+    region_.check_goes_with(plan);
     team_.plan = plan;
     team_.runtime.synchronize();
     producer_ = std::make_unique<Producer<Words>>(make_producer());

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import linkwise
-from conftest import SEEDS, cuda_runtime
+from conftest import ROOT, SEEDS, cuda_runtime
 from linkwise import UsageError, _core, tuning
 from linkwise.app_data import matrix_of, phantom, power_law_graph, sinogram_of_phantom
 from linkwise.app_lab import AppLab, simulated_seconds
@@ -297,7 +297,7 @@ def test_the_tuner_loses_nothing_that_matters() -> None:
             assert {plan.agent.name for plan, _ in full.tried} == set(REAL)
 
 
-RESULTS = Path(__file__).parent.parent / "benchmarks" / "results"
+RESULTS = ROOT / "benchmarks" / "results"
 SWEEPS = sorted(RESULTS.glob("*-tune-*.json"))
 
 

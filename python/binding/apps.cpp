@@ -188,6 +188,8 @@ void bind_apps(nb::module_& m) {
       .def_ro("agent", &AgentPlan::agent)
       .def_ro("chunk_bytes", &AgentPlan::chunk_bytes)
       .def_ro("threads", &AgentPlan::threads)
+      .def_prop_ro("has_chunks", [](const AgentPlan& self) { return is_decoupled(self.agent); })
+      .def_prop_ro("has_threads", [](const AgentPlan& self) { return has_threads(self.agent); })
       .def("__str__", &AgentPlan::to_string);
   nb::class_<proactive::TunedPlans>(m, "TunedPlans")
       .def(nb::init<>())

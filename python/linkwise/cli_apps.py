@@ -19,8 +19,6 @@ from linkwise.planning import parse_bytes
 from linkwise.tuning import DEFAULT_PLAN
 
 _MOST_THREADS = 65_536
-_WITH_THREADS = ("polling", "dynamic")
-_WITH_CHUNKS = ("polling", "dynamic", "copy_engine", "hardware")
 _NAMES = ", ".join(APPLICATIONS)
 Name = Annotated[str, typer.Argument(metavar="NAME", help=f"{_NAMES}.")]
 Scale = Annotated[float | None, typer.Option(help="Of the data that is made; 1 is the full size.")]
@@ -33,14 +31,15 @@ def _plan(agent: str, chunk: str | None, threads: int | None) -> str | AgentPlan
         return "auto"
     if threads is not None and not 32 <= threads <= _MOST_THREADS:
         raise UsageError(f"an agent has from 32 to {_MOST_THREADS} threads, not {threads}")
-    if threads is not None and agent not in _WITH_THREADS:
-        raise UsageError(f"--threads is of {' and '.join(_WITH_THREADS)}, not of {agent}")
-    if chunk is not None and agent not in _WITH_CHUNKS:
-        raise UsageError(f"--chunk is of {', '.join(_WITH_CHUNKS)}, not of {agent}")
-    return AgentPlan(
+    plan = AgentPlan(
         agent, parse_bytes(chunk) if chunk is not None else DEFAULT_PLAN.chunk_bytes,
         threads if threads is not None else DEFAULT_PLAN.threads,
     )  # fmt: skip
+    if threads is not None and not plan.has_threads:
+        raise UsageError(f"--threads is of agents that store by threads of their own, and {agent} has none")
+    if chunk is not None and not plan.has_chunks:
+        raise UsageError(f"--chunk is of agents that send chunks, and {agent} sends none")
+    return plan
 
 
 def app_command(

@@ -99,26 +99,17 @@ def _opened(path: Path) -> Iterator[TextIO]:
 
 
 def _header_of(file: TextIO, path: Path) -> _Header:
-    lines = 0
-    words: list[str] = []
-    while not words:
-        line = file.readline()
-        if not line:
-            break
-        lines, words = lines + 1, line.lower().split()
-    if not words or words[0] != "%%matrixmarket":
+    numbered = enumerate(iter(file.readline, ""), 1)
+    words = next((line.lower().split() for _, line in numbered if line.strip()), [])
+    if words[:1] != ["%%matrixmarket"]:
         file.seek(0)
         return _Header()
     if words[1:3] != ["matrix", "coordinate"] or len(words) < 5 or words[3] not in _WORDS:
         raise UsageError(f"{path}: only real, integer or pattern matrices by coordinates are read")
     if words[4] not in _MIRROR_SIGNS:
         raise UsageError(f"{path}: a matrix is general, symmetric or skew-symmetric, not {words[4]}")
-    sizes: list[str] = []
-    while not sizes:
-        line = file.readline()
-        if not line:
-            break
-        lines, sizes = lines + 1, [] if line.startswith("%") else line.split()
+    said = ((at, line.split()) for at, line in numbered if line.strip() and not line.startswith("%"))
+    lines, sizes = next(said, (0, []))
     try:
         rows, columns, entries = (int(size) for size in sizes)
     except ValueError:

@@ -120,9 +120,9 @@ def microbenchmark(
     stores = Micro(runtime, machine, gpus, 1).run(AgentPlan("inline")) if runtime is not None else None
     rows = []
     for agent in agents:
-        has_threads = agent in ("polling", "dynamic")
-        for chunk in _CHUNKS if agent not in ("inline", "unified") else _CHUNKS[:1]:
-            for threads in _THREADS if has_threads else _THREADS[:1]:
+        kind = AgentPlan(agent)
+        for chunk in _CHUNKS if kind.has_chunks else _CHUNKS[:1]:
+            for threads in _THREADS if kind.has_threads else _THREADS[:1]:
                 plan = AgentPlan(agent, chunk, threads)
                 seconds = micro.run(plan)
                 rows.append(

@@ -33,12 +33,14 @@ bool is_decoupled(Agent agent) {
   return agent == Agent::polling || agent == Agent::dynamic || agent == Agent::copy_engine || agent == Agent::hardware;
 }
 
+bool has_threads(Agent agent) { return agent == Agent::polling || agent == Agent::dynamic; }
+
 bool is_only_simulated(Agent agent) { return agent == Agent::hardware || agent == Agent::infinite; }
 
 std::string AgentPlan::to_string() const {
   std::string text = proactive::to_string(agent);
   if (is_decoupled(agent)) text += " " + size_in_words(chunk_bytes);
-  if (agent == Agent::polling || agent == Agent::dynamic) text += " " + std::to_string(threads);
+  if (has_threads(agent)) text += " " + std::to_string(threads);
   return text;
 }
 

@@ -25,6 +25,8 @@ Agent agent_from(std::string_view name);
 std::string to_string(Agent agent);
 /// Whether chunks are counted down and sent by themselves (proact21 calls this decoupled).
 bool is_decoupled(Agent agent);
+/// Whether threads of its own store the chunks.
+bool has_threads(Agent agent);
 /// Whether only the virtual machine has it.
 bool is_only_simulated(Agent agent);
 

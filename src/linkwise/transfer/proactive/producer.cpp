@@ -17,9 +17,8 @@ constexpr std::uint64_t dry_run_bytes = 64 << 20;
 
 ProducerBase::ProducerBase(RegionBytes& region, int gpu, Mapping mapping, AgentPlan plan)
     : region_(region), gpu_(gpu), mapping_(std::make_shared<const Mapping>(std::move(mapping))), plan_(plan) {
-  check_plan(plan, region.runtime().simulated());
   (void)region.mirror(gpu);
-  region.check_goes_with(plan.agent);
+  region.check_goes_with(plan);
   if (mapping_->region_bytes() != region.bytes())
     throw UsageError("the mapping is of a region of " + std::to_string(mapping_->region_bytes()) +
                      " bytes, this one has " + std::to_string(region.bytes()));
@@ -67,7 +66,7 @@ void ProducerBase::launch_on_device(const std::string& name, const Run& run, std
         compute, {name, std::move(reads), {mirror}, {}, [run, how](void* stream) { run(stream, how); }, {}, is_timed_});
   const Event done = runtime.record(compute);
   if (!has_agent) return region_.add_pending(done);
-  if (plan_.agent == Agent::polling || plan_.agent == Agent::dynamic) start_kernel_agent(before);
+  if (has_threads(plan_.agent)) start_kernel_agent(before);
   else if (plan_.agent == Agent::unified) replicate_pages(done);
   else start_copies(plan_.agent == Agent::copy_engine || sends_ == Sends::unordered ? before : done);
   const Stream agent = runtime.stream(Place::gpu(gpu_), "agent");

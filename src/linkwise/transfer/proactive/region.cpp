@@ -118,8 +118,9 @@ RegionBytes::~RegionBytes() {
     for (Buffer& buffer : *buffers) runtime_.retire(std::move(buffer));
 }
 
-void RegionBytes::check_goes_with(Agent agent) const {
-  if ((agent == Agent::unified) != (unified_ != nullptr))
+void RegionBytes::check_goes_with(const AgentPlan& plan) const {
+  check_plan(plan, runtime_.simulated());
+  if ((plan.agent == Agent::unified) != (unified_ != nullptr))
     throw UsageError("the agent 'unified' takes regions that were made for it, and no other does");
 }
 

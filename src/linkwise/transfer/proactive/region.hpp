@@ -77,8 +77,8 @@ class RegionBytes {
   [[nodiscard]] std::uint32_t wanted(int gpu, std::uint64_t first_page, std::uint64_t last_page) const;
   /// The other GPUs, in order.
   [[nodiscard]] std::vector<int> peers(int gpu) const;
-  /// @throws UsageError if the agent is for the other kind of memory.
-  void check_goes_with(Agent agent) const;
+  /// @throws UsageError for a plan that is none on this machine, or whose agent is for the other kind of memory.
+  void check_goes_with(const AgentPlan& plan) const;
   /// Whether every GPU needs everything.
   [[nodiscard]] bool is_needed_by_all() const;
   /// For the kernels of a GPU: of each page, the peers that want it, as bits by their place; null if all want all.

@@ -123,7 +123,7 @@ void ProducerBase::Simulated::send(std::span<const std::uint32_t> chunks, Event 
   const Agent agent = producer_.plan_.agent;
   const MemoryView& from = producer_.region_.mirror(producer_.gpu_);
   Event begun = ready;
-  if (agent == Agent::polling || agent == Agent::dynamic) {
+  if (has_threads(agent)) {
     // One agent sees to one chunk after the other, whatever the links do meanwhile.
     runtime_.wait(agent_, ready);
     Operation start{"start sending", {}, {}, {}, {}};
@@ -146,7 +146,7 @@ void ProducerBase::Simulated::send(std::span<const std::uint32_t> chunks, Event 
       transfer.run = [source, target](void*) { std::memcpy(target.data, source.data, source.bytes); };
       transfer.work.only_transfers = agent != Agent::infinite;
       if (agent == Agent::polling) transfer.work.goodput = costs.polling_goodput;
-      if (agent == Agent::polling || agent == Agent::dynamic)
+      if (has_threads(agent))
         transfer.work.goodput *= std::min(1.0, static_cast<double>(producer_.plan_.threads) / costs.saturating_threads);
       if (agent == Agent::copy_engine) {
         // Of two streams in turn, one waits while the other's copy runs.

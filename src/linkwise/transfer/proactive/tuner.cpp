@@ -78,7 +78,6 @@ class Search {
     sort(best);
   }
 
-  static bool has_threads(Agent agent) { return agent == Agent::polling || agent == Agent::dynamic; }
   [[nodiscard]] AgentPlan plan(Agent agent, std::size_t chunk, std::size_t threads) const {
     return {agent, space_.chunk_bytes[chunk], has_threads(agent) ? space_.threads[threads] : space_.threads.back()};
   }
