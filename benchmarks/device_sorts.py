@@ -10,7 +10,7 @@ import numpy as np
 
 from harness import REPETITIONS, median_phases, result_of, simulated_result
 from linkwise import _core
-from linkwise.keys import key_type_of
+from linkwise.columns.key_types import key_type_of
 
 SECTION = "on the GPUs"
 

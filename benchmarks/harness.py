@@ -14,7 +14,8 @@ import numpy as np
 
 import linkwise
 from linkwise import _core
-from linkwise.blocks import BLOCK, in_blocks, is_sorted_from
+from linkwise.bench.arrays import is_sorted_from
+from linkwise.runtime.parallel import BLOCK, in_blocks
 
 REPETITIONS = 5
 Array = np.ndarray[Any, Any]

@@ -11,9 +11,9 @@ import numpy as np
 import linkwise
 from harness import REPETITIONS, Array, check, fill, median_phases, result_of, simulated_result
 from linkwise import _core
-from linkwise.blocks import total
-from linkwise.keys import key_type_of
-from linkwise.planning import parse_bytes
+from linkwise.bench.arrays import total
+from linkwise.columns.key_types import key_type_of
+from linkwise.runtime.request import parse_bytes
 
 CHOICE, STRATEGIES, TYPES = "the plan's own choice", "strategies", "key types, 8 GB each"
 DISTRIBUTIONS, MEMORY, OUT_OF_CORE, SMALL = "distributions", "memory", "out of core", "small inputs"

@@ -19,9 +19,9 @@ import host_sorts
 import linkwise
 from harness import about
 from linkwise import _core
-from linkwise.plots import phase_picture
-from linkwise.session import open_session
-from linkwise.wire import gpu_sets, wire_rates
+from linkwise.bench.copy_bandwidth import gpu_sets, wire_rates
+from linkwise.reports.plots import phase_picture
+from linkwise.runtime.session import open_session
 from render import PERFORMANCE_PAGE, markdown, performance_page
 
 

@@ -22,9 +22,9 @@ import pyarrow.compute as pc
 
 import linkwise
 from harness import REPETITIONS, about, median_phases, result_of
-from linkwise.session import open_session
-from linkwise.sort_report import SortReport
-from linkwise.sorting import sort_and_report
+from linkwise.runtime.session import open_session
+from linkwise.sorting.api import sort_and_report
+from linkwise.sorting.report import SortReport
 
 _ROW_BYTES = 96
 _NAMES = 1_000_000

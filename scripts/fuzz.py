@@ -35,13 +35,15 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 import linkwise
-from linkwise import Error, file_formats, file_readers, planning
+from linkwise import Error
+from linkwise.files import formats, readers
+from linkwise.runtime import request
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from columns import KEY_TYPES, column_of, cut, expected_rows, row_comparison
 
 PATIENCE = 60  # seconds that an iteration may take
-FOLDER = Path(linkwise.__file__).parent / "machines"
+FOLDER = Path(linkwise.__file__).parent / "machines" / "described"
 MACHINES = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(FOLDER.glob("*.json"))]
 MACHINES += [linkwise.probe("dgx-a100", tests="smallest").as_dict()] * 5  # a profile, of few measurements
 NOT_IN = {"parquet": ["runs of"], "csv": ["runs of", "view", "binary"], "tsv": ["runs of", "view", "binary"]}
@@ -167,7 +169,7 @@ def written(path: Path, how: dict[str, Any]) -> Any:
     ):  # ours would refuse what other formats' readers let pass: a time beyond the day, wrong UTF-8
         table = pa.ipc.open_file(path.read_bytes()).read_all()
     else:
-        table = file_readers.open_reader([path], file_formats.FileOptions()).everything()
+        table = readers.open_reader([path], formats.FileOptions()).everything()
     assert linkwise.is_sorted(table, **how), "the result is out of order"
     return len(table)
 
@@ -200,7 +202,7 @@ def arguments(random: Random, here: Path) -> None:
     source = f"{here}/" + random.choice([f"in.{form}", f"in.{form}", random.choice(NAMES) + suffix])
     calls: list[Any] = [(linkwise.sort_file, source, here / (random.choice(NAMES) + suffix))] * 2
     calls += [(linkwise.sort, values), (linkwise.top_k, values, numbers[0]), (linkwise.unique, values)]
-    calls += [(linkwise.is_sorted, values), (linkwise.plan_sort, numbers[0]), (planning.parse_bytes, sizes[0], 1 << 30)]
+    calls += [(linkwise.is_sorted, values), (linkwise.plan_sort, numbers[0]), (request.parse_bytes, sizes[0], 1 << 30)]
     function, *given = random.choice(calls)
     taken = inspect.signature(function).parameters
     # Some of them only: with all, one would hide what the others do.

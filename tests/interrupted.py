@@ -7,16 +7,16 @@ import signal
 import time
 from typing import Any
 
-from linkwise import host_sorting
+from linkwise.sorting import host_sort
 
-_run_interruptibly = host_sorting.run_interruptibly
+_run_interruptibly = host_sort.run_interruptibly
 
 
 def interrupt_the_next_sort() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs start with it ignored
 
     def interrupting(runtime: Any, work: Any, on_progress: Any = None) -> Any:
-        host_sorting.run_interruptibly = _run_interruptibly
+        host_sort.run_interruptibly = _run_interruptibly
 
         def interrupted_work() -> Any:
             os.kill(os.getpid(), signal.SIGINT)
@@ -25,4 +25,4 @@ def interrupt_the_next_sort() -> None:
 
         return _run_interruptibly(runtime, interrupted_work, on_progress)
 
-    host_sorting.run_interruptibly = interrupting
+    host_sort.run_interruptibly = interrupting

@@ -6,7 +6,7 @@ import json
 
 import linkwise
 from linkwise import _core
-from linkwise.probe_mpi import between_processes, rank
+from linkwise.probing.mpi import between_processes, rank
 
 rows = between_processes(_core.VirtualRuntime(linkwise.load_machine("delta-d22x")))
 if rank() == 0:

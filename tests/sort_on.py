@@ -8,7 +8,7 @@ import numpy as np
 
 from data import expected_order
 from linkwise import _core
-from linkwise.keys import key_type_of
+from linkwise.columns.key_types import key_type_of
 
 Array = np.ndarray[Any, Any]
 # (strategy, exchange); "streamed" is the radix sort that exchanges pieces as they arrive; "msb": cut by histograms.

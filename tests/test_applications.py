@@ -11,16 +11,18 @@ import pytest
 from typer.testing import CliRunner
 
 import linkwise
-from linkwise import UsageError, _core, app_runs, proactive_benchmark, tuning
-from linkwise.app_data import banded_system, mesh_graph, power_law_graph
-from linkwise.app_lab import AppLab
-from linkwise.app_runs import checked, run_app, tune_app
-from linkwise.apps import application
-from linkwise.cli import app as command_line
-from linkwise.graph_apps import PageRank, cuts_by_entries
-from linkwise.matrix_files import read_matrix
-from linkwise.proactive_benchmark import bench_proactive, geometric_mean, measures
-from linkwise.reproduce import reproduce
+from linkwise import UsageError, _core
+from linkwise.apps import run, tuning
+from linkwise.apps.generators import banded_system, mesh_graph, power_law_graph
+from linkwise.apps.graph import PageRank, cuts_by_entries
+from linkwise.apps.matrix_market import read_matrix
+from linkwise.apps.registry import application
+from linkwise.apps.run import checked, run_app, tune_app
+from linkwise.apps.timing import AppLab
+from linkwise.bench import proactive
+from linkwise.bench.proactive import bench_proactive, geometric_mean, measures
+from linkwise.cli.main import app as command_line
+from linkwise.reproduce.registry import reproduce
 
 VOLTA = linkwise.load_machine("volta4")
 PLAN = _core.AgentPlan("polling", 4096, 512)
@@ -102,19 +104,19 @@ def test_results_that_differ_are_wrong() -> None:
     with pytest.raises(_core.CorruptDataError, match="the GPUs have different results of pagerank"):
         AppLab(virtual(), VOLTA, app, [0, 1]).result()
     both = np.array([1.0, 2.0, np.inf])
-    assert app_runs._difference(both, both) == 0
-    assert app_runs._difference(both, np.array([1.0, 2.002, np.inf])) == pytest.approx(1, rel=0.01)
-    assert app_runs._difference(both, np.array([1.0, 2.0, 3.0])) == np.inf
+    assert run._difference(both, both) == 0
+    assert run._difference(both, np.array([1.0, 2.002, np.inf])) == pytest.approx(1, rel=0.01)
+    assert run._difference(both, np.array([1.0, 2.0, 3.0])) == np.inf
 
 
 def test_what_is_wrong_is_not_called_right(monkeypatch: pytest.MonkeyPatch) -> None:
     for error, shown in ((2.0, 2.0), (float("inf"), None), (float("nan"), None)):
-        monkeypatch.setattr(app_runs, "checked", lambda *_, error=error: (error, None))
+        monkeypatch.setattr(run, "checked", lambda *_, error=error: (error, None))
         report = run_app("pagerank", machine="volta4", agent="bulk")
         assert not report.correct and report.as_dict()["error"] == shown
     done = CliRunner().invoke(command_line, ["app", "pagerank", "--machine", "volta4", "--agent", "bulk"])
     assert done.exit_code == 1 and "WRONG" in done.output
-    monkeypatch.setattr(proactive_benchmark, "checked", lambda *_: (2.0, None))
+    monkeypatch.setattr(proactive, "checked", lambda *_: (2.0, None))
     with pytest.raises(_core.CorruptDataError, match="sssp has a wrong result"):
         bench_proactive(machine="volta4", gpus=[0, 1], only="sssp")
 

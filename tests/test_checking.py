@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 import linkwise
 from conftest import HAVE_GPU
-from linkwise import checking
-from linkwise.checking import first_out_of_order
-from linkwise.file_formats import FileOptions
-from linkwise.file_readers import open_reader
-from linkwise.ordering import SortKey
+from linkwise.columns.sort_keys import SortKey
+from linkwise.files import sort_file as file_sorting
+from linkwise.files.formats import FileOptions
+from linkwise.files.readers import open_reader
+from linkwise.sorting.check import first_out_of_order
 
 UP = [SortKey("")]
 
@@ -95,7 +95,7 @@ def test_doctor() -> None:
 
 @pytest.mark.parametrize("kind", ["npy", "arrow"])
 def test_files_are_checked_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    monkeypatch.setattr(checking, "_AT_ONCE", 64)
+    monkeypatch.setattr(file_sorting, "_AT_ONCE", 64)
     random = np.random.default_rng(0)
     for trial in range(60):
         values = np.sort(random.integers(0, 40, 50))
@@ -111,4 +111,4 @@ def test_files_are_checked_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             falls = np.flatnonzero(np.diff(values) <= 0 if unique else np.diff(values) < 0)
             wanted = int(falls[0]) + 1 if len(falls) else None
             reader = open_reader([path], FileOptions())
-            assert checking.first_out_of_order_in(reader, [SortKey("k")], unique=unique) == wanted
+            assert file_sorting.first_out_of_order_in(reader, [SortKey("k")], unique=unique) == wanted

@@ -190,7 +190,7 @@ def test_unknown_options_are_usage_errors() -> None:
 def test_interrupt_keeps_the_output_and_leaves_nothing(tmp_path: Path) -> None:
     np.save(tmp_path / "in.npy", np.arange(100_000)[::-1])
     (tmp_path / "out.npy").write_text("precious")
-    program = "import interrupted, linkwise.cli; interrupted.interrupt_the_next_sort(); linkwise.cli.main()"
+    program = "import interrupted, linkwise.cli.main as cli; interrupted.interrupt_the_next_sort(); cli.main()"
     done = subprocess.run(
         [sys.executable, "-c", program, "sort", tmp_path / "in.npy", "-o", tmp_path / "out.npy"],
         capture_output=True, text=True, timeout=60, check=False, cwd=Path(__file__).parent,

@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 import pytest
 
 import linkwise
-from linkwise import gathering, pyarrow_gathering, taking
+from linkwise.columns import gather, gather_pyarrow
+from linkwise.columns import take as taking
 
 CPU: dict[str, Any] = {"strategy": "cpu"}
 NUMBERS = [3, None, 1, 2, 1, None]
@@ -202,8 +203,8 @@ def payload(rows: int) -> dict[str, pa.Array]:
 @pytest.mark.parametrize("chunks", [1, 3])
 def test_payload_of_every_type(chunks: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """In slices, in one chunk and in several that are not put together, as columns of more than 2 GiB are not."""
-    monkeypatch.setattr(pyarrow_gathering, "_ROWS_AT_ONCE", 100)
-    monkeypatch.setattr(pyarrow_gathering, "_MOST_IN_ONE_PIECE", 10)
+    monkeypatch.setattr(gather_pyarrow, "_ROWS_AT_ONCE", 100)
+    monkeypatch.setattr(gather_pyarrow, "_MOST_IN_ONE_PIECE", 10)
     rows = 350
     key = np.random.default_rng(0).permutation(rows)
     whole = pa.table({"key": key, **payload(rows)})
@@ -221,7 +222,7 @@ def test_payload_of_every_type(chunks: int, monkeypatch: pytest.MonkeyPatch) -> 
 def test_more_bytes_than_offsets_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that do not fit together are gathered apart; keys that do not are copied with wider offsets."""
     calls = []
-    really_take, really_gather = taking.pc.take, gathering._core.gather_column
+    really_take, really_gather = taking.pc.take, gather._core.gather_column
 
     def take(values: pa.Array, rows: pa.Array) -> pa.Array:
         calls.append(len(rows))
@@ -241,8 +242,8 @@ def test_more_bytes_than_offsets_count(monkeypatch: pytest.MonkeyPatch) -> None:
         ]
 
     monkeypatch.setattr(taking.pc, "take", take)
-    monkeypatch.setattr(gathering._core, "gather_column", gather_column)
-    monkeypatch.setattr(gathering._core, "gather_columns", gather_columns)
+    monkeypatch.setattr(gather._core, "gather_column", gather_column)
+    monkeypatch.setattr(gather._core, "gather_columns", gather_columns)
     texts = [str(n) for n in range(10)]
     table = pa.table({"key": range(10, 0, -1), "list": [[n] for n in texts], "text": texts})
     table = pa.concat_tables([table.slice(0, 6), table.slice(6)])

@@ -19,7 +19,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import linkwise
-from linkwise import _core, session
+from linkwise import _core
+from linkwise.runtime import session
 
 MACHINE: dict[str, Any] = {"machine": "h200x8", "gpus": [4, 5], "strategy": "radix"}
 IS_ROOT = os.name == "posix" and os.geteuid() == 0

@@ -20,9 +20,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import linkwise
-from linkwise.file_formats import FileOptions
-from linkwise.file_readers import open_reader
-from linkwise.file_writers import Writer
+from linkwise.files.formats import FileOptions
+from linkwise.files.readers import open_reader
+from linkwise.files.writer import Writer
 
 CPU: dict[str, Any] = {"strategy": "cpu"}
 LITTLE = "200KiB"  # of host memory: many runs, and many blocks of each

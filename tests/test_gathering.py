@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 import linkwise
 from columns import KEY_TYPES
 from conftest import SEEDS, cuda_runtime
-from linkwise import _core, gathering
-from linkwise.gathering import gather_columns_on_gpus
-from linkwise.planning import Request
+from linkwise import _core
+from linkwise.columns import gather as gathering
+from linkwise.columns.gather import gather_columns_on_gpus
+from linkwise.runtime.request import Request
 from on_device import OnDevice
 
 LONG = "a string that takes more than one turn of its lanes, and begins anywhere"

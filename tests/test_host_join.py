@@ -12,7 +12,7 @@ import linkwise
 from conftest import SEEDS, cuda_runtime
 from data import DISTRIBUTIONS, keys
 from linkwise import _core
-from linkwise.keys import key_type_of
+from linkwise.columns.key_types import key_type_of
 
 Array = NDArray[Any]
 MACHINE = linkwise.load_machine("dgx-a100")

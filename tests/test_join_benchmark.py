@@ -14,9 +14,9 @@ import pytest
 import linkwise
 from conftest import cuda_runtime
 from linkwise import OutOfMemoryError, UsageError, _core
-from linkwise.join_benchmark import CASES, bench_join
-from linkwise.join_workloads import HEAVY_ROWS, Workload
-from linkwise.machine import load_machine
+from linkwise.bench.join import CASES, bench_join
+from linkwise.bench.join_workload import HEAVY_ROWS, Workload
+from linkwise.machines.catalog import load_machine
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -12,9 +12,9 @@ import pytest
 
 import linkwise
 from linkwise import UsageError
-from linkwise.file_formats import FileOptions
-from linkwise.file_joining import join_files
-from linkwise.planning import Request
+from linkwise.files.formats import FileOptions
+from linkwise.files.join_files import join_files
+from linkwise.runtime.request import Request
 
 ROOM_FOR_INPUTS = 100_000  # bytes; the results take more
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import linkwise
 from benchmark_on_machine import gb_per_s, host_transfers, peer_transfers
 from linkwise import _core
-from linkwise.machine import machine_from_dict
+from linkwise.machines.description import machine_from_dict
 
 
 def plain(*gb_per_s: float) -> list[list[_core.CapacityPoint]]:
@@ -105,7 +105,9 @@ def test_described_machines_load(name: str) -> None:
 
 
 def description() -> dict:
-    return json.loads((resources.files("linkwise") / "machines" / "ibm-ac922.json").read_text(encoding="utf-8"))
+    return json.loads(
+        (resources.files("linkwise.machines") / "described" / "ibm-ac922.json").read_text("utf-8")
+    )
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ import pytest
 
 import linkwise
 from linkwise import UsageError, _core
-from linkwise.app_runs import run_app
-from linkwise.apps import application
-from linkwise.matrix_files import read_matrix
+from linkwise.apps.matrix_market import read_matrix
+from linkwise.apps.registry import application
+from linkwise.apps.run import run_app
 
 MARKET = "%%MatrixMarket matrix coordinate real"
 

@@ -11,7 +11,7 @@ import pytest
 
 from conftest import cuda_runtime
 from linkwise import UsageError
-from linkwise.plan_benchmark import bench_plan
+from linkwise.bench.plan import bench_plan
 
 
 @pytest.mark.parametrize("name", ["h200x8", "dgx-a100", "ibm-ac922", "dgx1-v100"])

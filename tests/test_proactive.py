@@ -16,15 +16,18 @@ from rich.console import Console
 
 import linkwise
 from conftest import ROOT, SEEDS, cuda_runtime
-from linkwise import UsageError, _core, tuning
-from linkwise.app_data import matrix_of, phantom, power_law_graph, sinogram_of_phantom
-from linkwise.app_lab import AppLab, simulated_seconds
-from linkwise.app_report import print_proactive
-from linkwise.app_runs import checked, run_app
-from linkwise.apps import APPLICATIONS, Jacobi, application
-from linkwise.graph_apps import cuts_by_entries
-from linkwise.proactive_benchmark import Micro, bench_proactive, measures, store_goodput
-from linkwise.tuning import AGENTS as REAL
+from linkwise import UsageError, _core
+from linkwise.apps import tuning
+from linkwise.apps.generators import phantom, power_law_graph, sinogram_of_phantom
+from linkwise.apps.graph import cuts_by_entries
+from linkwise.apps.jacobi import Jacobi
+from linkwise.apps.registry import APPLICATIONS, application
+from linkwise.apps.run import checked, run_app
+from linkwise.apps.sparse_matrix import matrix_of
+from linkwise.apps.timing import AppLab, simulated_seconds
+from linkwise.apps.tuning import AGENTS as REAL
+from linkwise.bench.proactive import Micro, bench_proactive, measures, store_goodput
+from linkwise.cli.bench import print_proactive
 
 AGENTS = ["bulk", "inline", "polling", "dynamic", "copy_engine", "hardware", "infinite"]
 ON_GPUS = [*REAL, "memcpy", "unified"]

@@ -14,8 +14,7 @@ import pytest
 import linkwise
 from conftest import cuda_runtime
 from linkwise import UsageError, _core
-from linkwise.machine import machine_from_dict
-from linkwise.profile import describe
+from linkwise.machines.description import machine_from_dict, machine_to_dict
 
 HOST = _core.Place.host()
 gpu = _core.Place.gpu
@@ -170,8 +169,8 @@ def test_a_relay_is_measured_as_it_would_be_used() -> None:
 @pytest.mark.parametrize("name", linkwise.described_machines())
 def test_a_described_machine_survives_being_described(name: str) -> None:
     machine = linkwise.load_machine(name)
-    again = machine_from_dict(json.loads(json.dumps(describe(machine))))
-    assert describe(again) == describe(machine)
+    again = machine_from_dict(json.loads(json.dumps(machine_to_dict(machine))))
+    assert machine_to_dict(again) == machine_to_dict(machine)
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:

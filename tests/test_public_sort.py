@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import linkwise
 from data import expected_order, keys
-from linkwise.planning import parse_bytes
+from linkwise.runtime.request import parse_bytes
 
 ANY_DTYPE = [np.dtype(f"{kind}{size}") for kind in "ui" for size in (1, 2, 4, 8)] + [
     np.dtype(f"f{size}") for size in (2, 4, 8)

@@ -18,11 +18,11 @@ import pytest
 import linkwise
 from conftest import cuda_runtime
 from linkwise import UsageError, _core
-from linkwise.drawing import machine_svg
-from linkwise.html_report import html_report
-from linkwise.machine import load_machine, load_profile
-from linkwise.probing import measurements
-from linkwise.profile import Profile, check_profile, profile_schema
+from linkwise.machines.catalog import load_machine
+from linkwise.machines.profile import Profile, check_profile, load_profile, profile_schema
+from linkwise.probing.probe import measurements
+from linkwise.reports.machine_svg import machine_svg
+from linkwise.reports.profile_html import html_report
 
 FAMILIES = [name for name, _ in _core.family_names()]
 
@@ -254,7 +254,7 @@ def test_messages_between_processes(processes: int) -> None:
 
 
 def test_messages_need_two_processes() -> None:
-    from linkwise.probe_mpi import between_processes
+    from linkwise.probing.mpi import between_processes
 
     rows = between_processes(_core.VirtualRuntime(load_machine("delta-d22x")))
     assert ["mpirun -n 2" in row["cannot"] for row in rows] == [True]

@@ -10,7 +10,8 @@ import pytest
 
 from conftest import cuda_runtime
 from linkwise import UsageError
-from linkwise.reproduce import EXPERIMENTS, Row, reproduce
+from linkwise.reproduce.experiment import Row
+from linkwise.reproduce.registry import EXPERIMENTS, reproduce
 
 TOLERANCE = 0.15
 FIGURES = {

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from conftest import SEEDS, cuda_runtime
 from data import DISTRIBUTIONS
 from linkwise import UsageError, _core
-from linkwise.keys import key_type_of
+from linkwise.columns.key_types import key_type_of
 from test_host_join import HOWS, expected_rows, pair, plan_for, ranks, special_floats, virtual
 
 Array = NDArray[Any]

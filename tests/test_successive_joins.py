@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 import linkwise
 from conftest import cuda_runtime
 from linkwise import FallbackWarning, OutOfMemoryError, UsageError
-from linkwise.gpu_columns import GpuColumns
-from linkwise.late_relations import RowNumbers
-from linkwise.planning import Request
-from linkwise.successive_joins import Joiner
+from linkwise.joining.device_columns import GpuColumns
+from linkwise.joining.late_materialization import RowNumbers
+from linkwise.joining.multi_join import Joiner
+from linkwise.runtime.request import Request
 
 
 def request(machine: str = "dgx-a100", gpus: Any = "auto", strategy: str = "auto") -> Request:
@@ -291,7 +291,7 @@ def test_keys_of_several_columns(data: st.DataObject) -> None:
 
     def chain(how: Request) -> pa.Table:
         joiner = Joiner(how)
-        with patch("linkwise.late_relations._WORTH_BRINGING", worth_bringing):
+        with patch("linkwise.joining.late_materialization._WORTH_BRINGING", worth_bringing):
             return joiner.table(joiner.join(joiner.join(left, right, ("a", "d"), ("b", "e")), last, *on))
 
     expected = rows_of(chain(on_cores()))

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import linkwise
-from linkwise.taking import take
+from linkwise.columns.take import take
 
 N = 60
 

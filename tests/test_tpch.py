@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from conftest import cuda_runtime
-from linkwise import CorruptDataError, UsageError, tpch
-from linkwise.tpch import bench_tpch
+from linkwise import CorruptDataError, UsageError
+from linkwise.bench import tpch_queries
+from linkwise.bench.tpch import bench_tpch
 
 
 @pytest.mark.filterwarnings("ignore::linkwise.NoGpuWarning")
@@ -27,8 +28,8 @@ def test_queries_have_duckdbs_results(machine: str, tmp_path: Path) -> None:
 
 
 def test_a_wrong_result_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = tpch._revenue
-    monkeypatch.setattr(tpch, "_revenue", lambda table, keys: right(table.slice(1), keys))
+    right = tpch_queries._revenue
+    monkeypatch.setattr(tpch_queries, "_revenue", lambda table, keys: right(table.slice(1), keys))
     with pytest.raises(CorruptDataError, match="another result than DuckDB"):
         bench_tpch(0.01, machine="cpu", data=tmp_path, repetitions=1)
 

@@ -1,73 +1,51 @@
 """Linkwise sorts, joins and moves data across the GPUs of a machine as fast as its links allow."""
 
+import importlib
 import os
-from importlib.metadata import version
+from typing import Any
 
 # OpenMP's threads look for work for milliseconds before they sleep, and keep others from a processor: those that feed
 # the GPUs. It reads this when it is loaded, with the core.
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 from linkwise import _core
-from linkwise._core import (
-    Cancelled,
-    CorruptDataError,
-    DeviceArray,
-    DeviceError,
-    Error,
-    Machine,
-    OutOfMemoryError,
-    UsageError,
-)
-from linkwise.checking import is_sorted
-from linkwise.file_sorting import sort_file
-from linkwise.join_planning import JoinPlanReport, plan_join
-from linkwise.joining import JoinRanges, join, join_count, join_indices, join_ranges
-from linkwise.machine import described_machines, load_machine, load_profile, local_machine
-from linkwise.plan_report import PlanReport, plan_sort
-from linkwise.probing import probe
-from linkwise.profile import Profile
-from linkwise.session import FallbackWarning, NoGpuWarning, NominalMachineWarning
-from linkwise.sort_report import SortReport
-from linkwise.sorting import empty, sort, sort_and_report, sort_indices, top_k, unique
-
-__version__ = version("linkwise")
 
 os.register_at_fork(before=_core.release_threads)
 
-__all__ = [
-    "Cancelled",
-    "CorruptDataError",
-    "DeviceArray",
-    "DeviceError",
-    "Error",
-    "FallbackWarning",
-    "JoinPlanReport",
-    "JoinRanges",
-    "Machine",
-    "NoGpuWarning",
-    "NominalMachineWarning",
-    "OutOfMemoryError",
-    "PlanReport",
-    "Profile",
-    "SortReport",
-    "UsageError",
-    "described_machines",
-    "empty",
-    "is_sorted",
-    "join",
-    "join_count",
-    "join_indices",
-    "join_ranges",
-    "load_machine",
-    "load_profile",
-    "local_machine",
-    "plan_join",
-    "plan_sort",
-    "probe",
-    "sort",
-    "sort_and_report",
-    "sort_file",
-    "sort_indices",
-    "top_k",
-    "unique",
-]
+# Public names by the module that has them, which is loaded when the first of them is asked for. ``__init__.pyi`` says
+# the same to editors.
+_NAMES = {
+    "linkwise._core": [
+        "Cancelled", "CorruptDataError", "DeviceArray", "DeviceError", "Error", "Machine", "OutOfMemoryError",
+        "UsageError",
+    ],
+    "linkwise.exceptions": ["FallbackWarning", "NoGpuWarning", "NominalMachineWarning"],
+    "linkwise.files.sort_file": ["sort_file"],
+    "linkwise.joining.api": ["JoinRanges", "join", "join_count", "join_indices", "join_ranges"],
+    "linkwise.machines.catalog": ["described_machines", "load_machine"],
+    "linkwise.machines.local": ["local_machine"],
+    "linkwise.machines.profile": ["Profile", "load_profile"],
+    "linkwise.planning.join": ["JoinPlanReport", "plan_join"],
+    "linkwise.planning.sort": ["PlanReport", "plan_sort"],
+    "linkwise.probing.probe": ["probe"],
+    "linkwise.runtime.host_memory": ["empty"],
+    "linkwise.sorting.api": ["sort", "sort_and_report", "sort_indices", "top_k", "unique"],
+    "linkwise.sorting.check": ["is_sorted"],
+    "linkwise.sorting.report": ["SortReport"],
+}  # fmt: skip
+_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
+
+__all__ = sorted(_MODULE_OF)  # noqa: PLE0605
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return importlib.import_module("importlib.metadata").version("linkwise")
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'linkwise' has no attribute '{name}'")
+    value = globals()[name] = getattr(importlib.import_module(_MODULE_OF[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__, "__version__"]

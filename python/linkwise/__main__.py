@@ -1,5 +1,5 @@
 """``python -m linkwise``."""
 
-from linkwise.cli import main
+from linkwise.cli.main import main
 
 main()

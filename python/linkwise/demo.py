@@ -13,9 +13,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from rich.console import Console
 
-import linkwise
-from linkwise.report import format_bytes, format_seconds, print_report
-from linkwise.trace import write_trace
+from linkwise.exceptions import NoGpuWarning
+from linkwise.reports.terminal import format_bytes, format_seconds, print_report
+from linkwise.reports.trace import write_trace
+from linkwise.sorting.api import sort_and_report
 
 
 def make_table(rows: int, seed: int = 1) -> pa.Table:
@@ -57,7 +58,7 @@ def main() -> None:
     parser.add_argument("--machine", default="auto")
     parser.add_argument("--folder", type=Path, default=Path("demo"))
     options = parser.parse_args()
-    warnings.simplefilter("ignore", linkwise.NoGpuWarning)  # the report says it
+    warnings.simplefilter("ignore", NoGpuWarning)  # the report says it
     console = Console()
     options.folder.mkdir(exist_ok=True)
     path = options.folder / "orders.parquet"
@@ -69,7 +70,7 @@ def main() -> None:
     console.print(f"[bold]2. Read and sort[/bold] by '{options.by}'")
     table = pq.read_table(path)
     began = time.perf_counter()
-    result, report = linkwise.sort_and_report(table, by=options.by, machine=options.machine)
+    result, report = sort_and_report(table, by=options.by, machine=options.machine)
     waited = time.perf_counter() - began
 
     console.print("[bold]3. Verify[/bold] against PyArrow and NumPy")

@@ -10,7 +10,7 @@ from functools import partial
 
 from linkwise import _core
 from linkwise._core import Machine
-from linkwise.probing import probe_families
+from linkwise.probing.probe import probe_families
 from linkwise.reproduce.experiment import Experiment, Lab, Row, attempt
 
 AC922, S822LC, X4029 = "ibm-ac922", "ibm-s822lc", "supermicro-4029gp"

@@ -12,14 +12,13 @@ import numpy as np
 
 from linkwise import _core
 from linkwise._core import Machine, UsageError
-from linkwise.blocks import fill_uniform
-from linkwise.machine import load_machine
-from linkwise.machine_variants import without_nvlink
-from linkwise.session import open_session
-from linkwise.sorting import empty
+from linkwise.bench.arrays import fill_uniform
+from linkwise.machines.catalog import load_machine
+from linkwise.machines.variants import without_nvlink
+from linkwise.runtime.host_memory import empty
+from linkwise.runtime.session import open_session
 
 gpu = _core.Place.gpu
-
 _PATIENCE_SECONDS = 0.2
 
 

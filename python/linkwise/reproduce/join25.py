@@ -11,11 +11,11 @@ from collections.abc import Sequence
 
 from linkwise import _core
 from linkwise._core import Machine
-from linkwise.join_planning import join_workload
-from linkwise.join_workloads import Workload
-from linkwise.keys import key_type_of
+from linkwise.bench.join_workload import Workload
+from linkwise.bench.tpch import joins_of_queries, shares_of_phases
+from linkwise.columns.key_types import key_type_of
+from linkwise.planning.join import join_workload
 from linkwise.reproduce.experiment import Experiment, Lab, Row
-from linkwise.tpch import joins_of_queries, shares_of_phases
 
 AC922, H100 = "ibm-ac922", "dgx-h100"
 _CHUNK_BYTES = {AC922: 12 * 10**9, H100: 32 * 10**9}  # of tuples that a GPU sorts at once (§4.2, §4.3)

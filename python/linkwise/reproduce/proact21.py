@@ -12,18 +12,19 @@ import statistics
 from collections.abc import Sequence
 
 from linkwise._core import AgentPlan, Machine
-from linkwise.app_lab import simulated_seconds
-from linkwise.application import Application
-from linkwise.apps import APPLICATIONS, application
-from linkwise.machine import load_machine
-from linkwise.proactive_benchmark import Micro, geometric_mean, measures
+from linkwise.apps.base import Application
+from linkwise.apps.registry import APPLICATIONS, application
+from linkwise.apps.timing import simulated_seconds
+from linkwise.apps.tuning import tune
+from linkwise.bench.proactive import Micro, geometric_mean, measures
+from linkwise.machines.catalog import load_machine
 from linkwise.reproduce.experiment import Experiment, Lab, Row
-from linkwise.tuning import tune
 
 _GENERATIONS = ("kepler4", "pascal4", "volta4")
 _PAPERS_AGENTS = ("inline", "polling", "dynamic")
 _SMALL = 1e-5  # what is priced needs no data
 _ELSEWHERE = "'linkwise bench proactive' measures them"
+
 _TABLE_2 = {
     "kepler4": {"xray_ct": "dynamic", "jacobi": "inline", "pagerank": "dynamic", "sssp": "dynamic", "als": "dynamic"},
     "pascal4": {"xray_ct": "inline", "jacobi": "inline", "pagerank": "polling", "sssp": "polling", "als": "polling"},

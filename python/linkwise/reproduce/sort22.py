@@ -48,9 +48,11 @@ _fig2 = _host_transfers(
         ((0, 1), "bidir"): 136,
     },
 )
+
 _fig3 = _host_transfers(
     D22X, [(0,), (2,), (0, 1), (0, 1, 2, 3)], {((g,), d): 12.5 for g in (0, 2) for d in ("htod", "dtoh")}
 )
+
 _fig4 = _host_transfers(
     A100,
     [(0,), (4,), (0, 1), (0, 2), (4, 6), (0, 2, 4, 6), tuple(range(8))],
@@ -99,9 +101,11 @@ _fig5 = _peer_transfers(
     {(0, 1): 72, (0, 2): 0.46 * 72, (0, 3): 0.46 * 72},
     {(0, 1): (None, "optimal"), (0, 1, 2, 3): (53, "")},
 )
+
 _fig6 = _peer_transfers(
     D22X, {(0, 1): 48, (0, 2): 48, (0, 3): 9}, {(0, 1): (None, "optimal"), (0, 1, 2, 3): (None, "0↔3, 1↔2: no links")}
 )
+
 _fig7 = _peer_transfers(
     A100,
     {(0, 1): 279, (0, 7): 279},
@@ -150,6 +154,7 @@ _fig12 = _sorts(
     {("p2p_merge", 2): 0.24},
     {("p2p_merge", 2, "merge"): 0.20, ("het", 2, "merge"): 0.46, ("p2p_merge", 1, "HtoD"): 1 / 3},
 )
+
 _fig13 = _sorts(
     D22X,
     [(0,), (0, 1), (0, 1, 2, 3)],
@@ -157,6 +162,7 @@ _fig13 = _sorts(
     {},
     {("p2p_merge", 4, "merge"): 0.45},
 )
+
 _fig14 = _sorts(
     A100,
     [(0,), (0, 2), (0, 2, 4, 6), tuple(range(8))],

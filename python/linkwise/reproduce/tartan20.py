@@ -148,11 +148,14 @@ _DGX1_LATENCIES = {
     "dgx1-p100, NVLink": {"0→1": 9.0, "0→5": 18.0},
     "dgx1-v100, NVLink": {"0→1": 9.0, "0→5": 27.0},
 }
+
 _SLI_LATENCIES = {"sli-rtx2080, NVLink": {"0": 5.0, "0→1": 8.0}, "sli-rtx2080, PCIe": {"0": 5.0, "0→1": 13.0}}
+
 _NEAR_AND_FAR = {
     "PCIe": {"same switch, 0→1": (0, 1), "other switch, 0→2": (0, 2), "other socket, 0→7": (0, 7)},
     "v100, NVLink": {"double link, 0→3": (0, 3), "single link, 0→1": (0, 1)},
 }
+
 _BOARDS = {
     "PCIe": {"level 1, 0→1": (0, 1), "level 2, 0→2": (0, 2), "remote, 0→4": (0, 4)},
     "NVLink": {"one hop, 0→1": (0, 1), "two hops, 0→8": (0, 8)},

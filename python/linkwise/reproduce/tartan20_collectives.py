@@ -10,14 +10,15 @@ from collections.abc import Callable, Sequence
 
 from linkwise import _core
 from linkwise._core import Machine
-from linkwise.machine import load_machine
-from linkwise.probing import probe_families
+from linkwise.machines.catalog import load_machine
+from linkwise.probing.probe import probe_families
 from linkwise.reproduce.experiment import Experiment, Lab, Row, saturation
 
 P100, V100, DGX2, SLI = "dgx1-p100", "dgx1-v100", "dgx2", "sli-rtx2080"
 SUMMITDEV, SUMMIT = "summitdev-node", "summit-node"
 _LARGEST = 1e9
 _SIZES = [8 * 4**power for power in range(14)]  # 8 B to 512 MiB
+
 _OPERATIONS = {
     "broadcast": _core.Collective.broadcast,
     "all-gather": _core.Collective.all_gather,
@@ -183,6 +184,7 @@ _SUMMITDEV_MODES: dict[str, tuple[float | None, str]] = {
     "GPUDirect RDMA": (12.0, "the most, at 64 MB"),
     "pinned memory, GPUDirect": (14.0, "more than that, at large sizes"),
 }
+
 _SUMMIT_MODES: dict[str, tuple[float | None, str]] = {"GPUDirect RDMA": (None, "always the fastest")}
 
 TARTAN20_COLLECTIVES = (

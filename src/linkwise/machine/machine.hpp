@@ -1,6 +1,6 @@
 // What a machine is: nodes, links, constraints on concurrent traffic, and the rates of its processors.
 //
-// Pure data. A `Machine` is read from a JSON file by Python (python/linkwise/machines.py) or built by
+// Pure data. A `Machine` is read from a JSON file by Python (python/linkwise/machines/) or built by
 // hand; `Topology` (topology.hpp) compiles it into routes over shared resources.
 //
 // Units: GB/s are 10^9 bytes per second, GiB are 2^30 bytes, microseconds and picoseconds as named.

@@ -1,0 +1,209 @@
+"""Applications run: on GPUs, measured, or on the virtual machine, where blocks run on the CPU and time is simulated."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from linkwise import _core
+from linkwise._core import AgentPlan, UsageError
+from linkwise._typing import Array
+from linkwise.apps.base import Application
+from linkwise.apps.registry import application
+from linkwise.apps.timing import AppLab, result_of_all
+from linkwise.apps.tuning import DEFAULT_PLAN, keep, kept_plan
+from linkwise.apps.xray_ct import Tomography
+from linkwise.runtime.request import Gpus, gpus_of
+from linkwise.runtime.session import open_session
+
+_CHECKED_ITERATIONS = 3  # both regions of a pair are written, and one of them again
+_ROUNDING = 1e-3  # of the largest value, after all iterations that were timed
+_REAL_SCALE, _VIRTUAL_SCALE = 1 / 8, 1 / 4096
+_MOST_ITERATIONS = 1_000_000
+
+
+@dataclass(frozen=True)
+class AppReport:
+    """What ``linkwise app`` says."""
+
+    app: str
+    machine: str
+    simulated: bool
+    gpus: list[int]
+    agent: str
+    iterations: int
+    seconds: float
+    """Of so many iterations: the median of five on GPUs, simulated at the full size on a virtual machine."""
+    spread: float
+    single_gpu_seconds: float
+    speedup: float
+    correct: bool
+    error: float
+    """The largest difference to the reference after three iterations, and of the timed result to that of one GPU, as a
+    share of what is allowed."""
+    scale: float | None
+    """Of the data whose result was held to the reference; none where a file has them."""
+    timed: str
+    """What the seconds are of: ``"data"``, or, simulated and unless a size is given, data of the ``"paper"``'s size."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """As ``--json`` prints it, which has no number for an error without end: null."""
+        return asdict(self) | {"error": self.error if math.isfinite(self.error) else None}
+
+
+def checked(runtime: _core.Runtime, app: Application, gpus: Sequence[int], plan: AgentPlan) -> tuple[float, Array]:
+    """The largest error of any GPU's result after a few iterations, and one GPU's result."""
+    running = app.start(runtime, gpus, plan)
+    running.run(_CHECKED_ITERATIONS)
+    running.wait()
+    result, are_same = result_of_all(app, running, gpus)
+    return app.error(result, _CHECKED_ITERATIONS) if are_same else float("inf"), result
+
+
+def _difference(one: Array | None, other: Array | None) -> float:
+    """Of two results that rounding alone may set apart, as a share of what is allowed."""
+    if one is None or other is None:
+        return 0
+    finite = np.isfinite(other)
+    if not np.array_equal(np.isfinite(one), finite):
+        return float("inf")
+    largest = max(float(np.abs(other[finite]).max(initial=0)), 1e-30)
+    return float(np.abs(one[finite] - other[finite]).max(initial=0) / (_ROUNDING * largest))
+
+
+def scale_of(scale: float | None, *, simulated: bool) -> float:
+    """The scale that is asked for; otherwise one that takes seconds."""
+    if scale is not None:
+        return scale
+    return _VIRTUAL_SCALE if simulated else _REAL_SCALE
+
+
+def run_app(
+    name: str, *, gpus: Gpus = "auto", machine: str = "local", agent: str | AgentPlan = "auto",
+    scale: float | None = None, iterations: int | None = None, matrix: Path | None = None, picture: Path | None = None,
+) -> AppReport:  # fmt: skip
+    """Run one of the applications on one GPU and on several, and hold its result to a reference.
+
+    Parameters
+    ----------
+    name
+        ``jacobi``, ``pagerank``, ``sssp``, ``als`` or ``xray_ct``.
+    gpus
+        All of them unless named.
+    machine
+        ``"local"``: this machine's GPUs. A described machine: the kernels' blocks run on the CPU at a small scale, in
+        random legal orders and watched for races, and times are simulated: at the size of the paper's data, or, where
+        ``scale`` or ``matrix`` are given, of these.
+    agent
+        What sends finished chunks: a name, a plan, or ``"auto"``: as tuned, or a default that is documented.
+    scale
+        Of the data that is made, 1 being the full size: an eighth on GPUs unless given. The paper's data sets have more
+        entries in a row than those.
+    iterations
+        As many as the application usually does unless given.
+    matrix
+        A Matrix Market file or list of edges for pagerank, sssp and als.
+    picture
+        Where xray_ct's reconstruction goes, as a PNG file.
+
+    Raises
+    ------
+    UsageError, DeviceError, OutOfMemoryError
+
+    """
+    if iterations is not None and not 1 <= iterations <= _MOST_ITERATIONS:
+        raise UsageError(f"there are from 1 to {_MOST_ITERATIONS} iterations, not {iterations}")
+    if matrix is not None and scale is not None:
+        raise UsageError("a matrix from a file has its own size; leave the scale away")
+    with open_session(machine) as runtime:
+        simulated, described = runtime.simulated, runtime.machine
+        of_data = scale_of(scale, simulated=simulated)
+        app = application(name, of_data, matrix)
+        app.own_size = not simulated or scale is not None or matrix is not None
+        if picture is not None and not isinstance(app, Tomography):
+            raise UsageError(f"{name} makes no picture; xray_ct does")
+        numbers = gpus_of(described, gpus)
+        real = None if simulated else runtime
+        if isinstance(agent, AgentPlan):
+            plan = agent
+        elif agent != "auto":
+            plan = AgentPlan(agent, DEFAULT_PLAN.chunk_bytes, DEFAULT_PLAN.threads)
+        elif simulated:
+            plan = AppLab(None, described, app, numbers).tuned().best
+        else:
+            plan = kept_plan(app, numbers)
+        lab = AppLab(real, described, app, numbers, plan)
+        error, _ = checked(runtime, app, numbers, plan)
+        rounds = iterations or app.iterations
+        several = [rounds * seconds for seconds in lab.runs(plan, iterations=rounds)]
+        timed = lab.result()
+        del lab  # and what it has on the GPUs
+        alone = AppLab(real, described, app, numbers[:1])
+        single = rounds * statistics.median(alone.runs(AgentPlan("bulk"), iterations=rounds))
+        error = max(error, _difference(timed, alone.result()))  # after as many iterations
+        if picture is not None:
+            _reconstruct(runtime, app, numbers, plan, rounds, picture)
+    seconds = statistics.median(several)
+    return AppReport(
+        app=name, machine=described.name, simulated=simulated, gpus=numbers, agent=str(plan), iterations=rounds,
+        seconds=seconds, spread=(max(several) - min(several)) / seconds, single_gpu_seconds=single,
+        speedup=single / seconds, correct=error <= 1, error=error,
+        scale=of_data if matrix is None else None,
+        timed="data" if app.own_size else "paper",
+    )  # fmt: skip
+
+
+def _reconstruct(
+    runtime: _core.Runtime, app: Application, gpus: Sequence[int], plan: AgentPlan, iterations: int, picture: Path
+) -> None:
+    from linkwise.reports.plots import save_picture  # noqa: PLC0415 - plotting takes a second to load
+
+    running = app.start(runtime, gpus, plan)
+    running.run(iterations)
+    running.wait()
+    save_picture(app.result(running, gpus[0]), picture)
+
+
+def tune_app(
+    name: str, *, gpus: Gpus = "auto", machine: str = "local", scale: float | None = None, exhaustive: bool = False
+) -> dict[str, Any]:
+    """Find the plan that an application is best run with, and keep it where it was measured.
+
+    Parameters
+    ----------
+    name, gpus, machine, scale
+        As for ``run_app``.
+    exhaustive
+        The full sweep of agents, granularities and threads.
+
+    Returns
+    -------
+    dict
+        ``tried``, the best first, with the seconds of an iteration; and ``kept``, the file in which the best one is.
+
+    Raises
+    ------
+    UsageError, DeviceError, OutOfMemoryError
+
+    """
+    with open_session(machine) as runtime:
+        simulated, described = runtime.simulated, runtime.machine
+        app = application(name, scale_of(scale, simulated=simulated))
+        app.own_size = scale is not None
+        numbers = gpus_of(described, gpus)
+        tuned = AppLab(None if simulated else runtime, described, app, numbers).tuned(exhaustive=exhaustive)
+        kept = "" if simulated else str(keep(app, numbers, tuned.best))
+    return {
+        "app": name,
+        "machine": described.name,
+        "simulated": simulated,
+        "gpus": numbers,
+        "tried": tuned.rows(),
+        "kept": kept,
+    }

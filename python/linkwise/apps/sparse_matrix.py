@@ -1,0 +1,52 @@
+"""Sparse matrices by rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from linkwise._typing import Array
+from linkwise.sorting.api import sort_indices
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A sparse matrix by rows: the entries of row ``i`` are ``first[i]`` to ``first[i + 1]``, by rising column."""
+
+    first: Array
+    column: Array
+    value: Array
+    columns: int
+
+    @property
+    def rows(self) -> int:
+        """How many."""
+        return len(self.first) - 1
+
+    def transposed(self) -> Matrix:
+        """Columns as rows."""
+        return matrix_of(self.column, self.rows_of_entries(), self.value, self.columns, self.rows)
+
+    @property
+    def entries_of_rows(self) -> Array:
+        """How many each row has."""
+        first = self.first.astype(np.int64)
+        counts: Array = first[1:] - first[:-1]
+        return counts
+
+    def rows_of_entries(self) -> Array:
+        """The row of each entry."""
+        return np.repeat(np.arange(self.rows, dtype=np.int64), self.entries_of_rows)
+
+
+def matrix_of(row: Array, column: Array, value: Array, rows: int, columns: int) -> Matrix:
+    """From entries in any order; of several in one place the first is kept."""
+    place = row.astype(np.uint64) * np.uint64(columns) + column.astype(np.uint64)
+    at = sort_indices(place, strategy="cpu")
+    place = place[at]
+    at = at[np.append(True, place[1:] != place[:-1])[: len(at)]]
+    row, column, value = row[at], column[at], value[at]
+    first = np.zeros(rows + 1, np.uint64)
+    np.cumsum(np.bincount(row, minlength=rows), out=first[1:])
+    return Matrix(first, column.astype(np.uint32), value.astype(np.float32), columns)

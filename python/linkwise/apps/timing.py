@@ -1,0 +1,123 @@
+"""What an iteration of an application takes under a plan: measured on GPUs, or simulated on a described machine."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from linkwise import _core
+from linkwise._core import AgentPlan, CorruptDataError, Machine, Sends
+from linkwise._typing import Array
+from linkwise.apps.base import Application
+from linkwise.apps.tuning import AGENTS, DEFAULT_PLAN, Tuned, tune
+
+_REPETITIONS, _TUNING_REPETITIONS, _COMPARED = 5, 3, 9
+
+_LONG_ENOUGH = 0.02
+"""Seconds that a repetition takes."""
+
+
+def simulated_seconds(
+    machine: Machine, app: Application, gpus: Sequence[int], plan: AgentPlan, *, sends: Sends = Sends.chunks
+) -> float:
+    """Of one iteration, at the size that the application says."""
+    runtime = _core.VirtualRuntime(machine, _core.VirtualMode.estimate, 0)
+    running = app.priced(runtime, gpus, plan)
+    running.set_sends(sends)
+    running.wait()
+    runtime.clear_timeline()
+    running.run(1)
+    return _core.seconds_of_work(runtime)
+
+
+def result_of_all(app: Application, running: _core.App, gpus: Sequence[int]) -> tuple[Array, bool]:
+    """What the first of some GPUs has, and whether all others have the same."""
+    first, *others = (app.result(running, gpu) for gpu in gpus)
+    return first, all(np.array_equal(first, other, equal_nan=True) for other in others)
+
+
+def timed_iterations(
+    runtime: _core.Runtime, run: Callable[[int], None], repetitions: int = _REPETITIONS, iterations: int | None = None
+) -> list[float]:
+    """Seconds of one iteration on GPUs, once for each repetition of so many, or of as many as take long enough.
+
+    They follow each other without the host in between, which takes longer to begin than some iterations.
+    """
+
+    def timed(rounds: int) -> float:
+        began = time.perf_counter()
+        run(rounds)
+        runtime.synchronize()
+        seconds = (time.perf_counter() - began) / rounds
+        runtime.clear_timeline()
+        return seconds
+
+    timed(1)  # what runs for the first time is loaded
+    enough = max(int(_LONG_ENOUGH / timed(1)), 1)
+    return [timed(iterations or enough) for _ in range(repetitions)]
+
+
+class AppLab:
+    """An application on some GPUs. Without a runtime of real ones, it is simulated on the machine.
+
+    It is made with a plan, and runs with any, but for ``unified``, which has memory of its own.
+    """
+
+    def __init__(
+        self, runtime: _core.Runtime | None, machine: Machine, app: Application, gpus: Sequence[int],
+        plan: AgentPlan = DEFAULT_PLAN,
+    ) -> None:  # fmt: skip
+        self.runtime, self.machine, self.app, self.gpus = runtime, machine, app, gpus
+        self._running = app.start(runtime, gpus, plan) if runtime is not None else None
+
+    def runs(
+        self,
+        plan: AgentPlan,
+        *,
+        sends: Sends = Sends.chunks,
+        iterations: int | None = None,
+        repetitions: int = _REPETITIONS,
+    ) -> list[float]:
+        """Seconds of one iteration, once for each repetition of so many, or of as many as take long enough."""
+        if self.runtime is None or self._running is None:
+            return [simulated_seconds(self.machine, self.app, self.gpus, plan, sends=sends)]
+        self._running.set_plan(plan)
+        self._running.set_sends(sends)
+        seconds = timed_iterations(self.runtime, self._running.run, repetitions, iterations)
+        self._running.wait()
+        return seconds
+
+    def seconds(self, *ways: tuple[AgentPlan, Sends]) -> list[float]:
+        """Of one iteration in each of some ways: medians, with results that are checked to have come to all GPUs.
+
+        They are run in turn, so that all have what changes on the machine meanwhile.
+        """
+        if self.runtime is None:
+            return [simulated_seconds(self.machine, self.app, self.gpus, plan, sends=sends) for plan, sends in ways]
+        runs: list[list[float]] = [[] for _ in ways]
+        for _ in range(_COMPARED):
+            for taken, (plan, sends) in zip(runs, ways, strict=True):
+                taken.extend(self.runs(plan, sends=sends, repetitions=1))
+                if sends == Sends.chunks:
+                    self.result()
+        return [statistics.median(taken) for taken in runs]
+
+    def result(self) -> Array | None:
+        """What all GPUs have after all that was run; nothing where it was simulated. Raises ``CorruptDataError``."""
+        if self._running is None:
+            return None
+        result, are_same = result_of_all(self.app, self._running, self.gpus)
+        if not are_same:
+            raise CorruptDataError(f"the GPUs have different results of {self.app.name}")
+        return result
+
+    def tuned(self, agents: Sequence[str] | None = None, *, exhaustive: bool = False) -> Tuned:
+        """What was tried, the best plan first; of all agents that there are unless some are named."""
+        return tune(
+            lambda plan: statistics.median(self.runs(plan, repetitions=_TUNING_REPETITIONS)),
+            agents or AGENTS,
+            exhaustive=exhaustive,
+        )

@@ -1,0 +1,1 @@
+"""Benchmarks with raw results, and what they are measured against."""

@@ -1,0 +1,268 @@
+"""Joins of the workloads of join25 (§4.1.3): counted, summed, materialised, out of core, presorted; and baselines.
+
+Every result is checked against what the generator knows. On a machine without GPUs a described one is simulated.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from linkwise import _core
+from linkwise._core import UsageError
+from linkwise.bench.copy_bandwidth import best_wire, described_wire
+from linkwise.bench.join_baselines import by_duckdb, of_keys_on_gpus
+from linkwise.bench.join_workload import Relations, Workload
+from linkwise.columns.key_types import key_type_of
+from linkwise.joining.api import JoinRanges
+from linkwise.machines.catalog import load_machine
+from linkwise.planning.join import join_workload
+from linkwise.runtime.host_memory import empty
+from linkwise.runtime.request import Gpus, gpu_numbers
+from linkwise.runtime.session import open_session
+
+_MOST_REPETITIONS = 100
+_ROW_BYTES = 4  # of a row's number
+_RANGE_BYTES = 16
+
+
+@dataclass(frozen=True)
+class Case:
+    """A way of joining. ``crossings``: how often the keys cross between host and GPUs, for the wire time."""
+
+    name: str
+    wants: str  # "count", "sums", "rows" or "ranges"
+    path: str = "in_core"
+    chunksets: int = 1
+    merges_runs: bool = False
+    presorted: bool = False
+    crossings: tuple[int, int] = (1, 0)  # in, out
+    strategy: _core.SortStrategy = _core.SortStrategy.radix
+    searches_each_key: bool = False
+
+    @property
+    def has_values(self) -> bool:
+        """Whether values cross with the keys."""
+        return self.wants in ("sums", "rows")
+
+    def value_bytes(self, workload: Workload) -> int:
+        """Of what is sorted with each key: its value, or the number of its row."""
+        return _ROW_BYTES if self.wants == "ranges" else workload.dtype.itemsize if self.has_values else 0
+
+
+CASES = (
+    Case("counted", "count"),
+    Case("count and sums", "sums"),
+    Case("materialised", "rows"),
+    Case("presorted, counted", "count", "sorted", presorted=True),
+    Case("presorted, count and sums", "sums", "sorted", presorted=True),
+    Case("join25's path, counted", "count", "sorted", merges_runs=True, crossings=(2, 1)),
+    Case("ranges", "ranges", "sorted", merges_runs=True, crossings=(2, 1)),
+    # As the paper measures it (§3.3.3, §4.1.2): its kernel, and what it finds in the host's memory.
+    Case("join25's path, ranges", "ranges", "sorted", merges_runs=True, crossings=(2, 1), searches_each_key=True),
+    # As Rui et al. (join25 §4.1.4): no GPU sends to another, and the host's memory is where their runs meet.
+    Case(
+        "shared-nothing sort-merge, counted",
+        "count",
+        "sorted",
+        merges_runs=True,
+        crossings=(2, 1),
+        strategy=_core.SortStrategy.het,
+    ),
+    Case("four chunksets, counted", "count", "sorted", chunksets=4, crossings=(2, 1)),
+    Case("four chunksets, merged first, counted", "count", "sorted", 4, merges_runs=True, crossings=(3, 2)),
+)
+
+
+def _plan(machine: _core.Machine, workload: Workload, case: Case, gpus: Gpus) -> tuple[_core.JoinPlan, Any]:
+    """The plan for a case: the planner's choice of GPUs and ways, unless GPUs are given."""
+    shape = join_workload(
+        key_type_of(workload.dtype), workload.rows, "inner",
+        value_bytes=case.value_bytes(workload), wants_rows=case.wants == "rows",
+    )  # fmt: skip
+    shape.wants_ranges = case.wants == "ranges"
+    shape.expected_matches = workload.expected_keys if shape.wants_ranges else workload.expected_matches
+    shape.left_presorted = shape.right_presorted = case.presorted
+    constraints = _core.JoinConstraints()
+    constraints.path = getattr(_core.JoinPath, case.path)
+    constraints.gpus = [] if gpus == "auto" else gpu_numbers(gpus)
+    plan = _core.plan_join(machine, shape, constraints)[0].plan
+    plan.merges_runs, plan.searches_each_key = case.merges_runs, case.searches_each_key
+    sort = plan.sort
+    sort.strategy = case.strategy
+    if case.chunksets > 1:
+        sort.chunkset_records = -(-max(workload.rows) // case.chunksets)
+    plan.sort = sort
+    return plan, shape
+
+
+def _once(runtime: _core.Runtime, plan: _core.JoinPlan, relations: Relations, case: Case) -> Callable[[], None]:
+    """Join; what comes back checks the result."""
+    kind = key_type_of(relations.workload.dtype)
+    r_keys, r_values, s_keys, s_values = relations.columns(runtime, presorted=case.presorted)
+    if case.wants == "rows":
+        _core.join_rows(
+            runtime, plan, kind, r_keys, s_keys, r_values, s_values, 0, "inner", True,
+            lambda rows: tuple(array[:rows] for array in relations.out),
+        )  # fmt: skip
+        return relations.check_rows
+    if case.wants == "ranges":
+        ranges = JoinRanges(*_core.join_ranges(runtime, plan, kind, r_keys, s_keys, _ROW_BYTES, True))
+        return lambda: relations.check_ranges(ranges)
+    totals = _core.join_totals(
+        runtime, plan, kind, r_keys, s_keys, r_values if case.has_values else None,
+        s_values if case.has_values else None, left_presorted=case.presorted, right_presorted=case.presorted,
+    )  # fmt: skip
+    return lambda: relations.check_totals(totals, sums=case.has_values)
+
+
+def _wire_seconds(workload: Workload, case: Case, matches: int, best: dict[str, float]) -> float:
+    width = workload.dtype.itemsize
+    row_bytes = width * (2 if case.has_values else 1)
+    gigabytes = {"in": sum(workload.rows) * row_bytes * case.crossings[0] / 1e9}
+    gigabytes["out"] = sum(workload.rows) * row_bytes * case.crossings[1] / 1e9
+    if case.wants == "rows":
+        gigabytes["out"] += 3 * width * matches / 1e9
+    if case.wants == "ranges":
+        gigabytes["out"] += (_ROW_BYTES * sum(workload.rows) + _RANGE_BYTES * workload.expected_keys) / 1e9
+    return float(sum(gigabytes[side] / best[side] for side in gigabytes))
+
+
+def _measured(workload: Workload, cases: list[Case], gpus: Gpus, repetitions: int) -> dict[str, Any]:
+    with open_session("local"):
+        pass  # without a GPU there is nothing to fill memory for
+    relations = Relations(workload, wants_rows=any(case.wants == "rows" for case in cases))
+    rows = []
+    with open_session("local") as runtime:
+        scratch = empty(len(relations.s_keys) * workload.dtype.itemsize // 4, np.uint32)
+        scratch.fill(0)
+
+        @cache
+        def wire(*, presorted: bool) -> dict[str, Any]:  # pages of other memory may lie further from the GPUs
+            return best_wire(runtime, relations.columns(runtime, presorted=presorted)[2].view(np.uint32), scratch)
+
+        for case in cases:
+            plan, _ = _plan(runtime.machine, workload, case, gpus)
+            best = wire(presorted=case.presorted)["best"]
+            wall, device, phases = [], [], []
+            for repetition in range(repetitions + 1):
+                began = time.perf_counter()
+                check = _once(runtime, plan, relations, case)
+                seconds = time.perf_counter() - began
+                if repetition == repetitions or case.wants in ("count", "sums"):  # the others take longer to check
+                    check()
+                del check  # and the result, whose memory the next one takes
+                report = _core.report_of(runtime, _core.SortOptions())
+                if repetition > 0:  # the first one warms up
+                    wall.append(seconds)
+                    device.append(report.seconds)
+                    phases.append({phase.phase: phase.seconds for phase in report.phases})
+            runtime.trim()
+            rows.append(
+                {
+                    "case": case.name,
+                    "plan": str(plan),
+                    "wall_seconds": wall,
+                    "device_seconds": device,
+                    "seconds": statistics.median(wall),
+                    "spread": (max(wall) - min(wall)) / statistics.median(wall),
+                    "phases": {name: statistics.median(each.get(name, 0) for each in phases) for name in phases[-1]},
+                    "wire_gb_per_s": best,
+                    "wire_seconds": _wire_seconds(workload, case, relations.expected.matches, best),
+                }
+            )
+        name = runtime.machine.name
+        on_gpus = of_keys_on_gpus(runtime, relations, repetitions)
+        measured = {"machine": name, "simulated": False, "wire_gb_per_s": wire(presorted=False), "rows": rows}
+    return {**measured, "on_gpus": on_gpus, "baselines": by_duckdb(relations)}
+
+
+def _simulated(machine: _core.Machine, workload: Workload, cases: list[Case], gpus: Gpus) -> dict[str, Any]:
+    wire = described_wire(machine)
+    rows = []
+    for case in cases:
+        plan, shape = _plan(machine, workload, case, gpus)
+        report = _core.estimate_join(machine, shape, plan)
+        rows.append(
+            {
+                "case": case.name,
+                "plan": str(plan),
+                "seconds": report.seconds,
+                "phases": {phase.phase: phase.seconds for phase in report.phases},
+                "wire_seconds": _wire_seconds(workload, case, int(shape.expected_matches or 0), wire["best"]),
+            }
+        )
+    return {
+        "machine": machine.name,
+        "simulated": True,
+        "wire_gb_per_s": wire,
+        "rows": rows,
+        "on_gpus": [],
+        "baselines": [],
+    }
+
+
+def bench_join(
+    workload: Workload,
+    *,
+    machine: str = "local",
+    gpus: Gpus = "auto",
+    only: Callable[[str], bool] = lambda _: True,
+    repetitions: int = 5,
+) -> dict[str, Any]:
+    """Join R and S of a workload in every way, and set each beside the time that its bytes take on the links.
+
+    Parameters
+    ----------
+    workload
+        A or B of join25, at any scale, selectivity and skew.
+    machine
+        ``"local"``, or a described machine to simulate.
+    gpus
+        ``"auto"``: what the planner chooses for each case.
+    only
+        Says of a case's name whether it is wanted.
+    repetitions
+        Of each case, after one that warms up.
+
+    Returns
+    -------
+    dict
+        ``rows`` (of each case: seconds, phases, plan and wire time), ``on_gpus`` (counted where the keys lie on so many
+        GPUs), and ``baselines``.
+
+    Raises
+    ------
+    DeviceError, UsageError, OutOfMemoryError, CorruptDataError
+
+    """
+    cases = [case for case in CASES if only(case.name)]
+    if not cases:
+        raise UsageError(f"no case has a name like this; there are {', '.join(case.name for case in CASES)}")
+    if not 1 <= repetitions <= _MOST_REPETITIONS:
+        raise UsageError(f"there are from 1 to {_MOST_REPETITIONS} repetitions, not {repetitions}")
+    found = (
+        _measured(workload, cases, gpus, repetitions)
+        if machine == "local"
+        else _simulated(load_machine(machine), workload, cases, gpus)
+    )
+    return {
+        "date": datetime.datetime.now(tz=datetime.UTC).isoformat(),
+        "commit": os.environ.get("LINKWISE_COMMIT", ""),
+        "cpu": f"{platform.machine()}, {os.cpu_count()} cores",
+        "gpus": [] if found["simulated"] else [gpu.name for gpu in _core.cuda_gpus()],
+        "workload": {
+            "name": workload.name, "scale": workload.scale, "selectivity": workload.selectivity,
+            "skew": workload.skew, "heavy_hitter": workload.heavy_hitter, "rows": workload.rows,
+        },
+        **found,
+    }  # fmt: skip

@@ -1,0 +1,98 @@
+"""What joins are measured against: keys that lie on the GPUs already, a hash join of them, and DuckDB."""
+
+from __future__ import annotations
+
+import importlib
+import statistics
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any
+
+from linkwise import _core
+from linkwise._core import CorruptDataError
+from linkwise.bench.join_workload import Relations, Workload
+
+
+def _ways(workload: Workload) -> list[tuple[str, Callable[..., _core.JoinTotals]]]:
+    """Linkwise's own join of what lies on the GPUs, and the baseline where no key overloads a GPU."""
+    ways: list[tuple[str, Callable[..., _core.JoinTotals]]] = [
+        ("sorted", lambda runtime, plan, r, s: _core.join_device_totals(runtime, plan, r, s, "inner", False))
+    ]
+    if workload.skew == 0 and not workload.heavy_hitter:
+        ways.append(("partitioned hash join", _core.hash_join_device_totals))
+    return ways
+
+
+def of_keys_on_gpus(runtime: _core.Runtime, relations: Relations, repetitions: int) -> list[dict[str, Any]]:
+    """Counted where the keys lie in equal parts on 1, 2, 4, … GPUs, if CuPy is there to put them there."""
+    if find_spec("cupy") is None:
+        return []
+    cupy = importlib.import_module("cupy")
+
+    rows: list[dict[str, Any]] = []
+    for gpus in (g for g in (1, 2, 4, 8) if g <= runtime.machine.num_gpus):
+        plan, sort = _core.JoinPlan(), _core.SortPlan()
+        sort.gpus = list(range(gpus))
+        plan.sort = sort
+        sides = []
+        for keys in (relations.r_keys, relations.s_keys):
+            parts = []
+            for gpu in range(gpus):
+                with cupy.cuda.Device(gpu):
+                    parts.append(cupy.asarray(keys[len(keys) * gpu // gpus : len(keys) * (gpu + 1) // gpus]))
+                    cupy.cuda.Device(gpu).synchronize()
+            sides.append(_core.ArraysOfSide(parts, [], [None] * gpus))
+        for way, join in _ways(relations.workload):
+            wall = []
+            for repetition in range(repetitions + 1):
+                began = time.perf_counter()
+                found = join(runtime, plan, *sides)
+                if repetition > 0:
+                    wall.append(time.perf_counter() - began)
+                relations.check_totals(found, sums=False)
+            report = _core.report_of(runtime, _core.SortOptions())
+            seconds = statistics.median(wall)
+            alone = next((row["seconds"] for row in rows if row["way"] == way), seconds)
+            rows.append(
+                {
+                    "way": way,
+                    "gpus": gpus,
+                    "wall_seconds": wall,
+                    "seconds": seconds,
+                    "spread": (max(wall) - min(wall)) / seconds,
+                    "phases": {phase.phase: phase.seconds for phase in report.phases},
+                    "efficiency": alone / seconds / gpus,
+                }
+            )
+        del sides, parts
+        for gpu in range(gpus):
+            with cupy.cuda.Device(gpu):
+                cupy.get_default_memory_pool().free_all_blocks()
+        runtime.trim()
+    return rows
+
+
+def by_duckdb(relations: Relations) -> list[dict[str, Any]]:
+    """Count and sums by DuckDB on all cores, if it is installed."""
+    if find_spec("duckdb") is None:
+        return []
+    import duckdb  # noqa: PLC0415 - where it is
+    import pyarrow as pa  # noqa: PLC0415
+
+    r = pa.table({"k": relations.r_keys, "v": relations.r_values})  # noqa: F841 - DuckDB finds it by its name
+    s = pa.table({"k": relations.s_keys, "v": relations.s_values})  # noqa: F841
+    connection = duckdb.connect()
+    connection.execute("create table r1 as select * from r; create table s1 as select * from s")
+    wall = []
+    for _ in range(3):
+        began = time.perf_counter()
+        found = connection.execute(
+            "select count(*), sum(r1.v::hugeint), sum(s1.v::hugeint) from r1 join s1 on r1.k = s1.k"
+        ).fetchone()
+        wall.append(time.perf_counter() - began)
+    expected = relations.expected
+    assert found is not None
+    if [int(value or 0) % 2**64 for value in found] != [expected.matches, expected.r_sum, expected.s_sum]:
+        raise CorruptDataError("DuckDB found something else: one of the two is wrong")
+    return [{"case": f"DuckDB {duckdb.__version__}, count and sums", "wall_seconds": wall, "seconds": min(wall)}]

@@ -1,0 +1,276 @@
+"""The measures of proact21 (§V), on GPUs or on a described machine: what sending chunks while kernels run gains."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import os
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from linkwise import _core
+from linkwise._core import AgentPlan, CorruptDataError, Machine, Sends, UsageError
+from linkwise.apps.als import Factorisation
+from linkwise.apps.base import Application
+from linkwise.apps.graph import PageRank, ShortestPaths
+from linkwise.apps.jacobi import Jacobi
+from linkwise.apps.registry import APPLICATIONS, application, check_scale
+from linkwise.apps.run import checked, scale_of
+from linkwise.apps.timing import AppLab, timed_iterations
+from linkwise.apps.tuning import DEFAULT_PLAN
+from linkwise.apps.xray_ct import Tomography
+from linkwise.probing.probe import probe_families
+from linkwise.runtime.request import Gpus, gpus_of
+from linkwise.runtime.session import open_session
+
+SYNTHETIC_BYTES = 256 << 20
+_CHUNKS = tuple(4096 << step for step in range(0, 17, 2))  # 4 KiB to 256 MiB
+_BULK = AgentPlan("bulk")
+_THREADS = (32, 512, 2048, 4096, 8192)
+
+
+# Of which copying takes about a third of the time on four GPUs with NVLink 4: with more, kernels would wait for links
+# whatever the agent, and with less there is nothing to gain. And so large that blocks of a kernel run in turns: what
+# all run at once is done all at once, and leaves at its end.
+_INPUTS: dict[str, tuple[Callable[[float], Application], float]] = {
+    "jacobi": (lambda scale: Jacobi(scale, band=56), 1 / 4),
+    "pagerank": (lambda scale: PageRank(scale, links=4), 1.0),
+    "sssp": (lambda scale: ShortestPaths(scale, degree=26), 2.0),
+    "als": (lambda scale: Factorisation(scale, degree=80), 1.0),
+    "xray_ct": (lambda scale: Tomography(scale, views=24), 1 / 2),
+}
+
+
+def benchmark_input(name: str, scale: float | None) -> tuple[Application, float]:
+    """Data of which copying takes a good part of an application's time on GPUs, and their scale."""
+    make, usual = _INPUTS[name]
+    return make(scale or usual), scale or usual
+
+
+@dataclass(frozen=True)
+class Micro:
+    """The microbenchmark on some GPUs: the kernel takes as long as its copies to all others (§IV-C)."""
+
+    runtime: _core.Runtime | None
+    machine: Machine
+    gpus: Sequence[int]
+    steps: int = 0
+    seconds: float = 0.0
+
+    @staticmethod
+    def tuned(runtime: _core.Runtime | None, machine: Machine, gpus: Sequence[int]) -> Micro:
+        """With a kernel of the right length."""
+        if runtime is None:
+            copies = Micro(None, machine, gpus, 0, 1e-12).run(AgentPlan("bulk"))
+            return Micro(None, machine, gpus, 0, copies)
+        plain = Micro(runtime, machine, gpus, 1)
+        copies = plain.run(AgentPlan("bulk")) - plain.run(AgentPlan("bulk"), sends=Sends.nothing)
+        steps = 500
+        for _ in range(4):
+            steps = max(
+                int(steps * copies / Micro(runtime, machine, gpus, steps).run(AgentPlan("bulk"), sends=Sends.nothing)),
+                1,
+            )
+        return Micro(runtime, machine, gpus, steps)
+
+    def run(self, plan: AgentPlan, *, sends: Sends = Sends.chunks) -> float:
+        """Seconds of one iteration; on GPUs the median of several, with a result that is checked."""
+        runtime = self.runtime or _core.VirtualRuntime(self.machine, _core.VirtualMode.estimate, 0)
+        app = _core.make_synthetic(runtime, list(self.gpus), plan, SYNTHETIC_BYTES, self.steps, self.seconds)
+        app.set_sends(sends)
+        if self.runtime is None:
+            app.run(1)
+            app.wait()
+            return _core.seconds_of_work(runtime)
+
+        done = 0
+
+        def run_on(iterations: int) -> None:
+            nonlocal done
+            app.run(iterations)
+            done += iterations
+
+        taken = timed_iterations(self.runtime, run_on)
+        app.wait()
+        if sends == Sends.chunks:
+            self._check(app, done)
+        return statistics.median(taken)
+
+    def _check(self, app: _core.App, iteration: int) -> None:
+        found = np.empty(SYNTHETIC_BYTES // 4, np.uint32)
+        some = range(0, len(found), 65_521)
+        wanted = np.array([_core.synthetic_word(i, iteration, self.steps) for i in some], np.uint32)
+        for gpu in self.gpus:
+            app.fetch(gpu, found)
+            if not np.array_equal(found[::65_521], wanted):
+                raise CorruptDataError(f"GPU {gpu} has not got what was sent: do not trust this machine")
+
+
+def microbenchmark(
+    runtime: _core.Runtime | None, machine: Machine, gpus: Sequence[int], agents: Sequence[str]
+) -> dict[str, Any]:
+    """Speed-ups over copying after the kernel by agent, granularity and threads (fig. 4 and 6)."""
+    micro = Micro.tuned(runtime, machine, gpus)
+    bulk = micro.run(AgentPlan("bulk"))
+    kernel = micro.run(AgentPlan("bulk"), sends=Sends.nothing)
+    # No agent that stores to the peers can be done sooner than a kernel that does nothing else. A described machine
+    # says what each agent's stores carry, and has nothing of which that would follow.
+    stores = Micro(runtime, machine, gpus, 1).run(AgentPlan("inline")) if runtime is not None else None
+    rows = []
+    for agent in agents:
+        kind = AgentPlan(agent)
+        for chunk in _CHUNKS if kind.has_chunks else _CHUNKS[:1]:
+            for threads in _THREADS if kind.has_threads else _THREADS[:1]:
+                plan = AgentPlan(agent, chunk, threads)
+                seconds = micro.run(plan)
+                rows.append(
+                    {
+                        "plan": str(plan), "agent": agent, "chunk_bytes": chunk, "threads": threads,
+                        "seconds": seconds, "speedup": bulk / seconds,
+                    }
+                )  # fmt: skip
+    return {
+        "gpus": len(gpus), "bytes": SYNTHETIC_BYTES, "bulk_seconds": bulk, "kernel_seconds": kernel,
+        "stores_seconds": stores, "ideal": bulk / kernel, "rows": rows,
+    }  # fmt: skip
+
+
+def store_goodput(runtime: _core.Runtime, link_gb_per_s: float) -> dict[int, float]:
+    """Useful part of what crosses a link to a peer by the bytes of a store (fig. 2), from GPU 0 to GPU 1."""
+    stores = probe_families(runtime, ["peer store size"])
+    return {
+        int(row.what.split()[-2]): min(row.measured.gb_per_s / link_gb_per_s, 1) for row in stores if not row.why_not
+    }
+
+
+def measures(
+    runtime: _core.Runtime | None,
+    machine: Machine,
+    app: Application,
+    gpus: Sequence[int],
+    agents: Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """What proact21 states of an application: speed-ups by method (fig. 7), overhead of tracking (8), overlap (9)."""
+    [single] = AppLab(runtime, machine, app, gpus[:1]).seconds((_BULK, Sends.chunks))
+    lab = AppLab(runtime, machine, app, gpus)
+    tuned = lab.tuned(agents)
+    plan = next(plan for plan, _ in tuned.tried if plan.agent.name not in ("bulk", "inline"))
+    # Without limits as in §IV-B: the bulk run less its copies, which is the kernels alone.
+    bulk, inline, decoupled, infinite, tracked, *unordered = lab.seconds(
+        (_BULK, Sends.chunks), (AgentPlan("inline"), Sends.chunks), (plan, Sends.chunks),
+        (_BULK, Sends.nothing), (plan, Sends.nothing),
+        *([(_BULK, Sends.unordered)] if runtime is not None else []),
+    )  # fmt: skip
+    # Fig. 9 leaves out the stores alone, and not the launches: on described machines those are a share of the SMs.
+    launches = machine.agents.dynamic_share if runtime is None and plan.agent.name == "dynamic" else 0
+    exposed = max(decoupled - tracked * (1 + launches), 0)
+    best = min(inline, decoupled, bulk)
+    times = {"bulk": bulk, "inline": inline, "decoupled": decoupled, "infinite": infinite}
+    if unordered:
+        times["unordered"] = unordered[0]
+    del lab  # and what it has on the GPUs
+    if runtime is not None:
+        unified = AgentPlan("unified")
+        [times["unified"]] = AppLab(runtime, machine, app, gpus, unified).seconds((unified, Sends.chunks))
+    return {
+        "app": app.name,
+        "gpus": len(gpus),
+        "plan": str(tuned.best),
+        "agent": tuned.best.agent.name,
+        "seconds": times | {"single": single},
+        "speedups": {name: single / seconds for name, seconds in times.items()} | {"proactive": single / best},
+        "bulk_share": (bulk - infinite) / bulk,
+        "share_of_opportunity": infinite / best,
+        "tracking": tracked / infinite - 1,
+        "overlap": 1 - exposed / max(bulk - infinite, 1e-12),
+    }
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    """Of numbers above 0."""
+    return math.exp(statistics.fmean(math.log(value) for value in values))
+
+
+def _means(rows: list[dict[str, Any]]) -> dict[str, float]:
+    speedups = [row["speedups"] for row in rows]
+    return {kind: geometric_mean([each[kind] for each in speedups]) for kind in ("bulk", "proactive", "infinite")}
+
+
+def bench_proactive(
+    *, machine: str = "local", gpus: Gpus = "auto", scale: float | None = None, only: str | None = None,
+    scaling: bool = False,
+) -> dict[str, Any]:  # fmt: skip
+    """Run the microbenchmark and the applications, and hold every result to a reference.
+
+    Parameters
+    ----------
+    machine
+        ``"local"``, or a described machine to simulate.
+    gpus
+        All of them unless named; the first one makes the microbenchmark's data.
+    scale
+        Of the applications' data. On GPUs, they have such shapes that copying takes about a third of the time and more.
+    only
+        An application, or ``"microbenchmark"``.
+    scaling
+        The applications on 2, 4, 8 … of the GPUs as well (fig. 10).
+
+    Raises
+    ------
+    UsageError, DeviceError, OutOfMemoryError, CorruptDataError
+
+    """
+    names = [name for name in APPLICATIONS if only in (None, name)]
+    if not names and only != "microbenchmark":
+        raise UsageError(f"there is no '{only}' to run; there are microbenchmark, {', '.join(APPLICATIONS)}")
+    if scale is not None:
+        check_scale(scale)
+    if not names and (scaling or scale is not None):
+        raise UsageError("the microbenchmark has one size and is of all the GPUs; scales are of applications")
+    with open_session(machine) as runtime:
+        simulated, described = runtime.simulated, runtime.machine
+        numbers = gpus_of(described, gpus)
+        if len(numbers) < 2:
+            raise UsageError("proactive transfers go from one GPU to others: name two at least")
+        real = None if simulated else runtime
+        agents = ["inline", "polling", "dynamic", "copy_engine", "hardware" if simulated else "unified"]
+        micro: dict[str, Any] = {"rows": [], "ideal": 0.0}
+        if only in (None, "microbenchmark"):
+            micro = microbenchmark(real, described, numbers, agents)
+        goodput = described.store_goodput
+        if real is not None and micro["rows"]:
+            copies = micro["bulk_seconds"] - micro["kernel_seconds"]
+            goodput = store_goodput(real, (len(numbers) - 1) * micro["bytes"] / copies * 1e-9)
+        apps = []
+        for name in names:
+            if simulated:
+                size = scale_of(scale, simulated=True)
+                app = application(name, size)
+            else:
+                app, size = benchmark_input(name, scale)
+            app.own_size = scale is not None
+            counts = [count for count in (2, 4, 8) if scaling and count < len(numbers)]
+            for count in (*counts, len(numbers)):
+                apps.append(measures(real, described, app, numbers[:count]) | {"scale": size})
+            error, _ = checked(runtime, app, numbers, DEFAULT_PLAN)
+            if not error <= 1:
+                raise CorruptDataError(f"{name} has a wrong result: do not trust this machine")
+    return {
+        "date": datetime.datetime.now(tz=datetime.UTC).isoformat(),
+        "commit": os.environ.get("LINKWISE_COMMIT", ""),
+        "machine": described.name,
+        "simulated": simulated,
+        "gpus": len(numbers),
+        "scale": scale,
+        "store_goodput": {str(size): share for size, share in goodput.items()},
+        "microbenchmark": micro,
+        "apps": apps,
+        "means": {
+            str(count): _means([row for row in apps if row["gpus"] == count])
+            for count in sorted({row["gpus"] for row in apps})
+        },
+    }

@@ -1,0 +1,223 @@
+"""The joins of TPC-H Q3 and Q5 as join25 (§4.6) runs them: inputs filtered first, every join materialised.
+
+The data come from tpchgen-cli; group-by and order-by complete the queries, whose results are compared with DuckDB's.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from linkwise import _core
+from linkwise._core import CorruptDataError, UsageError
+from linkwise.bench.duckdb_baseline import Baseline, Tables, run_duckdb
+from linkwise.bench.tpch_queries import _COLUMNS, QUERIES, Query
+from linkwise.columns.gather import one_array
+from linkwise.joining.multi_join import SORTING_PHASES, Joiner
+from linkwise.machines.catalog import load_machine
+from linkwise.planning.join import join_workload
+from linkwise.runtime.host_memory import empty
+from linkwise.runtime.request import Gpus, Request, gpus_of
+
+_SAMPLED = 0.05  # the scale at which the rows of a simulated one are counted
+_MOST_SCALE = 10_000.0
+
+
+@contextmanager
+def _generated(scale: float, folder: Path | None) -> Iterator[Path]:
+    """A folder with the tables, made unless they are there."""
+    if folder is not None and all((folder / f"{name}.parquet").exists() for name in _COLUMNS):
+        yield folder
+        return
+    beside = Path(sys.executable).parent / "tpchgen-cli"
+    generator = str(beside) if beside.exists() else shutil.which("tpchgen-cli")
+    if generator is None:
+        raise UsageError("TPC-H data are made by tpchgen-cli, which is not here; run: pip install tpchgen-cli")
+    with tempfile.TemporaryDirectory(prefix="linkwise-tpch-") as temporary:
+        target = folder or Path(temporary)
+        done = subprocess.run(
+            [generator, "parquet", "-s", f"{scale:g}", f"--tables={','.join(_COLUMNS)}", f"--output-dir={target}"],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if done.returncode != 0:
+            raise UsageError(f"tpchgen-cli failed: {' '.join(done.stderr.split())}")
+        yield target
+
+
+def _read(folder: Path) -> Tables:
+    def plain(table: pa.Table) -> pa.Table:
+        # PyArrow compares strings, and not views of them; and a column in one piece is handed on at once, where one in
+        # hundreds, a piece for each row group of the file, takes a call for each of them.
+        fields = [f.with_type(pa.string()) if pa.types.is_string_view(f.type) else f for f in table.schema]
+        return table.cast(pa.schema(fields)).combine_chunks()
+
+    return {name: plain(pq.read_table(folder / f"{name}.parquet", columns=cols)) for name, cols in _COLUMNS.items()}
+
+
+def _page_locked(table: pa.Table) -> pa.Table:
+    """The same table, with columns of fixed width in memory from which GPUs read at the speed of the links."""
+    columns = []
+    for column in table.columns:
+        whole = one_array(column) if column.null_count == 0 and not pa.types.is_string(column.type) else None
+        if whole is None or whole.buffers()[1] is None or whole.type.bit_width % 8:
+            columns.append(column)
+            continue
+        width = whole.type.bit_width // 8
+        values = np.frombuffer(whole.buffers()[1], np.uint8)[whole.offset * width :][: len(whole) * width]
+        pinned = empty(len(values), np.uint8)
+        pinned[:] = values
+        columns.append(pa.Array.from_buffers(whole.type, len(whole), [None, pa.py_buffer(pinned)]))
+    return pa.table(columns, table.column_names)
+
+
+def _check(query: Query, joined: pa.Table, result: pa.Table, expected: Baseline) -> None:
+    found = [tuple(row.values()) for row in result.to_pylist()]
+    same = [tuple(map(str, row)) for row in found] == [tuple(map(str, row)) for row in expected.rows]
+    if not same or joined.num_rows != expected.joined_rows:
+        raise CorruptDataError(f"{query.name} has another result than DuckDB finds: one of the two is wrong")
+
+
+def bench_tpch(
+    scale: float = 1.0, *, machine: str = "auto", gpus: Gpus = "auto", data: Path | None = None, repetitions: int = 5
+) -> dict[str, Any]:
+    """Run the joins of Q3 and Q5, and the whole queries, and compare with DuckDB where it is installed.
+
+    Of the joins alone, both sides have the filtered tables in memory: DuckDB in tables of its own, we in page-locked
+    memory, and the result is written to memory.
+
+    Parameters
+    ----------
+    scale
+        The scale factor; 1 is about a gigabyte.
+    machine, gpus
+        As for ``join``. Of a described machine, the joins alone are simulated, at any scale.
+    data
+        A folder that has the tables as Parquet files, or gets them; otherwise they are made and thrown away.
+    repetitions
+        Of each query, after one that is not counted.
+
+    Returns
+    -------
+    dict
+        For each query: seconds and shares of its joins, of the whole, and DuckDB's.
+
+    Raises
+    ------
+    UsageError, DeviceError, OutOfMemoryError, CorruptDataError
+
+    """
+    if not 0 < scale <= _MOST_SCALE:
+        raise UsageError(f"the scale factor is {scale:g}; it is more than 0, and {_MOST_SCALE:g} at most")
+    if repetitions < 1:
+        raise UsageError(f"there is at least one repetition, not {repetitions}")
+    described = machine not in ("auto", "local", "cpu")
+    about = {
+        "date": datetime.datetime.now(tz=datetime.UTC).isoformat(),
+        "commit": os.environ.get("LINKWISE_COMMIT", ""),
+        "cpu": f"{platform.machine()}, {os.cpu_count()} cores",
+        "scale": scale,
+        "machine": machine,
+        "simulated": described,
+    }
+    if described:
+        simulated = load_machine(machine)
+        constraints = _core.JoinConstraints()
+        if gpus != "auto":
+            constraints.gpus = gpus_of(simulated, gpus)
+        return {**about, "queries": _simulated(simulated, scale, constraints)}
+    where = "auto" if machine == "cpu" else machine
+    request = Request(where, gpus, "cpu" if machine == "cpu" else "auto", None, descending=False, verify=True)
+    with _generated(scale, data) as folder:
+        tables = _read(folder)
+        baseline = run_duckdb(QUERIES, tables, repetitions)
+        return {**about, "queries": [_run(query, tables, request, baseline, repetitions) for query in QUERIES]}
+
+
+def _run(
+    query: Query, tables: Tables, request: Request, baseline: dict[str, Baseline], repetitions: int
+) -> dict[str, Any]:
+    began = time.perf_counter()
+    filtered = query.filtered(tables)
+    filtering = time.perf_counter() - began
+    filtered = {name: _page_locked(table) for name, table in filtered.items()}
+    runs = []
+    for repetition in range(repetitions + 1):
+        joiner = Joiner(request)
+        began = time.perf_counter()
+        joined = query.joins(filtered, joiner)
+        joining = time.perf_counter() - began
+        result = query.rest(joined)
+        if repetition > 0:  # the first one loads kernels and finds memory
+            runs.append((joining, filtering + time.perf_counter() - began, joiner.shares))
+    runs.sort(key=lambda run: run[0])
+    joins, whole, shares = runs[len(runs) // 2]
+    report: dict[str, Any] = {
+        "query": query.name,
+        "join_seconds": [run[0] for run in runs],
+        "seconds": {"joins": joins, "whole": whole},
+        "shares": {"sort": shares.sort, "join": shares.join, "materialise": shares.materialise},
+        "device_seconds": shares.device,
+        "joins": shares.joins,
+        "rows": joined.num_rows,
+        "checked": query.name in baseline,
+    }
+    if query.name in baseline:
+        _check(query, joined, result, baseline[query.name])
+        report["duckdb_seconds"] = baseline[query.name].seconds
+        report["duckdb_join_seconds"] = baseline[query.name].join_seconds
+    return report
+
+
+def joins_of_queries() -> dict[str, list[tuple[int, int, int]]]:
+    """Rows of the left side, the right one and the result of each join, by query, at a scale factor of 1."""
+    with _generated(_SAMPLED, None) as folder:
+        tables = _read(folder)
+    found = {}
+    for query in QUERIES:
+        joiner = Joiner(Request("auto", "auto", "cpu", None, descending=False, verify=True))
+        query.joins(query.filtered(tables), joiner)
+        found[query.name] = [tuple(int(rows / _SAMPLED) for rows in sizes) for sizes in joiner.shares.joins]
+    return found  # type: ignore[return-value]
+
+
+def shares_of_phases(
+    machine: _core.Machine, joins: list[tuple[int, int, int]], scale: float, constraints: _core.JoinConstraints
+) -> tuple[float, dict[str, float]]:
+    """What joins with so many rows at a scale factor of 1 would take at another: seconds, in all and by phase."""
+    seconds, phases = 0.0, dict.fromkeys(("sort", "join", "materialise"), 0.0)
+    for sizes in joins:
+        left, right, matches = (max(int(rows * scale), 1) for rows in sizes)
+        workload = join_workload(_core.KeyType.i64, (left, right), "inner", value_bytes=8, wants_rows=True)
+        workload.expected_matches = matches
+        best = _core.plan_join(machine, workload, constraints)[0]
+        seconds += best.seconds
+        # What goes out before the join itself is the sorted relations, where they lie in host memory.
+        sorting = (*SORTING_PHASES, "DtoH") if best.plan.path == _core.JoinPath.sorted else SORTING_PHASES
+        for phase in best.phases:
+            share = "sort" if phase.phase in sorting else "join" if phase.phase in ("probe", "join") else "materialise"
+            phases[share] += phase.seconds
+    return seconds, phases
+
+
+def _simulated(machine: _core.Machine, scale: float, constraints: _core.JoinConstraints) -> list[dict[str, Any]]:
+    """What the joins would take: with as many rows as a small scale has, in proportion."""
+    found = []
+    for query, joins in joins_of_queries().items():
+        seconds, phases = shares_of_phases(machine, joins, scale, constraints)
+        sizes = [tuple(max(int(rows * scale), 1) for rows in each) for each in joins]
+        found.append({"query": query, "seconds": {"joins": seconds}, "shares": phases, "joins": sizes})
+    return found

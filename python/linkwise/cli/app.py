@@ -1,0 +1,122 @@
+"""``linkwise app`` and ``linkwise tune``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from linkwise._core import AgentPlan, UsageError
+from linkwise.apps.registry import APPLICATIONS
+from linkwise.apps.run import AppReport, run_app, tune_app
+from linkwise.apps.tuning import DEFAULT_PLAN
+from linkwise.cli import options
+from linkwise.cli.errors import interrupt_is_a_failure
+from linkwise.cli.options import _SHOWN
+from linkwise.reports.terminal import format_seconds
+from linkwise.runtime.request import parse_bytes
+
+
+def print_app(console: Console, report: AppReport) -> None:
+    """Print what an application took, on how many GPUs, and whether its result is right."""
+    how = f"median of five, ± {report.spread / 2:.0%}"
+    if report.simulated:
+        how = "simulated" if report.timed == "data" else "simulated, for data of the paper's size"
+    console.print(f"[bold]{report.app}[/bold] on {escape(report.machine)}, GPUs {', '.join(map(str, report.gpus))}")
+    console.print(f"agent      {report.agent}")
+    console.print(f"time       {format_seconds(report.seconds)} for {report.iterations} iterations, {how}")
+    console.print(f"speed-up   {report.speedup:.2f} × over one GPU ({format_seconds(report.single_gpu_seconds)})")
+    verdict = "[green]right[/green]" if report.correct else "[red]WRONG[/red]"
+    console.print(f"result     {verdict} (at {report.error:.1%} of the difference that rounding may make)")
+
+
+def print_tuning(console: Console, report: dict[str, Any]) -> None:
+    """Print the plans that were tried, the best first."""
+    console.print(f"[bold]{report['app']}[/bold] on {escape(report['machine'])}: {len(report['tried'])} plans tried")
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("plan")
+    table.add_column("an iteration", justify="right")
+    for row in report["tried"][:_SHOWN]:
+        table.add_row(row["plan"], format_seconds(row["seconds"]))
+    console.print(table)
+    if report["kept"]:
+        console.print(f"kept in {escape(report['kept'])}")
+
+
+_MOST_THREADS = 65_536
+_NAMES = ", ".join(APPLICATIONS)
+Name = Annotated[str, typer.Argument(metavar="NAME", help=f"{_NAMES}.")]
+Scale = Annotated[float | None, typer.Option(help="Of the data that is made; 1 is the full size.")]
+
+
+def _plan(agent: str, chunk: str | None, threads: int | None) -> str | AgentPlan:
+    if agent == "auto":
+        if chunk is not None or threads is not None:
+            raise UsageError("--chunk and --threads are of an agent: name it with --agent")
+        return "auto"
+    if threads is not None and not 32 <= threads <= _MOST_THREADS:
+        raise UsageError(f"an agent has from 32 to {_MOST_THREADS} threads, not {threads}")
+    plan = AgentPlan(
+        agent, parse_bytes(chunk) if chunk is not None else DEFAULT_PLAN.chunk_bytes,
+        threads if threads is not None else DEFAULT_PLAN.threads,
+    )  # fmt: skip
+    if threads is not None and not plan.has_threads:
+        raise UsageError(f"--threads is of agents that store by threads of their own, and {agent} has none")
+    if chunk is not None and not plan.has_chunks:
+        raise UsageError(f"--chunk is of agents that send chunks, and {agent} sends none")
+    return plan
+
+
+def app_command(
+    name: Name,
+    gpus: options.Gpus = "auto",
+    machine: options.Machine = "auto",
+    agent: Annotated[
+        str, typer.Option(help="Who sends finished chunks: auto, bulk, inline, polling, dynamic, copy_engine, …")
+    ] = "auto",
+    chunk: Annotated[str | None, typer.Option(metavar="128KiB", help="The granularity of an agent.")] = None,
+    threads: Annotated[int | None, typer.Option(help="Of an agent that stores.")] = None,
+    iterations: Annotated[int | None, typer.Option(help="How many.")] = None,
+    scale: Scale = None,
+    matrix: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A Matrix Market file or list of edges to work on.")
+    ] = None,
+    picture: Annotated[Path | None, typer.Option(metavar="FILE", help="Where xray_ct's picture goes, as PNG.")] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Run an application of proactive transfers on one GPU and on several, and check its result."""
+    with interrupt_is_a_failure():
+        report = run_app(
+            name, gpus=options.parse_gpus(gpus), machine=options.where(machine), agent=_plan(agent, chunk, threads),
+            scale=scale, iterations=iterations, matrix=matrix, picture=picture,
+        )  # fmt: skip
+    if as_json:
+        typer.echo(json.dumps(report.as_dict()))
+    else:
+        print_app(Console(), report)
+    if not report.correct:
+        raise typer.Exit(1)
+
+
+def tune_command(
+    name: Name,
+    gpus: options.Gpus = "auto",
+    machine: options.Machine = "auto",
+    scale: Scale = None,
+    exhaustive: Annotated[bool, typer.Option("--exhaustive", help="Try everything, as the paper does.")] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Find the agent, granularity and threads that an application is best run with, and keep them for this machine."""
+    with interrupt_is_a_failure():
+        report = tune_app(
+            name, gpus=options.parse_gpus(gpus), machine=options.where(machine), scale=scale, exhaustive=exhaustive
+        )
+    if as_json:
+        typer.echo(json.dumps(report))
+    else:
+        print_tuning(Console(), report)

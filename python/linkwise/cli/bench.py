@@ -1,0 +1,250 @@
+"""``linkwise bench``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from linkwise._core import UsageError
+from linkwise.bench.join import bench_join
+from linkwise.bench.join_workload import Workload
+from linkwise.bench.plan import bench_plan
+from linkwise.bench.proactive import bench_proactive
+from linkwise.bench.tpch import bench_tpch
+from linkwise.cli import options
+from linkwise.cli.errors import interrupt_is_a_failure
+from linkwise.cli.options import _SHOWN
+from linkwise.reports.terminal import format_seconds
+from linkwise.runtime.json_file import write_json
+
+bench_app = typer.Typer(help="Benchmarks, with raw results.", no_args_is_help=True)
+
+
+def _finish(
+    results: dict[str, Any], out: Path | None, show: Callable[[Console, dict[str, Any]], None], *, as_json: bool
+) -> None:
+    """Write the raw results where they are wanted, and show them."""
+    if out is not None:
+        write_json(out, results)
+    if as_json:
+        typer.echo(json.dumps(results))
+    else:
+        show(Console(), results)
+
+
+@bench_app.command("plan")
+def bench_of_plans(
+    machine: options.Machine = "auto",
+    scale: Annotated[float, typer.Option(help="Of the sizes: 0.5, 2 and 8 billion keys.")] = 1.0,
+    out: options.RawResults = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Hold the planner's predictions and choices against measured sorts over a grid."""
+    with interrupt_is_a_failure():
+        results = bench_plan(options.where(machine), scale)
+    _finish(results, out, print_plan_benchmark, as_json=as_json)
+
+
+@bench_app.command("join")
+def bench_of_joins(
+    workload: Annotated[
+        Literal["A", "B"], typer.Option(help="join25's: 10^8 and 10^9 rows of 8 bytes, or 10^9 and 10^9 of 16.")
+    ] = "A",
+    f: Annotated[float, typer.Option("--f", help="The scale factor of the sizes.")] = 1.0,
+    selectivity: Annotated[float, typer.Option(help="The share of S's rows that have a match.")] = 1.0,
+    skew: Annotated[float, typer.Option(help="The Zipf exponent of S's keys, from 0 to 1.")] = 0.0,
+    heavy_hitter: Annotated[
+        bool, typer.Option("--heavy-hitter", help="One key is a tenth of S, and occurs 1,000 times in R.")
+    ] = False,
+    real: Annotated[bool, typer.Option("--real", help="On this machine's GPUs, or not at all.")] = False,
+    machine: options.Machine = "auto",
+    gpus: options.Gpus = "auto",
+    only: Annotated[str | None, typer.Option(metavar="TEXT", help="Only what has a name with this in it.")] = None,
+    repetitions: Annotated[int, typer.Option(help="Of each case.")] = 5,
+    out: options.RawResults = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Join the relations of join25 in every way, and set each beside what its bytes take on the links."""
+    if real and machine not in ("auto", "local"):
+        raise UsageError(f"--real is for this machine's GPUs, and --machine {machine} is simulated; choose one")
+    with interrupt_is_a_failure():
+        results = bench_join(
+            Workload(workload, f, selectivity, skew, heavy_hitter),
+            machine="local" if real else options.where(machine),
+            gpus=options.parse_gpus(gpus),
+            only=lambda name: only is None or only in name,
+            repetitions=repetitions,
+        )
+    _finish(results, out, print_join_benchmark, as_json=as_json)
+
+
+@bench_app.command("tpch")
+def bench_of_tpch(
+    sf: Annotated[float, typer.Option("--sf", help="The scale factor; 1 is about a gigabyte.")] = 1.0,
+    machine: Annotated[
+        str, typer.Option(help="auto, local, cpu, or a described machine, on which the joins alone are simulated.")
+    ] = "auto",
+    gpus: options.Gpus = "auto",
+    data: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Has the tables as Parquet files, or gets them.")
+    ] = None,
+    repetitions: Annotated[int, typer.Option(help="Of each query.")] = 5,
+    out: options.RawResults = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Run the joins of TPC-H Q3 and Q5, and the whole queries, checked against DuckDB where it is installed."""
+    with interrupt_is_a_failure():
+        results = bench_tpch(sf, machine=machine, gpus=options.parse_gpus(gpus), data=data, repetitions=repetitions)
+    _finish(results, out, print_tpch, as_json=as_json)
+
+
+@bench_app.command("proactive")
+def bench_of_proactive_transfers(
+    machine: options.Machine = "auto",
+    gpus: options.Gpus = "auto",
+    scale: Annotated[float | None, typer.Option(help="Of the applications' data; 1 is the full size.")] = None,
+    only: Annotated[str | None, typer.Option(metavar="NAME", help="An application, or microbenchmark.")] = None,
+    scaling: Annotated[bool, typer.Option("--scaling", help="The applications on 2, 4, 8 … GPUs as well.")] = False,
+    out: options.RawResults = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Measure what sending chunks while kernels run gains: the microbenchmark and the applications of proact21."""
+    with interrupt_is_a_failure():
+        results = bench_proactive(
+            machine=options.where(machine), gpus=options.parse_gpus(gpus), scale=scale, only=only, scaling=scaling
+        )
+    _finish(results, out, print_proactive, as_json=as_json)
+
+
+def print_proactive(console: Console, results: dict[str, Any]) -> None:
+    """Print the microbenchmark by agent and granularity, and what each application gains."""
+    how = "simulated" if results["simulated"] else "measured"
+    console.print(f"[bold]Proactive transfers[/bold] on {escape(results['machine'])}, {results['gpus']} GPUs: {how}")
+    if results["store_goodput"]:
+        shares = ", ".join(f"{size} bytes {share:.0%}" for size, share in results["store_goodput"].items())
+        console.print(f"goodput of stores to peers: {shares}")
+    if results["microbenchmark"]["rows"]:
+        console.print(_microbenchmark_table(results["microbenchmark"]))
+    rows = [row for row in results["apps"] if row["gpus"] == results["gpus"]]
+    if rows:
+        console.print(_applications_table(rows))
+    for gpus, means in results["means"].items():
+        told = ", ".join(f"{name} {value:.2f}" for name, value in means.items())
+        share = means["proactive"] / means["infinite"]
+        console.print(f"geometric means on {gpus} GPUs: {told}, {share:.0%} of what there is to gain")
+
+
+def _microbenchmark_table(micro: dict[str, Any]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), title="256 MiB to all others, × copying after the kernel")
+    table.add_column("plan")
+    table.add_column("speed-up", justify="right")
+    by_speed = sorted(micro["rows"], key=lambda row: -row["speedup"])
+    for row in [*by_speed[:_SHOWN], *(row for row in by_speed[_SHOWN:] if row["agent"] == "unified")]:
+        table.add_row(row["plan"], f"{row['speedup']:.2f}")
+    if micro["stores_seconds"] is not None:
+        table.add_row("as long as the stores alone take", f"{micro['bulk_seconds'] / micro['stores_seconds']:.2f}")
+    table.add_row("links without limits", f"{micro['ideal']:.2f}")
+    return table
+
+
+def _applications_table(rows: list[dict[str, Any]]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), title="applications, × one GPU")
+    headings = ("", "bulk", "inline", "decoupled", "the most", "share of it", "copying", "tracking", "overlap", "plan")
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading in ("", "plan") else "right")
+    for row in rows:
+        speedups = row["speedups"]
+        table.add_row(
+            row["app"], *(f"{speedups[kind]:.2f}" for kind in ("bulk", "inline", "decoupled", "infinite")),
+            *(f"{row[kind]:.0%}" for kind in ("share_of_opportunity", "bulk_share")),
+            f"{row['tracking']:.1%}", f"{row['overlap']:.0%}", row["plan"],
+        )  # fmt: skip
+    return table
+
+
+def print_plan_benchmark(console: Console, results: dict[str, Any]) -> None:
+    """Print each sort with what was predicted of it, what the planner picked, and the errors in sum."""
+    how = "simulated, nothing was measured" if results["simulated"] else "measured"
+    console.print(f"[bold]{escape(results['machine'])}[/bold]: {how}")
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading in ("keys", "GPUs", "strategy", "took", "predicted", "error"):
+        table.add_column(heading, justify="left" if heading == "strategy" else "right")
+    for row in results["rows"]:
+        took, predicted = median(row["measured_seconds"]), row["predicted_seconds"]
+        times = format_seconds(took), format_seconds(predicted)
+        table.add_row(f"{row['keys']:,}", str(row["gpus"]), row["strategy"], *times, f"{row['error']:+.1%}")
+    console.print(table)
+    for pick in results["picks"]:
+        slower = f"{pick['over_the_best']:.1%} slower than the best" if pick["over_the_best"] else "the best"
+        console.print(f"{pick['keys']:,} on {pick['gpus']}: {escape(pick['picked'])}, {slower}")
+    for what, name in (("sorts", "sorts"), ("transfers_not_fitted", "sets that the machine was not fitted to")):
+        if results[what]["count"]:
+            told = results[what]
+            console.print(f"{told['count']} {name}: median error {told['median']:.1%}, {told['worst']:.1%} at worst")
+
+
+def print_join_benchmark(console: Console, results: dict[str, Any]) -> None:
+    """Print what each way of joining took, beside what its bytes take on the links."""
+    how = "simulated, nothing was measured" if results["simulated"] else "measured"
+    workload, best = results["workload"], results["wire_gb_per_s"]["best"]
+    r, s = workload["rows"]
+    console.print(f"[bold]{escape(results['machine'])}[/bold]: {how}")
+    console.print(
+        f"workload {workload['name']}: {r:,} ⋈ {s:,} rows, selectivity {workload['selectivity']:g}, "
+        f"skew {workload['skew']:g}; {best['in']:.0f} GB/s in, {best['out']:.0f} out"
+    )
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading in ("", "took", "±", "wire", "ratio", "plan", "phases"):
+        table.add_column(heading, justify="right" if heading in ("took", "±", "wire", "ratio") else "left")
+    for row in results["rows"]:
+        spread = f"{row['spread']:.0%}" if "spread" in row else ""
+        wire = row["wire_seconds"]
+        ratio = f"{row['seconds'] / wire:.2f}"
+        table.add_row(
+            row["case"], format_seconds(row["seconds"]), spread, format_seconds(wire), ratio, escape(row["plan"]),
+            _largest_phases(row["phases"]),
+        )  # fmt: skip
+    for row in results["on_gpus"]:
+        efficiency = f"{row['efficiency']:.0%} of what one GPU promises"
+        way = "" if row.get("way", "sorted") == "sorted" else f", {row['way']}"
+        name = f"keys on {row['gpus']} GPUs, counted{way}"
+        table.add_row(name, format_seconds(row["seconds"]), f"{row['spread']:.0%}", "", "", efficiency, "")
+    for row in results["baselines"]:
+        table.add_row(row["case"], format_seconds(row["seconds"]), "", "", "", "", "")
+    console.print(table)
+
+
+def _largest_phases(phases: dict[str, float]) -> str:
+    """Those that take a twentieth of the whole and more (join25 figs 13 and 14)."""
+    whole = sum(phases.values())
+    return ", ".join(f"{name} {seconds / whole:.0%}" for name, seconds in phases.items() if seconds > whole / 20)
+
+
+def print_tpch(console: Console, results: dict[str, Any]) -> None:
+    """Print what the joins of each query took, by shares, and the whole beside DuckDB's."""
+    how = "simulated, nothing was joined" if results["simulated"] else "measured"
+    console.print(f"[bold]TPC-H, scale factor {results['scale']:g}[/bold], {escape(results['machine'])}: {how}")
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading in ("", "joins", "sort/join/materialise", "DuckDB's", "whole query", "DuckDB's", ""):
+        table.add_column(heading, justify="right" if heading else "left")
+    for row in results["queries"]:
+        shares = row["shares"]
+        whole = sum(shares.values()) or 1
+        parts = "/".join(f"{shares[name] / whole:.0%}" for name in ("sort", "join", "materialise"))
+        joins_of_duckdb, of_duckdb = (
+            format_seconds(median(row[name])) if name in row else ""
+            for name in ("duckdb_join_seconds", "duckdb_seconds")
+        )
+        of_whole = format_seconds(row["seconds"]["whole"]) if "whole" in row["seconds"] else ""
+        checked = "the same result" if row.get("checked") else ""
+        joins = format_seconds(row["seconds"]["joins"])
+        table.add_row(row["query"], joins, parts, joins_of_duckdb, of_whole, of_duckdb, checked)
+    console.print(table)

@@ -1,0 +1,93 @@
+"""``linkwise join``."""
+
+from __future__ import annotations
+
+import csv
+import json
+import time
+from typing import Annotated, Literal
+
+import typer
+
+from linkwise._core import UsageError
+from linkwise.cli import options
+from linkwise.cli.errors import interrupt_is_a_failure
+from linkwise.files.formats import PIPE, FileOptions
+from linkwise.files.join_files import join_files
+from linkwise.runtime.request import Request
+
+_Columns = Annotated[
+    str | None,
+    typer.Option(metavar="COL[,COL]", help="Columns whose values must be equal; a name with a comma in quotes."),
+]
+
+
+def _columns(text: str | None) -> list[str] | None:
+    """Names between commas; one that has commas stands in quotes, as in a CSV file."""
+    if text is None:
+        return None
+    try:
+        return [name for names in csv.reader([text]) for name in names]
+    except csv.Error:  # a name with a line break
+        return text.split(",")
+
+
+def join(
+    left: Annotated[str, typer.Argument(metavar="L", help="A table, or a pattern of files; - for stdin.")],
+    right: Annotated[str, typer.Argument(metavar="R", help="Another one.")],
+    out: options.Output = None,
+    on: _Columns = None,
+    left_on: _Columns = None,
+    right_on: _Columns = None,
+    how: Annotated[
+        Literal["inner", "left", "right", "full", "semi", "anti"], typer.Option(help="Which rows are kept.")
+    ] = "inner",
+    count: Annotated[bool, typer.Option("--count", help="Only print how many rows the join has.")] = False,
+    suffix: Annotated[str, typer.Option(help="Of columns that both sides have.")] = "_right",
+    nulls_equal: Annotated[bool, typer.Option("--nulls-equal", help="Nulls match each other.")] = False,
+    validate: Annotated[
+        Literal["1:1", "1:m", "m:1", "m:m"], typer.Option(help="Fail if a key occurs twice where it must not.")
+    ] = "m:m",
+    presorted: Annotated[
+        Literal["neither", "left", "right", "both"],
+        typer.Option(help="What lies in the order of its keys, which is checked."),
+    ] = "neither",
+    machine: options.Machine = "auto",
+    gpus: options.Gpus = "auto",
+    strategy: options.Strategy = "auto",
+    memory_limit: options.MemoryLimit = None,
+    host_memory: options.HostMemory = None,
+    temporary: options.TemporaryDirectory = None,
+    types: options.Types = None,
+    header: options.Header = True,
+    input_format: options.InputFormat = None,
+    output_format: options.OutputFormat = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object about the join.")] = False,
+) -> None:
+    """Join two files by equal keys, and write the result to another."""
+    if (out is None) == (not count):
+        raise UsageError("name the file to write with -o, or --count the rows")
+    began = time.perf_counter()
+    with interrupt_is_a_failure():
+        rows = join_files(
+            left,
+            right,
+            out,
+            Request(machine, options.parse_gpus(gpus), strategy, memory_limit, False, True),
+            on=_columns(on),
+            left_on=_columns(left_on),
+            right_on=_columns(right_on),
+            how=how,
+            options=FileOptions(None, options.parse_types(types), header, input_format, output_format),
+            suffix=suffix,
+            nulls_equal=nulls_equal,
+            validate=validate,
+            presorted=presorted,
+            host_memory_limit=host_memory,
+            temporary_directory=temporary,
+        )
+    seconds = time.perf_counter() - began
+    told = f"{rows}" if count else f"{rows} rows joined in {seconds:.3g} s"
+    typer.echo(
+        json.dumps({"rows": rows, "how": how, "seconds": {"wall": seconds}}) if as_json else told, err=out == PIPE
+    )

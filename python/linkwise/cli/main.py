@@ -1,0 +1,159 @@
+"""The command line."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import warnings
+from contextlib import suppress
+from importlib.abc import MetaPathFinder
+from importlib.metadata import version
+from typing import Annotated, Any, NoReturn, cast
+
+import typer
+
+from linkwise._core import Error, UsageError
+from linkwise.cli.app import app_command, tune_command
+from linkwise.cli.bench import bench_app
+from linkwise.cli.doctor import doctor
+from linkwise.cli.errors import fail
+from linkwise.cli.join import join
+from linkwise.cli.machine import machine_app
+from linkwise.cli.plan import plan_app
+from linkwise.cli.probe import probe_machine
+from linkwise.cli.reproduce import reproduce_experiment
+from linkwise.cli.sort import sort
+from linkwise.exceptions import NoGpuWarning, NominalMachineWarning
+
+app = typer.Typer(
+    help="Sorts, joins and moves data across the GPUs of a machine as fast as its links allow.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+app.add_typer(machine_app, name="machine")
+
+
+app.add_typer(plan_app, name="plan")
+
+
+app.add_typer(bench_app, name="bench")
+
+
+app.command("probe")(probe_machine)
+
+
+app.command("reproduce")(reproduce_experiment)
+
+
+app.command("doctor")(doctor)
+
+
+app.command("sort")(sort)
+
+
+app.command("join")(join)
+
+
+app.command("app")(app_command)
+
+
+app.command("tune")(tune_command)
+
+
+_INTERRUPTED = 130
+_SHOW_TRACEBACK = "LINKWISE_TRACEBACK"
+
+
+class _WithoutPandas(MetaPathFinder):
+    """PyArrow would look for pandas in the middle of the work, for half a second, and swallow interrupts meanwhile."""
+
+    def find_spec(self, fullname: str, path: object, target: object = None) -> None:
+        """Say that there is none."""
+        if fullname == "pandas":
+            raise ModuleNotFoundError("the command line does without pandas", name=fullname)
+
+
+def _terminate(*_: object) -> NoReturn:
+    """End as Ctrl-C does: nothing half-written stays."""
+    raise KeyboardInterrupt
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"linkwise {version('linkwise')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+def _name_variables(command: Any, prefix: str) -> None:
+    """Have the environment variable of every option called as the option is, LINKWISE_SORT_OUTPUT for --output."""
+    for option in command.params:
+        if option.param_type_name == "option":
+            option.envvar = f"{prefix}_{max(option.opts, key=len).lstrip('-')}".replace("-", "_").upper()
+            option.show_envvar = False  # the rule is in the documentation; one by one they would fill the help
+    for name, inner in getattr(command, "commands", {}).items():
+        _name_variables(inner, f"{prefix}_{name}")
+
+
+def _show_warning(message: Warning | str, *_: object) -> None:
+    print(f"linkwise: warning: {' '.join(str(message).split())}", file=sys.stderr)
+
+
+def main() -> None:
+    """Run the command line. Exit codes: 0, 1 (failed; one line on stderr), 2 (usage), 130 (interrupted)."""
+    sys.meta_path.insert(0, _WithoutPandas())
+    try:
+        _run()
+    except SystemExit as end:
+        if not end.code:
+            raise
+        with suppress(OSError, AttributeError):  # whoever closed them wants nothing
+            sys.stdout.flush()
+            sys.stderr.flush()
+        # Arrow's threads may still be reading from Python's standard input, and could not go on while Python ends.
+        os._exit(cast(int, end.code))
+
+
+def _run() -> None:
+    for asked in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(asked, _terminate)
+    warnings.showwarning = _show_warning  # type: ignore[assignment]
+    # The commands' own output says both.
+    warnings.simplefilter("ignore", NoGpuWarning)
+    warnings.simplefilter("ignore", NominalMachineWarning)
+    try:
+        command: Any = typer.main.get_command(app)
+        _name_variables(command, "LINKWISE")
+        code = command(standalone_mode=False)
+    except UsageError as error:
+        fail(error, 2)
+    except Error as error:
+        fail(error, 1)
+    except (KeyboardInterrupt, typer.Abort):
+        fail("interrupted; nothing was written", _INTERRUPTED)
+    except (OSError, MemoryError) as error:
+        fail(f"{type(error).__name__}: {error}", 1)
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # typer's own have one; where their class is, depends on its version
+            if os.environ.get(_SHOW_TRACEBACK):
+                raise
+            told = f"{type(error).__name__}: {error}"
+            fail(f"{told}; this is a mistake in linkwise: please report it with what {_SHOW_TRACEBACK}=1 shows", 1)
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context is not None else "linkwise"
+        fail(f"{error.format_message().rstrip('.')}; see '{command} --help'", 2)
+    if code == _INTERRUPTED:  # which typer makes of Ctrl-C
+        fail("interrupted; nothing was written", _INTERRUPTED)
+    sys.exit(code if isinstance(code, int) else 0)

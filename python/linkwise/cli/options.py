@@ -1,0 +1,94 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from linkwise import _core
+from linkwise._core import UsageError
+from linkwise.files.formats import as_path
+from linkwise.machines.catalog import DEFAULT_VIRTUAL_MACHINE, load_machine
+from linkwise.machines.local import local_machine
+from linkwise.runtime.request import Gpus as GpuNumbers
+
+_SHOWN = 12
+
+Output = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", parser=as_path, metavar="OUT", help="Where the result goes; - for stdout."),
+]
+
+Machine = Annotated[
+    str, typer.Option(help="auto, local, or a described machine to simulate (see 'linkwise machine list').")
+]
+
+Gpus = Annotated[str, typer.Option(metavar="0,2|auto", help="GPUs, in this order.")]
+Strategy = Annotated[Literal["auto", "radix", "p2p_merge", "het", "cpu"], typer.Option(help="How to sort.")]
+MemoryLimit = Annotated[str | None, typer.Option(metavar="4GiB|80%", help="Memory to use on each GPU.")]
+
+HostMemory = Annotated[
+    str | None,
+    typer.Option("--host-memory", "-S", metavar="64GiB|80%", help="Host memory to use: what does not fit is spilled."),
+]
+
+TemporaryDirectory = Annotated[
+    Path | None, typer.Option("--temporary-directory", "-T", metavar="DIR", help="Where to spill.")
+]
+
+Types = Annotated[
+    list[str] | None, typer.Option("--type", metavar="COL=TYPE", help="The type of a column of text, as id=int64.")
+]
+
+Header = Annotated[bool, typer.Option(help="Whether text begins with the columns' names.")]
+InputFormat = Annotated[str | None, typer.Option(metavar="csv", help="If the name does not tell.")]
+OutputFormat = Annotated[str | None, typer.Option(metavar="arrow", help="If the name does not tell.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+RawResults = Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the raw results.")]
+
+
+def where(machine: str) -> str:
+    """``auto`` as what it means here: this machine's GPUs, or the described machine that stands in for them."""
+    if machine != "auto":
+        return machine
+    return "local" if local_machine() is not None else DEFAULT_VIRTUAL_MACHINE
+
+
+def parse_types(texts: list[str] | None) -> dict[str, str]:
+    """Types by column from ``--type``. Raises ``UsageError``."""
+    types = dict(text.rpartition("=")[::2] for text in texts or [])
+    if not all(types) or not all(types.values()):
+        raise UsageError("--type is NAME=TYPE, as id=int64 or when=timestamp[us]")
+    return types
+
+
+def parse_gpus(text: str) -> GpuNumbers:
+    """GPU numbers from an option. Raises ``UsageError``."""
+    if text == "auto":
+        return "auto"
+    try:
+        numbers = [int(part) for part in text.split(",")]
+        if any(abs(number) > 1 << 20 for number in numbers):
+            raise ValueError
+        return numbers
+    except ValueError:
+        raise UsageError(f"--gpus is 'auto' or numbers like 0,2, not '{text}'") from None
+
+
+def without_it(machine: str, what: str) -> _core.Machine:
+    """A described machine without something, as ``--without`` asks. Raises ``UsageError``."""
+    if machine in ("auto", "local"):
+        raise UsageError(f"--without {what} is for described machines; name one with --machine")
+    return load_machine(machine, without=what)
+
+
+def _print_names(names: Mapping[str, str]) -> None:
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for name, what in names.items():
+        table.add_row(name, what)
+    Console().print(table)

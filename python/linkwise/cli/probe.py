@@ -1,0 +1,90 @@
+"""``linkwise probe``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from linkwise.cli.errors import interrupt_is_a_failure
+from linkwise.cli.options import _print_names, without_it
+from linkwise.machines.profile import Profile
+from linkwise.probing import mpi
+from linkwise.probing.probe import measurements, probe
+from linkwise.reports.profile_html import write_report
+from linkwise.reports.terminal import format_seconds
+
+
+def probe_machine(
+    machine: Annotated[
+        str, typer.Option(help="local, or a described machine to simulate: what a probe would find out there.")
+    ] = "local",
+    full: Annotated[bool, typer.Option("--full/--quick", help="Everything, in minutes; or enough to plan.")] = False,
+    tests: Annotated[
+        str | None, typer.Option("--tests", "-t", metavar="PATTERN", help="Only what has a name like this.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the profile.")] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a report, as one HTML file with pictures.")
+    ] = None,
+    without: Annotated[str | None, typer.Option(metavar="nvlink", help="A described machine without it.")] = None,
+    list_them: Annotated[bool, typer.Option("--list", help="Name every measurement and exit.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the profile as one JSON object.")] = False,
+) -> None:
+    """Measure this machine's links and processors, and find out what they share."""
+    if list_them:
+        _print_names(measurements())
+        return
+    of = machine if without is None else without_it(machine, without)
+    with interrupt_is_a_failure():
+        profile = probe(of, out, mode="full" if full else "quick", tests=tests)
+    if machine == "local" and mpi.rank() > 0:  # the first of several processes tells
+        return
+    if report is not None:
+        write_report(profile, report)
+    if as_json:
+        typer.echo(json.dumps(profile.as_dict()))
+    else:
+        print_profile(Console(), profile)
+
+
+def _largest_sizes(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of a curve, the row of most bytes."""
+    largest: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in rows:
+        key = row["name"], row["what"]
+        if key not in largest or row.get("bytes", 0) > largest[key].get("bytes", 0):
+            largest[key] = row
+    return list(largest.values())
+
+
+def print_profile(console: Console, profile: Profile) -> None:
+    """Print what was measured, what the fitted machine predicts for it, and the findings in words."""
+    how = "simulated" if profile.simulated else "measured and verified"
+    console.print(f"[bold]{escape(profile.machine.name)}[/bold]: {profile.machine.num_gpus} GPUs, {how}")
+    for finding in profile.findings:
+        console.print(f"• {escape(finding)}")
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading, side in (("GB/s", "right"), ("±", "right"), ("fitted", "right"), ("", "left"), ("GPUs", "left")):
+        table.add_column(heading, justify=side)  # type: ignore[arg-type]
+    for row in _largest_sizes(profile.measurements):
+        if "cannot" in row:
+            table.add_row("", "", "", row["name"], escape(f"{row['what']}: {row['cannot']}"))
+            continue
+        if "gb_per_s" not in row:
+            table.add_row(format_seconds(row["seconds"]), f"{row['spread']:.0%}", "", row["name"], row["what"])
+            continue
+        fitted = f"{row['predicted_gb_per_s']:.1f}" if row["predicted_gb_per_s"] else ""
+        table.add_row(f"{row['gb_per_s']:.1f}", f"{row['spread']:.0%}", fitted, row["name"], row["what"])
+    console.print(table)
+    checks = profile.errors(fitted=False)
+    if checks:
+        console.print(
+            f"{len(checks)} sets that the machine was not fitted to: predicted with a median error of "
+            f"{profile.median_error():.1%}, {max(checks):.1%} at worst"
+        )

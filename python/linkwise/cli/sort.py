@@ -1,0 +1,172 @@
+"""``linkwise sort``."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+from linkwise._core import UsageError
+from linkwise.cli import options
+from linkwise.cli.errors import fail, interrupt_is_a_failure
+from linkwise.columns.sort_keys import NullsEnd, Selection, SortKey, sort_keys_of
+from linkwise.files.formats import PIPE, FileOptions, expand
+from linkwise.files.readers import open_reader
+from linkwise.files.sort_file import first_out_of_order_in, keys_of_files, sort_reader
+from linkwise.machines.local import is_nominal
+from linkwise.reports.plots import check_picture, phase_picture
+from linkwise.reports.terminal import format_seconds, print_explanation, print_report, where_it_ran
+from linkwise.reports.trace import check_trace, write_trace
+from linkwise.runtime.request import Request
+from linkwise.runtime.session import ADVICE_TO_PROBE
+from linkwise.sorting.report import SortReport
+
+_MODIFIERS = ("asc", "desc", "nulls-first", "nulls-last")
+
+
+def _parse_key(text: str, columns: list[str], nulls: NullsEnd) -> SortKey | None:
+    """A column from ``COL``, its name or its number from 1 on, and what stands behind: ``COL:desc:nulls-first``."""
+    name, modifiers = text, []
+    while name not in columns and name.rpartition(":")[2] in _MODIFIERS:  # a name may have a colon in it
+        name, _, modifier = name.rpartition(":")
+        modifiers.append(modifier)
+    if name not in columns and name.isdecimal() and 1 <= int(name) <= len(columns):
+        name = columns[int(name) - 1]
+    if "nulls-first" in modifiers or "nulls-last" in modifiers:
+        nulls = "first" if "nulls-first" in modifiers else "last"
+    return SortKey(name, "desc" in modifiers, nulls) if name in columns else None
+
+
+def _parse_by(by: list[str], columns: list[str], nulls: NullsEnd) -> list[SortKey]:
+    """The keys from all ``--by``, each of which may have several with commas between them."""
+    if not columns:
+        if any(text not in (":asc", ":desc") for text in by):
+            raise UsageError("--by names a column, and an array has none; use -r or --by :desc to turn its order round")
+        return sort_keys_of([""], "", ":desc" in by, nulls)
+    if not by:
+        raise UsageError(f"--by must name a column: {', '.join(columns)}")
+    keys: list[SortKey] = []
+    for text in by:
+        for part in [text] if _parse_key(text, columns, nulls) else text.split(","):  # a name may have commas in it
+            key = _parse_key(part, columns, nulls)
+            if key is None:
+                there_are = ", ".join(columns)
+                raise UsageError(f"there is no column '{part}' among {there_are}; --by is COL, or COL:desc:nulls-first")
+            if columns.count(key.column) > 1:
+                raise UsageError(f"there are several columns '{key.column}'; give them names of their own first")
+            keys.append(key)
+    return keys
+
+
+@contextmanager
+def _progress_bar() -> Any:
+    """Yields a function ``step(name) -> advance(fraction)``; draws on a terminal only."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+
+        def step(name: str) -> Any:
+            task = progress.add_task(name, total=1.0)
+            return lambda fraction: progress.update(task, completed=fraction)
+
+        yield step
+
+
+def sort(
+    source: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="IN...", help="Files or patterns: .parquet, .arrow, .csv, .tsv, .npy, .bin; - for stdin."
+        ),
+    ],
+    out: options.Output = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--by", "-k", metavar="COL[:desc][:nulls-first]", help="A column to sort by; several, one by one."
+        ),
+    ] = None,
+    reverse: Annotated[bool, typer.Option("--reverse", "-r", help="Turn the direction of all columns round.")] = False,
+    nulls: Annotated[Literal["first", "last"], typer.Option(help="Where rows without a key go.")] = "last",
+    unique: Annotated[bool, typer.Option("--unique", "-u", help="Only the first row of each key.")] = False,
+    limit: Annotated[int | None, typer.Option(metavar="K", min=0, help="Only the first K rows.")] = None,
+    check: Annotated[
+        bool, typer.Option("--check", "-c", help="Only say whether it is in order; exit 1 if it is not.")
+    ] = False,
+    machine: options.Machine = "auto",
+    gpus: options.Gpus = "auto",
+    strategy: options.Strategy = "auto",
+    memory_limit: options.MemoryLimit = None,
+    host_memory: options.HostMemory = None,
+    temporary: options.TemporaryDirectory = None,
+    dtype: Annotated[str | None, typer.Option(help="The type of the numbers in a .bin file, as uint32.")] = None,
+    types: options.Types = None,
+    header: options.Header = True,
+    input_format: options.InputFormat = None,
+    output_format: options.OutputFormat = None,
+    trace: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a Chrome/Perfetto trace.")] = None,
+    picture: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the phases, as .svg, .png or .pdf.")
+    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show what the plan expected beside what it took.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object about the sort.")] = False,
+) -> None:
+    """Sort files by columns, and write the result to another."""
+    if out is None and not check:
+        raise UsageError("name the file to write with -o, or --check whether it is in order")
+    if check and out is not None:
+        raise UsageError("--check writes nothing; leave -o out")
+    if picture is not None:
+        check_picture(picture)
+    if trace is not None:
+        check_trace(trace)
+    file_options = FileOptions(dtype, options.parse_types(types), header, input_format, output_format)
+    paths = expand(source)
+    reader = open_reader(paths, file_options)
+    if unique and not by:
+        keys = keys_of_files(reader, paths, None, False, nulls, unique=True)
+    else:
+        keys = _parse_by(by or [], reader.columns, nulls)
+    if reverse:
+        keys = [dataclasses.replace(key, descending=not key.descending) for key in keys]
+    if check:
+        row = first_out_of_order_in(reader, keys, unique=unique)
+        if row is not None:
+            fail(f"{', '.join(map(str, paths))}: row {row}, counted from 0, is out of order", 1)
+        return
+    assert out is not None
+    with _progress_bar() as step, interrupt_is_a_failure():
+        advance = step(f"sort {paths[0].name}")
+        request = Request(machine, options.parse_gpus(gpus), strategy, memory_limit, False, True, advance)
+        report = sort_reader(reader, out, keys, request, Selection(unique, limit), file_options, host_memory, temporary)
+        advance(1.0)
+    if trace is not None:
+        write_trace(trace, report)
+    if picture is not None:
+        phase_picture({report.strategy: report.phases}, picture, title=f"{report.plan}; {where_it_ran(report)}")
+    _tell(report, explain=explain, as_json=as_json, to_stderr=out == PIPE)
+
+
+def _tell(report: SortReport, *, explain: bool, as_json: bool, to_stderr: bool) -> None:
+    console = Console(stderr=to_stderr)
+    if as_json:
+        told = report.as_dict() | ({"predicted": report.predicted_phases()} if explain else {})
+        typer.echo(json.dumps(told), err=to_stderr)
+        return
+    if explain:
+        print_explanation(console, report)
+    elif console.is_terminal:
+        print_report(console, report)
+    else:
+        told_in_a_line = f"{report.rows} rows sorted in {format_seconds(report.seconds)}. {where_it_ran(report)}"
+        typer.echo(told_in_a_line, err=to_stderr)
+    if not report.simulated and report.gpus and is_nominal():
+        typer.echo(ADVICE_TO_PROBE, err=True)

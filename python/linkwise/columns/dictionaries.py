@@ -1,0 +1,118 @@
+"""Columns of dictionaries whose chunks have several of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from linkwise._arrow import pa, pc
+from linkwise._core import UsageError
+from linkwise.columns.take import take
+
+
+def in_one_dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The same column with one dictionary for all chunks.
+
+    Raises ``UsageError`` if its indices cannot number that many values.
+    """
+    kind = column.type
+    if column.num_chunks <= 1:
+        return column
+    if pa.types.is_float16(kind.value_type):  # which PyArrow would read as integers
+        as_bits = pa.chunked_array([_with_values(chunk, chunk.dictionary.view(pa.uint16())) for chunk in column.chunks])
+        chunks = in_one_dictionary(as_bits).chunks
+        return pa.chunked_array([_with_values(chunk, chunk.dictionary.view(kind.value_type)) for chunk in chunks])
+    try:
+        return column.unify_dictionaries()
+    except pa.ArrowException:  # nulls among the values, or types that PyArrow does not unify
+        return _one_behind_the_other(column)
+
+
+def _with_values(chunk: pa.DictionaryArray, values: pa.Array) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(chunk.indices, values, ordered=chunk.type.ordered)
+
+
+def _one_behind_the_other(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    different: list[pa.Array] = []
+    for chunk in column.chunks:
+        if not any(chunk.dictionary.equals(other) for other in different):
+            different.append(chunk.dictionary)
+    begins = np.cumsum([0, *map(len, different)])
+    values = pa.concat_arrays(different)
+    chunks = []
+    for chunk in column.chunks:
+        before = next(begins[at] for at, other in enumerate(different) if chunk.dictionary.equals(other))
+        indices = pc.add(chunk.indices.cast(pa.int64()), int(before))
+        try:
+            indices = indices.cast(column.type.index_type)
+        except pa.ArrowInvalid:
+            raise UsageError(
+                f"the dictionaries of a column have more values together than {column.type.index_type} can number; "
+                f"cast it to {column.type.value_type}"
+            ) from None
+        chunks.append(pa.DictionaryArray.from_arrays(indices, values, ordered=column.type.ordered))
+    return pa.chunked_array(chunks, type=column.type)
+
+
+def in_one_wide_dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """As ``in_one_dictionary``, with wider indices if it takes them."""
+    try:
+        return in_one_dictionary(column)
+    except UsageError:
+        kind = pa.dictionary(pa.int32(), column.type.value_type, column.type.ordered)
+        chunks = [
+            pa.DictionaryArray.from_arrays(chunk.indices.cast(kind.index_type), chunk.dictionary, ordered=kind.ordered)
+            for chunk in column.chunks
+        ]
+        return in_one_dictionary(pa.chunked_array(chunks, type=kind))
+
+
+def without_dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The plain values."""
+    return pa.chunked_array([_plain(chunk) for chunk in column.chunks], type=column.type.value_type)
+
+
+def _plain(chunk: pa.DictionaryArray) -> pa.Array:
+    return take(chunk.dictionary, np.asarray(chunk.indices.cast(pa.int64()).fill_null(-1)))
+
+
+class SharedDictionaries:
+    """One dictionary for each column of tables that come one after the other.
+
+    It grows at its end, so that what was numbered by it before still is. Columns whose values together are more than
+    may be held, or than their indices number, keep dictionaries of their own.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self._values: dict[int, pa.Array | None] = {}  # by the column's number; None: their own
+
+    def grown_by(self, table: pa.Table) -> pa.Table:
+        """The table with these dictionaries, to which its values are added."""
+        for number, field in enumerate(table.schema):
+            if pa.types.is_dictionary(field.type) and self._values.get(number, ...) is not None:
+                table = self._grow(table, number)
+        return table
+
+    def _grow(self, table: pa.Table, number: int) -> pa.Table:
+        column, kind = table.column(number), table.schema.field(number).type
+        known = self._values.get(number) or pa.array([], kind.value_type)
+        none_of_them = pa.DictionaryArray.from_arrays(pa.array([], kind.index_type), known, ordered=kind.ordered)
+        try:
+            column = in_one_dictionary(pa.chunked_array([none_of_them, *column.chunks], type=kind))
+        except UsageError:
+            self._values[number] = None
+            return table
+        values = column.chunk(0).dictionary
+        is_kept = values.nbytes <= self._most_bytes and values.slice(0, len(known)).equals(known)
+        self._values[number] = values if is_kept else None
+        return table.set_column(number, table.schema.field(number), column) if is_kept else table
+
+    def given(self, table: pa.Table) -> pa.Table:
+        """A table that was grown by, with all values that have come since."""
+        for number, values in self._values.items():
+            if values is None:
+                continue
+            chunks = [_with_values(chunk, values) for chunk in table.column(number).chunks]
+            kind = table.schema.field(number).type
+            table = table.set_column(number, table.schema.field(number), pa.chunked_array(chunks, type=kind))
+        return table

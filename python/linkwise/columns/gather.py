@@ -1,0 +1,185 @@
+"""Rows of a table by their numbers, on the GPUs or on all cores."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Collection
+from typing import Any, cast
+
+from linkwise import _core
+from linkwise._arrow import pa
+from linkwise._core import OutOfMemoryError
+from linkwise._typing import Rows
+from linkwise.columns.gather_pyarrow import gather_by_pyarrow
+from linkwise.exceptions import FallbackWarning
+from linkwise.runtime.request import Request, gpus_of, memory_limit_of
+from linkwise.runtime.session import open_session, run_interruptibly
+
+_WORTH_A_COPY = 1 << 12  # rows of a chunk
+_MOST_OF_NARROW = 1 << 31  # bytes of strings between offsets of 32 bits, and of these: the cores make several chunks
+_MANY_ROWS = 1 << 22  # of which each column is a turn of its own, between which Ctrl-C is heard
+_WORTH_THE_GPUS = 1 << 20  # rows; fewer are gathered on the cores before a plan is made
+
+
+def _gather(column: pa.ChunkedArray, rows: Rows | None) -> list[pa.Array] | None:
+    """Rows of a column, or all, in as few pieces as offsets allow; ``None`` for a type that only PyArrow knows."""
+    try:
+        gathered = _core.gather_column(_filled(column), rows)
+    except OverflowError:
+        if rows is None or len(rows) <= 1:
+            return None
+        half = len(rows) // 2
+        return (_gather(column, rows[:half]) or []) + (_gather(column, rows[half:]) or [])
+    if gathered is None:
+        return None
+    return [_array_of(cast(tuple[Any, ...], gathered), column.type, len(column) if rows is None else len(rows))]
+
+
+def _filled(column: pa.ChunkedArray) -> list[pa.Array]:
+    return [chunk for chunk in column.chunks if len(chunk)]
+
+
+def _array_of(gathered: tuple[Any, ...], kind: pa.DataType, count: int) -> pa.Array:
+    """From the number of nulls and the buffers that the core has made."""
+    nulls, *buffers = gathered
+    storage = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+    validity, offsets, values = (None if buffer is None else pa.py_buffer(buffer) for buffer in buffers)
+    parts = [validity, values] if offsets is None else [validity, offsets, values]
+    array = pa.Array.from_buffers(storage, count, parts, null_count=nulls)
+    return kind.wrap_array(array) if storage is not kind else array
+
+
+def one_array(column: pa.ChunkedArray) -> pa.Array | None:
+    """A column's chunks as one array, copied on all cores; ``None`` where that cannot be."""
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    pieces = _gather(column, None)
+    return None if pieces is None else pieces[0]
+
+
+def gather_columns_on_gpus(
+    runtime: _core.Runtime, gpus: list[int], columns: list[pa.ChunkedArray], rows: Rows
+) -> list[pa.ChunkedArray]:
+    """As ``gather_columns``, of columns that are not empty and whose type the core knows.
+
+    Raises ``OverflowError`` if strings take more bytes than their offsets count.
+    """
+    if not columns or not len(rows):
+        return [pa.chunked_array([], type=column.type) for column in columns]
+    chunks = [_filled(column) for column in columns]
+    gathered = cast(list[tuple[Any, ...]], _core.gather_columns_on_gpus(runtime, gpus, chunks, rows))
+    return [
+        pa.chunked_array([_array_of(parts, column.type, len(rows))], type=column.type)
+        for column, parts in zip(columns, gathered, strict=True)
+    ]
+
+
+def _may_gain(rows: Rows, request: Request) -> bool:
+    """Whether GPUs may be asked at all."""
+    if request.strategy == "cpu" or len(rows) < _WORTH_THE_GPUS:
+        return False
+    return request.machine != "auto" or not _core.cuda_unavailable_reason()
+
+
+def _is_for_gpus(column: pa.ChunkedArray) -> bool:
+    """Of a type that they gather, in chunks that are worth a copy each, and no more bytes than offsets count."""
+    if len(column) < column.num_chunks * _WORTH_A_COPY or not len(column) or not _core.gathers_on_gpus(column.type):
+        return False
+    return not (pa.types.is_string(column.type) or pa.types.is_binary(column.type)) or column.nbytes < _MOST_OF_NARROW
+
+
+def _gather_on_gpus_if_faster(
+    columns: list[pa.ChunkedArray], rows: Rows, request: Request | None
+) -> dict[int, pa.ChunkedArray]:
+    """Those columns that GPUs gather in less time than the cores, gathered, by their number."""
+    if request is None or not _may_gain(rows, request):
+        return {}
+    wanted = [at for at, column in enumerate(columns) if _is_for_gpus(column)]
+    chosen = [columns[at] for at in wanted]
+    with open_session(request.machine, warn=False) as runtime:
+        gpus, limit = gpus_of(runtime.machine, request.gpus), memory_limit_of(request, runtime.machine)
+        chunks = [_filled(column) for column in chosen]
+        on_gpus, on_cores = _core.price_of_gather(runtime.machine, gpus, limit, chunks, rows)
+        if on_gpus >= on_cores or not runtime.peers_can_read(gpus):
+            return {}
+        runtime.set_memory_limit(limit)
+        try:
+            found = run_interruptibly(runtime, lambda: gather_columns_on_gpus(runtime, gpus, chosen, rows))
+        except OverflowError:  # the cores make several chunks
+            return {}
+        except OutOfMemoryError as error:
+            warnings.warn(f"{error}: rows are gathered on the cores", FallbackWarning, stacklevel=4)
+            return {}
+    return dict(zip(wanted, found, strict=True))
+
+
+def gather_columns(
+    columns: list[pa.ChunkedArray],
+    rows: Rows,
+    request: Request | None = None,
+    nearby: Callable[[], dict[int, pa.ChunkedArray]] = dict,
+) -> list[pa.ChunkedArray]:
+    """Columns with these rows of the given ones, of any type, in their order. Row -1 is a null.
+
+    On all cores; on the GPUs that ``request`` leaves it to where these are faster. The cores have some columns, by
+    number, for less than a gather from all over them: ``nearby`` makes these.
+    """
+    gathered = _gather_on_gpus_if_faster(columns, rows, request) or nearby()
+    return _gather_on_cores(columns, [rows] * len(columns), gathered)
+
+
+def gather_sides(
+    sides: list[tuple[list[pa.ChunkedArray], Rows]], request: Request | None = None
+) -> list[list[pa.ChunkedArray]]:
+    """``gather_columns`` of tables of which as many rows are gathered, of each its own: at once where they are few."""
+    if any(_may_gain(rows, request) for _, rows in sides if request is not None):
+        return [gather_columns(columns, rows, request) for columns, rows in sides]
+    of_columns = [rows for columns, rows in sides for _ in columns]
+    gathered = iter(_gather_on_cores([column for columns, _ in sides for column in columns], of_columns, {}))
+    return [[next(gathered) for _ in columns] for columns, _ in sides]
+
+
+def _gather_on_cores(
+    columns: list[pa.ChunkedArray], rows: list[Rows], there: dict[int, pa.ChunkedArray]
+) -> list[pa.ChunkedArray]:
+    """Rows of each column, but for those, by number, that are there."""
+    there = there | _gather_at_once(columns, rows, there.keys())
+    return [
+        there[at] if at in there else pa.chunked_array(_gather_alone(column, of_column), type=column.type)
+        for at, (column, of_column) in enumerate(zip(columns, rows, strict=True))
+    ]
+
+
+def _gather_at_once(
+    columns: list[pa.ChunkedArray], rows: list[Rows], there: Collection[int]
+) -> dict[int, pa.ChunkedArray]:
+    """Those columns that are not there yet, by their number, where the rows are few: waking all cores takes longer."""
+    wanted = [at for at, column in enumerate(columns) if at not in there and len(column)]
+    if len(wanted) < 2 or len(rows[0]) > _MANY_ROWS:
+        return {}
+    found = _core.gather_columns([_filled(columns[at]) for at in wanted], [rows[at] for at in wanted])
+    return {
+        at: pa.chunked_array([_array_of(cast(tuple[Any, ...], parts), columns[at].type, len(rows[at]))])
+        for at, parts in zip(wanted, found, strict=True)
+        if parts is not None
+    }
+
+
+def _gather_alone(column: pa.ChunkedArray, rows: Rows) -> list[pa.Array]:
+    pieces = _gather(column, rows) if len(column) else [pa.nulls(len(rows), column.type)]
+    return gather_by_pyarrow(column, rows) if pieces is None else pieces
+
+
+def rows_of_rows(rows: Rows, places: Rows) -> Rows:
+    """``rows[places]``, on all cores; no place is negative."""
+    if not len(places):
+        return rows[:0]
+    gathered = cast(tuple[Any, ...], _core.gather_column([pa.array(rows)], places))
+    return cast(Rows, gathered[3].view(rows.dtype))
+
+
+def gather_rows(table: pa.Table, rows: Rows, request: Request | None = None) -> pa.Table:
+    """A new table of these rows of another; see ``gather_columns``."""
+    if not table.num_columns:
+        return table.slice(0, len(rows))
+    return pa.table(gather_columns(table.columns, rows, request), schema=table.schema)

@@ -1,0 +1,90 @@
+"""Rows of columns of any type by PyArrow, which has no ``take`` for all of them; on all cores."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from linkwise._arrow import pa
+from linkwise._core import UsageError
+from linkwise._typing import Rows
+from linkwise.columns.dictionaries import in_one_dictionary
+from linkwise.columns.take import take, types_inside
+
+_ROWS_AT_ONCE = 1 << 20  # of a column, by one core; their bytes nearly always fit into offsets of 32 bits
+_MOST_IN_ONE_PIECE = 1 << 30  # bytes of a column of variable length, whose offsets may have 32 bits
+
+
+def bytes_of(data: pa.Table | pa.RecordBatch | pa.ChunkedArray | pa.Array | npt.NDArray[Any]) -> int:
+    """What the rows take; of unions inside lists, whose rows PyArrow cannot tell apart, the buffers they lie in."""
+    if isinstance(data, np.ndarray):
+        return data.nbytes
+    kinds = [data.type] if isinstance(data, pa.ChunkedArray | pa.Array) else data.schema.types
+    return int(data.get_total_buffer_size() if any(map(_has_union, kinds)) else data.nbytes)
+
+
+def _has_union(kind: pa.DataType) -> bool:
+    return pa.types.is_nested(kind) and (pa.types.is_union(kind) or any(map(_has_union, types_inside(kind))))
+
+
+def _has_fixed_width(kind: pa.DataType) -> bool:
+    try:
+        return bool(kind.bit_width)
+    except ValueError:
+        return False
+
+
+def _in_one_piece(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The same column in one chunk, which is gathered several times faster than many, if it can be."""
+    if column.num_chunks <= 1 or (bytes_of(column) > _MOST_IN_ONE_PIECE and not _has_fixed_width(column.type)):
+        return column
+    try:
+        return pa.chunked_array([column.combine_chunks()], type=column.type)
+    except pa.ArrowNotImplementedError:  # of extensions within some types
+        return column
+
+
+def _from_chunks(column: pa.ChunkedArray, rows: Rows) -> pa.Array:
+    """Rows of a column in several chunks: chunk by chunk, and then each to its place."""
+    lengths = np.array([len(chunk) for chunk in column.chunks])
+    ends = np.cumsum(lengths)
+    chunk_of = np.searchsorted(ends, rows, "right")
+    by_chunk = np.argsort(chunk_of, kind="stable")
+    wanted = np.split(by_chunk, np.cumsum(np.bincount(chunk_of, minlength=len(ends)))[:-1])
+    parts = [
+        take(chunk, rows[positions] - (end - len(chunk)))
+        for chunk, end, positions in zip(column.chunks, ends, wanted, strict=True)
+        if len(positions)
+    ]
+    places = np.empty(len(rows), np.int64)
+    places[by_chunk] = np.arange(len(rows))
+    return take(pa.concat_arrays(parts), places)
+
+
+def _gather_part(column: pa.ChunkedArray, rows: Rows) -> list[pa.Array]:
+    try:
+        if column.num_chunks == 1:
+            return [take(column.chunk(0), rows)]
+        return [_from_chunks(column, rows)]
+    except pa.ArrowNotImplementedError as error:
+        raise UsageError(f"rows of type {column.type} cannot be moved: {error}; cast the column first") from None
+    except (pa.ArrowInvalid, pa.ArrowCapacityError):  # more bytes than its offsets can count
+        if len(rows) <= 1:
+            raise
+        half = len(rows) // 2
+        return _gather_part(column, rows[:half]) + _gather_part(column, rows[half:])
+
+
+def gather_by_pyarrow(column: pa.ChunkedArray, rows: Rows) -> list[pa.Array]:
+    """Rows of a column of any type, slice by slice on all cores."""
+    if pa.types.is_dictionary(column.type):
+        column = in_one_dictionary(column)
+    slices = [rows[first : first + _ROWS_AT_ONCE] for first in range(0, len(rows), _ROWS_AT_ONCE)]
+    whole = _in_one_piece(column)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(itertools.chain.from_iterable(pool.map(lambda part: _gather_part(whole, part), slices)))

@@ -1,0 +1,93 @@
+"""From NumPy and Arrow types to the key types that the core sorts, and back."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from linkwise._arrow import pa
+from linkwise._core import KeyType, UsageError
+
+_BY_NUMPY_NAME = {
+    "uint8": KeyType.u8,
+    "uint16": KeyType.u16,
+    "uint32": KeyType.u32,
+    "uint64": KeyType.u64,
+    "int8": KeyType.i8,
+    "int16": KeyType.i16,
+    "int32": KeyType.i32,
+    "int64": KeyType.i64,
+    "float16": KeyType.f16,
+    "float32": KeyType.f32,
+    "float64": KeyType.f64,
+}
+
+_SUPPORTED = "integers and floats of 8 to 64 bits"
+_SIGN = np.uint64(1 << 63)
+
+
+def key_type_of(dtype: np.dtype[np.generic]) -> KeyType:
+    """The key type of a NumPy dtype, in native byte order. Raises ``UsageError`` for one that cannot be a key."""
+    if dtype.name not in _BY_NUMPY_NAME:
+        raise UsageError(f"keys of type {dtype} cannot be sorted; {_SUPPORTED} can")
+    return _BY_NUMPY_NAME[dtype.name]
+
+
+def plain_array(values: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+    """The same values, one-dimensional, contiguous and in native byte order; a copy only where it must be."""
+    if values.ndim != 1:
+        raise UsageError(f"an array to sort has one dimension, not {values.ndim}; sort its rows or ravel it")
+    return np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("="))
+
+
+def keys_of_array(values: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+    """What is sorted in place of an array: bool as bytes, times as unsigned integers whose last is NaT; else itself."""
+    if values.dtype.kind == "b":
+        return values.view(np.uint8)
+    if values.dtype.kind in "mM":
+        # As NumPy has it, NaT comes last; it is the least of all as an integer.
+        return (values.view(np.uint64) ^ _SIGN) - np.uint64(1)
+    return values
+
+
+def times_of_keys(keys: npt.NDArray[np.generic], dtype: np.dtype[np.generic]) -> npt.NDArray[np.generic]:
+    """The times whose keys these are."""
+    return ((keys.view(np.uint64) + np.uint64(1)) ^ _SIGN).view(dtype)
+
+
+def _storage_of(kind: pa.DataType) -> pa.DataType | None:
+    """What an Arrow type's values are stored as, integers or floats in the same order; ``None`` if they are not."""
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        return kind
+    if pa.types.is_date32(kind) or pa.types.is_time32(kind):
+        return pa.int32()
+    if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
+        return pa.int64()
+    return pa.uint8() if pa.types.is_boolean(kind) else None
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether a column of that type is sorted as an array, from which it can be made again."""
+    return _storage_of(kind) is not None
+
+
+def array_of_column(column: pa.ChunkedArray) -> npt.NDArray[np.generic]:
+    """A column of numbers without nulls as an array; without a copy if it has one chunk and is not of bool."""
+    kind = column.type
+    storage = _storage_of(kind)
+    assert storage is not None
+    if pa.types.is_boolean(kind):
+        column = column.cast(storage)
+    elif storage != kind:
+        column = pa.chunked_array([chunk.view(storage) for chunk in column.chunks], type=storage)
+    if column.num_chunks == 1:
+        return plain_array(column.chunk(0).to_numpy(zero_copy_only=True))
+    return plain_array(column.to_numpy())
+
+
+def column_of_array(keys: npt.NDArray[np.generic], kind: pa.DataType) -> pa.Array:
+    """The column of that type, which must be one of numbers, with these values."""
+    if pa.types.is_boolean(kind):
+        return pa.array(keys).cast(kind)
+    storage = pa.array(keys, type=_storage_of(kind))
+    return storage if storage.type == kind else storage.view(kind)

@@ -1,0 +1,210 @@
+"""Joining tables that do not fit into host memory: both are sorted by spilled runs, and joined by ranges of keys.
+
+What is less than the last key of every block that was read is complete on both sides, so it is joined as any tables
+are. All rows of a key come into one part, whatever the kind of join; only a key's own rows must fit into memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+
+from linkwise._core import UsageError
+from linkwise.columns.decode import decoded
+from linkwise.columns.sort_keys import SortKey
+from linkwise.files.external_sort import SpillSort
+from linkwise.joining.matching import How, not_presorted
+from linkwise.joining.tables import KeyPairs
+from linkwise.joining.type_promotion import common_type, comparable, has_floats
+from linkwise.runtime.request import Request
+from linkwise.sorting.check import each_checked
+from linkwise.sorting.row_keys import RowKeys
+from linkwise.sorting.tables import sort_table
+
+Parts = tuple[pa.Table, pa.Table]
+_SORTS = 3  # that may have blocks in memory at once: of both sides, and of the rows of semi and anti joins
+
+
+@dataclass(frozen=True)
+class Side:
+    """A relation: its schema, its rows, and the bytes of all of them if somebody knows."""
+
+    schema: pa.Schema
+    batches: Iterable[pa.Table]
+    size: int | None
+
+
+@dataclass(frozen=True)
+class SpilledJoin:
+    """How two relations are joined, and what that may take."""
+
+    keys: KeyPairs
+    how: How
+    request: Request
+    memory: int  # bytes of host memory
+    directory: Path | None
+    presorted: tuple[bool, bool]
+
+    @contextmanager
+    def rows(
+        self, left: Side, right: Side, join: Callable[[pa.Table, pa.Table], Iterator[pa.Table]]
+    ) -> Iterator[Iterator[pa.Table]]:
+        """The result, a table at a time; ``join`` joins parts that fit into memory.
+
+        Rows come by key; of semi and anti joins as the left relation has them.
+        """
+        if self.how not in ("semi", "anti"):
+            with self.parts(left, right) as parts:
+                yield (table for part in parts for table in join(*part))
+            return
+        number = _unused("row", left.schema.names)
+        schema = left.schema.append(pa.field(number, pa.int64()))
+        numbered = replace(left, schema=schema, batches=_numbered(left.batches, number))
+        with self.parts(numbered, right) as parts:
+            of_parts = (table for part in parts for table in join(*part) if table.num_rows)
+            with self._sort([SortKey(number)], left.size).merged(of_parts) as (runs, tables):
+                yield (table.drop_columns(number) for table in (tables if runs else [schema.empty_table()]))
+
+    @contextmanager
+    def parts(self, left: Side, right: Side) -> Iterator[Iterator[Parts]]:
+        """Consecutive parts of both sides: a key has all its rows in one of them. Raises ``UsageError``."""
+        with ExitStack() as stack:
+            cursors = []
+            for at, (side, other) in enumerate(((left, right), (right, left))):
+                keys = _KeyColumns(self.keys, at, side.schema, other.schema)
+                tables: Iterator[pa.Table] = map(keys.added, side.batches)
+                if self.presorted[at]:
+                    tables = _checked(tables, keys.own if keys.order_otherwise else keys.by, ("left", "right")[at])
+                if not self.presorted[at] or keys.order_otherwise:
+                    _, tables = stack.enter_context(self._sort(keys.by, side.size).merged(tables))
+                cursors.append(_Cursor(tables, keys, side.schema))
+            yield _parts_of_equal_keys(*cursors)
+
+    def _sort(self, by: list[SortKey], size: int | None) -> SpillSort:
+        return SpillSort(
+            by,
+            lambda table: sort_table(table, by, self.request)[0],
+            unique=False,
+            memory=max(self.memory // _SORTS, 1),
+            size=size,
+            directory=self.directory,
+        )
+
+
+class _KeyColumns:
+    """What one side is sorted by: its own columns where they compare as they are, and others made of them."""
+
+    def __init__(self, keys: KeyPairs, at: int, mine: pa.Schema, others: pa.Schema) -> None:
+        self.by: list[SortKey] = []
+        self.own = [SortKey(pair[at]) for pair in keys.pairs]
+        # Sorted tables have -0.0 before 0.0, which to joins are one key: what follows it stands between them.
+        self.order_otherwise = any(has_floats(mine.field(key.column).type) for key in self.own[:-1])
+        self._made: list[tuple[str, str, pa.DataType, tuple[str, str]]] = []
+        names = list(mine.names)
+        for pair in keys.pairs:
+            name, kind = pair[at], mine.field(pair[at]).type
+            of_both = common_type(kind, others.field(pair[1 - at]).type, pair)
+            if of_both != kind or has_floats(kind):
+                name = _unused(f"{name} as a key", names)
+                names.append(name)
+                self._made.append((name, pair[at], of_both, pair))
+            self.by.append(SortKey(name))
+
+    def added(self, table: pa.Table) -> pa.Table:
+        """A table with the columns that it is sorted by."""
+        for name, source, kind, pair in self._made:
+            table = table.append_column(name, decoded(comparable(table[source], kind, pair)))
+        return table
+
+    def of(self, table: pa.Table) -> RowKeys:
+        """The keys of its rows."""
+        return RowKeys(table, self.by, comparable=True)
+
+
+class _Cursor:
+    """How far a side has been read: the rows at hand, which are in order."""
+
+    def __init__(self, tables: Iterator[pa.Table], keys: _KeyColumns, schema: pa.Schema) -> None:
+        self._tables, self._keys, self._columns = tables, keys, schema.names
+        self._next = next(tables, None)
+        self._rows = keys.added(schema.empty_table())
+        self._row_keys: RowKeys | None = None
+
+    @property
+    def is_last(self) -> bool:
+        """Whether nothing is left to read."""
+        return self._next is None
+
+    @property
+    def rows(self) -> int:
+        """Those at hand."""
+        return int(self._rows.num_rows)
+
+    def read(self) -> None:
+        """Have more rows at hand."""
+        self._rows = pa.concat_tables([self._rows, self._next])
+        self._next, self._row_keys = next(self._tables, None), None
+
+    def last_key(self) -> RowKeys:
+        """Of the rows at hand."""
+        return self._keys.of(self._rows.slice(self.rows - 1))
+
+    def before(self, bound: RowKeys | None) -> int:
+        """How many rows at hand come before a key; without one, all."""
+        if bound is None:
+            return self.rows
+        self._row_keys = self._row_keys or self._keys.of(self._rows)
+        return int(self._row_keys.core.rows_before(bound.core, 0, or_equal=False))
+
+    def take(self, rows: int) -> pa.Table:
+        """So many rows, without what they were sorted by."""
+        taken = self._rows.slice(0, rows).select(self._columns)
+        self._rows, self._row_keys = self._rows.slice(rows), None
+        return taken
+
+
+def _parts_of_equal_keys(left: _Cursor, right: _Cursor) -> Iterator[Parts]:
+    """What is known to be complete on both sides, until everything was taken."""
+    sides = left, right
+    while True:
+        for side in sides:
+            while not side.rows and not side.is_last:
+                side.read()
+        # Where a side may have more rows, those at hand are complete before the last one's key; the least one counts.
+        last_keys = [(side.last_key(), side) for side in sides if not side.is_last]
+        bound, least = min(
+            last_keys, key=lambda last: sum(side.before(last[0]) for side in sides), default=(None, None)
+        )
+        rows = [side.before(bound) for side in sides]
+        if any(rows) or least is None:
+            yield left.take(rows[0]), right.take(rows[1])
+            if least is None:
+                return
+        else:  # one key fills what is at hand
+            least.read()
+
+
+def _checked(tables: Iterable[pa.Table], by: list[SortKey], side: str) -> Iterator[pa.Table]:
+    for table, row in each_checked(tables, by):
+        if row is not None:
+            raise UsageError(not_presorted(side, row))
+        yield cast(pa.Table, table)
+
+
+def _unused(name: str, names: list[str]) -> str:
+    while name in names:
+        name += "_"
+    return name
+
+
+def _numbered(tables: Iterable[pa.Table], name: str) -> Iterator[pa.Table]:
+    before = 0
+    for table in tables:
+        yield table.append_column(name, pa.array(np.arange(before, before + table.num_rows)))
+        before += table.num_rows

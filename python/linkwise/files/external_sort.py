@@ -1,0 +1,234 @@
+"""Sorting tables that do not fit into host memory: sorted runs in a directory, merged back as a stream.
+
+The input comes in batches; each is sorted as any table is and spilled as a run. Then the runs come back a block at a
+time: what is less than the last row of every block that was read is complete, so it is merged, by one more sort, and
+written. Rows with equal keys keep their order: batches are in input order, and so are runs in a merge.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, cast
+
+import pyarrow as pa
+
+from linkwise._core import Error, UsageError
+from linkwise.columns.dictionaries import SharedDictionaries
+from linkwise.columns.gather_pyarrow import bytes_of
+from linkwise.columns.sort_keys import SortKey
+from linkwise.files.readers import Reader
+from linkwise.interop.containers import Contents
+from linkwise.runtime.host_memory import host_memory
+from linkwise.runtime.request import Progress, parse_bytes
+from linkwise.sorting.row_keys import RowKeys
+
+SortBatch = Callable[[pa.Table], pa.Table]
+BATCHES_IN_MEMORY = 4  # a batch, its sorted copy, and what sorting it takes
+_ROOM = 3  # times its size: the input, the result, and what comes between
+_DICTIONARIES = 16  # of the memory, at most one in so many parts for all values of a dictionary
+_LEAST_ROWS = 1024  # of a block; with fewer, the time goes into opening and closing them
+_MOST_RUNS = 1024  # all of which are read side by side
+_RUNS_OF_A_PIPE = 64  # that blocks are made for where nobody knows how many come
+
+
+def memory_to_use(limit: int | str | None) -> int:
+    """Bytes of host memory: what is given, or all that is free. Raises ``UsageError``."""
+    return host_memory("MemAvailable") if limit is None else parse_bytes(limit, host_memory("MemTotal"))
+
+
+class ReadWithin(NamedTuple):
+    """What was read of several files: everything, or the parts that will come of each."""
+
+    everything: list[Contents] | None
+    batches: list[Iterator[Contents]]
+
+
+def read_within(readers: Sequence[Reader], memory: int) -> ReadWithin:
+    """All of some files where there is room for working on all of it; otherwise a batch at a time."""
+    sizes = [reader.size for reader in readers]
+    if None not in sizes and _ROOM * sum(cast(list[int], sizes)) <= memory:
+        return ReadWithin([reader.everything() for reader in readers], [])
+    most_bytes = max(memory // (BATCHES_IN_MEMORY * len(readers)), 1)
+    batches = [reader.batches(most_bytes) for reader in readers]
+    first = [list(itertools.islice(of_one, 2)) for of_one in batches]
+    if all(len(some) < 2 for some in first):
+        return ReadWithin([some[0] if some else of.everything() for some, of in zip(first, readers, strict=True)], [])
+    return ReadWithin(None, [itertools.chain(some, rest) for some, rest in zip(first, batches, strict=True)])
+
+
+@dataclass(frozen=True)
+class SpillSort:
+    """What to sort by, and how a batch is sorted (stably, and of equal keys the first alone if that is wanted)."""
+
+    keys: list[SortKey]
+    sort_batch: SortBatch
+    unique: bool
+    memory: int  # bytes of host memory that batches and blocks may take
+    size: int | None  # bytes of all batches
+    directory: Path | None
+    on_progress: Progress = lambda _: None
+
+    def run(self, batches: Iterable[pa.Table], write: Callable[[pa.Table], None]) -> int:
+        """Sort everything; returns the number of runs. Leaves no run behind."""
+        with self.merged(batches) as (runs, tables):
+            for table in tables:
+                write(table)
+            return runs
+
+    @contextmanager
+    def merged(self, batches: Iterable[pa.Table]) -> Iterator[tuple[int, Iterator[pa.Table]]]:
+        """The number of runs, and the sorted rows, a table at a time. Leaves no run behind."""
+        with _run_directory(self.directory) as directory:
+            dictionaries = SharedDictionaries(self.memory // _DICTIONARIES)
+            runs = self._spill(map(dictionaries.grown_by, batches), directory, dictionaries)
+            merged = self._merged(runs)
+            yield len(runs), self._told(self._first_of_each(merged) if self.unique else merged, runs)
+
+    def _told(self, tables: Iterable[pa.Table], runs: list[_Run]) -> Iterator[pa.Table]:
+        rows, done = sum(run.rows for run in runs), 0
+        for table in tables:
+            yield table
+            done += table.num_rows
+            self.on_progress(0.5 + done / max(rows, 1) / 2)
+
+    def _spill(self, batches: Iterable[pa.Table], directory: Path, dictionaries: SharedDictionaries) -> list[_Run]:
+        # All runs have a block in memory, and what is merged takes as much again.
+        expected_runs = _RUNS_OF_A_PIPE if self.size is None else 1 + BATCHES_IN_MEMORY * self.size // self.memory
+        block_bytes = self.memory // (8 * expected_runs)
+        if expected_runs > _MOST_RUNS:
+            raise self._too_little(cast(int, self.size))
+        runs: list[_Run] = []
+        done = 0
+        for batch in batches:
+            path = directory / f"run-{len(runs):06}.arrow"
+            table = self.sort_batch(batch)
+            block_rows = max(block_bytes * table.num_rows // max(bytes_of(table), 1), _LEAST_ROWS)
+            options = pa.ipc.IpcWriteOptions(unify_dictionaries=True)
+            try:
+                with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema, options=options) as stream:
+                    stream.write_table(table, max_chunksize=int(block_rows))
+            except (OSError, pa.ArrowException) as error:
+                raise Error(f"cannot spill a run to {directory}: {error}; name another directory") from None
+            runs.append(_Run(path, table.num_rows, dictionaries))
+            done += bytes_of(batch)
+            if len(runs) > _MOST_RUNS:
+                raise self._too_little(done)
+            self.on_progress(min(done / max(self.size or 2 * done, 1), 1.0) / 2)
+        return runs
+
+    def _too_little(self, size: int) -> UsageError:
+        least = BATCHES_IN_MEMORY * size // _MOST_RUNS
+        return UsageError(
+            f"{self.memory} bytes of host memory are too little for {size}, which take over {_MOST_RUNS} runs; "
+            f"give {max(least >> 20, 1)} MiB at least"
+        )
+
+    def _merged(self, runs: list[_Run]) -> Iterator[pa.Table]:
+        """The rows of all runs in order, equal keys by run."""
+        heads = [_Head(run, self.keys) for run in runs]
+        while alive := [head for head in heads if head.fill()]:
+            unread = [head for head in alive if not head.is_last]
+            bound = self._least([head.last_row for head in unread]) if unread else None
+            parts = []
+            inclusive = True
+            for head in alive:
+                part, ends_in_bound = head.take(bound, inclusive=inclusive)
+                parts.append(part)
+                # A run that ends in the bound's key may have more rows with it, which come before those of later runs.
+                inclusive = inclusive and not ends_in_bound
+            yield self.sort_batch(pa.concat_tables(part for part in parts if part.num_rows))
+
+    def _least(self, rows: list[pa.Table]) -> RowKeys:
+        """The keys of the least of some tables of one row."""
+        least = RowKeys(rows[0], self.keys, comparable=True)
+        for row in rows[1:]:
+            other = RowKeys(row, self.keys, comparable=True)
+            if other.core.rows_before(least.core, 0, or_equal=False):
+                least = other
+        return least
+
+    def _first_of_each(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        """Without the rows whose key the table before ended with; within a table there is one of each already."""
+        last: RowKeys | None = None
+        for table in tables:
+            keys = RowKeys(table, self.keys, comparable=True)
+            known = keys.core.rows_before(last.core, 0, or_equal=True) if last is not None else 0
+            last = RowKeys(table.slice(table.num_rows - 1), self.keys, comparable=True)
+            if known < table.num_rows:
+                yield table.slice(known)
+
+
+@dataclass(frozen=True)
+class _Run:
+    path: Path
+    rows: int
+    dictionaries: SharedDictionaries
+
+    def blocks(self) -> Iterator[pa.Table]:
+        with pa.memory_map(str(self.path)) as source:
+            reader = pa.ipc.open_file(source)
+            batches = map(reader.get_batch, range(reader.num_record_batches))
+            tables = (pa.Table.from_batches([batch]) for batch in batches if batch.num_rows)
+            yield from map(self.dictionaries.given, tables)
+
+
+class _Head:
+    """The block of a run that is in memory, and how far it has been merged."""
+
+    def __init__(self, run: _Run, keys: list[SortKey]) -> None:
+        self._blocks = run.blocks()
+        self._keys = keys
+        self._next = next(self._blocks, None)
+        self._block: pa.Table | None = None
+        self._first = 0  # row of the block that has not been merged
+        self._row_keys: RowKeys
+
+    @property
+    def is_last(self) -> bool:
+        """Whether nothing of the run is left to read."""
+        return self._next is None
+
+    @property
+    def last_row(self) -> pa.Table:
+        """The last row of the block, as a table."""
+        assert self._block is not None
+        return self._block.slice(self._block.num_rows - 1)
+
+    def fill(self) -> bool:
+        """Have rows at hand; false if the run is at its end."""
+        if self._block is None or self._first == self._block.num_rows:
+            if self._next is None:
+                return False
+            self._block, self._next, self._first = self._next, next(self._blocks, None), 0
+            self._row_keys = RowKeys(self._block, self._keys, comparable=True)
+        return True
+
+    def take(self, bound: RowKeys | None, *, inclusive: bool) -> tuple[pa.Table, bool]:
+        """The rows at hand before the bound, or all; and whether there is more of the run, which may equal it."""
+        assert self._block is not None
+        begin, end = self._first, self._block.num_rows
+        if bound is None:
+            self._first = end
+            return self._block.slice(begin), False
+        up_to = self._row_keys.core.rows_before(bound.core, 0, or_equal=True)
+        self._first = up_to if inclusive else self._row_keys.core.rows_before(bound.core, 0, or_equal=False)
+        return self._block.slice(begin, self._first - begin), up_to == end and not self.is_last
+
+
+@contextmanager
+def _run_directory(parent: Path | None) -> Iterator[Path]:
+    try:
+        directory = Path(tempfile.mkdtemp(prefix="linkwise-", dir=parent))
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"cannot spill to {parent}: {reason}; name an existing directory") from None
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)

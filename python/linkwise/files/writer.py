@@ -1,0 +1,212 @@
+"""Writing files. What goes out is written beside its place and renamed: nothing half-written is ever there."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import os
+import stat
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from linkwise._core import UsageError
+from linkwise.columns.gather_pyarrow import bytes_of
+from linkwise.columns.sort_keys import SortKey
+from linkwise.files.formats import ARRAY_FORMATS, PIPE, FileOptions, format_of, is_pipe, name_of, one_clear_line
+from linkwise.files.readers import Reader
+from linkwise.files.type_casts import writable, writable_schema
+from linkwise.interop.containers import Contents
+
+_numbers = itertools.count()
+_ROW_GROUP = 1 << 20  # rows
+_GROUPS_IN_MEMORY = 16  # parts of the memory, of which what waits for its row group takes one
+
+
+class Writer:
+    """Writes a file that appears complete or not at all. To be entered before the first rows come.
+
+    ``like`` is what the rows were read from; the schema of tables, and what they are sorted by, may be known already.
+    ``memory`` is how many bytes the whole work may take.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        options: FileOptions,
+        *,
+        like: Reader,
+        schema: pa.Schema | None = None,
+        keys: Sequence[SortKey] = (),
+        memory: int = sys.maxsize,
+    ) -> None:
+        kind = format_of(path, options.output_format or (like.format if path == PIPE else None))
+        if (kind in ARRAY_FORMATS) != (like.format in ARRAY_FORMATS):
+            raise UsageError(f"{path}: {like.format} cannot become {kind}; give both the same kind of contents")
+        if path == PIPE and kind not in ("arrow", "csv", "tsv"):
+            raise UsageError(f"{kind} cannot be written to standard output; Arrow's stream format, csv and tsv can")
+        self._named = path
+        with one_clear_line("write", path):
+            # A pipe or a device stays what it is; nothing can be written beside it.
+            self._is_special = path != PIPE and is_pipe(path)
+            is_file = path != PIPE and not self._is_special
+            self._path = path.resolve() if is_file else path  # through a link, not in its place
+            self._temporary = self._path.with_name(f".{path.name}.{os.getpid()}-{next(_numbers)}.tmp")
+            if self._is_special and kind == "npy":
+                raise UsageError(f"{path} is no regular file, and .npy says its length first; write .bin or .arrow")
+        self._kind, self._options, self._keys = kind, options, keys
+        self._schema = schema
+        codecs = {path: codec.replace("UNCOMPRESSED", "NONE") for path, codec in like.compression.items()}
+        self._compression: str | dict[str, str] = codecs or "snappy"
+        self._file: Any = None
+        self._stream: Any = None  # of a table, into the file
+        self._rows = 0
+        self._waiting: list[pa.Table] = []  # rows that do not fill a row group yet,
+        self._waiting_rows = self._waiting_bytes = 0  # so many
+        self._most_waiting = memory // _GROUPS_IN_MEMORY  # bytes
+        self._dtype: np.dtype[Any] | None = None
+
+    def __enter__(self) -> Self:
+        with one_clear_line("write", self._named):  # a directory that is missing is found before the work is done
+            if self._path == PIPE:
+                self._file = sys.stdout.buffer
+            elif self._is_special:
+                self._file = self._path.open("wb")
+            else:
+                self._file = self._temporary.open("xb")
+                if self._path.exists():
+                    self._temporary.chmod(stat.S_IMODE(self._path.stat().st_mode))
+        if self._schema is not None and self._path != PIPE:  # so is a type that the format does not have
+            try:
+                with one_clear_line("write", self._named):
+                    self._stream = self._open_stream(self._schema)
+            except BaseException:
+                self._give_up()
+                raise
+        return self
+
+    def write(self, contents: Contents) -> None:
+        """Append rows."""
+        with one_clear_line("write", self._named):
+            if isinstance(contents, np.ndarray):
+                self._write_array(contents)
+                return
+            if self._stream is None:
+                self._stream = self._open_stream(contents.schema)
+            self._rows += contents.num_rows
+            table = writable(contents, writable_schema(contents.schema, self._kind))
+            if self._kind != "parquet":
+                self._stream.write_table(table)
+                return
+            self._waiting.append(table)
+            self._waiting_rows += table.num_rows
+            self._waiting_bytes += bytes_of(table)
+            if self._waiting_rows >= _ROW_GROUP or self._waiting_bytes >= self._most_waiting:
+                self._write_row_groups()
+
+    def _write_row_groups(self) -> None:
+        if self._waiting:
+            self._stream.write_table(pa.concat_tables(self._waiting), row_group_size=_ROW_GROUP)
+            self._waiting.clear()
+            self._waiting_rows = self._waiting_bytes = 0
+
+    def _write_array(self, contents: np.ndarray[Any, Any]) -> None:
+        if self._dtype is None:
+            self._dtype = contents.dtype
+            self._write_header()
+        self._rows += len(contents)
+        self._file.write(np.ascontiguousarray(contents).view(np.uint8).data)
+
+    def _write_header(self) -> None:
+        """Of a ``.npy`` file; it is as long for any number of rows."""
+        if self._kind == "npy" and self._dtype is not None:
+            header = {"descr": self._dtype.str, "fortran_order": False, "shape": (self._rows,)}
+            np.lib.format.write_array_header_2_0(self._file, header)
+
+    def _open_stream(self, schema: pa.Schema) -> Any:
+        schema = writable_schema(schema, self._kind)
+        try:
+            return self._new_stream(self._file, schema)
+        except (pa.ArrowException, OSError) as error:
+            if getattr(error, "errno", None):  # that is the disk's
+                raise
+            which = next((field.name for field in schema if not self._has(field)), "")
+            name = name_of(self._named, "write")
+            raise UsageError(f"{name}, column {which!r}: {error}; write .arrow instead, or leave it out") from None
+
+    def _has(self, field: pa.Field) -> bool:
+        """Whether the format has a type."""
+        try:
+            self._new_stream(io.BytesIO(), pa.schema([field])).close()
+        except (pa.ArrowException, OSError):
+            return False
+        return True
+
+    def _new_stream(self, file: Any, schema: pa.Schema) -> Any:
+        if self._kind == "parquet":
+            return pq.ParquetWriter(
+                file,
+                schema,
+                compression=self._compression,
+                sorting_columns=self._sorting_columns(schema),
+            )
+        if self._kind == "arrow":
+            new = pa.ipc.new_stream if self._path == PIPE else pa.ipc.new_file
+            return new(file, schema, options=pa.ipc.IpcWriteOptions(unify_dictionaries=self._path != PIPE))
+        delimiter = "\t" if self._kind == "tsv" else ","
+        options = pa.csv.WriteOptions(include_header=self._options.header, delimiter=delimiter)
+        return pa.csv.CSVWriter(file, schema, write_options=options)
+
+    def _sorting_columns(self, schema: pa.Schema) -> list[pq.SortingColumn] | None:
+        """For later readers; only where Parquet numbers columns as the schema does and orders values as we do."""
+        if any(pa.types.is_nested(field.type) for field in schema) or not self._keys:
+            return None
+        if any(key.column not in schema.names for key in self._keys):
+            return None
+        if any(pa.types.is_floating(schema.field(key.column).type) for key in self._keys):
+            return None
+        return [pq.SortingColumn(schema.names.index(key.column), key.descending, key.nulls_first) for key in self._keys]
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self._give_up()
+            return
+        try:
+            with one_clear_line("write", self._named):
+                self._write_row_groups()
+                if self._stream is not None:
+                    self._stream.close()
+                if self._path == PIPE:
+                    self._file.flush()
+                    return
+                if self._kind == "npy":
+                    self._file.seek(0)
+                    self._write_header()
+                self._file.close()
+                if not self._is_special:
+                    self._temporary.replace(self._path)
+        except BaseException:
+            self._give_up()
+            raise
+
+    def _give_up(self) -> None:
+        if self._path == PIPE:
+            return
+        for open_one in (self._stream, self._file):  # may still want to write, to a disk that is full
+            with suppress(OSError, ValueError, pa.ArrowException):
+                if open_one is not None:
+                    open_one.close()
+        if isinstance(self._stream, pq.ParquetWriter):
+            self._stream.is_open = False  # or it tries again when it is collected
+        if not self._is_special:
+            self._temporary.unlink(missing_ok=True)

@@ -1,0 +1,242 @@
+"""What data comes in, and how the result goes back as the same kind of thing.
+
+Below this, there are NumPy arrays and Arrow tables. Whatever speaks Arrow's PyCapsule interface or DLPack becomes one
+of them, without a copy where that is possible.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+
+from linkwise._arrow import pa
+from linkwise._core import UsageError
+from linkwise._typing import Array
+from linkwise.columns.sort_keys import By, Descending, Nulls, SortKey, sort_keys_of
+from linkwise.interop.pandas_frames import cannot_convert, told_of
+
+Contents: TypeAlias = "pa.Table | Array"
+
+ONE_COLUMN = ""
+"""The name of the column of a table that stands for something without columns."""
+
+
+def _same(contents: Any) -> Any:
+    return contents
+
+
+@dataclass(frozen=True)
+class Held:
+    """Data to work on, and the way back.
+
+    ``give_back`` makes the result from contents like these. Where there is ``take``, rows are taken from the original
+    by number instead, and the contents are the keys alone.
+    """
+
+    contents: Contents
+    give_back: Callable[[Any], Any] = _same
+    take: Callable[[Array], Any] | None = None
+    labels: list[Any] | None = None
+    """Of all columns, where the contents have only those that were asked for; any objects, as pandas has them."""
+
+    def keys(self, by: By, descending: Descending, nulls: Nulls, *, by_default_all: bool = False) -> list[SortKey]:
+        """What to sort by: the columns that are named (or all), or the values of what has no columns."""
+        columns = [ONE_COLUMN] if isinstance(self.contents, np.ndarray) else self.contents.column_names
+        if columns == [ONE_COLUMN]:
+            if by is not None:
+                raise UsageError("by= is for tables; an array is sorted by its values")
+            by = ONE_COLUMN
+        elif by is None and by_default_all:
+            by = columns
+        elif self.labels is not None:  # the contents are just what it names
+            if by is None:
+                raise UsageError(f"by= must name a column: {', '.join(map(repr, self.labels))}")
+            by = [str(_number_of(label, self.labels)) for label in labels_named(by, self.labels)]
+        return sort_keys_of(columns, by, descending, nulls)
+
+
+def library_of(value: object) -> str:
+    """The name of the package that a value's type comes from, or is derived from."""
+    packages = [base.__module__.partition(".")[0] for base in type(value).__mro__]
+    return next((package for package in packages if package in ("pandas", "polars", "pyarrow")), packages[0])
+
+
+def cannot_sort(value: object) -> UsageError:
+    """The error for what is no container of data."""
+    advice = {
+        "list": "; make it an array with numpy.asarray",
+        "tuple": "; make it an array with numpy.asarray",
+        "LazyFrame": "; collect() it first",
+        "MaskedArray": ", whose mask would be lost; pass pyarrow.array(values.data, mask=values.mask)",
+    }.get(type(value).__name__, "; NumPy arrays, and what speaks Arrow's PyCapsule interface or DLPack, can be")
+    return UsageError(f"a {type(value).__name__} cannot be sorted{advice}")
+
+
+def hold(values: Any, by: By = None) -> Held:
+    """The data of anything that has rows in host memory. Raises ``UsageError``."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise cannot_sort(values)
+    if isinstance(values, np.ndarray):
+        return _hold_array(values)
+    if library_of(values) == "pyarrow":
+        for kind, hold_kind in _of_pyarrow().items():
+            if isinstance(values, kind):
+                return hold_kind(values)
+    if library_of(values) == "pandas":
+        return _hold_pandas(values, by)
+    if any(hasattr(values, f"__arrow_c_{way}__") for way in ("stream", "array", "device_array")):
+        return _hold_capsule(values)
+    if hasattr(values, "__dlpack__"):
+        return _hold_dlpack(values)
+    raise cannot_sort(values)
+
+
+def _hold_array(values: Array) -> Held:
+    if values.dtype.kind == "O":
+        raise UsageError("an array of Python objects cannot be sorted; pass pyarrow.array(values), of one type")
+    if values.dtype.kind not in "SUT":
+        return Held(values)
+    if values.ndim != 1:
+        raise UsageError(f"an array to sort has one dimension, not {values.ndim}; sort its rows or ravel it")
+    # PyArrow ends texts of a fixed width at their first NUL.
+    texts = values.astype(object) if values.dtype.kind == "T" or _has_nul_inside(values) else values
+    try:
+        column = _one_column(pa.array(texts))
+    except UnicodeError as error:
+        raise UsageError(f"this array has text that UTF-8 cannot hold: {error}") from None
+    return Held(column, take=lambda rows: values[rows])
+
+
+def _has_nul_inside(values: Array) -> bool:
+    """Whether any text, or bytes, of an array go on behind a NUL."""
+    width = values.dtype.itemsize // (4 if values.dtype.kind == "U" else 1)
+    if not len(values) or width <= 1:
+        return False
+    units = np.ascontiguousarray(values).view(np.uint32 if values.dtype.kind == "U" else np.uint8)
+    units = units.reshape(len(values), width)
+    return bool(((units[:, :-1] == 0) & (units[:, 1:] != 0)).any())
+
+
+def _one_column(values: pa.Array | pa.ChunkedArray) -> pa.Table:
+    return pa.table({ONE_COLUMN: values})
+
+
+def _one_array(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
+
+
+def _one_batch(table: pa.Table) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([_one_array(column) for column in table.columns], schema=table.schema)
+
+
+@cache
+def _of_pyarrow() -> dict[type, Callable[[Any], Held]]:
+    return {
+        pa.Table: Held,
+        pa.RecordBatchReader: lambda reader: Held(reader.read_all(), pa.Table.to_reader),
+        pa.RecordBatch: lambda batch: Held(pa.Table.from_batches([batch]), _one_batch),
+        pa.ChunkedArray: lambda column: Held(_one_column(column), lambda table: table.column(0)),
+        pa.Array: lambda array: Held(_one_column(array), lambda table: _one_array(table.column(0))),
+    }
+
+
+def _hold_pandas(values: Any, by: By) -> Held:
+    """The keys alone as Arrow columns; pandas itself takes the rows, so that index and all types stay what they are."""
+    if not hasattr(values, "iloc"):
+        raise cannot_sort(values)
+    try:
+        if values.ndim == 1:
+            return Held(_one_column(pa.array(values, from_pandas=True)), take=values.take)
+        labels = list(values.columns)
+        named = [] if by is None else labels_named(by, labels)
+        numbers = list(range(len(labels))) if by is None else [_number_of(label, labels) for label in named]
+        keys = [pa.array(values.iloc[:, number], from_pandas=True) for number in numbers]
+    except UsageError:
+        raise
+    except cannot_convert() as error:
+        raise UsageError(f"a key of this {type(values).__name__} cannot be sorted: {told_of(error)}") from None
+    # By their places: labels may be anything, and the same ones.
+    return Held(pa.table(keys, list(map(str, numbers))), take=values.take, labels=labels)
+
+
+def labels_named(by: Any, labels: list[Any]) -> list[Any]:
+    """The columns that are named: a label, which may be a tuple, or several."""
+    is_one = isinstance(by, str) or not isinstance(by, Iterable) or (isinstance(by, tuple) and by in labels)
+    return [by] if is_one else list(by)
+
+
+def _number_of(label: Any, labels: list[Any]) -> int:
+    numbers = [number for number, other in enumerate(labels) if other == label]
+    if not numbers:
+        raise UsageError(f"there is no column {label!r}; there are {', '.join(map(repr, labels))}")
+    if len(numbers) > 1:
+        raise UsageError(f"there are several columns {label!r}; rename them, for by= cannot tell them apart")
+    return numbers[0]
+
+
+def _hold_capsule(values: Any) -> Held:
+    is_polars = library_of(values) == "polars"
+    if is_polars and "Object" in {
+        str(kind) for kind in [getattr(values, "dtype", None), *getattr(values, "dtypes", [])]
+    }:
+        raise UsageError(
+            f"this {type(values).__name__} has a column of Python objects, which Arrow cannot hold; cast it"
+        )
+    if hasattr(values, "__arrow_c_stream__"):
+        try:
+            table = pa.table(values)
+        except (TypeError, pa.ArrowException):
+            try:
+                column = pa.chunked_array(values)
+            except pa.ArrowException as error:
+                raise UsageError(f"this {type(values).__name__} cannot be read through Arrow: {error}") from None
+            if is_polars:
+                return Held(_one_column(column), lambda t: type(values)(values.name, t.column(0), dtype=values.dtype))
+            return Held(_one_column(column), lambda t: t.column(0))
+        return Held(table, type(values) if is_polars else _same)
+    array = pa.array(values)
+    if pa.types.is_struct(array.type):
+        return Held(pa.Table.from_batches([pa.RecordBatch.from_struct_array(array)]), _one_batch)
+    return Held(_one_column(array), lambda table: _one_array(table.column(0)))
+
+
+def _hold_dlpack(values: Any) -> Held:
+    try:
+        array = np.from_dlpack(values)
+    except (BufferError, RuntimeError, TypeError) as error:
+        raise UsageError(f"a {type(values).__name__} cannot be read through DLPack: {error}") from None
+    return Held(array, lambda result: _from_dlpack(values, result))
+
+
+def _from_dlpack(like: Any, result: Array) -> Any:
+    namespace = like.__array_namespace__() if hasattr(like, "__array_namespace__") else None
+    library = namespace or importlib.import_module(library_of(like))
+    return cast(Any, library).from_dlpack(result) if hasattr(library, "from_dlpack") else result
+
+
+def is_frame(values: Any) -> bool:
+    """Whether it is a pandas frame."""
+    return library_of(values) == "pandas" and getattr(values, "ndim", 0) == 2
+
+
+def labels_of(values: Any) -> dict[str, Any]:
+    """The columns of a pandas frame that are no text, by what Arrow calls them; other tables have none."""
+    return {str(label): label for label in values.columns if not isinstance(label, str)} if is_frame(values) else {}
+
+
+def hold_table(values: Any) -> tuple[pa.Table, Callable[[pa.Table], Any]]:
+    """All columns of a table, and the way back. Raises ``UsageError`` for what is none."""
+    if is_frame(values):
+        try:
+            return pa.Table.from_pandas(values, preserve_index=False), pa.Table.to_pandas
+        except cannot_convert() as error:
+            raise UsageError(f"this DataFrame has a column that Arrow cannot hold: {told_of(error)}") from None
+    held = hold(values)
+    if isinstance(held.contents, np.ndarray) or held.contents.column_names == [ONE_COLUMN]:
+        raise UsageError(f"a {type(values).__name__} is no table; join_indices takes keys alone")
+    return held.contents, held.give_back

@@ -1,0 +1,156 @@
+"""Sorting arrays that lie on the GPUs: those of torch, CuPy and whoever else speaks DLPack, one for each GPU.
+
+On a machine that is simulated, NumPy arrays stand in for them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from linkwise import _core
+from linkwise._core import DeviceArray, UsageError
+from linkwise.interop.containers import library_of
+from linkwise.runtime.request import Request, memory_limit_of
+from linkwise.runtime.session import open_session
+
+_CUDA = 2  # kDLCUDA
+
+
+class ForeignArray:
+    """An array on a GPU whose library does not speak DLPack, as one that does. ``stream`` orders it, as in DLPack."""
+
+    def __init__(
+        self, address: int, count: int, dtype: np.dtype[Any], gpu: int, owner: Any, stream: int | None
+    ) -> None:
+        self.shape, self.dtype, self.stream = (count,), dtype, stream
+        self._address, self._gpu, self._owner = address, gpu, owner
+
+    @classmethod
+    def of_cuda_interface(cls, array: Any) -> ForeignArray:
+        """From the CUDA array interface (https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html)."""
+        told = array.__cuda_array_interface__
+        dtype, shape = np.dtype(told["typestr"]), tuple(told["shape"])
+        if len(shape) != 1 or told.get("strides") not in (None, (dtype.itemsize,)) or told.get("mask") is not None:
+            raise UsageError("an array on a GPU that is sorted has one dimension, is contiguous and has no mask")
+        address = told["data"][0]
+        gpu = _core.gpu_of_pointer(address) if shape[0] else 0
+        return cls(address, shape[0], dtype, gpu, array, told.get("stream"))
+
+    @classmethod
+    def of_arrow(cls, array: Any) -> ForeignArray | None:
+        """From Arrow's C device interface; ``None`` if the array is in host memory."""
+        column = _core.ArrowDeviceColumn(array)
+        if not column.on_gpu:
+            return None
+        if column.format not in _OF_ARROW:
+            raise UsageError(f"columns of Arrow format '{column.format}' on GPUs cannot be sorted; numbers can")
+        if column.has_nulls:
+            raise UsageError("a column with nulls on a GPU cannot be sorted; drop them first")
+        dtype = np.dtype(_OF_ARROW[column.format])
+        return cls(column.address(dtype.itemsize), len(column), dtype, column.gpu, column, None)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return _CUDA, self._gpu
+
+    def __dlpack__(self, **_: Any) -> Any:
+        code = "iuf".index(self.dtype.kind) if self.dtype.kind in "iuf" else -1
+        if code < 0 or not self.dtype.isnative:
+            raise UsageError(f"keys of type {self.dtype} cannot be sorted; integers and floats of 8 to 64 bits can")
+        return _core.dlpack_of(self._address, *self.shape, code, 8 * self.dtype.itemsize, self._gpu, self._owner)
+
+
+_OF_ARROW = dict(zip("cCsSiIlLefg", ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8"), strict=True))
+
+
+def _as_array(value: Any) -> Any:
+    """The value if it speaks DLPack, or what does so for it; ``None`` if it is no array that lies somewhere."""
+    if hasattr(value, "__dlpack_device__"):
+        return value
+    if hasattr(value, "__cuda_array_interface__"):
+        return ForeignArray.of_cuda_interface(value)
+    # What can be in host memory as well is asked there.
+    return ForeignArray.of_arrow(value) if hasattr(value, "__arrow_c_device_array__") else None
+
+
+def list_of_arrays(values: object) -> list[Any] | None:
+    """The arrays that lie somewhere, one for each GPU, if the values are a list of them."""
+    if not isinstance(values, list | tuple) or not values:
+        return None
+    arrays = [_as_array(value) for value in values]
+    return None if any(array is None for array in arrays) else arrays
+
+
+def single_array(value: object) -> list[Any] | None:
+    """A list of the one array that the value is, if it lies on a GPU."""
+    if isinstance(value, np.ndarray | list | tuple) or type(value).__module__.startswith(
+        ("pyarrow", "pandas", "polars")
+    ):
+        return None
+    array = _as_array(value)
+    return [array] if array is not None and int(array.__dlpack_device__()[0]) == _CUDA else None
+
+
+def gpus_of(arrays: Sequence[Any]) -> list[int] | None:
+    """The GPU that each array lies on; None if they are in host memory."""
+    devices = [tuple(map(int, array.__dlpack_device__())) for array in arrays]
+    if all(kind == _CUDA for kind, _ in devices):
+        return [number for _, number in devices]
+    if all(isinstance(array, np.ndarray) for array in arrays):
+        return None
+    raise UsageError("the arrays of a list must all lie on GPUs; sort a single array of host memory by itself")
+
+
+def stream_of(array: Any, on_gpus: list[int] | None) -> int | None:
+    """``_current_stream`` of an array; None in host memory."""
+    return None if on_gpus is None else _current_stream(array, int(array.__dlpack_device__()[1]))
+
+
+def _current_stream(array: Any, gpu: int) -> int | None:
+    """The stream on which its library now works with the array, as DLPack numbers it; None if nobody knows."""
+    library = library_of(array)
+    if isinstance(array, ForeignArray):
+        return array.stream
+    if library == "torch":
+        return int(importlib.import_module("torch").cuda.current_stream(gpu).cuda_stream)
+    if library == "cupy":
+        cupy = importlib.import_module("cupy")
+        with cupy.cuda.Device(gpu):
+            return int(cupy.cuda.get_current_stream().ptr)
+    return None
+
+
+def like(array: DeviceArray, original: Any) -> Any:
+    """The array in the library that the original came from, without a copy."""
+    library = library_of(original)
+    if library == "torch":
+        return importlib.import_module("torch").from_dlpack(array)
+    if library == "cupy":
+        cupy = importlib.import_module("cupy")
+        with cupy.cuda.Device(array.gpu):
+            return cupy.from_dlpack(array)
+    if library == "numpy":
+        return array.numpy()
+    return array
+
+
+@contextmanager
+def open_where_they_lie(request: Request, *, on_gpus: bool, done: str) -> Iterator[_core.Runtime]:
+    """Lend the runtime of the GPUs that arrays lie on, or of a simulated machine on whose GPUs they are said to.
+
+    ``done`` says what is done with them. Raises ``UsageError`` if the request names another machine.
+    """
+    with open_session(request.machine) as runtime:
+        if runtime.simulated == on_gpus:
+            raise UsageError(
+                f"arrays on GPUs can only be {done} there; leave machine= at 'auto'"
+                if on_gpus
+                else "a list of NumPy arrays stands for arrays on the GPUs of a simulated machine; name one, "
+                "or pass a single array"
+            )
+        runtime.set_memory_limit(memory_limit_of(request, runtime.machine))
+        yield runtime

@@ -1,0 +1,1 @@
+"""Joining tables, arrays and data on GPUs."""

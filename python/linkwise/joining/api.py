@@ -1,0 +1,229 @@
+"""Joining two relations: the public calls.
+
+Keys that are one number each are joined on the GPUs (``src/linkwise/join/in_core_join.hpp``). Otherwise the keys of
+both sides are sorted together, by the same plans and on the same GPUs as any sort, and the matches are found in one
+pass over the order (``src/linkwise/join/matches.hpp``). Rows are gathered on the host's cores.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from linkwise import _core
+from linkwise._arrow import pa
+from linkwise._core import UsageError
+from linkwise.columns.sort_keys import listed
+from linkwise.interop.containers import hold_table, is_frame, labels_named, labels_of
+from linkwise.interop.pandas_frames import PandasFrames
+from linkwise.joining.device_join import GpuJoin, arrays_on_gpus
+from linkwise.joining.matching import Columns, How, Presorted, Validate, matches_of_keys, sides_of
+from linkwise.joining.tables import TableJoin, check_how, key_pairs
+from linkwise.runtime.host_memory import check_rows_fit
+from linkwise.runtime.request import Gpus, MachineLike, Request
+
+Relation = TypeVar("Relation")
+
+
+def join(
+    left: Relation,
+    right: Any,
+    on: Columns | None = None,
+    *,
+    left_on: Columns | None = None,
+    right_on: Columns | None = None,
+    how: How = "inner",
+    suffix: str = "_right",
+    nulls_equal: bool = False,
+    validate: Validate = "m:m",
+    presorted: Presorted = False,
+    machine: MachineLike = "auto",
+    gpus: Gpus = "auto",
+    strategy: str = "auto",
+    memory_limit: int | str | None = None,
+    verify: bool = True,
+) -> Relation:
+    """Join two tables by equal keys. Returns a table of the left one's kind.
+
+    The rows come by key, in the order that ``sort`` has, nulls last; within a key by left row, then by right row. A
+    semi or anti join gives rows of the left table in their own order. Floats match as numbers: -0.0 is 0.0, and NaN
+    is NaN, but in pandas, to which it is a null.
+
+    Parameters
+    ----------
+    left, right
+        Tables of PyArrow, Polars, pandas, or what speaks Arrow's PyCapsule interface. Never changed. Of two pandas
+        frames, columns of every type, Python objects too, come into the result, which has a fresh index.
+    on, left_on, right_on
+        The columns whose values must be equal: of one name on both sides, or of two. Their types may differ in
+        width, unit or layout. Columns named by ``on`` come once in the result.
+    how
+        ``"inner"``; ``"left"``, ``"right"``, ``"full"``: also the rows without a match on that side, with nulls;
+        ``"semi"``, ``"anti"``: the left rows that have a match, or that have none.
+    suffix
+        Of columns of the right table whose names the left one has as well.
+    nulls_equal
+        Whether keys with nulls match each other; otherwise they match nothing.
+    validate
+        ``"1:m"``: raise an error if a key occurs twice on the left; ``"m:1"``: on the right; ``"1:1"``: on either.
+    presorted
+        ``"left"``, ``"right"``, or ``"both"`` (``True``): the side is in the order of its keys, ascending with nulls
+        last, and is not sorted. This is checked.
+    machine, gpus, strategy, memory_limit, verify
+        As for ``sort``; they say how the keys are sorted.
+
+    Raises
+    ------
+    UsageError, OutOfMemoryError, DeviceError, CorruptDataError
+
+    """
+    check_how(how)
+    request = Request(machine, gpus, strategy, memory_limit, False, verify)
+    labels = labels_of(right) | labels_of(left)
+    named = [_named(columns, labels) for columns in (on, left_on, right_on)]
+    compared = {str(name) for columns in named if columns is not None for name in columns}
+    left_table, right_table, give_back = _hold_both(left, right, compared)
+    keys = key_pairs(left_table.column_names, right_table.column_names, *named)
+    joined = TableJoin(
+        left_table, right_table, keys, request, how, suffix=suffix, nulls_equal=nulls_equal, validate=validate,
+        presorted=presorted,
+    )  # fmt: skip
+    return cast(Relation, give_back(joined.table()))
+
+
+def _hold_both(left: Any, right: Any, keys: set[str]) -> tuple[pa.Table, pa.Table, Callable[[pa.Table], Any]]:
+    if not is_frame(left):
+        table, give_back = hold_table(left)
+        return table, hold_table(right)[0], give_back
+    frames = PandasFrames()
+    left_table = frames.table(left, keys)
+    return left_table, frames.table(right, keys) if is_frame(right) else hold_table(right)[0], frames.frame
+
+
+def _named(columns: Any, labels: dict[str, Any]) -> list[Any] | None:
+    """Columns as Arrow calls them."""
+    if columns is None:
+        return None
+    if not labels or isinstance(columns, str):
+        return listed(columns)
+    return [str(label) for label in labels_named(columns, list(labels.values()))]
+
+
+def join_indices(
+    left_keys: Any,
+    right_keys: Any,
+    how: How = "inner",
+    *,
+    nulls_equal: bool = False,
+    presorted: Presorted = False,
+    machine: MachineLike = "auto",
+    gpus: Gpus = "auto",
+    strategy: str = "auto",
+    memory_limit: int | str | None = None,
+) -> tuple[Any, Any]:
+    """The row numbers of the left and the right side for each row of the join, -1 where a side has none.
+
+    Keys are arrays or columns, or tables, whose columns are compared one with the other in their order. Two int64
+    arrays come back; of a semi or anti join, the second is all -1. Order and errors: as ``join``.
+
+    Keys may lie on the GPUs: an array of each side, or a list of them with one for each GPU. Then rows are counted
+    through the whole list, two arrays or lists of arrays on the GPUs come back, an equal part of the result on each,
+    and of a semi or anti join ``None`` instead of the second; its rows come by key.
+    """
+    check_how(how)
+    request = Request(machine, gpus, strategy, memory_limit, False, True)
+    on_gpus = arrays_on_gpus(left_keys, right_keys)
+    if on_gpus is not None:
+        _check_no_presorted(presorted=presorted)
+        found_on_gpus = GpuJoin(*on_gpus, how, request).indices()
+        if isinstance(left_keys, list | tuple):
+            return found_on_gpus
+        return tuple(side if side is None else side[0] for side in found_on_gpus)  # type: ignore[return-value]
+    found = matches_of_keys(left_keys, right_keys, request, nulls_equal=nulls_equal, presorted=presorted)
+    if isinstance(found, _core.Matches):
+        check_rows_fit(found.count(how), 16)
+    left, right = found.indices(how)
+    return left, np.full(len(left), -1) if right is None else right
+
+
+def join_count(
+    left_keys: Any,
+    right_keys: Any,
+    how: How = "inner",
+    *,
+    nulls_equal: bool = False,
+    presorted: Presorted = False,
+    machine: MachineLike = "auto",
+    gpus: Gpus = "auto",
+    strategy: str = "auto",
+    memory_limit: int | str | None = None,
+) -> int:
+    """How many rows the join has. Parameters: as ``join_indices``.
+
+    Keys may lie on the GPUs: an array of each side, or a list of them with one for each GPU.
+    """
+    check_how(how)
+    request = Request(machine, gpus, strategy, memory_limit, False, True)
+    on_gpus = arrays_on_gpus(left_keys, right_keys)
+    if on_gpus is not None:
+        _check_no_presorted(presorted=presorted)
+        return GpuJoin(*on_gpus, how, request).count()
+    return int(matches_of_keys(left_keys, right_keys, request, nulls_equal=nulls_equal, presorted=presorted).count(how))
+
+
+def _check_no_presorted(*, presorted: Presorted) -> None:
+    if any(sides_of(presorted)):
+        raise UsageError("presorted= is for keys in host memory; keys on GPUs are sorted there")
+
+
+@dataclass(frozen=True)
+class JoinRanges:
+    """The matches of two relations, key by key: every row of a key's left range matches every one of its right range.
+
+    Key ``k`` has the left rows ``left_rows[left_first[k]:left_first[k + 1]]`` and the right rows
+    ``right_rows[right_first[k]:right_first[k + 1]]``, all int64. Keys come in the order that ``sort`` has, and the rows
+    of a key in their own. So a key with many rows on both sides takes no more than its rows.
+    """
+
+    left_rows: npt.NDArray[np.int64]
+    left_first: npt.NDArray[np.int64]
+    right_rows: npt.NDArray[np.int64]
+    right_first: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        """How many keys match."""
+        return len(self.left_first) - 1
+
+    @property
+    def matches(self) -> int:
+        """How many pairs of rows match."""
+        left, right = np.diff(self.left_first), np.diff(self.right_first)
+        pairs = int((left.astype(np.float64) * right).sum())
+        return int(np.dot(left, right)) if pairs < 2**62 else sum(map(operator.mul, left.tolist(), right.tolist()))
+
+
+def join_ranges(
+    left_keys: Any,
+    right_keys: Any,
+    *,
+    nulls_equal: bool = False,
+    presorted: Presorted = False,
+    machine: MachineLike = "auto",
+    gpus: Gpus = "auto",
+    strategy: str = "auto",
+    memory_limit: int | str | None = None,
+) -> JoinRanges:
+    """What matches in an inner join, as ranges of equal keys and not as pairs (join25 §3.3.3).
+
+    However many pairs there are, the result is no larger than both sides. Parameters and errors: as ``join_indices``.
+    """
+    request = Request(machine, gpus, strategy, memory_limit, False, True)
+    if arrays_on_gpus(left_keys, right_keys) is not None:
+        raise UsageError("join_ranges takes keys in host memory; join_indices also takes lists and arrays on GPUs")
+    found = matches_of_keys(left_keys, right_keys, request, nulls_equal=nulls_equal, presorted=presorted)
+    return JoinRanges(*found.ranges())

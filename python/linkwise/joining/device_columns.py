@@ -1,0 +1,91 @@
+"""Columns of numbers that stay on the GPUs between one step and the next: brought, joined, and taken rows of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
+
+from linkwise import _core
+from linkwise._typing import Array
+from linkwise.joining.host_join import leaves_to_gpus
+from linkwise.runtime.request import Request, gpus_of, memory_limit_of
+from linkwise.runtime.session import open_session
+
+Parts = list[_core.DeviceArray]
+"""A column, an array for each GPU, one behind the other."""
+
+_MOST_ROWS = (1 << 32) - 1  # that 4 bytes number
+
+
+class GpuColumns:
+    """The GPUs that a request leaves work to.
+
+    Every method raises ``OutOfMemoryError`` if a GPU has no room for what it is to hold.
+    """
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._described: _core.Runtime | None = None  # kept: what lies on a simulated GPU is that machine's
+
+    @contextmanager
+    def _session(self) -> Iterator[tuple[_core.Runtime, list[int]]]:
+        if self._described is not None:
+            yield self._described, gpus_of(self._described.machine, self._request.gpus)
+            return
+        with open_session(self._request.machine, warn=False) as runtime:
+            if runtime.simulated:
+                self._described = runtime
+            runtime.set_memory_limit(memory_limit_of(self._request, runtime.machine))
+            yield runtime, gpus_of(runtime.machine, self._request.gpus)
+
+    def can_join(self, left_rows: int, right_rows: int) -> bool:
+        """Whether the request leaves a join of so many rows to GPUs, which can read each other's memory."""
+        if not leaves_to_gpus(self._request, left_rows, right_rows) or max(left_rows, right_rows) > _MOST_ROWS:
+            return False
+        if self._request.machine in ("auto", "local") and _core.cuda_unavailable_reason():
+            return False
+        with self._session() as (runtime, gpus):
+            return runtime.peers_can_read(gpus)
+
+    def bring(self, column: Array) -> Parts:
+        """A column of host memory, an equal share to each GPU."""
+        with self._session() as (runtime, gpus):
+            return _core.bring_column(runtime, gpus, column)
+
+    def take(self, column: Parts, rows: Parts) -> Parts:
+        """Elements of a column by their numbers in the whole; each where its number lies."""
+        with self._session() as (runtime, gpus):
+            return _core.take_rows(runtime, gpus, column, rows)
+
+    def take_from_host(self, column: Array, rows: Parts) -> Parts | None:
+        """The same of a column that stays in host memory; ``None`` unless that is page-locked, as GPUs read it."""
+        with self._session() as (runtime, gpus):
+            return _core.take_rows_from_host(runtime, gpus, column, rows)
+
+    def pack(self, left: list[Parts], right: list[Parts]) -> tuple[Parts, Parts] | None:
+        """One key for the integers of each row, of 4 or 8 bytes; ``None`` if they do not fit into 64 bits.
+
+        Of a pair of columns, both are signed, or none; a side's columns have as many rows on each GPU.
+        """
+        with self._session() as (runtime, gpus):
+            return _core.pack_keys(runtime, gpus, left, right)
+
+    def fetch(self, columns: Sequence[Parts]) -> list[Array]:
+        """All of several columns, in host memory."""
+        with self._session() as (runtime, _):
+            return cast(list[Array], _core.fetch_columns(runtime, columns))
+
+    def join(self, left: Parts, right: Parts) -> tuple[Parts, Parts, dict[str, float]]:
+        """Numbers of the rows whose keys are equal, and what each phase took."""
+        with self._session() as (runtime, gpus):
+            plan, sort = _core.JoinPlan(), _core.SortPlan()
+            sort.gpus = gpus
+            plan.sort = sort
+            no_streams = [None] * len(gpus)
+            of_left, of_right = (_core.ArraysOfSide(cast(list[Any], keys), [], no_streams) for keys in (left, right))
+            found = _core.join_device_rows(
+                runtime, plan, of_left, of_right, "inner", self._request.verify, row_number_bytes=4, any_order=True
+            )
+            phases = {phase.phase: phase.seconds for phase in _core.report_of(runtime, _core.SortOptions()).phases}
+        return [rows for rows, _ in found], [rows for _, rows in found], phases

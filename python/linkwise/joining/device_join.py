@@ -1,0 +1,89 @@
+"""Joins of keys that lie on the GPUs already, one array of each side for each GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from linkwise import _core
+from linkwise._core import UsageError
+from linkwise.interop.device_arrays import gpus_of, like, list_of_arrays, open_where_they_lie, single_array, stream_of
+from linkwise.runtime.request import Request, gpu_numbers
+from linkwise.runtime.session import run_interruptibly
+
+Result = TypeVar("Result")
+
+
+def arrays_on_gpus(left: object, right: object) -> tuple[list[Any], list[Any]] | None:
+    """The arrays of both sides, if they lie on GPUs or are lists; ``None`` for host memory."""
+    sides = [list_of_arrays(side) or single_array(side) for side in (left, right)]
+    if sides[0] is None and sides[1] is None:
+        return None
+    if sides[0] is None or sides[1] is None:
+        raise UsageError("one side of the join lies on GPUs and the other does not; bring both to one place")
+    return sides[0], sides[1]
+
+
+def _plain(array: Any) -> Any:
+    """What stands for an array on a GPU must be one that could lie there."""
+    if not isinstance(array, np.ndarray):
+        return array
+    if array.ndim != 1 or array.dtype.kind not in "iuf":
+        raise UsageError(f"an array of {array.ndim} dimensions and type {array.dtype} is no array of keys on a GPU")
+    native = array.astype(array.dtype.newbyteorder("="), copy=False)
+    return np.require(native, requirements=["C", "W"])
+
+
+class GpuJoin:
+    """One join of arrays on GPUs."""
+
+    def __init__(self, left: Sequence[Any], right: Sequence[Any], how: str, request: Request) -> None:
+        on_gpus = gpus_of(left)
+        if len(left) != len(right):
+            raise UsageError(
+                f"there are {len(left)} arrays on the left and {len(right)} on the right; one for each GPU"
+            )
+        if request.strategy != "auto":
+            raise UsageError("strategy= is for keys in host memory; leave it at 'auto'")
+        if gpus_of(right) != on_gpus:
+            raise UsageError("the two sides lie on different GPUs; give each GPU an array of both")
+        asked = None if request.gpus == "auto" else gpu_numbers(request.gpus)
+        if on_gpus is not None and asked not in (None, on_gpus):
+            raise UsageError(f"the arrays lie on GPUs {on_gpus}; gpus= cannot say otherwise")
+        self._plan, sort = _core.JoinPlan(), _core.SortPlan()
+        sort.gpus = on_gpus or asked or list(range(len(left)))
+        self._plan.sort = sort
+        self._left, self._right = (
+            _core.ArraysOfSide([_plain(array) for array in side], [], [stream_of(array, on_gpus) for array in side])
+            for side in (left, right)
+        )
+        self._originals = left
+        self._is_real, self._how, self._request = on_gpus is not None, how, request
+
+    def _run(self, work: Callable[[_core.Runtime], Result]) -> Result:
+        with open_where_they_lie(self._request, on_gpus=self._is_real, done="joined") as runtime:
+            return work(runtime) if self._is_real else run_interruptibly(runtime, lambda: work(runtime))
+
+    def count(self) -> int:
+        """How many rows the join has."""
+        verify = self._request.verify
+        return int(
+            self._run(
+                lambda runtime: _core.join_device_totals(
+                    runtime, self._plan, self._left, self._right, self._how, verify
+                )
+            ).rows
+        )
+
+    def indices(self) -> tuple[list[Any], list[Any] | None]:
+        """Row numbers of both sides, an array for each GPU; of semi and anti joins, (left, None)."""
+        verify = self._request.verify
+        parts = self._run(
+            lambda runtime: _core.join_device_rows(runtime, self._plan, self._left, self._right, self._how, verify)
+        )
+        left = [like(of_left, original) for (of_left, _), original in zip(parts, self._originals, strict=True)]
+        if self._how in ("semi", "anti"):
+            return left, None
+        return left, [like(of_right, original) for (_, of_right), original in zip(parts, self._originals, strict=True)]

@@ -1,0 +1,205 @@
+"""Matches of keys that are one number each, found on the GPUs: what ``_core.Matches`` does on the cores."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+
+from linkwise import _core
+from linkwise._core import OutOfMemoryError
+from linkwise._typing import Array, Rows
+from linkwise.columns.key_types import key_type_of
+from linkwise.exceptions import FallbackWarning
+from linkwise.planning.join import choose_join_plan, join_workload
+from linkwise.runtime.host_memory import check_rows_fit, uninitialised
+from linkwise.runtime.request import Request
+from linkwise.runtime.session import open_session, run_interruptibly
+
+Answer = TypeVar("Answer")
+ROW_BYTES = 8
+_NO_ROW = (1 << 32) - 1
+
+_WORTH_THE_GPUS = 1 << 15
+"""Rows; fewer are joined on the cores before GPUs have received them."""
+
+
+def _nobody(_: Request) -> _core.Matches:
+    raise AssertionError("only asked whether it could")
+
+
+def without_gpus(request: Request) -> Request:
+    """The same on the cores."""
+    return replace(request, strategy="cpu", gpus="auto")
+
+
+def rows_to_gather(found: _core.Matches | GpuMatches, how: str) -> tuple[Rows, Rows | None]:
+    """As ``indices``, in as few bytes as may be."""
+    if isinstance(found, GpuMatches):
+        return found.indices(how, narrow=True)
+    left, right = found.indices(how)
+    return left, right
+
+
+def leaves_to_gpus(request: Request, left_rows: int, right_rows: int) -> bool:
+    """Whether a request leaves a join of so many rows to GPUs: small ones only if it says so."""
+    if request.strategy not in ("auto", "radix") or not left_rows or not right_rows:
+        return False
+    says_nothing = request.strategy == "auto" and request.machine in ("auto", "local") and request.gpus == "auto"
+    return not says_nothing or left_rows + right_rows >= _WORTH_THE_GPUS
+
+
+class GpuMatches:
+    """The matches of two arrays of integers of one type. Each question is a join of its own on the GPUs.
+
+    Where these have less memory than they said, and for what they do not do, ``on_cores`` finds the matches in the
+    order of both sides' keys together, which is found as the request says.
+    """
+
+    def __init__(
+        self, left: Array, right: Array, request: Request, on_cores: Callable[[Request], _core.Matches],
+        presorted: tuple[bool, bool] = (False, False),
+    ) -> None:  # fmt: skip
+        self._left, self._right, self._request, self._on_cores = left, right, request, on_cores
+        self._presorted = presorted
+        self._key_type = key_type_of(left.dtype)
+        self.phases: dict[str, float] = {}
+        """Seconds of each phase of the last ``indices``."""
+
+    @classmethod
+    def can(cls, left: Array, right: Array, request: Request) -> bool:
+        """Whether the request leaves the join to the GPUs, and they have the memory for it."""
+        if not leaves_to_gpus(request, len(left), len(right)):
+            return False
+        found = cls(left, right, request, _nobody)
+        with open_session(request.machine) as runtime:
+            try:
+                found._plan(runtime, "inner", row_bytes=ROW_BYTES)
+            except OutOfMemoryError as error:
+                told = f"{error}: both sides are sorted together, and their matches are found on the cores"
+                warnings.warn(told, FallbackWarning, stacklevel=5)
+                return False
+        return True
+
+    def _plan(
+        self,
+        runtime: _core.Runtime,
+        how: str,
+        *,
+        row_bytes: int = 0,
+        wants_ranges: bool = False,
+        sides: tuple[Array, Array] | None = None,
+        presorted: tuple[bool, bool] | None = None,
+    ) -> _core.JoinPlan:
+        left, right = sides or (self._left, self._right)
+        rows = len(left), len(right)
+        workload = join_workload(
+            self._key_type, rows, how, value_bytes=row_bytes, wants_rows=row_bytes > 0 and not wants_ranges
+        )
+        workload.wants_ranges = wants_ranges
+        workload.left_presorted, workload.right_presorted = presorted or self._presorted
+        workload.pageable = not all(_core.is_pinned(side) for side in (left, right))
+        workload.verify = self._request.verify
+        return choose_join_plan(runtime, workload, self._request)
+
+    def count(self, how: str) -> int:
+        """How many rows the join has."""
+        return self._or_cores(lambda: self._count(how), lambda cores: cores.count(how))
+
+    def indices(self, how: str, *, narrow: bool = False) -> tuple[Rows, Rows | None]:
+        """The left and right row numbers of the result's rows, -1 for none; of semi and anti, (left, None).
+
+        They are int64; or, for who gathers by them at once, uint32 where ``narrow`` and no row can be none.
+        """
+        fits = max(len(self._left), len(self._right)) < _NO_ROW
+        width = 4 if narrow and fits and how in ("inner", "semi", "anti") else ROW_BYTES
+        return self._or_cores(lambda: self._indices(how, width), lambda cores: cores.indices(how))
+
+    def ranges(self) -> tuple[Rows, Rows, Rows, Rows]:
+        """Key by key: left rows, where each key's begin, right rows, and where they begin."""
+        return self._or_cores(self._ranges, lambda cores: cores.ranges())
+
+    @property
+    def left_is_unique(self) -> bool:
+        """Whether no key occurs twice among the left rows that can match."""
+        return self._or_cores(lambda: self._is_unique(0), lambda cores: cores.left_is_unique)
+
+    @property
+    def right_is_unique(self) -> bool:
+        """The same of the right rows."""
+        return self._or_cores(lambda: self._is_unique(1), lambda cores: cores.right_is_unique)
+
+    def on_cores(self) -> _core.Matches:
+        """The same, found by the cores."""
+        return self._on_cores(self._request)
+
+    def _or_cores(self, on_gpus: Callable[[], Answer], of_cores: Callable[[_core.Matches], Answer]) -> Answer:
+        try:
+            return on_gpus()
+        except OutOfMemoryError as error:
+            warnings.warn(f"{error}: the matches are found on the cores", FallbackWarning, stacklevel=4)
+            return of_cores(self._on_cores(without_gpus(self._request)))
+
+    def _is_unique(self, number: int) -> bool:
+        """Joined with itself, a side has as many rows as it has keys, and more if one occurs twice."""
+        side, is_sorted = (self._left, self._right)[number], self._presorted[number]
+        return self._totals((side, side), "inner", (is_sorted, is_sorted)) == len(side)
+
+    def _count(self, how: str) -> int:
+        return self._totals((self._left, self._right), how, self._presorted)
+
+    def _totals(self, sides: tuple[Array, Array], how: str, presorted: tuple[bool, bool]) -> int:
+        with open_session(self._request.machine, warn=False) as runtime:
+            plan = self._plan(runtime, how, sides=sides, presorted=presorted)
+
+            def work() -> _core.JoinTotals:
+                return _core.join_totals(
+                    runtime, plan, self._key_type, *sides, None, None, how, self._request.verify, *presorted
+                )
+
+            return int(run_interruptibly(runtime, work).rows)
+
+    def _ranges(self) -> tuple[Rows, Rows, Rows, Rows]:
+        row_bytes = 4 if max(len(self._left), len(self._right)) < _NO_ROW else ROW_BYTES
+        check_rows_fit(len(self._left) + len(self._right), 16)
+        with open_session(self._request.machine, warn=False) as runtime:
+            plan = self._plan(runtime, "inner", row_bytes=row_bytes, wants_ranges=True)
+
+            def work() -> tuple[Rows, Rows, Rows, Rows]:
+                return _core.join_ranges(
+                    runtime, plan, self._key_type, self._left, self._right, row_bytes, self._request.verify,
+                    *self._presorted,
+                )  # fmt: skip
+
+            return run_interruptibly(runtime, work)
+
+    def _indices(self, how: str, row_bytes: int) -> tuple[Rows, Rows | None]:
+        is_filter = how in ("semi", "anti")
+        made: list[Rows | None] = []
+
+        def outputs(rows: int) -> tuple[None, Rows | None, Rows | None]:
+            check_rows_fit(rows, row_bytes if is_filter else 2 * row_bytes)
+            kind = np.uint32 if row_bytes == 4 else np.int64
+            made.extend([uninitialised(rows, kind), None if is_filter else uninitialised(rows, kind)])
+            return None, made[0], made[1]
+
+        with open_session(self._request.machine, warn=False) as runtime:
+            plan = self._plan(runtime, how, row_bytes=row_bytes)
+
+            def work() -> int:
+                return _core.join_rows(
+                    runtime, plan, self._key_type, self._left, self._right, None, None, row_bytes, how,
+                    self._request.verify, outputs, *self._presorted,
+                )  # fmt: skip
+
+            run_interruptibly(runtime, work)
+            report = _core.report_of(runtime, _core.SortOptions())
+            self.phases = {phase.phase: phase.seconds for phase in report.phases}
+        left, right = made
+        assert left is not None
+        if is_filter:
+            left.sort()  # by key until here
+        return left, right

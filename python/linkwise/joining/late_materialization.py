@@ -1,0 +1,167 @@
+"""Relations whose rows are known by their numbers, and gathered when somebody asks for them (late materialisation)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import cast
+
+from linkwise._arrow import pa
+from linkwise._core import OutOfMemoryError, UsageError
+from linkwise._typing import Rows
+from linkwise.columns.gather import gather_sides, one_array, rows_of_rows
+from linkwise.joining.device_columns import GpuColumns, Parts
+from linkwise.runtime.request import Request
+
+_WORTH_BRINGING = 16  # a column is copied to the GPUs for so much of it, and otherwise gathered where it is
+
+
+class RowNumbers:
+    """Numbers of a relation's rows: in host memory, or on the GPUs and fetched from there when somebody asks."""
+
+    def __init__(self, gpus: GpuColumns, host: Rows | None, on_gpus: Parts | None = None) -> None:
+        self._gpus, self._host, self.on_gpus = gpus, host, on_gpus
+
+    @property
+    def host(self) -> Rows:
+        """In host memory."""
+        if self._host is None:
+            self.fetch([self])
+        assert self._host is not None
+        return self._host
+
+    @staticmethod
+    def fetch(numbers: Sequence[RowNumbers]) -> None:
+        """Have them in host memory, all at once."""
+        missing = [rows for rows in numbers if rows._host is None]
+        if missing:
+            found = missing[0]._gpus.fetch([cast(Parts, rows.on_gpus) for rows in missing])
+            for rows, host in zip(missing, found, strict=True):
+                rows._host = host
+
+    def at(self, places: RowNumbers) -> RowNumbers:
+        """Those at these places: on the GPUs if one of the two is there."""
+        if self.on_gpus is not None or places.on_gpus is not None:
+            with suppress(OutOfMemoryError):
+                return RowNumbers(self._gpus, None, self._gpus.take(self.brought(), places.brought()))
+        return RowNumbers(self._gpus, rows_of_rows(self.host, places.host))
+
+    def brought(self) -> Parts:
+        """On the GPUs. Raises ``OutOfMemoryError``."""
+        if self.on_gpus is None:
+            self.on_gpus = self._gpus.bring(self.host)
+        return self.on_gpus
+
+    def __len__(self) -> int:
+        return len(self._host) if self._host is not None else sum(map(len, self.on_gpus or []))
+
+
+@dataclass
+class Piece:
+    """Columns of a table, and which of its rows are wanted; all without."""
+
+    names: list[str]
+    stored: list[pa.ChunkedArray]
+    rows: RowNumbers | None
+
+
+class Relation(ABC):
+    """A table, or the rows of two relations side by side; a column's rows are gathered when somebody asks for them."""
+
+    def __init__(self, names: list[str], num_rows: int) -> None:
+        self.names, self.num_rows = names, num_rows
+
+    def columns(self, names: list[str], request: Request) -> list[pa.ChunkedArray]:
+        """Some columns."""
+        pieces = list(self.pieces(names))
+        found = {name: column for piece in pieces for name, column in zip(piece.names, piece.stored, strict=True)}
+        cut = [(piece, piece.rows) for piece in pieces if piece.rows is not None]
+        RowNumbers.fetch([rows for _, rows in cut])
+        gathered = gather_sides([(piece.stored, rows.host) for piece, rows in cut], request)
+        for (piece, _), columns in zip(cut, gathered, strict=True):
+            found |= zip(piece.names, columns, strict=True)
+        return [found[name] for name in names]
+
+    @abstractmethod
+    def pieces(self, names: list[str], rows: RowNumbers | None = None) -> Iterator[Piece]:
+        """Where these rows of some columns come from, or all rows."""
+
+    @abstractmethod
+    def type_of(self, name: str) -> pa.DataType:
+        """The type of a column."""
+
+    @abstractmethod
+    def on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts | None:
+        """These rows of a column of numbers, or all, on the GPUs; ``None`` where host memory is the better place."""
+
+    def table(self, request: Request) -> pa.Table:
+        """All columns."""
+        return pa.table(self.columns(self.names, request), self.names)
+
+
+class Stored(Relation):
+    """A table."""
+
+    def __init__(self, table: pa.Table) -> None:
+        super().__init__(table.column_names, table.num_rows)
+        self._table = table
+
+    def pieces(self, names: list[str], rows: RowNumbers | None = None) -> Iterator[Piece]:
+        """See ``Relation``."""
+        yield Piece(names, [self._table[name] for name in names], rows)
+
+    def type_of(self, name: str) -> pa.DataType:
+        """See ``Relation``."""
+        return self._table[name].type
+
+    def on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts | None:
+        """See ``Relation``. A column of which few rows are wanted is not worth the way to the GPUs as a whole."""
+        column = self._table[name]
+        if column.null_count:
+            return None
+        if rows is not None and sum(map(len, rows)) < len(column) // _WORTH_BRINGING:
+            return gpus.take_from_host(column.chunk(0).to_numpy(), rows) if column.num_chunks == 1 else None
+        whole = one_array(column)
+        if whole is None:
+            return None
+        brought = gpus.bring(whole.to_numpy())
+        return brought if rows is None else gpus.take(brought, rows)
+
+
+class Joined(Relation):
+    """The inner join of two relations; a right key column is left out, being the left one."""
+
+    def __init__(
+        self, sides: tuple[Relation, Relation], rows: tuple[RowNumbers, RowNumbers], right_keys: set[str]
+    ) -> None:
+        left, right = sides
+        super().__init__([*left.names, *(name for name in right.names if name not in right_keys)], len(rows[0]))
+        if len(set(self.names)) < len(self.names):
+            raise UsageError(f"the two sides have columns of one name among {', '.join(self.names)}; rename them")
+        self._left_names = set(left.names)
+        self._sides, self._rows = sides, rows
+
+    def _number_of_side(self, name: str) -> int:
+        return 0 if name in self._left_names else 1
+
+    def pieces(self, names: list[str], rows: RowNumbers | None = None) -> Iterator[Piece]:
+        """See ``Relation``."""
+        for number, (side, of_side) in enumerate(zip(self._sides, self._rows, strict=True)):
+            wanted = [name for name in names if self._number_of_side(name) == number]
+            if wanted:
+                yield from side.pieces(wanted, of_side if rows is None else of_side.at(rows))
+
+    def type_of(self, name: str) -> pa.DataType:
+        """See ``Relation``."""
+        return self._sides[self._number_of_side(name)].type_of(name)
+
+    def on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts | None:
+        """See ``Relation``."""
+        number = self._number_of_side(name)
+        of_side = self._rows[number]
+        if rows is None and of_side.on_gpus is None:
+            return None
+        numbers = of_side.brought()
+        return self._sides[number].on_gpus(name, gpus, numbers if rows is None else gpus.take(numbers, rows))

@@ -1,0 +1,143 @@
+"""Which rows match: of columns of keys, on the GPUs or on the cores."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, Literal, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from linkwise import _core
+from linkwise._arrow import pa, pc
+from linkwise._core import UsageError
+from linkwise.columns.decode import decoded
+from linkwise.columns.key_types import plain_array
+from linkwise.columns.sort_keys import SortKey
+from linkwise.exceptions import FallbackWarning
+from linkwise.interop.containers import ONE_COLUMN, hold
+from linkwise.joining.host_join import GpuMatches, without_gpus
+from linkwise.joining.null_keys import MatchesBesideNulls
+from linkwise.joining.type_promotion import together
+from linkwise.runtime.request import Request
+from linkwise.sorting.check import first_out_of_order
+from linkwise.sorting.row_keys import RowKeys
+
+How = Literal["inner", "left", "right", "full", "semi", "anti"]
+Columns = str | Sequence[str] | None
+Validate = Literal["1:1", "1:m", "m:1", "m:m"]
+Presorted = bool | Literal["neither", "left", "right", "both"]
+
+
+def matches_of_keys(
+    left: Any, right: Any, request: Request, *, nulls_equal: bool, presorted: Presorted
+) -> _core.Matches | GpuMatches:
+    """The matches of two arrays, columns or tables of keys; see ``join_indices``."""
+    sides = [hold(side).contents for side in (left, right)]
+
+    def of_columns(request: Request) -> _core.Matches | GpuMatches:
+        columns = _key_columns(sides[0]), _key_columns(sides[1])
+        if len(columns[0]) != len(columns[1]):
+            raise UsageError(
+                f"there are {len(columns[0])} columns of keys on the left and {len(columns[1])} on the right"
+            )
+        names = [("left", "right")] * len(columns[0])
+        return match(columns, names, request, nulls_equal=nulls_equal, presorted=presorted)
+
+    if all(isinstance(side, np.ndarray) and side.dtype.kind in "iu" for side in sides):
+        a, b = (plain_array(side) for side in sides)
+        if a.dtype == b.dtype and GpuMatches.can(a, b, request):
+            # As they are: page-locked arrays are read at the speed of the links.
+            promised = sides_of(presorted)
+            for name, side, is_promised in zip(("left", "right"), (a, b), promised, strict=True):
+                row = first_out_of_order(side, [SortKey(ONE_COLUMN)]) if is_promised else None
+                if row is not None:
+                    raise UsageError(not_presorted(name, row))
+            return GpuMatches(a, b, request, lambda r: cast(_core.Matches, of_columns(without_gpus(r))), promised)
+    return of_columns(request)
+
+
+def _key_columns(contents: Any) -> list[pa.ChunkedArray]:
+    if isinstance(contents, np.ndarray):
+        return [pa.chunked_array([_arrow_array(plain_array(contents))])]
+    if not contents.num_columns:
+        raise UsageError("a table without columns has no keys")
+    return list(contents.columns)
+
+
+def _arrow_array(values: npt.NDArray[Any]) -> pa.Array:
+    try:
+        if values.dtype.kind in "mM" and np.datetime_data(values.dtype)[0] in "YMWhm":  # units that Arrow has not got
+            values = values.astype(f"{values.dtype.kind}8[s]")
+        return pa.array(values)
+    except (pa.ArrowNotImplementedError, TypeError):
+        raise UsageError(f"keys of type {values.dtype} cannot be joined; numbers, times, texts and bytes can") from None
+
+
+def match(
+    sides: tuple[list[pa.ChunkedArray], list[pa.ChunkedArray]],
+    names: Sequence[tuple[str, str]],
+    request: Request,
+    *,
+    nulls_equal: bool,
+    presorted: Presorted,
+) -> _core.Matches | GpuMatches:
+    """The matches of two sides' columns of keys, one with the other; ``names`` are for messages."""
+    columns = [together(*both) for both in zip(*sides, names, strict=True)]
+    left_rows = len(sides[0][0])
+    numbers = [str(number) for number in range(len(columns))]
+    table, by = pa.table(columns, numbers), [SortKey(number) for number in numbers]
+    keys = RowKeys(table, by)
+    is_sorted = _are_sorted(table, left_rows, [pa.table(side, numbers) for side in sides], by, sides_of(presorted))
+
+    def on_cores(request: Request) -> _core.Matches:
+        merged = keys.merged(left_rows) if all(is_sorted) else None
+        rows, in_order = merged if merged is not None else keys.order_and_words(request)[:2]
+        return _core.Matches(keys.core, in_order, rows, left_rows, nulls_equal)
+
+    if not keys.decided_by_word:
+        return on_cores(request)
+    words = keys.words()
+    of_sides = words[:left_rows], words[left_rows:]
+    if not GpuMatches.can(*of_sides, request):
+        return on_cores(request)
+
+    # Dictionaries and runs do not count the nulls among their values.
+    with_nulls = [] if nulls_equal else [plain for plain in map(decoded, columns) if plain.null_count]
+    if not with_nulls:
+        return GpuMatches(*of_sides, request, on_cores, is_sorted)
+    valid = np.logical_and.reduce([pc.is_valid(column).to_numpy() for column in with_nulls])
+    valid_sides = valid[:left_rows], valid[left_rows:]
+    return MatchesBesideNulls(of_sides, valid_sides, len(columns), request, on_cores, is_sorted)
+
+
+def sides_of(presorted: Presorted) -> tuple[bool, bool]:
+    """Which sides are said to be in order. Raises ``UsageError``."""
+    named = {True: "both", False: "neither"}.get(presorted, presorted) if isinstance(presorted, bool) else presorted
+    if named not in ("neither", "left", "right", "both"):
+        raise UsageError(f"presorted is 'left', 'right', 'both', True or False, not {presorted!r}")
+    return named in ("left", "both"), named in ("right", "both")
+
+
+def not_presorted(side: str, row: int) -> str:
+    """What to say of a side that is not in order as it was promised."""
+    return f"the {side} side is not presorted: row {row}, counted from 0, is out of order"
+
+
+def _are_sorted(
+    both: pa.Table, left_rows: int, sides: Sequence[pa.Table], keys: list[SortKey], promised: tuple[bool, bool]
+) -> tuple[bool, bool]:
+    """Which sides are in order for a join, of those that are promised to be. Raises ``UsageError`` if one is not."""
+    found = [False, False]
+    for at, (name, table) in enumerate((("left", both.slice(0, left_rows)), ("right", both.slice(left_rows)))):
+        if not promised[at]:
+            continue
+        row = first_out_of_order(table, keys)
+        if row is not None and first_out_of_order(sides[at], keys) is not None:
+            raise UsageError(not_presorted(name, row))
+        if row is not None:  # sorted tables have -0.0 before 0.0, which to a join are one key
+            told = f"the {name} side is sorted, as joins compare floats: -0.0 and 0.0 stand between other keys"
+            warnings.warn(told, FallbackWarning, stacklevel=2)
+        found[at] = row is None
+    return found[0], found[1]

@@ -1,0 +1,155 @@
+"""Joins one after the other: each finds its rows, and the columns that no join compares are gathered at the end."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from linkwise._arrow import pa
+from linkwise._core import OutOfMemoryError
+from linkwise.columns.gather import one_array
+from linkwise.exceptions import FallbackWarning
+from linkwise.joining.device_columns import GpuColumns, Parts
+from linkwise.joining.host_join import leaves_to_gpus, rows_to_gather, without_gpus
+from linkwise.joining.late_materialization import Joined, Relation, RowNumbers, Stored
+from linkwise.joining.matching import matches_of_keys
+from linkwise.runtime.request import Request
+
+SORTING_PHASES = ("encode", "sample", "HtoD", "partition", "exchange", "sort", "borrow", "verify", "verify input")
+"""Of a join's report; ``probe`` finds what matches, and the others make rows."""
+
+
+@dataclass
+class Shares:
+    """Seconds of a query's joins: sorting both sides, finding what matches, gathering rows; and the rows of each."""
+
+    sort: float = 0.0
+    join: float = 0.0
+    materialise: float = 0.0
+    device: float = 0.0  # of all that, what the clocks of the GPUs saw of the joins
+    joins: list[tuple[int, int, int]] = field(default_factory=list)
+
+
+def _can_be_packed(left: pa.DataType, right: pa.DataType) -> bool:
+    """Whether GPUs compare integers of these types as parts of one key."""
+    are_alike = pa.types.is_signed_integer(left) == pa.types.is_signed_integer(right)
+    return are_alike and all(pa.types.is_integer(kind) and kind.bit_width >= 32 for kind in (left, right))
+
+
+def _relation(side: pa.Table | Relation) -> Relation:
+    return side if isinstance(side, Relation) else Stored(side)
+
+
+class Joiner:
+    """Joins relations one after the other, and adds up what it took.
+
+    What a join does not compare is gathered at the end, for the rows that are left then (late materialisation). Where
+    GPUs join, keys and numbers of rows stay there from one join to the next.
+    """
+
+    def __init__(self, request: Request) -> None:
+        self._request, self._gpus = request, GpuColumns(request)
+        self.shares = Shares()
+
+    def join(self, left: pa.Table | Relation, right: pa.Table | Relation, *on: tuple[str, str]) -> Joined:
+        """The inner join."""
+        sides = _relation(left), _relation(right)
+        rows = self._rows_on_gpus(sides, on) or self._rows_in_host_memory(sides, on)
+        joined = Joined(sides, rows, {pair[1] for pair in on})
+        self.shares.joins.append((sides[0].num_rows, sides[1].num_rows, joined.num_rows))
+        return joined
+
+    def table(self, joined: Relation) -> pa.Table:
+        """All that has been joined."""
+        began = time.perf_counter()
+        table = joined.table(self._request)
+        self.shares.materialise += time.perf_counter() - began
+        return table
+
+    def _rows_on_gpus(
+        self, sides: tuple[Relation, Relation], on: Sequence[tuple[str, str]]
+    ) -> tuple[RowNumbers, RowNumbers] | None:
+        """``None`` if they are no integers that the GPUs can compare, or these cannot join them."""
+        types = [(sides[0].type_of(left), sides[1].type_of(right)) for left, right in on]
+        is_plain = len(types) == 1 and types[0][0] == types[0][1] and pa.types.is_integer(types[0][0])
+        if not is_plain and not all(_can_be_packed(*pair) for pair in types):
+            return None
+        if not self._gpus.can_join(sides[0].num_rows, sides[1].num_rows):
+            return None
+        try:
+            of_left = self._keys_on_gpus(sides[0], [left for left, _ in on])
+            of_right = None if of_left is None else self._keys_on_gpus(sides[1], [right for _, right in on])
+            if of_left is None or of_right is None:
+                return None
+            began = time.perf_counter()
+            keys = (of_left[0], of_right[0]) if is_plain else self._gpus.pack(of_left, of_right)
+            if keys is None:
+                return None
+            left, right, phases = self._gpus.join(*keys)
+        except OutOfMemoryError as error:
+            warnings.warn(f"{error}: the joins go on through host memory", FallbackWarning, stacklevel=3)
+            return None
+        self._add(phases, time.perf_counter() - began)
+        return RowNumbers(self._gpus, None, left), RowNumbers(self._gpus, None, right)
+
+    def _keys_on_gpus(self, side: Relation, names: list[str]) -> list[Parts] | None:
+        """Columns, as many rows of each on a GPU."""
+        began = time.perf_counter()
+        keys = self._all_on_gpus(side, names)
+        if keys is None and isinstance(side, Joined):  # few of its rows are left, or they are in host memory
+            keys = self._brought(side.columns(names, self._request))
+        seconds = time.perf_counter() - began
+        if isinstance(side, Joined):
+            self.shares.materialise += seconds
+        else:
+            self.shares.sort += seconds
+        return keys
+
+    def _all_on_gpus(self, side: Relation, names: list[str]) -> list[Parts] | None:
+        keys: list[Parts] = []
+        for name in names:
+            key = side.on_gpus(name, self._gpus)
+            if key is None:
+                return None
+            keys.append(key)
+        return keys
+
+    def _brought(self, columns: Iterable[pa.ChunkedArray]) -> list[Parts] | None:
+        wholes = [one_array(column) for column in columns]
+        if any(whole is None or whole.null_count for whole in wholes):
+            return None
+        return [self._gpus.bring(cast(pa.Array, whole).to_numpy()) for whole in wholes]
+
+    def _rows_in_host_memory(
+        self, sides: tuple[Relation, Relation], on: Sequence[tuple[str, str]]
+    ) -> tuple[RowNumbers, RowNumbers]:
+        of_left, of_right = (self._keys(side, [pair[at] for pair in on]) for at, side in enumerate(sides))
+        request = self._request
+        if request.strategy == "auto" and not leaves_to_gpus(request, sides[0].num_rows, sides[1].num_rows):
+            request = without_gpus(request)  # for so few rows, making a plan takes longest
+        began = time.perf_counter()
+        found = matches_of_keys(of_left, of_right, request, nulls_equal=False, presorted=False)
+        left_rows, right_rows = rows_to_gather(found, "inner")
+        assert right_rows is not None
+        self._add(getattr(found, "phases", {}), time.perf_counter() - began)
+        return RowNumbers(self._gpus, left_rows), RowNumbers(self._gpus, right_rows)
+
+    def _add(self, phases: dict[str, float], seconds: float) -> None:
+        """So many seconds of a join, divided as its phases were."""
+        whole = sum(phases.values())
+        sorting = sum(phases.get(name, 0.0) for name in SORTING_PHASES) / whole if whole else 1.0
+        self.shares.sort += sorting * seconds
+        self.shares.join += (1 - sorting) * seconds
+        self.shares.device += whole
+
+    def _keys(self, side: Relation, names: list[str]) -> Any:
+        """One column without nulls as NumPy has it, so that it is joined where it lies; several as a table."""
+        began = time.perf_counter()
+        columns = side.columns(names, self._request)
+        is_plain = len(columns) == 1 and pa.types.is_integer(columns[0].type) and not columns[0].null_count
+        whole = one_array(columns[0]) if is_plain else None
+        self.shares.materialise += time.perf_counter() - began
+        return pa.table(columns, names) if whole is None else whole.to_numpy()

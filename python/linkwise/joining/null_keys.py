@@ -1,0 +1,66 @@
+"""Joins on the GPUs where some keys are null and match nothing: such rows stay away, and join the result at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from linkwise import _core
+from linkwise._typing import Array, Rows
+from linkwise.joining.host_join import ROW_BYTES, GpuMatches
+from linkwise.runtime.request import Request
+
+_KEEPS = {"left": (True, False), "right": (False, True), "full": (True, True), "anti": (True, False)}
+
+
+class MatchesBesideNulls(GpuMatches):
+    """The matches of rows whose keys are whole, and of all the others, that they have none.
+
+    ``valid`` says of each row which it is. Nulls come last in the order of one column; of several, such rows stand
+    between the others, and the cores find where.
+    """
+
+    def __init__(
+        self,
+        sides: tuple[Array, Array],
+        valid: tuple[Array, Array],
+        columns: int,
+        request: Request,
+        on_cores: Callable[[Request], _core.Matches],
+        presorted: tuple[bool, bool],
+    ) -> None:
+        self._valid_rows: list[Rows] = [np.flatnonzero(of_side) for of_side in valid]
+        self._null_rows: list[Rows] = [np.flatnonzero(~of_side) for of_side in valid]
+        self._nulls_come_last = columns == 1
+        left, right = (side[rows] for side, rows in zip(sides, self._valid_rows, strict=True))
+        super().__init__(left, right, request, on_cores, presorted)
+
+    def _kept(self, how: str) -> list[Rows]:
+        """The rows with nulls that a kind of join shows, of each side."""
+        kept = _KEEPS.get(how, (False, False))
+        return [rows if keeps else rows[:0] for rows, keeps in zip(self._null_rows, kept, strict=True)]
+
+    def _count(self, how: str) -> int:
+        return super()._count(how) + sum(map(len, self._kept(how)))
+
+    def _indices(self, how: str, row_bytes: int) -> tuple[Rows, Rows | None]:
+        of_left, of_right = self._kept(how)
+        if (len(of_left) or len(of_right)) and not self._nulls_come_last and how != "anti":
+            left, right = self.on_cores().indices(how)
+            return left, right
+        left, right = super()._indices(how, ROW_BYTES)
+        left = np.concatenate([self._in_all(0, left), of_left, np.full(len(of_right), -1)])
+        if right is None:
+            left.sort()  # rows of a semi or anti join are in their own order
+            return left, None
+        return left, np.concatenate([self._in_all(1, right), np.full(len(of_left), -1), of_right])
+
+    def _ranges(self) -> tuple[Rows, Rows, Rows, Rows]:
+        left, left_first, right, right_first = super()._ranges()
+        return self._in_all(0, left), left_first, self._in_all(1, right), right_first
+
+    def _in_all(self, side: int, rows: Rows) -> Rows:
+        """Numbers of whole rows as numbers of all rows; -1 stays."""
+        numbers: Rows = np.append(self._valid_rows[side], -1)[rows]
+        return numbers

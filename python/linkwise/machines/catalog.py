@@ -1,0 +1,81 @@
+"""Machines: described ones from data files, and the one that this process runs on.
+
+A description is a JSON file (see ``described/README.md``). Reading checks every field, because people write these files
+by hand, and builds the plain ``Machine`` that the core works with.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from linkwise._core import Machine, UsageError
+from linkwise.machines.description import machine_from_dict, parsed_json
+from linkwise.machines.profile import check_profile
+from linkwise.machines.variants import in_nodes, without_nvlink
+
+DEFAULT_VIRTUAL_MACHINE = "h200x8"
+"""The machine that is simulated where there is no GPU and none is named."""
+
+
+def described_machines() -> dict[str, str]:
+    """Names of the machines that come with Linkwise, each with its one-line description."""
+    folder = resources.files("linkwise.machines") / "described"
+    found = {}
+    for entry in folder.iterdir():
+        if entry.name.endswith(".json"):
+            description = json.loads(entry.read_text(encoding="utf-8"))
+            found[description["name"]] = description["description"]
+    return dict(sorted(found.items()))
+
+
+def _read(name: str) -> Any:
+    """The description of a machine that comes with Linkwise; what is ``like`` another has that one's other fields."""
+    entry = resources.files("linkwise.machines") / "described" / f"{name}.json"
+    if len(name) > 99 or not entry.is_file():  # a name that no file can have
+        known = ", ".join(described_machines())
+        raise UsageError(f"there is no machine '{name}'; there are {known}, or give a .json file")
+    description = json.loads(entry.read_text(encoding="utf-8"))
+    return _read(description.pop("like")) | description if "like" in description else description
+
+
+def load_machine(name_or_path: str | Path, *, without: str | None = None) -> Machine:
+    """Load a machine that comes with Linkwise by its name, or a description from a ``.json`` file.
+
+    Parameters
+    ----------
+    name_or_path
+        ``"dgx-a100"``; ``"summit-node:8"`` for eight nodes of a machine with a network; or a path.
+    without
+        ``"nvlink"``: the GPUs reach each other over PCIe and the host's memory.
+
+    Raises
+    ------
+    UsageError
+        If there is no such machine or its description is wrong.
+
+    """
+    if str(name_or_path).endswith(".json"):
+        description = parsed_json(Path(name_or_path), "machine")
+    else:
+        name, _, nodes = str(name_or_path).partition(":")
+        if ":" in str(name_or_path) and re.fullmatch("[0-9]{1,3}", nodes) is None:
+            raise UsageError(f"'{name_or_path}': behind the colon stands the number of nodes, as {name}:4")
+        description = in_nodes(_read(name), int(nodes or 1))
+    machine = machine_from_dict(_described(description, str(name_or_path)), str(name_or_path))
+    if without is not None:
+        if without != "nvlink":
+            raise UsageError(f"a machine can be looked at without nvlink, not without '{without}'")
+        machine = without_nvlink(machine)
+    return machine
+
+
+def _described(description: Any, where: str) -> Any:
+    """The machine of a profile, if it is one."""
+    if not isinstance(description, dict) or "linkwise_profile" not in description:
+        return description
+    check_profile(description, where)
+    return description["machine"]

@@ -1,0 +1,1 @@
+"""From what a caller asks for to a plan: priced, explained, pinned."""

@@ -1,0 +1,1 @@
+"""Reports and profiles for people: terminal, HTML, drawings, traces."""

@@ -1,0 +1,46 @@
+"""The papers' experiments by figure and table: on the machines that they describe, simulated, or on this one, measured.
+
+Each prints what the paper states, where it states a number, beside ours. Other rooms add theirs to ``EXPERIMENTS``.
+"""
+
+from __future__ import annotations
+
+from linkwise._core import UsageError
+from linkwise.reproduce.commscope19 import COMMSCOPE19
+from linkwise.reproduce.experiment import Experiment, Lab, Row
+from linkwise.reproduce.join25 import JOIN25
+from linkwise.reproduce.proact21 import PROACT21
+from linkwise.reproduce.sort22 import SORT22
+from linkwise.reproduce.tartan20 import TARTAN20
+from linkwise.reproduce.tartan20_collectives import TARTAN20_COLLECTIVES
+
+__all__ = ["EXPERIMENTS", "Experiment", "Lab", "Row", "reproduce"]
+
+EXPERIMENTS: dict[str, Experiment] = {
+    experiment.name: experiment
+    for experiment in (*SORT22, *JOIN25, *PROACT21, *COMMSCOPE19, *TARTAN20, *TARTAN20_COLLECTIVES)
+}
+"""By name, as ``sort22-fig12``, in the order of the papers."""
+
+
+def reproduce(name: str, machine: str | None = None) -> list[Row]:
+    """Run one experiment.
+
+    Parameters
+    ----------
+    name
+        As ``EXPERIMENTS`` has it.
+    machine
+        ``None``: the paper's own machines, simulated. Otherwise all of it on this one: ``"local"`` measures, a
+        described machine is simulated. What needs more GPUs than it has is left out.
+
+    Raises
+    ------
+    UsageError
+        If there is no such experiment.
+
+    """
+    if name not in EXPERIMENTS:
+        raise UsageError(f"there is no experiment '{name}'; 'linkwise reproduce list' names them all")
+    with Lab.open(machine) as lab:
+        return EXPERIMENTS[name].run(lab)

@@ -1,0 +1,114 @@
+"""Where work runs: the GPUs of this machine, or a virtual machine on its CPU.
+
+A runtime is lent to one call at a time. That of the real GPUs is kept for the life of the process, so that memory stays
+allocated and kernels loaded between calls; a virtual one costs nothing and is made anew.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from linkwise import _core
+from linkwise.exceptions import NoGpuWarning, NominalMachineWarning
+from linkwise.machines.catalog import DEFAULT_VIRTUAL_MACHINE, load_machine
+from linkwise.machines.local import is_nominal, local_machine
+
+Result = TypeVar("Result")
+ADVICE_TO_PROBE = "this machine was never measured: run 'linkwise probe' once, some seconds, for better plans"
+_lock = threading.Lock()
+_local_runtime: _core.Runtime | None = None
+_local_runtime_in_use = threading.Lock()
+_warned = False
+_SEED_DIGITS = 18
+
+
+def _runtime_of_this_machine() -> _core.Runtime | None:
+    global _local_runtime  # noqa: PLW0603 - the one runtime of the process's GPUs
+    with _lock:
+        if _local_runtime is None and not _core.cuda_unavailable_reason():
+            machine = local_machine()
+            if machine is not None:
+                if is_nominal():
+                    warnings.warn(ADVICE_TO_PROBE, NominalMachineWarning, stacklevel=5)
+                _local_runtime = _core.cuda_runtime(machine)
+        return _local_runtime
+
+
+def _virtual_runtime(machine: _core.Machine) -> _core.Runtime:
+    text = os.environ.get("LINKWISE_SEED", "0")
+    if not text.isdecimal() or len(text) > _SEED_DIGITS:
+        raise _core.UsageError(f"LINKWISE_SEED is '{text}'; it is a number of up to {_SEED_DIGITS} digits")
+    seed = int(text)
+    return _core.VirtualRuntime(machine, _core.VirtualMode.execute, seed)
+
+
+def _warn_once_without_gpu() -> None:
+    global _warned  # noqa: PLW0603 - once a process
+    if _warned:
+        return
+    _warned = True
+    reason = _core.cuda_unavailable_reason()
+    warnings.warn(
+        f"{reason}: the CPU executes, and times are simulated for {DEFAULT_VIRTUAL_MACHINE}",
+        NoGpuWarning,
+        stacklevel=4,
+    )
+
+
+@contextmanager
+def open_session(machine: str | Path | _core.Machine, *, warn: bool = True) -> Iterator[_core.Runtime]:
+    """Lend the runtime of a machine.
+
+    ``"auto"`` is this machine's GPUs or, where there are none, the default virtual machine with a ``NoGpuWarning``.
+    ``"local"`` insists on GPUs. A name, a ``.json`` file or a ``Machine`` is always simulated.
+    """
+    if machine in ("auto", "local"):
+        runtime = _runtime_of_this_machine()
+        if runtime is not None:
+            with _local_runtime_in_use:
+                yield runtime
+            return
+        if machine == "local":
+            raise _core.DeviceError(f"there is no GPU to use: {_core.cuda_unavailable_reason()}")
+        if warn:
+            _warn_once_without_gpu()
+        machine = DEFAULT_VIRTUAL_MACHINE
+    yield _virtual_runtime(machine if isinstance(machine, _core.Machine) else load_machine(machine))
+
+
+def run_interruptibly(
+    runtime: _core.Runtime,
+    work: Callable[[], Result],
+    on_progress: Callable[[_core.Progress], None] | None = None,
+) -> Result:
+    """Run ``work`` on a thread of its own while this one listens for Ctrl-C and reports progress.
+
+    An interrupt stops the work at its next operation, waits until it has let go of all memory, and goes on upwards.
+    """
+    stop = _core.StopSource()
+    runtime.set_stop_source(stop)
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="linkwise") as pool:
+        future: Future[Result] = pool.submit(work)
+        try:
+            while True:
+                try:
+                    return future.result(timeout=0.05)
+                except FutureTimeoutError:
+                    if future.done():
+                        raise
+                    if on_progress is not None:
+                        on_progress(runtime.progress())
+        except BaseException:
+            stop.request_stop()
+            future.exception()
+            raise
+        finally:
+            runtime.set_stop_source(_core.StopSource())

@@ -1,0 +1,1 @@
+"""Sorting arrays, tables and data on GPUs."""

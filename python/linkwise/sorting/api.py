@@ -1,0 +1,250 @@
+"""Sorting whatever holds data: the public calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from linkwise._core import UsageError
+from linkwise._typing import Array
+from linkwise.columns.sort_keys import EVERYTHING, By, Descending, Nulls, Selection, one_direction
+from linkwise.interop.containers import hold
+from linkwise.interop.device_arrays import list_of_arrays, single_array
+from linkwise.runtime.request import Gpus, MachineLike, Progress, Request
+from linkwise.sorting.arrays import order_of_array, sort_array
+from linkwise.sorting.device_sort import GpuSort
+from linkwise.sorting.report import SortReport
+from linkwise.sorting.tables import order_of_table, sort_table
+
+Values = TypeVar("Values")
+
+
+def sort_values(
+    values: Values,
+    request: Request,
+    *,
+    by: By = None,
+    descending: Descending = False,
+    nulls: Nulls = "last",
+    out: Array | None = None,
+    payload: Sequence[Any] | None = None,
+    donate: bool = False,
+    with_report: bool = True,
+    selection: Selection = EVERYTHING,
+) -> tuple[Values, SortReport | None]:
+    """Sort whatever can be sorted. A report of arrays on GPUs waits until all is done, so it can be done without."""
+    arrays = list_of_arrays(values) or single_array(values)
+    if arrays is not None:
+        if by is not None or out is not None or not selection.is_everything:
+            raise UsageError("by=, out=, top_k and unique are for data in host memory, not for arrays on GPUs")
+        request = replace(request, descending=one_direction(descending))
+        return _sort_on_gpus(values, arrays, payload, request, donate=donate, with_report=with_report)
+    if payload is not None or donate:
+        raise UsageError("payload= and donate= are for arrays on GPUs")
+    held = hold(values, by)
+    keys = held.keys(by, descending, nulls, by_default_all=selection.unique)
+    if isinstance(held.contents, np.ndarray):
+        array, report = sort_array(held.contents, replace(request, descending=keys[0].descending), out, selection)
+        return cast(Values, array) if out is not None else held.give_back(array), report
+    if out is not None:
+        raise UsageError("out= is for arrays of numbers; everything else comes back as a new object")
+    if held.take is not None:
+        rows, report = order_of_table(held.contents, keys, request, selection)
+        return held.take(rows.astype(np.int64, copy=False)), report
+    table, report = sort_table(held.contents, keys, request, selection)
+    return held.give_back(table), report
+
+
+def _sort_on_gpus(
+    values: Any, arrays: list[Any], payload: Any, request: Request, *, donate: bool, with_report: bool
+) -> tuple[Any, SortReport | None]:
+    is_list = isinstance(values, list | tuple)
+    carried = None if payload is None else list_of_arrays(payload if is_list else [payload])
+    if payload is not None and carried is None:
+        raise UsageError(f"payload must be a list of {len(arrays)} arrays, one for each array of keys")
+    result, report = GpuSort(arrays, carried, request, donate=donate).run(with_report=with_report)
+    if is_list:
+        return result, report
+    return (result[0] if payload is None else tuple(part[0] for part in result)), report
+
+
+def sort_and_report(
+    values: Values,
+    *,
+    by: By = None,
+    descending: Descending = False,
+    nulls: Nulls = "last",
+    machine: MachineLike = "auto",
+    gpus: Gpus = "auto",
+    strategy: str = "auto",
+    memory_limit: int | str | None = None,
+    out: Array | None = None,
+    verify: bool = True,
+    payload: Sequence[Any] | None = None,
+    donate: bool = False,
+    on_progress: Progress | None = None,
+) -> tuple[Values, SortReport]:
+    """As ``sort``, and a report of what happened where and how long it took.
+
+    ``on_progress`` is called now and then with the fraction that is done.
+    """
+    request = Request(machine, gpus, strategy, memory_limit, False, verify, on_progress)
+    result, report = sort_values(
+        values, request, by=by, descending=descending, nulls=nulls, out=out, payload=payload, donate=donate
+    )
+    assert report is not None
+    return result, report
+
+
+def sort(
+    values: Values,
+    *,
+    by: By = None,
+    descending: Descending = False,
+    nulls: Nulls = "last",
+    machine: MachineLike = "auto",
+    gpus: Gpus = "auto",
+    strategy: str = "auto",
+    memory_limit: int | str | None = None,
+    out: Array | None = None,
+    verify: bool = True,
+    payload: Sequence[Any] | None = None,
+    donate: bool = False,
+) -> Values:
+    """Sort an array, a table by some of its columns, or arrays that lie on the GPUs.
+
+    Returns the same kind of thing that came in, as a new object.
+
+    The order is total: numbers and times by value, strings and bytes by their bytes (for UTF-8: by code points), false
+    before true, -0.0 before 0.0, NaN and NaT last of all; ``descending`` turns all of that round. Rows with equal keys
+    keep their order. Nulls go to the end that ``nulls`` says, whatever the direction.
+
+    Parameters
+    ----------
+    values
+        Never changed. A one-dimensional NumPy array; a PyArrow array, chunked array, table, record batch or reader of
+        batches; a pandas or Polars frame or series; whatever else speaks Arrow's PyCapsule interface (a PyArrow object
+        comes back) or DLPack. Keys may be bool, integers, floats, decimals, dates, times, timestamps, durations,
+        strings, bytes of fixed or variable length, and dictionaries of these; other columns, anything. Or a list of
+        arrays of torch, CuPy or another library with DLPack, one for each GPU: see ``docs/gpu-arrays.md``.
+    by
+        The column to sort a table by, or several, the first of which decides first.
+    descending, nulls
+        For all columns, or a list with one for each.
+    machine
+        ``"auto"``: this machine's GPUs, or the default virtual machine (with a ``NoGpuWarning``); ``"local"``: GPUs or
+        an error; the name of a described machine or a ``.json`` file: simulated.
+    gpus
+        GPU numbers in the order in which they hold the result, or ``"auto"``: those that the plan finds fastest.
+    strategy
+        ``"radix"``, ``"p2p_merge"`` (2, 4, 8, … GPUs), ``"het"`` (merged on the CPU), ``"cpu"`` (no GPU
+        at all; what small inputs take) or ``"auto"``.
+    memory_limit
+        What a GPU may use: bytes, or like ``"4GiB"`` or ``"80%"``. What does not fit is sorted in rounds, whose
+        runs are merged on the GPUs or the host.
+    out
+        For arrays: where the result goes. Pinned memory (``linkwise.empty``) is filled at the speed of the links.
+    verify
+        Check order and checksum of the result on the GPUs.
+    payload
+        For lists of arrays on GPUs: as many arrays, of 4, 8 or 16 bytes an element, that follow their keys. Then two
+        lists come back.
+    donate
+        For lists of arrays on GPUs: the input may be overwritten, which saves memory.
+
+    Raises
+    ------
+    UsageError, OutOfMemoryError, DeviceError, CorruptDataError
+
+    """
+    request = Request(machine, gpus, strategy, memory_limit, False, verify)
+    result, _ = sort_values(
+        values, request, by=by, descending=descending, nulls=nulls, out=out, payload=payload, donate=donate,
+        with_report=False,
+    )  # fmt: skip
+    return result
+
+
+def sort_indices(
+    values: Any,
+    *,
+    by: By = None,
+    descending: Descending = False,
+    nulls: Nulls = "last",
+    machine: MachineLike = "auto",
+    gpus: Gpus = "auto",
+    strategy: str = "auto",
+    memory_limit: int | str | None = None,
+    verify: bool = True,
+) -> npt.NDArray[np.int64]:
+    """The row numbers that would sort the values: ``values[sort_indices(values)]`` is sorted. Stable.
+
+    Takes what ``sort`` takes and returns an int64 array.
+    """
+    request = Request(machine, gpus, strategy, memory_limit, False, verify)
+    held = hold(values, by)
+    keys = held.keys(by, descending, nulls)
+    if isinstance(held.contents, np.ndarray):
+        rows, _ = order_of_array(held.contents, replace(request, descending=keys[0].descending))
+    else:
+        rows, _ = order_of_table(held.contents, keys, request)
+    return rows.astype(np.int64, copy=False)
+
+
+def top_k(
+    values: Values,
+    k: int,
+    *,
+    by: By = None,
+    descending: Descending = True,
+    nulls: Nulls = "last",
+    machine: MachineLike = "auto",
+    gpus: Gpus = "auto",
+    strategy: str = "auto",
+    memory_limit: int | str | None = None,
+    verify: bool = True,
+) -> Values:
+    """The first ``k`` rows of the sorted values, the greatest unless ``descending=False``, without sorting all.
+
+    Some passes over the keys find out which rows can be among them; only those are sorted. Of equal keys, those that
+    come first are taken. Fewer than ``k`` rows all come back. Takes what ``sort`` takes but lists of arrays on GPUs.
+
+    Raises
+    ------
+    UsageError, OutOfMemoryError, DeviceError, CorruptDataError
+
+    """
+    if not isinstance(k, int | np.integer) or k < 0:
+        raise UsageError(f"k is a number of rows, not {k!r}")
+    request = Request(machine, gpus, strategy, memory_limit, False, verify)
+    return sort_values(values, request, by=by, descending=descending, nulls=nulls, selection=Selection(limit=int(k)))[0]
+
+
+def unique(
+    values: Values,
+    *,
+    by: By = None,
+    descending: Descending = False,
+    nulls: Nulls = "last",
+    machine: MachineLike = "auto",
+    gpus: Gpus = "auto",
+    strategy: str = "auto",
+    memory_limit: int | str | None = None,
+    verify: bool = True,
+) -> Values:
+    """One row of each key, in order: the first of those that have it.
+
+    Rows have one key if ``sort`` would keep them in their order: nulls are one key, and -0.0 and 0.0 are two. A table's
+    key is all of its columns unless ``by`` names some. Takes what ``sort`` takes but lists of arrays on GPUs.
+
+    Raises
+    ------
+    UsageError, OutOfMemoryError, DeviceError, CorruptDataError
+
+    """
+    request = Request(machine, gpus, strategy, memory_limit, False, verify)
+    return sort_values(values, request, by=by, descending=descending, nulls=nulls, selection=Selection(unique=True))[0]

@@ -1,0 +1,75 @@
+"""NumPy arrays in the order of their values."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from linkwise import _core
+from linkwise._core import UsageError
+from linkwise._typing import Array
+from linkwise.columns.key_types import key_type_of, keys_of_array, plain_array, times_of_keys
+from linkwise.columns.sort_keys import EVERYTHING, Selection
+from linkwise.runtime.host_memory import uninitialised
+from linkwise.runtime.request import Request
+from linkwise.sorting.host_sort import row_number_bytes, sort_keys
+from linkwise.sorting.report import SortReport
+
+
+def codes_of_array(values: Array, *, descending: bool) -> Array:
+    """Unsigned integers in the order of the values."""
+    keys = keys_of_array(plain_array(values))
+    return np.asarray(_core.encode_keys(key_type_of(keys.dtype), descending, keys))
+
+
+def sort_array(
+    values: Array, request: Request, out: Array | None = None, selection: Selection = EVERYTHING
+) -> tuple[Array, SortReport]:
+    """A new array in order, of the same type; or ``out``, filled."""
+    plain = plain_array(values)
+    if out is not None:
+        _check_out(out, values)
+    if selection.may_skip(len(plain)):
+        assert selection.limit is not None
+        codes = codes_of_array(plain, descending=request.descending)
+        plain = plain[_core.positions_of_least(codes, selection.limit)]
+    result = out if out is not None and out.dtype == plain.dtype else uninitialised(len(plain), plain.dtype)
+    sorted_keys = result.view(keys_of_array(plain[:0]).dtype)
+    _, report = sort_keys(keys_of_array(plain), request, out_keys=sorted_keys)
+    report = replace(report, rows=len(values), bytes=values.nbytes)
+    if selection.unique:
+        sorted_keys = _first_of_each(sorted_keys)
+        result = sorted_keys.view(plain.dtype)
+    if plain.dtype.kind in "mM":
+        result[:] = times_of_keys(sorted_keys, plain.dtype)
+    if out is None:
+        return result[: selection.limit].astype(values.dtype, copy=False), report
+    if out is not result:
+        out[:] = result
+    return out, report
+
+
+def _first_of_each(sorted_keys: Array) -> Array:
+    bits = sorted_keys.view(f"u{sorted_keys.itemsize}")
+    is_new = np.ones(len(bits), bool)
+    is_new[1:] = bits[1:] != bits[:-1]
+    first: Array = sorted_keys[is_new]
+    return first
+
+
+def _check_out(out: Array, values: Array) -> None:
+    if out.dtype != values.dtype or out.shape != values.shape or not out.flags.c_contiguous:
+        raise UsageError(f"out must be a contiguous array of {len(values)} {values.dtype}, like the input")
+    if np.shares_memory(out, values):
+        raise UsageError("out shares memory with the input, which is never changed; pass another array")
+    if not out.flags.writeable:
+        raise UsageError("out is read-only")
+
+
+def order_of_array(values: Array, request: Request) -> tuple[Array, SortReport]:
+    """The row numbers that sort an array stably."""
+    keys = keys_of_array(plain_array(values))
+    rows, report = sort_keys(keys, request, out_keys=None, row_number_bytes=row_number_bytes(len(keys)))
+    assert rows is not None
+    return rows, report

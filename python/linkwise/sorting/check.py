@@ -1,0 +1,65 @@
+"""Whether something is in order already: ``linkwise.is_sorted`` and ``linkwise sort --check``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from linkwise._arrow import pa
+from linkwise.columns.key_types import keys_of_array, plain_array
+from linkwise.columns.sort_keys import By, Descending, Nulls, SortKey
+from linkwise.interop.containers import ONE_COLUMN, Contents, hold
+from linkwise.sorting.row_keys import RowKeys
+
+
+def first_out_of_order(contents: Contents, keys: list[SortKey], *, unique: bool = False) -> int | None:
+    """The number of the first row that should stand before the one in front of it; ``None`` if all are in order.
+
+    With ``unique``, rows of the same key are out of order as well. An array's key is the first one's direction.
+    """
+    if isinstance(contents, np.ndarray):
+        contents = pa.table({ONE_COLUMN: pa.array(keys_of_array(plain_array(contents)))})
+        keys = [SortKey(ONE_COLUMN, keys[0].descending)]
+    rows, core = len(contents), RowKeys(contents, keys).core
+    row: int = core.first_descent()
+    if unique:
+        starts = core.starts_of_runs(np.arange(row, dtype=np.uint64))
+        row = int(next(iter(np.flatnonzero(starts != np.arange(len(starts)))), len(starts)))
+    return row if row < rows else None
+
+
+def each_checked(
+    parts: Iterable[Contents], keys: list[SortKey], *, unique: bool = False
+) -> Iterator[tuple[Contents, int | None]]:
+    """Consecutive parts, and with each the first of its rows that is out of order, counted through all of them."""
+    before, last = 0, None
+    for part in parts:
+        if not len(part):
+            yield part, None
+            continue
+        found = first_out_of_order(_behind(last, part), keys, unique=unique)
+        yield part, None if found is None else before + found
+        before += len(part) - (last is None)  # the last row stands in front of the next part
+        last = part[-1:] if isinstance(part, np.ndarray) else part.slice(len(part) - 1)
+
+
+def _behind(last: Contents | None, part: Contents) -> Contents:
+    if last is None:
+        return part
+    return np.concatenate([last, part]) if isinstance(part, np.ndarray) else pa.concat_tables([last, part])
+
+
+def is_sorted(values: Any, *, by: By = None, descending: Descending = False, nulls: Nulls = "last") -> bool:
+    """Whether ``sort`` with the same arguments would leave everything where it is.
+
+    Takes what ``sort`` takes but arrays on GPUs.
+
+    Raises
+    ------
+    UsageError
+
+    """
+    held = hold(values, by)
+    return first_out_of_order(held.contents, held.keys(by, descending, nulls)) is None

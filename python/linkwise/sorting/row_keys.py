@@ -1,0 +1,195 @@
+"""The order of a table's rows: one number, where the keys fit into it; otherwise word by word, ties alone going on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from typing import cast
+
+import numpy as np
+
+from linkwise import _core
+from linkwise._arrow import pa
+from linkwise._core import UsageError
+from linkwise._typing import Array
+from linkwise.columns.decode import KEY_TYPES, decoded
+from linkwise.columns.dictionaries import in_one_dictionary
+from linkwise.columns.gather import gather_columns, one_array, rows_of_rows
+from linkwise.columns.sort_keys import SortKey
+from linkwise.runtime.host_memory import uninitialised
+from linkwise.runtime.request import Request
+from linkwise.sorting.host_sort import row_number_bytes, sort_keys
+from linkwise.sorting.report import SortReport, Steps
+
+_SAMPLED_FOR_TIES = 1 << 12
+_MANY_TIES = 0.25
+
+
+def _ranks(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Small numbers in the order of the values, for a column of a dictionary; others as they are."""
+    if not pa.types.is_dictionary(column.type) or column.num_chunks == 0:
+        return column
+    try:
+        column = in_one_dictionary(column)
+    except UsageError:  # its rows keep dictionaries of their own
+        return decoded(column)
+    values = column.chunk(0).dictionary
+    if len(values) > len(column):
+        return decoded(column)
+    key = RowKeys(pa.table({"": values}), [SortKey("")])
+    rows, _ = key.order(Request("auto", "auto", "cpu", None, False, False))
+    is_new = np.zeros(len(values), np.uint32)
+    is_new[key.core.starts_of_runs(rows)[1:]] = 1
+    ranks = np.empty(len(values), np.uint32)
+    ranks[rows] = np.cumsum(is_new, dtype=np.uint32)
+    in_order = pa.array(ranks, mask=values.is_null().to_numpy(zero_copy_only=False))
+    return pa.chunked_array([in_order.take(chunk.indices) for chunk in column.chunks], type=pa.uint32())
+
+
+def _in_one_piece(column: pa.ChunkedArray) -> pa.Array:
+    whole = one_array(column)
+    if whole is not None:
+        return whole
+    if pa.types.is_string(column.type) or pa.types.is_binary(column.type):  # whose offsets are too short together
+        return _in_one_piece(column.cast(pa.large_string() if pa.types.is_string(column.type) else pa.large_binary()))
+    return column.combine_chunks() if column.num_chunks else pa.array([], column.type)
+
+
+class RowKeys:
+    """The keys of a table's rows. Raises ``UsageError`` if a column cannot be a key.
+
+    With ``comparable``, keys of another table with columns of the same types can be compared with these.
+    """
+
+    def __init__(self, table: pa.Table, keys: list[SortKey], *, comparable: bool = False) -> None:
+        self._originals = [(key.column, table[key.column]) for key in keys]
+        self._columns = [decoded(c if comparable else _ranks(c)) for _, c in self._originals]
+        for key, column in zip(keys, self._columns, strict=True):
+            if not _core.can_be_key(column.type):
+                raise UsageError(
+                    f"column '{key.column}' of type {table[key.column].type} cannot be a key; {KEY_TYPES} can"
+                )
+        self._gathered: list[pa.Array] = []  # the columns by their first words,
+        self._places: Array | None = None  # and where in them each row of the order is
+        self._directions = [key.descending for key in keys], [key.nulls_first for key in keys]
+
+    @cached_property
+    def core(self) -> _core.RowKeys:
+        """The keys, each column in one piece."""
+        return _core.RowKeys([[_in_one_piece(column) for column in self._columns]], *self._directions)
+
+    @cached_property
+    def _where_they_lie(self) -> _core.RowKeys:
+        """The same in as many parts as the columns have chunks; words are all that can be made of them then."""
+        lengths = [[len(chunk) for chunk in column.chunks] for column in self._columns]
+        if "core" in self.__dict__ or len(lengths[0]) <= 1 or any(other != lengths[0] for other in lengths):
+            return self.core
+        parts = [list(chunks) for chunks in zip(*(column.chunks for column in self._columns), strict=True)]
+        return _core.RowKeys(parts, *self._directions)
+
+    @property
+    def decided_by_word(self) -> bool:
+        """Whether the words tell all keys apart."""
+        return self._where_they_lie.decided_by_word
+
+    def words(self) -> Array:
+        """What the keys begin with: numbers in the order of the rows, which may leave ties."""
+        core = self._where_they_lie
+        words = uninitialised(core.rows, np.uint32 if core.word_bits <= 32 else np.uint64)
+        core.write_words(words)
+        return words
+
+    def order(self, request: Request) -> tuple[Array, SortReport]:
+        """The row numbers that sort the rows stably."""
+        rows, _, report = self._order(request, wants_words=False)
+        return rows, report
+
+    def order_and_words(self, request: Request) -> tuple[Array, Array | None, SortReport]:
+        """As ``order``, and the sorted words where they tell all keys apart."""
+        return self._order(request, wants_words=True)
+
+    def _order(self, request: Request, *, wants_words: bool) -> tuple[Array, Array | None, SortReport]:
+        request = replace(request, descending=False)  # the words are turned round themselves
+        steps = Steps()
+        words = self.words()
+        width = row_number_bytes(len(words))
+        decides = self.decided_by_word
+        in_order = None if decides and not wants_words else uninitialised(len(words), words.dtype)
+        steps.end("keys")
+        rows, report = sort_keys(words, request, out_keys=in_order, row_number_bytes=width)
+        assert rows is not None
+        steps.end("sort")
+        if decides or in_order is None:
+            return rows, in_order, report.after(steps)
+        reports = [report]
+        near = self._near(in_order, rows, request)
+        places = rows if near is None else cast(Array, _core.row_numbers(len(rows), width))
+        steps.end("keys")
+        ties = _core.TieRefinement(self.core if near is None else near, in_order, places)
+        steps.end("ties")
+        while ties.open_rows:
+            reports.append(_sort_open_rows(ties, request, width))
+            steps.end("sort")
+        if near is not None:
+            self._places = places
+            rows = rows_of_rows(rows, places)
+            steps.end("ties")
+        return rows, None, SortReport.together(reports).after(steps)
+
+    def _near(self, in_order: Array, rows: Array, request: Request) -> _core.RowKeys | None:
+        """The keys of these rows in their order, in which those of ties lie side by side; ``None`` if there are few.
+
+        They are compared several times, and otherwise each time where they lie, all over the table.
+        """
+        sampled = np.linspace(0, len(rows) - 1, min(len(rows), _SAMPLED_FOR_TIES), dtype=np.int64)[:-1]
+        if not len(sampled) or np.mean(in_order[sampled] == in_order[sampled + 1]) < _MANY_TIES:
+            return None
+        gathered = [_in_one_piece(column) for column in gather_columns(self._columns, rows, request)]
+        wide = [pa.large_string(), pa.large_binary()]  # columns whose offsets are too short in one piece
+        if any(
+            piece.type in wide and column.type not in wide
+            for piece, column in zip(gathered, self._columns, strict=True)
+        ):
+            return None
+        self._gathered = gathered
+        return self._where_they_lie.like_these(gathered)
+
+    def columns_in_order(self) -> dict[str, pa.ChunkedArray]:
+        """Of the columns that are keys, those that ``order`` has brought into nearly its order, in that order.
+
+        Their rows are taken from close by, and not from all over the table once more.
+        """
+        if self._places is None:
+            return {}
+        kept = {
+            name: pa.chunked_array([near])
+            for (name, original), column, near in zip(self._originals, self._columns, self._gathered, strict=True)
+            if column is original and near.type == original.type
+        }
+        return dict(zip(kept, gather_columns(list(kept.values()), self._places), strict=True))
+
+    def merged(self, first_rows: int) -> tuple[Array, Array] | None:
+        """The order of rows of which the first so many, and the others, are in order each, and their sorted words.
+
+        ``None`` if words do not tell all keys apart.
+        """
+        if not self.decided_by_word:
+            return None
+        words = self.words()
+        numbers = np.arange(len(words), dtype=f"u{row_number_bytes(len(words))}")
+        runs = [slice(0, first_rows), slice(first_rows, None)]
+        in_order, rows = (uninitialised(len(words), like.dtype) for like in (words, numbers))
+        _core.multiway_merge(
+            words.itemsize, rows.itemsize, [words[run] for run in runs], [numbers[run] for run in runs], in_order, rows
+        )
+        return rows, in_order
+
+
+def _sort_open_rows(ties: _core.TieRefinement, request: Request, row_width: int) -> SortReport:
+    words = uninitialised(ties.open_rows, np.uint64)
+    ties.write_words(words)
+    in_order = uninitialised(ties.open_rows, np.uint64)
+    order, report = sort_keys(words, request, out_keys=in_order, row_number_bytes=row_width)
+    assert order is not None
+    ties.place(in_order, order)
+    return report
