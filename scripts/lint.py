@@ -1,4 +1,4 @@
-"""Checks formatting, types and the house rules. `--fix` lets the formatters rewrite."""
+"""Checks formatting, types, rooms and the house rules. `--fix` lets the formatters rewrite."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import house_rules
+
 FIX = "--fix" in sys.argv
 CPP = sorted(
     str(p)
@@ -14,7 +16,6 @@ CPP = sorted(
     for p in Path(folder).rglob("*")
     if p.suffix in {".cpp", ".hpp", ".cu", ".cuh"}
 )
-ROOMS = ["error", "team", "machine", "device", "primitives", "transfer", "sort", "join", "plan", "probe"]
 
 
 def run(*command: str) -> bool:
@@ -22,24 +23,8 @@ def run(*command: str) -> bool:
     return subprocess.run(command, check=False).returncode == 0
 
 
-def house_rules() -> bool:
-    """Rules that no tool knows: where CUDA may be named, and that rooms include only downwards."""
-    problems = []
-    for name in CPP:
-        path = Path(name)
-        text = path.read_text(encoding="utf-8")
-        if not {"cuda", "apps"} & set(path.parts) and re.search(r"#include [<\"](cuda|cub/|thrust/)", text):
-            problems.append(f"{name}: CUDA headers belong into cuda/ folders")
-        if path.parts[:2] != ("src", "linkwise") or len(path.parts) < 4:
-            continue
-        room = ROOMS.index(path.parts[2])
-        for included in re.findall(r'#include "linkwise/(\w+)', text):
-            # The virtual and CUDA runtimes own their kernels, whose contract lies one room up.
-            owns_kernels = path.parts[2] == "device" and included == "primitives"
-            if ROOMS.index(included) > room and not owns_kernels:
-                problems.append(f"{name}: {path.parts[2]}/ must not include {included}/")
-        if len(text.splitlines()) > 450:
-            problems.append(f"{name}: {len(text.splitlines())} lines; is it still one subject?")
+def house_rules_are_kept() -> bool:
+    problems = [*house_rules.broken_in_cpp(CPP), *house_rules.broken_in_python()]
     for problem in problems:
         print(problem)
     return not problems
@@ -66,10 +51,10 @@ def main() -> None:
         run("clang-format", *(["-i"] if FIX else ["--dry-run", "--Werror"]), *CPP),
         run("ruff", "format", *([] if FIX else ["--check"]), "."),
         run("ruff", "check", *(["--fix"] if FIX else []), "."),
-        house_rules(),
+        house_rules_are_kept(),
     ]
     if not FIX:
-        checks += [run(sys.executable, "-m", "mypy", "--strict", "-p", "linkwise"), clang_tidy()]
+        checks += [run("lint-imports"), run(sys.executable, "-m", "mypy", "--strict", "-p", "linkwise"), clang_tidy()]
     sys.exit(0 if all(checks) else 1)
 
 
