@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+import linkwise
 from harness import REPETITIONS, median_phases, result_of, simulated_result
-from linkwise import _core
-from linkwise.columns.key_types import key_type_of
+from linkwise import SortPlan
+from linkwise.runtime.session import memory_held
 
 SECTION = "on the GPUs"
 
@@ -31,11 +32,8 @@ class DeviceCase:
         return f"{self.count / 1e9:g}·10⁹ {kind} on {self.gpus}{more}{', verified' * self.verify}"
 
     @property
-    def plan(self) -> _core.SortPlan:
-        plan = _core.SortPlan()
-        plan.gpus = list(range(self.gpus))
-        plan.device_buckets = self.buckets
-        return plan
+    def plan(self) -> SortPlan:
+        return SortPlan(strategy="radix", gpus=tuple(range(self.gpus)), device_buckets=self.buckets)
 
     def length(self, gpu: int) -> int:
         """What lies on that GPU."""
@@ -93,39 +91,37 @@ def _check(case: DeviceCase, keys: list[Any], result: list[Any]) -> None:
         raise SystemExit(f"{case.name}: wrong result")
 
 
-def run(runtime: _core.Runtime, case: DeviceCase) -> dict[str, Any]:
-    """From the call until everything is there; the input is donated."""
+def run(case: DeviceCase) -> dict[str, Any]:
+    """From the call until everything is there, which the report waits for; the input is donated."""
     keys = _random_parts(case, case.dtype, 1)
     payload = [] if case.payload is None else _random_parts(case, case.payload, 100)
     wall, phases = [], []
     load = extra = 0.0
     for repetition in range(REPETITIONS + 1):
         inputs, carried = _copies(keys), _copies(payload)
-        runtime.synchronize()
-        options = _core.SortOptions(False, case.verify)
         began = time.perf_counter()
-        result = _core.sort_device(runtime, case.plan, inputs, carried, [1] * case.gpus, True, options)
-        runtime.synchronize()
+        result, report = linkwise.sort_and_report(
+            inputs, payload=carried or None, donate=True, verify=case.verify, plan=case.plan
+        )
         seconds = time.perf_counter() - began
+        parts = result[0] if carried else result
         if repetition == 0:
-            _check(case, keys, [part for part, _ in result])
-            load = max(len(part) for part, _ in result) * case.gpus / case.count
+            _check(case, keys, parts)
+            load = max(len(part) for part in parts) * case.gpus / case.count
             first = inputs[0].nbytes + (carried[0].nbytes if carried else 0)
-            extra = runtime.reserved(_core.Place.gpu(0)) / first
+            extra = memory_held("local", 0) / first
         else:
             wall.append(seconds)
-            phases.append({p.phase: p.seconds for p in _core.report_of(runtime, options).phases})
-        del result
+            phases.append(report.phases)
+        del result, parts
     more = {"phases": median_phases(phases), "largest_load": load, "extra_memory": extra, "gpus": case.gpus}
     return result_of(SECTION, case.name, wall, **more)
 
 
-def simulate(machine: _core.Machine, case: DeviceCase) -> dict[str, Any]:
+def simulate(machine: linkwise.Machine, case: DeviceCase) -> dict[str, Any]:
     """Prices a case on a described machine."""
-    workload = _core.SortWorkload()
-    workload.key_type = key_type_of(np.dtype(case.dtype))
-    workload.count = case.count
-    workload.value_bytes = 0 if case.payload is None else np.dtype(case.payload).itemsize
-    workload.verify = case.verify
-    report = _core.estimate_device_sort(machine, workload, case.plan, True)
-    return simulated_result(SECTION, case.name, report, gpus=case.gpus)
+    best = linkwise.plan_sort(
+        case.count, case.dtype, value_bytes=0 if case.payload is None else np.dtype(case.payload).itemsize,
+        resident=True, donate=True, machine=machine, verify=case.verify, plan=case.plan,
+    ).best  # fmt: skip
+    return simulated_result(SECTION, case.name, best.seconds, best.phases, gpus=case.gpus)

@@ -89,10 +89,9 @@ def result_of(section: str, name: str, wall: list[float], **more: Any) -> dict[s
     }
 
 
-def simulated_result(section: str, name: str, report: _core.SortReport, **more: Any) -> dict[str, Any]:
+def simulated_result(section: str, name: str, seconds: float, phases: dict[str, float], **more: Any) -> dict[str, Any]:
     """The same of an estimate."""
-    phases = {phase.phase: phase.seconds for phase in report.phases}
-    return {"section": section, "case": {"name": name}, "simulated_seconds": report.seconds, "phases": phases, **more}
+    return {"section": section, "case": {"name": name}, "simulated_seconds": seconds, "phases": phases, **more}
 
 
 def median_phases(runs: list[dict[str, float]]) -> dict[str, float]:
@@ -107,7 +106,7 @@ def _commit() -> str:
     return done.stdout.strip() or "unknown"
 
 
-def about(machine: _core.Machine, *, simulated: bool) -> dict[str, Any]:
+def about(machine: linkwise.Machine, *, simulated: bool) -> dict[str, Any]:
     """What was measured, when, and on what."""
     return {
         "date": datetime.now(UTC).isoformat(),

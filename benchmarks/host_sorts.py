@@ -10,10 +10,8 @@ import numpy as np
 
 import linkwise
 from harness import REPETITIONS, Array, check, fill, median_phases, result_of, simulated_result
-from linkwise import _core
+from linkwise import SortPlan
 from linkwise.bench.arrays import total
-from linkwise.columns.key_types import key_type_of
-from linkwise.runtime.request import parse_bytes
 
 CHOICE, STRATEGIES, TYPES = "the plan's own choice", "strategies", "key types, 8 GB each"
 DISTRIBUTIONS, MEMORY, OUT_OF_CORE, SMALL = "distributions", "memory", "out of core", "small inputs"
@@ -26,7 +24,7 @@ class HostCase:
     count: int
     dtype: str = "uint32"
     distribution: str = "uniform"
-    plan: dict[str, Any] | None = None  # fields that are pinned
+    plan: SortPlan | None = None  # what is pinned
     memory_limit: str | None = None
     pageable_in: bool = False
     out: str = "pinned"  # or "pageable", or "ours": what sort allocates
@@ -42,23 +40,27 @@ def strategy_cases(num_gpus: int, count: int) -> list[HostCase]:
     for gpus in sorted({1, num_gpus}):
         plans: dict[str, dict[str, Any]] = {
             "radix, streamed": {},
-            "radix, exchange by copies": {"streamed": False, "exchange": _core.Exchange.copies},
-            "radix, exchange fused": {"streamed": False, "exchange": _core.Exchange.fused},
-            "radix, cut by MSB histograms": {"splitting": _core.Splitting.msb},
-            "p2p_merge": {"strategy": _core.SortStrategy.p2p_merge},
-            "het 2n": {"strategy": _core.SortStrategy.het},
-            "het 3n": {"strategy": _core.SortStrategy.het, "het_buffers": 3},
-            "het 3n, merged eagerly": {"strategy": _core.SortStrategy.het, "het_buffers": 3, "eager_merge": True},
-        }
+            "radix, exchange by copies": {"exchange": "copies"},
+            "radix, exchange fused": {"exchange": "fused"},
+            "radix, cut by MSB histograms": {"splitting": "msb"},
+            "p2p_merge": {"strategy": "p2p_merge"},
+            "het 2n": {"strategy": "het", "het_buffers": 2},
+            # What fits at once is one group of runs: a third buffer and eager merging have something to do from two on.
+            "het 2n, in four groups": {"strategy": "het", "het_buffers": 2, "chunkset_records": count // 4},
+            "het 3n, in four groups": {"strategy": "het", "het_buffers": 3, "chunkset_records": count // 4},
+            "het 3n, in four groups, merged eagerly": {
+                "strategy": "het", "het_buffers": 3, "eager_merge": True, "chunkset_records": count // 4,
+            },
+        }  # fmt: skip
         for name, fields in plans.items():
             if gpus == 1 and name not in ("radix, streamed", "het 2n"):
                 continue
             where = ",".join(map(str, range(gpus)))
-            plan = {"gpus": list(range(gpus)), **fields}
+            plan = SortPlan(**{"strategy": "radix", "gpus": tuple(range(gpus)), "paths": (), **fields})
             found.append(HostCase(STRATEGIES, f"{name} on ({where})", count, plan=plan))
-    cpu = {"strategy": _core.SortStrategy.cpu, "gpus": []}
+    cpu = SortPlan(strategy="cpu")
     found.append(HostCase(STRATEGIES, "cpu, radix", count, plan=cpu))
-    comparison = {**cpu, "cpu_algorithm": _core.CpuAlgorithm.comparison}
+    comparison = cpu.replace(cpu_algorithm="comparison")
     return [*found, HostCase(STRATEGIES, "cpu, libstdc++ parallel sort", count, plan=comparison)]
 
 
@@ -115,32 +117,19 @@ class HostArrays:
         return pinned if case.out == "pinned" else np.full(case.count, 1, case.dtype)
 
 
-def plan_of(case: HostCase) -> _core.SortPlan:
-    plan = _core.SortPlan()
-    for name, value in (case.plan or {}).items():
-        setattr(plan, name, value)
-    return plan
-
-
-def run(runtime: _core.Runtime, case: HostCase, arrays: HostArrays) -> dict[str, Any]:
+def run(case: HostCase, arrays: HostArrays) -> dict[str, Any]:
     """Measures a case on real GPUs; the first repetition warms up and is checked."""
     keys, checksum = arrays.keys(case)
     keys = keys.copy() if case.pageable_in else keys
     result = arrays.result(case)
     wall, phases, plan = [], [], ""
-    slow = case.plan is not None and case.plan.get("strategy") in (_core.SortStrategy.cpu, _core.SortStrategy.het)
+    slow = case.plan is not None and case.plan.strategy in ("cpu", "het")
     for repetition in range((3 if slow else REPETITIONS) + 1):
         began = time.perf_counter()
-        if case.plan is None:
-            sorted_keys, report = linkwise.sort_and_report(
-                keys, out=result, machine="local", memory_limit=case.memory_limit
-            )
-            plan, by_phase = report.plan, report.phases
-        else:
-            sorted_keys = result
-            pinned_plan = plan_of(case)
-            of_core = _core.sort_host(runtime, pinned_plan, key_type_of(keys.dtype), keys, None, result)
-            plan, by_phase = str(pinned_plan), {phase.phase: phase.seconds for phase in of_core.phases}
+        sorted_keys, report = linkwise.sort_and_report(
+            keys, out=result, machine="local", memory_limit=case.memory_limit, plan=case.plan
+        )
+        plan, by_phase = str(report.plan), report.phases
         seconds = time.perf_counter() - began
         if repetition == 0:
             check(case.name, checksum, sorted_keys)
@@ -158,19 +147,10 @@ def run(runtime: _core.Runtime, case: HostCase, arrays: HostArrays) -> dict[str,
     return result_of(case.section, case.name, wall, **more)
 
 
-def simulate(machine: _core.Machine, case: HostCase) -> dict[str, Any]:
-    """Prices a case on a described machine."""
-    workload = _core.SortWorkload()
-    workload.key_type = key_type_of(np.dtype(case.dtype))
-    workload.count = case.count
-    workload.pageable, workload.pageable_out = case.pageable_in, case.out != "pinned"
-    limit = parse_bytes(case.memory_limit)
-    if case.plan is not None:
-        plan = plan_of(case)
-    else:
-        constraints = _core.SortConstraints()
-        constraints.memory_limit = limit
-        plan = _core.plan_sort(machine, workload, constraints)[0].plan
-    return simulated_result(
-        case.section, case.name, _core.estimate_sort(machine, workload, plan, limit), plan=str(plan)
-    )
+def simulate(machine: linkwise.Machine, case: HostCase) -> dict[str, Any]:
+    """Prices a case on a described machine; ordinary memory on both sides where any is."""
+    best = linkwise.plan_sort(
+        case.count, case.dtype, pageable=case.pageable_in, machine=machine, memory_limit=case.memory_limit,
+        plan=case.plan,
+    ).best  # fmt: skip
+    return simulated_result(case.section, case.name, best.seconds, best.phases, plan=str(best))

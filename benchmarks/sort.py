@@ -18,10 +18,9 @@ import device_sorts
 import host_sorts
 import linkwise
 from harness import about
-from linkwise import _core
 from linkwise.bench.copy_bandwidth import gpu_sets, wire_rates
 from linkwise.reports.plots import phase_picture
-from linkwise.runtime.session import open_session
+from linkwise.runtime.session import give_memory_back, open_session
 from render import PERFORMANCE_PAGE, markdown, performance_page
 
 
@@ -32,15 +31,13 @@ def simulate(name: str, scale: float) -> dict[str, Any]:
     return about(machine, simulated=True) | {"results": results}
 
 
-def measure(machine: _core.Machine, scale: float) -> dict[str, Any]:
+def measure(machine: linkwise.Machine, scale: float) -> dict[str, Any]:
     """On the GPUs of this machine."""
-    with open_session("local") as runtime:  # the one that linkwise.sort uses as well
-        pass
     results = []
     if find_spec("cupy") is not None:
         for device_case in device_sorts.cases(machine.num_gpus, scale):
-            results.append(device_sorts.run(runtime, device_case))
-            runtime.trim()
+            results.append(device_sorts.run(device_case))
+            give_memory_back("local")
         import cupy  # noqa: PLC0415
 
         for gpu in range(machine.num_gpus):
@@ -52,11 +49,12 @@ def measure(machine: _core.Machine, scale: float) -> dict[str, Any]:
     arrays.keys(max(cases, key=lambda case: case.bytes))
 
     def measure_wire() -> list[dict[str, Any]]:
-        return [{"gpus": gpus, **wire_rates(runtime, gpus, keys, out)} for gpus in gpu_sets(machine.num_gpus)]
+        with open_session("local") as runtime:
+            return [{"gpus": gpus, **wire_rates(runtime, gpus, keys, out)} for gpus in gpu_sets(machine.num_gpus)]
 
     # Host memory's rate drifts by several percent within minutes: the wire is the best before and after.
     before = measure_wire()
-    results = [host_sorts.run(runtime, case, arrays) for case in cases] + results
+    results = [host_sorts.run(case, arrays) for case in cases] + results
     by_gpus = [*before, *measure_wire()]
     best = {direction: max(rates[direction] for rates in by_gpus) for direction in ("in", "out")}
     for result in results:

@@ -37,7 +37,7 @@ import pyarrow.parquet as pq
 import linkwise
 from linkwise import Error
 from linkwise.files import formats, readers
-from linkwise.runtime import request
+from linkwise.runtime.arguments import parse_bytes
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from columns import KEY_TYPES, column_of, cut, expected_rows, row_comparison
@@ -202,7 +202,11 @@ def arguments(random: Random, here: Path) -> None:
     source = f"{here}/" + random.choice([f"in.{form}", f"in.{form}", random.choice(NAMES) + suffix])
     calls: list[Any] = [(linkwise.sort_file, source, here / (random.choice(NAMES) + suffix))] * 2
     calls += [(linkwise.sort, values), (linkwise.top_k, values, numbers[0]), (linkwise.unique, values)]
-    calls += [(linkwise.is_sorted, values), (linkwise.plan_sort, numbers[0]), (request.parse_bytes, sizes[0], 1 << 30)]
+    calls += [
+        (linkwise.is_sorted, values),
+        (linkwise.plan_sort, numbers[0]),
+        (parse_bytes, sizes[0], 1 << 30),
+    ]
     function, *given = random.choice(calls)
     taken = inspect.signature(function).parameters
     # Some of them only: with all, one would hide what the others do.

@@ -1,4 +1,4 @@
-"""Rules of the house that no tool knows: where CUDA may be named, what rooms may include and import, how large they are.
+"""Rules of the house that no tool knows: where CUDA may be named, what rooms may include and import, and their size.
 
 That rooms of Python import only downwards is a contract of import-linter (``pyproject.toml``).
 """

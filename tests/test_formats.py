@@ -94,7 +94,7 @@ def test_tables(name: str, memory: str | None, tmp_path: Path) -> None:
     expected = in_order(data)
     assert read(out)["row"].to_pylist() == expected["row"].to_pylist()
     assert read(out).equals(expected.cast(read(out).schema))
-    assert report.rows == ROWS and ("spilled" in report.plan) == (memory is not None)
+    assert report.rows == ROWS and ("spilled" in report.spilled) == (memory is not None)
     assert not list(spill.iterdir()) and len(list(tmp_path.iterdir())) == 3
 
 
@@ -330,7 +330,7 @@ def test_first_rows_that_memory_does_not_hold(tmp_path: Path) -> None:
         tmp_path / "t.parquet", tmp_path / "o.arrow", by="row", descending=True, limit=ROWS - 1,
         host_memory_limit=LITTLE, **CPU,
     )  # fmt: skip
-    assert "spilled" in report.plan
+    assert "spilled" in report.spilled
     assert read_arrow(tmp_path / "o.arrow")["row"].to_pylist() == list(range(ROWS - 1, 0, -1))
 
 

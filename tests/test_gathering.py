@@ -16,7 +16,7 @@ from conftest import SEEDS, cuda_runtime
 from linkwise import _core
 from linkwise.columns import gather as gathering
 from linkwise.columns.gather import gather_columns_on_gpus
-from linkwise.runtime.request import Request
+from linkwise.runtime.execution import ExecutionOptions
 from on_device import OnDevice
 
 LONG = "a string that takes more than one turn of its lanes, and begins anywhere"
@@ -323,7 +323,7 @@ def test_tables_sorted(gpus_are_faster: list[int], machine: str, descending: boo
 
 
 def test_sides_of_which_the_gpus_gather(gpus_are_faster: list[int]) -> None:
-    how = Request("h200x8", "auto", "auto", None, descending=False, verify=True)
+    how = ExecutionOptions(machine="h200x8")
     sides = [(columns_of_every_type(count, 1, 1)[:3], rows_of("u32", count, 700)) for count in (300, 1000)]
     for (columns, rows), found in zip(sides, gathering.gather_sides(sides, how), strict=True):
         for column, gathered in zip(columns, found, strict=True):

@@ -14,7 +14,7 @@ import linkwise
 from linkwise import UsageError
 from linkwise.files.formats import FileOptions
 from linkwise.files.join_files import join_files
-from linkwise.runtime.request import Request
+from linkwise.runtime.execution import ExecutionOptions
 
 ROOM_FOR_INPUTS = 100_000  # bytes; the results take more
 
@@ -42,7 +42,7 @@ def test_files_are_written_in_row_groups(how: Any, strategy: str, tmp_path: Path
     for name, table in (("l", left), ("r", right)):
         pq.write_table(table, tmp_path / f"{name}.parquet")
 
-    request = Request("auto" if strategy == "cpu" else "dgx-a100", "auto", strategy, None, False, True)
+    request = ExecutionOptions(machine="auto" if strategy == "cpu" else "dgx-a100", strategy=strategy)
 
     def joined(out: Path, memory: int | None) -> int:
         return join_files(

@@ -105,9 +105,7 @@ def test_described_machines_load(name: str) -> None:
 
 
 def description() -> dict:
-    return json.loads(
-        (resources.files("linkwise.machines") / "described" / "ibm-ac922.json").read_text("utf-8")
-    )
+    return json.loads((resources.files("linkwise.machines") / "described" / "ibm-ac922.json").read_text("utf-8"))
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_plan_and_why() -> None:
     report = linkwise.plan_sort(2 * 10**9, "u32", machine="h200x8")
-    assert report.best.gpus == [4, 5, 6, 7]
+    assert report.best.gpus == (4, 5, 6, 7)
     assert report.best.strategy == "radix"
     assert sum(report.best.phases.values()) == pytest.approx(report.best.seconds)
     assert "GPUs (4,5,6,7) carry 177 GB/s in and 142 out" in report.why
@@ -37,7 +37,7 @@ def test_what_is_given_is_kept() -> None:
     assert sorted(report.best.gpus) == [1, 3]
     assert report.best.strategy == "p2p_merge"
     on_cpu = linkwise.plan_sort(10**6, "f64", machine="h200x8", strategy="cpu")
-    assert on_cpu.best.gpus == []
+    assert on_cpu.best.gpus == ()
     assert on_cpu.why
     small = linkwise.plan_sort(2 * 10**9, machine="h200x8", memory_limit="1GiB")
     assert "records at once" in small.best.plan

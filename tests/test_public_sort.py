@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import linkwise
 from data import expected_order, keys
-from linkwise.runtime.request import parse_bytes
+from linkwise.runtime.arguments import parse_bytes
 
 ANY_DTYPE = [np.dtype(f"{kind}{size}") for kind in "ui" for size in (1, 2, 4, 8)] + [
     np.dtype(f"f{size}") for size in (2, 4, 8)
@@ -195,7 +195,7 @@ def test_a_memory_limit_sorts_in_rounds() -> None:
         data, machine="h200x8", gpus=[4, 5], strategy="radix", memory_limit="8MiB"
     )
     assert (result == np.sort(data)).all()
-    assert "records at once" in report.plan and "merge runs" in report.phases
+    assert "records at once" in str(report.plan) and "merge runs" in report.phases
     with pytest.raises(linkwise.OutOfMemoryError, match="memory_limit"):
         linkwise.sort(data, memory_limit="1KiB")
 

@@ -14,9 +14,9 @@ import linkwise
 from linkwise import UsageError
 from linkwise.files.formats import FileOptions
 from linkwise.files.join_files import join_files
-from linkwise.runtime.request import Request
+from linkwise.runtime.execution import ExecutionOptions
 
-REQUEST = Request("auto", "auto", "cpu", None, False, True)
+REQUEST = ExecutionOptions(strategy="cpu")
 LITTLE = "64KiB"  # of host memory: many runs of each side
 HOWS = ["inner", "left", "right", "full", "semi", "anti"]
 

@@ -18,14 +18,14 @@ from linkwise import FallbackWarning, OutOfMemoryError, UsageError
 from linkwise.joining.device_columns import GpuColumns
 from linkwise.joining.late_materialization import RowNumbers
 from linkwise.joining.multi_join import Joiner
-from linkwise.runtime.request import Request
+from linkwise.runtime.execution import ExecutionOptions
 
 
-def request(machine: str = "dgx-a100", gpus: Any = "auto", strategy: str = "auto") -> Request:
-    return Request(machine, gpus, strategy, None, descending=False, verify=True)
+def request(machine: str = "dgx-a100", gpus: Any = "auto", strategy: str = "auto") -> ExecutionOptions:
+    return ExecutionOptions(machine=machine, gpus=gpus, strategy=strategy)
 
 
-def on_cores() -> Request:
+def on_cores() -> ExecutionOptions:
     return request("auto", strategy="cpu")
 
 
@@ -253,7 +253,7 @@ def test_chains_have_the_same_rows_everywhere(data: st.DataObject) -> None:
         for number in range(1, len(tables))
     ]
 
-    def chain(how: Request) -> pa.Table:
+    def chain(how: ExecutionOptions) -> pa.Table:
         joiner = Joiner(how)
         joined: Any = tables[0]
         dropped: dict[str, str] = {}  # right keys, which are the left ones
@@ -289,7 +289,7 @@ def test_keys_of_several_columns(data: st.DataObject) -> None:
         st.sampled_from([1, 16])
     )  # with 1, a column is gathered if any of its rows is not wanted
 
-    def chain(how: Request) -> pa.Table:
+    def chain(how: ExecutionOptions) -> pa.Table:
         joiner = Joiner(how)
         with patch("linkwise.joining.late_materialization._WORTH_BRINGING", worth_bringing):
             return joiner.table(joiner.join(joiner.join(left, right, ("a", "d"), ("b", "e")), last, *on))
@@ -328,7 +328,7 @@ def test_keys_of_which_few_rows_are_left(
     if is_pinned:
         left, right = page_locked(left), page_locked(right)
 
-    def chain(how: Request) -> pa.Table:
+    def chain(how: ExecutionOptions) -> pa.Table:
         joiner = Joiner(how)
         few = joiner.join(left, right, ("p", "r"))
         return joiner.table(joiner.join(last, few, *zip("tu", names, strict=True)))
@@ -387,7 +387,7 @@ def test_on_gpus() -> None:
         for n in range(4)
     ]
 
-    def chain(how: Request) -> pa.Table:
+    def chain(how: ExecutionOptions) -> pa.Table:
         joiner = Joiner(how)
         joined: Any = tables[0]
         for n in range(1, 4):

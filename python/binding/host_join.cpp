@@ -7,6 +7,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings.hpp"
+#include "fields.hpp"
 #include "linkwise/device/cuda/pinned.hpp"
 #include "linkwise/join/host_join.hpp"
 #include "linkwise/join/subpartitions.hpp"
@@ -138,17 +139,12 @@ void bind_subpartitions(nb::module_& m) {
 void bind_host_join(nb::module_& m) {
   bind_subpartitions(m);
   nb::enum_<JoinPath>(m, "JoinPath").value("in_core", JoinPath::in_core).value("sorted", JoinPath::sorted);
-  nb::class_<JoinPlan>(m, "JoinPlan")
-      .def(nb::init<>())
-      .def_rw("sort", &JoinPlan::sort)
-      .def("__str__", &JoinPlan::to_string)
-      .def("__copy__", [](const JoinPlan& self) { return self; })
-      .def_rw("path", &JoinPlan::path)
-      .def_rw("merges_runs", &JoinPlan::merges_runs)
-      .def_rw("searches_each_key", &JoinPlan::searches_each_key)
-      .def_rw("pair_bytes", &JoinPlan::pair_bytes)
-      .def_rw("batches", &JoinPlan::batches)
-      .def_rw("window_rows", &JoinPlan::window_rows);
+  auto plan = nb::class_<JoinPlan>(m, "JoinPlan")
+                  .def(nb::init<>())
+                  .def_rw("sort", &JoinPlan::sort)
+                  .def("__str__", &JoinPlan::to_string)
+                  .def("__copy__", [](const JoinPlan& self) { return self; });
+  bind_fields(plan);
   nb::class_<JoinTotals>(m, "JoinTotals")
       .def_ro("rows", &JoinTotals::rows)
       .def_ro("left_sum", &JoinTotals::left_sum)

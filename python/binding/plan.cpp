@@ -3,6 +3,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings.hpp"
+#include "fields.hpp"
 #include "linkwise/plan/join_planner.hpp"
 #include "linkwise/plan/sort_planner.hpp"
 
@@ -14,6 +15,7 @@ void bind_plan(nb::module_& m) {
   nb::class_<SortWorkload>(m, "SortWorkload")
       .def(nb::init<>())
       .def("__copy__", [](const SortWorkload& self) { return self; })
+      .def("__eq__", [](const SortWorkload& a, const SortWorkload& b) { return a == b; })
       .def_rw("key_type", &SortWorkload::key_type)
       .def_rw("count", &SortWorkload::count)
       .def_prop_rw(
@@ -24,11 +26,12 @@ void bind_plan(nb::module_& m) {
       .def_rw("pageable", &SortWorkload::pageable)
       .def_rw("pageable_out", &SortWorkload::pageable_out)
       .def_rw("verify", &SortWorkload::verify);
-  nb::class_<SortConstraints>(m, "SortConstraints")
-      .def(nb::init<>())
-      .def_rw("gpus", &SortConstraints::gpus)
-      .def_rw("strategy", &SortConstraints::strategy, nb::arg().none())
-      .def_rw("memory_limit", &SortConstraints::memory_limit);
+  auto of_sort = nb::class_<SortConstraints>(m, "SortConstraints")
+                     .def(nb::init<>())
+                     .def_rw("gpus", &SortConstraints::gpus)
+                     .def_rw("strategy", &SortConstraints::strategy, nb::arg().none())
+                     .def_rw("memory_limit", &SortConstraints::memory_limit);
+  bind_pinned(of_sort, "pin", &SortConstraints::pinned);
   nb::class_<PricedPlan>(m, "PricedPlan")
       .def_ro("plan", &PricedPlan::plan)
       .def_ro("seconds", &PricedPlan::seconds)
@@ -36,6 +39,7 @@ void bind_plan(nb::module_& m) {
   nb::class_<JoinWorkload>(m, "JoinWorkload")
       .def(nb::init<>())
       .def("__copy__", [](const JoinWorkload& self) { return self; })
+      .def("__eq__", [](const JoinWorkload& a, const JoinWorkload& b) { return a == b; })
       .def_rw("key_type", &JoinWorkload::key_type)
       .def_rw("left_rows", &JoinWorkload::left_rows)
       .def_rw("right_rows", &JoinWorkload::right_rows)
@@ -52,11 +56,14 @@ void bind_plan(nb::module_& m) {
       .def_rw("expected_matches", &JoinWorkload::expected_matches)
       .def_rw("pageable", &JoinWorkload::pageable)
       .def_rw("verify", &JoinWorkload::verify);
-  nb::class_<JoinConstraints>(m, "JoinConstraints")
-      .def(nb::init<>())
-      .def_rw("gpus", &JoinConstraints::gpus)
-      .def_rw("path", &JoinConstraints::path, nb::arg().none())
-      .def_rw("memory_limit", &JoinConstraints::memory_limit);
+  auto of_join = nb::class_<JoinConstraints>(m, "JoinConstraints")
+                     .def(nb::init<>())
+                     .def_rw("gpus", &JoinConstraints::gpus)
+                     .def_rw("path", &JoinConstraints::path, nb::arg().none())
+                     .def_rw("strategy", &JoinConstraints::strategy)
+                     .def_rw("memory_limit", &JoinConstraints::memory_limit);
+  bind_pinned(of_join, "pin", &JoinConstraints::pinned);
+  bind_pinned(of_join, "pin_sort", &JoinConstraints::pinned_sort);
   nb::class_<PricedJoin>(m, "PricedJoin")
       .def_ro("plan", &PricedJoin::plan)
       .def_ro("seconds", &PricedJoin::seconds)

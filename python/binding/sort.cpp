@@ -4,6 +4,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings.hpp"
+#include "fields.hpp"
 #include "linkwise/device/cuda/pinned.hpp"
 #include "linkwise/primitives/host/keys.hpp"
 #include "linkwise/sort/chunk.hpp"
@@ -127,27 +128,11 @@ void bind_sort(nb::module_& m) {
   nb::enum_<Exchange>(m, "Exchange").value("fused", Exchange::fused).value("copies", Exchange::copies);
   nb::enum_<Splitting>(m, "Splitting").value("samples", Splitting::samples).value("msb", Splitting::msb);
   m.def("sort_strategy_from", &sort_strategy_from, nb::arg("name"));
-  nb::class_<SortPlan>(m, "SortPlan")
-      .def(nb::init<>())
-      .def("__copy__", [](const SortPlan& self) { return self; })
-      .def_rw("strategy", &SortPlan::strategy)
-      .def_rw("gpus", &SortPlan::gpus)
-      .def_rw("exchange", &SortPlan::exchange)
-      .def_rw("chunkset_records", &SortPlan::chunkset_records)
-      .def_rw("merge_on_gpus", &SortPlan::merge_on_gpus)
-      .def_rw("splitting", &SortPlan::splitting)
-      .def_rw("samples", &SortPlan::samples)
-      .def_rw("slack", &SortPlan::slack)
-      .def_rw("het_buffers", &SortPlan::het_buffers)
-      .def_rw("eager_merge", &SortPlan::eager_merge)
-      .def_rw("streamed", &SortPlan::streamed)
-      .def_rw("buckets", &SortPlan::buckets)
-      .def_rw("cpu_algorithm", &SortPlan::cpu_algorithm)
-      .def_rw("device_buckets", &SortPlan::device_buckets)
-      .def_rw("paths", &SortPlan::paths)
-      .def_rw("relay_bytes", &SortPlan::relay_bytes)
-      .def_rw("piece_bytes", &SortPlan::piece_bytes)
-      .def("__str__", &SortPlan::to_string);
+  auto plan = nb::class_<SortPlan>(m, "SortPlan")
+                  .def(nb::init<>())
+                  .def("__copy__", [](const SortPlan& self) { return self; })
+                  .def("__str__", &SortPlan::to_string);
+  bind_fields(plan);
   nb::class_<SortOptions>(m, "SortOptions")
       .def(
           "__init__",

@@ -19,7 +19,7 @@ from linkwise.apps.registry import application
 from linkwise.apps.timing import AppLab, result_of_all
 from linkwise.apps.tuning import DEFAULT_PLAN, keep, kept_plan
 from linkwise.apps.xray_ct import Tomography
-from linkwise.runtime.request import Gpus, gpus_of
+from linkwise.runtime.execution import Gpus, gpus_of
 from linkwise.runtime.session import open_session
 
 _CHECKED_ITERATIONS = 3  # both regions of a pair are written, and one of them again

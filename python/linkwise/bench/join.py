@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -25,9 +25,10 @@ from linkwise.bench.join_workload import Relations, Workload
 from linkwise.columns.key_types import key_type_of
 from linkwise.joining.api import JoinRanges
 from linkwise.machines.catalog import load_machine
-from linkwise.planning.join import join_workload
+from linkwise.planning.join import PricedJoin, plan_join
+from linkwise.runtime.execution import Gpus
 from linkwise.runtime.host_memory import empty
-from linkwise.runtime.request import Gpus, gpu_numbers
+from linkwise.runtime.plans import JoinPlan, SortPlan, Strategy
 from linkwise.runtime.session import open_session
 
 _MOST_REPETITIONS = 100
@@ -41,12 +42,12 @@ class Case:
 
     name: str
     wants: str  # "count", "sums", "rows" or "ranges"
-    path: str = "in_core"
+    path: Literal["in_core", "sorted"] = "in_core"
     chunksets: int = 1
     merges_runs: bool = False
     presorted: bool = False
     crossings: tuple[int, int] = (1, 0)  # in, out
-    strategy: _core.SortStrategy = _core.SortStrategy.radix
+    strategy: Strategy = "radix"
     searches_each_key: bool = False
 
     @property
@@ -76,38 +77,37 @@ CASES = (
         "sorted",
         merges_runs=True,
         crossings=(2, 1),
-        strategy=_core.SortStrategy.het,
+        strategy="het",
     ),
     Case("four chunksets, counted", "count", "sorted", chunksets=4, crossings=(2, 1)),
     Case("four chunksets, merged first, counted", "count", "sorted", 4, merges_runs=True, crossings=(3, 2)),
 )
 
 
-def _plan(machine: _core.Machine, workload: Workload, case: Case, gpus: Gpus) -> tuple[_core.JoinPlan, Any]:
+def _plan(machine: _core.Machine, workload: Workload, case: Case, gpus: Gpus) -> PricedJoin:
     """The plan for a case: the planner's choice of GPUs and ways, unless GPUs are given."""
-    shape = join_workload(
-        key_type_of(workload.dtype), workload.rows, "inner",
-        value_bytes=case.value_bytes(workload), wants_rows=case.wants == "rows",
-    )  # fmt: skip
-    shape.wants_ranges = case.wants == "ranges"
-    shape.expected_matches = workload.expected_keys if shape.wants_ranges else workload.expected_matches
-    shape.left_presorted = shape.right_presorted = case.presorted
-    constraints = _core.JoinConstraints()
-    constraints.path = getattr(_core.JoinPath, case.path)
-    constraints.gpus = [] if gpus == "auto" else gpu_numbers(gpus)
-    plan = _core.plan_join(machine, shape, constraints)[0].plan
-    plan.merges_runs, plan.searches_each_key = case.merges_runs, case.searches_each_key
-    sort = plan.sort
-    sort.strategy = case.strategy
-    if case.chunksets > 1:
-        sort.chunkset_records = -(-max(workload.rows) // case.chunksets)
-    plan.sort = sort
-    return plan, shape
+    at_once = -(-max(workload.rows) // case.chunksets) if case.chunksets > 1 else None
+    of_sorted: dict[str, Any] = {"merges_runs": case.merges_runs, "searches_each_key": case.searches_each_key}
+    plan = JoinPlan(
+        path=case.path,
+        sort=SortPlan(strategy=case.strategy, chunkset_records=at_once),
+        **(of_sorted if case.path == "sorted" else {}),
+    )
+    return plan_join(
+        *workload.rows, workload.dtype.name, value_bytes=case.value_bytes(workload), wants_rows=case.wants == "rows",
+        wants_ranges=case.wants == "ranges", matches=_expected(workload, case), left_presorted=case.presorted,
+        right_presorted=case.presorted, machine=machine, gpus=gpus, plan=plan,
+    ).best  # fmt: skip
 
 
-def _once(runtime: _core.Runtime, plan: _core.JoinPlan, relations: Relations, case: Case) -> Callable[[], None]:
+def _expected(workload: Workload, case: Case) -> int:
+    """Pairs of rows that match; of ranges, keys."""
+    return workload.expected_keys if case.wants == "ranges" else workload.expected_matches
+
+
+def _once(runtime: _core.Runtime, pinned: JoinPlan, relations: Relations, case: Case) -> Callable[[], None]:
     """Join; what comes back checks the result."""
-    kind = key_type_of(relations.workload.dtype)
+    kind, plan = key_type_of(relations.workload.dtype), pinned.to_core()
     r_keys, r_values, s_keys, s_values = relations.columns(runtime, presorted=case.presorted)
     if case.wants == "rows":
         _core.join_rows(
@@ -151,7 +151,7 @@ def _measured(workload: Workload, cases: list[Case], gpus: Gpus, repetitions: in
             return best_wire(runtime, relations.columns(runtime, presorted=presorted)[2].view(np.uint32), scratch)
 
         for case in cases:
-            plan, _ = _plan(runtime.machine, workload, case, gpus)
+            plan = _plan(runtime.machine, workload, case, gpus)
             best = wire(presorted=case.presorted)["best"]
             wall, device, phases = [], [], []
             for repetition in range(repetitions + 1):
@@ -190,15 +190,14 @@ def _simulated(machine: _core.Machine, workload: Workload, cases: list[Case], gp
     wire = described_wire(machine)
     rows = []
     for case in cases:
-        plan, shape = _plan(machine, workload, case, gpus)
-        report = _core.estimate_join(machine, shape, plan)
+        plan = _plan(machine, workload, case, gpus)
         rows.append(
             {
                 "case": case.name,
                 "plan": str(plan),
-                "seconds": report.seconds,
-                "phases": {phase.phase: phase.seconds for phase in report.phases},
-                "wire_seconds": _wire_seconds(workload, case, int(shape.expected_matches or 0), wire["best"]),
+                "seconds": plan.seconds,
+                "phases": plan.phases,
+                "wire_seconds": _wire_seconds(workload, case, _expected(workload, case), wire["best"]),
             }
         )
     return {

@@ -12,6 +12,7 @@ from typing import Any
 from linkwise import _core
 from linkwise._core import CorruptDataError
 from linkwise.bench.join_workload import Relations, Workload
+from linkwise.runtime.plans import JoinPlan, SortPlan
 
 
 def _ways(workload: Workload) -> list[tuple[str, Callable[..., _core.JoinTotals]]]:
@@ -32,9 +33,7 @@ def of_keys_on_gpus(runtime: _core.Runtime, relations: Relations, repetitions: i
 
     rows: list[dict[str, Any]] = []
     for gpus in (g for g in (1, 2, 4, 8) if g <= runtime.machine.num_gpus):
-        plan, sort = _core.JoinPlan(), _core.SortPlan()
-        sort.gpus = list(range(gpus))
-        plan.sort = sort
+        plan = JoinPlan(sort=SortPlan(gpus=tuple(range(gpus)))).to_core()
         sides = []
         for keys in (relations.r_keys, relations.s_keys):
             parts = []

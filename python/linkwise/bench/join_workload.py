@@ -14,6 +14,7 @@ from linkwise.columns.key_types import key_type_of
 from linkwise.joining.api import JoinRanges
 from linkwise.runtime.host_memory import empty
 from linkwise.runtime.parallel import BLOCK, in_blocks
+from linkwise.runtime.plans import SortPlan
 
 _WRONG = "a join that was measured is wrong: do not trust this machine"
 
@@ -38,8 +39,7 @@ class Relations:
         if not presorted:
             return self.r_keys, self.r_values, self.s_keys, self.s_values
         if self._sorted is None:
-            plan = _core.SortPlan()
-            plan.gpus = list(range(runtime.machine.num_gpus))
+            plan = SortPlan(strategy="radix", gpus=tuple(range(runtime.machine.num_gpus))).to_core()
             kind = key_type_of(self.workload.dtype)
             made: list[Array] = []
             for keys, values in ((self.r_keys, self.r_values), (self.s_keys, self.s_values)):

@@ -15,39 +15,25 @@ from typing import Any
 
 import numpy as np
 
-from linkwise import _core
 from linkwise._core import CorruptDataError, UsageError
 from linkwise.bench.arrays import fill_uniform, is_sorted_from, total
 from linkwise.machines.catalog import load_machine
 from linkwise.machines.profile import Profile
+from linkwise.planning.sort import plan_sort
 from linkwise.probing.probe import probe
 from linkwise.runtime.host_memory import empty
 from linkwise.runtime.parallel import BLOCK, in_blocks
+from linkwise.runtime.plans import SortPlan, Strategy
 from linkwise.runtime.session import open_session
+from linkwise.sorting.api import sort_and_report
 
-_STRATEGIES = (_core.SortStrategy.radix, _core.SortStrategy.p2p_merge, _core.SortStrategy.het)
+_STRATEGIES: tuple[Strategy, ...] = ("radix", "p2p_merge", "het")
 _GPUS = (1, 2, 4, 8)
 _BILLIONS = (0.5, 2, 8)
 _REPETITIONS = 3
 _LEAST_SCALE = 1e-6
 _LEAST_MEMORY = 1 << 30  # to probe in
-Measure = Callable[[_core.SortPlan, int], list[float]]
-
-
-def _workload(count: int) -> _core.SortWorkload:
-    workload = _core.SortWorkload()
-    workload.count = count
-    return workload
-
-
-def _plan_of(machine: _core.Machine, strategy: _core.SortStrategy, gpus: int, count: int) -> _core.SortPlan:
-    plan = _core.SortPlan()
-    plan.strategy, plan.gpus = strategy, list(range(gpus))
-    estimating = _core.VirtualRuntime(machine, _core.VirtualMode.estimate)
-    fitting = _core.records_that_fit(estimating, plan, _core.RecordType(4, 0))
-    if fitting < count:
-        plan.chunkset_records = fitting
-    return plan
+Measure = Callable[[SortPlan, int], list[float]]
 
 
 def _over_the_grid(profile_for: Callable[[int], Profile], scale: float, measure: Measure) -> dict[str, Any]:
@@ -62,28 +48,26 @@ def _over_the_grid(profile_for: Callable[[int], Profile], scale: float, measure:
         for gpus in (g for g in _GPUS if g <= machine.num_gpus):
             took: dict[str, float] = {}
             for strategy in _STRATEGIES:
-                plan = _plan_of(machine, strategy, gpus, count)
-                seconds = measure(plan, count)
-                predicted = _core.estimate_sort(machine, _workload(count), plan).seconds
-                took[strategy.name] = statistics.median(seconds)
+                pinned = SortPlan(strategy=strategy, gpus=tuple(range(gpus)), paths=())
+                plan = plan_sort(count, machine=machine, plan=pinned).best
+                seconds, predicted = measure(plan, count), plan.seconds
+                took[strategy] = statistics.median(seconds)
                 rows.append(
                     {
-                        "strategy": strategy.name,
+                        "strategy": strategy,
                         "gpus": gpus,
                         "keys": count,
                         "measured_seconds": seconds,
                         "predicted_seconds": predicted,
-                        "error": predicted / took[strategy.name] - 1,
+                        "error": predicted / took[strategy] - 1,
                     }
                 )
-            constraints = _core.SortConstraints()
-            constraints.gpus = list(range(gpus))
-            picked = _core.plan_sort(machine, _workload(count), constraints)[0].plan
-            if picked.strategy.name in took:
-                over = took[picked.strategy.name] / min(took.values()) - 1
+            picked = plan_sort(count, machine=machine, gpus=range(gpus)).best
+            if picked.strategy in took:
+                over = took[picked.strategy] / min(took.values()) - 1
                 picks.append({"gpus": gpus, "keys": count, "picked": str(picked), "over_the_best": over})
             best_of_all = min(best_of_all, *took.values())
-        free = _core.plan_sort(machine, _workload(count), _core.SortConstraints())[0].plan
+        free = plan_sort(count, machine=machine).best
         over = statistics.median(measure(free, count)) / best_of_all - 1
         picks.append({"gpus": "any", "keys": count, "picked": str(free), "over_the_best": max(over, 0.0)})
     return _summary(profiles, rows, picks)
@@ -127,15 +111,14 @@ def _measured(scale: float) -> dict[str, Any]:
         fill_uniform(keys[:count])
         return profile
 
-    def measure(plan: _core.SortPlan, count: int) -> list[float]:
+    def measure(plan: SortPlan, count: int) -> list[float]:
         seconds = []
-        with open_session("local") as runtime:
-            for repetition in range(_REPETITIONS + 1):
-                report = _core.sort_host(runtime, plan, _core.KeyType.u32, keys[:count], None, out[:count])
-                if repetition > 0:
-                    seconds.append(report.seconds)
-                elif not is_sorted_from(total(keys[:count]), out[:count]):  # beside the sort's own verification
-                    raise CorruptDataError("a sort that was measured is wrong: do not trust this machine")
+        for repetition in range(_REPETITIONS + 1):
+            _, report = sort_and_report(keys[:count], out=out[:count], machine="local", plan=plan)
+            if repetition > 0:
+                seconds.append(report.seconds)
+            elif not is_sorted_from(total(keys[:count]), out[:count]):  # beside the sort's own verification
+                raise CorruptDataError("a sort that was measured is wrong: do not trust this machine")
         return seconds
 
     return {**_over_the_grid(probe_for, scale, measure), "probe_seconds": probes}
@@ -168,10 +151,10 @@ def bench_plan(machine: str = "local", scale: float = 1.0) -> dict[str, Any]:
         return _measured(scale)
     described = load_machine(machine)
 
-    def simulate(plan: _core.SortPlan, count: int) -> list[float]:
+    def simulate(plan: SortPlan, count: int) -> list[float]:
         if plan.gpus and max(plan.gpus) >= described.num_gpus:
             raise UsageError(f"{machine} has no such GPUs: {plan}")
-        return [_core.estimate_sort(described, _workload(count), plan).seconds]
+        return [plan_sort(count, machine=described, plan=plan).best.seconds]
 
     profile = probe(machine)
     return _over_the_grid(lambda _: profile, scale, simulate)

@@ -24,7 +24,7 @@ from linkwise.apps.timing import AppLab, timed_iterations
 from linkwise.apps.tuning import DEFAULT_PLAN
 from linkwise.apps.xray_ct import Tomography
 from linkwise.probing.probe import probe_families
-from linkwise.runtime.request import Gpus, gpus_of
+from linkwise.runtime.execution import Gpus, gpus_of
 from linkwise.runtime.session import open_session
 
 SYNTHETIC_BYTES = 256 << 20

@@ -22,16 +22,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from linkwise import _core
-from linkwise._core import CorruptDataError, UsageError
+from linkwise._core import CorruptDataError, Machine, UsageError
 from linkwise.bench.duckdb_baseline import Baseline, Tables, run_duckdb
 from linkwise.bench.tpch_queries import _COLUMNS, QUERIES, Query
 from linkwise.columns.gather import one_array
 from linkwise.joining.multi_join import SORTING_PHASES, Joiner
 from linkwise.machines.catalog import load_machine
-from linkwise.planning.join import join_workload
+from linkwise.planning.join import plan_join
+from linkwise.runtime.execution import ExecutionOptions, Gpus
 from linkwise.runtime.host_memory import empty
-from linkwise.runtime.request import Gpus, Request, gpus_of
 
 _SAMPLED = 0.05  # the scale at which the rows of a simulated one are counted
 _MOST_SCALE = 10_000.0
@@ -135,20 +134,17 @@ def bench_tpch(
     }
     if described:
         simulated = load_machine(machine)
-        constraints = _core.JoinConstraints()
-        if gpus != "auto":
-            constraints.gpus = gpus_of(simulated, gpus)
-        return {**about, "queries": _simulated(simulated, scale, constraints)}
+        return {**about, "queries": _simulated(simulated, scale, gpus)}
     where = "auto" if machine == "cpu" else machine
-    request = Request(where, gpus, "cpu" if machine == "cpu" else "auto", None, descending=False, verify=True)
+    execution = ExecutionOptions(machine=where, gpus=gpus, strategy="cpu" if machine == "cpu" else "auto")
     with _generated(scale, data) as folder:
         tables = _read(folder)
         baseline = run_duckdb(QUERIES, tables, repetitions)
-        return {**about, "queries": [_run(query, tables, request, baseline, repetitions) for query in QUERIES]}
+        return {**about, "queries": [_run(query, tables, execution, baseline, repetitions) for query in QUERIES]}
 
 
 def _run(
-    query: Query, tables: Tables, request: Request, baseline: dict[str, Baseline], repetitions: int
+    query: Query, tables: Tables, execution: ExecutionOptions, baseline: dict[str, Baseline], repetitions: int
 ) -> dict[str, Any]:
     began = time.perf_counter()
     filtered = query.filtered(tables)
@@ -156,7 +152,7 @@ def _run(
     filtered = {name: _page_locked(table) for name, table in filtered.items()}
     runs = []
     for repetition in range(repetitions + 1):
-        joiner = Joiner(request)
+        joiner = Joiner(execution)
         began = time.perf_counter()
         joined = query.joins(filtered, joiner)
         joining = time.perf_counter() - began
@@ -188,36 +184,36 @@ def joins_of_queries() -> dict[str, list[tuple[int, int, int]]]:
         tables = _read(folder)
     found = {}
     for query in QUERIES:
-        joiner = Joiner(Request("auto", "auto", "cpu", None, descending=False, verify=True))
+        joiner = Joiner(ExecutionOptions(strategy="cpu"))
         query.joins(query.filtered(tables), joiner)
         found[query.name] = [tuple(int(rows / _SAMPLED) for rows in sizes) for sizes in joiner.shares.joins]
     return found  # type: ignore[return-value]
 
 
 def shares_of_phases(
-    machine: _core.Machine, joins: list[tuple[int, int, int]], scale: float, constraints: _core.JoinConstraints
+    machine: Machine, joins: list[tuple[int, int, int]], scale: float, gpus: Gpus = "auto", path: str = "auto"
 ) -> tuple[float, dict[str, float]]:
     """What joins with so many rows at a scale factor of 1 would take at another: seconds, in all and by phase."""
     seconds, phases = 0.0, dict.fromkeys(("sort", "join", "materialise"), 0.0)
     for sizes in joins:
         left, right, matches = (max(int(rows * scale), 1) for rows in sizes)
-        workload = join_workload(_core.KeyType.i64, (left, right), "inner", value_bytes=8, wants_rows=True)
-        workload.expected_matches = matches
-        best = _core.plan_join(machine, workload, constraints)[0]
+        best = plan_join(
+            left, right, "i64", value_bytes=8, wants_rows=True, matches=matches, path=path, machine=machine, gpus=gpus
+        ).best
         seconds += best.seconds
         # What goes out before the join itself is the sorted relations, where they lie in host memory.
-        sorting = (*SORTING_PHASES, "DtoH") if best.plan.path == _core.JoinPath.sorted else SORTING_PHASES
-        for phase in best.phases:
-            share = "sort" if phase.phase in sorting else "join" if phase.phase in ("probe", "join") else "materialise"
-            phases[share] += phase.seconds
+        sorting = (*SORTING_PHASES, "DtoH") if best.path == "sorted" else SORTING_PHASES
+        for phase, taken in best.phases.items():
+            share = "sort" if phase in sorting else "join" if phase in ("probe", "join") else "materialise"
+            phases[share] += taken
     return seconds, phases
 
 
-def _simulated(machine: _core.Machine, scale: float, constraints: _core.JoinConstraints) -> list[dict[str, Any]]:
+def _simulated(machine: Machine, scale: float, gpus: Gpus) -> list[dict[str, Any]]:
     """What the joins would take: with as many rows as a small scale has, in proportion."""
     found = []
     for query, joins in joins_of_queries().items():
-        seconds, phases = shares_of_phases(machine, joins, scale, constraints)
+        seconds, phases = shares_of_phases(machine, joins, scale, gpus)
         sizes = [tuple(max(int(rows * scale), 1) for rows in each) for each in joins]
         found.append({"query": query, "seconds": {"joins": seconds}, "shares": phases, "joins": sizes})
     return found

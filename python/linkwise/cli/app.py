@@ -19,7 +19,7 @@ from linkwise.cli import options
 from linkwise.cli.errors import interrupt_is_a_failure
 from linkwise.cli.options import _SHOWN
 from linkwise.reports.terminal import format_seconds
-from linkwise.runtime.request import parse_bytes
+from linkwise.runtime.arguments import parse_bytes
 
 
 def print_app(console: Console, report: AppReport) -> None:

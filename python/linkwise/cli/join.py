@@ -14,7 +14,8 @@ from linkwise.cli import options
 from linkwise.cli.errors import interrupt_is_a_failure
 from linkwise.files.formats import PIPE, FileOptions
 from linkwise.files.join_files import join_files
-from linkwise.runtime.request import Request
+from linkwise.runtime.execution import ExecutionOptions
+from linkwise.runtime.plans import JoinPlan
 
 _Columns = Annotated[
     str | None,
@@ -56,6 +57,7 @@ def join(
     gpus: options.Gpus = "auto",
     strategy: options.Strategy = "auto",
     memory_limit: options.MemoryLimit = None,
+    plan: options.Plan = None,
     host_memory: options.HostMemory = None,
     temporary: options.TemporaryDirectory = None,
     types: options.Types = None,
@@ -73,7 +75,13 @@ def join(
             left,
             right,
             out,
-            Request(machine, options.parse_gpus(gpus), strategy, memory_limit, False, True),
+            ExecutionOptions(
+                machine=machine,
+                gpus=options.parse_gpus(gpus),
+                strategy=strategy,
+                memory_limit=memory_limit,
+                plan=None if plan is None else JoinPlan.parse(plan),
+            ),
             on=_columns(on),
             left_on=_columns(left_on),
             right_on=_columns(right_on),

@@ -15,7 +15,7 @@ from linkwise._core import UsageError
 from linkwise.files.formats import as_path
 from linkwise.machines.catalog import DEFAULT_VIRTUAL_MACHINE, load_machine
 from linkwise.machines.local import local_machine
-from linkwise.runtime.request import Gpus as GpuNumbers
+from linkwise.runtime.execution import Gpus as GpuNumbers
 
 _SHOWN = 12
 
@@ -30,6 +30,12 @@ Machine = Annotated[
 
 Gpus = Annotated[str, typer.Option(metavar="0,2|auto", help="GPUs, in this order.")]
 Strategy = Annotated[Literal["auto", "radix", "p2p_merge", "het", "cpu"], typer.Option(help="How to sort.")]
+Plan = Annotated[
+    str | None,
+    typer.Option(
+        metavar="WORDS|FILE.json", help="What is pinned, as 'het,buffers=3,eager', or a plan from 'linkwise plan -o'."
+    ),
+]
 MemoryLimit = Annotated[str | None, typer.Option(metavar="4GiB|80%", help="Memory to use on each GPU.")]
 
 HostMemory = Annotated[

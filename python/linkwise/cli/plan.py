@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -11,10 +12,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from linkwise._core import UsageError
+from linkwise.cli import options
 from linkwise.cli.options import parse_gpus, without_it
 from linkwise.planning.join import JoinPlanReport, plan_join
 from linkwise.planning.sort import MOST_ROWS, PlanReport, plan_sort
 from linkwise.reports.terminal import format_seconds
+from linkwise.runtime.plans import JoinPlan, SortPlan
 
 plan_app = typer.Typer(help="What work would take, before it is done.", no_args_is_help=True)
 
@@ -30,6 +33,8 @@ def plan_of_sort(
     strategy: Annotated[Literal["auto", "radix", "p2p_merge", "het", "cpu"], typer.Option(help="How.")] = "auto",
     memory_limit: Annotated[str | None, typer.Option(metavar="4GiB", help="Memory to use on each GPU.")] = None,
     pageable: Annotated[bool, typer.Option("--pageable", help="Ordinary memory, in and out.")] = False,
+    plan: options.Plan = None,
+    out: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE.json", help="The best plan.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Say how a sort would be done, what it would take, and why. Nothing is sorted."""
@@ -44,7 +49,10 @@ def plan_of_sort(
         strategy=strategy,
         memory_limit=memory_limit,
         pageable=pageable,
+        plan=None if plan is None else SortPlan.parse(plan),
     )
+    if out is not None:
+        report.best.save(out)
     if as_json:
         typer.echo(json.dumps(report.as_dict()))
     else:
@@ -72,6 +80,8 @@ def plan_of_join(
     path: Annotated[Literal["auto", "in_core", "sorted"], typer.Option(help="Where it is joined.")] = "auto",
     memory_limit: Annotated[str | None, typer.Option(metavar="4GiB", help="Memory to use on each GPU.")] = None,
     pageable: Annotated[bool, typer.Option("--pageable", help="Ordinary memory, in and out.")] = False,
+    plan: options.Plan = None,
+    out: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE.json", help="The best plan.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Say how a join would be done, and what it would take. Nothing is joined."""
@@ -94,7 +104,10 @@ def plan_of_join(
         path=path,
         memory_limit=memory_limit,
         pageable=pageable,
+        plan=None if plan is None else JoinPlan.parse(plan),
     )
+    if out is not None:
+        report.best.save(out)
     if as_json:
         typer.echo(json.dumps(report.as_dict()))
     else:

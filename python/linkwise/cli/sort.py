@@ -23,7 +23,8 @@ from linkwise.machines.local import is_nominal
 from linkwise.reports.plots import check_picture, phase_picture
 from linkwise.reports.terminal import format_seconds, print_explanation, print_report, where_it_ran
 from linkwise.reports.trace import check_trace, write_trace
-from linkwise.runtime.request import Request
+from linkwise.runtime.execution import ExecutionOptions
+from linkwise.runtime.plans import SortPlan
 from linkwise.runtime.session import ADVICE_TO_PROBE
 from linkwise.sorting.report import SortReport
 
@@ -103,6 +104,7 @@ def sort(
     gpus: options.Gpus = "auto",
     strategy: options.Strategy = "auto",
     memory_limit: options.MemoryLimit = None,
+    plan: options.Plan = None,
     host_memory: options.HostMemory = None,
     temporary: options.TemporaryDirectory = None,
     dtype: Annotated[str | None, typer.Option(help="The type of the numbers in a .bin file, as uint32.")] = None,
@@ -145,13 +147,18 @@ def sort(
     assert out is not None
     with _progress_bar() as step, interrupt_is_a_failure():
         advance = step(f"sort {paths[0].name}")
-        request = Request(machine, options.parse_gpus(gpus), strategy, memory_limit, False, True, advance)
-        report = sort_reader(reader, out, keys, request, Selection(unique, limit), file_options, host_memory, temporary)
+        execution = ExecutionOptions(
+            machine=machine, gpus=options.parse_gpus(gpus), strategy=strategy, memory_limit=memory_limit,
+            plan=None if plan is None else SortPlan.parse(plan), on_progress=advance,
+        )  # fmt: skip
+        report = sort_reader(
+            reader, out, keys, execution, Selection(unique, limit), file_options, host_memory, temporary
+        )
         advance(1.0)
     if trace is not None:
         write_trace(trace, report)
     if picture is not None:
-        phase_picture({report.strategy: report.phases}, picture, title=f"{report.plan}; {where_it_ran(report)}")
+        phase_picture({report.strategy: report.phases}, picture, title=f"{report.told_plan()}; {where_it_ran(report)}")
     _tell(report, explain=explain, as_json=as_json, to_stderr=out == PIPE)
 
 

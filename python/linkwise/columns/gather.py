@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Collection
 from typing import Any, cast
 
@@ -11,8 +10,8 @@ from linkwise._arrow import pa
 from linkwise._core import OutOfMemoryError
 from linkwise._typing import Rows
 from linkwise.columns.gather_pyarrow import gather_by_pyarrow
-from linkwise.exceptions import FallbackWarning
-from linkwise.runtime.request import Request, gpus_of, memory_limit_of
+from linkwise.exceptions import FallbackWarning, warn_caller
+from linkwise.runtime.execution import ExecutionOptions, gpus_of, memory_limit_of
 from linkwise.runtime.session import open_session, run_interruptibly
 
 _WORTH_A_COPY = 1 << 12  # rows of a chunk
@@ -74,11 +73,11 @@ def gather_columns_on_gpus(
     ]
 
 
-def _may_gain(rows: Rows, request: Request) -> bool:
+def _may_gain(rows: Rows, execution: ExecutionOptions) -> bool:
     """Whether GPUs may be asked at all."""
-    if request.strategy == "cpu" or len(rows) < _WORTH_THE_GPUS:
+    if execution.strategy == "cpu" or len(rows) < _WORTH_THE_GPUS:
         return False
-    return request.machine != "auto" or not _core.cuda_unavailable_reason()
+    return execution.machine != "auto" or not _core.cuda_unavailable_reason()
 
 
 def _is_for_gpus(column: pa.ChunkedArray) -> bool:
@@ -89,15 +88,15 @@ def _is_for_gpus(column: pa.ChunkedArray) -> bool:
 
 
 def _gather_on_gpus_if_faster(
-    columns: list[pa.ChunkedArray], rows: Rows, request: Request | None
+    columns: list[pa.ChunkedArray], rows: Rows, execution: ExecutionOptions | None
 ) -> dict[int, pa.ChunkedArray]:
     """Those columns that GPUs gather in less time than the cores, gathered, by their number."""
-    if request is None or not _may_gain(rows, request):
+    if execution is None or not _may_gain(rows, execution):
         return {}
     wanted = [at for at, column in enumerate(columns) if _is_for_gpus(column)]
     chosen = [columns[at] for at in wanted]
-    with open_session(request.machine, warn=False) as runtime:
-        gpus, limit = gpus_of(runtime.machine, request.gpus), memory_limit_of(request, runtime.machine)
+    with open_session(execution.machine, warn=False) as runtime:
+        gpus, limit = gpus_of(runtime.machine, execution.gpus), memory_limit_of(execution, runtime.machine)
         chunks = [_filled(column) for column in chosen]
         on_gpus, on_cores = _core.price_of_gather(runtime.machine, gpus, limit, chunks, rows)
         if on_gpus >= on_cores or not runtime.peers_can_read(gpus):
@@ -108,7 +107,7 @@ def _gather_on_gpus_if_faster(
         except OverflowError:  # the cores make several chunks
             return {}
         except OutOfMemoryError as error:
-            warnings.warn(f"{error}: rows are gathered on the cores", FallbackWarning, stacklevel=4)
+            warn_caller(f"{error}: rows are gathered on the cores", FallbackWarning)
             return {}
     return dict(zip(wanted, found, strict=True))
 
@@ -116,24 +115,24 @@ def _gather_on_gpus_if_faster(
 def gather_columns(
     columns: list[pa.ChunkedArray],
     rows: Rows,
-    request: Request | None = None,
+    execution: ExecutionOptions | None = None,
     nearby: Callable[[], dict[int, pa.ChunkedArray]] = dict,
 ) -> list[pa.ChunkedArray]:
     """Columns with these rows of the given ones, of any type, in their order. Row -1 is a null.
 
-    On all cores; on the GPUs that ``request`` leaves it to where these are faster. The cores have some columns, by
+    On all cores; on the GPUs that ``execution`` leaves it to where these are faster. The cores have some columns, by
     number, for less than a gather from all over them: ``nearby`` makes these.
     """
-    gathered = _gather_on_gpus_if_faster(columns, rows, request) or nearby()
+    gathered = _gather_on_gpus_if_faster(columns, rows, execution) or nearby()
     return _gather_on_cores(columns, [rows] * len(columns), gathered)
 
 
 def gather_sides(
-    sides: list[tuple[list[pa.ChunkedArray], Rows]], request: Request | None = None
+    sides: list[tuple[list[pa.ChunkedArray], Rows]], execution: ExecutionOptions | None = None
 ) -> list[list[pa.ChunkedArray]]:
     """``gather_columns`` of tables of which as many rows are gathered, of each its own: at once where they are few."""
-    if any(_may_gain(rows, request) for _, rows in sides if request is not None):
-        return [gather_columns(columns, rows, request) for columns, rows in sides]
+    if any(_may_gain(rows, execution) for _, rows in sides if execution is not None):
+        return [gather_columns(columns, rows, execution) for columns, rows in sides]
     of_columns = [rows for columns, rows in sides for _ in columns]
     gathered = iter(_gather_on_cores([column for columns, _ in sides for column in columns], of_columns, {}))
     return [[next(gathered) for _ in columns] for columns, _ in sides]
@@ -178,8 +177,8 @@ def rows_of_rows(rows: Rows, places: Rows) -> Rows:
     return cast(Rows, gathered[3].view(rows.dtype))
 
 
-def gather_rows(table: pa.Table, rows: Rows, request: Request | None = None) -> pa.Table:
+def gather_rows(table: pa.Table, rows: Rows, execution: ExecutionOptions | None = None) -> pa.Table:
     """A new table of these rows of another; see ``gather_columns``."""
     if not table.num_columns:
         return table.slice(0, len(rows))
-    return pa.table(gather_columns(table.columns, rows, request), schema=table.schema)
+    return pa.table(gather_columns(table.columns, rows, execution), schema=table.schema)

@@ -22,7 +22,7 @@ from linkwise.files.external_sort import SpillSort
 from linkwise.joining.matching import How, not_presorted
 from linkwise.joining.tables import KeyPairs
 from linkwise.joining.type_promotion import common_type, comparable, has_floats
-from linkwise.runtime.request import Request
+from linkwise.runtime.execution import ExecutionOptions
 from linkwise.sorting.check import each_checked
 from linkwise.sorting.row_keys import RowKeys
 from linkwise.sorting.tables import sort_table
@@ -46,7 +46,7 @@ class SpilledJoin:
 
     keys: KeyPairs
     how: How
-    request: Request
+    execution: ExecutionOptions
     memory: int  # bytes of host memory
     directory: Path | None
     presorted: tuple[bool, bool]
@@ -89,7 +89,7 @@ class SpilledJoin:
     def _sort(self, by: list[SortKey], size: int | None) -> SpillSort:
         return SpillSort(
             by,
-            lambda table: sort_table(table, by, self.request)[0],
+            lambda table: sort_table(table, by, self.execution)[0],
             unique=False,
             memory=max(self.memory // _SORTS, 1),
             size=size,

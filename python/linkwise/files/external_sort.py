@@ -24,8 +24,9 @@ from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.columns.sort_keys import SortKey
 from linkwise.files.readers import Reader
 from linkwise.interop.containers import Contents
+from linkwise.runtime.arguments import parse_bytes
+from linkwise.runtime.execution import Progress
 from linkwise.runtime.host_memory import host_memory
-from linkwise.runtime.request import Progress, parse_bytes
 from linkwise.sorting.row_keys import RowKeys
 
 SortBatch = Callable[[pa.Table], pa.Table]

@@ -18,7 +18,7 @@ from linkwise.files.readers import Reader, open_readers
 from linkwise.files.writer import Writer
 from linkwise.joining.matching import Columns, How, Presorted, sides_of
 from linkwise.joining.tables import KeyPairs, TableJoin, check_how, count_matches, key_pairs
-from linkwise.runtime.request import Request
+from linkwise.runtime.execution import ExecutionOptions
 
 _ROOM = 3  # times a part: its row numbers, its rows, and what writing them takes
 _MOST_ROWS = 1 << 24  # of a part: more of them at once are no faster
@@ -28,7 +28,7 @@ def join_files(
     left: str | Path,
     right: str | Path,
     out: Path | None,
-    request: Request,
+    execution: ExecutionOptions,
     *,
     on: Columns,
     left_on: Columns,
@@ -54,7 +54,7 @@ def join_files(
     readers = open_readers(groups, options)
     keys = key_pairs(readers[0].columns, readers[1].columns, on, left_on, right_on)
     memory = memory_to_use(host_memory_limit)
-    join = _FileJoin(keys, how, request, nulls_equal, presorted, memory, temporary_directory)
+    join = _FileJoin(keys, how, execution, nulls_equal, presorted, memory, temporary_directory)
     if out is None:
         return join.count(readers, validate=validate)
     rows = 0
@@ -72,7 +72,7 @@ def join_files(
 class _FileJoin:
     keys: KeyPairs
     how: How
-    request: Request
+    execution: ExecutionOptions
     nulls_equal: bool
     presorted: Presorted
     memory: int
@@ -104,15 +104,15 @@ class _FileJoin:
 
     def _count(self, left: Any, right: Any, *, validate: str, presorted: Presorted = False) -> int:
         return count_matches(
-            left, right, self.keys, self.request, self.how, nulls_equal=self.nulls_equal, presorted=presorted,
+            left, right, self.keys, self.execution, self.how, nulls_equal=self.nulls_equal, presorted=presorted,
             validate=validate,
         )  # fmt: skip
 
     def _join(self, left: Any, right: Any, **how: Any) -> TableJoin:
-        return TableJoin(left, right, self.keys, self.request, self.how, nulls_equal=self.nulls_equal, **how)
+        return TableJoin(left, right, self.keys, self.execution, self.how, nulls_equal=self.nulls_equal, **how)
 
     def _spilled(self) -> SpilledJoin:
-        return SpilledJoin(self.keys, self.how, self.request, self.memory, self.directory, sides_of(self.presorted))
+        return SpilledJoin(self.keys, self.how, self.execution, self.memory, self.directory, sides_of(self.presorted))
 
 
 def _schema(reader: Reader) -> pa.Schema:

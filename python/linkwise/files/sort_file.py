@@ -7,6 +7,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +22,8 @@ from linkwise.files.formats import FileOptions, as_path, expand
 from linkwise.files.readers import Reader, open_reader
 from linkwise.files.writer import Writer
 from linkwise.interop.containers import ONE_COLUMN, Contents
-from linkwise.runtime.request import Gpus, MachineLike, Progress, Request
+from linkwise.runtime.execution import ExecutionOptions, Progress, SortExecution, takes_execution
+from linkwise.runtime.plans import SortPlan
 from linkwise.sorting.arrays import sort_array
 from linkwise.sorting.check import each_checked
 from linkwise.sorting.report import SortReport
@@ -30,6 +32,7 @@ from linkwise.sorting.tables import sort_table
 _AT_ONCE = 256 << 20  # bytes of a file
 
 
+@takes_execution(SortExecution)
 def sort_file(
     source: str | Path | Sequence[str | Path],
     out: str | Path,
@@ -39,10 +42,6 @@ def sort_file(
     nulls: Nulls = "last",
     limit: int | None = None,
     unique: bool = False,
-    machine: MachineLike = "auto",
-    gpus: Gpus = "auto",
-    strategy: str = "auto",
-    memory_limit: int | str | None = None,
     host_memory_limit: int | str | None = None,
     temporary_directory: str | Path | None = None,
     dtype: str | None = None,
@@ -50,8 +49,8 @@ def sort_file(
     header: bool = True,
     input_format: str | None = None,
     output_format: str | None = None,
-    verify: bool = True,
     on_progress: Progress | None = None,
+    **execution: Unpack[SortExecution],
 ) -> SortReport:
     """Sort files and write one: tables (Parquet, Arrow, CSV, TSV) by columns, ``.npy`` and raw ``.bin`` by value.
 
@@ -78,15 +77,24 @@ def sort_file(
         whether the first line has the columns' names.
     input_format, output_format
         Instead of what the names end in: parquet, arrow, csv, tsv, npy or bin.
+    **execution
+        Where and how it runs: see ``linkwise.options``.
 
     """
-    options = FileOptions(dtype, dict(column_types or {}), header, input_format, output_format)
+    file_options = FileOptions(dtype, dict(column_types or {}), header, input_format, output_format)
     paths = expand(source)
-    reader = open_reader(paths, options)
+    reader = open_reader(paths, file_options)
     keys = keys_of_files(reader, paths, by, descending, nulls, unique=unique)
-    request = Request(machine, gpus, strategy, memory_limit, False, verify, on_progress)
+    options = ExecutionOptions.of(execution, SortPlan, on_progress)
     return sort_reader(
-        reader, as_path(out), keys, request, Selection(unique, limit), options, host_memory_limit, temporary_directory
+        reader,
+        as_path(out),
+        keys,
+        options,
+        Selection(unique, limit),
+        file_options,
+        host_memory_limit,
+        temporary_directory,
     )
 
 
@@ -94,7 +102,7 @@ def sort_reader(
     reader: Reader,
     out: Path,
     keys: list[SortKey],
-    request: Request,
+    execution: ExecutionOptions,
     selection: Selection,
     options: FileOptions,
     host_memory_limit: int | str | None = None,
@@ -108,7 +116,7 @@ def sort_reader(
     by = keys if reader.columns else ()
     with Writer(out, options, like=reader, schema=reader.schema, keys=by, memory=memory) as writer:
         directory = None if temporary_directory is None else Path(temporary_directory)
-        report = _FileSort(reader, keys, selection, request, memory, directory).run(writer.write)
+        report = _FileSort(reader, keys, selection, execution, memory, directory).run(writer.write)
         return dataclasses.replace(report, wall_seconds=time.perf_counter() - began)
 
 
@@ -129,10 +137,10 @@ def keys_of_files(
 
 class _FileSort:
     def __init__(
-        self, reader: Reader, keys: list[SortKey], selection: Selection, request: Request, memory: int,
+        self, reader: Reader, keys: list[SortKey], selection: Selection, execution: ExecutionOptions, memory: int,
         directory: Path | None,
     ) -> None:  # fmt: skip
-        self._reader, self._keys, self._selection, self._request = reader, keys, selection, request
+        self._reader, self._keys, self._selection, self._execution = reader, keys, selection, execution
         self._memory, self._directory = memory, directory
         self._reports: list[SortReport] = []
 
@@ -145,18 +153,18 @@ class _FileSort:
         return self._reports[0]
 
     def _sort(self, contents: Contents, selection: Selection) -> Contents:
-        request = self._request
+        execution = self._execution
         if isinstance(contents, np.ndarray):
-            request = dataclasses.replace(request, descending=self._keys[0].descending)
-            result, report = sort_array(contents, request, None, selection)
+            descending = self._keys[0].descending
+            result, report = sort_array(contents, execution, selection=selection, descending=descending)
         else:
-            result, report = sort_table(contents, self._keys, request, selection)
+            result, report = sort_table(contents, self._keys, execution, selection)
         self._reports.append(report)
         return result
 
     def _in_batches(self, batches: Iterable[Contents], write: Callable[[Contents], None]) -> SortReport:
-        on_progress = self._request.on_progress or (lambda _: None)
-        self._request = dataclasses.replace(self._request, on_progress=None)  # that of all, not of a batch
+        on_progress = self._execution.on_progress or (lambda _: None)
+        self._execution = dataclasses.replace(self._execution, on_progress=None)  # that of all, not of a batch
         rows = size = 0
         kind: np.dtype[np.generic] | None = None
 
@@ -185,7 +193,7 @@ class _FileSort:
             runs = spill.run(parts, _first(self._selection.limit, write_table))
             how = f"{runs} runs spilled and merged"
         report = SortReport.together(self._reports)
-        return dataclasses.replace(report, rows=rows, bytes=size, plan=f"{report.plan}; {how}")
+        return dataclasses.replace(report, rows=rows, bytes=size, spilled=how)
 
     def _keeps_few(self, batch: pa.Table) -> bool:
         """Whether the rows that are wanted fit into memory beside a batch."""

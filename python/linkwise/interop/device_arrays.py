@@ -15,7 +15,7 @@ import numpy as np
 from linkwise import _core
 from linkwise._core import DeviceArray, UsageError
 from linkwise.interop.containers import library_of
-from linkwise.runtime.request import Request, memory_limit_of
+from linkwise.runtime.execution import ExecutionOptions, memory_limit_of
 from linkwise.runtime.session import open_session
 
 _CUDA = 2  # kDLCUDA
@@ -139,12 +139,12 @@ def like(array: DeviceArray, original: Any) -> Any:
 
 
 @contextmanager
-def open_where_they_lie(request: Request, *, on_gpus: bool, done: str) -> Iterator[_core.Runtime]:
+def open_where_they_lie(execution: ExecutionOptions, *, on_gpus: bool, done: str) -> Iterator[_core.Runtime]:
     """Lend the runtime of the GPUs that arrays lie on, or of a simulated machine on whose GPUs they are said to.
 
-    ``done`` says what is done with them. Raises ``UsageError`` if the request names another machine.
+    ``done`` says what is done with them. Raises ``UsageError`` if the execution names another machine.
     """
-    with open_session(request.machine) as runtime:
+    with open_session(execution.machine) as runtime:
         if runtime.simulated == on_gpus:
             raise UsageError(
                 f"arrays on GPUs can only be {done} there; leave machine= at 'auto'"
@@ -152,5 +152,5 @@ def open_where_they_lie(request: Request, *, on_gpus: bool, done: str) -> Iterat
                 else "a list of NumPy arrays stands for arrays on the GPUs of a simulated machine; name one, "
                 "or pass a single array"
             )
-        runtime.set_memory_limit(memory_limit_of(request, runtime.machine))
+        runtime.set_memory_limit(memory_limit_of(execution, runtime.machine))
         yield runtime

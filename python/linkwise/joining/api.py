@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, Unpack, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -24,12 +24,14 @@ from linkwise.interop.pandas_frames import PandasFrames
 from linkwise.joining.device_join import GpuJoin, arrays_on_gpus
 from linkwise.joining.matching import Columns, How, Presorted, Validate, matches_of_keys, sides_of
 from linkwise.joining.tables import TableJoin, check_how, key_pairs
+from linkwise.runtime.execution import ExecutionOptions, JoinExecution, takes_execution
 from linkwise.runtime.host_memory import check_rows_fit
-from linkwise.runtime.request import Gpus, MachineLike, Request
+from linkwise.runtime.plans import JoinPlan
 
 Relation = TypeVar("Relation")
 
 
+@takes_execution(JoinExecution)
 def join(
     left: Relation,
     right: Any,
@@ -42,11 +44,7 @@ def join(
     nulls_equal: bool = False,
     validate: Validate = "m:m",
     presorted: Presorted = False,
-    machine: MachineLike = "auto",
-    gpus: Gpus = "auto",
-    strategy: str = "auto",
-    memory_limit: int | str | None = None,
-    verify: bool = True,
+    **execution: Unpack[JoinExecution],
 ) -> Relation:
     """Join two tables by equal keys. Returns a table of the left one's kind.
 
@@ -74,8 +72,8 @@ def join(
     presorted
         ``"left"``, ``"right"``, or ``"both"`` (``True``): the side is in the order of its keys, ascending with nulls
         last, and is not sorted. This is checked.
-    machine, gpus, strategy, memory_limit, verify
-        As for ``sort``; they say how the keys are sorted.
+    **execution
+        Where and how it runs: see ``linkwise.options``.
 
     Raises
     ------
@@ -83,14 +81,14 @@ def join(
 
     """
     check_how(how)
-    request = Request(machine, gpus, strategy, memory_limit, False, verify)
+    options = ExecutionOptions.of(execution, JoinPlan)
     labels = labels_of(right) | labels_of(left)
     named = [_named(columns, labels) for columns in (on, left_on, right_on)]
     compared = {str(name) for columns in named if columns is not None for name in columns}
     left_table, right_table, give_back = _hold_both(left, right, compared)
     keys = key_pairs(left_table.column_names, right_table.column_names, *named)
     joined = TableJoin(
-        left_table, right_table, keys, request, how, suffix=suffix, nulls_equal=nulls_equal, validate=validate,
+        left_table, right_table, keys, options, how, suffix=suffix, nulls_equal=nulls_equal, validate=validate,
         presorted=presorted,
     )  # fmt: skip
     return cast(Relation, give_back(joined.table()))
@@ -114,6 +112,7 @@ def _named(columns: Any, labels: dict[str, Any]) -> list[Any] | None:
     return [str(label) for label in labels_named(columns, list(labels.values()))]
 
 
+@takes_execution(JoinExecution)
 def join_indices(
     left_keys: Any,
     right_keys: Any,
@@ -121,10 +120,7 @@ def join_indices(
     *,
     nulls_equal: bool = False,
     presorted: Presorted = False,
-    machine: MachineLike = "auto",
-    gpus: Gpus = "auto",
-    strategy: str = "auto",
-    memory_limit: int | str | None = None,
+    **execution: Unpack[JoinExecution],
 ) -> tuple[Any, Any]:
     """The row numbers of the left and the right side for each row of the join, -1 where a side has none.
 
@@ -136,21 +132,22 @@ def join_indices(
     and of a semi or anti join ``None`` instead of the second; its rows come by key.
     """
     check_how(how)
-    request = Request(machine, gpus, strategy, memory_limit, False, True)
+    options = ExecutionOptions.of(execution, JoinPlan)
     on_gpus = arrays_on_gpus(left_keys, right_keys)
     if on_gpus is not None:
         _check_no_presorted(presorted=presorted)
-        found_on_gpus = GpuJoin(*on_gpus, how, request).indices()
+        found_on_gpus = GpuJoin(*on_gpus, how, options).indices()
         if isinstance(left_keys, list | tuple):
             return found_on_gpus
         return tuple(side if side is None else side[0] for side in found_on_gpus)  # type: ignore[return-value]
-    found = matches_of_keys(left_keys, right_keys, request, nulls_equal=nulls_equal, presorted=presorted)
+    found = matches_of_keys(left_keys, right_keys, options, nulls_equal=nulls_equal, presorted=presorted)
     if isinstance(found, _core.Matches):
         check_rows_fit(found.count(how), 16)
     left, right = found.indices(how)
     return left, np.full(len(left), -1) if right is None else right
 
 
+@takes_execution(JoinExecution)
 def join_count(
     left_keys: Any,
     right_keys: Any,
@@ -158,22 +155,19 @@ def join_count(
     *,
     nulls_equal: bool = False,
     presorted: Presorted = False,
-    machine: MachineLike = "auto",
-    gpus: Gpus = "auto",
-    strategy: str = "auto",
-    memory_limit: int | str | None = None,
+    **execution: Unpack[JoinExecution],
 ) -> int:
     """How many rows the join has. Parameters: as ``join_indices``.
 
     Keys may lie on the GPUs: an array of each side, or a list of them with one for each GPU.
     """
     check_how(how)
-    request = Request(machine, gpus, strategy, memory_limit, False, True)
+    options = ExecutionOptions.of(execution, JoinPlan)
     on_gpus = arrays_on_gpus(left_keys, right_keys)
     if on_gpus is not None:
         _check_no_presorted(presorted=presorted)
-        return GpuJoin(*on_gpus, how, request).count()
-    return int(matches_of_keys(left_keys, right_keys, request, nulls_equal=nulls_equal, presorted=presorted).count(how))
+        return GpuJoin(*on_gpus, how, options).count()
+    return int(matches_of_keys(left_keys, right_keys, options, nulls_equal=nulls_equal, presorted=presorted).count(how))
 
 
 def _check_no_presorted(*, presorted: Presorted) -> None:
@@ -207,23 +201,21 @@ class JoinRanges:
         return int(np.dot(left, right)) if pairs < 2**62 else sum(map(operator.mul, left.tolist(), right.tolist()))
 
 
+@takes_execution(JoinExecution)
 def join_ranges(
     left_keys: Any,
     right_keys: Any,
     *,
     nulls_equal: bool = False,
     presorted: Presorted = False,
-    machine: MachineLike = "auto",
-    gpus: Gpus = "auto",
-    strategy: str = "auto",
-    memory_limit: int | str | None = None,
+    **execution: Unpack[JoinExecution],
 ) -> JoinRanges:
     """What matches in an inner join, as ranges of equal keys and not as pairs (join25 §3.3.3).
 
     However many pairs there are, the result is no larger than both sides. Parameters and errors: as ``join_indices``.
     """
-    request = Request(machine, gpus, strategy, memory_limit, False, True)
+    options = ExecutionOptions.of(execution, JoinPlan)
     if arrays_on_gpus(left_keys, right_keys) is not None:
         raise UsageError("join_ranges takes keys in host memory; join_indices also takes lists and arrays on GPUs")
-    found = matches_of_keys(left_keys, right_keys, request, nulls_equal=nulls_equal, presorted=presorted)
+    found = matches_of_keys(left_keys, right_keys, options, nulls_equal=nulls_equal, presorted=presorted)
     return JoinRanges(*found.ranges())

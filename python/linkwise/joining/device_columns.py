@@ -9,7 +9,8 @@ from typing import Any, cast
 from linkwise import _core
 from linkwise._typing import Array
 from linkwise.joining.host_join import leaves_to_gpus
-from linkwise.runtime.request import Request, gpus_of, memory_limit_of
+from linkwise.planning.sort import resident_plan
+from linkwise.runtime.execution import ExecutionOptions, gpus_of, memory_limit_of
 from linkwise.runtime.session import open_session
 
 Parts = list[_core.DeviceArray]
@@ -19,31 +20,31 @@ _MOST_ROWS = (1 << 32) - 1  # that 4 bytes number
 
 
 class GpuColumns:
-    """The GPUs that a request leaves work to.
+    """The GPUs that a call's options leaves work to.
 
     Every method raises ``OutOfMemoryError`` if a GPU has no room for what it is to hold.
     """
 
-    def __init__(self, request: Request) -> None:
-        self._request = request
+    def __init__(self, execution: ExecutionOptions) -> None:
+        self._execution = execution
         self._described: _core.Runtime | None = None  # kept: what lies on a simulated GPU is that machine's
 
     @contextmanager
     def _session(self) -> Iterator[tuple[_core.Runtime, list[int]]]:
         if self._described is not None:
-            yield self._described, gpus_of(self._described.machine, self._request.gpus)
+            yield self._described, gpus_of(self._described.machine, self._execution.gpus)
             return
-        with open_session(self._request.machine, warn=False) as runtime:
+        with open_session(self._execution.machine, warn=False) as runtime:
             if runtime.simulated:
                 self._described = runtime
-            runtime.set_memory_limit(memory_limit_of(self._request, runtime.machine))
-            yield runtime, gpus_of(runtime.machine, self._request.gpus)
+            runtime.set_memory_limit(memory_limit_of(self._execution, runtime.machine))
+            yield runtime, gpus_of(runtime.machine, self._execution.gpus)
 
     def can_join(self, left_rows: int, right_rows: int) -> bool:
-        """Whether the request leaves a join of so many rows to GPUs, which can read each other's memory."""
-        if not leaves_to_gpus(self._request, left_rows, right_rows) or max(left_rows, right_rows) > _MOST_ROWS:
+        """Whether the execution leaves a join of so many rows to GPUs, which can read each other's memory."""
+        if not leaves_to_gpus(self._execution, left_rows, right_rows) or max(left_rows, right_rows) > _MOST_ROWS:
             return False
-        if self._request.machine in ("auto", "local") and _core.cuda_unavailable_reason():
+        if self._execution.machine in ("auto", "local") and _core.cuda_unavailable_reason():
             return False
         with self._session() as (runtime, gpus):
             return runtime.peers_can_read(gpus)
@@ -79,13 +80,12 @@ class GpuColumns:
     def join(self, left: Parts, right: Parts) -> tuple[Parts, Parts, dict[str, float]]:
         """Numbers of the rows whose keys are equal, and what each phase took."""
         with self._session() as (runtime, gpus):
-            plan, sort = _core.JoinPlan(), _core.SortPlan()
-            sort.gpus = gpus
-            plan.sort = sort
+            plan = _core.JoinPlan()
+            plan.sort = resident_plan(self._execution, gpus)
             no_streams = [None] * len(gpus)
             of_left, of_right = (_core.ArraysOfSide(cast(list[Any], keys), [], no_streams) for keys in (left, right))
             found = _core.join_device_rows(
-                runtime, plan, of_left, of_right, "inner", self._request.verify, row_number_bytes=4, any_order=True
+                runtime, plan, of_left, of_right, "inner", self._execution.verify, row_number_bytes=4, any_order=True
             )
             phases = {phase.phase: phase.seconds for phase in _core.report_of(runtime, _core.SortOptions()).phases}
         return [rows for rows, _ in found], [rows for _, rows in found], phases

@@ -10,7 +10,10 @@ import numpy as np
 from linkwise import _core
 from linkwise._core import UsageError
 from linkwise.interop.device_arrays import gpus_of, like, list_of_arrays, open_where_they_lie, single_array, stream_of
-from linkwise.runtime.request import Request, gpu_numbers
+from linkwise.joining.host_join import check_can_be_pinned
+from linkwise.planning.sort import resident_plan
+from linkwise.runtime.arguments import gpu_numbers
+from linkwise.runtime.execution import ExecutionOptions
 from linkwise.runtime.session import run_interruptibly
 
 Result = TypeVar("Result")
@@ -39,36 +42,36 @@ def _plain(array: Any) -> Any:
 class GpuJoin:
     """One join of arrays on GPUs."""
 
-    def __init__(self, left: Sequence[Any], right: Sequence[Any], how: str, request: Request) -> None:
+    def __init__(self, left: Sequence[Any], right: Sequence[Any], how: str, execution: ExecutionOptions) -> None:
         on_gpus = gpus_of(left)
         if len(left) != len(right):
             raise UsageError(
                 f"there are {len(left)} arrays on the left and {len(right)} on the right; one for each GPU"
             )
-        if request.strategy != "auto":
+        if execution.strategy != "auto":
             raise UsageError("strategy= is for keys in host memory; leave it at 'auto'")
+        check_can_be_pinned(execution, "these keys lie on GPUs already")
         if gpus_of(right) != on_gpus:
             raise UsageError("the two sides lie on different GPUs; give each GPU an array of both")
-        asked = None if request.gpus == "auto" else gpu_numbers(request.gpus)
+        asked = None if execution.gpus == "auto" else gpu_numbers(execution.gpus)
         if on_gpus is not None and asked not in (None, on_gpus):
             raise UsageError(f"the arrays lie on GPUs {on_gpus}; gpus= cannot say otherwise")
-        self._plan, sort = _core.JoinPlan(), _core.SortPlan()
-        sort.gpus = on_gpus or asked or list(range(len(left)))
-        self._plan.sort = sort
+        self._plan = _core.JoinPlan()
+        self._plan.sort = resident_plan(execution, on_gpus or asked or list(range(len(left))))
         self._left, self._right = (
             _core.ArraysOfSide([_plain(array) for array in side], [], [stream_of(array, on_gpus) for array in side])
             for side in (left, right)
         )
         self._originals = left
-        self._is_real, self._how, self._request = on_gpus is not None, how, request
+        self._is_real, self._how, self._execution = on_gpus is not None, how, execution
 
     def _run(self, work: Callable[[_core.Runtime], Result]) -> Result:
-        with open_where_they_lie(self._request, on_gpus=self._is_real, done="joined") as runtime:
+        with open_where_they_lie(self._execution, on_gpus=self._is_real, done="joined") as runtime:
             return work(runtime) if self._is_real else run_interruptibly(runtime, lambda: work(runtime))
 
     def count(self) -> int:
         """How many rows the join has."""
-        verify = self._request.verify
+        verify = self._execution.verify
         return int(
             self._run(
                 lambda runtime: _core.join_device_totals(
@@ -79,7 +82,7 @@ class GpuJoin:
 
     def indices(self) -> tuple[list[Any], list[Any] | None]:
         """Row numbers of both sides, an array for each GPU; of semi and anti joins, (left, None)."""
-        verify = self._request.verify
+        verify = self._execution.verify
         parts = self._run(
             lambda runtime: _core.join_device_rows(runtime, self._plan, self._left, self._right, self._how, verify)
         )

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from linkwise import _core
-from linkwise._core import OutOfMemoryError
+from linkwise._core import OutOfMemoryError, UsageError
 from linkwise._typing import Array, Rows
 from linkwise.columns.key_types import key_type_of
-from linkwise.exceptions import FallbackWarning
-from linkwise.planning.join import choose_join_plan, join_workload
+from linkwise.exceptions import FallbackWarning, warn_caller
+from linkwise.planning.join import choose_join_plan, join_workload, joins_on_gpus
+from linkwise.runtime.execution import ExecutionOptions
 from linkwise.runtime.host_memory import check_rows_fit, uninitialised
-from linkwise.runtime.request import Request
+from linkwise.runtime.plans import JoinPlan
 from linkwise.runtime.session import open_session, run_interruptibly
 
 Answer = TypeVar("Answer")
@@ -27,13 +27,13 @@ _WORTH_THE_GPUS = 1 << 15
 """Rows; fewer are joined on the cores before GPUs have received them."""
 
 
-def _nobody(_: Request) -> _core.Matches:
+def _nobody(_: ExecutionOptions) -> _core.Matches:
     raise AssertionError("only asked whether it could")
 
 
-def without_gpus(request: Request) -> Request:
-    """The same on the cores."""
-    return replace(request, strategy="cpu", gpus="auto")
+def without_gpus(execution: ExecutionOptions) -> ExecutionOptions:
+    """The same on the cores, for what no plan pins to GPUs."""
+    return replace(execution, strategy="cpu", gpus="auto", plan=None)
 
 
 def rows_to_gather(found: _core.Matches | GpuMatches, how: str) -> tuple[Rows, Rows | None]:
@@ -44,11 +44,29 @@ def rows_to_gather(found: _core.Matches | GpuMatches, how: str) -> tuple[Rows, R
     return left, right
 
 
-def leaves_to_gpus(request: Request, left_rows: int, right_rows: int) -> bool:
-    """Whether a request leaves a join of so many rows to GPUs: small ones only if it says so."""
-    if request.strategy not in ("auto", "radix") or not left_rows or not right_rows:
+def pinned_join(execution: ExecutionOptions) -> dict[str, Any]:
+    """The fields that a plan pins and only joins on the GPUs have."""
+    return execution.plan.pinned if isinstance(execution.plan, JoinPlan) else {}
+
+
+def check_can_be_pinned(execution: ExecutionOptions, why: str) -> None:
+    """Raise ``UsageError`` if a plan pins how GPUs join what they cannot join."""
+    pinned = pinned_join(execution)
+    if pinned:
+        name = next(iter(pinned))
+        raise UsageError(f"{name} is of joins on the GPUs, and {why}; pin only sort= in the plan")
+
+
+def leaves_to_gpus(execution: ExecutionOptions, left_rows: int, right_rows: int) -> bool:
+    """Whether a call leaves a join of so many rows to GPUs: small ones only if it says so."""
+    if not joins_on_gpus(execution) or not left_rows or not right_rows:
         return False
-    says_nothing = request.strategy == "auto" and request.machine in ("auto", "local") and request.gpus == "auto"
+    says_nothing = (
+        execution.strategy == "auto"
+        and execution.machine in ("auto", "local")
+        and execution.gpus == "auto"
+        and execution.plan is None
+    )
     return not says_nothing or left_rows + right_rows >= _WORTH_THE_GPUS
 
 
@@ -56,31 +74,37 @@ class GpuMatches:
     """The matches of two arrays of integers of one type. Each question is a join of its own on the GPUs.
 
     Where these have less memory than they said, and for what they do not do, ``on_cores`` finds the matches in the
-    order of both sides' keys together, which is found as the request says.
+    order of both sides' keys together, which is found as the execution says.
     """
 
     def __init__(
-        self, left: Array, right: Array, request: Request, on_cores: Callable[[Request], _core.Matches],
+        self,
+        left: Array,
+        right: Array,
+        execution: ExecutionOptions,
+        on_cores: Callable[[ExecutionOptions], _core.Matches],
         presorted: tuple[bool, bool] = (False, False),
-    ) -> None:  # fmt: skip
-        self._left, self._right, self._request, self._on_cores = left, right, request, on_cores
+    ) -> None:
+        self._left, self._right, self._execution, self._on_cores = left, right, execution, on_cores
         self._presorted = presorted
         self._key_type = key_type_of(left.dtype)
         self.phases: dict[str, float] = {}
         """Seconds of each phase of the last ``indices``."""
 
     @classmethod
-    def can(cls, left: Array, right: Array, request: Request) -> bool:
-        """Whether the request leaves the join to the GPUs, and they have the memory for it."""
-        if not leaves_to_gpus(request, len(left), len(right)):
+    def can(cls, left: Array, right: Array, execution: ExecutionOptions) -> bool:
+        """Whether the execution leaves the join to the GPUs, and they have the memory for it."""
+        if not leaves_to_gpus(execution, len(left), len(right)):
             return False
-        found = cls(left, right, request, _nobody)
-        with open_session(request.machine) as runtime:
+        found = cls(left, right, execution, _nobody)
+        with open_session(execution.machine) as runtime:
             try:
                 found._plan(runtime, "inner", row_bytes=ROW_BYTES)
             except OutOfMemoryError as error:
+                if pinned_join(execution):
+                    raise
                 told = f"{error}: both sides are sorted together, and their matches are found on the cores"
-                warnings.warn(told, FallbackWarning, stacklevel=5)
+                warn_caller(told, FallbackWarning)
                 return False
         return True
 
@@ -102,8 +126,8 @@ class GpuMatches:
         workload.wants_ranges = wants_ranges
         workload.left_presorted, workload.right_presorted = presorted or self._presorted
         workload.pageable = not all(_core.is_pinned(side) for side in (left, right))
-        workload.verify = self._request.verify
-        return choose_join_plan(runtime, workload, self._request)
+        workload.verify = self._execution.verify
+        return choose_join_plan(runtime, workload, self._execution)
 
     def count(self, how: str) -> int:
         """How many rows the join has."""
@@ -134,14 +158,16 @@ class GpuMatches:
 
     def on_cores(self) -> _core.Matches:
         """The same, found by the cores."""
-        return self._on_cores(self._request)
+        return self._on_cores(self._execution)
 
     def _or_cores(self, on_gpus: Callable[[], Answer], of_cores: Callable[[_core.Matches], Answer]) -> Answer:
         try:
             return on_gpus()
         except OutOfMemoryError as error:
-            warnings.warn(f"{error}: the matches are found on the cores", FallbackWarning, stacklevel=4)
-            return of_cores(self._on_cores(without_gpus(self._request)))
+            if pinned_join(self._execution):
+                raise
+            warn_caller(f"{error}: the matches are found on the cores", FallbackWarning)
+            return of_cores(self._on_cores(without_gpus(self._execution)))
 
     def _is_unique(self, number: int) -> bool:
         """Joined with itself, a side has as many rows as it has keys, and more if one occurs twice."""
@@ -152,12 +178,12 @@ class GpuMatches:
         return self._totals((self._left, self._right), how, self._presorted)
 
     def _totals(self, sides: tuple[Array, Array], how: str, presorted: tuple[bool, bool]) -> int:
-        with open_session(self._request.machine, warn=False) as runtime:
+        with open_session(self._execution.machine, warn=False) as runtime:
             plan = self._plan(runtime, how, sides=sides, presorted=presorted)
 
             def work() -> _core.JoinTotals:
                 return _core.join_totals(
-                    runtime, plan, self._key_type, *sides, None, None, how, self._request.verify, *presorted
+                    runtime, plan, self._key_type, *sides, None, None, how, self._execution.verify, *presorted
                 )
 
             return int(run_interruptibly(runtime, work).rows)
@@ -165,12 +191,12 @@ class GpuMatches:
     def _ranges(self) -> tuple[Rows, Rows, Rows, Rows]:
         row_bytes = 4 if max(len(self._left), len(self._right)) < _NO_ROW else ROW_BYTES
         check_rows_fit(len(self._left) + len(self._right), 16)
-        with open_session(self._request.machine, warn=False) as runtime:
+        with open_session(self._execution.machine, warn=False) as runtime:
             plan = self._plan(runtime, "inner", row_bytes=row_bytes, wants_ranges=True)
 
             def work() -> tuple[Rows, Rows, Rows, Rows]:
                 return _core.join_ranges(
-                    runtime, plan, self._key_type, self._left, self._right, row_bytes, self._request.verify,
+                    runtime, plan, self._key_type, self._left, self._right, row_bytes, self._execution.verify,
                     *self._presorted,
                 )  # fmt: skip
 
@@ -186,13 +212,13 @@ class GpuMatches:
             made.extend([uninitialised(rows, kind), None if is_filter else uninitialised(rows, kind)])
             return None, made[0], made[1]
 
-        with open_session(self._request.machine, warn=False) as runtime:
+        with open_session(self._execution.machine, warn=False) as runtime:
             plan = self._plan(runtime, how, row_bytes=row_bytes)
 
             def work() -> int:
                 return _core.join_rows(
                     runtime, plan, self._key_type, self._left, self._right, None, None, row_bytes, how,
-                    self._request.verify, outputs, *self._presorted,
+                    self._execution.verify, outputs, *self._presorted,
                 )  # fmt: skip
 
             run_interruptibly(runtime, work)

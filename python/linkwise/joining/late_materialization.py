@@ -13,7 +13,7 @@ from linkwise._core import OutOfMemoryError, UsageError
 from linkwise._typing import Rows
 from linkwise.columns.gather import gather_sides, one_array, rows_of_rows
 from linkwise.joining.device_columns import GpuColumns, Parts
-from linkwise.runtime.request import Request
+from linkwise.runtime.execution import ExecutionOptions
 
 _WORTH_BRINGING = 16  # a column is copied to the GPUs for so much of it, and otherwise gathered where it is
 
@@ -73,13 +73,13 @@ class Relation(ABC):
     def __init__(self, names: list[str], num_rows: int) -> None:
         self.names, self.num_rows = names, num_rows
 
-    def columns(self, names: list[str], request: Request) -> list[pa.ChunkedArray]:
+    def columns(self, names: list[str], execution: ExecutionOptions) -> list[pa.ChunkedArray]:
         """Some columns."""
         pieces = list(self.pieces(names))
         found = {name: column for piece in pieces for name, column in zip(piece.names, piece.stored, strict=True)}
         cut = [(piece, piece.rows) for piece in pieces if piece.rows is not None]
         RowNumbers.fetch([rows for _, rows in cut])
-        gathered = gather_sides([(piece.stored, rows.host) for piece, rows in cut], request)
+        gathered = gather_sides([(piece.stored, rows.host) for piece, rows in cut], execution)
         for (piece, _), columns in zip(cut, gathered, strict=True):
             found |= zip(piece.names, columns, strict=True)
         return [found[name] for name in names]
@@ -96,9 +96,9 @@ class Relation(ABC):
     def on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts | None:
         """These rows of a column of numbers, or all, on the GPUs; ``None`` where host memory is the better place."""
 
-    def table(self, request: Request) -> pa.Table:
+    def table(self, execution: ExecutionOptions) -> pa.Table:
         """All columns."""
-        return pa.table(self.columns(self.names, request), self.names)
+        return pa.table(self.columns(self.names, execution), self.names)
 
 
 class Stored(Relation):

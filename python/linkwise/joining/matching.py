@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any, Literal, cast
 
@@ -15,12 +14,12 @@ from linkwise._core import UsageError
 from linkwise.columns.decode import decoded
 from linkwise.columns.key_types import plain_array
 from linkwise.columns.sort_keys import SortKey
-from linkwise.exceptions import FallbackWarning
+from linkwise.exceptions import FallbackWarning, warn_caller
 from linkwise.interop.containers import ONE_COLUMN, hold
-from linkwise.joining.host_join import GpuMatches, without_gpus
+from linkwise.joining.host_join import GpuMatches, check_can_be_pinned, without_gpus
 from linkwise.joining.null_keys import MatchesBesideNulls
 from linkwise.joining.type_promotion import together
-from linkwise.runtime.request import Request
+from linkwise.runtime.execution import ExecutionOptions
 from linkwise.sorting.check import first_out_of_order
 from linkwise.sorting.row_keys import RowKeys
 
@@ -31,31 +30,31 @@ Presorted = bool | Literal["neither", "left", "right", "both"]
 
 
 def matches_of_keys(
-    left: Any, right: Any, request: Request, *, nulls_equal: bool, presorted: Presorted
+    left: Any, right: Any, execution: ExecutionOptions, *, nulls_equal: bool, presorted: Presorted
 ) -> _core.Matches | GpuMatches:
     """The matches of two arrays, columns or tables of keys; see ``join_indices``."""
     sides = [hold(side).contents for side in (left, right)]
 
-    def of_columns(request: Request) -> _core.Matches | GpuMatches:
+    def of_columns(execution: ExecutionOptions) -> _core.Matches | GpuMatches:
         columns = _key_columns(sides[0]), _key_columns(sides[1])
         if len(columns[0]) != len(columns[1]):
             raise UsageError(
                 f"there are {len(columns[0])} columns of keys on the left and {len(columns[1])} on the right"
             )
         names = [("left", "right")] * len(columns[0])
-        return match(columns, names, request, nulls_equal=nulls_equal, presorted=presorted)
+        return match(columns, names, execution, nulls_equal=nulls_equal, presorted=presorted)
 
     if all(isinstance(side, np.ndarray) and side.dtype.kind in "iu" for side in sides):
         a, b = (plain_array(side) for side in sides)
-        if a.dtype == b.dtype and GpuMatches.can(a, b, request):
+        if a.dtype == b.dtype and GpuMatches.can(a, b, execution):
             # As they are: page-locked arrays are read at the speed of the links.
             promised = sides_of(presorted)
             for name, side, is_promised in zip(("left", "right"), (a, b), promised, strict=True):
                 row = first_out_of_order(side, [SortKey(ONE_COLUMN)]) if is_promised else None
                 if row is not None:
                     raise UsageError(not_presorted(name, row))
-            return GpuMatches(a, b, request, lambda r: cast(_core.Matches, of_columns(without_gpus(r))), promised)
-    return of_columns(request)
+            return GpuMatches(a, b, execution, lambda r: cast(_core.Matches, of_columns(without_gpus(r))), promised)
+    return of_columns(execution)
 
 
 def _key_columns(contents: Any) -> list[pa.ChunkedArray]:
@@ -78,7 +77,7 @@ def _arrow_array(values: npt.NDArray[Any]) -> pa.Array:
 def match(
     sides: tuple[list[pa.ChunkedArray], list[pa.ChunkedArray]],
     names: Sequence[tuple[str, str]],
-    request: Request,
+    execution: ExecutionOptions,
     *,
     nulls_equal: bool,
     presorted: Presorted,
@@ -91,25 +90,26 @@ def match(
     keys = RowKeys(table, by)
     is_sorted = _are_sorted(table, left_rows, [pa.table(side, numbers) for side in sides], by, sides_of(presorted))
 
-    def on_cores(request: Request) -> _core.Matches:
+    def on_cores(execution: ExecutionOptions) -> _core.Matches:
         merged = keys.merged(left_rows) if all(is_sorted) else None
-        rows, in_order = merged if merged is not None else keys.order_and_words(request)[:2]
+        rows, in_order = merged if merged is not None else keys.order_and_words(execution)[:2]
         return _core.Matches(keys.core, in_order, rows, left_rows, nulls_equal)
 
     if not keys.decided_by_word:
-        return on_cores(request)
+        check_can_be_pinned(execution, "these keys are more than 64 bits wide, so both sides are sorted together")
+        return on_cores(execution)
     words = keys.words()
     of_sides = words[:left_rows], words[left_rows:]
-    if not GpuMatches.can(*of_sides, request):
-        return on_cores(request)
+    if not GpuMatches.can(*of_sides, execution):
+        return on_cores(execution)
 
     # Dictionaries and runs do not count the nulls among their values.
     with_nulls = [] if nulls_equal else [plain for plain in map(decoded, columns) if plain.null_count]
     if not with_nulls:
-        return GpuMatches(*of_sides, request, on_cores, is_sorted)
+        return GpuMatches(*of_sides, execution, on_cores, is_sorted)
     valid = np.logical_and.reduce([pc.is_valid(column).to_numpy() for column in with_nulls])
     valid_sides = valid[:left_rows], valid[left_rows:]
-    return MatchesBesideNulls(of_sides, valid_sides, len(columns), request, on_cores, is_sorted)
+    return MatchesBesideNulls(of_sides, valid_sides, len(columns), execution, on_cores, is_sorted)
 
 
 def sides_of(presorted: Presorted) -> tuple[bool, bool]:
@@ -138,6 +138,6 @@ def _are_sorted(
             raise UsageError(not_presorted(name, row))
         if row is not None:  # sorted tables have -0.0 before 0.0, which to a join are one key
             told = f"the {name} side is sorted, as joins compare floats: -0.0 and 0.0 stand between other keys"
-            warnings.warn(told, FallbackWarning, stacklevel=2)
+            warn_caller(told, FallbackWarning)
         found[at] = row is None
     return found[0], found[1]

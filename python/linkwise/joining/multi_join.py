@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -11,12 +10,12 @@ from typing import Any, cast
 from linkwise._arrow import pa
 from linkwise._core import OutOfMemoryError
 from linkwise.columns.gather import one_array
-from linkwise.exceptions import FallbackWarning
+from linkwise.exceptions import FallbackWarning, warn_caller
 from linkwise.joining.device_columns import GpuColumns, Parts
 from linkwise.joining.host_join import leaves_to_gpus, rows_to_gather, without_gpus
 from linkwise.joining.late_materialization import Joined, Relation, RowNumbers, Stored
 from linkwise.joining.matching import matches_of_keys
-from linkwise.runtime.request import Request
+from linkwise.runtime.execution import ExecutionOptions
 
 SORTING_PHASES = ("encode", "sample", "HtoD", "partition", "exchange", "sort", "borrow", "verify", "verify input")
 """Of a join's report; ``probe`` finds what matches, and the others make rows."""
@@ -50,8 +49,8 @@ class Joiner:
     GPUs join, keys and numbers of rows stay there from one join to the next.
     """
 
-    def __init__(self, request: Request) -> None:
-        self._request, self._gpus = request, GpuColumns(request)
+    def __init__(self, execution: ExecutionOptions) -> None:
+        self._execution, self._gpus = execution, GpuColumns(execution)
         self.shares = Shares()
 
     def join(self, left: pa.Table | Relation, right: pa.Table | Relation, *on: tuple[str, str]) -> Joined:
@@ -65,7 +64,7 @@ class Joiner:
     def table(self, joined: Relation) -> pa.Table:
         """All that has been joined."""
         began = time.perf_counter()
-        table = joined.table(self._request)
+        table = joined.table(self._execution)
         self.shares.materialise += time.perf_counter() - began
         return table
 
@@ -90,7 +89,7 @@ class Joiner:
                 return None
             left, right, phases = self._gpus.join(*keys)
         except OutOfMemoryError as error:
-            warnings.warn(f"{error}: the joins go on through host memory", FallbackWarning, stacklevel=3)
+            warn_caller(f"{error}: the joins go on through host memory", FallbackWarning)
             return None
         self._add(phases, time.perf_counter() - began)
         return RowNumbers(self._gpus, None, left), RowNumbers(self._gpus, None, right)
@@ -100,7 +99,7 @@ class Joiner:
         began = time.perf_counter()
         keys = self._all_on_gpus(side, names)
         if keys is None and isinstance(side, Joined):  # few of its rows are left, or they are in host memory
-            keys = self._brought(side.columns(names, self._request))
+            keys = self._brought(side.columns(names, self._execution))
         seconds = time.perf_counter() - began
         if isinstance(side, Joined):
             self.shares.materialise += seconds
@@ -127,11 +126,11 @@ class Joiner:
         self, sides: tuple[Relation, Relation], on: Sequence[tuple[str, str]]
     ) -> tuple[RowNumbers, RowNumbers]:
         of_left, of_right = (self._keys(side, [pair[at] for pair in on]) for at, side in enumerate(sides))
-        request = self._request
-        if request.strategy == "auto" and not leaves_to_gpus(request, sides[0].num_rows, sides[1].num_rows):
-            request = without_gpus(request)  # for so few rows, making a plan takes longest
+        execution = self._execution
+        if execution.strategy == "auto" and not leaves_to_gpus(execution, sides[0].num_rows, sides[1].num_rows):
+            execution = without_gpus(execution)  # for so few rows, making a plan takes longest
         began = time.perf_counter()
-        found = matches_of_keys(of_left, of_right, request, nulls_equal=False, presorted=False)
+        found = matches_of_keys(of_left, of_right, execution, nulls_equal=False, presorted=False)
         left_rows, right_rows = rows_to_gather(found, "inner")
         assert right_rows is not None
         self._add(getattr(found, "phases", {}), time.perf_counter() - began)
@@ -148,7 +147,7 @@ class Joiner:
     def _keys(self, side: Relation, names: list[str]) -> Any:
         """One column without nulls as NumPy has it, so that it is joined where it lies; several as a table."""
         began = time.perf_counter()
-        columns = side.columns(names, self._request)
+        columns = side.columns(names, self._execution)
         is_plain = len(columns) == 1 and pa.types.is_integer(columns[0].type) and not columns[0].null_count
         whole = one_array(columns[0]) if is_plain else None
         self.shares.materialise += time.perf_counter() - began

@@ -9,7 +9,7 @@ import numpy as np
 from linkwise import _core
 from linkwise._typing import Array, Rows
 from linkwise.joining.host_join import ROW_BYTES, GpuMatches
-from linkwise.runtime.request import Request
+from linkwise.runtime.execution import ExecutionOptions
 
 _KEEPS = {"left": (True, False), "right": (False, True), "full": (True, True), "anti": (True, False)}
 
@@ -26,15 +26,15 @@ class MatchesBesideNulls(GpuMatches):
         sides: tuple[Array, Array],
         valid: tuple[Array, Array],
         columns: int,
-        request: Request,
-        on_cores: Callable[[Request], _core.Matches],
+        execution: ExecutionOptions,
+        on_cores: Callable[[ExecutionOptions], _core.Matches],
         presorted: tuple[bool, bool],
     ) -> None:
         self._valid_rows: list[Rows] = [np.flatnonzero(of_side) for of_side in valid]
         self._null_rows: list[Rows] = [np.flatnonzero(~of_side) for of_side in valid]
         self._nulls_come_last = columns == 1
         left, right = (side[rows] for side, rows in zip(sides, self._valid_rows, strict=True))
-        super().__init__(left, right, request, on_cores, presorted)
+        super().__init__(left, right, execution, on_cores, presorted)
 
     def _kept(self, how: str) -> list[Rows]:
         """The rows with nulls that a kind of join shows, of each side."""

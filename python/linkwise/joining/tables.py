@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -16,12 +15,12 @@ from linkwise._typing import Rows
 from linkwise.columns.gather import gather_columns, gather_rows
 from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.columns.sort_keys import listed
-from linkwise.exceptions import FallbackWarning
+from linkwise.exceptions import FallbackWarning, warn_caller
 from linkwise.joining.host_join import GpuMatches, rows_to_gather
 from linkwise.joining.matching import Columns, How, Presorted, match
 from linkwise.joining.type_promotion import in_one_type
+from linkwise.runtime.execution import ExecutionOptions
 from linkwise.runtime.host_memory import check_rows_fit
-from linkwise.runtime.request import Request
 
 _PANDAS = b"pandas"
 _HOWS = ("inner", "left", "right", "full", "semi", "anti")
@@ -75,20 +74,20 @@ def _found(
     left: pa.Table,
     right: pa.Table,
     keys: KeyPairs,
-    request: Request,
+    execution: ExecutionOptions,
     *,
     nulls_equal: bool,
     presorted: Presorted,
 ) -> _core.Matches | GpuMatches:
     sides = [left[name] for name, _ in keys.pairs], [right[name] for _, name in keys.pairs]
-    return match(sides, keys.pairs, request, nulls_equal=nulls_equal, presorted=presorted)
+    return match(sides, keys.pairs, execution, nulls_equal=nulls_equal, presorted=presorted)
 
 
 def count_matches(
     left: pa.Table,
     right: pa.Table,
     keys: KeyPairs,
-    request: Request,
+    execution: ExecutionOptions,
     how: How,
     *,
     nulls_equal: bool,
@@ -97,7 +96,7 @@ def count_matches(
 ) -> int:
     """How many rows the join of two tables has."""
     _check_validate(validate)
-    found = _found(left, right, keys, request, nulls_equal=nulls_equal, presorted=presorted)
+    found = _found(left, right, keys, execution, nulls_equal=nulls_equal, presorted=presorted)
     _validate(found, validate)
     return int(found.count(how))
 
@@ -106,13 +105,13 @@ class TableJoin:
     """The join of two tables, ready to be counted or gathered; see ``linkwise.join``."""
 
     def __init__(
-        self, left: pa.Table, right: pa.Table, keys: KeyPairs, request: Request, how: How, *, suffix: str,
+        self, left: pa.Table, right: pa.Table, keys: KeyPairs, execution: ExecutionOptions, how: How, *, suffix: str,
         nulls_equal: bool, validate: str, presorted: Presorted = False,
     ) -> None:  # fmt: skip
-        self._left, self._right, self._keys, self._how, self._request = left, right, keys, how, request
+        self._left, self._right, self._keys, self._how, self._execution = left, right, keys, how, execution
         self._names = _right_names(left, right, keys, suffix) if how not in ("semi", "anti") else {}
         _check_validate(validate)
-        self._found = _found(left, right, keys, request, nulls_equal=nulls_equal, presorted=presorted)
+        self._found = _found(left, right, keys, execution, nulls_equal=nulls_equal, presorted=presorted)
         _validate(self._found, validate)
 
     @property
@@ -138,7 +137,7 @@ class TableJoin:
             found = self._found
         else:
             told = f"{self.count()} rows are more than memory holds: the cores make them, {rows} at a time"
-            warnings.warn(told, FallbackWarning, stacklevel=2)
+            warn_caller(told, FallbackWarning)
             found = self._found.on_cores()
         for first in range(0, int(found.count(self._how)), rows):
             yield self._gathered(*found.indices(self._how, first, rows))
@@ -146,21 +145,21 @@ class TableJoin:
     def _gathered(self, left_rows: Rows, right_rows: Rows | None) -> pa.Table:
         left, right, keys = self._left, self._right, self._keys
         if right_rows is None:
-            return gather_rows(left, left_rows, self._request)
-        fields, made = list(left.schema), gather_columns(left.columns, left_rows, self._request)
+            return gather_rows(left, left_rows, self._execution)
+        fields, made = list(left.schema), gather_columns(left.columns, left_rows, self._execution)
         if keys.are_one and self._how in ("right", "full"):  # rows that only the right side has bring their key along
             rows = np.where(left_rows >= 0, left_rows, left.num_rows + right_rows)
             for name, _ in keys.pairs:
                 at = left.column_names.index(name)
                 both = in_one_type(left[name], right[name], (name, name))
-                made[at] = gather_columns([both], rows, self._request)[0]
+                made[at] = gather_columns([both], rows, self._execution)[0]
                 known = fields[at].metadata
                 fields[at] = fields[at].with_type(both.type)
                 # What Polars notes of a column's categories may be of one side.
                 if pa.types.is_dictionary(both.type) and known != right.schema.field(name).metadata:
                     fields[at] = fields[at].remove_metadata()
         of_right = [right.schema.get_field_index(name) for name in self._names]
-        made += gather_columns([right.column(at) for at in of_right], right_rows, self._request)
+        made += gather_columns([right.column(at) for at in of_right], right_rows, self._execution)
         fields += [right.schema.field(at).with_name(self._names[right.schema.field(at).name]) for at in of_right]
         metadata = _with_pandas_types(left.schema.metadata, right.schema.metadata, self._names)
         schema = pa.schema([field.with_nullable(True) for field in fields], metadata)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import copy
 import math
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Unpack
 
 from linkwise import _core
 from linkwise._core import UsageError
-from linkwise.planning.sort import MOST_ROWS, key_type_named, machine_to_plan_for, rounded_up
-from linkwise.runtime.request import Gpus, MachineLike, Request, gpu_numbers, memory_limit_of
+from linkwise.planning.plan_cache import PlanCache, rounded_up
+from linkwise.planning.sort import MOST_ROWS, key_type_named, machine_to_plan_for
+from linkwise.runtime.execution import ExecutionOptions, JoinExecution, gpus_of, memory_limit_of, takes_execution
+from linkwise.runtime.plans import JoinPlan, SortPlan
 
-_PATHS = {"auto": None, "in_core": _core.JoinPath.in_core, "sorted": _core.JoinPath.sorted}
 _MOST_SKEW = 4.0
-_plans: dict[tuple[object, ...], _core.JoinPlan] = {}  # what was planned before; a machine by its name
 
 
 def join_workload(
@@ -28,83 +28,89 @@ def join_workload(
     return workload
 
 
-def _constraints(request: Request, machine: _core.Machine, path: str = "auto") -> _core.JoinConstraints:
-    if path not in _PATHS:
-        raise UsageError(f"there is no path {path!r} for a join; there are in_core and sorted")
+def _constraints(options: ExecutionOptions, machine: _core.Machine) -> _core.JoinConstraints:
+    """What the caller pins. Raises ``UsageError``."""
     constraints = _core.JoinConstraints()
-    constraints.path = _PATHS[path]
-    constraints.memory_limit = memory_limit_of(request, machine)
-    if request.gpus != "auto":
-        constraints.gpus = gpu_numbers(request.gpus)
-        if not constraints.gpus:
-            raise UsageError("gpus is empty; name at least one GPU, or leave it at 'auto'")
+    constraints.memory_limit = memory_limit_of(options, machine)
+    if options.gpus != "auto":
+        constraints.gpus = gpus_of(machine, options.gpus)
+    plan = options.plan
+    if not isinstance(plan, JoinPlan):
+        return constraints
+    if plan.path is not None:
+        constraints.path = getattr(_core.JoinPath, plan.path)
+    constraints.pin(plan.to_core(), set(plan.pinned) - {"path"})
+    if plan.sort is not None:
+        _check_sort(plan.sort, plan.path)
+        constraints.strategy = getattr(_core.SortStrategy, plan.sort.strategy or "radix")
+        constraints.pin_sort(plan.sort.to_core(), set(plan.sort.pinned) - {"gpus", "strategy"})
     return constraints
 
 
-def choose_join_plan(runtime: _core.Runtime, workload: _core.JoinWorkload, request: Request) -> _core.JoinPlan:
+def _check_sort(sort: SortPlan, path: str | None) -> None:
+    """How both sides are sorted on the GPUs: in core, streamed and by radix. Raises ``UsageError``."""
+    sort.check_for("host")
+    if path == "sorted":
+        return
+    for name, value in (("strategy", "radix"), ("streamed", True)):
+        if getattr(sort, name) not in (None, value):
+            raise UsageError(
+                f"{name} is {getattr(sort, name)}, and joins in core sort with {value}; leave {name} out, or make path "
+                "sorted"
+            )
+
+
+_plans: PlanCache[_core.JoinWorkload, _core.JoinPlan] = PlanCache()
+
+
+def choose_join_plan(runtime: _core.Runtime, workload: _core.JoinWorkload, options: ExecutionOptions) -> _core.JoinPlan:
     """The plan for a workload, remembered for the next one like it; sets the runtime's memory limit.
 
-    Raises ``OutOfMemoryError`` if nothing fits.
+    Raises ``OutOfMemoryError`` if nothing fits, ``UsageError`` that names the pinned field which cannot be kept.
     """
-    constraints = _constraints(request, runtime.machine)
     like = copy.copy(workload)
     like.left_rows, like.right_rows = rounded_up(workload.left_rows), rounded_up(workload.right_rows)
-    runtime.set_memory_limit(constraints.memory_limit)
-    key = (
-        *(request.machine, runtime.simulated, tuple(constraints.gpus), constraints.memory_limit, like.key_type),
-        *(
-            like.left_rows,
-            like.right_rows,
-            like.value_bytes,
-            like.how,
-            like.wants_rows,
-            like.wants_ranges,
-            like.pageable,
-            like.verify,
-            like.left_presorted,
-            like.right_presorted,
-        ),
-    )
-    is_named = isinstance(request.machine, str) and not request.machine.endswith(".json")  # others may change
-    if not is_named or key not in _plans:
-        plan = _core.plan_join(runtime.machine, like, constraints)[0].plan
-        if not is_named:
-            return plan
-        _plans[key] = plan
-    return copy.copy(_plans[key])
+    if workload.wants_ranges and isinstance(options.plan, JoinPlan) and options.plan.path == "in_core":
+        raise UsageError("path is in_core, and ranges are found on the path sorted; leave path out of the plan")
+
+    def make() -> _core.JoinPlan:
+        return _core.plan_join(runtime.machine, like, _constraints(options, runtime.machine))[0].plan
+
+    plan = _plans.plan_for(runtime, like, options, make)
+    runtime.set_memory_limit(memory_limit_of(options, runtime.machine))
+    return plan
 
 
-@dataclass(frozen=True)
-class PricedJoin:
-    """A plan in words, and what it takes: seconds in all and by phase, on the simulated clock."""
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class PricedJoin(JoinPlan):
+    """A plan, and what it takes: seconds in all and by phase, on the simulated clock. ``replace`` leaves these out."""
 
-    plan: str
-    path: str
-    strategy: str
-    gpus: list[int]
-    seconds: float
-    phases: dict[str, float]
+    seconds: float = 0.0
+    phases: dict[str, float] = field(default_factory=dict)
 
-    @classmethod
-    def of_core(cls, priced: _core.PricedJoin) -> PricedJoin:
-        """From the core's."""
-        phases = {phase.phase: phase.seconds for phase in priced.phases}
-        plan = priced.plan
-        return cls(
-            str(plan), plan.path.name, plan.sort.strategy.name, list(plan.sort.gpus), priced.seconds, phases
-        )  # fmt: skip
+    @property
+    def plan(self) -> str:
+        """The plan in words."""
+        return str(self)
 
-    def as_dict(self) -> dict[str, Any]:
-        """As ``linkwise plan join --json`` prints it."""
-        return {
-            "plan": self.plan,
-            "path": self.path,
-            "strategy": self.strategy,
-            "gpus": self.gpus,
-            # By rows and expected matches together: see Skew.
-            "shares": {str(gpu): 1 / len(self.gpus) for gpu in self.gpus},
-            "seconds": {"end_to_end": self.seconds, "phases": self.phases},
-        }
+
+def _priced(priced: _core.PricedJoin) -> PricedJoin:
+    phases = {phase.phase: phase.seconds for phase in priced.phases}
+    return PricedJoin.of_core(priced.plan, seconds=priced.seconds, phases=phases)
+
+
+def _told(plan: PricedJoin) -> dict[str, Any]:
+    gpus = plan.gpus or ()
+    return {
+        "plan": str(plan),
+        "path": plan.path,
+        "strategy": plan.strategy,
+        "gpus": list(gpus),
+        "fields": plan.as_dict(),
+        # By rows and expected matches together: see Skew.
+        "shares": {str(gpu): 1 / len(gpus) for gpu in gpus},
+        "seconds": {"end_to_end": plan.seconds, "phases": plan.phases},
+    }
 
 
 @dataclass(frozen=True)
@@ -150,12 +156,13 @@ class JoinPlanReport:
         """As ``linkwise plan join --json`` prints it."""
         return {
             "machine": self.machine,
-            **self.best.as_dict(),
+            **_told(self.best),
             "skew": asdict(self.skew),
-            "runners_up": [plan.as_dict() for plan in self.runners_up],
+            "runners_up": [_told(plan) for plan in self.runners_up],
         }
 
 
+@takes_execution(JoinExecution)
 def plan_join(
     left: int,
     right: int,
@@ -164,16 +171,14 @@ def plan_join(
     how: str = "inner",
     value_bytes: int = 0,
     wants_rows: bool = False,
+    wants_ranges: bool = False,
     matches: int | None = None,
     skew: float = 0.0,
     left_presorted: bool = False,
     right_presorted: bool = False,
-    machine: MachineLike = "auto",
-    gpus: Gpus = "auto",
     path: str = "auto",
-    memory_limit: int | str | None = None,
     pageable: bool = False,
-    verify: bool = True,
+    **execution: Unpack[JoinExecution],
 ) -> JoinPlanReport:
     """What a join of so many rows would take, and on which GPUs. Nothing is joined.
 
@@ -189,16 +194,20 @@ def plan_join(
         Of what follows each key on both sides, and is summed or shown: 0, 4, 8 or 16.
     wants_rows
         Whether the rows of the result are wanted; otherwise their number and, with values of 4 or 8 bytes, sums.
+    wants_ranges
+        Whether the ranges of rows of each key that matches are wanted, as ``join_ranges`` returns them.
     matches
-        How many pairs of rows match; one for each row of the longer side unless given.
+        How many pairs of rows match (of ranges: how many keys); one for each row of the longer side unless given.
     skew
         Zipf's exponent of how often the longer side has each key of the shorter one.
     left_presorted, right_presorted
         Whether a side lies in the order of its keys.
     path
         ``"in_core"``: both sides on the GPUs at once; ``"sorted"``: in host memory, pair by pair; or ``"auto"``.
-    machine, gpus, memory_limit, pageable, verify
-        As for ``plan_sort``.
+    pageable
+        Whether inputs and output are ordinary memory instead of pinned.
+    **execution
+        Where and how it runs: see ``linkwise.options``.
 
     Raises
     ------
@@ -215,18 +224,39 @@ def plan_join(
     workload = join_workload(
         key_type_named(key), (int(left), int(right)), how, value_bytes=value_bytes, wants_rows=wants_rows
     )
+    workload.wants_ranges = wants_ranges
     workload.expected_matches = None if matches is None else int(matches)
     workload.left_presorted, workload.right_presorted = left_presorted, right_presorted
-    workload.pageable, workload.verify = pageable, verify
-    described = machine_to_plan_for(machine)
-    request = Request(machine, gpus, "auto", memory_limit, descending=False, verify=verify)
-    priced = _core.plan_join(described, workload, _constraints(request, described, path))
+    options = _with_path(ExecutionOptions.of(execution, JoinPlan), path)
+    if not joins_on_gpus(options):
+        raise UsageError(f"strategy= is '{options.strategy}', by which the cores join; plans are for joins on the GPUs")
+    workload.pageable, workload.verify = pageable, options.verify
+    described = machine_to_plan_for(options.machine)
+    priced = _core.plan_join(described, workload, _constraints(options, described))
     others: list[PricedJoin] = []
     shown = {(priced[0].plan.path, len(priced[0].plan.sort.gpus))}
     for each in priced[1:]:
         kind = each.plan.path, len(each.plan.sort.gpus)
         if kind not in shown:
             shown.add(kind)
-            others.append(PricedJoin.of_core(each))
-    best = PricedJoin.of_core(priced[0])
-    return JoinPlanReport(described.name, best, others, Skew.of(skew, int(min(left, right)), len(best.gpus)))
+            others.append(_priced(each))
+    best = _priced(priced[0])
+    return JoinPlanReport(described.name, best, others, Skew.of(skew, int(min(left, right)), len(best.gpus or ())))
+
+
+def _with_path(options: ExecutionOptions, path: str) -> ExecutionOptions:
+    """The options with a path that is named beside the plan. Raises ``UsageError``."""
+    if path not in ("auto", "in_core", "sorted"):
+        raise UsageError(f"there is no path {path!r} for a join; there are in_core and sorted")
+    plan = options.plan if isinstance(options.plan, JoinPlan) else JoinPlan()
+    if path == "auto":
+        return options
+    if plan.path not in (None, path):
+        raise UsageError(f"path= is '{path}', and the plan's is '{plan.path}'; name one of them")
+    return replace(options, plan=plan.replace(path=path))
+
+
+def joins_on_gpus(options: ExecutionOptions) -> bool:
+    """Whether the strategy is one by which both sides are sorted on the GPUs and joined there."""
+    by_path = isinstance(options.plan, JoinPlan) and options.plan.path == "sorted"
+    return options.strategy in ("auto", "radix", *(("p2p_merge", "het") if by_path else ()))

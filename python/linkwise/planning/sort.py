@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import copy
-import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Unpack
 
 import numpy as np
 
 from linkwise import _core
 from linkwise._core import UsageError
 from linkwise.columns.key_types import key_type_of
-from linkwise.exceptions import FallbackWarning
+from linkwise.exceptions import FallbackWarning, warn_caller
 from linkwise.machines.catalog import DEFAULT_VIRTUAL_MACHINE, load_machine
 from linkwise.machines.local import local_machine
-from linkwise.runtime.request import Gpus, MachineLike, Request, gpu_numbers, memory_limit_of
+from linkwise.planning.plan_cache import PlanCache, rounded_up
+from linkwise.runtime.arguments import gpu_numbers
+from linkwise.runtime.execution import (
+    ExecutionOptions,
+    MachineLike,
+    SortExecution,
+    gpus_of,
+    memory_limit_of,
+    takes_execution,
+)  # fmt: skip
+from linkwise.runtime.plan_fields import On
+from linkwise.runtime.plans import JoinPlan, SortPlan
 
 _WIDE_KEYS = (_core.KeyType.u64, _core.KeyType.i64, _core.KeyType.f64)
-_plans: dict[tuple[object, ...], _core.SortPlan] = {}  # what was planned before; a machine by its name
 
 MOST_ROWS = 1e12
 """That can be planned for: a thousand times what the largest machine holds."""
@@ -27,24 +36,17 @@ MOST_ROWS = 1e12
 _SHORT_NAMES = {"u": "uint", "i": "int", "f": "float"}
 
 
-@dataclass(frozen=True)
-class PricedPlan:
-    """A plan in words, and what it takes: seconds in all and by phase, on the simulated clock."""
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class PricedPlan(SortPlan):
+    """A plan, and what it takes: seconds in all and by phase, on the simulated clock. ``replace`` leaves these out."""
 
-    plan: str
-    strategy: str
-    gpus: list[int]
-    seconds: float
-    phases: dict[str, float]
+    seconds: float = 0.0
+    phases: dict[str, float] = field(default_factory=dict)
 
-    def as_dict(self) -> dict[str, Any]:
-        """As ``linkwise plan sort --json`` prints it."""
-        return {
-            "plan": self.plan,
-            "strategy": self.strategy,
-            "gpus": self.gpus,
-            "seconds": {"end_to_end": self.seconds, "phases": self.phases},
-        }
+    @property
+    def plan(self) -> str:
+        """The plan in words."""
+        return str(self)
 
 
 @dataclass(frozen=True)
@@ -60,10 +62,20 @@ class PlanReport:
         """As ``linkwise plan sort --json`` prints it."""
         return {
             "machine": self.machine,
-            **self.best.as_dict(),
-            "runners_up": [plan.as_dict() for plan in self.runners_up],
+            **_told(self.best),
+            "runners_up": [_told(plan) for plan in self.runners_up],
             "why": self.why,
         }
+
+
+def _told(plan: PricedPlan) -> dict[str, Any]:
+    return {
+        "plan": str(plan),
+        "strategy": plan.strategy,
+        "gpus": list(plan.gpus or ()),
+        "fields": plan.as_dict(),
+        "seconds": {"end_to_end": plan.seconds, "phases": plan.phases},
+    }
 
 
 def machine_to_plan_for(machine: MachineLike) -> _core.Machine:
@@ -90,9 +102,8 @@ def key_type_named(name: str) -> _core.KeyType:
     return key_type_of(kind)
 
 
-def _priced(plan: _core.PricedPlan) -> PricedPlan:
-    phases = {phase.phase: phase.seconds for phase in plan.phases}
-    return PricedPlan(str(plan.plan), plan.plan.strategy.name, list(plan.plan.gpus), plan.seconds, phases)
+def _priced(plan: _core.SortPlan, seconds: float, phases: Iterable[_core.PhaseTime], on: On = "host") -> PricedPlan:
+    return PricedPlan.of_core(plan, on, seconds=seconds, phases={phase.phase: phase.seconds for phase in phases})
 
 
 def _kind(plan: _core.PricedPlan) -> tuple[str, int, bool]:
@@ -129,7 +140,7 @@ def _why(machine: _core.Machine, workload: _core.SortWorkload, best: _core.Price
         gpus_text += f", all {len(everyone)} in equal shares {rates(everyone, uneven=False)}"
     slower: dict[str, float] = {}
     for other in others:
-        slower.setdefault(other.strategy, other.seconds / max(best.seconds, 1e-12))
+        slower.setdefault(str(other.strategy), other.seconds / max(best.seconds, 1e-12))
     else_text = [
         f"{strategy} would take {ratio:.2f} times as long"
         for strategy, ratio in slower.items()
@@ -138,19 +149,20 @@ def _why(machine: _core.Machine, workload: _core.SortWorkload, best: _core.Price
     return "; ".join([gpus_text, *else_text]) + "."
 
 
+@takes_execution(SortExecution)
 def plan_sort(
     rows: int,
     key: str = "u32",
     *,
     value_bytes: int = 0,
-    machine: MachineLike = "auto",
-    gpus: Gpus = "auto",
-    strategy: str = "auto",
-    memory_limit: int | str | None = None,
     pageable: bool = False,
-    verify: bool = True,
+    resident: bool = False,
+    donate: bool = False,
+    **execution: Unpack[SortExecution],
 ) -> PlanReport:
     """What ``linkwise.sort`` would do with so many rows, and what it would take. Nothing is sorted.
+
+    ``best`` is a ``SortPlan``, which can be changed, saved, and handed to ``sort`` as ``plan=``.
 
     Parameters
     ----------
@@ -160,12 +172,14 @@ def plan_sort(
         The type of the keys: ``u8`` … ``u64``, ``i8`` … ``i64``, ``f16`` … ``f64``, or as NumPy names it.
     value_bytes
         Of what follows each key: 0, 4, 8 or 16.
-    machine
-        As for ``sort``: ``"auto"`` is this machine or, without GPUs, the default described one.
-    gpus, strategy, memory_limit, verify
-        As for ``sort``: what is given is kept, the rest is chosen.
     pageable
         Whether input and output are ordinary memory instead of pinned.
+    resident
+        Whether the rows lie on the GPUs already, in equal parts, and stay there.
+    donate
+        Whether such rows may be overwritten.
+    **execution
+        Where and how it runs: see ``linkwise.options``.
 
     Raises
     ------
@@ -176,83 +190,131 @@ def plan_sort(
         raise UsageError(f"rows is {rows:g}; it is a number from 0 to {MOST_ROWS:g}")
     if value_bytes not in (0, 4, 8, 16):
         raise UsageError(f"values have 0, 4, 8 or 16 bytes, not {value_bytes}")
+    options = ExecutionOptions.of(execution, SortPlan)
     workload = _core.SortWorkload()
     workload.key_type, workload.count, workload.value_bytes = key_type_named(key), rows, value_bytes
     workload.pageable = workload.pageable_out = pageable
-    workload.verify = verify
-    described = machine_to_plan_for(machine)
-    request = Request(machine, gpus, strategy, memory_limit, descending=False, verify=verify)
-    priced = _core.plan_sort(described, workload, constraints_of(request, described))
-    others: list[PricedPlan] = []
+    workload.verify = options.verify
+    described = machine_to_plan_for(options.machine)
+    if resident:
+        best, *others = _resident_plans(described, workload, options, donate=donate)
+        return PlanReport(described.name, best, others, _why_resident(best, others))
+    priced = _core.plan_sort(described, workload, constraints_of(options, described))
+    others = []
     shown = {_kind(priced[0])}
     for plan in priced[1:]:
         kind = _kind(plan)
         if kind not in shown:
             shown.add(kind)
-            others.append(_priced(plan))
-    return PlanReport(described.name, _priced(priced[0]), others, _why(described, workload, priced[0], others))
+            others.append(_priced(plan.plan, plan.seconds, plan.phases))
+    best = _priced(priced[0].plan, priced[0].seconds, priced[0].phases)
+    return PlanReport(described.name, best, others, _why(described, workload, priced[0], others))
 
 
-def rounded_up(count: int) -> int:
-    """To three significant binary digits: inputs of nearly the same size share a plan."""
-    step = 1 << max(count.bit_length() - 3, 0)
-    return -(-count // step) * step
+def _resident_plans(
+    machine: _core.Machine, workload: _core.SortWorkload, options: ExecutionOptions, *, donate: bool
+) -> list[PricedPlan]:
+    """The strategies that sort what lies on the GPUs, by rising time."""
+    gpus = gpus_of(machine, options.gpus)
+    names = [options.strategy] if options.strategy != "auto" else ["radix", *(["p2p_merge"] if _is_power(gpus) else [])]
+    priced = []
+    for name in names:
+        plan = resident_plan(replace(options, strategy=name), gpus)
+        report = _core.estimate_device_sort(machine, workload, plan, donate)
+        priced.append(_priced(plan, report.seconds, report.phases, "gpus"))
+    return sorted(priced, key=lambda plan: plan.seconds)
 
 
-def strategy_for(name: str, gpus: Sequence[int]) -> _core.SortStrategy:
-    """The strategy of that name, or the one that it falls back to on these GPUs. Raises ``UsageError``."""
-    strategy = _core.sort_strategy_from(name)
-    if strategy == _core.SortStrategy.p2p_merge and len(gpus).bit_count() != 1 and gpus:
-        warnings.warn(
-            f"p2p_merge runs on 2, 4, 8, … GPUs, not on {len(gpus)}: radix runs instead", FallbackWarning, stacklevel=2
-        )
-        return _core.SortStrategy.radix
-    return strategy
+def _why_resident(best: PricedPlan, others: list[PricedPlan]) -> str:
+    slower = [
+        f"{other.strategy} would take {other.seconds / max(best.seconds, 1e-12):.2f} times as long" for other in others
+    ]
+    return "; ".join(["The rows stay on the GPUs", *slower]) + "."
 
 
-def constraints_of(request: Request, machine: _core.Machine) -> _core.SortConstraints:
-    """What the caller pinned. Raises ``UsageError``."""
+def resident_plan(options: ExecutionOptions, gpus: list[int]) -> _core.SortPlan:
+    """The plan of the core for data on these GPUs: what the caller pins, and defaults. Raises ``UsageError``."""
+    pinned = pinned_sort(options)
+    if pinned is not None:
+        pinned.check_for("gpus")
+    plan = SortPlan().to_core() if pinned is None else pinned.to_core()
+    plan.gpus = gpus
+    if options.strategy != "auto":
+        plan.strategy = strategy_for(options, gpus)
+    return plan
+
+
+def _is_power(gpus: Sequence[int]) -> bool:
+    return len(gpus).bit_count() == 1
+
+
+def pinned_sort(options: ExecutionOptions) -> SortPlan | None:
+    """What the caller pins of a sort, or of the sorts of a join."""
+    return options.plan.sort if isinstance(options.plan, JoinPlan) else options.plan
+
+
+def strategy_for(options: ExecutionOptions, gpus: Sequence[int]) -> _core.SortStrategy:
+    """The strategy that is named, or the one that it falls back to on these GPUs; one of a plan does not fall back.
+
+    Raises ``UsageError``.
+    """
+    strategy = _core.sort_strategy_from(options.strategy)
+    if strategy != _core.SortStrategy.p2p_merge or not gpus or _is_power(gpus):
+        return strategy
+    pinned = pinned_sort(options)
+    if pinned is not None and pinned.strategy == "p2p_merge":
+        raise UsageError(f"strategy is p2p_merge, which runs on 2, 4, 8, … GPUs, and gpus are {len(gpus)}; name others")
+    warn_caller(f"p2p_merge runs on 2, 4, 8, … GPUs, not on {len(gpus)}: radix runs instead", FallbackWarning)
+    return _core.SortStrategy.radix
+
+
+def constraints_of(options: ExecutionOptions, machine: _core.Machine) -> _core.SortConstraints:
+    """What the caller pins. Raises ``UsageError``."""
     constraints = _core.SortConstraints()
-    if request.gpus != "auto":
-        constraints.gpus = gpu_numbers(request.gpus)
-        if not constraints.gpus:
-            raise UsageError("gpus is empty; name at least one GPU, or leave it at 'auto'")
-    if request.strategy != "auto":
-        constraints.strategy = strategy_for(request.strategy, constraints.gpus)
-    constraints.memory_limit = memory_limit_of(request, machine)
+    if options.gpus != "auto" and options.strategy != "cpu":
+        constraints.gpus = gpus_of(machine, options.gpus)
+    elif options.gpus != "auto":
+        constraints.gpus = gpu_numbers(options.gpus)
+    if options.strategy != "auto":
+        constraints.strategy = strategy_for(options, constraints.gpus)
+    constraints.memory_limit = memory_limit_of(options, machine)
+    pinned = pinned_sort(options)
+    if pinned is not None:
+        pinned.check_for("host")
+        constraints.pin(pinned.to_core(), set(pinned.pinned) - {"gpus", "strategy"})
     return constraints
 
 
-def _plan(runtime: _core.Runtime, workload: _core.SortWorkload, request: Request) -> _core.SortPlan:
-    constraints = constraints_of(request, runtime.machine)
+_plans: PlanCache[_core.SortWorkload, _core.SortPlan] = PlanCache()
+
+
+def choose_plan(runtime: _core.Runtime, workload: _core.SortWorkload, options: ExecutionOptions) -> _core.SortPlan:
+    """The plan for a workload, remembered for the next one like it; sets the runtime's memory limit.
+
+    Raises ``UsageError`` or ``OutOfMemoryError`` that names the pinned field which cannot be kept.
+    """
     like = copy.copy(workload)
     like.count = rounded_up(workload.count)
-    key = (
-        *(request.machine, runtime.simulated, tuple(constraints.gpus), constraints.strategy, constraints.memory_limit),
-        *(
-            like.key_type,
-            like.count,
-            like.value_bytes,
-            like.keys_returned,
-            like.pageable,
-            like.pageable_out,
-            like.verify,
-        ),
-    )
-    if not isinstance(request.machine, str) or request.machine.endswith(".json"):  # these may change
-        return _core.plan_sort(runtime.machine, like, constraints)[0].plan
-    if key not in _plans:
-        _plans[key] = _core.plan_sort(runtime.machine, like, constraints)[0].plan
-    return copy.copy(_plans[key])
 
+    def make() -> _core.SortPlan:
+        return _core.plan_sort(runtime.machine, like, constraints_of(options, runtime.machine))[0].plan
 
-def choose_plan(runtime: _core.Runtime, workload: _core.SortWorkload, request: Request) -> _core.SortPlan:
-    """The plan for a workload, remembered for the next one like it; sets the runtime's memory limit."""
-    plan = _plan(runtime, workload, request)
-    runtime.set_memory_limit(memory_limit_of(request, runtime.machine))
+    plan = _plans.plan_for(runtime, like, options, make)
+    runtime.set_memory_limit(memory_limit_of(options, runtime.machine))
     # The plan is for the described memory; what is really free may be less.
     record = _core.RecordType(8 if workload.key_type in _WIDE_KEYS else 4, workload.value_bytes)
     fitting = _core.records_that_fit(runtime, plan, record)
     if fitting < workload.count and (plan.chunkset_records == 0 or fitting < plan.chunkset_records):
+        if pins_records(options):
+            raise _core.OutOfMemoryError(
+                f"chunkset_records is {plan.chunkset_records}, and the GPUs have room for {fitting} records now; "
+                "make it less, or leave it out"
+            )
         plan.chunkset_records = fitting
     return plan
+
+
+def pins_records(options: ExecutionOptions) -> bool:
+    """Whether the caller says how many records are sorted at once."""
+    pinned = pinned_sort(options)
+    return pinned is not None and pinned.chunkset_records is not None

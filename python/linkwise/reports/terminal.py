@@ -109,7 +109,7 @@ def print_report(console: Console, report: SortReport) -> None:
     console.print(f"[bold]{escape(where_it_ran(report))}[/bold]")
     rate = report.rows / report.seconds if report.seconds > 0 else 0
     console.print(
-        f"{report.rows:,} rows ({format_bytes(report.bytes)}), {escape(report.plan)}: "
+        f"{report.rows:,} rows ({format_bytes(report.bytes)}), {escape(report.told_plan())}: "
         f"{format_seconds(report.seconds)}, {rate / 1e9:.3g}·10⁹ keys/s"
         + (", order and checksum verified" if report.verified else "")
     )
@@ -119,7 +119,7 @@ def print_report(console: Console, report: SortReport) -> None:
 
 def print_explanation(console: Console, report: SortReport) -> None:
     """Print the plan, and what it expected of each phase beside what that took."""
-    console.print(f"[bold]{escape(report.plan)}[/bold]. {escape(where_it_ran(report))}")
+    console.print(f"[bold]{escape(report.told_plan())}[/bold]. {escape(where_it_ran(report))}")
     predicted = report.predicted_phases()
     if predicted is None:
         console.print("Nothing was predicted: the sort was not planned as one.")

@@ -82,6 +82,6 @@ def write_trace(path: str | Path, report: SortReport) -> None:
     document = {
         "traceEvents": trace_events(report),
         "displayTimeUnit": "ms",
-        "otherData": {"machine": report.machine, "simulated": report.simulated, "plan": report.plan},
+        "otherData": {"machine": report.machine, "simulated": report.simulated, "plan": report.told_plan()},
     }
     write_json(Path(path), document)

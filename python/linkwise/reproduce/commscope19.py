@@ -10,7 +10,6 @@ from functools import partial
 
 from linkwise import _core
 from linkwise._core import Machine
-from linkwise.probing.probe import probe_families
 from linkwise.reproduce.experiment import Experiment, Lab, Row, attempt
 
 AC922, S822LC, X4029 = "ibm-ac922", "ibm-s822lc", "supermicro-4029gp"
@@ -93,13 +92,13 @@ def _zero_copy(lab: Lab, machine: Machine, name: str) -> list[Row]:
 
 def _families(lab: Lab, names: tuple[str, ...]) -> list[Row]:
     """What the probe's families measure on this machine."""
-    if lab.runtime is None:
+    if not lab.measures:
         return [
             Row(name, "", None, note="described machines have no model of it; --machine local measures it")
             for name in names
         ]
     rows = []
-    for row in probe_families(lab.runtime, list(names)):
+    for row in lab.families(names):
         measured = row.measured.gb_per_s > 0
         value = row.measured.gb_per_s if measured else 1e6 * row.measured.seconds
         rows.append(Row(f"{row.name}, {row.what}", "GB/s" if measured else "µs", None if row.why_not else value,

@@ -15,8 +15,12 @@ from linkwise._core import Machine, UsageError
 from linkwise.bench.arrays import fill_uniform
 from linkwise.machines.catalog import load_machine
 from linkwise.machines.variants import without_nvlink
+from linkwise.planning.sort import plan_sort
+from linkwise.probing.probe import probe_families
 from linkwise.runtime.host_memory import empty
+from linkwise.runtime.plans import SortPlan
 from linkwise.runtime.session import open_session
+from linkwise.sorting.api import sort_and_report
 
 gpu = _core.Place.gpu
 _PATIENCE_SECONDS = 0.2
@@ -63,13 +67,20 @@ class TooFewGpusError(UsageError):
     """The machine has fewer GPUs than a row needs."""
 
 
+def check_gpus(machine: Machine, gpus: Iterable[int]) -> None:
+    """Raise ``TooFewGpusError`` if the machine has not got them."""
+    most = max(gpus, default=0)
+    if most >= machine.num_gpus:
+        raise TooFewGpusError(f"it takes {most + 1} GPUs; {machine.name} has {machine.num_gpus}")
+
+
 @dataclass
 class Lab:
     """Gives each experiment its machine: the paper's, or one that the caller wants instead."""
 
     instead: Machine | None = None
-    runtime: _core.Runtime | None = None
-    """Of the GPUs of this machine, if they are to be measured."""
+    measures: bool = False
+    """Whether the GPUs of this machine are measured, and nothing is simulated."""
     _data: dict[int, tuple[Any, Any]] = field(default_factory=dict)
 
     @staticmethod
@@ -78,14 +89,10 @@ class Lab:
         """A laboratory with the papers' machines, with another described one, or with the GPUs of this machine."""
         if machine == "local":
             with open_session("local") as runtime:
-                yield Lab(runtime.machine, runtime)
+                machine_here = runtime.machine
+            yield Lab(machine_here, measures=True)
         else:
             yield Lab(load_machine(machine) if machine else None)
-
-    @property
-    def measures(self) -> bool:
-        """Whether real GPUs are measured."""
-        return self.runtime is not None
 
     def machine(self, name: str, without: str | None = None) -> Machine:
         """The named machine, or what stands in for it."""
@@ -104,17 +111,26 @@ class Lab:
             return [(f"{machine.name}, PCIe", machine)]
         return [(f"{machine.name}, PCIe", plain), (f"{machine.name}, NVLink", machine)]
 
-    def _on(self, machine: Machine, gpus: Iterable[int]) -> _core.Runtime:
-        most = max(gpus, default=0)
-        if most >= machine.num_gpus:
-            raise TooFewGpusError(f"it takes {most + 1} GPUs; {machine.name} has {machine.num_gpus}")
-        return self.runtime or _core.VirtualRuntime(machine, _core.VirtualMode.estimate, 0)
+    @contextmanager
+    def on(self, machine: Machine, gpus: Iterable[int]) -> Iterator[_core.Runtime]:
+        """What measures on these GPUs, or estimates. Raises ``TooFewGpusError``."""
+        check_gpus(machine, gpus)
+        if not self.measures:
+            yield _core.VirtualRuntime(machine, _core.VirtualMode.estimate, 0)
+            return
+        with open_session("local") as runtime:
+            yield runtime
+
+    def families(self, names: Sequence[str]) -> list[_core.ProbeRow]:
+        """What the probe's families measure on this machine."""
+        with open_session("local") as runtime:
+            return probe_families(runtime, list(names))
 
     def transfers(self, machine: Machine, pattern: Sequence[_core.Transfer]) -> float:
         """GB/s of all transfers together: total bytes over the last end, everything started at once."""
         gpus = [end.index for t in pattern for end in (t.source, t.target) if end.is_gpu]
-        runtime = self._on(machine, gpus)
-        return _core.measure_transfers(runtime, list(pattern), _PATIENCE_SECONDS).gb_per_s
+        with self.on(machine, gpus) as runtime:
+            return _core.measure_transfers(runtime, list(pattern), _PATIENCE_SECONDS).gb_per_s
 
     def host(self, machine: Machine, gpus: Sequence[int], direction: str, size: float = 4e9, node: int = 0) -> float:
         """GB/s between the host and GPUs: ``htod``, ``dtoh`` or ``bidir``, `size` bytes each."""
@@ -141,32 +157,26 @@ class Lab:
     def latency_us(self, machine: Machine, path: Sequence[int]) -> float:
         """Microseconds of the smallest copy along GPUs, hop after hop; of one GPU, within it."""
         hops = list(pairwise(path)) or [(path[0], path[0])]
-        runtime = self._on(machine, path)
-        return sum(1e6 * _core.measure_smallest_copy(runtime, gpu(a), gpu(b)).seconds for a, b in hops)
+        with self.on(machine, path) as runtime:
+            return sum(1e6 * _core.measure_smallest_copy(runtime, gpu(a), gpu(b)).seconds for a, b in hops)
 
     def sort(
         self, machine: Machine, strategy: str, gpus: Sequence[int], count: int, data: Any = None, **fields: Any
     ) -> dict[str, float]:
         """Seconds of a sort of 32-bit keys from and to pinned memory, by phase and in ``total``."""
-        plan = _core.SortPlan()
-        plan.strategy, plan.gpus, plan.streamed = _core.sort_strategy_from(strategy), list(gpus), False
-        for name, value in fields.items():
-            setattr(plan, name, value)
-        runtime = self._on(machine, gpus)
-        fitting = _core.records_that_fit(runtime, plan, _core.RecordType(4, 0)) if gpus else count
-        if fitting < count:
-            plan.chunkset_records = fitting
-        if self.measures:
-            keys, out = self._keys(count)
-            if data is not None:
-                keys[:] = data
-            for _ in range(2):  # the first finds the GPUs cold
-                report = _core.sort_host(self._on(machine, gpus), plan, _core.KeyType.u32, keys, None, out)
-        else:
-            workload = _core.SortWorkload()
-            workload.count, workload.verify = count, False  # the papers' sorts verify nothing
-            report = _core.estimate_sort(machine, workload, plan)
-        return {phase.phase: phase.seconds for phase in report.phases} | {"total": report.seconds}
+        check_gpus(machine, gpus)
+        on_gpus: dict[str, Any] = {"gpus": tuple(gpus), "paths": ()} if gpus else {}
+        in_steps = {"streamed": False, "exchange": "copies"} if strategy == "radix" else {}
+        plan = SortPlan(**{"strategy": strategy, **on_gpus, **in_steps, **fields})
+        if not self.measures:  # the papers' sorts verify nothing
+            best = plan_sort(count, machine=machine, plan=plan, verify=False).best
+            return best.phases | {"total": best.seconds}
+        keys, out = self._keys(count)
+        if data is not None:
+            keys[:] = data
+        for _ in range(2):  # the first finds the GPUs cold
+            _, report = sort_and_report(keys, out=out, machine="local", plan=plan)
+        return report.phases | {"total": report.seconds}
 
     def _keys(self, count: int) -> tuple[Any, Any]:
         """Uniform keys, and room for the result; the last size is kept."""

@@ -8,57 +8,56 @@ by pair, and the ranges of rows that match go to the host: §3 as it is written.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from linkwise import _core
-from linkwise._core import Machine
+from linkwise._core import Machine, OutOfMemoryError
 from linkwise.bench.join_workload import Workload
 from linkwise.bench.tpch import joins_of_queries, shares_of_phases
-from linkwise.columns.key_types import key_type_of
-from linkwise.planning.join import join_workload
+from linkwise.planning.join import PricedJoin, plan_join
 from linkwise.reproduce.experiment import Experiment, Lab, Row
+from linkwise.runtime.plans import JoinPlan, SortPlan, Strategy
 
 AC922, H100 = "ibm-ac922", "dgx-h100"
 _CHUNK_BYTES = {AC922: 12 * 10**9, H100: 32 * 10**9}  # of tuples that a GPU sorts at once (§4.2, §4.3)
 _BEST = {AC922: 2, H100: 8}  # GPUs (§4.4)
-_MERGE, _RADIX, _NO_P2P = "p2p_merge", "radix", "het"
+_MERGE: Strategy = "p2p_merge"
+_RADIX: Strategy = "radix"
+_NO_P2P: Strategy = "het"
 _MEASURED_ELSEWHERE = "'linkwise bench join' measures joins"
 
 
-def _shape(workload: Workload) -> _core.JoinWorkload:
-    shape = join_workload(key_type_of(workload.dtype), workload.rows, "inner", value_bytes=workload.dtype.itemsize)
-    shape.wants_ranges, shape.verify = True, False
-    shape.expected_matches = workload.expected_keys
-    return shape
-
-
 def _seconds(
-    machine: Machine, name: str, strategy: str, gpus: int, workload: Workload, *, presorted: bool = False
+    machine: Machine, name: str, strategy: Strategy, gpus: int, workload: Workload, *, presorted: bool = False
 ) -> float:
     """Of the paper's join on the first GPUs of a machine, with chunks as large as it has them on the named one."""
     chunk = _CHUNK_BYTES[name] // workload.tuple_bytes
     tuples = max(workload.rows)
-    shape = _shape(workload)
-    shape.left_presorted = shape.right_presorted = presorted
-    sort, plan = _core.SortPlan(), _core.JoinPlan()
-    sort.gpus = list(range(gpus))
-    sort.strategy = getattr(_core.SortStrategy, strategy)
-    sort.merge_on_gpus = False
-    sort.exchange = _core.Exchange.copies
     # §3.1.3: one chunkset comes while another leaves. Of a single one, §3.1.2 sorts buckets while others leave, as our
     # streamed radix sort does; merging overlaps nothing.
-    sort.streamed = strategy == _RADIX or chunk * gpus < tuples
-    estimating = _core.VirtualRuntime(machine, _core.VirtualMode.estimate)
-    width = workload.dtype.itemsize
-    at_once = min(chunk * gpus, _core.records_that_fit(estimating, sort, _core.RecordType(width, width)))
-    sort.chunkset_records = at_once if at_once < tuples else 0
-    plan.path, plan.merges_runs, plan.sort = _core.JoinPath.sorted, True, sort
-    plan.searches_each_key = True
-    report = _core.estimate_join(machine, shape, plan)
-    return float(report.seconds - sum(phase.seconds for phase in report.phases if phase.phase == "materialise"))
+    of_radix: dict[str, Any] = {"streamed": True} if strategy == _RADIX else {}
+    of_runs: dict[str, Any] = {"merge_on_gpus": False} if strategy != _NO_P2P else {}
+    sort = SortPlan(
+        strategy=strategy, gpus=tuple(range(gpus)), paths=(),
+        chunkset_records=chunk * gpus if chunk * gpus < tuples else 0, **of_radix, **of_runs,
+    )  # fmt: skip
+    plan = JoinPlan(path="sorted", merges_runs=True, searches_each_key=True, sort=sort)
+
+    def price(plan: JoinPlan) -> PricedJoin:
+        return plan_join(
+            *workload.rows, workload.dtype.name, value_bytes=workload.dtype.itemsize, wants_ranges=True,
+            matches=workload.expected_keys, left_presorted=presorted, right_presorted=presorted, machine=machine,
+            verify=False, plan=plan,
+        ).best  # fmt: skip
+
+    try:
+        best = price(plan)
+    except OutOfMemoryError:  # less than the paper's chunks fit
+        best = price(plan.replace(sort=sort.replace(chunkset_records=None)))
+    return best.seconds - best.phases.get("materialise", 0.0)
 
 
 def _row(
-    lab: Lab, name: str, strategy: str, gpus: int, billions: float, paper: float | None, against: int | None = None
+    lab: Lab, name: str, strategy: Strategy, gpus: int, billions: float, paper: float | None, against: int | None = None
 ) -> Row:
     """Seconds; or, ``against`` fewer GPUs, how many times as fast."""
     machine = lab.machine(name)
@@ -78,7 +77,7 @@ def _row(
     return Row(what, unit, _seconds(machine, name, strategy, against, workload) / seconds, paper)
 
 
-def _breakdown(lab: Lab, name: str, billions: float, stated: dict[tuple[str, int], float]) -> list[Row]:
+def _breakdown(lab: Lab, name: str, billions: float, stated: dict[tuple[Strategy, int], float]) -> list[Row]:
     return [_row(lab, name, strategy, gpus, billions, paper) for (strategy, gpus), paper in stated.items()]
 
 
@@ -171,12 +170,10 @@ def _fig17(lab: Lab) -> list[Row]:
     if lab.measures:
         return [Row(query, "s", None, None, "'linkwise bench tpch' measures them") for query in stated]
     machine = lab.machine(H100)
-    constraints = _core.JoinConstraints()
-    constraints.path = _core.JoinPath.sorted
     rows = []
     for query, joins in joins_of_queries().items():
         totals: list[tuple[float, dict[str, float]]] = [
-            shares_of_phases(machine, joins, scale, constraints) for scale in (100, 200, 400)
+            shares_of_phases(machine, joins, scale, path="sorted") for scale in (100, 200, 400)
         ]
         for scale, (seconds, _) in zip((100, 200, 400), totals, strict=True):
             rows.append(Row(f"{query}, scale factor {scale}", "s", seconds))

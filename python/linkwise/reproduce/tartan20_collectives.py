@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from linkwise import _core
 from linkwise._core import Machine
 from linkwise.machines.catalog import load_machine
-from linkwise.probing.probe import probe_families
 from linkwise.reproduce.experiment import Experiment, Lab, Row, saturation
 
 P100, V100, DGX2, SLI = "dgx1-p100", "dgx1-v100", "dgx2", "sli-rtx2080"
@@ -31,8 +30,7 @@ _OPERATIONS = {
 def _measured(lab: Lab) -> list[Row]:
     """By NCCL on this machine, all sizes."""
     rows = []
-    assert lab.runtime is not None
-    for row in probe_families(lab.runtime, ["collectives"]):
+    for row in lab.families(["collectives"]):
         what = f"{row.what}, {row.bytes} bytes" if row.bytes else row.what
         rows.append(Row(what, "GB/s", None if row.why_not else row.measured.gb_per_s, note=row.why_not))
         if not row.why_not and row.bytes <= 4096:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,7 +12,7 @@ import numpy.typing as npt
 from linkwise import _core
 from linkwise._core import OutOfMemoryError, UsageError
 from linkwise._typing import Array
-from linkwise.exceptions import FallbackWarning
+from linkwise.exceptions import FallbackWarning, warn_caller
 
 _HUGE = 1 << 21
 
@@ -57,6 +56,6 @@ def empty(shape: int | tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> Ar
     try:
         memory = cast(Array, _core.pinned_bytes(max(count * kind.itemsize, 1)))
     except OutOfMemoryError as error:
-        warnings.warn(f"{error}: this array is in ordinary memory, which is slower", FallbackWarning, stacklevel=2)
+        warn_caller(f"{error}: this array is in ordinary memory, which is slower", FallbackWarning)
         return np.empty(dimensions, kind)
     return memory[: count * kind.itemsize].view(kind).reshape(dimensions)

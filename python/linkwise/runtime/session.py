@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import os
 import threading
-import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TypeVar
 
 from linkwise import _core
-from linkwise.exceptions import NoGpuWarning, NominalMachineWarning
+from linkwise.exceptions import NoGpuWarning, NominalMachineWarning, warn_caller
 from linkwise.machines.catalog import DEFAULT_VIRTUAL_MACHINE, load_machine
 from linkwise.machines.local import is_nominal, local_machine
+from linkwise.runtime.execution import MachineLike
 
 Result = TypeVar("Result")
 ADVICE_TO_PROBE = "this machine was never measured: run 'linkwise probe' once, some seconds, for better plans"
@@ -37,7 +36,7 @@ def _runtime_of_this_machine() -> _core.Runtime | None:
             machine = local_machine()
             if machine is not None:
                 if is_nominal():
-                    warnings.warn(ADVICE_TO_PROBE, NominalMachineWarning, stacklevel=5)
+                    warn_caller(ADVICE_TO_PROBE, NominalMachineWarning)
                 _local_runtime = _core.cuda_runtime(machine)
         return _local_runtime
 
@@ -56,15 +55,11 @@ def _warn_once_without_gpu() -> None:
         return
     _warned = True
     reason = _core.cuda_unavailable_reason()
-    warnings.warn(
-        f"{reason}: the CPU executes, and times are simulated for {DEFAULT_VIRTUAL_MACHINE}",
-        NoGpuWarning,
-        stacklevel=4,
-    )
+    warn_caller(f"{reason}: the CPU executes, and times are simulated for {DEFAULT_VIRTUAL_MACHINE}", NoGpuWarning)
 
 
 @contextmanager
-def open_session(machine: str | Path | _core.Machine, *, warn: bool = True) -> Iterator[_core.Runtime]:
+def open_session(machine: MachineLike, *, warn: bool = True) -> Iterator[_core.Runtime]:
     """Lend the runtime of a machine.
 
     ``"auto"`` is this machine's GPUs or, where there are none, the default virtual machine with a ``NoGpuWarning``.
@@ -82,6 +77,18 @@ def open_session(machine: str | Path | _core.Machine, *, warn: bool = True) -> I
             _warn_once_without_gpu()
         machine = DEFAULT_VIRTUAL_MACHINE
     yield _virtual_runtime(machine if isinstance(machine, _core.Machine) else load_machine(machine))
+
+
+def memory_held(machine: MachineLike, gpu: int) -> int:
+    """Bytes that the runtime of a machine holds on a GPU, in use or kept for the next call."""
+    with open_session(machine, warn=False) as runtime:
+        return int(runtime.reserved(_core.Place.gpu(gpu)))
+
+
+def give_memory_back(machine: MachineLike) -> None:
+    """Give back what the runtime of a machine keeps for the next call."""
+    with open_session(machine, warn=False) as runtime:
+        runtime.trim()
 
 
 def run_interruptibly(

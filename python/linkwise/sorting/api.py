@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, Unpack, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +13,8 @@ from linkwise._typing import Array
 from linkwise.columns.sort_keys import EVERYTHING, By, Descending, Nulls, Selection, one_direction
 from linkwise.interop.containers import hold
 from linkwise.interop.device_arrays import list_of_arrays, single_array
-from linkwise.runtime.request import Gpus, MachineLike, Progress, Request
+from linkwise.runtime.execution import ExecutionOptions, Progress, SortExecution, takes_execution
+from linkwise.runtime.plans import SortPlan
 from linkwise.sorting.arrays import order_of_array, sort_array
 from linkwise.sorting.device_sort import GpuSort
 from linkwise.sorting.report import SortReport
@@ -25,7 +25,7 @@ Values = TypeVar("Values")
 
 def sort_values(
     values: Values,
-    request: Request,
+    options: ExecutionOptions,
     *,
     by: By = None,
     descending: Descending = False,
@@ -41,79 +41,82 @@ def sort_values(
     if arrays is not None:
         if by is not None or out is not None or not selection.is_everything:
             raise UsageError("by=, out=, top_k and unique are for data in host memory, not for arrays on GPUs")
-        request = replace(request, descending=one_direction(descending))
-        return _sort_on_gpus(values, arrays, payload, request, donate=donate, with_report=with_report)
+        direction = one_direction(descending)
+        return _sort_on_gpus(values, arrays, payload, options, direction, donate=donate, with_report=with_report)
     if payload is not None or donate:
         raise UsageError("payload= and donate= are for arrays on GPUs")
     held = hold(values, by)
     keys = held.keys(by, descending, nulls, by_default_all=selection.unique)
     if isinstance(held.contents, np.ndarray):
-        array, report = sort_array(held.contents, replace(request, descending=keys[0].descending), out, selection)
+        array, report = sort_array(held.contents, options, out, selection, descending=keys[0].descending)
         return cast(Values, array) if out is not None else held.give_back(array), report
     if out is not None:
         raise UsageError("out= is for arrays of numbers; everything else comes back as a new object")
     if held.take is not None:
-        rows, report = order_of_table(held.contents, keys, request, selection)
+        rows, report = order_of_table(held.contents, keys, options, selection)
         return held.take(rows.astype(np.int64, copy=False)), report
-    table, report = sort_table(held.contents, keys, request, selection)
+    table, report = sort_table(held.contents, keys, options, selection)
     return held.give_back(table), report
 
 
 def _sort_on_gpus(
-    values: Any, arrays: list[Any], payload: Any, request: Request, *, donate: bool, with_report: bool
+    values: Any,
+    arrays: list[Any],
+    payload: Any,
+    options: ExecutionOptions,
+    descending: bool,
+    *,
+    donate: bool,
+    with_report: bool,
 ) -> tuple[Any, SortReport | None]:
     is_list = isinstance(values, list | tuple)
     carried = None if payload is None else list_of_arrays(payload if is_list else [payload])
     if payload is not None and carried is None:
         raise UsageError(f"payload must be a list of {len(arrays)} arrays, one for each array of keys")
-    result, report = GpuSort(arrays, carried, request, donate=donate).run(with_report=with_report)
+    result, report = GpuSort(arrays, carried, options, descending=descending, donate=donate).run(
+        with_report=with_report
+    )
     if is_list:
         return result, report
     return (result[0] if payload is None else tuple(part[0] for part in result)), report
 
 
+@takes_execution(SortExecution)
 def sort_and_report(
     values: Values,
     *,
     by: By = None,
     descending: Descending = False,
     nulls: Nulls = "last",
-    machine: MachineLike = "auto",
-    gpus: Gpus = "auto",
-    strategy: str = "auto",
-    memory_limit: int | str | None = None,
     out: Array | None = None,
-    verify: bool = True,
     payload: Sequence[Any] | None = None,
     donate: bool = False,
     on_progress: Progress | None = None,
+    **execution: Unpack[SortExecution],
 ) -> tuple[Values, SortReport]:
     """As ``sort``, and a report of what happened where and how long it took.
 
     ``on_progress`` is called now and then with the fraction that is done.
     """
-    request = Request(machine, gpus, strategy, memory_limit, False, verify, on_progress)
+    options = ExecutionOptions.of(execution, SortPlan, on_progress)
     result, report = sort_values(
-        values, request, by=by, descending=descending, nulls=nulls, out=out, payload=payload, donate=donate
+        values, options, by=by, descending=descending, nulls=nulls, out=out, payload=payload, donate=donate
     )
     assert report is not None
     return result, report
 
 
+@takes_execution(SortExecution)
 def sort(
     values: Values,
     *,
     by: By = None,
     descending: Descending = False,
     nulls: Nulls = "last",
-    machine: MachineLike = "auto",
-    gpus: Gpus = "auto",
-    strategy: str = "auto",
-    memory_limit: int | str | None = None,
     out: Array | None = None,
-    verify: bool = True,
     payload: Sequence[Any] | None = None,
     donate: bool = False,
+    **execution: Unpack[SortExecution],
 ) -> Values:
     """Sort an array, a table by some of its columns, or arrays that lie on the GPUs.
 
@@ -135,66 +138,53 @@ def sort(
         The column to sort a table by, or several, the first of which decides first.
     descending, nulls
         For all columns, or a list with one for each.
-    machine
-        ``"auto"``: this machine's GPUs, or the default virtual machine (with a ``NoGpuWarning``); ``"local"``: GPUs or
-        an error; the name of a described machine or a ``.json`` file: simulated.
-    gpus
-        GPU numbers in the order in which they hold the result, or ``"auto"``: those that the plan finds fastest.
-    strategy
-        ``"radix"``, ``"p2p_merge"`` (2, 4, 8, … GPUs), ``"het"`` (merged on the CPU), ``"cpu"`` (no GPU
-        at all; what small inputs take) or ``"auto"``.
-    memory_limit
-        What a GPU may use: bytes, or like ``"4GiB"`` or ``"80%"``. What does not fit is sorted in rounds, whose
-        runs are merged on the GPUs or the host.
     out
         For arrays: where the result goes. Pinned memory (``linkwise.empty``) is filled at the speed of the links.
-    verify
-        Check order and checksum of the result on the GPUs.
     payload
         For lists of arrays on GPUs: as many arrays, of 4, 8 or 16 bytes an element, that follow their keys. Then two
         lists come back.
     donate
         For lists of arrays on GPUs: the input may be overwritten, which saves memory.
+    **execution
+        Where and how it runs: see ``linkwise.options``.
 
     Raises
     ------
     UsageError, OutOfMemoryError, DeviceError, CorruptDataError
 
     """
-    request = Request(machine, gpus, strategy, memory_limit, False, verify)
+    options = ExecutionOptions.of(execution, SortPlan)
     result, _ = sort_values(
-        values, request, by=by, descending=descending, nulls=nulls, out=out, payload=payload, donate=donate,
+        values, options, by=by, descending=descending, nulls=nulls, out=out, payload=payload, donate=donate,
         with_report=False,
     )  # fmt: skip
     return result
 
 
+@takes_execution(SortExecution)
 def sort_indices(
     values: Any,
     *,
     by: By = None,
     descending: Descending = False,
     nulls: Nulls = "last",
-    machine: MachineLike = "auto",
-    gpus: Gpus = "auto",
-    strategy: str = "auto",
-    memory_limit: int | str | None = None,
-    verify: bool = True,
+    **execution: Unpack[SortExecution],
 ) -> npt.NDArray[np.int64]:
     """The row numbers that would sort the values: ``values[sort_indices(values)]`` is sorted. Stable.
 
     Takes what ``sort`` takes and returns an int64 array.
     """
-    request = Request(machine, gpus, strategy, memory_limit, False, verify)
+    options = ExecutionOptions.of(execution, SortPlan)
     held = hold(values, by)
     keys = held.keys(by, descending, nulls)
     if isinstance(held.contents, np.ndarray):
-        rows, _ = order_of_array(held.contents, replace(request, descending=keys[0].descending))
+        rows, _ = order_of_array(held.contents, options, descending=keys[0].descending)
     else:
-        rows, _ = order_of_table(held.contents, keys, request)
+        rows, _ = order_of_table(held.contents, keys, options)
     return rows.astype(np.int64, copy=False)
 
 
+@takes_execution(SortExecution)
 def top_k(
     values: Values,
     k: int,
@@ -202,11 +192,7 @@ def top_k(
     by: By = None,
     descending: Descending = True,
     nulls: Nulls = "last",
-    machine: MachineLike = "auto",
-    gpus: Gpus = "auto",
-    strategy: str = "auto",
-    memory_limit: int | str | None = None,
-    verify: bool = True,
+    **execution: Unpack[SortExecution],
 ) -> Values:
     """The first ``k`` rows of the sorted values, the greatest unless ``descending=False``, without sorting all.
 
@@ -220,21 +206,18 @@ def top_k(
     """
     if not isinstance(k, int | np.integer) or k < 0:
         raise UsageError(f"k is a number of rows, not {k!r}")
-    request = Request(machine, gpus, strategy, memory_limit, False, verify)
-    return sort_values(values, request, by=by, descending=descending, nulls=nulls, selection=Selection(limit=int(k)))[0]
+    options = ExecutionOptions.of(execution, SortPlan)
+    return sort_values(values, options, by=by, descending=descending, nulls=nulls, selection=Selection(limit=int(k)))[0]
 
 
+@takes_execution(SortExecution)
 def unique(
     values: Values,
     *,
     by: By = None,
     descending: Descending = False,
     nulls: Nulls = "last",
-    machine: MachineLike = "auto",
-    gpus: Gpus = "auto",
-    strategy: str = "auto",
-    memory_limit: int | str | None = None,
-    verify: bool = True,
+    **execution: Unpack[SortExecution],
 ) -> Values:
     """One row of each key, in order: the first of those that have it.
 
@@ -246,5 +229,5 @@ def unique(
     UsageError, OutOfMemoryError, DeviceError, CorruptDataError
 
     """
-    request = Request(machine, gpus, strategy, memory_limit, False, verify)
-    return sort_values(values, request, by=by, descending=descending, nulls=nulls, selection=Selection(unique=True))[0]
+    options = ExecutionOptions.of(execution, SortPlan)
+    return sort_values(values, options, by=by, descending=descending, nulls=nulls, selection=Selection(unique=True))[0]

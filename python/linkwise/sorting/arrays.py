@@ -11,8 +11,8 @@ from linkwise._core import UsageError
 from linkwise._typing import Array
 from linkwise.columns.key_types import key_type_of, keys_of_array, plain_array, times_of_keys
 from linkwise.columns.sort_keys import EVERYTHING, Selection
+from linkwise.runtime.execution import ExecutionOptions
 from linkwise.runtime.host_memory import uninitialised
-from linkwise.runtime.request import Request
 from linkwise.sorting.host_sort import row_number_bytes, sort_keys
 from linkwise.sorting.report import SortReport
 
@@ -24,7 +24,12 @@ def codes_of_array(values: Array, *, descending: bool) -> Array:
 
 
 def sort_array(
-    values: Array, request: Request, out: Array | None = None, selection: Selection = EVERYTHING
+    values: Array,
+    execution: ExecutionOptions,
+    out: Array | None = None,
+    selection: Selection = EVERYTHING,
+    *,
+    descending: bool = False,
 ) -> tuple[Array, SortReport]:
     """A new array in order, of the same type; or ``out``, filled."""
     plain = plain_array(values)
@@ -32,11 +37,11 @@ def sort_array(
         _check_out(out, values)
     if selection.may_skip(len(plain)):
         assert selection.limit is not None
-        codes = codes_of_array(plain, descending=request.descending)
+        codes = codes_of_array(plain, descending=descending)
         plain = plain[_core.positions_of_least(codes, selection.limit)]
     result = out if out is not None and out.dtype == plain.dtype else uninitialised(len(plain), plain.dtype)
     sorted_keys = result.view(keys_of_array(plain[:0]).dtype)
-    _, report = sort_keys(keys_of_array(plain), request, out_keys=sorted_keys)
+    _, report = sort_keys(keys_of_array(plain), execution, descending=descending, out_keys=sorted_keys)
     report = replace(report, rows=len(values), bytes=values.nbytes)
     if selection.unique:
         sorted_keys = _first_of_each(sorted_keys)
@@ -67,9 +72,11 @@ def _check_out(out: Array, values: Array) -> None:
         raise UsageError("out is read-only")
 
 
-def order_of_array(values: Array, request: Request) -> tuple[Array, SortReport]:
+def order_of_array(values: Array, execution: ExecutionOptions, *, descending: bool) -> tuple[Array, SortReport]:
     """The row numbers that sort an array stably."""
     keys = keys_of_array(plain_array(values))
-    rows, report = sort_keys(keys, request, out_keys=None, row_number_bytes=row_number_bytes(len(keys)))
+    rows, report = sort_keys(
+        keys, execution, descending=descending, out_keys=None, row_number_bytes=row_number_bytes(len(keys))
+    )
     assert rows is not None
     return rows, report

@@ -9,8 +9,9 @@ from typing import Any
 from linkwise import _core
 from linkwise._core import UsageError
 from linkwise.interop.device_arrays import gpus_of, like, open_where_they_lie, stream_of
-from linkwise.planning.sort import strategy_for
-from linkwise.runtime.request import Request, gpu_numbers
+from linkwise.planning.sort import resident_plan
+from linkwise.runtime.arguments import gpu_numbers
+from linkwise.runtime.execution import ExecutionOptions
 from linkwise.runtime.session import run_interruptibly
 from linkwise.sorting.report import SortReport
 
@@ -18,10 +19,19 @@ from linkwise.sorting.report import SortReport
 class GpuSort:
     """One sort of arrays on GPUs: ``run``, and then what it did."""
 
-    def __init__(self, keys: Sequence[Any], payload: Sequence[Any] | None, request: Request, *, donate: bool) -> None:
+    def __init__(
+        self,
+        keys: Sequence[Any],
+        payload: Sequence[Any] | None,
+        execution: ExecutionOptions,
+        *,
+        descending: bool,
+        donate: bool,
+    ) -> None:
         if payload is not None and len(payload) != len(keys):
             raise UsageError(f"payload must be a list of {len(keys)} arrays, one for each array of keys")
-        self._keys, self._payload, self._request, self._donate = keys, payload, request, donate
+        self._keys, self._payload, self._execution, self._donate = keys, payload, execution, donate
+        self._descending = descending
         on_gpus = gpus_of(keys)
         if payload is not None and gpus_of(payload) != on_gpus:
             raise UsageError("an array of the payload does not lie on the GPU of its keys")
@@ -30,22 +40,19 @@ class GpuSort:
         self._is_real = on_gpus is not None
 
     def _plan(self, on_gpus: list[int] | None) -> _core.SortPlan:
-        plan = _core.SortPlan()
-        asked = None if self._request.gpus == "auto" else gpu_numbers(self._request.gpus)
+        asked = None if self._execution.gpus == "auto" else gpu_numbers(self._execution.gpus)
         if on_gpus is not None and asked not in (None, on_gpus):
             raise UsageError(f"the arrays lie on GPUs {on_gpus}; gpus= cannot say otherwise")
-        plan.gpus = on_gpus or asked or list(range(len(self._keys)))
-        if len(plan.gpus) != len(self._keys):
-            raise UsageError(f"there are {len(self._keys)} arrays for {len(plan.gpus)} GPUs; give one for each")
-        if self._request.strategy != "auto":
-            plan.strategy = strategy_for(self._request.strategy, plan.gpus)
-        return plan
+        gpus = on_gpus or asked or list(range(len(self._keys)))
+        if len(gpus) != len(self._keys):
+            raise UsageError(f"there are {len(self._keys)} arrays for {len(gpus)} GPUs; give one for each")
+        return resident_plan(self._execution, gpus)
 
     def run(self, *, with_report: bool) -> tuple[Any, SortReport | None]:
         """The sorted arrays (with a payload: two lists), and a report if wanted: it waits until all is done."""
         began = time.perf_counter()
-        with open_where_they_lie(self._request, on_gpus=self._is_real, done="sorted") as runtime:
-            options = _core.SortOptions(self._request.descending, self._request.verify)
+        with open_where_they_lie(self._execution, on_gpus=self._is_real, done="sorted") as runtime:
+            options = _core.SortOptions(self._descending, self._execution.verify)
 
             def work() -> Any:
                 return _core.sort_device(
@@ -68,6 +75,6 @@ class GpuSort:
             self.plan,
             rows=sum(int(array.shape[0]) for array in self._keys),
             row_bytes=sum(array.dtype.itemsize for array in (self._keys[0], *(self._payload or [])[:1])),
-            plan_text=f"{self.plan.strategy.name} of data on GPUs ({','.join(map(str, self.plan.gpus))})",
+            on="gpus",
             wall_seconds=time.perf_counter() - began,
         )

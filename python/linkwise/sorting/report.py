@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from linkwise import _core
+from linkwise.runtime.plan_fields import On
+from linkwise.runtime.plans import SortPlan
 
 
 class Steps:
@@ -39,7 +41,7 @@ class SortReport:
     simulated: bool
     gpus: list[int]
     strategy: str
-    plan: str
+    plan: SortPlan
     seconds: float
     phases: dict[str, float]
     wall_seconds: float
@@ -48,6 +50,12 @@ class SortReport:
     timeline: list[_core.TimelineEntry] = field(repr=False)
     steps: dict[str, float] = field(default_factory=dict)
     predict: Callable[[], _core.SortReport] | None = field(repr=False, default=None)
+    spilled: str = ""
+    """How a file larger than memory went through it."""
+
+    def told_plan(self) -> str:
+        """The plan in words, and how what is larger than memory went through it."""
+        return f"{self.plan}; {self.spilled}" if self.spilled else str(self.plan)
 
     def predicted_phases(self) -> dict[str, float] | None:
         """What the planner expects each phase of this very sort to take; ``None`` where nothing was planned."""
@@ -58,7 +66,7 @@ class SortReport:
     @classmethod
     def of_core(
         cls, report: _core.SortReport, runtime: _core.Runtime, plan: _core.SortPlan, *, rows: int, row_bytes: int,
-        plan_text: str, wall_seconds: float, predict: Callable[[], _core.SortReport] | None = None,
+        wall_seconds: float, on: On = "host", predict: Callable[[], _core.SortReport] | None = None,
     ) -> Self:  # fmt: skip
         """From what the core tells of a sort that it ran."""
         return cls(
@@ -68,7 +76,7 @@ class SortReport:
             simulated=runtime.simulated,
             gpus=list(plan.gpus),
             strategy=plan.strategy.name,
-            plan=plan_text,
+            plan=SortPlan.of_core(plan, on),
             seconds=report.seconds,
             phases={phase.phase: phase.seconds for phase in report.phases},
             wall_seconds=wall_seconds,
@@ -107,7 +115,8 @@ class SortReport:
             "simulated": self.simulated,
             "gpus": self.gpus,
             "strategy": self.strategy,
-            "plan": self.plan,
+            "plan": self.told_plan(),
+            "fields": self.plan.as_dict(),
             "seconds": {
                 "end_to_end": self.seconds,
                 "wall": self.wall_seconds,

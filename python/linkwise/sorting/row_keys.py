@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property
 from typing import cast
 
@@ -16,8 +15,8 @@ from linkwise.columns.decode import KEY_TYPES, decoded
 from linkwise.columns.dictionaries import in_one_dictionary
 from linkwise.columns.gather import gather_columns, one_array, rows_of_rows
 from linkwise.columns.sort_keys import SortKey
+from linkwise.runtime.execution import ExecutionOptions
 from linkwise.runtime.host_memory import uninitialised
-from linkwise.runtime.request import Request
 from linkwise.sorting.host_sort import row_number_bytes, sort_keys
 from linkwise.sorting.report import SortReport, Steps
 
@@ -37,7 +36,7 @@ def _ranks(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if len(values) > len(column):
         return decoded(column)
     key = RowKeys(pa.table({"": values}), [SortKey("")])
-    rows, _ = key.order(Request("auto", "auto", "cpu", None, False, False))
+    rows, _ = key.order(ExecutionOptions(strategy="cpu", verify=False))
     is_new = np.zeros(len(values), np.uint32)
     is_new[key.core.starts_of_runs(rows)[1:]] = 1
     ranks = np.empty(len(values), np.uint32)
@@ -99,36 +98,35 @@ class RowKeys:
         core.write_words(words)
         return words
 
-    def order(self, request: Request) -> tuple[Array, SortReport]:
+    def order(self, execution: ExecutionOptions) -> tuple[Array, SortReport]:
         """The row numbers that sort the rows stably."""
-        rows, _, report = self._order(request, wants_words=False)
+        rows, _, report = self._order(execution, wants_words=False)
         return rows, report
 
-    def order_and_words(self, request: Request) -> tuple[Array, Array | None, SortReport]:
+    def order_and_words(self, execution: ExecutionOptions) -> tuple[Array, Array | None, SortReport]:
         """As ``order``, and the sorted words where they tell all keys apart."""
-        return self._order(request, wants_words=True)
+        return self._order(execution, wants_words=True)
 
-    def _order(self, request: Request, *, wants_words: bool) -> tuple[Array, Array | None, SortReport]:
-        request = replace(request, descending=False)  # the words are turned round themselves
+    def _order(self, execution: ExecutionOptions, *, wants_words: bool) -> tuple[Array, Array | None, SortReport]:
         steps = Steps()
         words = self.words()
         width = row_number_bytes(len(words))
         decides = self.decided_by_word
         in_order = None if decides and not wants_words else uninitialised(len(words), words.dtype)
         steps.end("keys")
-        rows, report = sort_keys(words, request, out_keys=in_order, row_number_bytes=width)
+        rows, report = sort_keys(words, execution, out_keys=in_order, row_number_bytes=width)
         assert rows is not None
         steps.end("sort")
         if decides or in_order is None:
             return rows, in_order, report.after(steps)
         reports = [report]
-        near = self._near(in_order, rows, request)
+        near = self._near(in_order, rows, execution)
         places = rows if near is None else cast(Array, _core.row_numbers(len(rows), width))
         steps.end("keys")
         ties = _core.TieRefinement(self.core if near is None else near, in_order, places)
         steps.end("ties")
         while ties.open_rows:
-            reports.append(_sort_open_rows(ties, request, width))
+            reports.append(_sort_open_rows(ties, execution, width))
             steps.end("sort")
         if near is not None:
             self._places = places
@@ -136,7 +134,7 @@ class RowKeys:
             steps.end("ties")
         return rows, None, SortReport.together(reports).after(steps)
 
-    def _near(self, in_order: Array, rows: Array, request: Request) -> _core.RowKeys | None:
+    def _near(self, in_order: Array, rows: Array, execution: ExecutionOptions) -> _core.RowKeys | None:
         """The keys of these rows in their order, in which those of ties lie side by side; ``None`` if there are few.
 
         They are compared several times, and otherwise each time where they lie, all over the table.
@@ -144,7 +142,7 @@ class RowKeys:
         sampled = np.linspace(0, len(rows) - 1, min(len(rows), _SAMPLED_FOR_TIES), dtype=np.int64)[:-1]
         if not len(sampled) or np.mean(in_order[sampled] == in_order[sampled + 1]) < _MANY_TIES:
             return None
-        gathered = [_in_one_piece(column) for column in gather_columns(self._columns, rows, request)]
+        gathered = [_in_one_piece(column) for column in gather_columns(self._columns, rows, execution)]
         wide = [pa.large_string(), pa.large_binary()]  # columns whose offsets are too short in one piece
         if any(
             piece.type in wide and column.type not in wide
@@ -185,11 +183,11 @@ class RowKeys:
         return rows, in_order
 
 
-def _sort_open_rows(ties: _core.TieRefinement, request: Request, row_width: int) -> SortReport:
+def _sort_open_rows(ties: _core.TieRefinement, execution: ExecutionOptions, row_width: int) -> SortReport:
     words = uninitialised(ties.open_rows, np.uint64)
     ties.write_words(words)
     in_order = uninitialised(ties.open_rows, np.uint64)
-    order, report = sort_keys(words, request, out_keys=in_order, row_number_bytes=row_width)
+    order, report = sort_keys(words, execution, out_keys=in_order, row_number_bytes=row_width)
     assert order is not None
     ties.place(in_order, order)
     return report

@@ -82,6 +82,17 @@ struct JoinPlan {
   [[nodiscard]] std::string to_string() const;
 };
 
+/// visit(name, member) for every field of its own.
+template <typename Visit>
+void visit_fields(const JoinPlan*, const Visit& visit) {
+  visit("path", &JoinPlan::path);
+  visit("batches", &JoinPlan::batches);
+  visit("merges_runs", &JoinPlan::merges_runs);
+  visit("searches_each_key", &JoinPlan::searches_each_key);
+  visit("pair_bytes", &JoinPlan::pair_bytes);
+  visit("window_rows", &JoinPlan::window_rows);
+}
+
 /// @throws UsageError if the keys of the two sides differ in type, or the machine has not the plan's GPUs.
 void check_join(const Machine& machine, const JoinPlan& plan, KeyType left, KeyType right);
 

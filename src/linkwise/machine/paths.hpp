@@ -18,6 +18,8 @@ struct Path {
   Place to;
   std::vector<int> over;  ///< GPUs, in order
   double fraction = 1;
+
+  friend bool operator==(const Path&, const Path&) = default;
 };
 
 /// "0→2→3" for GPUs; "host→4→0 50%" where the fraction is not all.

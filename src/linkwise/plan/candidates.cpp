@@ -112,6 +112,8 @@ class Enumeration {
   }
 
   [[nodiscard]] bool is_wanted(SortStrategy strategy) const {
+    if (strategy == SortStrategy::het && constraints_.pinned.has("merge_on_gpus"))
+      return false;  // on the host, it does
     return constraints_.strategy.value_or(strategy) == strategy;
   }
 
@@ -132,8 +134,10 @@ class Enumeration {
     if (is_wanted(plan.strategy)) add_with_ways(plan, set);
   }
 
-  // The plan as it is, and with every choice of ways that it can use.
+  // The plan as it is, and with every choice of ways that it can use. What is pinned is not varied.
   void add_with_ways(SortPlan plan, const GpuSet& set) {
+    constraints_.pinned.apply_to(plan);
+    if (constraints_.pinned.has("paths")) return candidates_.push_back({plan, set.wire_seconds});
     const auto add = [&](const std::vector<Path>& ways) {
       plan.paths = ways;
       candidates_.push_back({plan, set.wire_seconds});
@@ -144,7 +148,9 @@ class Enumeration {
     };
     add({});
     if (set.peer_ways.empty() || plan.strategy == SortStrategy::het) return;
-    plan.streamed = false;  // the partition kernel of a streamed sort stores to the peers by itself
+    // The partition kernel of a streamed sort stores to the peers by itself.
+    if (plan.strategy == SortStrategy::radix && constraints_.pinned.has("streamed") && plan.streamed) return;
+    plan.streamed = false;
     add(set.peer_ways);
   }
 

@@ -43,21 +43,25 @@ bool fit(const Machine& machine, const JoinWorkload& workload, const JoinConstra
   if (plan.path == JoinPath::in_core) {
     if (workload.wants_ranges) return false;
     // The more batches, the less of the probing side is there at once.
-    while (!workload.wants_rows && plan.batches < most_batches &&
+    while (!workload.wants_rows && !constraints.pinned.has("batches") && plan.batches < most_batches &&
            !join_fits(runtime, plan, input, /*wants_rows=*/false))
       plan.batches *= 2;
     return join_fits(runtime, plan, input, workload.wants_rows);
   }
-  plan.merges_runs = workload.wants_rows || workload.wants_ranges;
+  if (!constraints.pinned.has("merges_runs"))
+    plan.merges_runs = workload.wants_rows || workload.wants_ranges || plan.sort.strategy == SortStrategy::het;
   const ValueWidth wider = std::max(workload.left_values, workload.right_values);
   try {
     const std::uint64_t fitting = records_that_fit(runtime, plan.sort, {key_width(workload.key_type), wider});
     const std::uint64_t longer = std::max(workload.left_rows, workload.right_rows);
-    plan.sort.chunkset_records = fitting < longer ? fitting : 0;
-    if (longer / fitting > most_chunksets) return false;
+    std::uint64_t& at_once = plan.sort.chunkset_records;
+    if (!constraints.pinned_sort.has("chunkset_records")) at_once = fitting < longer ? fitting : 0;
+    else if (std::min(at_once == 0 ? longer : at_once, longer) > fitting) return false;
+    if (at_once > 0 && longer / at_once > most_chunksets) return false;
   } catch (const OutOfMemoryError&) {
     return false;
   }
+  if (constraints.pinned.has("pair_bytes")) return true;
   for (const int gpu : plan.sort.gpus)
     plan.pair_bytes = std::min(plan.pair_bytes, runtime.available(Place::gpu(gpu)) / pairs_in_memory);
   return true;
@@ -69,7 +73,12 @@ std::vector<PricedJoin> price(const Machine& machine, const JoinWorkload& worklo
   JoinPlan plan;
   plan.path = path;
   plan.sort = candidate.plan;
-  if (!plan.sort.streamed || !fit(machine, workload, constraints, plan)) return {};
+  constraints.pinned.apply_to(plan);
+  // Relays between GPUs are for sorts in steps: their plans are no others here.
+  if (!plan.sort.streamed && !constraints.pinned_sort.has("streamed")) return {};
+  const bool is_in_core = path == JoinPath::in_core;
+  if (is_in_core && (!plan.sort.streamed || plan.sort.strategy != SortStrategy::radix)) return {};
+  if (!fit(machine, workload, constraints, plan)) return {};
   try {
     const SortReport report = estimate_join(machine, workload, plan, constraints.memory_limit);
     return {{plan, report.seconds, report.phases}};
@@ -81,7 +90,7 @@ std::vector<PricedJoin> price(const Machine& machine, const JoinWorkload& worklo
 // How often the probing side passes by: the more often, the less is left to do at the end, and the more in all.
 void choose_batches(const Machine& machine, const JoinWorkload& workload, const JoinConstraints& constraints,
                     PricedJoin& best) {
-  if (workload.wants_rows || best.plan.path != JoinPath::in_core) return;
+  if (workload.wants_rows || best.plan.path != JoinPath::in_core || constraints.pinned.has("batches")) return;
   for (const int batches : {4, 16}) {
     JoinPlan plan = best.plan;
     plan.batches = batches;
@@ -92,6 +101,15 @@ void choose_batches(const Machine& machine, const JoinWorkload& workload, const 
     } catch (const OutOfMemoryError&) {  // NOLINT(bugprone-empty-catch): then not so
     }
   }
+}
+
+// Which pinned fields no plan for so many rows could keep.
+std::string what_does_not_fit(const JoinConstraints& constraints, std::uint64_t rows) {
+  std::string named;
+  for (const auto* names : {&constraints.pinned.names, &constraints.pinned_sort.names})
+    for (const std::string& name : *names) named += (named.empty() ? "" : ", ") + name;
+  return "no join of " + std::to_string(rows) + " rows with " + named +
+         " as pinned fits into the GPUs; leave some of these out, raise memory_limit, or use more GPUs";
 }
 
 SortReport estimate_whole(const Machine& machine, const JoinWorkload& workload, const JoinPlan& plan,
@@ -141,8 +159,8 @@ std::vector<PricedJoin> plan_join(const Machine& machine, const JoinWorkload& wo
   both.count = workload.left_rows + workload.right_rows;
   both.value_width = std::max(workload.left_values, workload.right_values);
   both.pageable = both.pageable_out = workload.pageable;
-  const std::vector<Candidate> candidates =
-      candidates_for(machine, both, {constraints.gpus, SortStrategy::radix, constraints.memory_limit});
+  const std::vector<Candidate> candidates = candidates_for(
+      machine, both, {constraints.gpus, constraints.strategy, constraints.memory_limit, constraints.pinned_sort});
   // In host memory only what lies sorted there, or does not fit.
   const bool is_sorted = workload.left_presorted || workload.right_presorted;
   std::vector<PricedJoin> found;
@@ -155,6 +173,8 @@ std::vector<PricedJoin> plan_join(const Machine& machine, const JoinWorkload& wo
                                      }),
                       std::back_inserter(found));
   }
+  if (found.empty() && !(constraints.pinned.names.empty() && constraints.pinned_sort.names.empty()))
+    throw OutOfMemoryError(what_does_not_fit(constraints, both.count));
   if (found.empty())
     throw OutOfMemoryError("no join of " + std::to_string(both.count) +
                            " rows fits into the GPUs; raise memory_limit, or use more GPUs");

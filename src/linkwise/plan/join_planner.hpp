@@ -26,13 +26,18 @@ struct JoinWorkload {
   std::optional<std::uint64_t> expected_matches;  ///< one for each row of the longer side unless said
   bool pageable = false;                          ///< inputs and output are not page-locked
   bool verify = true;
+
+  friend bool operator==(const JoinWorkload&, const JoinWorkload&) = default;
 };
 
 /// What the caller pins; empty means: choose.
 struct JoinConstraints {
   std::vector<int> gpus;
   std::optional<JoinPath> path;
+  SortStrategy strategy = SortStrategy::radix;  ///< of each side's sort; others than radix go by host memory
   std::uint64_t memory_limit = 0;  ///< bytes a GPU; 0: all of it
+  Pinned<SortPlan> pinned_sort;    ///< of the other fields of the plan's sorts,
+  Pinned<JoinPlan> pinned;         ///< and of its own
 };
 
 struct PricedJoin {

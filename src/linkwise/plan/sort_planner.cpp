@@ -12,6 +12,11 @@ namespace {
 constexpr std::uint64_t most_chunksets = 24;  // that are simulated
 constexpr std::size_t enough_plans = 12;      // that are priced whatever they promise, to show what there would be
 
+// Of a plan that sorts so many in all.
+std::uint64_t records_at_once(const SortPlan& plan, std::uint64_t count) {
+  return plan.chunkset_records == 0 ? count : std::min(plan.chunkset_records, count);
+}
+
 RecordType record_type(const SortWorkload& workload) { return {key_width(workload.key_type), workload.value_width}; }
 
 // Larger inputs are relayed in larger chunks: as good from 8 to 32 MiB on GPUs, and fewer to issue and to price.
@@ -20,18 +25,50 @@ std::uint64_t relay_chunk(const SortWorkload& workload) {
   return std::clamp(workload.count * record_type(workload).bytes() / chunks_in_all / least * least, least, most);
 }
 
-// Fills in what follows from the machine and the workload: how much is sorted at once, and relayed at once.
-bool fit(const Machine& machine, const SortWorkload& workload, std::uint64_t memory_limit, SortPlan& plan) {
-  plan.relay_bytes = relay_chunk(workload);
+// Fills in what follows from the machine and the workload: how much is sorted at once, and relayed at once. False if
+// not even a few records, or not as many as are pinned, fit into the GPUs.
+bool fit(const Machine& machine, const SortWorkload& workload, const SortConstraints& constraints, SortPlan& plan) {
+  if (!constraints.pinned.has("relay_bytes")) plan.relay_bytes = relay_chunk(workload);
   VirtualRuntime runtime = estimating_runtime(machine);
-  runtime.set_memory_limit(memory_limit);
+  runtime.set_memory_limit(constraints.memory_limit);
   try {
     const std::uint64_t fitting = records_that_fit(runtime, plan, record_type(workload));
+    if (constraints.pinned.has("chunkset_records")) return records_at_once(plan, workload.count) <= fitting;
     plan.chunkset_records = fitting >= workload.count ? 0 : fitting;
     return true;
   } catch (const OutOfMemoryError&) {
     return false;
   }
+}
+
+// Whether a plan on the cores keeps all that is pinned.
+bool cores_keep(const Pinned<SortPlan>& pinned) {
+  return std::ranges::all_of(pinned.names, [](const std::string& name) { return name == "cpu_algorithm"; });
+}
+
+// What is pinned, and what this machine cannot do.
+void check_pinned(const Machine& machine, const SortConstraints& constraints) {
+  const Pinned<SortPlan>& pinned = constraints.pinned;
+  if (pinned.has("exchange") && pinned.values.exchange == Exchange::fused && machine.staged_peers)
+    throw UsageError("exchange is fused, which stores into the memory of peers, and the GPUs of '" + machine.name +
+                     "' cannot reach each other's; make it copies, or leave it out");
+  if (!pinned.has("paths") || pinned.values.paths.empty()) return;
+  SortPlan plan = pinned.values;
+  plan.gpus = constraints.gpus;
+  if (plan.gpus.empty()) throw UsageError("paths go over certain GPUs: name gpus as well, or leave paths out");
+  check_gpus(machine, plan);
+}
+
+// Why no plan could be priced.
+[[noreturn]] void fail_to_fit(const SortWorkload& workload, const SortConstraints& constraints) {
+  const std::string limit = constraints.memory_limit > 0
+                                ? "memory_limit (" + std::to_string(constraints.memory_limit) + " bytes a GPU)"
+                                : "the memory of the GPUs";
+  if (constraints.pinned.has("chunkset_records"))
+    throw OutOfMemoryError("chunkset_records is " + std::to_string(constraints.pinned.values.chunkset_records) +
+                           ", and " + std::to_string(records_at_once(constraints.pinned.values, workload.count)) +
+                           " records at once are more than " + limit + " holds; make it less, or leave it out");
+  throw OutOfMemoryError(limit + " is too small to sort anything; raise it");
 }
 
 }  // namespace
@@ -77,18 +114,20 @@ std::vector<PricedPlan> plan_sort(const Machine& machine, const SortWorkload& wo
     return PricedPlan{plan, report.seconds * times, report.phases};
   };
   const bool only_cpu = constraints.strategy == SortStrategy::cpu;
-  const bool may_use_cpu =
-      only_cpu || (!constraints.strategy && constraints.gpus.empty() && machine.host.rates.contains("cpu_sort"));
+  const bool may_use_cpu = only_cpu || (!constraints.strategy && constraints.gpus.empty() &&
+                                        cores_keep(constraints.pinned) && machine.host.rates.contains("cpu_sort"));
   if (only_cpu && !constraints.gpus.empty()) throw UsageError("the cpu strategy uses no GPUs; leave gpus at 'auto'");
+  check_pinned(machine, constraints);
   const std::vector<Candidate> candidates = candidates_for(machine, workload, constraints);
   const bool any = only_cpu || !candidates.empty();
   std::vector<PricedPlan> priced = price_in_waves(candidates, enough_plans, [&](const Candidate& candidate) {
     SortPlan plan = candidate.plan;
     std::vector<PricedPlan> found;
-    if (!fit(machine, workload, constraints.memory_limit, plan)) return found;
+    if (!fit(machine, workload, constraints, plan)) return found;
     try {
       found.push_back(price(plan));
-      if (plan.chunkset_records == 0 || plan.strategy == SortStrategy::het) return found;
+      if (plan.chunkset_records == 0 || plan.strategy == SortStrategy::het || constraints.pinned.has("merge_on_gpus"))
+        return found;
       plan.merge_on_gpus = false;
       found.push_back(price(plan));
     } catch (const OutOfMemoryError&) {  // of what merging takes beside a chunkset
@@ -99,13 +138,12 @@ std::vector<PricedPlan> plan_sort(const Machine& machine, const SortWorkload& wo
   if (!any)
     throw UsageError("p2p_merge runs on 2, 4, 8, … GPUs, not on " + std::to_string(constraints.gpus.size()) +
                      "; use radix or other GPUs");
-  if (priced.empty() && !only_cpu)
-    throw OutOfMemoryError("memory_limit (" + std::to_string(constraints.memory_limit) +
-                           " bytes a GPU) is too small to sort anything; raise it");
+  if (priced.empty() && !only_cpu) fail_to_fit(workload, constraints);
   if (may_use_cpu) {
     SortPlan plan;
     plan.strategy = SortStrategy::cpu;
     plan.gpus.clear();
+    constraints.pinned.apply_to(plan);
     priced.push_back(price(plan));
   }
   simplest_of_the_best_first(priced, [](const PricedPlan& each) -> const SortPlan& { return each.plan; });

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "linkwise/machine/machine.hpp"
+#include "linkwise/plan/pinned.hpp"
 #include "linkwise/sort/host_sort.hpp"
 
 namespace linkwise {
@@ -22,6 +23,8 @@ struct SortWorkload {
   bool pageable = false;      ///< the input is not page-locked
   bool pageable_out = false;  ///< neither is the output
   bool verify = true;
+
+  friend bool operator==(const SortWorkload&, const SortWorkload&) = default;
 };
 
 /// What the caller pins; empty means: choose.
@@ -29,6 +32,7 @@ struct SortConstraints {
   std::vector<int> gpus;
   std::optional<SortStrategy> strategy;
   std::uint64_t memory_limit = 0;  ///< bytes a GPU; 0: all of it
+  Pinned<SortPlan> pinned;         ///< of the other fields
 };
 
 struct PricedPlan {
@@ -47,7 +51,7 @@ SortReport estimate_device_sort(const Machine& machine, const SortWorkload& work
 
 /// What was priced, by rising time; the first is the plan to use. Of plans within a percent of the best, that is the
 /// one with the fewest GPUs and no detours.
-/// @throws UsageError if what is pinned is impossible on this machine.
+/// @throws UsageError or OutOfMemoryError if what is pinned is impossible on this machine.
 std::vector<PricedPlan> plan_sort(const Machine& machine, const SortWorkload& workload,
                                   const SortConstraints& constraints);
 

@@ -47,7 +47,30 @@ struct SortPlan {
   int device_buckets = 0;  ///< of each GPU, for data on the GPUs: the more, the less spare memory. 0: as few as fit
 
   [[nodiscard]] std::string to_string() const;
+  friend bool operator==(const SortPlan&, const SortPlan&) = default;
 };
+
+/// visit(name, member) for every field: Python binds them, and callers pin them, by these names.
+template <typename Visit>
+void visit_fields(const SortPlan*, const Visit& visit) {
+  visit("strategy", &SortPlan::strategy);
+  visit("gpus", &SortPlan::gpus);
+  visit("exchange", &SortPlan::exchange);
+  visit("chunkset_records", &SortPlan::chunkset_records);
+  visit("merge_on_gpus", &SortPlan::merge_on_gpus);
+  visit("splitting", &SortPlan::splitting);
+  visit("samples", &SortPlan::samples);
+  visit("slack", &SortPlan::slack);
+  visit("streamed", &SortPlan::streamed);
+  visit("het_buffers", &SortPlan::het_buffers);
+  visit("cpu_algorithm", &SortPlan::cpu_algorithm);
+  visit("eager_merge", &SortPlan::eager_merge);
+  visit("piece_bytes", &SortPlan::piece_bytes);
+  visit("buckets", &SortPlan::buckets);
+  visit("paths", &SortPlan::paths);
+  visit("relay_bytes", &SortPlan::relay_bytes);
+  visit("device_buckets", &SortPlan::device_buckets);
+}
 
 /// @throws UsageError if the plan names no GPU, one twice, or one that the machine does not have.
 void check_gpus(const Machine& machine, const SortPlan& plan);

@@ -1,49 +1,17 @@
-"""From what a caller asked for to a plan of the core."""
+"""What arguments say: sizes in bytes, and GPU numbers."""
 
 from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from numbers import Number
-from pathlib import Path
-from typing import Literal
 
-from linkwise import _core
 from linkwise._core import UsageError
 
-Gpus = Literal["auto"] | Sequence[int]
-MachineLike = str | Path | _core.Machine
-Progress = Callable[[float], None]
 _MOST_BYTES = 1 << 60
 _MOST_GPUS = 1 << 20
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-
-
-@dataclass(frozen=True)
-class Request:
-    """What a caller asked for, apart from the data."""
-
-    machine: MachineLike
-    gpus: Gpus
-    strategy: str
-    memory_limit: int | str | None
-    descending: bool
-    verify: bool
-    on_progress: Progress | None = None
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.strategy, str):
-            raise UsageError(f"strategy= is a name like 'radix', or 'auto', not {self.strategy!r}")
-        if not isinstance(self.gpus, str):  # NumPy's arrays do not compare as one would think
-            object.__setattr__(self, "gpus", gpu_numbers(self.gpus))
-        elif self.gpus != "auto":
-            raise _no_gpus(self.gpus)
-
-
-def _no_gpus(gpus: object) -> UsageError:
-    return UsageError(f"gpus= is a list of numbers, as [0, 1], or 'auto', not {gpus!r}")
 
 
 def parse_bytes(size: int | str | None, whole: int = 0) -> int:
@@ -72,26 +40,18 @@ def parse_bytes(size: int | str | None, whole: int = 0) -> int:
     return int(count)
 
 
-def memory_limit_of(request: Request, machine: _core.Machine) -> int:
-    """Bytes that a GPU may use; 0 for all that are free. Raises ``UsageError``."""
-    return parse_bytes(request.memory_limit, int(machine.gpu.memory_gib * (1 << 30)))
-
-
-def gpu_numbers(gpus: Sequence[int]) -> list[int]:
+def gpu_numbers(gpus: Iterable[int]) -> list[int]:
     """GPU numbers that the core can look at. Raises ``UsageError``."""
     try:
         numbers = [operator.index(gpu) for gpu in gpus]
     except TypeError:
-        raise _no_gpus(gpus) from None
+        raise no_gpus(gpus) from None
     for gpu in numbers:
         if abs(gpu) > _MOST_GPUS:
             raise UsageError(f"there is no GPU {gpu}")
     return numbers
 
 
-def gpus_of(machine: _core.Machine, gpus: Gpus) -> list[int]:
-    """The GPUs that are named, or all of the machine's. Raises ``UsageError``."""
-    numbers = list(range(machine.num_gpus)) if gpus == "auto" else gpu_numbers(gpus)
-    if not numbers:
-        raise UsageError("gpus is empty; name at least one GPU, or leave it at 'auto'")
-    return numbers
+def no_gpus(gpus: object) -> UsageError:
+    """The error for what names no GPUs."""
+    return UsageError(f"gpus= is a list of numbers, as [0, 1], or 'auto', not {gpus!r}")

@@ -1,0 +1,207 @@
+"""Where and how work is done: the options that sorts and joins share, given once and passed on as one value.
+
+Public functions take them as ``**execution``; ``takes_execution`` shows them one by one in signatures and ``help()``.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Literal, Self, TypedDict, TypeVar, Unpack
+
+from linkwise import _core
+from linkwise._core import UsageError
+from linkwise.runtime.arguments import gpu_numbers, no_gpus, parse_bytes
+from linkwise.runtime.plan_fields import Plan
+from linkwise.runtime.plans import JoinPlan, SortPlan
+
+Gpus = Literal["auto"] | Sequence[int]
+MachineLike = str | Path | _core.Machine
+MemoryLimit = int | str | None
+Progress = Callable[[float], None]
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Execution(TypedDict, total=False):
+    """What every call takes that sorts or joins."""
+
+    machine: MachineLike
+    gpus: Gpus
+    strategy: str
+    memory_limit: MemoryLimit
+    verify: bool
+
+
+class SortExecution(Execution, total=False):
+    """The same with the plan of a sort."""
+
+    plan: SortPlan | None
+
+
+class JoinExecution(Execution, total=False):
+    """The same with the plan of a join."""
+
+    plan: JoinPlan | None
+
+
+class AnyExecution(Execution, total=False):
+    """The same with either."""
+
+    plan: SortPlan | JoinPlan | None
+
+
+_TEXT = """\
+    machine
+        ``"auto"``: this machine's GPUs, or the default virtual machine (with a ``NoGpuWarning``); ``"local"``: GPUs or
+        an error; the name of a described machine or a ``.json`` file: simulated.
+    gpus
+        GPU numbers in the order in which they hold the result, or ``"auto"``: those that the plan finds fastest.
+    strategy
+        ``"radix"``, ``"p2p_merge"`` (2, 4, 8, … GPUs), ``"het"`` (merged on the CPU), ``"cpu"`` (no GPU
+        at all; what small inputs take) or ``"auto"``. Of a join: how its keys are sorted.
+    memory_limit
+        What a GPU may use: bytes, or like ``"4GiB"`` or ``"80%"``. What does not fit is sorted in rounds, whose
+        runs are merged on the GPUs or the host.
+    verify
+        Check order and checksum of the result on the GPUs.
+    plan
+        A ``SortPlan`` or ``JoinPlan``: the fields that it names are kept, or an error says which cannot be and why.
+"""
+_HEADING = "\n\n    Options\n    -------\n"
+_MARK = "    **execution\n        Where and how it runs: see ``linkwise.options``.\n"
+_given: ContextVar[AnyExecution] = ContextVar("linkwise_options")
+
+
+def takes_execution(options: type) -> Callable[[Function], Function]:
+    """Have a function's signature and help show the options that it takes as ``**execution``, one by one."""
+
+    def show(function: Function) -> Function:
+        signature = inspect.signature(function)
+        own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
+        shown = [
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=_DEFAULTS[name], annotation=annotation.__forward_arg__
+            )
+            for name, annotation in options.__annotations__.items()
+        ]
+        function.__signature__ = signature.replace(parameters=[*own, *shown])  # type: ignore[attr-defined]
+        text = function.__doc__ or ""
+        function.__doc__ = text.replace(_MARK, _TEXT) if _MARK in text else text.rstrip() + _HEADING + _TEXT
+        return function
+
+    return show
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExecutionOptions:
+    """Where and how work is done; see ``options`` for what each says."""
+
+    machine: MachineLike = "auto"
+    gpus: Gpus = "auto"
+    strategy: str = "auto"
+    memory_limit: MemoryLimit = None
+    verify: bool = True
+    plan: SortPlan | JoinPlan | None = None
+    on_progress: Progress | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.strategy, str):
+            raise UsageError(f"strategy= is a name like 'radix', or 'auto', not {self.strategy!r}")
+        if not isinstance(self.gpus, str):  # NumPy's arrays do not compare as one would think
+            object.__setattr__(self, "gpus", gpu_numbers(self.gpus))
+        elif self.gpus != "auto":
+            raise no_gpus(self.gpus)
+        if self.plan is not None:
+            self._take_from(self.plan)
+
+    def _take_from(self, plan: SortPlan | JoinPlan) -> None:
+        """GPUs and strategy are the plan's where it names them, so that there is one place to look at."""
+        if plan.gpus and self.gpus not in ("auto", list(plan.gpus)):
+            raise UsageError(f"gpus= is {self.gpus}, and the plan's are {list(plan.gpus)}; name one of them")
+        if plan.strategy is not None and self.strategy not in ("auto", plan.strategy):
+            raise UsageError(f"strategy= is '{self.strategy}', and the plan's is '{plan.strategy}'; name one of them")
+        object.__setattr__(self, "gpus", list(plan.gpus) if plan.gpus else self.gpus)
+        object.__setattr__(self, "strategy", plan.strategy or self.strategy)
+
+    @classmethod
+    def of(cls, given: Any, kind: type[Plan], on_progress: Progress | None = None) -> Self:
+        """What a call was given, and for the rest what ``options`` says around it. ``kind``: which plans it takes."""
+        unknown = set(given) - set(_DEFAULTS)
+        if unknown:
+            raise TypeError(f"unexpected keyword argument '{min(unknown)}'; how it runs say {', '.join(_DEFAULTS)}")
+        plan = given.get("plan")
+        if plan is not None and not isinstance(plan, kind):
+            raise UsageError(f"plan= is a {kind.__name__} here, not {plan!r}")
+        around = dict(_given.get({}))
+        if plan is not None or not isinstance(around.get("plan"), kind):
+            around.pop("plan", None)
+        return cls(**_without_what_is_overruled(around, given), **given, on_progress=on_progress)
+
+    def without_progress(self) -> Self:
+        """What decides on a plan."""
+        return replace(self, on_progress=None)
+
+
+_DEFAULTS = {each.name: each.default for each in fields(ExecutionOptions) if each.name != "on_progress"}
+
+
+def _without_what_is_overruled(around: dict[str, Any], given: Any) -> dict[str, Any]:
+    """Options from around a call but for those that it names itself: by name, or within a plan."""
+    around = {name: value for name, value in around.items() if name not in given}
+    if given.get("plan") is not None:
+        named = [name for name in ("gpus", "strategy") if getattr(given["plan"], name) is not None]
+        return {name: value for name, value in around.items() if name not in named}
+    if around.get("plan") is not None:
+        around["plan"] = _with_others(around["plan"], given)
+    return around
+
+
+def _with_others(plan: SortPlan | JoinPlan, given: Any) -> SortPlan | JoinPlan:
+    """A plan but for the GPUs and the strategy that are given."""
+    if isinstance(plan, JoinPlan):
+        return plan if plan.sort is None else plan.replace(sort=_with_others(plan.sort, given))
+    if given.get("gpus", "auto") != "auto":
+        plan = plan.replace(gpus=None)
+    return plan.replace(strategy=given["strategy"]) if given.get("strategy", "auto") != "auto" else plan
+
+
+@takes_execution(AnyExecution)
+@contextmanager
+def options(**execution: Unpack[AnyExecution]) -> Iterator[None]:
+    """Say where and how all sorts and joins run inside a ``with`` block. What a call names itself wins.
+
+    The options hold for this thread or task, and for blocks inside of this one unless these say otherwise.
+
+    Parameters
+    ----------
+    **execution
+        Where and how it runs: see ``linkwise.options``.
+
+    Raises
+    ------
+    UsageError
+
+    """
+    ExecutionOptions(**execution)  # says what is wrong before anything runs
+    token = _given.set({**_given.get({}), **execution})
+    try:
+        yield
+    finally:
+        _given.reset(token)
+
+
+def memory_limit_of(execution: ExecutionOptions, machine: _core.Machine) -> int:
+    """Bytes that a GPU may use; 0 for all that are free. Raises ``UsageError``."""
+    return parse_bytes(execution.memory_limit, int(machine.gpu.memory_gib * (1 << 30)))
+
+
+def gpus_of(machine: _core.Machine, gpus: Gpus) -> list[int]:
+    """The GPUs that are named, or all of the machine's. Raises ``UsageError``."""
+    numbers = list(range(machine.num_gpus)) if gpus == "auto" else gpu_numbers(gpus)
+    if not numbers:
+        raise UsageError("gpus is empty; name at least one GPU, or leave it at 'auto'")
+    return numbers
