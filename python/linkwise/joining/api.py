@@ -15,7 +15,6 @@ from typing import Any, TypeVar, Unpack, cast
 import numpy as np
 import numpy.typing as npt
 
-from linkwise import _core
 from linkwise._arrow import pa
 from linkwise._core import UsageError
 from linkwise.columns.sort_keys import listed
@@ -25,7 +24,6 @@ from linkwise.joining.device_join import GpuJoin, arrays_on_gpus
 from linkwise.joining.matching import Columns, How, Presorted, Validate, matches_of_keys, sides_of
 from linkwise.joining.tables import TableJoin, check_how, key_pairs
 from linkwise.runtime.execution import ExecutionOptions, JoinExecution, takes_execution
-from linkwise.runtime.host_memory import check_rows_fit
 from linkwise.runtime.plans import JoinPlan
 
 Relation = TypeVar("Relation")
@@ -141,8 +139,6 @@ def join_indices(
             return found_on_gpus
         return tuple(side if side is None else side[0] for side in found_on_gpus)  # type: ignore[return-value]
     found = matches_of_keys(left_keys, right_keys, options, nulls_equal=nulls_equal, presorted=presorted)
-    if isinstance(found, _core.Matches):
-        check_rows_fit(found.count(how), 16)
     left, right = found.indices(how)
     return left, np.full(len(left), -1) if right is None else right
 

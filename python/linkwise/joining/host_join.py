@@ -1,8 +1,8 @@
-"""Matches of keys that are one number each, found on the GPUs: what ``_core.Matches`` does on the cores."""
+"""Matches of keys of up to 64 bits, found on the GPUs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -13,6 +13,7 @@ from linkwise._core import OutOfMemoryError, UsageError
 from linkwise._typing import Array, Rows
 from linkwise.columns.key_types import key_type_of
 from linkwise.exceptions import FallbackWarning, warn_caller
+from linkwise.joining.matches import HostMatches
 from linkwise.planning.join import choose_join_plan, join_workload, joins_on_gpus
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.runtime.host_memory import check_rows_fit, uninitialised
@@ -27,21 +28,13 @@ _WORTH_THE_GPUS = 1 << 15
 """Rows; fewer are joined on the cores before GPUs have received them."""
 
 
-def _nobody(_: ExecutionOptions) -> _core.Matches:
+def _nobody(_: ExecutionOptions) -> HostMatches:
     raise AssertionError("only asked whether it could")
 
 
 def without_gpus(execution: ExecutionOptions) -> ExecutionOptions:
     """The same on the cores, for what no plan pins to GPUs."""
     return replace(execution, strategy="cpu", gpus="auto", plan=None)
-
-
-def rows_to_gather(found: _core.Matches | GpuMatches, how: str) -> tuple[Rows, Rows | None]:
-    """As ``indices``, in as few bytes as may be."""
-    if isinstance(found, GpuMatches):
-        return found.indices(how, narrow=True)
-    left, right = found.indices(how)
-    return left, right
 
 
 def pinned_join(execution: ExecutionOptions) -> dict[str, Any]:
@@ -82,7 +75,7 @@ class GpuMatches:
         left: Array,
         right: Array,
         execution: ExecutionOptions,
-        on_cores: Callable[[ExecutionOptions], _core.Matches],
+        on_cores: Callable[[ExecutionOptions], HostMatches],
         presorted: tuple[bool, bool] = (False, False),
     ) -> None:
         self._left, self._right, self._execution, self._on_cores = left, right, execution, on_cores
@@ -130,37 +123,44 @@ class GpuMatches:
         return choose_join_plan(runtime, workload, self._execution)
 
     def count(self, how: str) -> int:
-        """How many rows the join has."""
+        """See ``Matches``."""
         return self._or_cores(lambda: self._count(how), lambda cores: cores.count(how))
 
-    def indices(self, how: str, *, narrow: bool = False) -> tuple[Rows, Rows | None]:
-        """The left and right row numbers of the result's rows, -1 for none; of semi and anti, (left, None).
+    def indices(self, how: str) -> tuple[Rows, Rows | None]:
+        """See ``Matches``."""
+        return self._or_cores(lambda: self._indices(how, ROW_BYTES), lambda cores: cores.indices(how))
 
-        They are int64; or, for who gathers by them at once, uint32 where ``narrow`` and no row can be none.
-        """
+    def rows_to_gather(self, how: str) -> tuple[Rows, Rows | None]:
+        """See ``Matches``: uint32 where no row can be none."""
         fits = max(len(self._left), len(self._right)) < _NO_ROW
-        width = 4 if narrow and fits and how in ("inner", "semi", "anti") else ROW_BYTES
+        width = 4 if fits and how in ("inner", "semi", "anti") else ROW_BYTES
         return self._or_cores(lambda: self._indices(how, width), lambda cores: cores.indices(how))
 
+    def windows(self, how: str, rows: int) -> Iterator[tuple[Rows, Rows | None]]:
+        """See ``Matches``: the cores find them, since each question to the GPUs is answered as a whole."""
+        told = f"{self.count(how)} rows are more than memory holds: the cores make them, {rows} at a time"
+        warn_caller(told, FallbackWarning)
+        return self.on_cores().windows(how, rows)
+
     def ranges(self) -> tuple[Rows, Rows, Rows, Rows]:
-        """Key by key: left rows, where each key's begin, right rows, and where they begin."""
+        """See ``Matches``."""
         return self._or_cores(self._ranges, lambda cores: cores.ranges())
 
     @property
     def left_is_unique(self) -> bool:
-        """Whether no key occurs twice among the left rows that can match."""
+        """See ``Matches``."""
         return self._or_cores(lambda: self._is_unique(0), lambda cores: cores.left_is_unique)
 
     @property
     def right_is_unique(self) -> bool:
-        """The same of the right rows."""
+        """See ``Matches``."""
         return self._or_cores(lambda: self._is_unique(1), lambda cores: cores.right_is_unique)
 
-    def on_cores(self) -> _core.Matches:
+    def on_cores(self) -> HostMatches:
         """The same, found by the cores."""
         return self._on_cores(self._execution)
 
-    def _or_cores(self, on_gpus: Callable[[], Answer], of_cores: Callable[[_core.Matches], Answer]) -> Answer:
+    def _or_cores(self, on_gpus: Callable[[], Answer], of_cores: Callable[[HostMatches], Answer]) -> Answer:
         try:
             return on_gpus()
         except OutOfMemoryError as error:

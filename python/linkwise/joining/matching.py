@@ -17,6 +17,7 @@ from linkwise.columns.sort_keys import SortKey
 from linkwise.exceptions import FallbackWarning, warn_caller
 from linkwise.interop.containers import ONE_COLUMN, hold
 from linkwise.joining.host_join import GpuMatches, check_can_be_pinned, without_gpus
+from linkwise.joining.matches import HostMatches, Matches
 from linkwise.joining.null_keys import MatchesBesideNulls
 from linkwise.joining.type_promotion import together
 from linkwise.runtime.execution import ExecutionOptions
@@ -31,11 +32,11 @@ Presorted = bool | Literal["neither", "left", "right", "both"]
 
 def matches_of_keys(
     left: Any, right: Any, execution: ExecutionOptions, *, nulls_equal: bool, presorted: Presorted
-) -> _core.Matches | GpuMatches:
+) -> Matches:
     """The matches of two arrays, columns or tables of keys; see ``join_indices``."""
     sides = [hold(side).contents for side in (left, right)]
 
-    def of_columns(execution: ExecutionOptions) -> _core.Matches | GpuMatches:
+    def of_columns(execution: ExecutionOptions) -> Matches:
         columns = _key_columns(sides[0]), _key_columns(sides[1])
         if len(columns[0]) != len(columns[1]):
             raise UsageError(
@@ -53,7 +54,7 @@ def matches_of_keys(
                 row = first_out_of_order(side, [SortKey(ONE_COLUMN)]) if is_promised else None
                 if row is not None:
                     raise UsageError(not_presorted(name, row))
-            return GpuMatches(a, b, execution, lambda r: cast(_core.Matches, of_columns(without_gpus(r))), promised)
+            return GpuMatches(a, b, execution, lambda r: cast(HostMatches, of_columns(without_gpus(r))), promised)
     return of_columns(execution)
 
 
@@ -81,7 +82,7 @@ def match(
     *,
     nulls_equal: bool,
     presorted: Presorted,
-) -> _core.Matches | GpuMatches:
+) -> Matches:
     """The matches of two sides' columns of keys, one with the other; ``names`` are for messages."""
     columns = [together(*both) for both in zip(*sides, names, strict=True)]
     left_rows = len(sides[0][0])
@@ -90,10 +91,10 @@ def match(
     keys = RowKeys(table, by)
     is_sorted = _are_sorted(table, left_rows, [pa.table(side, numbers) for side in sides], by, sides_of(presorted))
 
-    def on_cores(execution: ExecutionOptions) -> _core.Matches:
+    def on_cores(execution: ExecutionOptions) -> HostMatches:
         merged = keys.merged(left_rows) if all(is_sorted) else None
         rows, in_order = merged if merged is not None else keys.order_and_words(execution)[:2]
-        return _core.Matches(keys.core, in_order, rows, left_rows, nulls_equal)
+        return HostMatches(_core.Matches(keys.core, in_order, rows, left_rows, nulls_equal))
 
     if not keys.decided_by_word:
         check_can_be_pinned(execution, "these keys are more than 64 bits wide, so both sides are sorted together")

@@ -12,7 +12,7 @@ from linkwise._core import OutOfMemoryError
 from linkwise.columns.gather import one_array
 from linkwise.exceptions import FallbackWarning, warn_caller
 from linkwise.joining.device_columns import GpuColumns, Parts
-from linkwise.joining.host_join import leaves_to_gpus, rows_to_gather, without_gpus
+from linkwise.joining.host_join import leaves_to_gpus, without_gpus
 from linkwise.joining.late_materialization import Joined, Relation, RowNumbers, Stored
 from linkwise.joining.matching import matches_of_keys
 from linkwise.runtime.execution import ExecutionOptions
@@ -131,9 +131,9 @@ class Joiner:
             execution = without_gpus(execution)  # for so few rows, making a plan takes longest
         began = time.perf_counter()
         found = matches_of_keys(of_left, of_right, execution, nulls_equal=False, presorted=False)
-        left_rows, right_rows = rows_to_gather(found, "inner")
+        left_rows, right_rows = found.rows_to_gather("inner")
         assert right_rows is not None
-        self._add(getattr(found, "phases", {}), time.perf_counter() - began)
+        self._add(found.phases, time.perf_counter() - began)
         return RowNumbers(self._gpus, left_rows), RowNumbers(self._gpus, right_rows)
 
     def _add(self, phases: dict[str, float], seconds: float) -> None:

@@ -1,4 +1,7 @@
-"""Joins on the GPUs where some keys are null and match nothing: such rows stay away, and join the result at its end."""
+"""Joins on the GPUs where some keys are null and match nothing.
+
+Rows with null keys are excluded, then appended for outer and anti joins.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from linkwise import _core
 from linkwise._typing import Array, Rows
 from linkwise.joining.host_join import ROW_BYTES, GpuMatches
+from linkwise.joining.matches import HostMatches
 from linkwise.runtime.execution import ExecutionOptions
 
 _KEEPS = {"left": (True, False), "right": (False, True), "full": (True, True), "anti": (True, False)}
@@ -27,7 +30,7 @@ class MatchesBesideNulls(GpuMatches):
         valid: tuple[Array, Array],
         columns: int,
         execution: ExecutionOptions,
-        on_cores: Callable[[ExecutionOptions], _core.Matches],
+        on_cores: Callable[[ExecutionOptions], HostMatches],
         presorted: tuple[bool, bool],
     ) -> None:
         self._valid_rows: list[Rows] = [np.flatnonzero(of_side) for of_side in valid]
@@ -47,8 +50,7 @@ class MatchesBesideNulls(GpuMatches):
     def _indices(self, how: str, row_bytes: int) -> tuple[Rows, Rows | None]:
         of_left, of_right = self._kept(how)
         if (len(of_left) or len(of_right)) and not self._nulls_come_last and how != "anti":
-            left, right = self.on_cores().indices(how)
-            return left, right
+            return self.on_cores().indices(how)
         left, right = super()._indices(how, ROW_BYTES)
         left = np.concatenate([self._in_all(0, left), of_left, np.full(len(of_right), -1)])
         if right is None:

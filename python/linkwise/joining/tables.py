@@ -8,15 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from linkwise import _core
 from linkwise._arrow import pa
 from linkwise._core import UsageError
 from linkwise._typing import Rows
 from linkwise.columns.gather import gather_columns, gather_rows
 from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.columns.sort_keys import listed
-from linkwise.exceptions import FallbackWarning, warn_caller
-from linkwise.joining.host_join import GpuMatches, rows_to_gather
+from linkwise.joining.matches import Matches
 from linkwise.joining.matching import Columns, How, Presorted, match
 from linkwise.joining.type_promotion import in_one_type
 from linkwise.runtime.execution import ExecutionOptions
@@ -64,7 +62,7 @@ def _check_validate(validate: str) -> None:
         raise UsageError(f"validate is '1:1', '1:m', 'm:1' or 'm:m', not {validate!r}")
 
 
-def _validate(found: _core.Matches | GpuMatches, validate: str) -> None:
+def _validate(found: Matches, validate: str) -> None:
     for side, promised in (("left", validate[0] == "1"), ("right", validate[2] == "1")):
         if promised and not (found.left_is_unique if side == "left" else found.right_is_unique):
             raise UsageError(f"a key occurs more than once on the {side}, which validate='{validate}' rules out")
@@ -78,7 +76,7 @@ def _found(
     *,
     nulls_equal: bool,
     presorted: Presorted,
-) -> _core.Matches | GpuMatches:
+) -> Matches:
     sides = [left[name] for name, _ in keys.pairs], [right[name] for _, name in keys.pairs]
     return match(sides, keys.pairs, execution, nulls_equal=nulls_equal, presorted=presorted)
 
@@ -125,22 +123,14 @@ class TableJoin:
 
     def table(self) -> pa.Table:
         """All of them. Raises ``UsageError`` if they are more than memory holds."""
-        if isinstance(self._found, _core.Matches):
-            check_rows_fit(self.count(), self.row_bytes)
-        left_rows, right_rows = rows_to_gather(self._found, self._how)
+        left_rows, right_rows = self._found.rows_to_gather(self._how)
         check_rows_fit(len(left_rows), self.row_bytes - 16)
         return self._gathered(left_rows, right_rows)
 
     def windows(self, rows: int) -> Iterator[pa.Table]:
         """So many at a time."""
-        if isinstance(self._found, _core.Matches):
-            found = self._found
-        else:
-            told = f"{self.count()} rows are more than memory holds: the cores make them, {rows} at a time"
-            warn_caller(told, FallbackWarning)
-            found = self._found.on_cores()
-        for first in range(0, int(found.count(self._how)), rows):
-            yield self._gathered(*found.indices(self._how, first, rows))
+        for left_rows, right_rows in self._found.windows(self._how, rows):
+            yield self._gathered(left_rows, right_rows)
 
     def _gathered(self, left_rows: Rows, right_rows: Rows | None) -> pa.Table:
         left, right, keys = self._left, self._right, self._keys
