@@ -29,9 +29,7 @@ def broken_in_cpp(files: Sequence[str]) -> Iterator[str]:
             continue
         room = path.parts[2]
         for included in re.findall(r'#include "linkwise/(\w+)', text):
-            # The virtual and CUDA runtimes own their kernels, whose contract lies one room up.
-            owns_kernels = room == "device" and included == "primitives"
-            if ROOMS.index(included) > ROOMS.index(room) and not owns_kernels:
+            if ROOMS.index(included) > ROOMS.index(room):
                 yield f"{name}: {room}/ must not include {included}/"
         if len(text.splitlines()) > _MOST_LINES:
             yield f"{name}: {len(text.splitlines())} lines; is it still one subject?"

@@ -25,7 +25,7 @@ def keys_of(runs: list[Array], ranges: list[_core.RunRange]) -> list[int]:
     )
 
 
-def check_cut(left: list[Array], right: list[Array], parts: int) -> _core.Subpartitions:
+def check_cut(left: list[Array], right: list[Array], parts: int) -> _core.MergePathPartitions:
     """Everything is in one place, no key in two, parts rise and are no larger than their share."""
     found = _core.cut_sorted(_core.KeyType.u32, left, right, parts)
     total = sum(map(len, [*left, *right]))

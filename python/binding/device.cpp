@@ -177,8 +177,8 @@ void bind_runtime(nb::module_& m) {
           },
           nb::arg("memory_of_others") = 0, nb::arg("failing_operation") = 0, "What goes wrong, for tests.");
   m.def(
-      "cuda_runtime", [](const Machine& machine) { return make_cuda_runtime(machine, make_cuda_kernels()); },
-      nb::arg("machine"), "The runtime of the GPUs that CUDA shows; `machine` describes them.");
+      "cuda_runtime", [](const Machine& machine) { return open_gpus(machine); }, nb::arg("machine"),
+      "The runtime of the GPUs that CUDA shows; `machine` describes them.");
 
   nb::class_<CudaGpu>(m, "CudaGpu")
       .def_ro("name", &CudaGpu::name)

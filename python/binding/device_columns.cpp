@@ -158,7 +158,7 @@ std::vector<nb::object> fetch(const nb::object& runtime_object, const Columns& c
       bytes[c] += array.view.bytes;
     }
   }
-  std::vector<HugeBuffer> memory;
+  std::vector<HugePageBuffer> memory;
   {
     const nb::gil_scoped_release release;
     for (std::size_t c = 0; c < columns.size(); ++c) fetched[c].to = memory.emplace_back(bytes[c]).data();

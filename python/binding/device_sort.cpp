@@ -11,7 +11,7 @@
 #include "bindings.hpp"
 #include "device_arrays.hpp"
 #include "linkwise/join/device_join.hpp"
-#include "linkwise/join/hash_join.hpp"
+#include "linkwise/join/in_core/hash_join.hpp"
 #include "linkwise/sort/device_sort.hpp"
 
 namespace nb = nanobind;

@@ -43,7 +43,7 @@ class OwnedColumn {
   std::optional<ChunkedColumn> column_;
 };
 
-nb::object bytes_of(std::optional<HugeBuffer>&& buffer, std::uint64_t bytes) {
+nb::object bytes_of(std::optional<HugePageBuffer>&& buffer, std::uint64_t bytes) {
   return buffer ? nb::cast(numpy_of<std::uint8_t>(std::move(*buffer), bytes)) : nb::none();
 }
 

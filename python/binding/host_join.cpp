@@ -10,7 +10,7 @@
 #include "fields.hpp"
 #include "linkwise/device/cuda/pinned.hpp"
 #include "linkwise/join/host_join.hpp"
-#include "linkwise/join/subpartitions.hpp"
+#include "linkwise/join/out_of_core/merge_path_partitions.hpp"
 #include "rows.hpp"
 
 namespace nb = nanobind;
@@ -97,7 +97,7 @@ nb::tuple ranges_of(Runtime& runtime, const JoinPlan& plan, KeyType type, const 
                     int row_number_bytes, bool verify, bool left_presorted, bool right_presorted) {
   const JoinInput input = input_of(type, left, right, std::nullopt, std::nullopt, row_number_bytes, "inner", verify,
                                    left_presorted, right_presorted);
-  RangeBuffers buffers;
+  NumpyRanges buffers;
   {
     const nb::gil_scoped_release release;
     join_ranges(runtime, plan, input, [&](const RangeSizes& sizes) { return buffers.make(sizes); });
@@ -117,9 +117,9 @@ bool fits(Runtime& runtime, const JoinPlan& plan, KeyType type, std::uint64_t le
 void bind_subpartitions(nb::module_& m) {
   nb::class_<RunRange>(m, "RunRange").def_ro("begin", &RunRange::begin).def_ro("end", &RunRange::end);
   nb::class_<PairOfRanges>(m, "PairOfRanges").def_ro("left", &PairOfRanges::left).def_ro("right", &PairOfRanges::right);
-  nb::class_<Subpartitions>(m, "Subpartitions")
-      .def_ro("parts", &Subpartitions::parts)
-      .def_ro("taken_out", &Subpartitions::taken_out);
+  nb::class_<MergePathPartitions>(m, "MergePathPartitions")
+      .def_ro("parts", &MergePathPartitions::parts)
+      .def_ro("taken_out", &MergePathPartitions::taken_out);
   m.def(
       "cut_sorted",
       [](KeyType type, const std::vector<Input>& left, const std::vector<Input>& right, std::size_t parts) {

@@ -9,9 +9,9 @@
 #include <string>
 
 #include "bindings.hpp"
-#include "linkwise/join/join_cuts.hpp"
-#include "linkwise/join/matches.hpp"
-#include "linkwise/primitives/host/huge_buffer.hpp"
+#include "linkwise/join/host_merge_join.hpp"
+#include "linkwise/join/in_core/join_splitters.hpp"
+#include "linkwise/primitives/host/huge_page_buffer.hpp"
 #include "rows.hpp"
 
 namespace nb = nanobind;
@@ -24,7 +24,7 @@ nb::tuple indices_of(const Matches& self, const std::string& how, std::uint64_t 
   const JoinKind kind = join_kind_from(how);
   const bool is_filter = kind == JoinKind::semi || kind == JoinKind::anti;
   std::uint64_t count = 0;
-  std::optional<HugeBuffer> left, right;
+  std::optional<HugePageBuffer> left, right;
   {
     const nb::gil_scoped_release release;
     const std::uint64_t all = self.count(kind);
@@ -40,7 +40,7 @@ nb::tuple indices_of(const Matches& self, const std::string& how, std::uint64_t 
 }
 
 nb::tuple ranges_of(const Matches& self) {
-  RangeBuffers buffers;
+  NumpyRanges buffers;
   {
     const nb::gil_scoped_release release;
     self.write_ranges(buffers.make(self.range_sizes()));
@@ -50,8 +50,8 @@ nb::tuple ranges_of(const Matches& self) {
 
 using Unsigned = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu, nb::ndim<1>>;
 
-JoinCuts cuts_of_samples(const Unsigned& codes, const Unsigned& tags, std::uint64_t split_rows,
-                         std::uint64_t whole_rows, std::size_t parts, double weight_of_match) {
+JoinSplitters cuts_of_samples(const Unsigned& codes, const Unsigned& tags, std::uint64_t split_rows,
+                              std::uint64_t whole_rows, std::size_t parts, double weight_of_match) {
   if (tags.size() != codes.size() || tags.itemsize() != 8) throw UsageError("each sample has a tag of 64 bits");
   return cut_samples({to_key_width(static_cast<int>(codes.itemsize())), codes.size(), codes.data(),
                       static_cast<const std::uint64_t*>(tags.data())},
@@ -63,12 +63,12 @@ JoinCuts cuts_of_samples(const Unsigned& codes, const Unsigned& tags, std::uint6
 void bind_join(nb::module_& m) {
   nb::class_<Cut>(m, "Cut").def_ro("code", &Cut::code).def_ro("tag", &Cut::tag);
   nb::class_<PartRoom>(m, "PartRoom").def_ro("rows", &PartRoom::rows).def_ro("borrowed", &PartRoom::borrowed);
-  nb::class_<JoinCuts>(m, "JoinCuts")
-      .def_ro("cuts", &JoinCuts::cuts)
-      .def_ro("split_room", &JoinCuts::split_room)
-      .def_ro("whole_room", &JoinCuts::whole_room)
-      .def("borrows", &JoinCuts::borrows, nb::arg("part"))
-      .def("owner", &JoinCuts::owner, nb::arg("part"));
+  nb::class_<JoinSplitters>(m, "JoinSplitters")
+      .def_ro("cuts", &JoinSplitters::cuts)
+      .def_ro("split_room", &JoinSplitters::split_room)
+      .def_ro("whole_room", &JoinSplitters::whole_room)
+      .def("borrows", &JoinSplitters::borrows, nb::arg("part"))
+      .def("owner", &JoinSplitters::owner, nb::arg("part"));
   m.attr("WHOLE_BIT") = whole_bit;
   m.def("cut_join_samples", &cuts_of_samples, nb::arg("codes"), nb::arg("tags"), nb::arg("split_rows"),
         nb::arg("whole_rows"), nb::arg("parts"), nb::arg("weight_of_match"));

@@ -8,7 +8,7 @@
 #include "bindings.hpp"
 #include "linkwise/primitives/host/arrow.hpp"
 #include "linkwise/primitives/host/row_keys.hpp"
-#include "linkwise/primitives/host/select.hpp"
+#include "linkwise/primitives/host/top_k_filter.hpp"
 #include "linkwise/sort/tie_refinement.hpp"
 #include "linkwise/team.hpp"
 #include "rows.hpp"
@@ -57,11 +57,11 @@ Positions starts_of_runs(const OwnedRowKeys& self, const Words& rows) {
   return positions_of(std::move(starts));
 }
 
-nb::object huge_bytes(std::uint64_t bytes) { return nb::cast(numpy_of<std::uint8_t>(HugeBuffer(bytes), bytes)); }
+nb::object huge_bytes(std::uint64_t bytes) { return nb::cast(numpy_of<std::uint8_t>(HugePageBuffer(bytes), bytes)); }
 
 // 0, 1, … in memory on huge pages.
 nb::object row_numbers(std::uint64_t count, int width) {
-  HugeBuffer memory(count * static_cast<std::uint64_t>(width));
+  HugePageBuffer memory(count * static_cast<std::uint64_t>(width));
   const auto number = [&](auto tag) {
     using Row = typename decltype(tag)::type;
     auto* rows = reinterpret_cast<Row*>(memory.data());

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "linkwise/join/matches.hpp"
+#include "linkwise/join/host_merge_join.hpp"
 #include "linkwise/primitives/host/arrow.hpp"
-#include "linkwise/primitives/host/huge_buffer.hpp"
+#include "linkwise/primitives/host/huge_page_buffer.hpp"
 #include "linkwise/primitives/host/row_keys.hpp"
 
 namespace linkwise::binding {
@@ -22,14 +22,14 @@ using Words =
 
 /// A NumPy array of the buffer's memory, which lives as long as it.
 template <typename Element>
-nanobind::ndarray<nanobind::numpy, Element, nanobind::ndim<1>> numpy_of(HugeBuffer&& buffer, std::uint64_t count) {
-  auto* owned = new HugeBuffer(std::move(buffer));
-  const nanobind::capsule owner(owned, [](void* p) noexcept { delete static_cast<HugeBuffer*>(p); });
+nanobind::ndarray<nanobind::numpy, Element, nanobind::ndim<1>> numpy_of(HugePageBuffer&& buffer, std::uint64_t count) {
+  auto* owned = new HugePageBuffer(std::move(buffer));
+  const nanobind::capsule owner(owned, [](void* p) noexcept { delete static_cast<HugePageBuffer*>(p); });
   return {owned->data(), {count}, owner};
 }
 
 /// Memory for the ranges of a join's matches, made where their number is known and handed to Python.
-class RangeBuffers {
+class NumpyRanges {
  public:
   RangeArrays make(const RangeSizes& sizes) {
     counts_ = {sizes.left_rows, sizes.keys + 1, sizes.right_rows, sizes.keys + 1};
@@ -45,7 +45,7 @@ class RangeBuffers {
   }
 
  private:
-  std::array<std::optional<HugeBuffer>, 4> buffers_;
+  std::array<std::optional<HugePageBuffer>, 4> buffers_;
   std::array<std::uint64_t, 4> counts_{};
 };
 

@@ -6,10 +6,10 @@
 #include "bindings.hpp"
 #include "fields.hpp"
 #include "linkwise/device/cuda/pinned.hpp"
-#include "linkwise/primitives/host/keys.hpp"
+#include "linkwise/primitives/host/key_codec.hpp"
 #include "linkwise/sort/chunk.hpp"
-#include "linkwise/sort/cpu_sort.hpp"
 #include "linkwise/sort/host_sort.hpp"
+#include "linkwise/sort/strategies/cpu_sort.hpp"
 #include "linkwise/sort/verify.hpp"
 
 namespace nb = nanobind;

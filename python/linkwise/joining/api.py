@@ -1,8 +1,8 @@
 """Joining two relations: the public calls.
 
-Keys that are one number each are joined on the GPUs (``src/linkwise/join/in_core_join.hpp``). Otherwise the keys of
+Keys that are one number each are joined on the GPUs (``src/linkwise/join/in_core/in_core_join.hpp``). Otherwise the keys of
 both sides are sorted together, by the same plans and on the same GPUs as any sort, and the matches are found in one
-pass over the order (``src/linkwise/join/matches.hpp``). Rows are gathered on the host's cores.
+pass over the order (``src/linkwise/join/host_merge_join.hpp``). Rows are gathered on the host's cores.
 """
 
 from __future__ import annotations

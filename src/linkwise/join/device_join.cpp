@@ -5,10 +5,10 @@
 
 #include "linkwise/error.hpp"
 #include "linkwise/join/device_join_sides.hpp"
-#include "linkwise/join/join_cuts.hpp"
-#include "linkwise/join/join_output.hpp"
-#include "linkwise/join/relation.hpp"
-#include "linkwise/join/replicated_join.hpp"
+#include "linkwise/join/in_core/join_output.hpp"
+#include "linkwise/join/in_core/join_splitters.hpp"
+#include "linkwise/join/in_core/relation.hpp"
+#include "linkwise/join/in_core/replicated_join.hpp"
 #include "linkwise/primitives/matching.hpp"
 #include "linkwise/sort/verify.hpp"
 
@@ -56,7 +56,7 @@ class DeviceJoin : DeviceJoinSides {
   void with_sides(const Body& body) {
     const DeviceSide& probing = left_probes_ ? left_ : right_;
     const DeviceSide& resident = left_probes_ ? right_ : left_;
-    const JoinCuts cuts =
+    const JoinSplitters cuts =
         choose_join_cuts(runtime_, code_type(probing.type.key), sampled(probing), sampled(resident), streams_.size(),
                          join_samples(plan_), /*weight_of_match=*/wants_rows_ ? 1 : 0);
     Relation passing(runtime_, streams_, probing.type, cuts.split_room);
@@ -76,7 +76,7 @@ class DeviceJoin : DeviceJoinSides {
   }
 
   // Exchanges a side and sorts what each GPU then has.
-  void bring(const DeviceSide& side, const JoinCuts& cuts, bool is_split, Relation& relation) {
+  void bring(const DeviceSide& side, const JoinSplitters& cuts, bool is_split, Relation& relation) {
     SortVerifier verifier(runtime_, streams_);
     if (input_.verify) {
       runtime_.set_phase("verify input");

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "linkwise/join/device_join.hpp"
-#include "linkwise/join/join_output.hpp"
+#include "linkwise/join/device_join_input.hpp"
+#include "linkwise/join/in_core/join_output.hpp"
 
 namespace linkwise {
 

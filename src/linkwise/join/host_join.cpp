@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "linkwise/join/in_core_join.hpp"
-#include "linkwise/join/sorted_join.hpp"
+#include "linkwise/join/in_core/in_core_join.hpp"
+#include "linkwise/join/out_of_core/sorted_join.hpp"
 #include "linkwise/transfer/router.hpp"
 
 namespace linkwise {

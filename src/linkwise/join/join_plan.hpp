@@ -5,7 +5,7 @@
 #include <functional>
 #include <optional>
 
-#include "linkwise/join/matches.hpp"
+#include "linkwise/join/host_merge_join.hpp"
 #include "linkwise/sort/host_sort.hpp"
 #include "linkwise/sort/sort_plan.hpp"
 

@@ -3,7 +3,8 @@
 
 #include <vector>
 
-#include "linkwise/plan/sort_planner.hpp"
+#include "linkwise/machine/machine.hpp"
+#include "linkwise/plan/sort_workload.hpp"
 
 namespace linkwise {
 

@@ -35,9 +35,9 @@ struct JoinConstraints {
   std::vector<int> gpus;
   std::optional<JoinPath> path;
   SortStrategy strategy = SortStrategy::radix;  ///< of each side's sort; others than radix go by host memory
-  std::uint64_t memory_limit = 0;  ///< bytes a GPU; 0: all of it
-  Pinned<SortPlan> pinned_sort;    ///< of the other fields of the plan's sorts,
-  Pinned<JoinPlan> pinned;         ///< and of its own
+  std::uint64_t memory_limit = 0;               ///< bytes a GPU; 0: all of it
+  Pinned<SortPlan> pinned_sort;                 ///< of the other fields of the plan's sorts,
+  Pinned<JoinPlan> pinned;                      ///< and of its own
 };
 
 struct PricedJoin {

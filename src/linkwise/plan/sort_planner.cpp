@@ -5,6 +5,7 @@
 #include "linkwise/error.hpp"
 #include "linkwise/plan/pricing.hpp"
 #include "linkwise/sort/device_sort.hpp"
+#include "linkwise/sort/host_sort.hpp"
 
 namespace linkwise {
 namespace {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "linkwise/device/runtime.hpp"
 #include "linkwise/primitives/pieces.hpp"
 #include "linkwise/primitives/types.hpp"
 
@@ -179,5 +180,7 @@ class Kernels {
 
 std::unique_ptr<Kernels> make_virtual_kernels();
 std::unique_ptr<Kernels> make_cuda_kernels();
+/// The GPUs of this machine, with their kernels loaded. @throws as make_cuda_runtime.
+std::unique_ptr<Runtime> open_gpus(Machine machine);
 
 }  // namespace linkwise

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "linkwise/primitives/host/keys.hpp"
+#include "linkwise/primitives/host/key_codec.hpp"
 #include "linkwise/primitives/require.hpp"
 
 namespace linkwise {

@@ -6,8 +6,9 @@
 #include "linkwise/primitives/encoding.hpp"
 #include "linkwise/primitives/host/gather_rows.hpp"
 #include "linkwise/primitives/primitives.hpp"
-#include "linkwise/sort/cpu_sort.hpp"
-#include "linkwise/sort/run_merge.hpp"
+#include "linkwise/sort/merge/run_merge.hpp"
+#include "linkwise/sort/sort_plan.hpp"
+#include "linkwise/sort/strategies/cpu_sort.hpp"
 #include "linkwise/team.hpp"
 
 namespace linkwise {

@@ -5,10 +5,8 @@
 
 #include "linkwise/device/arena.hpp"
 #include "linkwise/error.hpp"
-#include "linkwise/sort/msb_cuts.hpp"
-#include "linkwise/sort/p2p_merge_sort.hpp"
-#include "linkwise/sort/radix_sort.hpp"
-#include "linkwise/sort/splitters.hpp"
+#include "linkwise/sort/exchange/msb_cuts.hpp"
+#include "linkwise/sort/exchange/splitters.hpp"
 
 namespace linkwise {
 namespace {
@@ -82,15 +80,6 @@ std::uint64_t chunk_capacity(const SortPlan& plan, std::uint64_t records) {
   if (gpus == 1 || plan.strategy == SortStrategy::p2p_merge) return share;
   // Samples cut exactly when they are all of the records; the constant covers the small sizes in between.
   return std::min(records, share + static_cast<std::uint64_t>(std::ceil(plan.slack * static_cast<double>(share))) + 64);
-}
-
-void sort_chunks(Runtime& runtime, Router& router, const SortPlan& plan, std::vector<Chunk>& chunks) {
-  if (chunks.size() == 1) {
-    runtime.set_phase("sort");
-    return sort_locally(runtime, chunks.front(), {0, chunks.front().type().key_bits()});
-  }
-  if (plan.strategy == SortStrategy::radix) radix_sort(runtime, router, plan, chunks);
-  else p2p_merge_sort(runtime, router, chunks);
 }
 
 }  // namespace linkwise

@@ -5,7 +5,6 @@
 
 #include "linkwise/primitives/primitives.hpp"
 #include "linkwise/sort/sort_plan.hpp"
-#include "linkwise/transfer/router.hpp"
 
 namespace linkwise {
 
@@ -60,11 +59,5 @@ void sort_locally(Runtime& runtime, Chunk& chunk, BitRange bits);
 std::uint64_t chunk_bytes(const Kernels& kernels, const SortPlan& plan, RecordType type, std::uint64_t capacity);
 /// The records that a chunk must have room for, when each of the plan's GPUs takes an equal share.
 std::uint64_t chunk_capacity(const SortPlan& plan, std::uint64_t records);
-
-/// Sorts by the plan's strategy what is spread over its GPUs: afterwards each chunk is sorted and no key of a
-/// chunk is less than one of the chunk before. Stable with respect to (chunk, position). Work is enqueued on
-/// the chunks' streams; control flow reads small results back.
-/// @throws UsageError if the strategy cannot run on that number of GPUs.
-void sort_chunks(Runtime& runtime, Router& router, const SortPlan& plan, std::vector<Chunk>& chunks);
 
 }  // namespace linkwise

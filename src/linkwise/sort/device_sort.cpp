@@ -6,7 +6,8 @@
 #include "linkwise/device/arena.hpp"
 #include "linkwise/error.hpp"
 #include "linkwise/sort/chunk.hpp"
-#include "linkwise/sort/device_radix_sort.hpp"
+#include "linkwise/sort/sort_chunks.hpp"
+#include "linkwise/sort/strategies/device_radix_sort.hpp"
 #include "linkwise/sort/verify.hpp"
 
 namespace linkwise {

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "linkwise/primitives/primitives.hpp"
-#include "linkwise/sort/host_sort.hpp"
 #include "linkwise/sort/sort_plan.hpp"
+#include "linkwise/sort/sort_report.hpp"
 
 namespace linkwise {
 

@@ -1,6 +1,6 @@
 #include "linkwise/sort/host_io.hpp"
 
-#include "linkwise/primitives/host/keys.hpp"
+#include "linkwise/primitives/host/key_codec.hpp"
 #include "linkwise/primitives/matching.hpp"
 
 namespace linkwise {

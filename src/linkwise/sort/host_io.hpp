@@ -2,7 +2,8 @@
 #pragma once
 
 #include "linkwise/primitives/primitives.hpp"
-#include "linkwise/sort/host_sort.hpp"
+#include "linkwise/sort/host_columns.hpp"
+#include "linkwise/sort/sort_report.hpp"
 #include "linkwise/transfer/router.hpp"
 
 namespace linkwise {

@@ -6,13 +6,14 @@
 
 #include "linkwise/error.hpp"
 #include "linkwise/sort/chunk.hpp"
-#include "linkwise/sort/cpu_sort.hpp"
-#include "linkwise/sort/gpu_merge.hpp"
-#include "linkwise/sort/het_sort.hpp"
 #include "linkwise/sort/host_io.hpp"
 #include "linkwise/sort/largest_that_fits.hpp"
-#include "linkwise/sort/run_merge.hpp"
-#include "linkwise/sort/streamed_radix_sort.hpp"
+#include "linkwise/sort/merge/gpu_merge.hpp"
+#include "linkwise/sort/merge/run_merge.hpp"
+#include "linkwise/sort/sort_chunks.hpp"
+#include "linkwise/sort/strategies/cpu_sort.hpp"
+#include "linkwise/sort/strategies/het_sort.hpp"
+#include "linkwise/sort/strategies/streamed_radix_sort.hpp"
 #include "linkwise/sort/verify.hpp"
 
 namespace linkwise {
@@ -217,15 +218,6 @@ SortReport sort_host(Runtime& runtime, const SortPlan& plan, const HostColumns& 
   runtime.clear_timeline();
   sort_columns(runtime, plan, input, output, options);
   return report_of(runtime, options);
-}
-
-SortReport report_of(Runtime& runtime, const SortOptions& options) {
-  SortReport report;
-  report.timeline = runtime.timeline();
-  report.phases = phase_times(report.timeline);
-  for (const PhaseTime& phase : report.phases) report.seconds += phase.seconds;
-  report.verified = options.verify;
-  return report;
 }
 
 }  // namespace linkwise

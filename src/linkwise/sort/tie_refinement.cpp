@@ -5,7 +5,7 @@
 #include <bit>
 #include <utility>
 
-#include "linkwise/primitives/host/huge_buffer.hpp"
+#include "linkwise/primitives/host/huge_page_buffer.hpp"
 #include "linkwise/team.hpp"
 
 namespace linkwise {
@@ -223,7 +223,7 @@ void TieRefinement::place(const std::uint64_t* words, const void* order) {
     using Row = typename decltype(tag)::type;
     auto* rows = static_cast<Row*>(rows_);
     const auto* sources = static_cast<const Row*>(order);
-    const HugeBuffer room(open_rows_ * sizeof(Row));
+    const HugePageBuffer room(open_rows_ * sizeof(Row));
     auto* before = reinterpret_cast<Row*>(room.data());
 #pragma omp parallel for schedule(dynamic) num_threads(team_if(open_rows_ > block))
     for (const Group& group : open_) std::copy(rows + group.begin, rows + group.end, before + group.first);

@@ -167,7 +167,7 @@ class ColumnGather {
   }
 
   void gather_bits(std::size_t c, MemoryView ColumnOnGpu::* from, MemoryView ColumnOnGpu::* made,
-                   std::optional<HugeBuffer>& to) {
+                   std::optional<HugePageBuffer>& to) {
     to.emplace(bytes_of_bits(rows_.count));
     for (GatherWorker& worker : workers_.each) {
       ColumnOnGpu& mine = worker.column(c);
@@ -184,7 +184,7 @@ class ColumnGather {
   const RowNumbers& rows_;
   bool rows_are_checked_ = false;
   std::vector<GatheredColumn>& results_;
-  std::vector<HugeBuffer> bits_;  // on their way to the GPUs
+  std::vector<HugePageBuffer> bits_;  // on their way to the GPUs
 };
 
 }  // namespace

@@ -12,18 +12,9 @@
 
 #include "linkwise/device/runtime.hpp"
 #include "linkwise/primitives/host/gather_rows.hpp"
+#include "linkwise/transfer/row_numbers.hpp"
 
 namespace linkwise {
-
-/// Numbers of rows in host memory, of 4 or 8 bytes; of the latter, `no_row` is a null.
-struct RowNumbers {
-  const void* data = nullptr;
-  int width = 4;
-  std::uint64_t count = 0;
-  bool pageable = true;
-
-  [[nodiscard]] std::uint64_t bytes() const { return count * static_cast<std::uint64_t>(width); }
-};
 
 /// Whether GPUs do it, and not the cores.
 bool gathers_on_gpus(const ChunkedColumn& column);

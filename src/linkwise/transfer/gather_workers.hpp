@@ -6,8 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "linkwise/transfer/column_gather.hpp"
+#include "linkwise/device/runtime.hpp"
+#include "linkwise/primitives/host/gather_rows.hpp"
 #include "linkwise/transfer/column_share.hpp"
+#include "linkwise/transfer/row_numbers.hpp"
 
 namespace linkwise {
 

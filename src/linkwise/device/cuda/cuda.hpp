@@ -1,6 +1,7 @@
 // The door to the CUDA backend, without CUDA's own headers.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -46,8 +47,9 @@ struct GpuSeat {
 /// By GPU, in CUDA's order; without NVML only bus ids and NUMA nodes.
 std::vector<GpuSeat> gpu_seats();
 
-/// `machine` describes the GPUs that CUDA shows, in CUDA's order.
+/// `machine` describes the GPUs that CUDA shows, in CUDA's order; the kernels are loaded when the devices are there.
 /// @throws UsageError if it has another number of GPUs, DeviceError if CUDA cannot be used.
-std::unique_ptr<Runtime> make_cuda_runtime(Machine machine, std::unique_ptr<Kernels> kernels);
+std::unique_ptr<Runtime> make_cuda_runtime(Machine machine, std::shared_ptr<const Kernels> kernels,
+                                           const std::function<void()>& load_kernels);
 
 }  // namespace linkwise

@@ -10,7 +10,6 @@
 #include "linkwise/device/cuda/current_device.hpp"
 #include "linkwise/device/cuda/driver.hpp"
 #include "linkwise/device/cuda/pinned.hpp"
-#include "linkwise/primitives/kernels.hpp"
 #include "linkwise/team.hpp"
 
 namespace linkwise {
@@ -20,7 +19,8 @@ constexpr std::uint64_t small_reads_bytes = 8 << 20;  // pinned, so that reading
 
 }  // namespace
 
-CudaRuntime::CudaRuntime(Machine machine, std::unique_ptr<Kernels> kernels)
+CudaRuntime::CudaRuntime(Machine machine, std::shared_ptr<const Kernels> kernels,
+                         const std::function<void()>& load_kernels)
     : topology_(std::move(machine)), kernels_(std::move(kernels)) {
   std::string why;
   const int gpus = count_cuda_gpus(&why);
@@ -55,7 +55,7 @@ CudaRuntime::CudaRuntime(Machine machine, std::unique_ptr<Kernels> kernels)
     device->submitter = std::make_unique<Submitter>([g] { check(cudaSetDevice(g), "use device"); });
     devices_.push_back(std::move(device));
   }
-  kernels_->load();
+  load_kernels();
   auto host = std::make_unique<Device>();
   host->place = Place::host();
   host->submitter = std::make_unique<Submitter>([] {});
@@ -338,8 +338,9 @@ void CudaRuntime::read_back(std::span<const ReadBack> reads) {
   for (std::size_t r = 0; r < reads.size(); ++r) std::memcpy(reads[r].to, staging[r].view().data, reads[r].from.bytes);
 }
 
-std::unique_ptr<Runtime> make_cuda_runtime(Machine machine, std::unique_ptr<Kernels> kernels) {
-  return std::make_unique<CudaRuntime>(std::move(machine), std::move(kernels));
+std::unique_ptr<Runtime> make_cuda_runtime(Machine machine, std::shared_ptr<const Kernels> kernels,
+                                           const std::function<void()>& load_kernels) {
+  return std::make_unique<CudaRuntime>(std::move(machine), std::move(kernels), load_kernels);
 }
 
 }  // namespace linkwise

@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -23,7 +24,7 @@ class CudaRuntime final : public Runtime {
  public:
   /// `machine` describes the devices that CUDA shows, in CUDA's order. @throws UsageError if it has another
   /// number of GPUs, DeviceError if CUDA cannot use them.
-  CudaRuntime(Machine machine, std::unique_ptr<Kernels> kernels);
+  CudaRuntime(Machine machine, std::shared_ptr<const Kernels> kernels, const std::function<void()>& load_kernels);
   ~CudaRuntime() override;
 
   const Machine& machine() const override { return topology_.machine(); }
@@ -83,7 +84,7 @@ class CudaRuntime final : public Runtime {
   void wait_until_recorded(const EventState& event);
 
   Topology topology_;
-  std::unique_ptr<Kernels> kernels_;
+  std::shared_ptr<const Kernels> kernels_;
   std::uint64_t memory_limit_ = 0;
   std::vector<std::unique_ptr<Device>> devices_;  // the GPUs, then the host
   std::vector<Lane> lanes_;

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "linkwise/device/cuda/driver.hpp"
-#include "linkwise/primitives/host/stream_copy.hpp"
+#include "linkwise/device/nontemporal_copy.hpp"
 
 namespace linkwise {
 namespace {

@@ -6,11 +6,11 @@
 #include <limits>
 
 #include "linkwise/error.hpp"
-#include "linkwise/primitives/kernels.hpp"
 
 namespace linkwise {
 
-VirtualRuntime::VirtualRuntime(Machine machine, VirtualMode mode, std::uint64_t seed, std::unique_ptr<Kernels> kernels)
+VirtualRuntime::VirtualRuntime(Machine machine, VirtualMode mode, std::uint64_t seed,
+                               std::shared_ptr<const Kernels> kernels)
     : topology_(std::move(machine)), mode_(mode), kernels_(std::move(kernels)), random_(seed), seed_(seed) {}
 
 VirtualRuntime::~VirtualRuntime() { drop_retired(); }

@@ -26,7 +26,7 @@ enum class VirtualMode { execute, estimate };
 
 class VirtualRuntime final : public Runtime {
  public:
-  VirtualRuntime(Machine machine, VirtualMode mode, std::uint64_t seed, std::unique_ptr<Kernels> kernels);
+  VirtualRuntime(Machine machine, VirtualMode mode, std::uint64_t seed, std::shared_ptr<const Kernels> kernels);
   ~VirtualRuntime() override;
 
   const Machine& machine() const override { return topology_.machine(); }
@@ -98,7 +98,7 @@ class VirtualRuntime final : public Runtime {
 
   Topology topology_;
   VirtualMode mode_;
-  std::unique_ptr<Kernels> kernels_;
+  std::shared_ptr<const Kernels> kernels_;
   std::mt19937_64 random_;
   std::uint64_t seed_;
   std::uint64_t memory_limit_ = 0;

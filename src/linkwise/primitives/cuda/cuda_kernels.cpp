@@ -1,6 +1,9 @@
 #include "linkwise/primitives/cuda/cuda_kernels.hpp"
 
+#include <utility>
+
 #include "linkwise/device/cuda/check.hpp"
+#include "linkwise/device/cuda/cuda.hpp"
 #include "linkwise/device/cuda/current_device.hpp"
 
 namespace linkwise {
@@ -154,5 +157,10 @@ class CudaKernels final : public Kernels {
 }  // namespace
 
 std::unique_ptr<Kernels> make_cuda_kernels() { return std::make_unique<CudaKernels>(); }
+
+std::unique_ptr<Runtime> open_gpus(Machine machine) {
+  const std::shared_ptr<const Kernels> kernels = make_cuda_kernels();
+  return make_cuda_runtime(std::move(machine), kernels, [&] { kernels->load(); });
+}
 
 }  // namespace linkwise

@@ -54,10 +54,10 @@ std::uint64_t word_of(const std::uint8_t* bits, std::uint64_t at) {
 
 }  // namespace
 
-HugeBuffer bits_in_one_piece(const ChunkedColumn& column, Bits which) {
+HugePageBuffer bits_in_one_piece(const ChunkedColumn& column, Bits which) {
   const ChunkFinder finder(column);
   const std::uint64_t rows = finder.rows(), words = (rows + 63) / 64;
-  HugeBuffer buffer(8 * words);
+  HugePageBuffer buffer(8 * words);
   auto* to = reinterpret_cast<std::uint64_t*>(buffer.data());
 #pragma omp parallel for num_threads(team_if(words > 1 << 12))
   for (std::uint64_t w = 0; w < words; ++w) {

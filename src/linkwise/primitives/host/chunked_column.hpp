@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "linkwise/primitives/host/huge_buffer.hpp"
+#include "linkwise/primitives/host/huge_page_buffer.hpp"
 
 namespace linkwise {
 
@@ -59,6 +59,6 @@ class ChunkFinder {
 enum class Bits : std::uint8_t { values, validity };
 
 /// All chunks' bits, one behind the other, in whole words of 64; what has no validity is valid.
-HugeBuffer bits_in_one_piece(const ChunkedColumn& column, Bits which);
+HugePageBuffer bits_in_one_piece(const ChunkedColumn& column, Bits which);
 
 }  // namespace linkwise

@@ -232,7 +232,7 @@ class Gather {
   const Rows rows_;
   const ChunkFinder finder_;
   std::byte *validity_ = nullptr, *offsets_ = nullptr, *values_ = nullptr;  // of the result, where there are any
-  std::optional<HugeBuffer> room_for_sources_;
+  std::optional<HugePageBuffer> room_for_sources_;
   const std::byte** sources_ = nullptr;      // of each string
   std::vector<std::uint64_t> bytes_before_;  // each block of strings; until they are placed, in the one before it
   std::atomic<std::uint64_t> nulls_ = 0;

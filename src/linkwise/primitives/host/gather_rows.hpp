@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "linkwise/primitives/host/chunked_column.hpp"
-#include "linkwise/primitives/host/huge_buffer.hpp"
+#include "linkwise/primitives/host/huge_page_buffer.hpp"
 #include "linkwise/primitives/types.hpp"
 
 namespace linkwise {
@@ -18,9 +18,9 @@ namespace linkwise {
 struct GatheredColumn {
   std::uint64_t count = 0;
   std::uint64_t nulls = 0;
-  std::optional<HugeBuffer> validity;  ///< if there are nulls
-  std::optional<HugeBuffer> offsets;   ///< of strings: count + 1, as wide as the column's
-  std::optional<HugeBuffer> values;
+  std::optional<HugePageBuffer> validity;  ///< if there are nulls
+  std::optional<HugePageBuffer> offsets;   ///< of strings: count + 1, as wide as the column's
+  std::optional<HugePageBuffer> values;
   std::uint64_t value_bytes = 0;
 };
 

@@ -8,8 +8,8 @@
 
 #include "linkwise/primitives/dispatch.hpp"
 #include "linkwise/primitives/encoding.hpp"
-#include "linkwise/primitives/host/keys.hpp"
-#include "linkwise/primitives/host/match.hpp"
+#include "linkwise/primitives/host/key_codec.hpp"
+#include "linkwise/primitives/host/reference_matching.hpp"
 #include "linkwise/primitives/integers.hpp"
 #include "linkwise/primitives/kernels.hpp"
 #include "linkwise/primitives/matched_rows.hpp"

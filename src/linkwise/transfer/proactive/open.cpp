@@ -48,7 +48,7 @@ std::unique_ptr<Runtime> open_gpus() {
   if (gpus == 0) throw DeviceError("there is no GPU to use: " + why);
   Machine machine = plain_machine(gpus);
   for (const CudaGpu& gpu : cuda_gpus()) machine.gpu.memory_gib = std::min(machine.gpu.memory_gib, gpu.memory_gib);
-  return make_cuda_runtime(std::move(machine), make_cuda_kernels());
+  return open_gpus(std::move(machine));
 }
 
 std::unique_ptr<Runtime> open_virtual_gpus(int gpus, std::uint64_t seed) {

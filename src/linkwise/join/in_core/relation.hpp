@@ -1,0 +1,47 @@
+// One side of a join on the GPUs: received in parts, sorted in place, with room in front for borrowed rows.
+#pragma once
+
+#include <vector>
+
+#include "linkwise/join/in_core/join_splitters.hpp"
+#include "linkwise/sort/exchange/piece_exchange.hpp"
+#include "linkwise/transfer/router.hpp"
+
+namespace linkwise {
+
+class Relation {
+ public:
+  /// Allocates on the GPU of each stream. @throws OutOfMemoryError.
+  Relation(Runtime& runtime, std::span<const Stream> streams, RecordType type, std::span<const PartRoom> room);
+
+  [[nodiscard]] RecordType type() const { return type_; }
+  FillingParts& parts() { return parts_; }
+  [[nodiscard]] std::uint64_t received(std::size_t gpu) const { return parts_.received[gpu]; }
+  /// What a GPU received, without what it borrowed.
+  [[nodiscard]] Records own(std::size_t gpu) const { return parts_.room[gpu].slice(0, received(gpu)); }
+  /// All that it joins.
+  [[nodiscard]] Records all(std::size_t gpu) const;
+  void clear();
+
+  /// Sorts what a GPU received in its place, by the bits in which it can differ; `spare` is as long.
+  void sort(std::size_t gpu, Stream stream, BitRange bits, const MemoryView& spare, const MemoryView& scratch);
+  /// Copies each key that the part in front keeps (JoinSplitters::borrows) in front of what a GPU received. Blocks
+  /// until it is known how many rows there are. @throws OutOfMemoryError if there is no room for them.
+  void borrow(const JoinSplitters& cuts, std::span<const Stream> streams, Router& router);
+
+  /// The most rows that a part has, with those that it borrows.
+  static std::uint64_t most_rows(const PartRoom& room);
+
+ private:
+  [[nodiscard]] std::vector<std::uint64_t> lengths_of_runs(const JoinSplitters& cuts,
+                                                           std::span<const Stream> streams) const;
+
+  Runtime& runtime_;
+  RecordType type_;
+  std::vector<Buffer> memory_;
+  std::vector<Records> whole_;  // of each GPU, with the room in front
+  std::vector<std::uint64_t> front_, borrowed_;
+  FillingParts parts_;
+};
+
+}  // namespace linkwise

@@ -1,0 +1,72 @@
+// One side of a join of sorted relations: runs in host memory, as they were or as they have been sorted to.
+#pragma once
+
+#include <vector>
+
+#include "linkwise/join/join_plan.hpp"
+#include "linkwise/join/out_of_core/merge_path_partitions.hpp"
+#include "linkwise/sort/host_io.hpp"
+#include "linkwise/transfer/router.hpp"
+
+namespace linkwise {
+
+class SortedSide {
+ public:
+  /// Sorts the columns, unless they are claimed to be sorted. @throws as sort_host.
+  SortedSide(Runtime& runtime, const JoinPlan& plan, const HostColumns& columns, bool is_presorted,
+             const SortOptions& options);
+
+  /// What copies go through; made when nothing is sorted any more. Without `with_values`, keys alone are copied.
+  void use(Runtime& runtime, Router& router, const SortOptions& options, bool with_values);
+
+  [[nodiscard]] const SortedRuns& runs() const { return runs_; }
+  /// Of what is copied.
+  [[nodiscard]] RecordType type() const { return type_; }
+  [[nodiscard]] bool is_claimed() const { return is_claimed_; }
+  [[nodiscard]] bool is_merged() const { return columns_.size() <= 1; }
+  /// The columns of the only run.
+  [[nodiscard]] const HostColumns& merged() const { return columns_.front(); }
+
+  /// Copies the ranges in, one behind the other; narrow keys into `raw`.
+  void copy_in(Stream stream, const std::vector<RunRange>& ranges, const Records& to, const MemoryView& raw) const {
+    for_each_slice(ranges, to, raw,
+                   [&](const HostIo& io, std::uint64_t first, const Records& slice, const MemoryView& native) {
+                     io.copy_in(stream, first, slice, native);
+                   });
+  }
+  /// Makes codes of what came.
+  void encode(Stream stream, const std::vector<RunRange>& ranges, const Records& to, const MemoryView& raw) const {
+    for_each_slice(ranges, to, raw,
+                   [&](const HostIo& io, std::uint64_t first, const Records& slice, const MemoryView& native) {
+                     io.encode_rows(stream, first, slice, native);
+                   });
+  }
+  /// The values of some rows, added up on the host's cores.
+  [[nodiscard]] std::uint64_t sum(const std::vector<RunRange>& ranges, bool is_signed) const;
+
+ private:
+  template <typename Body>
+  void for_each_slice(const std::vector<RunRange>& ranges, const Records& to, const MemoryView& raw,
+                      const Body& body) const {
+    std::uint64_t at = 0;
+    for (std::size_t r = 0; r < ranges.size(); ++r) {
+      const Records slice = to.slice(at, ranges[r].count());
+      at += slice.count;
+      if (slice.count == 0) continue;
+      const std::uint64_t native = ios_[r].is_narrow() ? slice.count * ios_[r].native_key_bytes() : 0;
+      body(ios_[r], ranges[r].begin, slice, raw.slice(0, native));
+    }
+  }
+  void sort_into_several(Runtime& runtime, const SortPlan& plan, const HostColumns& columns,
+                         const SortOptions& options);
+  void sort_into_one(Runtime& runtime, const SortPlan& plan, const HostColumns& columns, const SortOptions& options);
+
+  bool is_claimed_;
+  RecordType type_;
+  std::vector<Buffer> memory_;
+  std::vector<HostColumns> columns_, copied_;
+  SortedRuns runs_;
+  std::vector<HostIo> ios_;
+};
+
+}  // namespace linkwise

@@ -1,0 +1,75 @@
+#include "linkwise/primitives/host/huge_page_buffer.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "linkwise/error.hpp"
+
+namespace linkwise {
+namespace {
+
+constexpr std::uint64_t page = 4096, huge_page = 2 << 20;
+constexpr std::uint64_t worth_keeping = 64 << 10;
+
+// Memory that was given back, for the next one who asks for nearly as much: the kernel takes longer to hand out new
+// pages than a gather takes to fill them.
+class Spare {
+ public:
+  // Nothing if there is none; otherwise `bytes` becomes what it has.
+  std::byte* take(std::uint64_t& bytes) {
+    const std::lock_guard lock(mutex_);
+    const auto found = blocks_.lower_bound(bytes);
+    if (found == blocks_.end() || found->first > bytes + bytes / 4) return nullptr;
+    bytes = found->first;
+    std::byte* data = found->second;
+    held_ -= bytes;
+    blocks_.erase(found);
+    return data;
+  }
+  // Whether it is kept.
+  bool keep(std::byte* data, std::uint64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    if (bytes < worth_keeping || held_ + bytes > most_) return false;
+    held_ += bytes;
+    blocks_.emplace(bytes, data);
+    return true;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::multimap<std::uint64_t, std::byte*> blocks_;
+  std::uint64_t held_ = 0;
+  // A sixteenth of the machine's memory.
+  std::uint64_t most_ =
+      static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGE_SIZE)) / 16;
+};
+
+Spare& spare() {
+  static auto* the_spare = new Spare;  // never destroyed: arrays may outlive everything else
+  return *the_spare;
+}
+
+}  // namespace
+
+HugePageBuffer::HugePageBuffer(std::uint64_t bytes) {
+  const std::uint64_t unit = bytes >= huge_page ? huge_page : page;
+  bytes_ = (std::max<std::uint64_t>(bytes, 1) + unit - 1) / unit * unit;
+  data_ = spare().take(bytes_);
+  if (data_ != nullptr) return;
+  void* mapped = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED)
+    throw OutOfMemoryError("the host cannot give " + std::to_string(bytes) + " bytes; free memory first");
+  data_ = static_cast<std::byte*>(mapped);
+  if (unit == huge_page) (void)madvise(data_, bytes_, MADV_HUGEPAGE);
+}
+
+HugePageBuffer::~HugePageBuffer() {
+  if (data_ != nullptr && !spare().keep(data_, bytes_)) munmap(data_, bytes_);
+}
+
+}  // namespace linkwise

@@ -1,0 +1,32 @@
+// Large host memory on huge pages: random access to it seldom misses the TLB, and little time goes into faults. Some of
+// what is given back is kept for the next one who asks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace linkwise {
+
+class HugePageBuffer {
+ public:
+  /// Uninitialised. @throws OutOfMemoryError.
+  explicit HugePageBuffer(std::uint64_t bytes);
+  HugePageBuffer(HugePageBuffer&& other) noexcept { *this = std::move(other); }
+  HugePageBuffer& operator=(HugePageBuffer&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  HugePageBuffer(const HugePageBuffer&) = delete;
+  HugePageBuffer& operator=(const HugePageBuffer&) = delete;
+  ~HugePageBuffer();
+
+  [[nodiscard]] std::byte* data() const { return data_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  std::uint64_t bytes_ = 0;  // mapped
+};
+
+}  // namespace linkwise

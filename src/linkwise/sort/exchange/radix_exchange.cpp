@@ -1,0 +1,121 @@
+#include "linkwise/sort/exchange/radix_exchange.hpp"
+
+#include <limits>
+#include <utility>
+
+#include "linkwise/error.hpp"
+#include "linkwise/sort/exchange/msb_cuts.hpp"
+#include "linkwise/transfer/exchange.hpp"
+
+namespace linkwise {
+namespace {
+
+// A sample's tag says where it came from: the source above, the position in it below.
+constexpr int position_bits = 48;
+constexpr std::uint64_t position_mask = (1ULL << position_bits) - 1;
+
+// By histograms if the plan says so and they can; otherwise samples every source in proportion to its size.
+std::vector<Cut> choose_cuts_of(Runtime& runtime, const SortPlan& plan, const std::vector<ExchangeSource>& sources,
+                                int parts) {
+  const KeyWidth width = sources.front().records.type.key;
+  if (plan.splitting == Splitting::msb) {
+    std::vector<KeySource> keys;
+    for (const ExchangeSource& source : sources) keys.push_back({source.stream, source.records.keys});
+    if (auto cuts = msb_cuts(runtime, width, keys, parts)) return *std::move(cuts);
+  }
+  std::uint64_t total = 0;
+  for (const ExchangeSource& source : sources) total += source.records.count;
+  std::vector<SampleSource> samples;
+  for (const ExchangeSource& source : sources)
+    samples.push_back({source.stream, source.records.keys, samples_of(source.records.count, total, plan.samples),
+                       samples.size() << position_bits});
+  return choose_cuts(runtime, code_type(width), /*descending=*/false, samples, parts);
+}
+
+// The cuts as a source sees them: its records of a cut's key go left of the cut if it is an earlier source
+// than the cut's, right if it is a later one, and by position if it is the same.
+Splitters splitters_for(std::size_t source, const std::vector<Cut>& cuts) {
+  Splitters splitters;
+  for (const Cut& cut : cuts) {
+    const std::uint64_t owner = cut.tag >> position_bits;
+    splitters.key[splitters.count] = cut.code;
+    splitters.position[splitters.count++] = source == owner  ? (cut.tag & position_mask)
+                                            : source < owner ? std::numeric_limits<std::uint64_t>::max()
+                                                             : 0;
+  }
+  return splitters;
+}
+
+}  // namespace
+
+RadixExchange::RadixExchange(Runtime& runtime, const SortPlan& plan, std::vector<ExchangeSource> sources, int parts)
+    : runtime_(runtime), sources_(std::move(sources)), parts_(parts) {
+  if (parts > max_destinations)
+    throw UsageError("a radix sort has at most " + std::to_string(max_destinations) + " GPUs, or buckets in all");
+  if (parts > 1) cuts_ = choose_cuts_of(runtime, plan, sources_, parts);
+  for (std::size_t s = 0; s < sources_.size(); ++s) splitters_.push_back(splitters_for(s, cuts_));
+  count();
+  offsets_ = receive_offsets(counts_);
+  received_.resize(static_cast<std::size_t>(parts), 0);
+  for (const auto& row : counts_)
+    for (std::size_t part = 0; part < row.size(); ++part) received_[part] += row[part];
+}
+
+void RadixExchange::count() {
+  const auto parts = static_cast<std::size_t>(parts_);
+  counts_.assign(sources_.size(), std::vector<std::uint64_t>(parts));
+  auto expected = counts_;
+  std::vector<ReadBack> reads;
+  for (std::size_t s = 0; s < sources_.size(); ++s) {
+    const ExchangeSource& source = sources_[s];
+    const MemoryView totals = source.counters.slice(0, 8 * parts);
+    partition_count(runtime_, source.stream, source.records, splitters_[s], source.scratch, totals);
+    const std::uint64_t count = source.records.count;
+    for (std::size_t part = 0; part < parts; ++part)
+      expected[s][part] = count * (part + 1) / parts - count * part / parts;
+    reads.push_back({source.stream, totals, counts_[s].data(), expected[s].data()});
+  }
+  runtime_.read_back(reads);
+}
+
+BitRange RadixExchange::bits(int part) const {
+  return open_bits(cuts_, static_cast<std::size_t>(part), sources_.front().records.type.key_bits());
+}
+
+std::vector<Event> RadixExchange::store(std::span<const Records> to) {
+  std::vector<Event> sent;
+  for (std::size_t s = 0; s < sources_.size(); ++s) {
+    std::vector<Records> slices;
+    for (std::size_t part = 0; part < to.size(); ++part)
+      slices.push_back(to[part].slice(offsets_[s][part], counts_[s][part]));
+    partition(runtime_, sources_[s].stream, sources_[s].records, splitters_[s], sources_[s].scratch, slices);
+    sent.push_back(runtime_.record(sources_[s].stream));
+  }
+  return sent;
+}
+
+std::vector<Event> RadixExchange::partition_and_copy(Router& router, std::span<const Records> partitioned,
+                                                     std::span<const Records> to) {
+  std::vector<std::vector<Records>> slices(sources_.size());
+  std::vector<Event> ready;
+  for (std::size_t s = 0; s < sources_.size(); ++s) {
+    std::uint64_t first = 0;
+    for (const std::uint64_t count : counts_[s]) {
+      slices[s].push_back(partitioned[s].slice(first, count));
+      first += count;
+    }
+    partition(runtime_, sources_[s].stream, sources_[s].records, splitters_[s], sources_[s].scratch, slices[s]);
+    ready.push_back(runtime_.record(sources_[s].stream));
+  }
+  runtime_.set_phase("exchange");
+  // Source s starts behind its own parts, so that no destination is everyone's first.
+  std::vector<Shipment> shipments;
+  for (std::size_t step = 0; step < to.size(); ++step)
+    for (std::size_t s = 0; s < sources_.size(); ++s) {
+      const std::size_t part = (s * to.size() / sources_.size() + step) % to.size();
+      shipments.push_back({sources_[s].stream, slices[s][part], to[part].slice(offsets_[s][part], counts_[s][part])});
+    }
+  return exchange_by_copies(runtime_, router, shipments, ready);
+}
+
+}  // namespace linkwise

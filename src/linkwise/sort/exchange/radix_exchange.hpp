@@ -1,0 +1,56 @@
+// The one all-to-all of a radix sort: splitters from samples, counts, and every record on its way to its part.
+//
+// A part is what lies between two neighbouring splitters; each GPU owns one or several neighbouring parts. A part
+// receives source after source, each in its own order, so the exchange is stable.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "linkwise/sort/exchange/splitters.hpp"
+#include "linkwise/sort/sort_plan.hpp"
+#include "linkwise/transfer/router.hpp"
+
+namespace linkwise {
+
+/// What one GPU brings.
+struct ExchangeSource {
+  Stream stream;
+  Records records;
+  MemoryView scratch;   ///< what partitioning them takes
+  MemoryView counters;  ///< 64 bits for each part
+};
+
+class RadixExchange {
+ public:
+  /// Chooses splitters and counts; blocks until the counts are there.
+  /// @throws UsageError for more parts than a partition can have.
+  RadixExchange(Runtime& runtime, const SortPlan& plan, std::vector<ExchangeSource> sources, int parts);
+
+  [[nodiscard]] int parts() const { return parts_; }
+  [[nodiscard]] std::uint64_t received(int part) const { return received_[static_cast<std::size_t>(part)]; }
+  /// The bits in which the keys of a part can differ.
+  [[nodiscard]] BitRange bits(int part) const;
+
+  /// Each source's partition kernel stores straight into the parts, which may be on any GPU that it can write to.
+  /// Returns the event of each source's last store.
+  std::vector<Event> store(std::span<const Records> to);
+  /// Partitions each source into `partitioned`, of its own GPU, and ships the parts by copy engines, once everybody
+  /// has partitioned; so `to` may be where the sources lie. Returns an event for each shipment.
+  std::vector<Event> partition_and_copy(Router& router, std::span<const Records> partitioned,
+                                        std::span<const Records> to);
+
+ private:
+  void count();
+
+  Runtime& runtime_;
+  std::vector<ExchangeSource> sources_;
+  int parts_;
+  std::vector<Cut> cuts_;
+  std::vector<Splitters> splitters_;                 // as each source sees them
+  std::vector<std::vector<std::uint64_t>> counts_;   // [source][part]
+  std::vector<std::vector<std::uint64_t>> offsets_;  // [source][part], in the part
+  std::vector<std::uint64_t> received_;              // [part]
+};
+
+}  // namespace linkwise

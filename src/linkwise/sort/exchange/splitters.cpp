@@ -1,0 +1,110 @@
+#include "linkwise/sort/exchange/splitters.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "linkwise/primitives/gathering.hpp"
+
+namespace linkwise {
+namespace {
+
+RecordType sample_type(KeyWidth width) { return {width, ValueWidth::v8}; }
+
+// Samples one source into `to`, on the leader.
+Buffer take_samples(Runtime& runtime, KeyType type, bool descending, const SampleSource& source, std::uint64_t seed,
+                    const Records& to) {
+  const bool on_host = source.keys.pageable && !source.keys.place.is_gpu();
+  const Stream sampler = on_host ? runtime.stream(Place::host(), "sample") : source.stream;
+  Buffer local = runtime.allocate(sampler.place, record_bytes(to.type, to.count), "samples");
+  const Records taken = records_in(local.view(), to.type, to.count);
+  sample(runtime, sampler, type, descending, source.keys, seed, source.tag_base, taken.keys, taken.values);
+  if (on_host) runtime.wait(source.stream, runtime.record(sampler));
+  copy(runtime, source.stream, to, taken);
+  return local;
+}
+
+}  // namespace
+
+std::uint64_t samples_of(std::uint64_t count, std::uint64_t total, std::uint64_t wanted) {
+  if (total <= wanted) return count;
+  return std::min(count, static_cast<std::uint64_t>(static_cast<double>(count) / static_cast<double>(total) *
+                                                    static_cast<double>(wanted)));
+}
+
+std::uint64_t sample_bytes(const Kernels& kernels, KeyWidth width, std::uint64_t samples) {
+  // Everyone's samples twice, the leader's own once more, and what sorting them needs; rounded up for alignment.
+  return 3 * record_bytes(sample_type(width), samples) + kernels.sort_scratch_bytes(sample_type(width), samples) + 8192;
+}
+
+SortedSamples sort_samples(Runtime& runtime, KeyType type, bool descending, std::span<const SampleSource> sources) {
+  const RecordType record = sample_type(key_width(type));
+  std::uint64_t samples = 0;
+  for (const SampleSource& source : sources) samples += source.samples;
+  SortedSamples result{sources.front().stream, {}, {}};
+  const auto allocate = [&](std::uint64_t bytes) {
+    return result.memory.emplace_back(runtime.allocate(result.stream.place, bytes, "samples")).view();
+  };
+  const MemoryView primary = allocate(record_bytes(record, samples)), secondary = allocate(primary.bytes);
+  const MemoryView scratch = allocate(runtime.kernels().sort_scratch_bytes(record, samples));
+  const Records gathered = records_in(primary, record, samples);
+  std::uint64_t first = 0, seed = 0;
+  for (const SampleSource& source : sources) {
+    const Records slot = gathered.slice(first, source.samples);
+    result.memory.push_back(take_samples(runtime, type, descending, source, seed++, slot));
+    runtime.wait(result.stream, runtime.record(source.stream));
+    first += source.samples;
+  }
+  // Stable, so that samples with equal keys stay in the order of their tags.
+  result.records =
+      sort(runtime, result.stream, gathered, records_in(secondary, record, samples), {0, record.key_bits()}, scratch);
+  return result;
+}
+
+std::vector<Cut> choose_cuts(Runtime& runtime, KeyType type, bool descending, std::span<const SampleSource> sources,
+                             int parts) {
+  const SortedSamples samples = sort_samples(runtime, type, descending, sources);
+  const Stream leader = samples.stream;
+  const Records& sorted = samples.records;
+  const RecordType record = sorted.type;
+  const auto num_cuts = static_cast<std::size_t>(parts) - 1;
+  std::vector<std::uint64_t> positions, tags(num_cuts), expected_tags(num_cuts, 0);
+  std::vector<std::uint64_t> codes(num_cuts, 0), expected_codes;
+  for (std::size_t cut = 1; cut <= num_cuts; ++cut) {
+    positions.push_back(sorted.count * cut / static_cast<std::size_t>(parts));
+    const double fraction = static_cast<double>(cut) / parts;
+    expected_codes.push_back(static_cast<std::uint64_t>(std::ldexp(fraction, record.key_bits())));
+  }
+  // Gathered on the device, so that two small copies bring them all.
+  const Buffer on_device = runtime.allocate(leader.place, 3 * 8 * num_cuts, "samples");
+  const MemoryView indices = on_device.slice(0, 8 * num_cuts), cut_tags = on_device.slice(8 * num_cuts, 8 * num_cuts);
+  const MemoryView cut_codes = on_device.slice(16 * num_cuts, record.key_bytes() * num_cuts);
+  const Buffer pinned = runtime.allocate(Place::host(), indices.bytes, "positions of cuts");
+  if (!runtime.estimating()) std::memcpy(pinned.view().data, positions.data(), indices.bytes);
+  runtime.copy(leader, indices, pinned.view());
+  gather(runtime, leader, 8, 8, sorted.values, indices, cut_tags);
+  gather(runtime, leader, static_cast<int>(record.key_bytes()), 8, sorted.keys, indices, cut_codes);
+  std::vector<std::uint32_t> narrow(num_cuts), expected_narrow(expected_codes.begin(), expected_codes.end());
+  const bool wide = record.key == KeyWidth::k64;
+  const void* guess = wide ? static_cast<const void*>(expected_codes.data()) : expected_narrow.data();
+  runtime.read_back(
+      std::vector<ReadBack>{{leader, cut_tags, tags.data(), expected_tags.data()},
+                            {leader, cut_codes, wide ? static_cast<void*>(codes.data()) : narrow.data(), guess}});
+  if (!wide) codes.assign(narrow.begin(), narrow.end());
+  std::vector<Cut> cuts;
+  for (std::size_t cut = 0; cut < num_cuts; ++cut) cuts.push_back({codes[cut], tags[cut]});
+  return cuts;
+}
+
+BitRange open_bits(const std::vector<Cut>& cuts, std::size_t part, int key_bits) {
+  const std::uint64_t lowest = part == 0 ? 0 : cuts[part - 1].code;
+  std::uint64_t highest = std::numeric_limits<std::uint64_t>::max() >> (64 - key_bits);
+  if (part < cuts.size()) highest = cuts[part].code;
+  // A cut in front of all records of its key leaves that key to the next part.
+  if (part < cuts.size() && cuts[part].tag == 0 && highest > lowest) --highest;
+  return {0, static_cast<int>(std::bit_width(lowest ^ highest))};
+}
+
+}  // namespace linkwise

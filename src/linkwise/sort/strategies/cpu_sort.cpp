@@ -1,0 +1,96 @@
+#include "linkwise/sort/strategies/cpu_sort.hpp"
+
+#include <utility>
+
+#include "linkwise/device/nontemporal_copy.hpp"
+#include "linkwise/primitives/host/huge_page_buffer.hpp"
+#include "linkwise/primitives/host/key_codec.hpp"
+#include "linkwise/primitives/host/parallel_sort.hpp"
+#include "linkwise/sort/host_io.hpp"
+#include "linkwise/sort/verify.hpp"
+
+namespace linkwise {
+namespace {
+
+class CpuSort {
+ public:
+  CpuSort(const HostColumns& input, const HostOutputs& output, const SortOptions& options, CpuAlgorithm algorithm)
+      : input_(input),
+        output_(output),
+        options_(options),
+        algorithm_(algorithm),
+        type_{key_width(input.key_type), input.value_width},
+        // The output's own arrays are one of the two buffers, where there are some of the right width.
+        own_keys_(keys_fit() ? 0 : input.count * type_.key_bytes()),
+        own_values_(output.values != nullptr ? 0 : input.count * type_.value_bytes()),
+        spare_keys_(algorithm == CpuAlgorithm::radix ? input.count * type_.key_bytes() : 0),
+        spare_values_(algorithm == CpuAlgorithm::radix ? input.count * type_.value_bytes() : 0) {}
+
+  void run() {
+    RawRecords records{keys_fit() ? output_.keys : own_keys_.data(),
+                       output_.values != nullptr ? output_.values : own_values_.data()};
+    RawRecords spare{spare_keys_.data(), spare_values_.data()};
+    read_input(records);
+    const std::uint64_t before = options_.verify ? checksum_on_host(type_, records, input_.count) : 0;
+    if (algorithm_ == CpuAlgorithm::comparison) comparison_sort_on_host(type_, records, input_.count);
+    else if (radix_sort_on_host(type_, records, spare, input_.count)) std::swap(records, spare);
+    if (options_.verify) verify(before, records);
+    const bool is_there = records.keys == output_.keys && is_own_code(input_.key_type, options_.descending);
+    if (output_.keys != nullptr && !is_there)
+      decode_on_host(input_.key_type, options_.descending, records.keys, output_.keys, input_.count);
+    if (output_.values != nullptr && records.values != output_.values)
+      copy_on_host(output_.values, records.values, input_.count * type_.value_bytes());
+  }
+
+ private:
+  [[nodiscard]] bool keys_fit() const {
+    return output_.keys != nullptr && static_cast<std::uint64_t>(native_bytes(input_.key_type)) == type_.key_bytes();
+  }
+
+  void read_input(const RawRecords& to) const {
+    encode_on_host(input_.key_type, options_.descending, input_.keys, to.keys, input_.count);
+    if (input_.values != nullptr) copy_on_host(to.values, input_.values, input_.count * type_.value_bytes());
+    else if (type_.value != ValueWidth::none) iota_on_host(type_.value, to.values, input_.count);
+  }
+
+  void verify(std::uint64_t before, const RawRecords& sorted) const {
+    ResultCheck check(type_.key);
+    check.came_in(before);
+    check.came_out(Place::host(), {checksum_on_host(type_, sorted, input_.count),
+                                   violations_on_host(type_.key, sorted.keys, input_.count)});
+    check.finish();
+  }
+
+  const HostColumns& input_;
+  const HostOutputs& output_;
+  const SortOptions& options_;
+  CpuAlgorithm algorithm_;
+  RecordType type_;
+  HugePageBuffer own_keys_, own_values_, spare_keys_, spare_values_;
+};
+
+}  // namespace
+
+void sort_on_cpu(const HostColumns& input, const HostOutputs& output, const SortOptions& options,
+                 CpuAlgorithm algorithm) {
+  if (input.count > 0) CpuSort(input, output, options, algorithm).run();
+}
+
+void cpu_sort(Runtime& runtime, const SortPlan& plan, const HostColumns& input, const HostOutputs& output,
+              const SortOptions& options) {
+  const RecordType type{key_width(input.key_type), input.value_width};
+  const auto native = static_cast<std::uint64_t>(native_bytes(input.key_type));
+  const Stream host = runtime.stream(Place::host(), "sort");
+  const std::uint64_t keys = input.count * native, values = input.count * type.value_bytes();
+  Operation operation{"sort", {host_view(input.keys, 0, keys, true)}, {}, {}, {}};
+  if (input.values != nullptr) operation.reads.push_back(host_view(input.values, 0, values, true));
+  if (output.keys != nullptr) operation.writes.push_back(host_view(output.keys, 0, keys, true));
+  if (output.values != nullptr) operation.writes.push_back(host_view(output.values, 0, values, true));
+  operation.work = {"cpu_sort", input.count, static_cast<double>(type.bytes()), static_cast<double>(native)};
+  operation.run = [=, algorithm = plan.cpu_algorithm](void*) { sort_on_cpu(input, output, options, algorithm); };
+  runtime.set_phase("sort");
+  runtime.enqueue(host, std::move(operation));
+  runtime.wait(runtime.record(host));
+}
+
+}  // namespace linkwise

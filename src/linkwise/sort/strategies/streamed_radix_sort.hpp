@@ -1,0 +1,109 @@
+// Radix sort of host data in which nothing waits for everything: pieces are partitioned and exchanged while later
+// ones still arrive, and sorted buckets leave while later ones are still being sorted.
+//
+//   1. Splitters come first, from samples that the GPUs read out of host memory: g·b parts of equal size, b buckets
+//      for each of the g GPUs (splitters.hpp).
+//   2. The input arrives in pieces, each of which is stored straight into the GPUs that own the buckets as soon as it
+//   is
+//      there (piece_exchange.hpp).
+//   3. When the last piece is exchanged, each GPU sorts its buckets one after the other, and copies each out while it
+//      sorts the next.
+//   4. Of several runs, the next begins to arrive while the one before leaves: join25 §3.1.3 flips its buffers alike.
+//
+// So what is added to the wire time is the exchange of one piece and the sort of one bucket. Records enter a bucket in
+// input order: the sort is stable. join25 §3.1.2 overlaps the copies out
+// with sorting buckets; the rest of the overlap is ours.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "linkwise/sort/exchange/piece_exchange.hpp"
+#include "linkwise/sort/exchange/splitters.hpp"
+#include "linkwise/sort/host_io.hpp"
+#include "linkwise/sort/sort_plan.hpp"
+
+namespace linkwise {
+
+/// Rows [first, first + count) of the input, which go to rows [0, count) of `output`.
+struct SortRun {
+  std::uint64_t first = 0;
+  std::uint64_t count = 0;
+  HostOutputs output;
+};
+
+class StreamedRadixSort {
+ public:
+  /// Allocates for sorts of up to `capacity` records. @throws OutOfMemoryError.
+  StreamedRadixSort(Runtime& runtime, const SortPlan& plan, const HostIo& io, std::uint64_t capacity);
+  ~StreamedRadixSort();
+  StreamedRadixSort(const StreamedRadixSort&) = delete;
+  StreamedRadixSort& operator=(const StreamedRadixSort&) = delete;
+
+  /// Sorts each run into its output, as native keys or, if there are several, as codes. Blocks until they are there.
+  /// Returns how many are: fewer than all, with garbage in the next output, if the samples misjudged a bucket by more
+  /// than the plan's slack; then sort the rest in another way.
+  [[nodiscard]] std::size_t sort(KeyType type, std::span<const SortRun> runs, bool as_codes,
+                                 const SortOptions& options);
+
+  /// Of all runs of the last call that are there, if they were verified.
+  [[nodiscard]] std::uint64_t result_checksum() const { return checksum_; }
+
+  /// Bytes of memory that each GPU needs for that capacity.
+  static std::uint64_t bytes_per_gpu(const Kernels& kernels, const SortPlan& plan, RecordType type,
+                                     std::uint64_t capacity);
+
+ private:
+  /// How the capacity is cut up. A smaller run is cut in the same way, into smaller pieces.
+  struct Layout {
+    int gpus = 1;
+    int buckets = 1;  ///< of each GPU
+    int pieces = 1;
+    std::uint64_t piece_capacity = 0;   ///< records of a piece on one GPU
+    std::uint64_t bucket_capacity = 0;  ///< records, with slack
+    std::uint64_t shortest_sorted = 0;  ///< records that there is scratch for, however short the buckets are
+
+    [[nodiscard]] int parts() const { return gpus * buckets; }
+    /// Slots for pieces; none where one piece is all.
+    [[nodiscard]] std::uint64_t ring() const {
+      return static_cast<std::uint64_t>(pieces > 1 ? PieceExchange::ring_slots : 0);
+    }
+  };
+  /// A run that is being sorted.
+  struct Run {
+    ArrivingRows rows;
+    std::size_t number = 0;  ///< among the runs of the call
+    std::vector<Cut> cuts;
+    std::vector<std::uint64_t> received;  ///< records in each part
+    bool verify = false;
+  };
+  struct BucketSorts {
+    std::vector<BitRange> bits;
+    bool end_in_spare = false;
+  };
+  struct Worker;
+
+  static Layout layout_of(const SortPlan& plan, RecordType type, std::uint64_t records);
+  static std::uint64_t scratch_bytes(const Kernels& kernels, const Layout& layout, RecordType type);
+  static std::uint64_t secondary_bytes(const Layout& layout, RecordType type);
+  [[nodiscard]] Records bucket(std::size_t part, bool is_spare) const;
+  [[nodiscard]] BucketSorts sorts_of(const Run& run, std::size_t gpu, bool in_one_buffer) const;
+
+  std::vector<Cut> sample_cuts(KeyType type, bool descending, const Run& run);
+  void arrive(const Run& run, int piece);
+  std::vector<Cut> cuts_of_everything(const Run& run);
+  bool exchange(Run& run, int piece);
+  void sort_and_copy_out(const Run& run, const HostOutputs& output, bool as_codes, bool next_overlaps);
+  void verify(const Run& run);
+
+  Runtime& runtime_;
+  const SortPlan& plan_;
+  const HostIo& io_;
+  Layout layout_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::unique_ptr<PieceExchange> arrival_;
+  std::uint64_t checksum_ = 0;
+};
+
+}  // namespace linkwise
