@@ -18,11 +18,12 @@ from linkwise.apps.graph import PageRank, cuts_by_entries
 from linkwise.apps.matrix_market import read_matrix
 from linkwise.apps.registry import application
 from linkwise.apps.run import checked, run_app, tune_app
-from linkwise.apps.timing import AppLab
+from linkwise.apps.timing import MeasuredApp
 from linkwise.bench import proactive
 from linkwise.bench.proactive import bench_proactive, geometric_mean, measures
 from linkwise.cli.main import app as command_line
 from linkwise.reproduce.registry import reproduce
+from linkwise.runtime.session import estimating_runtime
 
 VOLTA = linkwise.load_machine("volta4")
 PLAN = _core.AgentPlan("polling", 4096, 512)
@@ -102,7 +103,7 @@ def test_results_that_differ_are_wrong() -> None:
     assert checked(virtual(), app, [0, 1], PLAN)[0] == np.inf
     assert checked(virtual(), app, [0], PLAN)[0] <= 1
     with pytest.raises(_core.CorruptDataError, match="the GPUs have different results of pagerank"):
-        AppLab(virtual(), VOLTA, app, [0, 1]).result()
+        MeasuredApp(virtual(), app, [0, 1]).result()
     both = np.array([1.0, 2.0, np.inf])
     assert run._difference(both, both) == 0
     assert run._difference(both, np.array([1.0, 2.002, np.inf])) == pytest.approx(1, rel=0.01)
@@ -193,7 +194,7 @@ def test_parts_and_sources_that_are_none() -> None:
 
 def test_measures_follow_from_the_seconds() -> None:
     for name in ("pagerank", "als"):
-        row = measures(None, VOLTA, application(name, 1e-4), range(4))
+        row = measures(estimating_runtime(VOLTA), application(name, 1e-4), range(4))
         seconds = row["seconds"]
         best = min(seconds[kind] for kind in ("bulk", "inline", "decoupled"))
         assert best < seconds["inline"]  # a decoupled agent's

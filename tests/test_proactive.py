@@ -24,10 +24,11 @@ from linkwise.apps.jacobi import Jacobi
 from linkwise.apps.registry import APPLICATIONS, application
 from linkwise.apps.run import checked, run_app
 from linkwise.apps.sparse_matrix import matrix_of
-from linkwise.apps.timing import AppLab, simulated_seconds
+from linkwise.apps.timing import SimulatedApp, simulated_seconds
 from linkwise.apps.tuning import AGENTS as REAL
 from linkwise.bench.proactive import Micro, bench_proactive, measures, store_goodput
 from linkwise.cli.bench import print_proactive
+from linkwise.runtime.session import estimating_runtime
 
 AGENTS = ["bulk", "inline", "polling", "dynamic", "copy_engine", "hardware", "infinite"]
 ON_GPUS = [*REAL, "memcpy", "unified"]
@@ -293,7 +294,7 @@ def test_the_tuner_loses_nothing_that_matters() -> None:
         machine = linkwise.load_machine(name)
         for app in (application(each, 1 / 20_000) for each in APPLICATIONS):
             pruned, full = (
-                AppLab(None, machine, app, range(4)).tuned(exhaustive=exhaustive) for exhaustive in (False, True)
+                SimulatedApp(machine, app, range(4)).tuned(exhaustive=exhaustive) for exhaustive in (False, True)
             )
             assert len(pruned.tried) < len(full.tried)
             assert pruned.tried[0][1] <= 1.02 * full.tried[0][1]
@@ -347,7 +348,7 @@ def test_the_microbenchmark_is_balanced() -> None:
 
 
 def test_measures_of_an_application() -> None:
-    row = measures(None, linkwise.load_machine("volta4"), application("jacobi", 1e-4), range(4))
+    row = measures(estimating_runtime(linkwise.load_machine("volta4")), application("jacobi", 1e-4), range(4))
     assert row["speedups"]["bulk"] < row["speedups"]["proactive"] <= row["speedups"]["infinite"] * 1.000001
     assert 0 <= row["tracking"] < 0.2
     assert 0.5 < row["overlap"] <= 1

@@ -64,7 +64,7 @@ void bind_timeline(nb::module_& m) {
   nb::class_<PhaseTime>(m, "PhaseTime").def_ro("phase", &PhaseTime::phase).def_ro("seconds", &PhaseTime::seconds);
 }
 
-void bind_runtime(nb::module_& m) {
+void bind_handles(nb::module_& m) {
   nb::class_<Stream>(m, "Stream").def_ro("place", &Stream::place);
   nb::class_<Event>(m, "Event");
   nb::class_<Flag>(m, "Flag");
@@ -85,16 +85,13 @@ void bind_runtime(nb::module_& m) {
   nb::class_<Runtime::Progress>(m, "Progress")
       .def_ro("enqueued", &Runtime::Progress::enqueued)
       .def_ro("finished", &Runtime::Progress::finished);
+}
 
-  using Release = nb::call_guard<nb::gil_scoped_release>;
-  nb::class_<Runtime>(m, "Runtime")
-      .def_prop_ro("machine", [](const Runtime& self) { return self.machine(); })
-      .def_prop_ro("simulated", &Runtime::simulated)
-      .def_prop_ro("estimating", &Runtime::estimating)
-      .def(
-          "peers_can_read", [](const Runtime& self, const std::vector<int>& gpus) { return self.peers_can_read(gpus); },
-          nb::arg("gpus"))
-      .def("available", &Runtime::available, nb::arg("place"))
+using OfRuntime = nb::class_<Runtime>;
+using Release = nb::call_guard<nb::gil_scoped_release>;
+
+void bind_memory(OfRuntime& runtime) {
+  runtime.def("available", &Runtime::available, nb::arg("place"))
       .def("reserved", &Runtime::reserved, nb::arg("place"))
       .def("set_memory_limit", &Runtime::set_memory_limit, nb::arg("bytes_per_gpu"))
       .def("reserve", &Runtime::reserve, nb::arg("place"), nb::arg("bytes"))
@@ -104,7 +101,11 @@ void bind_runtime(nb::module_& m) {
           [](Runtime& self, Place place, std::uint64_t bytes, const std::string& label) {
             return self.allocate(place, bytes, label);
           },
-          nb::arg("place"), nb::arg("bytes"), nb::arg("label") = "buffer", nb::keep_alive<0, 1>())
+          nb::arg("place"), nb::arg("bytes"), nb::arg("label") = "buffer", nb::keep_alive<0, 1>());
+}
+
+void bind_order(OfRuntime& runtime) {
+  runtime
       .def(
           "stream", [](Runtime& self, Place place, const std::string& name) { return self.stream(place, name); },
           nb::arg("place"), nb::arg("name") = "main")
@@ -121,7 +122,11 @@ void bind_runtime(nb::module_& m) {
           nb::arg("stream"), nb::arg("flag"), nb::arg("value"))
       .def(
           "wait", [](Runtime& self, Event event) { self.wait(event); }, nb::arg("event"), Release())
-      .def("synchronize", &Runtime::synchronize, Release())
+      .def("synchronize", &Runtime::synchronize, Release());
+}
+
+void bind_copies(OfRuntime& runtime) {
+  runtime
       .def("copy", &Runtime::copy, nb::arg("stream"), nb::arg("to"), nb::arg("source"))
       // The runtime holds the arrays as long as it lives, since nobody else knows when their copies have run.
       .def(
@@ -149,9 +154,12 @@ void bind_runtime(nb::module_& m) {
             }
             return nb::bytes(result.data(), result.size());
           },
-          nb::arg("stream"), nb::arg("source"), nb::arg("expectation") = nb::bytes("", 0))
-      .def(
-          "set_phase", [](Runtime& self, const std::string& phase) { self.set_phase(phase); }, nb::arg("phase"))
+          nb::arg("stream"), nb::arg("source"), nb::arg("expectation") = nb::bytes("", 0));
+}
+
+void bind_progress(OfRuntime& runtime) {
+  runtime.def(
+             "set_phase", [](Runtime& self, const std::string& phase) { self.set_phase(phase); }, nb::arg("phase"))
       .def("timeline", &Runtime::timeline, Release())
       .def("clear_timeline", &Runtime::clear_timeline, Release())
       .def("progress", &Runtime::progress)
@@ -159,7 +167,23 @@ void bind_runtime(nb::module_& m) {
           "set_stop_source",
           [](Runtime& self, const std::stop_source& source) { self.set_stop_token(source.get_token()); },
           nb::arg("source"));
+}
 
+void bind_runtime(nb::module_& m) {
+  OfRuntime runtime(m, "Runtime");
+  runtime.def_prop_ro("machine", [](const Runtime& self) { return self.machine(); })
+      .def_prop_ro("simulated", &Runtime::simulated)
+      .def_prop_ro("estimating", &Runtime::estimating)
+      .def(
+          "peers_can_read", [](const Runtime& self, const std::vector<int>& gpus) { return self.peers_can_read(gpus); },
+          nb::arg("gpus"));
+  bind_memory(runtime);
+  bind_order(runtime);
+  bind_copies(runtime);
+  bind_progress(runtime);
+}
+
+void bind_kinds_of_runtime(nb::module_& m) {
   nb::enum_<VirtualMode>(m, "VirtualMode")
       .value("execute", VirtualMode::execute)
       .value("estimate", VirtualMode::estimate);
@@ -179,7 +203,9 @@ void bind_runtime(nb::module_& m) {
   m.def(
       "cuda_runtime", [](const Machine& machine) { return open_gpus(machine); }, nb::arg("machine"),
       "The runtime of the GPUs that CUDA shows; `machine` describes them.");
+}
 
+void bind_gpus(nb::module_& m) {
   nb::class_<CudaGpu>(m, "CudaGpu")
       .def_ro("name", &CudaGpu::name)
       .def_ro("memory_gib", &CudaGpu::memory_gib)
@@ -213,7 +239,10 @@ void bind_runtime(nb::module_& m) {
 void bind_device(nb::module_& m) {
   bind_arena(m);
   bind_timeline(m);
+  bind_handles(m);
   bind_runtime(m);
+  bind_kinds_of_runtime(m);
+  bind_gpus(m);
   m.def(
       "pinned_bytes",
       [](std::uint64_t bytes) {

@@ -14,7 +14,9 @@ namespace nb = nanobind;
 
 namespace linkwise::binding {
 
-void bind_machine(nb::module_& m) {
+namespace {
+
+void bind_nodes_and_links(nb::module_& m) {
   nb::enum_<NodeKind>(m, "NodeKind")
       .value("socket", NodeKind::socket)
       .value("memory", NodeKind::memory)
@@ -54,6 +56,9 @@ void bind_machine(nb::module_& m) {
       .def_rw("name", &Constraint::name)
       .def_rw("capacity", &Constraint::capacity)
       .def_rw("terms", &Constraint::terms);
+}
+
+void bind_processors(nb::module_& m) {
   nb::class_<Rate>(m, "Rate")
       .def(nb::init<double, double, double>(), nb::arg("fixed_us"), nb::arg("ps_per_record"), nb::arg("ps_per_byte"))
       .def_rw("fixed_us", &Rate::fixed_us)
@@ -65,6 +70,9 @@ void bind_machine(nb::module_& m) {
       .def_rw("memory_gib", &Processor::memory_gib)
       .def_rw("local_copy_gb_per_s", &Processor::local_copy_gb_per_s)
       .def_rw("rates", &Processor::rates);
+}
+
+void bind_copies(nb::module_& m) {
   nb::class_<CopyEngines>(m, "CopyEngines")
       .def(nb::init<>())
       .def_rw("host_to_device", &CopyEngines::host_to_device)
@@ -88,6 +96,9 @@ void bind_machine(nb::module_& m) {
       .def_rw("dynamic_us", &AgentCosts::dynamic_us)
       .def_rw("dynamic_share", &AgentCosts::dynamic_share)
       .def_rw("copy_engine_us", &AgentCosts::copy_engine_us);
+}
+
+void bind_machine_itself(nb::module_& m) {
   nb::class_<Machine>(m, "Machine")
       .def(nb::init<>())
       .def("__copy__", [](const Machine& self) { return self; })
@@ -112,7 +123,9 @@ void bind_machine(nb::module_& m) {
       .def_prop_ro("num_host_memories", &Machine::num_host_memories)
       .def("goodput_of_stores", &Machine::goodput_of_stores, nb::arg("bytes"))
       .def("validate", &Machine::validate);
+}
 
+void bind_places(nb::module_& m) {
   nb::class_<Place>(m, "Place")
       .def_static("gpu", &Place::gpu, nb::arg("index"))
       .def_static("host", &Place::host, nb::arg("index") = 0)
@@ -134,6 +147,9 @@ void bind_machine(nb::module_& m) {
       .def_ro("fraction", &Path::fraction)
       .def("__repr__", [](const Path& path) { return to_string(path); });
   nb::class_<HostShares>(m, "HostShares").def_ro("share", &HostShares::share).def_ro("gb_per_s", &HostShares::gb_per_s);
+}
+
+void bind_routes(nb::module_& m) {
   m.def(
       "route_links",
       [](const Machine& machine, int from, int to) {
@@ -143,6 +159,9 @@ void bind_machine(nb::module_& m) {
       },
       nb::arg("machine"), nb::arg("source"), nb::arg("target"),
       "The links from one GPU to another; -1 is the first host memory.");
+}
+
+void bind_collectives(nb::module_& m) {
   nb::enum_<Collective>(m, "Collective")
       .value("broadcast", Collective::broadcast)
       .value("all_gather", Collective::all_gather)
@@ -164,6 +183,9 @@ void bind_machine(nb::module_& m) {
   m.def("collective_seconds", &collective_seconds, nb::arg("collective"), nb::arg("rings"), nb::arg("gpus"),
         nb::arg("bytes"));
   m.def("collective_factor", &collective_factor, nb::arg("collective"), nb::arg("gpus"));
+}
+
+void bind_gpu_sets(nb::module_& m) {
   m.def(
       "distinct_gpu_sets",
       [](const Machine& machine) {
@@ -199,7 +221,9 @@ void bind_machine(nb::module_& m) {
         return host_relays(topology, gpus, direction, shares);
       },
       nb::arg("machine"), nb::arg("gpus"), nb::arg("direction"), nb::arg("shares"));
+}
 
+void bind_sharing(nb::module_& m) {
   // For tests of the sharing rule by itself: rates of flows over numbered resources.
   m.def(
       "fair_rates",
@@ -216,6 +240,20 @@ void bind_machine(nb::module_& m) {
         return fair_rates(resources, pointers);
       },
       nb::arg("capacities"), nb::arg("flows"), "The max-min fair rates of flows, each a list of (resource, weight).");
+}
+
+}  // namespace
+
+void bind_machine(nb::module_& m) {
+  bind_nodes_and_links(m);
+  bind_processors(m);
+  bind_copies(m);
+  bind_machine_itself(m);
+  bind_places(m);
+  bind_routes(m);
+  bind_collectives(m);
+  bind_gpu_sets(m);
+  bind_sharing(m);
 }
 
 }  // namespace linkwise::binding

@@ -52,9 +52,7 @@ void bind_host_primitives(nb::module_& m) {
       nb::arg("to_values"), nb::arg("parts") = 0);
 }
 
-}  // namespace
-
-void bind_primitives(nb::module_& m) {
+void bind_records(nb::module_& m) {
   nb::enum_<KeyType>(m, "KeyType")
       .value("u8", KeyType::u8)
       .value("u16", KeyType::u16)
@@ -85,7 +83,9 @@ void bind_primitives(nb::module_& m) {
       .def("slice", &Records::slice, nb::arg("first"), nb::arg("length"));
   m.def("record_bytes", &record_bytes, nb::arg("type"), nb::arg("count"));
   m.def("records_in", &records_in, nb::arg("memory"), nb::arg("type"), nb::arg("count"));
+}
 
+void bind_scratch(nb::module_& m) {
   m.def(
       "sort_scratch_bytes",
       [](const Runtime& r, RecordType type, std::uint64_t count) {
@@ -104,7 +104,9 @@ void bind_primitives(nb::module_& m) {
         return r.kernels().partition_scratch_bytes(type, count, destinations);
       },
       nb::arg("runtime"), nb::arg("type"), nb::arg("count"), nb::arg("destinations"));
+}
 
+void bind_sorting(nb::module_& m) {
   m.def(
       "sort",
       [](Runtime& r, Stream s, const Records& primary, const Records& secondary, int begin_bit, int end_bit,
@@ -125,6 +127,9 @@ void bind_primitives(nb::module_& m) {
       nb::arg("runtime"), nb::arg("stream"), nb::arg("value_bytes"), nb::arg("to"), nb::arg("first"));
   m.def("sample", &sample, nb::arg("runtime"), nb::arg("stream"), nb::arg("type"), nb::arg("descending"),
         nb::arg("keys"), nb::arg("seed"), nb::arg("tag_base"), nb::arg("codes"), nb::arg("tags"));
+}
+
+void bind_gathers(nb::module_& m) {
   m.def(
       "gather",
       [](Runtime& r, Stream s, int element_bytes, int index_bytes, const std::vector<MemoryView>& pieces,
@@ -152,6 +157,9 @@ void bind_primitives(nb::module_& m) {
          const MemoryView& to) { gather_strings(r, s, index_bytes, pieces, indices, sums, to); },
       nb::arg("runtime"), nb::arg("stream"), nb::arg("index_bytes"), nb::arg("pieces"), nb::arg("indices"),
       nb::arg("sums"), nb::arg("to"));
+}
+
+void bind_partitioning(nb::module_& m) {
   m.def(
       "histogram",
       [](Runtime& r, Stream s, int key_bytes, const MemoryView& keys, int begin_bit, int end_bit,
@@ -176,6 +184,9 @@ void bind_primitives(nb::module_& m) {
          const std::vector<Records>& to) { partition(r, s, from, splitters_from(cuts), scratch, to); },
       nb::arg("runtime"), nb::arg("stream"), nb::arg("source"), nb::arg("splitters"), nb::arg("scratch"),
       nb::arg("destinations"));
+}
+
+void bind_checks(nb::module_& m) {
   m.def("checksum", &checksum, nb::arg("runtime"), nb::arg("stream"), nb::arg("records"), nb::arg("sum"));
   m.def(
       "check_order",
@@ -188,6 +199,17 @@ void bind_primitives(nb::module_& m) {
       [](Runtime& r, Stream s, const std::vector<Records>& left, const std::vector<Records>& right,
          const MemoryView& pivot) { select_pivot(r, s, left, right, pivot); },
       nb::arg("runtime"), nb::arg("stream"), nb::arg("left"), nb::arg("right"), nb::arg("pivot"));
+}
+
+}  // namespace
+
+void bind_primitives(nb::module_& m) {
+  bind_records(m);
+  bind_scratch(m);
+  bind_sorting(m);
+  bind_gathers(m);
+  bind_partitioning(m);
+  bind_checks(m);
   bind_host_primitives(m);
 }
 

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from linkwise._core import AgentPlan, UsageError
 from linkwise._typing import Array
 from linkwise.apps.base import Application
 from linkwise.apps.registry import application
-from linkwise.apps.timing import AppLab, result_of_all
+from linkwise.apps.timing import SimulatedApp, lab_of, result_of_all
 from linkwise.apps.tuning import DEFAULT_PLAN, keep, kept_plan
 from linkwise.apps.xray_ct import Tomography
 from linkwise.runtime.execution import Gpus, gpus_of
@@ -129,34 +129,48 @@ def run_app(
         if picture is not None and not isinstance(app, Tomography):
             raise UsageError(f"{name} makes no picture; xray_ct does")
         numbers = gpus_of(described, gpus)
-        real = None if simulated else runtime
-        if isinstance(agent, AgentPlan):
-            plan = agent
-        elif agent != "auto":
-            plan = AgentPlan(agent, DEFAULT_PLAN.chunk_bytes, DEFAULT_PLAN.threads)
-        elif simulated:
-            plan = AppLab(None, described, app, numbers).tuned().best
-        else:
-            plan = kept_plan(app, numbers)
-        lab = AppLab(real, described, app, numbers, plan)
-        error, _ = checked(runtime, app, numbers, plan)
+        plan = _plan_for(runtime, app, numbers, agent)
         rounds = iterations or app.iterations
-        several = [rounds * seconds for seconds in lab.runs(plan, iterations=rounds)]
-        timed = lab.result()
-        del lab  # and what it has on the GPUs
-        alone = AppLab(real, described, app, numbers[:1])
-        single = rounds * statistics.median(alone.runs(AgentPlan("bulk"), iterations=rounds))
-        error = max(error, _difference(timed, alone.result()))  # after as many iterations
+        timed = _timed(runtime, app, numbers, plan, rounds)
         if picture is not None:
             _reconstruct(runtime, app, numbers, plan, rounds, picture)
-    seconds = statistics.median(several)
+    seconds = statistics.median(timed.several)
     return AppReport(
         app=name, machine=described.name, simulated=simulated, gpus=numbers, agent=str(plan), iterations=rounds,
-        seconds=seconds, spread=(max(several) - min(several)) / seconds, single_gpu_seconds=single,
-        speedup=single / seconds, correct=error <= 1, error=error,
+        seconds=seconds, spread=(max(timed.several) - min(timed.several)) / seconds, single_gpu_seconds=timed.single,
+        speedup=timed.single / seconds, correct=timed.error <= 1, error=timed.error,
         scale=of_data if matrix is None else None,
         timed="data" if app.own_size else "paper",
     )  # fmt: skip
+
+
+def _plan_for(runtime: _core.Runtime, app: Application, gpus: Sequence[int], agent: str | AgentPlan) -> AgentPlan:
+    """The plan that is asked for; otherwise the one that was tuned: now on a described machine, before on GPUs."""
+    if isinstance(agent, AgentPlan):
+        return agent
+    if agent != "auto":
+        return AgentPlan(agent, DEFAULT_PLAN.chunk_bytes, DEFAULT_PLAN.threads)
+    return SimulatedApp(runtime.machine, app, gpus).tuned().best if runtime.simulated else kept_plan(app, gpus)
+
+
+class _Timed(NamedTuple):
+    several: list[float]
+    """Seconds of all iterations on all GPUs, of each repetition."""
+    single: float
+    """The median on the first GPU alone."""
+    error: float
+    """The larger of that to the reference and that to one GPU's result."""
+
+
+def _timed(runtime: _core.Runtime, app: Application, gpus: Sequence[int], plan: AgentPlan, rounds: int) -> _Timed:
+    lab = lab_of(runtime, app, gpus, plan)
+    error, _ = checked(runtime, app, gpus, plan)
+    several = [rounds * seconds for seconds in lab.runs(plan, iterations=rounds)]
+    result = lab.result()
+    del lab  # and what it has on the GPUs
+    alone = lab_of(runtime, app, gpus[:1])
+    single = rounds * statistics.median(alone.runs(AgentPlan("bulk"), iterations=rounds))
+    return _Timed(several, single, max(error, _difference(result, alone.result())))  # after as many iterations
 
 
 def _reconstruct(
@@ -197,7 +211,7 @@ def tune_app(
         app = application(name, scale_of(scale, simulated=simulated))
         app.own_size = scale is not None
         numbers = gpus_of(described, gpus)
-        tuned = AppLab(None if simulated else runtime, described, app, numbers).tuned(exhaustive=exhaustive)
+        tuned = lab_of(runtime, app, numbers).tuned(exhaustive=exhaustive)
         kept = "" if simulated else str(keep(app, numbers, tuned.best))
     return {
         "app": name,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -13,6 +14,7 @@ from linkwise._core import AgentPlan, CorruptDataError, Machine, Sends
 from linkwise._typing import Array
 from linkwise.apps.base import Application
 from linkwise.apps.tuning import AGENTS, DEFAULT_PLAN, Tuned, tune
+from linkwise.runtime.session import estimating_runtime
 
 _REPETITIONS, _TUNING_REPETITIONS, _COMPARED = 5, 3, 9
 
@@ -24,7 +26,7 @@ def simulated_seconds(
     machine: Machine, app: Application, gpus: Sequence[int], plan: AgentPlan, *, sends: Sends = Sends.chunks
 ) -> float:
     """Of one iteration, at the size that the application says."""
-    runtime = _core.VirtualRuntime(machine, _core.VirtualMode.estimate, 0)
+    runtime = estimating_runtime(machine)
     running = app.priced(runtime, gpus, plan)
     running.set_sends(sends)
     running.wait()
@@ -60,19 +62,13 @@ def timed_iterations(
     return [timed(iterations or enough) for _ in range(repetitions)]
 
 
-class AppLab:
-    """An application on some GPUs. Without a runtime of real ones, it is simulated on the machine.
+class AppLab(ABC):
+    """An application on some GPUs, which runs with any plan but ``unified``, unless it is made with that."""
 
-    It is made with a plan, and runs with any, but for ``unified``, which has memory of its own.
-    """
+    def __init__(self, app: Application, gpus: Sequence[int]) -> None:
+        self.app, self.gpus = app, gpus
 
-    def __init__(
-        self, runtime: _core.Runtime | None, machine: Machine, app: Application, gpus: Sequence[int],
-        plan: AgentPlan = DEFAULT_PLAN,
-    ) -> None:  # fmt: skip
-        self.runtime, self.machine, self.app, self.gpus = runtime, machine, app, gpus
-        self._running = app.start(runtime, gpus, plan) if runtime is not None else None
-
+    @abstractmethod
     def runs(
         self,
         plan: AgentPlan,
@@ -82,37 +78,14 @@ class AppLab:
         repetitions: int = _REPETITIONS,
     ) -> list[float]:
         """Seconds of one iteration, once for each repetition of so many, or of as many as take long enough."""
-        if self.runtime is None or self._running is None:
-            return [simulated_seconds(self.machine, self.app, self.gpus, plan, sends=sends)]
-        self._running.set_plan(plan)
-        self._running.set_sends(sends)
-        seconds = timed_iterations(self.runtime, self._running.run, repetitions, iterations)
-        self._running.wait()
-        return seconds
 
+    @abstractmethod
     def seconds(self, *ways: tuple[AgentPlan, Sends]) -> list[float]:
-        """Of one iteration in each of some ways: medians, with results that are checked to have come to all GPUs.
+        """Of one iteration in each of some ways."""
 
-        They are run in turn, so that all have what changes on the machine meanwhile.
-        """
-        if self.runtime is None:
-            return [simulated_seconds(self.machine, self.app, self.gpus, plan, sends=sends) for plan, sends in ways]
-        runs: list[list[float]] = [[] for _ in ways]
-        for _ in range(_COMPARED):
-            for taken, (plan, sends) in zip(runs, ways, strict=True):
-                taken.extend(self.runs(plan, sends=sends, repetitions=1))
-                if sends == Sends.chunks:
-                    self.result()
-        return [statistics.median(taken) for taken in runs]
-
+    @abstractmethod
     def result(self) -> Array | None:
         """What all GPUs have after all that was run; nothing where it was simulated. Raises ``CorruptDataError``."""
-        if self._running is None:
-            return None
-        result, are_same = result_of_all(self.app, self._running, self.gpus)
-        if not are_same:
-            raise CorruptDataError(f"the GPUs have different results of {self.app.name}")
-        return result
 
     def tuned(self, agents: Sequence[str] | None = None, *, exhaustive: bool = False) -> Tuned:
         """What was tried, the best plan first; of all agents that there are unless some are named."""
@@ -121,3 +94,81 @@ class AppLab:
             agents or AGENTS,
             exhaustive=exhaustive,
         )
+
+
+class SimulatedApp(AppLab):
+    """On a described machine, at the size that the application says."""
+
+    def __init__(self, machine: Machine, app: Application, gpus: Sequence[int]) -> None:
+        super().__init__(app, gpus)
+        self._machine = machine
+
+    def runs(
+        self,
+        plan: AgentPlan,
+        *,
+        sends: Sends = Sends.chunks,
+        iterations: int | None = None,
+        repetitions: int = _REPETITIONS,
+    ) -> list[float]:
+        """See ``AppLab``: once, for a simulation takes the same time every time."""
+        return [simulated_seconds(self._machine, self.app, self.gpus, plan, sends=sends)]
+
+    def seconds(self, *ways: tuple[AgentPlan, Sends]) -> list[float]:
+        """See ``AppLab``."""
+        return [second for plan, sends in ways for second in self.runs(plan, sends=sends)]
+
+    def result(self) -> None:
+        """Nothing."""
+
+
+class MeasuredApp(AppLab):
+    """On real GPUs."""
+
+    def __init__(
+        self, runtime: _core.Runtime, app: Application, gpus: Sequence[int], plan: AgentPlan = DEFAULT_PLAN
+    ) -> None:
+        super().__init__(app, gpus)
+        self._runtime, self._running = runtime, app.start(runtime, gpus, plan)
+
+    def runs(
+        self,
+        plan: AgentPlan,
+        *,
+        sends: Sends = Sends.chunks,
+        iterations: int | None = None,
+        repetitions: int = _REPETITIONS,
+    ) -> list[float]:
+        """See ``AppLab``."""
+        self._running.set_plan(plan)
+        self._running.set_sends(sends)
+        seconds = timed_iterations(self._runtime, self._running.run, repetitions, iterations)
+        self._running.wait()
+        return seconds
+
+    def seconds(self, *ways: tuple[AgentPlan, Sends]) -> list[float]:
+        """See ``AppLab``: medians, with results that are checked to have come to all GPUs.
+
+        The ways are run in turn, so that all have what changes on the machine meanwhile.
+        """
+        runs: list[list[float]] = [[] for _ in ways]
+        for _ in range(_COMPARED):
+            for taken, (plan, sends) in zip(runs, ways, strict=True):
+                taken.extend(self.runs(plan, sends=sends, repetitions=1))
+                if sends == Sends.chunks:
+                    self.result()
+        return [statistics.median(taken) for taken in runs]
+
+    def result(self) -> Array:
+        """See ``AppLab``."""
+        result, are_same = result_of_all(self.app, self._running, self.gpus)
+        if not are_same:
+            raise CorruptDataError(f"the GPUs have different results of {self.app.name}")
+        return result
+
+
+def lab_of(runtime: _core.Runtime, app: Application, gpus: Sequence[int], plan: AgentPlan = DEFAULT_PLAN) -> AppLab:
+    """Where an application is timed on a runtime: measured on GPUs, simulated on a described machine."""
+    if runtime.simulated:
+        return SimulatedApp(runtime.machine, app, gpus)
+    return MeasuredApp(runtime, app, gpus, plan)

@@ -20,12 +20,12 @@ from linkwise.apps.graph import PageRank, ShortestPaths
 from linkwise.apps.jacobi import Jacobi
 from linkwise.apps.registry import APPLICATIONS, application, check_scale
 from linkwise.apps.run import checked, scale_of
-from linkwise.apps.timing import AppLab, timed_iterations
+from linkwise.apps.timing import lab_of, timed_iterations
 from linkwise.apps.tuning import DEFAULT_PLAN
 from linkwise.apps.xray_ct import Tomography
 from linkwise.probing.probe import probe_families
 from linkwise.runtime.execution import Gpus, gpus_of
-from linkwise.runtime.session import open_session
+from linkwise.runtime.session import estimating_runtime, open_session
 
 SYNTHETIC_BYTES = 256 << 20
 _CHUNKS = tuple(4096 << step for step in range(0, 17, 2))  # 4 KiB to 256 MiB
@@ -79,7 +79,7 @@ class Micro:
 
     def run(self, plan: AgentPlan, *, sends: Sends = Sends.chunks) -> float:
         """Seconds of one iteration; on GPUs the median of several, with a result that is checked."""
-        runtime = self.runtime or _core.VirtualRuntime(self.machine, _core.VirtualMode.estimate, 0)
+        runtime = self.runtime or estimating_runtime(self.machine)
         app = _core.make_synthetic(runtime, list(self.gpus), plan, SYNTHETIC_BYTES, self.steps, self.seconds)
         app.set_sends(sends)
         if self.runtime is None:
@@ -148,34 +148,33 @@ def store_goodput(runtime: _core.Runtime, link_gb_per_s: float) -> dict[int, flo
 
 
 def measures(
-    runtime: _core.Runtime | None,
-    machine: Machine,
+    runtime: _core.Runtime,
     app: Application,
     gpus: Sequence[int],
     agents: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """What proact21 states of an application: speed-ups by method (fig. 7), overhead of tracking (8), overlap (9)."""
-    [single] = AppLab(runtime, machine, app, gpus[:1]).seconds((_BULK, Sends.chunks))
-    lab = AppLab(runtime, machine, app, gpus)
+    [single] = lab_of(runtime, app, gpus[:1]).seconds((_BULK, Sends.chunks))
+    lab = lab_of(runtime, app, gpus)
     tuned = lab.tuned(agents)
     plan = next(plan for plan, _ in tuned.tried if plan.agent.name not in ("bulk", "inline"))
     # Without limits as in §IV-B: the bulk run less its copies, which is the kernels alone.
     bulk, inline, decoupled, infinite, tracked, *unordered = lab.seconds(
         (_BULK, Sends.chunks), (AgentPlan("inline"), Sends.chunks), (plan, Sends.chunks),
         (_BULK, Sends.nothing), (plan, Sends.nothing),
-        *([(_BULK, Sends.unordered)] if runtime is not None else []),
+        *([(_BULK, Sends.unordered)] if not runtime.simulated else []),
     )  # fmt: skip
     # Fig. 9 leaves out the stores alone, and not the launches: on described machines those are a share of the SMs.
-    launches = machine.agents.dynamic_share if runtime is None and plan.agent.name == "dynamic" else 0
+    launches = runtime.machine.agents.dynamic_share if runtime.simulated and plan.agent.name == "dynamic" else 0
     exposed = max(decoupled - tracked * (1 + launches), 0)
     best = min(inline, decoupled, bulk)
     times = {"bulk": bulk, "inline": inline, "decoupled": decoupled, "infinite": infinite}
     if unordered:
         times["unordered"] = unordered[0]
     del lab  # and what it has on the GPUs
-    if runtime is not None:
+    if not runtime.simulated:
         unified = AgentPlan("unified")
-        [times["unified"]] = AppLab(runtime, machine, app, gpus, unified).seconds((unified, Sends.chunks))
+        [times["unified"]] = lab_of(runtime, app, gpus, unified).seconds((unified, Sends.chunks))
     return {
         "app": app.name,
         "gpus": len(gpus),
@@ -255,7 +254,7 @@ def bench_proactive(
             app.own_size = scale is not None
             counts = [count for count in (2, 4, 8) if scaling and count < len(numbers)]
             for count in (*counts, len(numbers)):
-                apps.append(measures(real, described, app, numbers[:count]) | {"scale": size})
+                apps.append(measures(runtime, app, numbers[:count]) | {"scale": size})
             error, _ = checked(runtime, app, numbers, DEFAULT_PLAN)
             if not error <= 1:
                 raise CorruptDataError(f"{name} has a wrong result: do not trust this machine")

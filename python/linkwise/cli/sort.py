@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +14,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from linkwise._core import UsageError
 from linkwise.cli import options
 from linkwise.cli.errors import fail, interrupt_is_a_failure
-from linkwise.columns.sort_keys import NullsEnd, Selection, SortKey, sort_keys_of
+from linkwise.columns.sort_keys import Selection, sort_keys_from_text
 from linkwise.files.formats import PIPE, FileOptions, expand
 from linkwise.files.readers import open_reader
 from linkwise.files.sort_file import first_out_of_order_in, keys_of_files, sort_reader
@@ -27,42 +26,6 @@ from linkwise.runtime.execution import ExecutionOptions
 from linkwise.runtime.plans import SortPlan
 from linkwise.runtime.session import ADVICE_TO_PROBE
 from linkwise.sorting.report import SortReport
-
-_MODIFIERS = ("asc", "desc", "nulls-first", "nulls-last")
-
-
-def _parse_key(text: str, columns: list[str], nulls: NullsEnd) -> SortKey | None:
-    """A column from ``COL``, its name or its number from 1 on, and what stands behind: ``COL:desc:nulls-first``."""
-    name, modifiers = text, []
-    while name not in columns and name.rpartition(":")[2] in _MODIFIERS:  # a name may have a colon in it
-        name, _, modifier = name.rpartition(":")
-        modifiers.append(modifier)
-    if name not in columns and name.isdecimal() and 1 <= int(name) <= len(columns):
-        name = columns[int(name) - 1]
-    if "nulls-first" in modifiers or "nulls-last" in modifiers:
-        nulls = "first" if "nulls-first" in modifiers else "last"
-    return SortKey(name, "desc" in modifiers, nulls) if name in columns else None
-
-
-def _parse_by(by: list[str], columns: list[str], nulls: NullsEnd) -> list[SortKey]:
-    """The keys from all ``--by``, each of which may have several with commas between them."""
-    if not columns:
-        if any(text not in (":asc", ":desc") for text in by):
-            raise UsageError("--by names a column, and an array has none; use -r or --by :desc to turn its order round")
-        return sort_keys_of([""], "", ":desc" in by, nulls)
-    if not by:
-        raise UsageError(f"--by must name a column: {', '.join(columns)}")
-    keys: list[SortKey] = []
-    for text in by:
-        for part in [text] if _parse_key(text, columns, nulls) else text.split(","):  # a name may have commas in it
-            key = _parse_key(part, columns, nulls)
-            if key is None:
-                there_are = ", ".join(columns)
-                raise UsageError(f"there is no column '{part}' among {there_are}; --by is COL, or COL:desc:nulls-first")
-            if columns.count(key.column) > 1:
-                raise UsageError(f"there are several columns '{key.column}'; give them names of their own first")
-            keys.append(key)
-    return keys
 
 
 @contextmanager
@@ -136,9 +99,9 @@ def sort(
     if unique and not by:
         keys = keys_of_files(reader, paths, None, False, nulls, unique=True)
     else:
-        keys = _parse_by(by or [], reader.columns, nulls)
+        keys = sort_keys_from_text(by or [], reader.columns, nulls)
     if reverse:
-        keys = [dataclasses.replace(key, descending=not key.descending) for key in keys]
+        keys = [key.reversed() for key in keys]
     if check:
         row = first_out_of_order_in(reader, keys, unique=unique)
         if row is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -28,6 +28,10 @@ class SortKey:
     def nulls_first(self) -> bool:
         """Whether rows without a value come before the others, whatever the direction."""
         return self.nulls == "first"
+
+    def reversed(self) -> SortKey:
+        """The same in the other direction; nulls stay at their end."""
+        return replace(self, descending=not self.descending)
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,45 @@ def sort_keys_of(columns: Sequence[str], by: By, descending: Descending, nulls: 
         if not isinstance(direction, bool | np.bool_):
             raise UsageError(f"descending is True or False, not {direction!r}")
     return [SortKey(*key) for key in zip(names, map(bool, directions), ends, strict=True)]
+
+
+_MODIFIERS = ("asc", "desc", "nulls-first", "nulls-last")
+
+
+def sort_keys_from_text(texts: Sequence[str], columns: Sequence[str], nulls: NullsEnd) -> list[SortKey]:
+    """As ``sort_keys_of``, from texts like ``COL:desc:nulls-first``, each of which may have several with commas.
+
+    ``COL`` is a name, or a number from 1 on. What has no columns takes ``:asc`` and ``:desc``. Raises ``UsageError``.
+    """
+    if not columns:
+        if any(text not in (":asc", ":desc") for text in texts):
+            raise UsageError("--by names a column, and an array has none; use -r or --by :desc to turn its order round")
+        return sort_keys_of([""], "", ":desc" in texts, nulls)
+    if not texts:
+        raise UsageError(f"--by must name a column: {', '.join(columns)}")
+    keys: list[SortKey] = []
+    for text in texts:
+        for part in [text] if _key_of_text(text, columns, nulls) else text.split(","):  # a name may have commas in it
+            key = _key_of_text(part, columns, nulls)
+            if key is None:
+                there_are = ", ".join(columns)
+                raise UsageError(f"there is no column '{part}' among {there_are}; --by is COL, or COL:desc:nulls-first")
+            keys.append(key)
+    return sort_keys_of(
+        columns, [key.column for key in keys], [key.descending for key in keys], [key.nulls for key in keys]
+    )
+
+
+def _key_of_text(text: str, columns: Sequence[str], nulls: NullsEnd) -> SortKey | None:
+    name, modifiers = text, []
+    while name not in columns and name.rpartition(":")[2] in _MODIFIERS:  # a name may have a colon in it
+        name, _, modifier = name.rpartition(":")
+        modifiers.append(modifier)
+    if name not in columns and name.isdecimal() and 1 <= int(name) <= len(columns):
+        name = columns[int(name) - 1]
+    if "nulls-first" in modifiers or "nulls-last" in modifiers:
+        nulls = "first" if "nulls-first" in modifiers else "last"
+    return SortKey(name, "desc" in modifiers, nulls) if name in columns else None
 
 
 def one_direction(descending: Descending) -> bool:

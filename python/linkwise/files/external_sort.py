@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -22,7 +22,7 @@ from linkwise._core import Error, UsageError
 from linkwise.columns.dictionaries import SharedDictionaries
 from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.columns.sort_keys import SortKey
-from linkwise.files.readers import Reader
+from linkwise.files.reader import Reader, size_of_all
 from linkwise.interop.containers import Contents
 from linkwise.runtime.arguments import parse_bytes
 from linkwise.runtime.execution import Progress
@@ -52,8 +52,8 @@ class ReadWithin(NamedTuple):
 
 def read_within(readers: Sequence[Reader], memory: int) -> ReadWithin:
     """All of some files where there is room for working on all of it; otherwise a batch at a time."""
-    sizes = [reader.size for reader in readers]
-    if None not in sizes and _ROOM * sum(cast(list[int], sizes)) <= memory:
+    size = size_of_all([*readers])
+    if size is not None and _ROOM * size <= memory:
         return ReadWithin([reader.everything() for reader in readers], [])
     most_bytes = max(memory // (BATCHES_IN_MEMORY * len(readers)), 1)
     batches = [reader.batches(most_bytes) for reader in readers]
@@ -102,8 +102,8 @@ class SpillSort:
         # All runs have a block in memory, and what is merged takes as much again.
         expected_runs = _RUNS_OF_A_PIPE if self.size is None else 1 + BATCHES_IN_MEMORY * self.size // self.memory
         block_bytes = self.memory // (8 * expected_runs)
-        if expected_runs > _MOST_RUNS:
-            raise self._too_little(cast(int, self.size))
+        if self.size is not None and expected_runs > _MOST_RUNS:
+            raise self._too_little(self.size)
         runs: list[_Run] = []
         done = 0
         for batch in batches:

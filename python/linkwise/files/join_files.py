@@ -14,7 +14,8 @@ from linkwise._core import UsageError
 from linkwise.files.external_join import Side, SpilledJoin
 from linkwise.files.external_sort import memory_to_use, read_within
 from linkwise.files.formats import ARRAY_FORMATS, FileOptions, expand, known_format
-from linkwise.files.readers import Reader, open_readers
+from linkwise.files.reader import Reader
+from linkwise.files.readers import open_readers
 from linkwise.files.writer import Writer
 from linkwise.joining.matching import Columns, How, Presorted, sides_of
 from linkwise.joining.tables import KeyPairs, TableJoin, check_how, count_matches, key_pairs

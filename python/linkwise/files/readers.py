@@ -1,19 +1,16 @@
-"""Reading files: at once, or a batch at a time."""
+"""Opening files of any format for reading."""
 
 from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol, cast
 
-import numpy as np
 import pyarrow as pa
 
 from linkwise._core import UsageError
-from linkwise._typing import Array
-from linkwise.columns.key_types import key_type_of
+from linkwise.files.array_readers import ArrayReader, SeveralArrays
 from linkwise.files.formats import (
     ARRAY_FORMATS,
     PIPE,
@@ -25,8 +22,8 @@ from linkwise.files.formats import (
     name_of,
     one_clear_line,
 )
-from linkwise.files.table_readers import ARROW_FILE, ArrowReader, ParquetReader, TableReader, TextReader, in_parts
-from linkwise.interop.containers import Contents
+from linkwise.files.reader import Reader
+from linkwise.files.table_readers import ARROW_FILE, ArrowReader, ParquetReader, SeveralTables, TableReader, TextReader
 
 _MAGIC: dict[bytes, Format] = {
     ARROW_FILE: "arrow",
@@ -36,115 +33,6 @@ _MAGIC: dict[bytes, Format] = {
 }
 
 _GZIP = b"\x1f\x8b"
-
-
-class Reader(Protocol):
-    """One or several files, from their beginning to their end."""
-
-    format: Format
-    size: int | None
-    """Bytes in memory, about; ``None`` if nobody knows before all has been read."""
-    compression: dict[str, str]
-    """The codecs of a Parquet file's columns."""
-    schema: pa.Schema | None
-    """Of a table."""
-
-    columns: list[str]
-    """The names of the columns; none of an array."""
-
-    def everything(self) -> Contents:
-        """All of it at once; arrays are mapped, not loaded."""
-        ...
-
-    def batches(self, most_bytes: int) -> Iterator[Contents]:
-        """Consecutive parts that take about that much memory."""
-        ...
-
-
-class _ArrayReader:
-    def __init__(self, path: Path, kind: Format, dtype: str | None) -> None:
-        self.columns: list[str] = []
-        self.compression: dict[str, str] = {}
-        self.schema: pa.Schema | None = None
-        self.format = kind
-        self._array = _map_array(path, kind, dtype)
-        if self._array.ndim != 1:
-            raise UsageError(f"{path}: an array to sort has one dimension, not {self._array.ndim}")
-        self.size: int | None = self._array.nbytes
-
-    def everything(self) -> Contents:
-        return self._array
-
-    def batches(self, most_bytes: int) -> Iterator[Contents]:
-        rows = max(most_bytes // self._array.itemsize, 1)
-        for first in range(0, len(self._array), rows):
-            yield np.array(self._array[first : first + rows])
-
-
-def _map_array(path: Path, kind: Format, dtype: str | None) -> Array:
-    with one_clear_line("read", path):
-        path.open("rb").close()  # says what is wrong better than the libraries do
-        if kind == "npy":
-            array = cast(Array, np.load(path, mmap_mode="r", allow_pickle=False))
-            _check_type(array.dtype)
-            return array
-    if dtype is None:
-        raise UsageError(f"{path}: a .bin file is raw; name the type of its numbers with --dtype, as uint32 or f8")
-    try:
-        of_numbers = np.dtype(dtype)
-    except Exception:  # NumPy evaluates what it is given
-        raise UsageError(f"there is no type '{dtype}'; name one like uint32, int64 or f8") from None
-    _check_type(of_numbers)
-    with one_clear_line("read", path):
-        return np.memmap(path, of_numbers, "r") if path.stat().st_size else np.empty(0, of_numbers)
-
-
-def _check_type(kind: np.dtype[Any]) -> None:
-    """Before anything is looked at: elements that are references would be followed."""
-    key_type_of(np.dtype(np.uint64) if kind.kind in "bmM" else kind.newbyteorder("="))
-
-
-class _Several:
-    """Several files with the same columns, one behind the other."""
-
-    def __init__(self, readers: Sequence[TableReader], paths: Sequence[Path]) -> None:
-        first = readers[0]
-        self.format, self.columns, self.compression = first.format, first.columns, first.compression
-        self.schema: pa.Schema | None = first.schema
-        self._readers = readers
-        for reader, path in zip(readers, paths, strict=True):
-            if reader.schema != first.schema:
-                raise UsageError(f"{path} has other columns or types than {paths[0]}; sort them apart, or cast them")
-        sizes = [reader.size for reader in readers]
-        self.size = None if None in sizes else sum(cast(list[int], sizes))
-
-    def everything(self) -> Contents:
-        return pa.concat_tables([cast(pa.Table, reader.everything()) for reader in self._readers])
-
-    def batches(self, most_bytes: int) -> Iterator[Contents]:
-        every = (batch for reader in self._readers for batch in reader.record_batches())
-        yield from in_parts(every, self._readers[0].schema, most_bytes)
-
-
-class _SeveralArrays:
-    def __init__(self, readers: Sequence[_ArrayReader], paths: Sequence[Path]) -> None:
-        self.columns: list[str] = []
-        self.compression: dict[str, str] = {}
-        self.schema: pa.Schema | None = None
-        self.format, self._readers = readers[0].format, readers
-        self.size: int | None = sum(cast(int, reader.size) for reader in readers)
-        kinds = [cast(Array, reader.everything()).dtype for reader in readers]
-        for kind, path in zip(kinds, paths, strict=True):
-            if kind != kinds[0]:
-                raise UsageError(f"{path} has numbers of type {kind}, and {paths[0]} of {kinds[0]}")
-
-    def everything(self) -> Contents:
-        arrays = [cast(Array, reader.everything()) for reader in self._readers]
-        return np.concatenate(arrays, dtype=arrays[0].dtype)  # with its byte order
-
-    def batches(self, most_bytes: int) -> Iterator[Contents]:
-        for reader in self._readers:
-            yield from reader.batches(most_bytes)
 
 
 def _open_pipe(path: Path, options: FileOptions) -> TableReader:
@@ -168,19 +56,19 @@ def _open_pipe(path: Path, options: FileOptions) -> TableReader:
 
 def _open_one(path: Path, options: FileOptions) -> Reader:
     if is_pipe(path):
-        return cast(Reader, _open_pipe(path, options))
+        return _open_pipe(path, options)
     kind = format_of(path, options.input_format)
     if kind in ARRAY_FORMATS:
-        return _ArrayReader(path, kind, options.dtype)
+        return ArrayReader(path, kind, options.dtype)
     if kind == "parquet":
-        return cast(Reader, ParquetReader(path))
+        return ParquetReader(path)
     with one_clear_line("read", path):
         with path.open("rb") as file:
             begins = file.read(len(ARROW_FILE))
         source = pa.memory_map(str(path)) if begins else pa.BufferReader(b"")
     if kind == "arrow":
-        return cast(Reader, ArrowReader(path, source, begins))
-    return cast(Reader, TextReader(path, source, kind, options))
+        return ArrowReader(path, source, begins)
+    return TextReader(path, source, kind, options)
 
 
 def open_reader(paths: Sequence[Path], options: FileOptions) -> Reader:
@@ -206,9 +94,8 @@ def _open_group(paths: Sequence[Path], options: FileOptions) -> Reader:
     readers = [_open_one(path, options) for path in paths]
     if len(readers) == 1:
         return readers[0]
-    are_arrays = [isinstance(reader, _ArrayReader) for reader in readers]
-    if any(are_arrays) and not all(are_arrays):
+    arrays = [reader for reader in readers if isinstance(reader, ArrayReader)]
+    tables = [reader for reader in readers if isinstance(reader, TableReader)]
+    if arrays and tables:
         raise UsageError("arrays and tables cannot be sorted together; name files of one kind")
-    if any(are_arrays):
-        return cast(Reader, _SeveralArrays(cast(Sequence[_ArrayReader], readers), paths))
-    return cast(Reader, _Several(cast(Sequence[TableReader], readers), paths))
+    return SeveralArrays(arrays, paths) if arrays else SeveralTables(tables, paths)

@@ -19,7 +19,8 @@ from linkwise.columns.key_types import keys_of_array, plain_array, times_of_keys
 from linkwise.columns.sort_keys import By, Descending, Nulls, Selection, SortKey, sort_keys_of
 from linkwise.files.external_sort import SpillSort, memory_to_use, read_within
 from linkwise.files.formats import FileOptions, as_path, expand
-from linkwise.files.readers import Reader, open_reader
+from linkwise.files.reader import Reader
+from linkwise.files.readers import open_reader
 from linkwise.files.writer import Writer
 from linkwise.interop.containers import ONE_COLUMN, Contents
 from linkwise.runtime.execution import ExecutionOptions, Progress, SortExecution, takes_execution

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from linkwise._core import Error, UsageError
 from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.columns.take import compact_views, types_inside
 from linkwise.files.formats import FileOptions, Format, arrow_type, name_of, one_clear_line, size_of
+from linkwise.files.reader import Reader, size_of_all
 from linkwise.interop.containers import Contents
 
 ARROW_FILE = b"ARROW1"
@@ -28,16 +29,14 @@ _ROWS_AT_ONCE = 1 << 17  # of a Parquet file
 _PAGE = 1 << 16  # bytes
 
 
-class TableReader(ABC):
-    """What readers of tables share: they give record batches, and say how large all of them are."""
+class TableReader(Reader):
+    """What readers of tables share: they give record batches."""
+
+    schema: pa.Schema
 
     def __init__(self, path: Path, kind: Format) -> None:
-        self.format = kind
+        super().__init__(kind)
         self.path = path
-        self.size: int | None = None
-        self.compression: dict[str, str] = {}
-        self.schema: pa.Schema
-        self.columns: list[str]
 
     def _set_schema(self, schema: pa.Schema) -> None:
         self.schema = schema
@@ -60,6 +59,32 @@ class TableReader(ABC):
     def batches(self, most_bytes: int) -> Iterator[Contents]:
         """See ``Reader``."""
         return in_parts(self.record_batches(), self.schema, most_bytes)
+
+
+class SeveralTables(Reader):
+    """Several tables with the same columns, one behind the other."""
+
+    schema: pa.Schema
+
+    def __init__(self, readers: Sequence[TableReader], paths: Sequence[Path]) -> None:
+        first = readers[0]
+        super().__init__(
+            first.format, schema=first.schema, columns=first.columns, size=size_of_all([*readers]),
+            compression=first.compression,
+        )  # fmt: skip
+        self._readers = readers
+        for reader, path in zip(readers, paths, strict=True):
+            if reader.schema != first.schema:
+                raise UsageError(f"{path} has other columns or types than {paths[0]}; sort them apart, or cast them")
+
+    def everything(self) -> Contents:
+        """See ``Reader``."""
+        return pa.concat_tables([reader.everything() for reader in self._readers])
+
+    def batches(self, most_bytes: int) -> Iterator[Contents]:
+        """See ``Reader``."""
+        every = (batch for reader in self._readers for batch in reader.record_batches())
+        yield from in_parts(every, self.schema, most_bytes)
 
 
 def in_parts(batches: Iterable[pa.RecordBatch], schema: pa.Schema, most_bytes: int) -> Iterator[pa.Table]:

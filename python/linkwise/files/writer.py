@@ -22,7 +22,7 @@ from linkwise._core import UsageError
 from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.columns.sort_keys import SortKey
 from linkwise.files.formats import ARRAY_FORMATS, PIPE, FileOptions, format_of, is_pipe, name_of, one_clear_line
-from linkwise.files.readers import Reader
+from linkwise.files.reader import Reader
 from linkwise.files.type_casts import writable, writable_schema
 from linkwise.interop.containers import Contents
 

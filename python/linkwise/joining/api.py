@@ -1,8 +1,7 @@
 """Joining two relations: the public calls.
 
-Keys that are one number each are joined on the GPUs (``src/linkwise/join/in_core/in_core_join.hpp``). Otherwise the keys of
-both sides are sorted together, by the same plans and on the same GPUs as any sort, and the matches are found in one
-pass over the order (``src/linkwise/join/host_merge_join.hpp``). Rows are gathered on the host's cores.
+Keys of up to 64 bits are joined on the GPUs; for wider keys the GPUs sort both sides together, and the CPU matches them
+in one pass. Rows are gathered on the GPUs or the host's cores.
 """
 
 from __future__ import annotations

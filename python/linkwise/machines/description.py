@@ -22,7 +22,6 @@ _NODE_KINDS = {
     "nics": _core.NodeKind.nic,
     "networks": _core.NodeKind.network,
 }
-
 _TRAFFIC = {
     "host_to_device": _core.Traffic.host_to_device,
     "device_to_host": _core.Traffic.device_to_host,
@@ -37,16 +36,6 @@ AGENT_COSTS = (
     "dynamic_share", "copy_engine_us", "saturating_threads",
 )  # fmt: skip
 """What agents cost, as described/README.md says."""
-
-_KINDS = {
-    _core.NodeKind.socket: "sockets",
-    _core.NodeKind.memory: "memories",
-    _core.NodeKind.pcie_switch: "pcie_switches",
-    _core.NodeKind.gpu: "gpus",
-    _core.NodeKind.nvswitch: "nvswitches",
-    _core.NodeKind.nic: "nics",
-    _core.NodeKind.network: "networks",
-}
 
 
 def plain_number(value: Any, what: str) -> float:
@@ -297,9 +286,10 @@ def _processor_as_json(processor: _core.Processor) -> dict[str, Any]:
 
 def machine_to_dict(machine: Machine) -> dict[str, Any]:
     """The description from which ``machine_from_dict`` builds the same machine again."""
+    plurals = {kind: plural for plural, kind in _NODE_KINDS.items()}
     nodes: dict[str, list[str]] = {}
     for node in machine.nodes:
-        nodes.setdefault(_KINDS[node.kind], []).append(node.name)
+        nodes.setdefault(plurals[node.kind], []).append(node.name)
     links = [
         {
             "kind": link.kind,

@@ -19,7 +19,7 @@ from linkwise.probing import mpi
 from linkwise.probing.findings import advice, learn_from_families, normality
 from linkwise.runtime.execution import MachineLike
 from linkwise.runtime.json_file import write_json
-from linkwise.runtime.session import open_session
+from linkwise.runtime.session import estimating_runtime, open_session
 
 _QUICK = {
     "host to device": "pinned copies in: each GPU alone, every two, and larger sets at once",
@@ -156,7 +156,7 @@ def probe(
             profile = _measure(runtime, quick, families, memory)
     else:
         described = machine if isinstance(machine, _core.Machine) else load_machine(machine)
-        profile = _measure(_core.VirtualRuntime(described, _core.VirtualMode.estimate, 0), quick, families)
+        profile = _measure(estimating_runtime(described), quick, families)
     if wanted is not None:
         profile.measurements[:] = [row for row in profile.measurements if wanted.search(row["name"])]
     if is_local and mpi.rank() > 0:  # the first process tells

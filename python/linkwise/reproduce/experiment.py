@@ -19,7 +19,7 @@ from linkwise.planning.sort import plan_sort
 from linkwise.probing.probe import probe_families
 from linkwise.runtime.host_memory import empty
 from linkwise.runtime.plans import SortPlan
-from linkwise.runtime.session import open_session
+from linkwise.runtime.session import estimating_runtime, open_session
 from linkwise.sorting.api import sort_and_report
 
 gpu = _core.Place.gpu
@@ -116,7 +116,7 @@ class Lab:
         """What measures on these GPUs, or estimates. Raises ``TooFewGpusError``."""
         check_gpus(machine, gpus)
         if not self.measures:
-            yield _core.VirtualRuntime(machine, _core.VirtualMode.estimate, 0)
+            yield estimating_runtime(machine)
             return
         with open_session("local") as runtime:
             yield runtime

@@ -19,6 +19,7 @@ from linkwise.apps.tuning import tune
 from linkwise.bench.proactive import Micro, geometric_mean, measures
 from linkwise.machines.catalog import load_machine
 from linkwise.reproduce.experiment import Experiment, Lab, Row
+from linkwise.runtime.session import estimating_runtime
 
 _GENERATIONS = ("kepler4", "pascal4", "volta4")
 _PAPERS_AGENTS = ("inline", "polling", "dynamic")
@@ -132,7 +133,7 @@ def _fig8(lab: Lab) -> list[Row]:
         return [Row("tracking", "", None, None, _ELSEWHERE)]
     rows = []
     for machine in _machines(lab):
-        found = [measures(None, machine, app, _gpus(machine), _PAPERS_AGENTS) for app in _apps()]
+        found = [measures(estimating_runtime(machine), app, _gpus(machine), _PAPERS_AGENTS) for app in _apps()]
         rows += [Row(f"{machine.name}, {row['app']}", "", row["tracking"]) for row in found]
         mean = statistics.fmean(row["tracking"] for row in found)
         rows.append(Row(f"{machine.name}, mean", "", mean, None, "10 to 15 % on each platform"))
@@ -145,7 +146,7 @@ def _fig9(lab: Lab) -> list[Row]:
     rows = []
     for machine in _machines(lab):
         for app in _apps():
-            found = measures(None, machine, app, _gpus(machine), _PAPERS_AGENTS)
+            found = measures(estimating_runtime(machine), app, _gpus(machine), _PAPERS_AGENTS)
             rows.append(Row(f"{machine.name}, {app.name}", "", found["overlap"], None, "0.75 at least"))
     return rows
 

@@ -79,6 +79,11 @@ def open_session(machine: MachineLike, *, warn: bool = True) -> Iterator[_core.R
     yield _virtual_runtime(machine if isinstance(machine, _core.Machine) else load_machine(machine))
 
 
+def estimating_runtime(machine: _core.Machine) -> _core.Runtime:
+    """A machine on a simulated clock, without data: what is run is priced."""
+    return _core.VirtualRuntime(machine, _core.VirtualMode.estimate, 0)
+
+
 def memory_held(machine: MachineLike, gpu: int) -> int:
     """Bytes that the runtime of a machine holds on a GPU, in use or kept for the next call."""
     with open_session(machine, warn=False) as runtime:

@@ -1,6 +1,6 @@
-// A partitioned hash join of what lies on the GPUs, for inner joins: what our sort-merge join there is measured against.
-// It is our own, and not the hybrid join of Rui et al. to which join25 compares (§4.1.4): that one is out of core and
-// partitioned by the host.
+// A partitioned hash join of what lies on the GPUs, for inner joins: what our sort-merge join there is measured
+// against. It is our own, and not the hybrid join of Rui et al. to which join25 compares (§4.1.4): that one is out of
+// core and partitioned by the host.
 //
 // Keys are hashed one-to-one, so that the hashes stand for them, and exchanged by their upper bits; each GPU partitions
 // by some more of them until a partition of one side fits into the memory that a thread block shares, where it is built

@@ -153,6 +153,76 @@ __device__ void store_runs(const Element* staged, const unsigned* starts, const 
     if (starts[d + 1] - starts[d] > long_run) store(d, threadIdx.x, threads);
 }
 
+// Of each of a thread's records: its rank among the warp's records for the same destination, times max_destinations,
+// plus the destination. Counts the warp's records for each destination.
+template <int levels, int items, typename Key>
+__device__ __forceinline__ void rank_tile(TileSplitters<Key>& splitters, const Key (&key)[items], int mine, int present,
+                                          std::uint64_t tile_begin, unsigned short* counters,
+                                          unsigned (&ranked)[items]) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int i = 0; i < items; ++i) {
+    const bool is_present = mine + 32 * i < present;
+    const int d = is_present ? splitters.template destination<levels>(key[i], tile_begin + mine + 32 * i) : 0;
+    unsigned alike = __ballot_sync(0xffffffffu, is_present);
+#pragma unroll
+    for (int bit = 0; bit < levels; ++bit) {
+      const bool is_set = (d >> bit & 1) != 0;
+      const unsigned set = __ballot_sync(0xffffffffu, is_set);
+      alike &= is_set ? set : ~set;
+    }
+    const int before = __popc(alike & ((1u << lane) - 1));
+    const int earlier = counters[d];
+    __syncwarp();
+    if (is_present && before == 0) counters[d] = static_cast<unsigned short>(earlier + __popc(alike));
+    __syncwarp();
+    ranked[i] = static_cast<unsigned>((earlier + before) * max_destinations + d);
+  }
+}
+
+// Where the runs of the ordered tile begin, and how far each is from its place in the output.
+struct TileRuns {
+  unsigned starts[max_destinations + 1];
+  std::int64_t shift[max_destinations];  // add to the position in the ordered tile: the output position
+};
+
+// For each destination: where it begins in the ordered tile, and where each warp's part of it does, which takes the
+// place of the warp's count. `offsets` is the exclusive scan over (destination, tile).
+template <int threads>
+__device__ __forceinline__ void scan_tile(unsigned short (*counters)[max_destinations], int destinations,
+                                          std::uint64_t tiles, const std::uint64_t* offsets, TileRuns& runs) {
+  using Scan = cub::BlockScan<unsigned, threads>;
+  __shared__ typename Scan::TempStorage storage;
+  constexpr int warps = threads / 32;
+  unsigned total = 0, start = 0;
+  if (threadIdx.x < destinations)
+    for (int w = 0; w < warps; ++w) total += counters[w][threadIdx.x];
+  Scan(storage).ExclusiveSum(total, start);
+  if (threadIdx.x >= destinations) return;
+  unsigned next = start;
+  for (int w = 0; w < warps; ++w) {
+    const unsigned of_warp = counters[w][threadIdx.x];
+    counters[w][threadIdx.x] = static_cast<unsigned short>(next);
+    next += of_warp;
+  }
+  const std::uint64_t* of_destination = offsets + threadIdx.x * tiles;
+  runs.starts[threadIdx.x] = start;
+  runs.shift[threadIdx.x] = static_cast<std::int64_t>(of_destination[blockIdx.x] - of_destination[0]) - start;
+  if (threadIdx.x + 1 == destinations) runs.starts[destinations] = start + total;
+}
+
+// Puts a thread's keys into their places in the ordered tile, which `ranked` says from then on.
+template <int items, typename Key>
+__device__ __forceinline__ void scatter_keys(Key* staged, const Key (&key)[items], int mine, int present,
+                                             const unsigned short* starts_of_warp, unsigned (&ranked)[items]) {
+#pragma unroll
+  for (int i = 0; i < items; ++i) {
+    if (mine + 32 * i >= present) continue;
+    ranked[i] = ranked[i] / max_destinations + starts_of_warp[ranked[i] % max_destinations];
+    staged[ranked[i]] = key[i];
+  }
+}
+
 template <typename Key, typename Value>
 __global__ void __launch_bounds__(threads_of(widest(sizeof(Key), sizeof(Value))),
                                   sizeof(Key) > 4 || sizeof(Value) > 4 ? 2 : 1)
@@ -161,14 +231,10 @@ __global__ void __launch_bounds__(threads_of(widest(sizeof(Key), sizeof(Value)))
                      const __grid_constant__ RawDestinations to) {
   constexpr int widest_bytes = widest(sizeof(Key), sizeof(Value));
   constexpr int tile = tile_of(widest_bytes), threads = threads_of(widest_bytes), items = tile / threads;
-  constexpr int warps = threads / 32;
   extern __shared__ __align__(16) unsigned char dynamic[];
   auto& storage = *reinterpret_cast<PartitionStorage<threads, tile, widest_bytes>*>(dynamic);
   __shared__ TileSplitters<Key> splitters;
-  __shared__ unsigned starts[max_destinations + 1];
-  __shared__ std::int64_t shift[max_destinations];  // add to the position in the ordered tile: the output position
-  using Scan = cub::BlockScan<unsigned, threads>;
-  __shared__ typename Scan::TempStorage scan_storage;
+  __shared__ TileRuns runs;
 
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const std::uint64_t tile_begin = blockIdx.x * std::uint64_t{tile};
@@ -183,60 +249,18 @@ __global__ void __launch_bounds__(threads_of(widest(sizeof(Key), sizeof(Value)))
   for (int d = lane; d < max_destinations; d += 32) storage.counters[warp][d] = 0;
   __syncthreads();
   const int destinations = parameter.count + 1;
-  unsigned ranked[items];  // rank among the warp's records for that destination · max_destinations + destination
-  const auto rank_all = [&](auto levels) {
-#pragma unroll
-    for (int i = 0; i < items; ++i) {
-      const bool is_present = mine + 32 * i < present;
-      const int d =
-          is_present ? splitters.template destination<decltype(levels)::value>(key[i], tile_begin + mine + 32 * i) : 0;
-      unsigned alike = __ballot_sync(0xffffffffu, is_present);
-#pragma unroll
-      for (int bit = 0; bit < decltype(levels)::value; ++bit) {
-        const bool is_set = (d >> bit & 1) != 0;
-        const unsigned set = __ballot_sync(0xffffffffu, is_set);
-        alike &= is_set ? set : ~set;
-      }
-      const int before = __popc(alike & ((1u << lane) - 1));
-      const int earlier = storage.counters[warp][d];
-      __syncwarp();
-      if (is_present && before == 0) storage.counters[warp][d] = static_cast<unsigned short>(earlier + __popc(alike));
-      __syncwarp();
-      ranked[i] = static_cast<unsigned>((earlier + before) * max_destinations + d);
-    }
-  };
-  if (parameter.count < 1 << few_levels) rank_all(std::integral_constant<int, few_levels>{});
-  else rank_all(std::integral_constant<int, many_levels>{});
+  unsigned ranked[items];
+  if (parameter.count < 1 << few_levels)
+    rank_tile<few_levels>(splitters, key, mine, present, tile_begin, storage.counters[warp], ranked);
+  else rank_tile<many_levels>(splitters, key, mine, present, tile_begin, storage.counters[warp], ranked);
   __syncthreads();
-
-  // For each destination: where it begins in the ordered tile, and where each warp's part of it does.
-  unsigned total = 0, start = 0;
-  if (threadIdx.x < destinations)
-    for (int w = 0; w < warps; ++w) total += storage.counters[w][threadIdx.x];
-  Scan(scan_storage).ExclusiveSum(total, start);
-  if (threadIdx.x < destinations) {
-    unsigned next = start;
-    for (int w = 0; w < warps; ++w) {
-      const unsigned of_warp = storage.counters[w][threadIdx.x];
-      storage.counters[w][threadIdx.x] = static_cast<unsigned short>(next);
-      next += of_warp;
-    }
-    const std::uint64_t* of_destination = offsets + threadIdx.x * tiles;
-    starts[threadIdx.x] = start;
-    shift[threadIdx.x] = static_cast<std::int64_t>(of_destination[blockIdx.x] - of_destination[0]) - start;
-    if (threadIdx.x + 1 == destinations) starts[destinations] = start + total;
-  }
+  scan_tile<threads>(storage.counters, destinations, tiles, offsets, runs);
   __syncthreads();
 
   auto* staged_keys = reinterpret_cast<Key*>(storage.staged);
-#pragma unroll
-  for (int i = 0; i < items; ++i) {
-    if (mine + 32 * i >= present) continue;
-    ranked[i] = ranked[i] / max_destinations + storage.counters[warp][ranked[i] % max_destinations];
-    staged_keys[ranked[i]] = key[i];
-  }
+  scatter_keys(staged_keys, key, mine, present, storage.counters[warp], ranked);
   __syncthreads();
-  store_runs<threads>(staged_keys, starts, shift, destinations,
+  store_runs<threads>(staged_keys, runs.starts, runs.shift, destinations,
                       [&](int d) { return static_cast<Key*>(to.records[d].keys); });
   if constexpr (!std::is_same_v<Value, NoValue>) {
     __syncthreads();
@@ -245,7 +269,7 @@ __global__ void __launch_bounds__(threads_of(widest(sizeof(Key), sizeof(Value)))
     for (int i = 0; i < items; ++i)
       if (mine + 32 * i < present) staged_values[ranked[i]] = values[tile_begin + mine + 32 * i];
     __syncthreads();
-    store_runs<threads>(staged_values, starts, shift, destinations,
+    store_runs<threads>(staged_values, runs.starts, runs.shift, destinations,
                         [&](int d) { return static_cast<Value*>(to.records[d].values); });
   }
 }

@@ -116,59 +116,67 @@ StreamedRadixSort::StreamedRadixSort(Runtime& runtime, const SortPlan& plan, con
 
 StreamedRadixSort::~StreamedRadixSort() = default;
 
+// The call: every run arrives, is exchanged piece by piece, and leaves. While it is exchanged, the run before it is
+// verified and the next one sampled; while it leaves, the pieces of the next one already come in, if there is a ring.
 std::size_t StreamedRadixSort::sort(KeyType type, std::span<const SortRun> runs, bool as_codes,
                                     const SortOptions& options) {
   checksum_ = 0;
-  // Without a ring, a run arrives in a buffer that the one before needs.
-  const bool overlaps = layout_.ring() > 0, cuts_late = cuts_when_all_is_there(plan_) || layout_.parts() == 1;
-  const auto pieces = static_cast<std::size_t>(layout_.pieces);
-  const auto begin = [&](std::size_t r) {
-    const auto parts = static_cast<std::size_t>(layout_.parts());
-    const ArrivingRows rows{&io_, runs[r].first, runs[r].count, layout_.pieces, r * pieces};
-    return Run{rows, r, {}, std::vector<std::uint64_t>(parts), options.verify};
-  };
-  // Pieces are numbered through all runs, as the slots of the ring are taken.
-  const auto copy_in_piece = [&](std::size_t number) {
-    if (number < runs.size() * pieces)
-      arrival_->copy_in(begin(number / pieces).rows, static_cast<int>(number % pieces));
-  };
-  Run run = begin(0), leaving, next;
-  if (!cuts_late) run.cuts = sample_cuts(type, options.descending, run);
-  for (std::size_t piece = 0; piece < (overlaps ? PieceExchange::ring_slots : 1); ++piece) copy_in_piece(piece);
+  const Call call{type, runs, options, layout_.ring() > 0, cuts_when_all_is_there(plan_) || layout_.parts() == 1};
+  Run run = begin(call, 0), leaving, next;
+  if (!call.cuts_late) run.cuts = sample_cuts(call, run);
+  for (std::size_t piece = 0; piece < (call.overlaps ? PieceExchange::ring_slots : 1); ++piece)
+    copy_in_piece(call, piece);
   for (std::size_t r = 0; r < runs.size(); ++r, leaving = std::exchange(run, std::exchange(next, {}))) {
     const bool is_last = r + 1 == runs.size();
-    bool is_verified = r == 0;  // the run before
-    const auto verify_leaving = [&] {
-      if (!std::exchange(is_verified, true)) verify(leaving);
-    };
-    if (!is_last) next = begin(r + 1);
-    // What receives was for the run before to sort with.
-    for (const auto& sender : workers_)
-      for (const auto& receiver : workers_) runtime_.wait(sender->compute, receiver->sorted);
-    for (std::size_t piece = 0; piece < pieces; ++piece) {
-      arrive(run, static_cast<int>(piece));
-      if (cuts_late && layout_.parts() > 1) run.cuts = cuts_of_everything(run);
-      if (!exchange(run, static_cast<int>(piece))) {
-        runtime_.synchronize();
-        verify_leaving();
-        return r;
-      }
-      if (overlaps) copy_in_piece(r * pieces + piece + PieceExchange::ring_slots);
-      if (piece + 2 != std::max<std::size_t>(pieces, 2)) continue;
-      // The host waits for small copies from the GPUs now, when nothing large leaves: they would queue up behind it.
-      verify_leaving();
-      if (!is_last && !cuts_late) next.cuts = sample_cuts(type, options.descending, next);
-    }
-    sort_and_copy_out(run, runs[r].output, as_codes, overlaps && !is_last);
-    if (overlaps && !is_last) continue;
+    if (!is_last) next = begin(call, r + 1);
+    if (!receive(call, run, r > 0 ? &leaving : nullptr, is_last ? nullptr : &next)) return r;
+    const bool next_overlaps = call.overlaps && !is_last;
+    sort_and_copy_out(run, runs[r].output, as_codes, next_overlaps);
+    if (next_overlaps) continue;
     for (const auto& worker : workers_) runtime_.wait(worker->gone);
-    copy_in_piece((r + 1) * pieces);
+    copy_in_piece(call, (r + 1) * static_cast<std::size_t>(layout_.pieces));
   }
   verify(leaving);
   return runs.size();
 }
 
-std::vector<Cut> StreamedRadixSort::sample_cuts(KeyType type, bool descending, const Run& run) {
+StreamedRadixSort::Run StreamedRadixSort::begin(const Call& call, std::size_t r) const {
+  const auto pieces = static_cast<std::size_t>(layout_.pieces), parts = static_cast<std::size_t>(layout_.parts());
+  const ArrivingRows rows{&io_, call.runs[r].first, call.runs[r].count, layout_.pieces, r * pieces};
+  return {rows, r, {}, std::vector<std::uint64_t>(parts), call.options.verify};
+}
+
+// Pieces are numbered through all runs, as the slots of the ring are taken.
+void StreamedRadixSort::copy_in_piece(const Call& call, std::size_t number) {
+  const auto pieces = static_cast<std::size_t>(layout_.pieces);
+  if (number < call.runs.size() * pieces)
+    arrival_->copy_in(begin(call, number / pieces).rows, static_cast<int>(number % pieces));
+}
+
+// Exchanges all pieces of a run; false if a bucket has no room for what it would get.
+bool StreamedRadixSort::receive(const Call& call, Run& run, const Run* leaving, Run* next) {
+  // What receives was for the run before to sort with.
+  for (const auto& sender : workers_)
+    for (const auto& receiver : workers_) runtime_.wait(sender->compute, receiver->sorted);
+  const auto pieces = static_cast<std::size_t>(layout_.pieces);
+  for (std::size_t piece = 0; piece < pieces; ++piece) {
+    arrive(run, static_cast<int>(piece));
+    if (call.cuts_late && layout_.parts() > 1) run.cuts = cuts_of_everything(run);
+    if (!exchange(run, static_cast<int>(piece))) {
+      runtime_.synchronize();
+      if (leaving != nullptr) verify(*leaving);
+      return false;
+    }
+    if (call.overlaps) copy_in_piece(call, run.number * pieces + piece + PieceExchange::ring_slots);
+    if (piece + 2 != std::max<std::size_t>(pieces, 2)) continue;
+    // The host waits for small copies from the GPUs now, when nothing large leaves: they would queue up behind it.
+    if (leaving != nullptr) verify(*std::exchange(leaving, nullptr));
+    if (next != nullptr && !call.cuts_late) next->cuts = sample_cuts(call, *next);
+  }
+  return true;
+}
+
+std::vector<Cut> StreamedRadixSort::sample_cuts(const Call& call, const Run& run) {
   runtime_.set_phase("sample");
   std::vector<SampleSource> sources;
   const std::uint64_t gpus = workers_.size();
@@ -177,7 +185,7 @@ std::vector<Cut> StreamedRadixSort::sample_cuts(KeyType type, bool descending, c
     sources.push_back({workers_[g]->compute, io_.host_keys(run.rows.first + begin, end - begin),
                        samples_of(end - begin, run.rows.count, plan_.samples), begin});
   }
-  return choose_cuts(runtime_, type, descending, sources, layout_.parts());
+  return choose_cuts(runtime_, call.type, call.options.descending, sources, layout_.parts());
 }
 
 // The same when all has arrived, in one piece, and is encoded: from histograms, or from samples where those cannot.

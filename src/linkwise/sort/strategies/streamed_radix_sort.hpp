@@ -4,15 +4,14 @@
 //   1. Splitters come first, from samples that the GPUs read out of host memory: g·b parts of equal size, b buckets
 //      for each of the g GPUs (splitters.hpp).
 //   2. The input arrives in pieces, each of which is stored straight into the GPUs that own the buckets as soon as it
-//   is
-//      there (piece_exchange.hpp).
+//      is there (piece_exchange.hpp).
 //   3. When the last piece is exchanged, each GPU sorts its buckets one after the other, and copies each out while it
 //      sorts the next.
 //   4. Of several runs, the next begins to arrive while the one before leaves: join25 §3.1.3 flips its buffers alike.
 //
 // So what is added to the wire time is the exchange of one piece and the sort of one bucket. Records enter a bucket in
-// input order: the sort is stable. join25 §3.1.2 overlaps the copies out
-// with sorting buckets; the rest of the overlap is ours.
+// input order: the sort is stable. join25 §3.1.2 overlaps the copies out with sorting buckets; the rest of the overlap
+// is ours.
 #pragma once
 
 #include <memory>
@@ -78,6 +77,14 @@ class StreamedRadixSort {
     std::vector<std::uint64_t> received;  ///< records in each part
     bool verify = false;
   };
+  /// What one call of `sort` is about.
+  struct Call {
+    KeyType type;
+    std::span<const SortRun> runs;
+    const SortOptions& options;
+    bool overlaps = false;   ///< there is a ring: otherwise a run arrives in a buffer that the one before needs
+    bool cuts_late = false;  ///< when all of a run is there
+  };
   struct BucketSorts {
     std::vector<BitRange> bits;
     bool end_in_spare = false;
@@ -90,7 +97,10 @@ class StreamedRadixSort {
   [[nodiscard]] Records bucket(std::size_t part, bool is_spare) const;
   [[nodiscard]] BucketSorts sorts_of(const Run& run, std::size_t gpu, bool in_one_buffer) const;
 
-  std::vector<Cut> sample_cuts(KeyType type, bool descending, const Run& run);
+  [[nodiscard]] Run begin(const Call& call, std::size_t r) const;
+  void copy_in_piece(const Call& call, std::size_t number);
+  bool receive(const Call& call, Run& run, const Run* leaving, Run* next);
+  std::vector<Cut> sample_cuts(const Call& call, const Run& run);
   void arrive(const Run& run, int piece);
   std::vector<Cut> cuts_of_everything(const Run& run);
   bool exchange(Run& run, int piece);
