@@ -95,7 +95,7 @@ def proactive_markdown(results: dict[str, Any]) -> str:
     scales = sorted({row.get("scale", results["scale"]) for row in results["apps"]})
     scale = f", data at scale {', '.join(f'{each:g}' for each in scales)}" if scales else ""
     lines = [f"{results['machine']}, {results['gpus']} GPUs{scale}, {when}.", ""]
-    micro = sorted(results["microbenchmark"]["rows"], key=lambda row: -row["speedup"])
+    micro = sorted((results["microbenchmark"] or {"rows": []})["rows"], key=lambda row: -row["speedup"])
     if micro:
         best = {row["agent"]: row for row in reversed(micro)}.values()
         lines += ["| 256 MiB to all others | × copying after the kernel |", "|---|---:|"]

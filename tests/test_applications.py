@@ -195,23 +195,23 @@ def test_parts_and_sources_that_are_none() -> None:
 def test_measures_follow_from_the_seconds() -> None:
     for name in ("pagerank", "als"):
         row = measures(estimating_runtime(VOLTA), application(name, 1e-4), range(4))
-        seconds = row["seconds"]
+        seconds = row.seconds
         best = min(seconds[kind] for kind in ("bulk", "inline", "decoupled"))
         assert best < seconds["inline"]  # a decoupled agent's
-        assert row["speedups"]["proactive"] == pytest.approx(seconds["single"] / best)
-        assert row["speedups"]["bulk"] == pytest.approx(seconds["single"] / seconds["bulk"])
-        assert row["bulk_share"] == pytest.approx(1 - seconds["infinite"] / seconds["bulk"])
-        assert row["share_of_opportunity"] == pytest.approx(seconds["infinite"] / best)
+        assert row.speedups["proactive"] == pytest.approx(seconds["single"] / best)
+        assert row.speedups["bulk"] == pytest.approx(seconds["single"] / seconds["bulk"])
+        assert row.bulk_share == pytest.approx(1 - seconds["infinite"] / seconds["bulk"])
+        assert row.share_of_opportunity == pytest.approx(seconds["infinite"] / best)
     assert geometric_mean([1, 4]) == pytest.approx(2)
 
 
 def test_the_microbenchmark_tries_every_agent() -> None:
-    micro = bench_proactive(machine="volta4", gpus=[0, 1], only="microbenchmark")["microbenchmark"]
-    assert micro["ideal"] == pytest.approx(micro["bulk_seconds"] / micro["kernel_seconds"]) and micro["ideal"] > 1.9
-    for row in micro["rows"]:
-        assert row["speedup"] == pytest.approx(micro["bulk_seconds"] / row["seconds"])
-    assert {row["agent"] for row in micro["rows"]} == {"inline", "polling", "dynamic", "copy_engine", "hardware"}
-    by_threads = {row["threads"]: row["seconds"] for row in micro["rows"] if row["plan"].startswith("dynamic 1 MiB")}
+    micro = bench_proactive(machine="volta4", gpus=[0, 1], only="microbenchmark").microbenchmark
+    assert micro.ideal == pytest.approx(micro.bulk_seconds / micro.kernel_seconds) and micro.ideal > 1.9
+    for row in micro.rows:
+        assert row.speedup == pytest.approx(micro.bulk_seconds / row.seconds)
+    assert {row.agent for row in micro.rows} == {"inline", "polling", "dynamic", "copy_engine", "hardware"}
+    by_threads = {row.threads: row.seconds for row in micro.rows if row.plan.startswith("dynamic 1 MiB")}
     assert by_threads[32] > 2 * by_threads[8192]
 
 

@@ -75,11 +75,11 @@ def test_workloads_that_do_not_exist() -> None:
 @pytest.mark.parametrize("machine", ["h200x8", "dgx-h100", "ibm-ac922"])
 def test_simulated(machine: str) -> None:
     results = bench_join(Workload("B", 0.5), machine=machine)
-    assert results["simulated"]
-    seconds = {row["case"]: row["seconds"] for row in results["rows"]}
+    assert results.simulated
+    seconds = {row.case: row.seconds for row in results.rows}
     assert list(seconds) == [case.name for case in CASES]
-    for row in results["rows"]:
-        assert row["seconds"] == pytest.approx(sum(row["phases"].values()))
+    for row in results.rows:
+        assert row.seconds == pytest.approx(sum(row.phases.values()))
     assert seconds["counted"] < seconds["count and sums"] < seconds["materialised"]
     assert seconds["counted"] < seconds["join25's path, counted"]
     assert seconds["four chunksets, counted"] < seconds["four chunksets, merged first, counted"]
@@ -140,8 +140,8 @@ def test_plan_on_the_command_line() -> None:
 def test_on_gpus() -> None:
     assert cuda_runtime().machine.num_gpus
     results = bench_join(Workload("A", 0.001), repetitions=1)
-    assert not results["simulated"]
-    assert len(results["rows"]) == len(CASES)
+    assert not results.simulated
+    assert len(results.rows) == len(CASES)
 
 
 def test_plans_do_not_depend_on_what_else_does_not_fit() -> None:

@@ -18,12 +18,12 @@ from linkwise.bench.plan import bench_plan
 def test_sorts_are_predicted_and_the_best_is_picked(name: str) -> None:
     """The bar for the real thing: 8 % in the median, 20 % at worst, and within 3 % of the best in 90 % of the cells."""
     results = bench_plan(name, 0.1)
-    assert results["simulated"]
-    assert results["sorts"]["count"] == len(results["rows"]) >= 18
-    assert results["sorts"]["median"] < 0.03
-    assert results["sorts"]["worst"] < 0.15
-    assert results["transfers_not_fitted"]["median"] < 0.02
-    assert results["picks_within_3_percent"] >= 0.9
+    assert results.simulated
+    assert results.sorts.count == len(results.rows) >= 18
+    assert results.sorts.median < 0.03
+    assert results.sorts.worst < 0.15
+    assert results.transfers_not_fitted.median < 0.02
+    assert results.picks_within_3_percent >= 0.9
 
 
 def test_command_line(tmp_path: Path) -> None:
@@ -46,5 +46,5 @@ def test_command_line(tmp_path: Path) -> None:
 def test_on_gpus() -> None:
     assert cuda_runtime().machine.num_gpus
     results = bench_plan("local", 0.001)
-    assert not results["simulated"]
-    assert all(len(row["measured_seconds"]) == 3 for row in results["rows"])
+    assert not results.simulated
+    assert all(len(row.measured_seconds) == 3 for row in results.rows)

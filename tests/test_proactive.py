@@ -349,9 +349,9 @@ def test_the_microbenchmark_is_balanced() -> None:
 
 def test_measures_of_an_application() -> None:
     row = measures(estimating_runtime(linkwise.load_machine("volta4")), application("jacobi", 1e-4), range(4))
-    assert row["speedups"]["bulk"] < row["speedups"]["proactive"] <= row["speedups"]["infinite"] * 1.000001
-    assert 0 <= row["tracking"] < 0.2
-    assert 0.5 < row["overlap"] <= 1
+    assert row.speedups["bulk"] < row.speedups["proactive"] <= row.speedups["infinite"] * 1.000001
+    assert 0 <= row.tracking < 0.2
+    assert 0.5 < row.overlap <= 1
 
 
 def test_times_are_of_the_data_where_it_is_given(tmp_path: Path) -> None:
@@ -492,10 +492,10 @@ def test_a_region_keeps_its_kind_of_memory() -> None:
 
 def test_bench() -> None:
     results = bench_proactive(machine="volta4", gpus=[0, 1, 2], only="sssp", scaling=True)
-    assert results["simulated"]
-    assert [(row["app"], row["gpus"]) for row in results["apps"]] == [("sssp", 2), ("sssp", 3)]
-    assert results["means"]["2"]["proactive"] < results["means"]["3"]["proactive"]
-    assert results["microbenchmark"]["rows"] == []
+    assert results.simulated
+    assert [(row.app, row.gpus) for row in results.apps] == [("sssp", 2), ("sssp", 3)]
+    assert results.means["2"]["proactive"] < results.means["3"]["proactive"]
+    assert results.microbenchmark is None
     console = Console(record=True, width=150)
     print_proactive(console, results)
     shown = console.export_text()

@@ -19,11 +19,11 @@ from linkwise.bench.tpch import bench_tpch
 @pytest.mark.parametrize("machine", ["cpu", "auto"])
 def test_queries_have_duckdbs_results(machine: str, tmp_path: Path) -> None:
     results = bench_tpch(0.01, machine=machine, data=tmp_path, repetitions=1)
-    assert [(query["query"], query["checked"]) for query in results["queries"]] == [("Q3", True), ("Q5", True)]
-    for query, joins in zip(results["queries"], (2, 5), strict=True):
-        assert len(query["joins"]) == joins
-        assert query["rows"] == query["joins"][-1][2] > 0
-        assert sum(query["shares"].values()) <= query["seconds"]["joins"] < query["seconds"]["whole"]
+    assert [(query.query, query.checked) for query in results.queries] == [("Q3", True), ("Q5", True)]
+    for query, joins in zip(results.queries, (2, 5), strict=True):
+        assert len(query.joins) == joins
+        assert query.rows == query.joins[-1][2] > 0
+        assert sum(query.shares.values()) <= query.seconds["joins"] < query.seconds["whole"]
     assert (tmp_path / "lineitem.parquet").exists()
 
 
@@ -36,7 +36,7 @@ def test_a_wrong_result_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_simulated_at_any_scale() -> None:
     small, large = (
-        {query["query"]: query["seconds"]["joins"] for query in bench_tpch(scale, machine="dgx-h100")["queries"]}
+        {query.query: query.seconds["joins"] for query in bench_tpch(scale, machine="dgx-h100").queries}
         for scale in (100.0, 400.0)
     )
     for name in ("Q3", "Q5"):
@@ -64,12 +64,12 @@ def test_on_gpus(tmp_path: Path) -> None:
     pytest.importorskip("duckdb")  # which it is checked against
     assert cuda_runtime().machine.num_gpus
     results = bench_tpch(0.1, machine="local", data=tmp_path, repetitions=1)
-    assert all(query["checked"] for query in results["queries"])
+    assert all(query.checked for query in results.queries)
 
 
 def test_simulated_on_some_gpus() -> None:
     def joins(gpus: object) -> list[float]:
-        return [q["seconds"]["joins"] for q in bench_tpch(100, machine="dgx-h100", gpus=gpus)["queries"]]  # type: ignore[arg-type]
+        return [q.seconds["joins"] for q in bench_tpch(100, machine="dgx-h100", gpus=gpus).queries]  # type: ignore[arg-type]
 
     assert all(one > 1.5 * several for one, several in zip(joins([0]), joins("auto"), strict=True))
     with pytest.raises(UsageError, match="there is no GPU 99"):

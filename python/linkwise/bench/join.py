@@ -5,13 +5,10 @@ Every result is checked against what the generator knows. On a machine without G
 
 from __future__ import annotations
 
-import datetime
-import os
-import platform
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal
 
@@ -20,8 +17,9 @@ import numpy as np
 from linkwise import _core
 from linkwise._core import UsageError
 from linkwise.bench.copy_bandwidth import best_wire, described_wire
-from linkwise.bench.join_baselines import by_duckdb, of_keys_on_gpus
+from linkwise.bench.join_baselines import Baseline, DeviceJoin, by_duckdb, of_keys_on_gpus
 from linkwise.bench.join_workload import Relations, Workload
+from linkwise.bench.results import Results, commit, cores, now
 from linkwise.columns.key_types import key_type_of
 from linkwise.joining.api import JoinRanges
 from linkwise.machines.catalog import load_machine
@@ -84,6 +82,56 @@ CASES = (
 )
 
 
+@dataclass(frozen=True)
+class JoinRow:
+    """What a way of joining took, beside what its bytes take on the links."""
+
+    case: str
+    plan: str
+    seconds: float
+    """The median on the wall's clock, or simulated."""
+    phases: dict[str, float]
+    wire_seconds: float
+    wall_seconds: list[float] | None = None
+    device_seconds: list[float] | None = None
+    spread: float | None = None
+    wire_gb_per_s: dict[str, float] | None = None
+
+
+@dataclass(frozen=True)
+class JoinedWorkload:
+    """Which workload was joined."""
+
+    name: str
+    scale: float
+    selectivity: float
+    skew: float
+    heavy_hitter: bool
+    rows: tuple[int, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class JoinResults(Results):
+    """Every way of joining a workload."""
+
+    cpu: str
+    gpus: list[str]
+    workload: JoinedWorkload
+    wire_gb_per_s: dict[str, Any]
+    rows: list[JoinRow]
+    on_gpus: list[DeviceJoin]
+    baselines: list[Baseline]
+
+
+@dataclass(frozen=True)
+class _Joined:
+    machine: str
+    wire_gb_per_s: dict[str, Any]
+    rows: list[JoinRow]
+    on_gpus: list[DeviceJoin] = field(default_factory=list)
+    baselines: list[Baseline] = field(default_factory=list)
+
+
 def _plan(machine: _core.Machine, workload: Workload, case: Case, gpus: Gpus) -> PricedJoin:
     """The plan for a case: the planner's choice of GPUs and ways, unless GPUs are given."""
     at_once = -(-max(workload.rows) // case.chunksets) if case.chunksets > 1 else None
@@ -137,7 +185,7 @@ def _wire_seconds(workload: Workload, case: Case, matches: int, best: dict[str, 
     return float(sum(gigabytes[side] / best[side] for side in gigabytes))
 
 
-def _measured(workload: Workload, cases: list[Case], gpus: Gpus, repetitions: int) -> dict[str, Any]:
+def _measured(workload: Workload, cases: list[Case], gpus: Gpus, repetitions: int) -> _Joined:
     with open_session("local"):
         pass  # without a GPU there is nothing to fill memory for
     relations = Relations(workload, wants_rows=any(case.wants == "rows" for case in cases))
@@ -168,46 +216,25 @@ def _measured(workload: Workload, cases: list[Case], gpus: Gpus, repetitions: in
                     phases.append({phase.phase: phase.seconds for phase in report.phases})
             runtime.trim()
             rows.append(
-                {
-                    "case": case.name,
-                    "plan": str(plan),
-                    "wall_seconds": wall,
-                    "device_seconds": device,
-                    "seconds": statistics.median(wall),
-                    "spread": (max(wall) - min(wall)) / statistics.median(wall),
-                    "phases": {name: statistics.median(each.get(name, 0) for each in phases) for name in phases[-1]},
-                    "wire_gb_per_s": best,
-                    "wire_seconds": _wire_seconds(workload, case, relations.expected.matches, best),
-                }
-            )
-        name = runtime.machine.name
+                JoinRow(
+                    case.name, str(plan), statistics.median(wall),
+                    {name: statistics.median(each.get(name, 0) for each in phases) for name in phases[-1]},
+                    _wire_seconds(workload, case, relations.expected.matches, best), wall, device,
+                    (max(wall) - min(wall)) / statistics.median(wall), best,
+                )
+            )  # fmt: skip
         on_gpus = of_keys_on_gpus(runtime, relations, repetitions)
-        measured = {"machine": name, "simulated": False, "wire_gb_per_s": wire(presorted=False), "rows": rows}
-    return {**measured, "on_gpus": on_gpus, "baselines": by_duckdb(relations)}
+        return _Joined(runtime.machine.name, wire(presorted=False), rows, on_gpus, by_duckdb(relations))
 
 
-def _simulated(machine: _core.Machine, workload: Workload, cases: list[Case], gpus: Gpus) -> dict[str, Any]:
+def _simulated(machine: _core.Machine, workload: Workload, cases: list[Case], gpus: Gpus) -> _Joined:
     wire = described_wire(machine)
     rows = []
     for case in cases:
         plan = _plan(machine, workload, case, gpus)
-        rows.append(
-            {
-                "case": case.name,
-                "plan": str(plan),
-                "seconds": plan.seconds,
-                "phases": plan.phases,
-                "wire_seconds": _wire_seconds(workload, case, _expected(workload, case), wire["best"]),
-            }
-        )
-    return {
-        "machine": machine.name,
-        "simulated": True,
-        "wire_gb_per_s": wire,
-        "rows": rows,
-        "on_gpus": [],
-        "baselines": [],
-    }
+        wire_seconds = _wire_seconds(workload, case, _expected(workload, case), wire["best"])
+        rows.append(JoinRow(case.name, str(plan), plan.seconds, plan.phases, wire_seconds))
+    return _Joined(machine.name, wire, rows)
 
 
 def bench_join(
@@ -217,7 +244,7 @@ def bench_join(
     gpus: Gpus = "auto",
     only: Callable[[str], bool] = lambda _: True,
     repetitions: int = 5,
-) -> dict[str, Any]:
+) -> JoinResults:
     """Join R and S of a workload in every way, and set each beside the time that its bytes take on the links.
 
     Parameters
@@ -233,12 +260,6 @@ def bench_join(
     repetitions
         Of each case, after one that warms up.
 
-    Returns
-    -------
-    dict
-        ``rows`` (of each case: seconds, phases, plan and wire time), ``on_gpus`` (counted where the keys lie on so many
-        GPUs), and ``baselines``.
-
     Raises
     ------
     DeviceError, UsageError, OutOfMemoryError, CorruptDataError
@@ -249,19 +270,25 @@ def bench_join(
         raise UsageError(f"no case has a name like this; there are {', '.join(case.name for case in CASES)}")
     if not 1 <= repetitions <= _MOST_REPETITIONS:
         raise UsageError(f"there are from 1 to {_MOST_REPETITIONS} repetitions, not {repetitions}")
+    is_measured = machine == "local"
     found = (
         _measured(workload, cases, gpus, repetitions)
-        if machine == "local"
+        if is_measured
         else _simulated(load_machine(machine), workload, cases, gpus)
     )
-    return {
-        "date": datetime.datetime.now(tz=datetime.UTC).isoformat(),
-        "commit": os.environ.get("LINKWISE_COMMIT", ""),
-        "cpu": f"{platform.machine()}, {os.cpu_count()} cores",
-        "gpus": [] if found["simulated"] else [gpu.name for gpu in _core.cuda_gpus()],
-        "workload": {
-            "name": workload.name, "scale": workload.scale, "selectivity": workload.selectivity,
-            "skew": workload.skew, "heavy_hitter": workload.heavy_hitter, "rows": workload.rows,
-        },
-        **found,
-    }  # fmt: skip
+    about = JoinedWorkload(
+        workload.name, workload.scale, workload.selectivity, workload.skew, workload.heavy_hitter, workload.rows
+    )
+    return JoinResults(
+        date=now(),
+        commit=commit(),
+        machine=found.machine,
+        simulated=not is_measured,
+        cpu=cores(),
+        gpus=[gpu.name for gpu in _core.cuda_gpus()] if is_measured else [],
+        workload=about,
+        wire_gb_per_s=found.wire_gb_per_s,
+        rows=found.rows,
+        on_gpus=found.on_gpus,
+        baselines=found.baselines,
+    )

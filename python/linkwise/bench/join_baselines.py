@@ -6,13 +6,38 @@ import importlib
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
 
 from linkwise import _core
 from linkwise._core import CorruptDataError
 from linkwise.bench.join_workload import Relations, Workload
 from linkwise.runtime.plans import JoinPlan, SortPlan
+
+
+@dataclass(frozen=True)
+class DeviceJoin:
+    """A join of keys that lie on so many GPUs already."""
+
+    way: str
+    gpus: int
+    wall_seconds: list[float]
+    seconds: float
+    """The median."""
+    spread: float
+    phases: dict[str, float]
+    efficiency: float
+    """Of what one GPU promises."""
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What another engine took."""
+
+    case: str
+    wall_seconds: list[float]
+    seconds: float
+    """The least."""
 
 
 def _ways(workload: Workload) -> list[tuple[str, Callable[..., _core.JoinTotals]]]:
@@ -25,13 +50,13 @@ def _ways(workload: Workload) -> list[tuple[str, Callable[..., _core.JoinTotals]
     return ways
 
 
-def of_keys_on_gpus(runtime: _core.Runtime, relations: Relations, repetitions: int) -> list[dict[str, Any]]:
+def of_keys_on_gpus(runtime: _core.Runtime, relations: Relations, repetitions: int) -> list[DeviceJoin]:
     """Counted where the keys lie in equal parts on 1, 2, 4, … GPUs, if CuPy is there to put them there."""
     if find_spec("cupy") is None:
         return []
     cupy = importlib.import_module("cupy")
 
-    rows: list[dict[str, Any]] = []
+    rows: list[DeviceJoin] = []
     for gpus in (g for g in (1, 2, 4, 8) if g <= runtime.machine.num_gpus):
         plan = JoinPlan(sort=SortPlan(gpus=tuple(range(gpus)))).to_core()
         sides = []
@@ -52,18 +77,10 @@ def of_keys_on_gpus(runtime: _core.Runtime, relations: Relations, repetitions: i
                 relations.check_totals(found, sums=False)
             report = _core.report_of(runtime, _core.SortOptions())
             seconds = statistics.median(wall)
-            alone = next((row["seconds"] for row in rows if row["way"] == way), seconds)
-            rows.append(
-                {
-                    "way": way,
-                    "gpus": gpus,
-                    "wall_seconds": wall,
-                    "seconds": seconds,
-                    "spread": (max(wall) - min(wall)) / seconds,
-                    "phases": {phase.phase: phase.seconds for phase in report.phases},
-                    "efficiency": alone / seconds / gpus,
-                }
-            )
+            alone = next((row.seconds for row in rows if row.way == way), seconds)
+            phases = {phase.phase: phase.seconds for phase in report.phases}
+            spread = (max(wall) - min(wall)) / seconds
+            rows.append(DeviceJoin(way, gpus, wall, seconds, spread, phases, alone / seconds / gpus))
         del sides, parts
         for gpu in range(gpus):
             with cupy.cuda.Device(gpu):
@@ -72,7 +89,7 @@ def of_keys_on_gpus(runtime: _core.Runtime, relations: Relations, repetitions: i
     return rows
 
 
-def by_duckdb(relations: Relations) -> list[dict[str, Any]]:
+def by_duckdb(relations: Relations) -> list[Baseline]:
     """Count and sums by DuckDB on all cores, if it is installed."""
     if find_spec("duckdb") is None:
         return []
@@ -94,4 +111,4 @@ def by_duckdb(relations: Relations) -> list[dict[str, Any]]:
     assert found is not None
     if [int(value or 0) % 2**64 for value in found] != [expected.matches, expected.r_sum, expected.s_sum]:
         raise CorruptDataError("DuckDB found something else: one of the two is wrong")
-    return [{"case": f"DuckDB {duckdb.__version__}, count and sums", "wall_seconds": wall, "seconds": min(wall)}]
+    return [Baseline(f"DuckDB {duckdb.__version__}, count and sums", wall, min(wall))]

@@ -6,17 +6,17 @@ of it would find.
 
 from __future__ import annotations
 
-import datetime
-import os
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from linkwise._core import CorruptDataError, UsageError
 from linkwise.bench.arrays import fill_uniform, is_sorted_from, total
+from linkwise.bench.results import Results, commit, now
 from linkwise.machines.catalog import load_machine
 from linkwise.machines.profile import Profile
 from linkwise.planning.sort import plan_sort
@@ -36,65 +36,102 @@ _LEAST_MEMORY = 1 << 30  # to probe in
 Measure = Callable[[SortPlan, int], list[float]]
 
 
-def _over_the_grid(profile_for: Callable[[int], Profile], scale: float, measure: Measure) -> dict[str, Any]:
+@dataclass(frozen=True)
+class TimedSort:
+    """A sort that was predicted, and what it took."""
+
+    strategy: str
+    gpus: int
+    keys: int
+    measured_seconds: list[float]
+    predicted_seconds: float
+    error: float
+    """Of the prediction, relative to the median."""
+
+
+@dataclass(frozen=True)
+class Pick:
+    """What the planner chose, and by how much something else would have been faster."""
+
+    gpus: int | str
+    """How many it was given, or ``"any"``."""
+    keys: int
+    picked: str
+    over_the_best: float
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Of several predictions, without signs."""
+
+    count: int
+    median: float | None = None
+    worst: float | None = None
+
+    @classmethod
+    def of(cls, errors: list[float]) -> Errors:
+        """From all of them."""
+        return cls(len(errors), statistics.median(errors), max(errors)) if errors else cls(0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanResults(Results):
+    """Predictions and choices beside what was measured."""
+
+    description: str
+    host: dict[str, Any]
+    transfers_not_fitted: Errors
+    sorts: Errors
+    picks_within_3_percent: float
+    """The share of them."""
+    rows: list[TimedSort]
+    picks: list[Pick]
+    probe_seconds: list[float] | None = None
+
+
+def _over_the_grid(profile_for: Callable[[int], Profile], scale: float, measure: Measure) -> PlanResults:
     """Every strategy on every number of GPUs, and what the planner picks for each number and for all of them."""
-    profiles, rows, picks = [], [], []
+    profiles: list[Profile] = []
+    rows: list[TimedSort] = []
+    picks: list[Pick] = []
     for billions in _BILLIONS:
         count = int(billions * 1e9 * scale)
-        profile = profile_for(count)
-        profiles.append(profile)
-        machine = profile.machine
+        profiles.append(profile_for(count))
+        machine = profiles[-1].machine
         best_of_all = float("inf")
         for gpus in (g for g in _GPUS if g <= machine.num_gpus):
             took: dict[str, float] = {}
             for strategy in _STRATEGIES:
                 pinned = SortPlan(strategy=strategy, gpus=tuple(range(gpus)), paths=())
                 plan = plan_sort(count, machine=machine, plan=pinned).best
-                seconds, predicted = measure(plan, count), plan.seconds
+                seconds = measure(plan, count)
                 took[strategy] = statistics.median(seconds)
-                rows.append(
-                    {
-                        "strategy": strategy,
-                        "gpus": gpus,
-                        "keys": count,
-                        "measured_seconds": seconds,
-                        "predicted_seconds": predicted,
-                        "error": predicted / took[strategy] - 1,
-                    }
-                )
+                error = plan.seconds / took[strategy] - 1
+                rows.append(TimedSort(strategy, gpus, count, seconds, plan.seconds, error))
             picked = plan_sort(count, machine=machine, gpus=range(gpus)).best
             if picked.strategy in took:
-                over = took[picked.strategy] / min(took.values()) - 1
-                picks.append({"gpus": gpus, "keys": count, "picked": str(picked), "over_the_best": over})
+                picks.append(Pick(gpus, count, str(picked), took[picked.strategy] / min(took.values()) - 1))
             best_of_all = min(best_of_all, *took.values())
         free = plan_sort(count, machine=machine).best
         over = statistics.median(measure(free, count)) / best_of_all - 1
-        picks.append({"gpus": "any", "keys": count, "picked": str(free), "over_the_best": max(over, 0.0)})
-    return _summary(profiles, rows, picks)
-
-
-def _of(errors: list[float]) -> dict[str, float]:
-    return {"count": len(errors), "median": statistics.median(errors), "worst": max(errors)} if errors else {"count": 0}
-
-
-def _summary(profiles: list[Profile], rows: list[dict[str, Any]], picks: list[dict[str, Any]]) -> dict[str, Any]:
+        picks.append(Pick("any", count, str(free), max(over, 0.0)))
     profile = profiles[-1]
-    return {
-        "date": datetime.datetime.now(tz=datetime.UTC).isoformat(),
-        "commit": os.environ.get("LINKWISE_COMMIT", ""),
-        "machine": profile.machine.name,
-        "description": profile.machine.description,
-        "simulated": profile.simulated,
-        "host": profile.host,
-        "transfers_not_fitted": _of([error for each in profiles for error in each.errors(fitted=False)]),
-        "sorts": _of([abs(row["error"]) for row in rows]),
-        "picks_within_3_percent": sum(pick["over_the_best"] <= 0.03 for pick in picks) / len(picks),
-        "rows": rows,
-        "picks": picks,
-    }
+    return PlanResults(
+        date=now(),
+        commit=commit(),
+        machine=profile.machine.name,
+        simulated=profile.simulated,
+        description=profile.machine.description,
+        host=profile.host,
+        transfers_not_fitted=Errors.of([error for each in profiles for error in each.errors(fitted=False)]),
+        sorts=Errors.of([abs(row.error) for row in rows]),
+        picks_within_3_percent=sum(pick.over_the_best <= 0.03 for pick in picks) / len(picks),
+        rows=rows,
+        picks=picks,
+    )
 
 
-def _measured(scale: float) -> dict[str, Any]:
+def _measured(scale: float) -> PlanResults:
     with open_session("local"):
         pass  # without a GPU there is nothing to fill memory for
     largest = int(max(_BILLIONS) * 1e9 * scale)
@@ -121,10 +158,10 @@ def _measured(scale: float) -> dict[str, Any]:
                 raise CorruptDataError("a sort that was measured is wrong: do not trust this machine")
         return seconds
 
-    return {**_over_the_grid(probe_for, scale, measure), "probe_seconds": probes}
+    return replace(_over_the_grid(probe_for, scale, measure), probe_seconds=probes)
 
 
-def bench_plan(machine: str = "local", scale: float = 1.0) -> dict[str, Any]:
+def bench_plan(machine: str = "local", scale: float = 1.0) -> PlanResults:
     """Hold predictions and choices against measured sorts of 0.5, 2 and 8 billion keys on 1, 2, 4 and 8 GPUs.
 
     Parameters
@@ -133,12 +170,6 @@ def bench_plan(machine: str = "local", scale: float = 1.0) -> dict[str, Any]:
         ``"local"``, or a described machine to simulate.
     scale
         Of the sizes.
-
-    Returns
-    -------
-    dict
-        ``rows`` (measured and predicted seconds of each sort), ``picks`` (what the planner chose, and by how much
-        something else would have been faster), and the errors of both in sum.
 
     Raises
     ------

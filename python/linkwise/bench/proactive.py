@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import datetime
 import math
-import os
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,6 +20,7 @@ from linkwise.apps.run import checked, scale_of
 from linkwise.apps.timing import lab_of, timed_iterations
 from linkwise.apps.tuning import DEFAULT_PLAN
 from linkwise.apps.xray_ct import Tomography
+from linkwise.bench.results import Results, commit, now
 from linkwise.probing.probe import probe_families
 from linkwise.runtime.execution import Gpus, gpus_of
 from linkwise.runtime.session import estimating_runtime, open_session
@@ -110,9 +108,67 @@ class Micro:
                 raise CorruptDataError(f"GPU {gpu} has not got what was sent: do not trust this machine")
 
 
+@dataclass(frozen=True)
+class TimedAgent:
+    """The microbenchmark under a plan."""
+
+    plan: str
+    agent: str
+    chunk_bytes: int
+    threads: int
+    seconds: float
+    speedup: float
+    """Over copying after the kernel."""
+
+
+@dataclass(frozen=True)
+class MicroResults:
+    """The microbenchmark: by plan, and what bounds them all."""
+
+    gpus: int
+    bytes: int
+    bulk_seconds: float
+    """Of copying after the kernel."""
+    kernel_seconds: float
+    stores_seconds: float | None
+    """Of a kernel that does nothing but store to the peers; ``None`` where it was simulated."""
+    ideal: float
+    rows: list[TimedAgent]
+
+
+@dataclass(frozen=True)
+class TimedApp:
+    """What proact21 states of an application on so many GPUs."""
+
+    app: str
+    gpus: int
+    plan: str
+    agent: str
+    seconds: dict[str, float]
+    speedups: dict[str, float]
+    bulk_share: float
+    share_of_opportunity: float
+    tracking: float
+    overlap: float
+    scale: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProactiveResults(Results):
+    """The microbenchmark, and what each application gains."""
+
+    gpus: int
+    scale: float | None
+    store_goodput: dict[str, float]
+    microbenchmark: MicroResults | None
+    apps: list[TimedApp]
+    means: dict[str, dict[str, float]]
+    """Geometric means of speed-ups, by the number of GPUs."""
+
+
 def microbenchmark(
     runtime: _core.Runtime | None, machine: Machine, gpus: Sequence[int], agents: Sequence[str]
-) -> dict[str, Any]:
+) -> MicroResults:
     """Speed-ups over copying after the kernel by agent, granularity and threads (fig. 4 and 6)."""
     micro = Micro.tuned(runtime, machine, gpus)
     bulk = micro.run(AgentPlan("bulk"))
@@ -127,16 +183,8 @@ def microbenchmark(
             for threads in _THREADS if kind.has_threads else _THREADS[:1]:
                 plan = AgentPlan(agent, chunk, threads)
                 seconds = micro.run(plan)
-                rows.append(
-                    {
-                        "plan": str(plan), "agent": agent, "chunk_bytes": chunk, "threads": threads,
-                        "seconds": seconds, "speedup": bulk / seconds,
-                    }
-                )  # fmt: skip
-    return {
-        "gpus": len(gpus), "bytes": SYNTHETIC_BYTES, "bulk_seconds": bulk, "kernel_seconds": kernel,
-        "stores_seconds": stores, "ideal": bulk / kernel, "rows": rows,
-    }  # fmt: skip
+                rows.append(TimedAgent(str(plan), agent, chunk, threads, seconds, bulk / seconds))
+    return MicroResults(len(gpus), SYNTHETIC_BYTES, bulk, kernel, stores, bulk / kernel, rows)
 
 
 def store_goodput(runtime: _core.Runtime, link_gb_per_s: float) -> dict[int, float]:
@@ -152,7 +200,7 @@ def measures(
     app: Application,
     gpus: Sequence[int],
     agents: Sequence[str] | None = None,
-) -> dict[str, Any]:
+) -> TimedApp:
     """What proact21 states of an application: speed-ups by method (fig. 7), overhead of tracking (8), overlap (9)."""
     [single] = lab_of(runtime, app, gpus[:1]).seconds((_BULK, Sends.chunks))
     lab = lab_of(runtime, app, gpus)
@@ -175,18 +223,18 @@ def measures(
     if not runtime.simulated:
         unified = AgentPlan("unified")
         [times["unified"]] = lab_of(runtime, app, gpus, unified).seconds((unified, Sends.chunks))
-    return {
-        "app": app.name,
-        "gpus": len(gpus),
-        "plan": str(tuned.best),
-        "agent": tuned.best.agent.name,
-        "seconds": times | {"single": single},
-        "speedups": {name: single / seconds for name, seconds in times.items()} | {"proactive": single / best},
-        "bulk_share": (bulk - infinite) / bulk,
-        "share_of_opportunity": infinite / best,
-        "tracking": tracked / infinite - 1,
-        "overlap": 1 - exposed / max(bulk - infinite, 1e-12),
-    }
+    return TimedApp(
+        app=app.name,
+        gpus=len(gpus),
+        plan=str(tuned.best),
+        agent=tuned.best.agent.name,
+        seconds=times | {"single": single},
+        speedups={name: single / seconds for name, seconds in times.items()} | {"proactive": single / best},
+        bulk_share=(bulk - infinite) / bulk,
+        share_of_opportunity=infinite / best,
+        tracking=tracked / infinite - 1,
+        overlap=1 - exposed / max(bulk - infinite, 1e-12),
+    )
 
 
 def geometric_mean(values: Sequence[float]) -> float:
@@ -194,15 +242,15 @@ def geometric_mean(values: Sequence[float]) -> float:
     return math.exp(statistics.fmean(math.log(value) for value in values))
 
 
-def _means(rows: list[dict[str, Any]]) -> dict[str, float]:
-    speedups = [row["speedups"] for row in rows]
+def _means(rows: list[TimedApp]) -> dict[str, float]:
+    speedups = [row.speedups for row in rows]
     return {kind: geometric_mean([each[kind] for each in speedups]) for kind in ("bulk", "proactive", "infinite")}
 
 
 def bench_proactive(
     *, machine: str = "local", gpus: Gpus = "auto", scale: float | None = None, only: str | None = None,
     scaling: bool = False,
-) -> dict[str, Any]:  # fmt: skip
+) -> ProactiveResults:  # fmt: skip
     """Run the microbenchmark and the applications, and hold every result to a reference.
 
     Parameters
@@ -231,45 +279,51 @@ def bench_proactive(
     if not names and (scaling or scale is not None):
         raise UsageError("the microbenchmark has one size and is of all the GPUs; scales are of applications")
     with open_session(machine) as runtime:
-        simulated, described = runtime.simulated, runtime.machine
+        described = runtime.machine
         numbers = gpus_of(described, gpus)
         if len(numbers) < 2:
             raise UsageError("proactive transfers go from one GPU to others: name two at least")
-        real = None if simulated else runtime
-        agents = ["inline", "polling", "dynamic", "copy_engine", "hardware" if simulated else "unified"]
-        micro: dict[str, Any] = {"rows": [], "ideal": 0.0}
-        if only in (None, "microbenchmark"):
-            micro = microbenchmark(real, described, numbers, agents)
+        micro = _microbenchmark_of(runtime, numbers) if only in (None, "microbenchmark") else None
         goodput = described.store_goodput
-        if real is not None and micro["rows"]:
-            copies = micro["bulk_seconds"] - micro["kernel_seconds"]
-            goodput = store_goodput(real, (len(numbers) - 1) * micro["bytes"] / copies * 1e-9)
-        apps = []
-        for name in names:
-            if simulated:
-                size = scale_of(scale, simulated=True)
-                app = application(name, size)
-            else:
-                app, size = benchmark_input(name, scale)
-            app.own_size = scale is not None
-            counts = [count for count in (2, 4, 8) if scaling and count < len(numbers)]
-            for count in (*counts, len(numbers)):
-                apps.append(measures(runtime, app, numbers[:count]) | {"scale": size})
-            error, _ = checked(runtime, app, numbers, DEFAULT_PLAN)
-            if not error <= 1:
-                raise CorruptDataError(f"{name} has a wrong result: do not trust this machine")
-    return {
-        "date": datetime.datetime.now(tz=datetime.UTC).isoformat(),
-        "commit": os.environ.get("LINKWISE_COMMIT", ""),
-        "machine": described.name,
-        "simulated": simulated,
-        "gpus": len(numbers),
-        "scale": scale,
-        "store_goodput": {str(size): share for size, share in goodput.items()},
-        "microbenchmark": micro,
-        "apps": apps,
-        "means": {
-            str(count): _means([row for row in apps if row["gpus"] == count])
-            for count in sorted({row["gpus"] for row in apps})
-        },
-    }
+        if micro is not None and not runtime.simulated:
+            copies = micro.bulk_seconds - micro.kernel_seconds
+            goodput = store_goodput(runtime, (len(numbers) - 1) * micro.bytes / copies * 1e-9)
+        counts = [count for count in (2, 4, 8) if scaling and count < len(numbers)]
+        apps = [row for name in names for row in _application(runtime, name, scale, numbers, counts)]
+        return ProactiveResults(
+            date=now(),
+            commit=commit(),
+            machine=described.name,
+            simulated=runtime.simulated,
+            gpus=len(numbers),
+            scale=scale,
+            store_goodput={str(size): share for size, share in goodput.items()},
+            microbenchmark=micro,
+            apps=apps,
+            means={
+                str(count): _means([row for row in apps if row.gpus == count])
+                for count in sorted({row.gpus for row in apps})
+            },
+        )
+
+
+def _microbenchmark_of(runtime: _core.Runtime, gpus: Sequence[int]) -> MicroResults:
+    agents = ["inline", "polling", "dynamic", "copy_engine", "hardware" if runtime.simulated else "unified"]
+    return microbenchmark(None if runtime.simulated else runtime, runtime.machine, gpus, agents)
+
+
+def _application(
+    runtime: _core.Runtime, name: str, scale: float | None, gpus: list[int], fewer: Sequence[int]
+) -> list[TimedApp]:
+    """Its measures on all GPUs, and on fewer of them; its result is held to the reference."""
+    if runtime.simulated:
+        size = scale_of(scale, simulated=True)
+        app = application(name, size)
+    else:
+        app, size = benchmark_input(name, scale)
+    app.own_size = scale is not None
+    rows = [replace(measures(runtime, app, gpus[:count]), scale=size) for count in (*fewer, len(gpus))]
+    error, _ = checked(runtime, app, gpus, DEFAULT_PLAN)
+    if not error <= 1:
+        raise CorruptDataError(f"{name} has a wrong result: do not trust this machine")
+    return rows

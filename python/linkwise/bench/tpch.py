@@ -5,9 +5,6 @@ The data come from tpchgen-cli; group-by and order-by complete the queries, whos
 
 from __future__ import annotations
 
-import datetime
-import os
-import platform
 import shutil
 import subprocess
 import sys
@@ -15,8 +12,8 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +21,7 @@ import pyarrow.parquet as pq
 
 from linkwise._core import CorruptDataError, Machine, UsageError
 from linkwise.bench.duckdb_baseline import Baseline, Tables, run_duckdb
+from linkwise.bench.results import Results, commit, cores, now
 from linkwise.bench.tpch_queries import _COLUMNS, QUERIES, Query
 from linkwise.columns.gather import one_array
 from linkwise.joining.multi_join import SORTING_PHASES, Joiner
@@ -90,9 +88,37 @@ def _check(query: Query, joined: pa.Table, result: pa.Table, expected: Baseline)
         raise CorruptDataError(f"{query.name} has another result than DuckDB finds: one of the two is wrong")
 
 
+@dataclass(frozen=True, kw_only=True)
+class TimedQuery:
+    """What a query's joins took, and the whole of it."""
+
+    query: str
+    seconds: dict[str, float]
+    """``joins``, and, where it was run, ``whole``: medians."""
+    shares: dict[str, float]
+    """Seconds of sorting, joining and materialising."""
+    joins: list[tuple[int, int, int]]
+    """Rows of the left side, the right one and the result of each."""
+    join_seconds: list[float] | None = None
+    device_seconds: float | None = None
+    rows: int | None = None
+    checked: bool | None = None
+    duckdb_seconds: list[float] | None = None
+    duckdb_join_seconds: list[float] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TpchResults(Results):
+    """The queries at a scale."""
+
+    cpu: str
+    scale: float
+    queries: list[TimedQuery]
+
+
 def bench_tpch(
     scale: float = 1.0, *, machine: str = "auto", gpus: Gpus = "auto", data: Path | None = None, repetitions: int = 5
-) -> dict[str, Any]:
+) -> TpchResults:
     """Run the joins of Q3 and Q5, and the whole queries, and compare with DuckDB where it is installed.
 
     Of the joins alone, both sides have the filtered tables in memory: DuckDB in tables of its own, we in page-locked
@@ -109,11 +135,6 @@ def bench_tpch(
     repetitions
         Of each query, after one that is not counted.
 
-    Returns
-    -------
-    dict
-        For each query: seconds and shares of its joins, of the whole, and DuckDB's.
-
     Raises
     ------
     UsageError, DeviceError, OutOfMemoryError, CorruptDataError
@@ -124,28 +145,25 @@ def bench_tpch(
     if repetitions < 1:
         raise UsageError(f"there is at least one repetition, not {repetitions}")
     described = machine not in ("auto", "local", "cpu")
-    about = {
-        "date": datetime.datetime.now(tz=datetime.UTC).isoformat(),
-        "commit": os.environ.get("LINKWISE_COMMIT", ""),
-        "cpu": f"{platform.machine()}, {os.cpu_count()} cores",
-        "scale": scale,
-        "machine": machine,
-        "simulated": described,
-    }
+
+    def results(queries: list[TimedQuery]) -> TpchResults:
+        return TpchResults(
+            date=now(), commit=commit(), cpu=cores(), scale=scale, machine=machine, simulated=described, queries=queries
+        )
+
     if described:
-        simulated = load_machine(machine)
-        return {**about, "queries": _simulated(simulated, scale, gpus)}
+        return results(_simulated(load_machine(machine), scale, gpus))
     where = "auto" if machine == "cpu" else machine
     execution = ExecutionOptions(machine=where, gpus=gpus, strategy="cpu" if machine == "cpu" else "auto")
     with _generated(scale, data) as folder:
         tables = _read(folder)
         baseline = run_duckdb(QUERIES, tables, repetitions)
-        return {**about, "queries": [_run(query, tables, execution, baseline, repetitions) for query in QUERIES]}
+        return results([_run(query, tables, execution, baseline.get(query.name), repetitions) for query in QUERIES])
 
 
 def _run(
-    query: Query, tables: Tables, execution: ExecutionOptions, baseline: dict[str, Baseline], repetitions: int
-) -> dict[str, Any]:
+    query: Query, tables: Tables, execution: ExecutionOptions, baseline: Baseline | None, repetitions: int
+) -> TimedQuery:
     began = time.perf_counter()
     filtered = query.filtered(tables)
     filtering = time.perf_counter() - began
@@ -161,21 +179,20 @@ def _run(
             runs.append((joining, filtering + time.perf_counter() - began, joiner.shares))
     runs.sort(key=lambda run: run[0])
     joins, whole, shares = runs[len(runs) // 2]
-    report: dict[str, Any] = {
-        "query": query.name,
-        "join_seconds": [run[0] for run in runs],
-        "seconds": {"joins": joins, "whole": whole},
-        "shares": {"sort": shares.sort, "join": shares.join, "materialise": shares.materialise},
-        "device_seconds": shares.device,
-        "joins": shares.joins,
-        "rows": joined.num_rows,
-        "checked": query.name in baseline,
-    }
-    if query.name in baseline:
-        _check(query, joined, result, baseline[query.name])
-        report["duckdb_seconds"] = baseline[query.name].seconds
-        report["duckdb_join_seconds"] = baseline[query.name].join_seconds
-    return report
+    if baseline is not None:
+        _check(query, joined, result, baseline)
+    return TimedQuery(
+        query=query.name,
+        seconds={"joins": joins, "whole": whole},
+        shares={"sort": shares.sort, "join": shares.join, "materialise": shares.materialise},
+        joins=shares.joins,
+        join_seconds=[run[0] for run in runs],
+        device_seconds=shares.device,
+        rows=joined.num_rows,
+        checked=baseline is not None,
+        duckdb_seconds=None if baseline is None else baseline.seconds,
+        duckdb_join_seconds=None if baseline is None else baseline.join_seconds,
+    )
 
 
 def joins_of_queries() -> dict[str, list[tuple[int, int, int]]]:
@@ -209,11 +226,11 @@ def shares_of_phases(
     return seconds, phases
 
 
-def _simulated(machine: Machine, scale: float, gpus: Gpus) -> list[dict[str, Any]]:
+def _simulated(machine: Machine, scale: float, gpus: Gpus) -> list[TimedQuery]:
     """What the joins would take: with as many rows as a small scale has, in proportion."""
     found = []
     for query, joins in joins_of_queries().items():
         seconds, phases = shares_of_phases(machine, joins, scale, gpus)
-        sizes = [tuple(max(int(rows * scale), 1) for rows in each) for each in joins]
-        found.append({"query": query, "seconds": {"joins": seconds}, "shares": phases, "joins": sizes})
+        sizes = [(max(int(a * scale), 1), max(int(b * scale), 1), max(int(c * scale), 1)) for a, b, c in joins]
+        found.append(TimedQuery(query=query, seconds={"joins": seconds}, shares=phases, joins=sizes))
     return found

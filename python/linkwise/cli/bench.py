@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal, TypeVar
 
 import typer
 from rich.console import Console
@@ -14,28 +14,28 @@ from rich.markup import escape
 from rich.table import Table
 
 from linkwise._core import UsageError
-from linkwise.bench.join import bench_join
+from linkwise.bench.join import JoinResults, bench_join
 from linkwise.bench.join_workload import Workload
-from linkwise.bench.plan import bench_plan
-from linkwise.bench.proactive import bench_proactive
-from linkwise.bench.tpch import bench_tpch
+from linkwise.bench.plan import PlanResults, bench_plan
+from linkwise.bench.proactive import MicroResults, ProactiveResults, TimedApp, bench_proactive
+from linkwise.bench.results import Results
+from linkwise.bench.tpch import TpchResults, bench_tpch
 from linkwise.cli import options
 from linkwise.cli.errors import interrupt_is_a_failure
 from linkwise.cli.options import _SHOWN
 from linkwise.reports.terminal import format_seconds
 from linkwise.runtime.json_file import write_json
 
+Ran = TypeVar("Ran", bound=Results)
 bench_app = typer.Typer(help="Benchmarks, with raw results.", no_args_is_help=True)
 
 
-def _finish(
-    results: dict[str, Any], out: Path | None, show: Callable[[Console, dict[str, Any]], None], *, as_json: bool
-) -> None:
+def _finish(results: Ran, out: Path | None, show: Callable[[Console, Ran], None], *, as_json: bool) -> None:
     """Write the raw results where they are wanted, and show them."""
     if out is not None:
-        write_json(out, results)
+        write_json(out, results.as_dict())
     if as_json:
-        typer.echo(json.dumps(results))
+        typer.echo(json.dumps(results.as_dict()))
     else:
         show(Console(), results)
 
@@ -124,101 +124,101 @@ def bench_of_proactive_transfers(
     _finish(results, out, print_proactive, as_json=as_json)
 
 
-def print_proactive(console: Console, results: dict[str, Any]) -> None:
+def print_proactive(console: Console, results: ProactiveResults) -> None:
     """Print the microbenchmark by agent and granularity, and what each application gains."""
-    how = "simulated" if results["simulated"] else "measured"
-    console.print(f"[bold]Proactive transfers[/bold] on {escape(results['machine'])}, {results['gpus']} GPUs: {how}")
-    if results["store_goodput"]:
-        shares = ", ".join(f"{size} bytes {share:.0%}" for size, share in results["store_goodput"].items())
+    how = "simulated" if results.simulated else "measured"
+    console.print(f"[bold]Proactive transfers[/bold] on {escape(results.machine)}, {results.gpus} GPUs: {how}")
+    if results.store_goodput:
+        shares = ", ".join(f"{size} bytes {share:.0%}" for size, share in results.store_goodput.items())
         console.print(f"goodput of stores to peers: {shares}")
-    if results["microbenchmark"]["rows"]:
-        console.print(_microbenchmark_table(results["microbenchmark"]))
-    rows = [row for row in results["apps"] if row["gpus"] == results["gpus"]]
+    if results.microbenchmark is not None:
+        console.print(_microbenchmark_table(results.microbenchmark))
+    rows = [row for row in results.apps if row.gpus == results.gpus]
     if rows:
         console.print(_applications_table(rows))
-    for gpus, means in results["means"].items():
+    for gpus, means in results.means.items():
         told = ", ".join(f"{name} {value:.2f}" for name, value in means.items())
         share = means["proactive"] / means["infinite"]
         console.print(f"geometric means on {gpus} GPUs: {told}, {share:.0%} of what there is to gain")
 
 
-def _microbenchmark_table(micro: dict[str, Any]) -> Table:
+def _microbenchmark_table(micro: MicroResults) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), title="256 MiB to all others, × copying after the kernel")
     table.add_column("plan")
     table.add_column("speed-up", justify="right")
-    by_speed = sorted(micro["rows"], key=lambda row: -row["speedup"])
-    for row in [*by_speed[:_SHOWN], *(row for row in by_speed[_SHOWN:] if row["agent"] == "unified")]:
-        table.add_row(row["plan"], f"{row['speedup']:.2f}")
-    if micro["stores_seconds"] is not None:
-        table.add_row("as long as the stores alone take", f"{micro['bulk_seconds'] / micro['stores_seconds']:.2f}")
-    table.add_row("links without limits", f"{micro['ideal']:.2f}")
+    by_speed = sorted(micro.rows, key=lambda row: -row.speedup)
+    for row in [*by_speed[:_SHOWN], *(row for row in by_speed[_SHOWN:] if row.agent == "unified")]:
+        table.add_row(row.plan, f"{row.speedup:.2f}")
+    if micro.stores_seconds is not None:
+        table.add_row("as long as the stores alone take", f"{micro.bulk_seconds / micro.stores_seconds:.2f}")
+    table.add_row("links without limits", f"{micro.ideal:.2f}")
     return table
 
 
-def _applications_table(rows: list[dict[str, Any]]) -> Table:
+def _applications_table(rows: list[TimedApp]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), title="applications, × one GPU")
     headings = ("", "bulk", "inline", "decoupled", "the most", "share of it", "copying", "tracking", "overlap", "plan")
     for heading in headings:
         table.add_column(heading, justify="left" if heading in ("", "plan") else "right")
     for row in rows:
-        speedups = row["speedups"]
+        speedups = row.speedups
         table.add_row(
-            row["app"], *(f"{speedups[kind]:.2f}" for kind in ("bulk", "inline", "decoupled", "infinite")),
-            *(f"{row[kind]:.0%}" for kind in ("share_of_opportunity", "bulk_share")),
-            f"{row['tracking']:.1%}", f"{row['overlap']:.0%}", row["plan"],
+            row.app, *(f"{speedups[kind]:.2f}" for kind in ("bulk", "inline", "decoupled", "infinite")),
+            *(f"{share:.0%}" for share in (row.share_of_opportunity, row.bulk_share)),
+            f"{row.tracking:.1%}", f"{row.overlap:.0%}", row.plan,
         )  # fmt: skip
     return table
 
 
-def print_plan_benchmark(console: Console, results: dict[str, Any]) -> None:
+def print_plan_benchmark(console: Console, results: PlanResults) -> None:
     """Print each sort with what was predicted of it, what the planner picked, and the errors in sum."""
-    how = "simulated, nothing was measured" if results["simulated"] else "measured"
-    console.print(f"[bold]{escape(results['machine'])}[/bold]: {how}")
+    how = "simulated, nothing was measured" if results.simulated else "measured"
+    console.print(f"[bold]{escape(results.machine)}[/bold]: {how}")
     table = Table(box=None, padding=(0, 2, 0, 0))
     for heading in ("keys", "GPUs", "strategy", "took", "predicted", "error"):
         table.add_column(heading, justify="left" if heading == "strategy" else "right")
-    for row in results["rows"]:
-        took, predicted = median(row["measured_seconds"]), row["predicted_seconds"]
+    for row in results.rows:
+        took, predicted = median(row.measured_seconds), row.predicted_seconds
         times = format_seconds(took), format_seconds(predicted)
-        table.add_row(f"{row['keys']:,}", str(row["gpus"]), row["strategy"], *times, f"{row['error']:+.1%}")
+        table.add_row(f"{row.keys:,}", str(row.gpus), row.strategy, *times, f"{row.error:+.1%}")
     console.print(table)
-    for pick in results["picks"]:
-        slower = f"{pick['over_the_best']:.1%} slower than the best" if pick["over_the_best"] else "the best"
-        console.print(f"{pick['keys']:,} on {pick['gpus']}: {escape(pick['picked'])}, {slower}")
-    for what, name in (("sorts", "sorts"), ("transfers_not_fitted", "sets that the machine was not fitted to")):
-        if results[what]["count"]:
-            told = results[what]
-            console.print(f"{told['count']} {name}: median error {told['median']:.1%}, {told['worst']:.1%} at worst")
+    for pick in results.picks:
+        slower = f"{pick.over_the_best:.1%} slower than the best" if pick.over_the_best else "the best"
+        console.print(f"{pick.keys:,} on {pick.gpus}: {escape(pick.picked)}, {slower}")
+    not_fitted = "sets that the machine was not fitted to"
+    for errors, name in ((results.sorts, "sorts"), (results.transfers_not_fitted, not_fitted)):
+        if errors.count:
+            console.print(f"{errors.count} {name}: median error {errors.median:.1%}, {errors.worst:.1%} at worst")
 
 
-def print_join_benchmark(console: Console, results: dict[str, Any]) -> None:
+def print_join_benchmark(console: Console, results: JoinResults) -> None:
     """Print what each way of joining took, beside what its bytes take on the links."""
-    how = "simulated, nothing was measured" if results["simulated"] else "measured"
-    workload, best = results["workload"], results["wire_gb_per_s"]["best"]
-    r, s = workload["rows"]
-    console.print(f"[bold]{escape(results['machine'])}[/bold]: {how}")
+    how = "simulated, nothing was measured" if results.simulated else "measured"
+    workload, best = results.workload, results.wire_gb_per_s["best"]
+    r, s = workload.rows
+    console.print(f"[bold]{escape(results.machine)}[/bold]: {how}")
     console.print(
-        f"workload {workload['name']}: {r:,} ⋈ {s:,} rows, selectivity {workload['selectivity']:g}, "
-        f"skew {workload['skew']:g}; {best['in']:.0f} GB/s in, {best['out']:.0f} out"
+        f"workload {workload.name}: {r:,} ⋈ {s:,} rows, selectivity {workload.selectivity:g}, "
+        f"skew {workload.skew:g}; {best['in']:.0f} GB/s in, {best['out']:.0f} out"
     )
     table = Table(box=None, padding=(0, 2, 0, 0))
     for heading in ("", "took", "±", "wire", "ratio", "plan", "phases"):
         table.add_column(heading, justify="right" if heading in ("took", "±", "wire", "ratio") else "left")
-    for row in results["rows"]:
-        spread = f"{row['spread']:.0%}" if "spread" in row else ""
-        wire = row["wire_seconds"]
-        ratio = f"{row['seconds'] / wire:.2f}"
+    for row in results.rows:
+        spread = f"{row.spread:.0%}" if row.spread is not None else ""
+        wire = row.wire_seconds
+        ratio = f"{row.seconds / wire:.2f}"
         table.add_row(
-            row["case"], format_seconds(row["seconds"]), spread, format_seconds(wire), ratio, escape(row["plan"]),
-            _largest_phases(row["phases"]),
+            row.case, format_seconds(row.seconds), spread, format_seconds(wire), ratio, escape(row.plan),
+            _largest_phases(row.phases),
         )  # fmt: skip
-    for row in results["on_gpus"]:
-        efficiency = f"{row['efficiency']:.0%} of what one GPU promises"
-        way = "" if row.get("way", "sorted") == "sorted" else f", {row['way']}"
-        name = f"keys on {row['gpus']} GPUs, counted{way}"
-        table.add_row(name, format_seconds(row["seconds"]), f"{row['spread']:.0%}", "", "", efficiency, "")
-    for row in results["baselines"]:
-        table.add_row(row["case"], format_seconds(row["seconds"]), "", "", "", "", "")
+    for each in results.on_gpus:
+        efficiency = f"{each.efficiency:.0%} of what one GPU promises"
+        way = "" if each.way == "sorted" else f", {each.way}"
+        name = f"keys on {each.gpus} GPUs, counted{way}"
+        table.add_row(name, format_seconds(each.seconds), f"{each.spread:.0%}", "", "", efficiency, "")
+    for baseline in results.baselines:
+        table.add_row(baseline.case, format_seconds(baseline.seconds), "", "", "", "", "")
     console.print(table)
 
 
@@ -228,23 +228,23 @@ def _largest_phases(phases: dict[str, float]) -> str:
     return ", ".join(f"{name} {seconds / whole:.0%}" for name, seconds in phases.items() if seconds > whole / 20)
 
 
-def print_tpch(console: Console, results: dict[str, Any]) -> None:
+def print_tpch(console: Console, results: TpchResults) -> None:
     """Print what the joins of each query took, by shares, and the whole beside DuckDB's."""
-    how = "simulated, nothing was joined" if results["simulated"] else "measured"
-    console.print(f"[bold]TPC-H, scale factor {results['scale']:g}[/bold], {escape(results['machine'])}: {how}")
+    how = "simulated, nothing was joined" if results.simulated else "measured"
+    console.print(f"[bold]TPC-H, scale factor {results.scale:g}[/bold], {escape(results.machine)}: {how}")
     table = Table(box=None, padding=(0, 2, 0, 0))
     for heading in ("", "joins", "sort/join/materialise", "DuckDB's", "whole query", "DuckDB's", ""):
         table.add_column(heading, justify="right" if heading else "left")
-    for row in results["queries"]:
-        shares = row["shares"]
+    for row in results.queries:
+        shares = row.shares
         whole = sum(shares.values()) or 1
         parts = "/".join(f"{shares[name] / whole:.0%}" for name in ("sort", "join", "materialise"))
         joins_of_duckdb, of_duckdb = (
-            format_seconds(median(row[name])) if name in row else ""
-            for name in ("duckdb_join_seconds", "duckdb_seconds")
+            format_seconds(median(seconds)) if seconds is not None else ""
+            for seconds in (row.duckdb_join_seconds, row.duckdb_seconds)
         )
-        of_whole = format_seconds(row["seconds"]["whole"]) if "whole" in row["seconds"] else ""
-        checked = "the same result" if row.get("checked") else ""
-        joins = format_seconds(row["seconds"]["joins"])
-        table.add_row(row["query"], joins, parts, joins_of_duckdb, of_whole, of_duckdb, checked)
+        of_whole = format_seconds(row.seconds["whole"]) if "whole" in row.seconds else ""
+        checked = "the same result" if row.checked else ""
+        joins = format_seconds(row.seconds["joins"])
+        table.add_row(row.query, joins, parts, joins_of_duckdb, of_whole, of_duckdb, checked)
     console.print(table)

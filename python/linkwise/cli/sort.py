@@ -14,8 +14,9 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from linkwise._core import UsageError
 from linkwise.cli import options
 from linkwise.cli.errors import fail, interrupt_is_a_failure
-from linkwise.columns.sort_keys import Selection, sort_keys_from_text
+from linkwise.columns.sort_keys import Selection, SortKey, sort_keys_from_text
 from linkwise.files.formats import PIPE, FileOptions, expand
+from linkwise.files.reader import Reader
 from linkwise.files.readers import open_reader
 from linkwise.files.sort_file import first_out_of_order_in, keys_of_files, sort_reader
 from linkwise.machines.local import is_nominal
@@ -102,12 +103,9 @@ def sort(
         keys = sort_keys_from_text(by or [], reader.columns, nulls)
     if reverse:
         keys = [key.reversed() for key in keys]
-    if check:
-        row = first_out_of_order_in(reader, keys, unique=unique)
-        if row is not None:
-            fail(f"{', '.join(map(str, paths))}: row {row}, counted from 0, is out of order", 1)
+    if out is None:
+        _say_whether_in_order(reader, paths, keys, unique=unique)
         return
-    assert out is not None
     with _progress_bar() as step, interrupt_is_a_failure():
         advance = step(f"sort {paths[0].name}")
         execution = ExecutionOptions(
@@ -123,6 +121,12 @@ def sort(
     if picture is not None:
         phase_picture({report.strategy: report.phases}, picture, title=f"{report.told_plan()}; {where_it_ran(report)}")
     _tell(report, explain=explain, as_json=as_json, to_stderr=out == PIPE)
+
+
+def _say_whether_in_order(reader: Reader, paths: list[Path], keys: list[SortKey], *, unique: bool) -> None:
+    row = first_out_of_order_in(reader, keys, unique=unique)
+    if row is not None:
+        fail(f"{', '.join(map(str, paths))}: row {row}, counted from 0, is out of order", 1)
 
 
 def _tell(report: SortReport, *, explain: bool, as_json: bool, to_stderr: bool) -> None:

@@ -134,8 +134,8 @@ def _fig8(lab: Lab) -> list[Row]:
     rows = []
     for machine in _machines(lab):
         found = [measures(estimating_runtime(machine), app, _gpus(machine), _PAPERS_AGENTS) for app in _apps()]
-        rows += [Row(f"{machine.name}, {row['app']}", "", row["tracking"]) for row in found]
-        mean = statistics.fmean(row["tracking"] for row in found)
+        rows += [Row(f"{machine.name}, {row.app}", "", row.tracking) for row in found]
+        mean = statistics.fmean(row.tracking for row in found)
         rows.append(Row(f"{machine.name}, mean", "", mean, None, "10 to 15 % on each platform"))
     return rows
 
@@ -147,7 +147,7 @@ def _fig9(lab: Lab) -> list[Row]:
     for machine in _machines(lab):
         for app in _apps():
             found = measures(estimating_runtime(machine), app, _gpus(machine), _PAPERS_AGENTS)
-            rows.append(Row(f"{machine.name}, {app.name}", "", found["overlap"], None, "0.75 at least"))
+            rows.append(Row(f"{machine.name}, {app.name}", "", found.overlap, None, "0.75 at least"))
     return rows
 
 
