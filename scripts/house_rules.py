@@ -14,6 +14,11 @@ ROOMS = ["error", "team", "machine", "device", "primitives", "transfer", "sort",
 """Of C++, from the ground up."""
 
 PYTHON = Path("python/linkwise")
+_OF_PLANS = re.compile(
+    r"_core\.(SortPlan|JoinPlan|SortConstraints|JoinConstraints|SortWorkload|JoinWorkload|plan_sort|plan_join"
+    r"|estimate_sort|estimate_join|estimate_device_sort|records_that_fit)\b"
+)
+_MAKE_PLANS = {"runtime", "planning", "sorting", "joining"}
 _MOST_LINES = 450
 _MOST_MODULES = 15
 
@@ -50,3 +55,8 @@ def broken_in_python() -> Iterator[str]:
                 takes_from_face = isinstance(node, ast.ImportFrom) and node.module == "linkwise"
                 if imports_face or (takes_from_face and any(name.name != "_core" for name in node.names)):
                     yield f"{path}:{node.lineno}: inside, names come from the module that has them, not from the face"
+    for path in [*PYTHON.rglob("*.py"), *Path("benchmarks").glob("*.py")]:
+        if _MAKE_PLANS & set(path.parts):
+            continue
+        for found in _OF_PLANS.findall(path.read_text(encoding="utf-8")):
+            yield f"{path}: _core.{found} stays inside; take SortPlan, JoinPlan, plan_sort and plan_join"

@@ -20,7 +20,6 @@ from conftest import HAVE_GPU
 from linkwise.columns.sort_keys import SortKey
 from linkwise.files import sort_file as file_sorting
 from linkwise.files.formats import FileOptions
-from linkwise.files.readers import open_reader
 from linkwise.sorting.check import first_out_of_order
 
 UP = [SortKey("")]
@@ -110,5 +109,5 @@ def test_files_are_checked_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         for unique in (False, True):
             falls = np.flatnonzero(np.diff(values) <= 0 if unique else np.diff(values) < 0)
             wanted = int(falls[0]) + 1 if len(falls) else None
-            reader = open_reader([path], FileOptions())
-            assert file_sorting.first_out_of_order_in(reader, [SortKey("k")], unique=unique) == wanted
+            found = file_sorting.first_out_of_order_in([path], lambda *_: [SortKey("k")], FileOptions(), unique=unique)
+            assert found == wanted

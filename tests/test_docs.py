@@ -15,6 +15,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
+import linkwise
 from conftest import HAVE_GPU, ROOT
 from cpp_programs import build_and_run
 
@@ -77,6 +78,7 @@ def test_command_lines(line: str, tmp_path: Path) -> None:
     pa.csv.write_csv(orders, tmp_path / "part-0.csv")
     pa.csv.write_csv(pa.table({"what": ["b", "c"], "n": [7, 8]}), tmp_path / "more.csv")
     np.save(tmp_path / "keys.npy", random.random(1000))
+    linkwise.SortPlan(strategy="het", eager_merge=True).save(tmp_path / "plan.json")
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False, env=os.environ | {"PATH": path}

@@ -87,6 +87,7 @@ def test_options_that_there_are_not() -> None:
 
 def test_editors_know_the_options(tmp_path: Path) -> None:
     """As a type checker sees the installed package: what is right passes, and what is wrong is told."""
+    pytest.importorskip("basedpyright")
     program = tmp_path / "program.py"
     program.write_text(
         """
@@ -129,6 +130,7 @@ def test_options_hold_for_a_block() -> None:
             assert where() == ("dgx-a100", [0, 2], "p2p_merge")
         assert where() == ("dgx-a100", [3], "het")
         assert linkwise.plan_sort(10**6).best.gpus == (3,)
+        assert linkwise.sort_and_report(KEYS, strategy="cpu", machine="auto")[1].machine == "cpu"
     with linkwise.options(machine="dgx-a100"), pytest.raises(UsageError), linkwise.options(gpus=[99]):
         where()
     assert linkwise.sort_and_report(KEYS, strategy="cpu")[1].machine == "cpu"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -15,10 +16,9 @@ from linkwise._core import UsageError
 from linkwise.cli import options
 from linkwise.cli.errors import fail, interrupt_is_a_failure
 from linkwise.columns.sort_keys import Selection, SortKey, sort_keys_from_text
-from linkwise.files.formats import PIPE, FileOptions, expand
+from linkwise.files.formats import PIPE, FileOptions
 from linkwise.files.reader import Reader
-from linkwise.files.readers import open_reader
-from linkwise.files.sort_file import first_out_of_order_in, keys_of_files, sort_reader
+from linkwise.files.sort_file import first_out_of_order_in, keys_of_files, sort_paths
 from linkwise.machines.local import is_nominal
 from linkwise.reports.plots import check_picture, phase_picture
 from linkwise.reports.terminal import format_seconds, print_explanation, print_report, where_it_ran
@@ -95,25 +95,27 @@ def sort(
     if trace is not None:
         check_trace(trace)
     file_options = FileOptions(dtype, options.parse_types(types), header, input_format, output_format)
-    paths = expand(source)
-    reader = open_reader(paths, file_options)
-    if unique and not by:
-        keys = keys_of_files(reader, paths, None, False, nulls, unique=True)
-    else:
-        keys = sort_keys_from_text(by or [], reader.columns, nulls)
-    if reverse:
-        keys = [key.reversed() for key in keys]
+
+    def keys_of(reader: Reader, paths: Sequence[Path]) -> list[SortKey]:
+        if unique and not by:
+            keys = keys_of_files(reader, paths, None, False, nulls, unique=True)
+        else:
+            keys = sort_keys_from_text(by or [], reader.columns, nulls)
+        return [key.reversed() for key in keys] if reverse else keys
+
     if out is None:
-        _say_whether_in_order(reader, paths, keys, unique=unique)
+        row = first_out_of_order_in(source, keys_of, file_options, unique=unique)
+        if row is not None:
+            fail(f"{', '.join(source)}: row {row}, counted from 0, is out of order", 1)
         return
     with _progress_bar() as step, interrupt_is_a_failure():
-        advance = step(f"sort {paths[0].name}")
+        advance = step(f"sort {Path(source[0]).name}")
         execution = ExecutionOptions(
             machine=machine, gpus=options.parse_gpus(gpus), strategy=strategy, memory_limit=memory_limit,
             plan=None if plan is None else SortPlan.parse(plan), on_progress=advance,
         )  # fmt: skip
-        report = sort_reader(
-            reader, out, keys, execution, Selection(unique, limit), file_options, host_memory, temporary
+        report = sort_paths(
+            source, out, keys_of, execution, Selection(unique, limit), file_options, host_memory, temporary
         )
         advance(1.0)
     if trace is not None:
@@ -121,12 +123,6 @@ def sort(
     if picture is not None:
         phase_picture({report.strategy: report.phases}, picture, title=f"{report.told_plan()}; {where_it_ran(report)}")
     _tell(report, explain=explain, as_json=as_json, to_stderr=out == PIPE)
-
-
-def _say_whether_in_order(reader: Reader, paths: list[Path], keys: list[SortKey], *, unique: bool) -> None:
-    row = first_out_of_order_in(reader, keys, unique=unique)
-    if row is not None:
-        fail(f"{', '.join(map(str, paths))}: row {row}, counted from 0, is out of order", 1)
 
 
 def _tell(report: SortReport, *, explain: bool, as_json: bool, to_stderr: bool) -> None:

@@ -120,8 +120,8 @@ def gather_columns(
 ) -> list[pa.ChunkedArray]:
     """Columns with these rows of the given ones, of any type, in their order. Row -1 is a null.
 
-    On all cores; on the GPUs that ``execution`` leaves it to where these are faster. The cores have some columns, by
-    number, for less than a gather from all over them: ``nearby`` makes these.
+    On all cores; on the GPUs that ``execution`` leaves it to where these are faster. ``nearby`` makes the columns, by
+    number, that are cheaper to reorder than to gather at random.
     """
     gathered = _gather_on_gpus_if_faster(columns, rows, execution) or nearby()
     return _gather_on_cores(columns, [rows] * len(columns), gathered)

@@ -1,7 +1,7 @@
 """Joining tables that do not fit into host memory: both are sorted by spilled runs, and joined by ranges of keys.
 
-What is less than the last key of every block that was read is complete on both sides, so it is joined as any tables
-are. All rows of a key come into one part, whatever the kind of join; only a key's own rows must fit into memory.
+Rows whose keys are below both inputs' last-read keys can be joined; no more of them can arrive. All rows of a key come
+into one part, whatever the kind of join; only a key's own rows must fit into memory.
 """
 
 from __future__ import annotations

@@ -83,20 +83,50 @@ def sort_file(
 
     """
     file_options = FileOptions(dtype, dict(column_types or {}), header, input_format, output_format)
+
+    def keys(reader: Reader, paths: Sequence[Path]) -> list[SortKey]:
+        return keys_of_files(reader, paths, by, descending, nulls, unique=unique)
+
+    return sort_paths(
+        source, as_path(out), keys, ExecutionOptions.of(execution, SortPlan, on_progress), Selection(unique, limit),
+        file_options, host_memory_limit, temporary_directory,
+    )  # fmt: skip
+
+
+KeysOf = Callable[[Reader, Sequence[Path]], list[SortKey]]
+"""What to sort files by, when they are open."""
+
+
+def sort_paths(
+    source: str | Path | Sequence[str | Path],
+    out: Path,
+    keys_of: KeysOf,
+    execution: ExecutionOptions,
+    selection: Selection,
+    options: FileOptions,
+    host_memory_limit: int | str | None = None,
+    temporary_directory: str | Path | None = None,
+) -> SortReport:
+    """Sort files into one; see ``sort_file``."""
+    reader, keys = _opened(source, keys_of, options)
+    return sort_reader(reader, out, keys, execution, selection, options, host_memory_limit, temporary_directory)
+
+
+def first_out_of_order_in(
+    source: str | Path | Sequence[str | Path], keys_of: KeysOf, options: FileOptions, *, unique: bool = False
+) -> int | None:
+    """The number of the first row of some files that is out of order, some of them at a time; ``None`` if none is."""
+    reader, keys = _opened(source, keys_of, options)
+    checked = each_checked(reader.batches(_AT_ONCE), keys, unique=unique)
+    return next((row for _, row in checked if row is not None), None)
+
+
+def _opened(
+    source: str | Path | Sequence[str | Path], keys_of: KeysOf, options: FileOptions
+) -> tuple[Reader, list[SortKey]]:
     paths = expand(source)
-    reader = open_reader(paths, file_options)
-    keys = keys_of_files(reader, paths, by, descending, nulls, unique=unique)
-    options = ExecutionOptions.of(execution, SortPlan, on_progress)
-    return sort_reader(
-        reader,
-        as_path(out),
-        keys,
-        options,
-        Selection(unique, limit),
-        file_options,
-        host_memory_limit,
-        temporary_directory,
-    )
+    reader = open_reader(paths, options)
+    return reader, keys_of(reader, paths)
 
 
 def sort_reader(
@@ -238,9 +268,3 @@ def _as_array(table: pa.Table, kind: np.dtype[np.generic]) -> Array:
     keys = table.column(0).to_numpy()
     native = times_of_keys(keys, kind.newbyteorder("=")) if kind.kind in "mM" else keys.view(kind.newbyteorder("="))
     return native.astype(kind, copy=False)
-
-
-def first_out_of_order_in(reader: Reader, keys: list[SortKey], *, unique: bool = False) -> int | None:
-    """The same of a file, some of it at a time."""
-    checked = each_checked(reader.batches(_AT_ONCE), keys, unique=unique)
-    return next((row for _, row in checked if row is not None), None)

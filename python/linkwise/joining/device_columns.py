@@ -9,7 +9,7 @@ from typing import Any, cast
 from linkwise import _core
 from linkwise._typing import Array
 from linkwise.joining.host_join import leaves_to_gpus
-from linkwise.planning.sort import resident_plan
+from linkwise.planning.constraints import resident_plan
 from linkwise.runtime.execution import ExecutionOptions, gpus_of, memory_limit_of
 from linkwise.runtime.session import open_session
 

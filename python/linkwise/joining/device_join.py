@@ -11,7 +11,7 @@ from linkwise import _core
 from linkwise._core import UsageError
 from linkwise.interop.device_arrays import gpus_of, like, list_of_arrays, open_where_they_lie, single_array, stream_of
 from linkwise.joining.host_join import check_can_be_pinned
-from linkwise.planning.sort import resident_plan
+from linkwise.planning.constraints import resident_plan
 from linkwise.runtime.arguments import gpu_numbers
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.runtime.session import run_interruptibly

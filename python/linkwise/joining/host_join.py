@@ -66,8 +66,8 @@ def leaves_to_gpus(execution: ExecutionOptions, left_rows: int, right_rows: int)
 class GpuMatches:
     """The matches of two arrays of integers of one type. Each question is a join of its own on the GPUs.
 
-    Where these have less memory than they said, and for what they do not do, ``on_cores`` finds the matches in the
-    order of both sides' keys together, which is found as the execution says.
+    Falls back to the CPU (``on_cores``) on out-of-memory or unsupported operations: there the matches are found in the
+    order of both sides' keys together.
     """
 
     def __init__(
@@ -157,7 +157,10 @@ class GpuMatches:
         return self._or_cores(lambda: self._is_unique(1), lambda cores: cores.right_is_unique)
 
     def on_cores(self) -> HostMatches:
-        """The same, found by the cores."""
+        """The same, found by the cores. Raises ``UsageError`` if a plan pins how GPUs are to find them."""
+        check_can_be_pinned(
+            self._execution, "the cores find these rows, which come among others or are too many at once"
+        )
         return self._on_cores(self._execution)
 
     def _or_cores(self, on_gpus: Callable[[], Answer], of_cores: Callable[[HostMatches], Answer]) -> Answer:

@@ -69,7 +69,8 @@ def choose_join_plan(runtime: _core.Runtime, workload: _core.JoinWorkload, optio
     Raises ``OutOfMemoryError`` if nothing fits, ``UsageError`` that names the pinned field which cannot be kept.
     """
     like = copy.copy(workload)
-    like.left_rows, like.right_rows = rounded_up(workload.left_rows), rounded_up(workload.right_rows)
+    if options.plan is None:  # what is pinned may just fit
+        like.left_rows, like.right_rows = rounded_up(workload.left_rows), rounded_up(workload.right_rows)
     if workload.wants_ranges and isinstance(options.plan, JoinPlan) and options.plan.path == "in_core":
         raise UsageError("path is in_core, and ranges are found on the path sorted; leave path out of the plan")
 

@@ -57,7 +57,7 @@ class PlanCache(Generic[Workload, CorePlan]):
             return make()
         about = execution.machine, runtime.simulated, memory_limit_of(execution, runtime.machine)
         said = execution.without_progress()
-        for known in self._known:
+        for known in tuple(self._known):  # others may add to it meanwhile
             if known[:3] == about and known.execution == said and known.workload == workload:
                 return copy.copy(known.plan)
         plan = make()

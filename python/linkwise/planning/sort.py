@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Unpack
 
@@ -12,11 +12,10 @@ import numpy as np
 from linkwise import _core
 from linkwise._core import UsageError
 from linkwise.columns.key_types import key_type_of
-from linkwise.exceptions import FallbackWarning, warn_caller
 from linkwise.machines.catalog import DEFAULT_VIRTUAL_MACHINE, load_machine
 from linkwise.machines.local import local_machine
+from linkwise.planning.constraints import constraints_of, is_power_of_two, pins_records, resident_plan
 from linkwise.planning.plan_cache import PlanCache, rounded_up
-from linkwise.runtime.arguments import gpu_numbers
 from linkwise.runtime.execution import (
     ExecutionOptions,
     MachineLike,
@@ -26,7 +25,7 @@ from linkwise.runtime.execution import (
     takes_execution,
 )  # fmt: skip
 from linkwise.runtime.plan_fields import On
-from linkwise.runtime.plans import JoinPlan, SortPlan
+from linkwise.runtime.plans import SortPlan
 
 _WIDE_KEYS = (_core.KeyType.u64, _core.KeyType.i64, _core.KeyType.f64)
 
@@ -216,7 +215,8 @@ def _resident_plans(
 ) -> list[PricedPlan]:
     """The strategies that sort what lies on the GPUs, by rising time."""
     gpus = gpus_of(machine, options.gpus)
-    names = [options.strategy] if options.strategy != "auto" else ["radix", *(["p2p_merge"] if _is_power(gpus) else [])]
+    every = ["radix", "p2p_merge"] if is_power_of_two(gpus) else ["radix"]
+    names = every if options.strategy == "auto" else [options.strategy]
     priced = []
     for name in names:
         plan = resident_plan(replace(options, strategy=name), gpus)
@@ -232,59 +232,6 @@ def _why_resident(best: PricedPlan, others: list[PricedPlan]) -> str:
     return "; ".join(["The rows stay on the GPUs", *slower]) + "."
 
 
-def resident_plan(options: ExecutionOptions, gpus: list[int]) -> _core.SortPlan:
-    """The plan of the core for data on these GPUs: what the caller pins, and defaults. Raises ``UsageError``."""
-    pinned = pinned_sort(options)
-    if pinned is not None:
-        pinned.check_for("gpus")
-    plan = SortPlan().to_core() if pinned is None else pinned.to_core()
-    plan.gpus = gpus
-    if options.strategy != "auto":
-        plan.strategy = strategy_for(options, gpus)
-    return plan
-
-
-def _is_power(gpus: Sequence[int]) -> bool:
-    return len(gpus).bit_count() == 1
-
-
-def pinned_sort(options: ExecutionOptions) -> SortPlan | None:
-    """What the caller pins of a sort, or of the sorts of a join."""
-    return options.plan.sort if isinstance(options.plan, JoinPlan) else options.plan
-
-
-def strategy_for(options: ExecutionOptions, gpus: Sequence[int]) -> _core.SortStrategy:
-    """The strategy that is named, or the one that it falls back to on these GPUs; one of a plan does not fall back.
-
-    Raises ``UsageError``.
-    """
-    strategy = _core.sort_strategy_from(options.strategy)
-    if strategy != _core.SortStrategy.p2p_merge or not gpus or _is_power(gpus):
-        return strategy
-    pinned = pinned_sort(options)
-    if pinned is not None and pinned.strategy == "p2p_merge":
-        raise UsageError(f"strategy is p2p_merge, which runs on 2, 4, 8, … GPUs, and gpus are {len(gpus)}; name others")
-    warn_caller(f"p2p_merge runs on 2, 4, 8, … GPUs, not on {len(gpus)}: radix runs instead", FallbackWarning)
-    return _core.SortStrategy.radix
-
-
-def constraints_of(options: ExecutionOptions, machine: _core.Machine) -> _core.SortConstraints:
-    """What the caller pins. Raises ``UsageError``."""
-    constraints = _core.SortConstraints()
-    if options.gpus != "auto" and options.strategy != "cpu":
-        constraints.gpus = gpus_of(machine, options.gpus)
-    elif options.gpus != "auto":
-        constraints.gpus = gpu_numbers(options.gpus)
-    if options.strategy != "auto":
-        constraints.strategy = strategy_for(options, constraints.gpus)
-    constraints.memory_limit = memory_limit_of(options, machine)
-    pinned = pinned_sort(options)
-    if pinned is not None:
-        pinned.check_for("host")
-        constraints.pin(pinned.to_core(), set(pinned.pinned) - {"gpus", "strategy"})
-    return constraints
-
-
 _plans: PlanCache[_core.SortWorkload, _core.SortPlan] = PlanCache()
 
 
@@ -294,7 +241,7 @@ def choose_plan(runtime: _core.Runtime, workload: _core.SortWorkload, options: E
     Raises ``UsageError`` or ``OutOfMemoryError`` that names the pinned field which cannot be kept.
     """
     like = copy.copy(workload)
-    like.count = rounded_up(workload.count)
+    like.count = rounded_up(workload.count) if options.plan is None else workload.count  # what is pinned may just fit
 
     def make() -> _core.SortPlan:
         return _core.plan_sort(runtime.machine, like, constraints_of(options, runtime.machine))[0].plan
@@ -312,9 +259,3 @@ def choose_plan(runtime: _core.Runtime, workload: _core.SortWorkload, options: E
             )
         plan.chunkset_records = fitting
     return plan
-
-
-def pins_records(options: ExecutionOptions) -> bool:
-    """Whether the caller says how many records are sorted at once."""
-    pinned = pinned_sort(options)
-    return pinned is not None and pinned.chunkset_records is not None

@@ -152,6 +152,8 @@ _DEFAULTS = {each.name: each.default for each in fields(ExecutionOptions) if eac
 def _without_what_is_overruled(around: dict[str, Any], given: Any) -> dict[str, Any]:
     """Options from around a call but for those that it names itself: by name, or within a plan."""
     around = {name: value for name, value in around.items() if name not in given}
+    if given.get("strategy") == "cpu":  # which uses none
+        around.pop("gpus", None)
     if given.get("plan") is not None:
         named = [name for name in ("gpus", "strategy") if getattr(given["plan"], name) is not None]
         return {name: value for name, value in around.items() if name not in named}

@@ -9,7 +9,7 @@ from typing import Any
 from linkwise import _core
 from linkwise._core import UsageError
 from linkwise.interop.device_arrays import gpus_of, like, open_where_they_lie, stream_of
-from linkwise.planning.sort import resident_plan
+from linkwise.planning.constraints import resident_plan
 from linkwise.runtime.arguments import gpu_numbers
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.runtime.session import run_interruptibly

@@ -10,7 +10,8 @@ from linkwise._core import OutOfMemoryError, UsageError
 from linkwise._typing import Array
 from linkwise.columns.key_types import key_type_of
 from linkwise.exceptions import FallbackWarning, warn_caller
-from linkwise.planning.sort import choose_plan, pinned_sort, pins_records
+from linkwise.planning.constraints import pinned_sort, pins_records
+from linkwise.planning.sort import choose_plan
 from linkwise.runtime.arguments import parse_bytes
 from linkwise.runtime.execution import ExecutionOptions, memory_limit_of
 from linkwise.runtime.host_memory import uninitialised

@@ -1,4 +1,4 @@
-"""The order of a table's rows: one number, where the keys fit into it; otherwise word by word, ties alone going on."""
+"""The order of a table's rows: sort by a 64-bit key prefix, then refine only the ties."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@
 //   - Where the local sort makes an even number of passes, a bucket ends where it began. The buckets lie one behind
 //     the other, and the spare room behind them (or in the donated input) takes the passes between.
 //   - Where it is odd, a bucket ends in the other buffer. Then the buckets lie behind the spare room, and each is
-//     sorted into where it would be without that room: over what the buckets before it have left.
+//     sorted into where it would be without that room: it overwrites the space that earlier buckets have freed.
 //
 // Either way the sorted records are contiguous. With one bucket this is the usual pair of buffers.
 #pragma once
