@@ -73,7 +73,7 @@ def test_signatures_and_help_show_every_option(name: str) -> None:
     assert "execution" not in shown
     assert "**execution" not in function.__doc__
     for option in EXECUTION:
-        assert function.__doc__.count(f"\n    {option}\n") == 1
+        assert function.__doc__.count(f"\n{option}\n    ") == 1
 
 
 def test_options_that_there_are_not() -> None:

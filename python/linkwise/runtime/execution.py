@@ -55,24 +55,24 @@ class AnyExecution(Execution, total=False):
 
 
 _TEXT = """\
-    machine
-        ``"auto"``: this machine's GPUs, or the default virtual machine (with a ``NoGpuWarning``); ``"local"``: GPUs or
-        an error; the name of a described machine or a ``.json`` file: simulated.
-    gpus
-        GPU numbers in the order in which they hold the result, or ``"auto"``: those that the plan finds fastest.
-    strategy
-        ``"radix"``, ``"p2p_merge"`` (2, 4, 8, … GPUs), ``"het"`` (merged on the CPU), ``"cpu"`` (no GPU
-        at all; what small inputs take) or ``"auto"``. Of a join: how its keys are sorted.
-    memory_limit
-        What a GPU may use: bytes, or like ``"4GiB"`` or ``"80%"``. What does not fit is sorted in rounds, whose
-        runs are merged on the GPUs or the host.
-    verify
-        Check order and checksum of the result on the GPUs.
-    plan
-        A ``SortPlan`` or ``JoinPlan``: the fields that it names are kept, or an error says which cannot be and why.
+machine
+    ``"auto"``: this machine's GPUs, or the default virtual machine (with a ``NoGpuWarning``); ``"local"``: GPUs or
+    an error; the name of a described machine or a ``.json`` file: simulated.
+gpus
+    GPU numbers in the order in which they hold the result, or ``"auto"``: those that the plan finds fastest.
+strategy
+    ``"radix"``, ``"p2p_merge"`` (2, 4, 8, … GPUs), ``"het"`` (merged on the CPU), ``"cpu"`` (no GPU
+    at all; what small inputs take) or ``"auto"``. Of a join: how its keys are sorted.
+memory_limit
+    What a GPU may use: bytes, or like ``"4GiB"`` or ``"80%"``. What does not fit is sorted in rounds, whose
+    runs are merged on the GPUs or the host.
+verify
+    Check order and checksum of the result on the GPUs.
+plan
+    A ``SortPlan`` or ``JoinPlan``: the fields that it names are kept, or an error says which cannot be and why.
 """
-_HEADING = "\n\n    Options\n    -------\n"
-_MARK = "    **execution\n        Where and how it runs: see ``linkwise.options``.\n"
+_MARK = "**execution\n    Where and how it runs: see ``linkwise.options``.\n"
+_HEADING = "\n\nOptions\n-------\n"
 _given: ContextVar[AnyExecution] = ContextVar("linkwise_options")
 
 
@@ -89,7 +89,7 @@ def takes_execution(options: type) -> Callable[[Function], Function]:
             for name, annotation in options.__annotations__.items()
         ]
         function.__signature__ = signature.replace(parameters=[*own, *shown])  # type: ignore[attr-defined]
-        text = function.__doc__ or ""
+        text = inspect.cleandoc(function.__doc__ or "") + "\n"
         function.__doc__ = text.replace(_MARK, _TEXT) if _MARK in text else text.rstrip() + _HEADING + _TEXT
         return function
 
