@@ -34,10 +34,13 @@ class HostCase:
         return self.count * np.dtype(self.dtype).itemsize
 
 
-def strategy_cases(num_gpus: int, count: int) -> list[HostCase]:
-    """Every strategy with every variant, on one GPU and on all."""
+def strategy_cases(machine: linkwise.Machine, count: int) -> list[HostCase]:
+    """Every strategy with every variant that the machine can run, on one GPU and on all."""
     found = []
-    for gpus in sorted({1, num_gpus}):
+    impossible = {"radix, exchange fused"} if machine.staged_peers else set()
+    if machine.num_gpus.bit_count() > 1:
+        impossible.add("p2p_merge")
+    for gpus in sorted({1, machine.num_gpus}):
         plans: dict[str, dict[str, Any]] = {
             "radix, streamed": {},
             "radix, exchange by copies": {"exchange": "copies"},
@@ -53,7 +56,7 @@ def strategy_cases(num_gpus: int, count: int) -> list[HostCase]:
             },
         }  # fmt: skip
         for name, fields in plans.items():
-            if gpus == 1 and name not in ("radix, streamed", "het 2n"):
+            if name in impossible or (gpus == 1 and name not in ("radix, streamed", "het 2n")):
                 continue
             where = ",".join(map(str, range(gpus)))
             plan = SortPlan(**{"strategy": "radix", "gpus": tuple(range(gpus)), "paths": (), **fields})
@@ -64,11 +67,11 @@ def strategy_cases(num_gpus: int, count: int) -> list[HostCase]:
     return [*found, HostCase(STRATEGIES, "cpu, libstdc++ parallel sort", count, plan=comparison)]
 
 
-def cases(num_gpus: int, scale: float) -> list[HostCase]:
+def cases(machine: linkwise.Machine, scale: float) -> list[HostCase]:
     """The whole table. `scale` 1 is the sizes of the table, less is for trying it out."""
     two, eight = int(2e9 * scale), int(8e9 * scale)
     found = [HostCase(CHOICE, f"{n / 1e9:g}·10⁹ uint32", n) for n in (two, eight)]
-    found += strategy_cases(num_gpus, two)
+    found += strategy_cases(machine, two)
     for dtype in ("uint32", "int32", "float32", "uint64", "int64", "float64"):
         found.append(HostCase(TYPES, dtype, 4 * two // np.dtype(dtype).itemsize, dtype))
     distributions = (

@@ -26,7 +26,7 @@ from render import PERFORMANCE_PAGE, markdown, performance_page
 
 def simulate(name: str, scale: float) -> dict[str, Any]:
     machine = linkwise.load_machine(name)
-    results = [host_sorts.simulate(machine, case) for case in host_sorts.cases(machine.num_gpus, scale)]
+    results = [host_sorts.simulate(machine, case) for case in host_sorts.cases(machine, scale)]
     results += [device_sorts.simulate(machine, case) for case in device_sorts.cases(machine.num_gpus, scale)]
     return about(machine, simulated=True) | {"results": results}
 
@@ -43,7 +43,7 @@ def measure(machine: linkwise.Machine, scale: float) -> dict[str, Any]:
         for gpu in range(machine.num_gpus):
             with cupy.cuda.Device(gpu):
                 cupy.get_default_memory_pool().free_all_blocks()
-    cases = host_sorts.cases(machine.num_gpus, scale)
+    cases = host_sorts.cases(machine, scale)
     arrays = host_sorts.HostArrays(max(case.bytes for case in cases))
     keys, out = arrays.source.view(np.uint32), arrays.out.view(np.uint32)
     arrays.keys(max(cases, key=lambda case: case.bytes))

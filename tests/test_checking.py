@@ -110,4 +110,4 @@ def test_files_are_checked_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             falls = np.flatnonzero(np.diff(values) <= 0 if unique else np.diff(values) < 0)
             wanted = int(falls[0]) + 1 if len(falls) else None
             found = file_sorting.first_out_of_order_in([path], lambda *_: [SortKey("k")], FileOptions(), unique=unique)
-            assert found == wanted
+            assert found == (None if wanted is None else ([path], wanted))

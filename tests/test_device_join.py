@@ -208,7 +208,7 @@ def test_public_call() -> None:
         linkwise.join_count(lists[0], right, machine="dgx-a100")
     with pytest.raises(UsageError, match="4 arrays on the left and 3 on the right"):
         linkwise.join_count(lists[0], lists[1][:3], machine="dgx-a100")
-    with pytest.raises(UsageError, match="strategy= is for keys in host memory"):
+    with pytest.raises(UsageError, match="strategy= is 'cpu', and joins on the GPUs sort with radix"):
         linkwise.join_count(*lists, machine="dgx-a100", strategy="cpu")
     with pytest.raises(UsageError, match="presorted= is for keys in host memory"):
         linkwise.join_indices(*lists, machine="dgx-a100", presorted=True)

@@ -42,11 +42,11 @@ def test_files_are_written_in_row_groups(how: Any, strategy: str, tmp_path: Path
     for name, table in (("l", left), ("r", right)):
         pq.write_table(table, tmp_path / f"{name}.parquet")
 
-    request = ExecutionOptions(machine="auto" if strategy == "cpu" else "dgx-a100", strategy=strategy)
+    execution = ExecutionOptions(machine="auto" if strategy == "cpu" else "dgx-a100", strategy=strategy)
 
     def joined(out: Path, memory: int | None) -> int:
         return join_files(
-            tmp_path / "l.parquet", tmp_path / "r.parquet", out, request, host_memory_limit=memory,
+            tmp_path / "l.parquet", tmp_path / "r.parquet", out, execution, host_memory_limit=memory,
             on="k", left_on=None, right_on=None, how=how, options=FileOptions(None, {}, True, None, None),
         )  # fmt: skip
 

@@ -117,3 +117,17 @@ def test_small_limits_are_planned_and_quickly() -> None:
         linkwise.plan_sort(2 * 10**9, "i64", machine="h200x8", memory_limit=limit) for limit in ("1GiB", "128MiB")
     )
     assert few.best.seconds < many.best.seconds < 20 * few.best.seconds
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "right", "full", "semi", "anti"])
+@pytest.mark.parametrize("rows", [(10**6, 5 * 10**6), (5 * 10**6, 10**6), (10, 3 * 10**6), (10**9, 10**6)])
+def test_every_kind_of_join_is_planned_in_little_memory(how: str, rows: tuple[int, int]) -> None:
+    """In a process whose memory is limited: no expected result is longer than the kind of join can have."""
+    program = (
+        "import resource, linkwise\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))\n"
+        f"for more in ({{}}, {{'wants_rows': True}}, {{'wants_rows': True, 'matches': {10 * max(rows)}}}):\n"
+        f"    plan = linkwise.plan_join(*{rows}, how={how!r}, machine='h200x8', **more).best\n"
+        "    assert 0 < plan.seconds < 60, plan.seconds\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)

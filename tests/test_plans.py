@@ -304,7 +304,7 @@ JOINS: list[dict[str, Any]] = [
     {"batches": 1},
     {"batches": 4, "sort": SortPlan(gpus=(0, 1))},
     {"merges_runs": True},
-    {"merges_runs": False, "sort": SortPlan(chunkset_records=6000)},
+    {"merges_runs": True, "sort": SortPlan(chunkset_records=6000)},
     {"searches_each_key": True, "merges_runs": True},
     {"pair_bytes": 1 << 14},
     {"window_rows": 100, "path": "in_core"},
@@ -370,7 +370,7 @@ def test_what_joins_cannot_do() -> None:
             lambda: linkwise.join_count(
                 left, right, plan=JoinPlan(path="in_core", sort=SortPlan(streamed=False)), machine=MACHINE,
             ),
-            "streamed is False, and joins in core sort with True",
+            "streamed is False, and joins in core sort all rows at once",
         ),
         (
             lambda: linkwise.join_count(

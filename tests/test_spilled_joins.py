@@ -16,7 +16,7 @@ from linkwise.files.formats import FileOptions
 from linkwise.files.join_files import join_files
 from linkwise.runtime.execution import ExecutionOptions
 
-REQUEST = ExecutionOptions(strategy="cpu")
+EXECUTION = ExecutionOptions(strategy="cpu")
 LITTLE = "64KiB"  # of host memory: many runs of each side
 HOWS = ["inner", "left", "right", "full", "semi", "anti"]
 
@@ -55,7 +55,7 @@ def joined(tmp_path: Path, left: pa.Table, right: pa.Table, on: Any, how: Any, *
     options = {"on": on, "left_on": None, "right_on": None, "how": how, "options": FileOptions(), **more}
     rows, counted = (
         join_files(
-            tmp_path / "l.parquet", tmp_path / "r.parquet", out, REQUEST, host_memory_limit=LITTLE,
+            tmp_path / "l.parquet", tmp_path / "r.parquet", out, EXECUTION, host_memory_limit=LITTLE,
             temporary_directory=tmp_path / "spill", **options,
         )
         for out in (tmp_path / "o.arrow", None)
@@ -170,7 +170,7 @@ def test_what_is_wrong_is_said_before_the_work(spill: Path, tmp_path: Path) -> N
         joined(tmp_path, left, twice, "k", "inner", validate="m:1")
     with pytest.raises(UsageError, match="cannot spill to .*; name an existing directory"):
         join_files(
-            tmp_path / "l.parquet", tmp_path / "r.parquet", tmp_path / "o.arrow", REQUEST, on="k", left_on=None,
+            tmp_path / "l.parquet", tmp_path / "r.parquet", tmp_path / "o.arrow", EXECUTION, on="k", left_on=None,
             right_on=None, how="inner", options=FileOptions(), host_memory_limit=LITTLE,
             temporary_directory=tmp_path / "none",
         )  # fmt: skip

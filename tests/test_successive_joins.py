@@ -21,12 +21,12 @@ from linkwise.joining.multi_join import Joiner
 from linkwise.runtime.execution import ExecutionOptions
 
 
-def request(machine: str = "dgx-a100", gpus: Any = "auto", strategy: str = "auto") -> ExecutionOptions:
+def execution(machine: str = "dgx-a100", gpus: Any = "auto", strategy: str = "auto") -> ExecutionOptions:
     return ExecutionOptions(machine=machine, gpus=gpus, strategy=strategy)
 
 
 def on_cores() -> ExecutionOptions:
-    return request("auto", strategy="cpu")
+    return execution("auto", strategy="cpu")
 
 
 def page_locked(table: pa.Table) -> pa.Table:
@@ -65,7 +65,7 @@ def test_columns_that_stay_on_the_gpus(gpus: list[int], dtype: str, monkeypatch:
         random = np.random.default_rng(seed)
         count = [0, 1, 1000, 12_345][seed]
         column = random.integers(0, 100, count).astype(dtype)
-        columns = GpuColumns(request(gpus=gpus))
+        columns = GpuColumns(execution(gpus=gpus))
         brought = columns.bring(column)
         assert [array.gpu for array in brought] == gpus
         np.testing.assert_array_equal(fetched(columns, brought), column)
@@ -77,7 +77,7 @@ def test_columns_that_stay_on_the_gpus(gpus: list[int], dtype: str, monkeypatch:
 
 @pytest.mark.parametrize("machine", ["dgx-a100", pytest.param("local", marks=pytest.mark.gpu)])
 def test_much_and_little_is_fetched(machine: str) -> None:
-    columns = GpuColumns(request(machine, [0]))
+    columns = GpuColumns(execution(machine, [0]))
     several = [np.arange(count) for count in (0, 1, 1000, 1 << 17, (1 << 17) + 1, 400_000)]
     for column in several:
         np.testing.assert_array_equal(fetched(columns, columns.bring(column)), column)
@@ -91,7 +91,7 @@ def test_much_and_little_is_fetched(machine: str) -> None:
 def test_rows_of_a_column_that_stays_in_host_memory(machine: str, dtype: str) -> None:
     """The GPUs read what they need of it, if it is page-locked."""
     gpus = [0] if machine == "local" else [2, 0, 1]
-    columns = GpuColumns(request(machine, gpus))
+    columns = GpuColumns(execution(machine, gpus))
     random = np.random.default_rng(6)
     for count, wanted in ((1, 5), (40_000, 0), (40_000, 3000)):
         column = random.integers(0, 100, count).astype(dtype)
@@ -112,14 +112,14 @@ def test_a_column_that_cannot_go_keeps_the_others_back(monkeypatch: pytest.Monke
     monkeypatch.setattr(GpuColumns, "bring", lambda self, column: brought.append(len(column)) or bring(self, column))
     left = pa.table({"a": pa.array([1, None, 3]), "b": [1, 2, 3]})
     right = pa.table({"c": [1, 3, 3], "d": [1, 3, 4]})
-    joiner = Joiner(request())
+    joiner = Joiner(execution())
     joined = joiner.join(left, right, ("a", "c"), ("b", "d"))
     assert not brought
     assert rows_of(joiner.table(joined)) == [(1, 1), (3, 3)]
 
 
 def test_row_numbers_are_put_together_where_one_of_the_two_is() -> None:
-    columns = GpuColumns(request(gpus=[0, 1, 2]))
+    columns = GpuColumns(execution(gpus=[0, 1, 2]))
     rows, places = np.arange(100, 50, -1), np.arange(0, 50, 3)
     host = [RowNumbers(columns, numbers) for numbers in (rows, places)]
     there = [RowNumbers(columns, None, columns.bring(numbers)) for numbers in (rows, places)]
@@ -134,7 +134,7 @@ def test_row_numbers_are_put_together_where_one_of_the_two_is() -> None:
 def test_row_numbers_of_a_join(gpus: list[int]) -> None:
     random = np.random.default_rng(1)
     left, right = random.integers(0, 500, 3000), random.integers(200, 900, 5000)
-    columns = GpuColumns(request(gpus=gpus))
+    columns = GpuColumns(execution(gpus=gpus))
     of_left, of_right, phases = columns.join(columns.bring(left), columns.bring(right))
     found = columns.fetch([of_left, of_right])
     assert {rows.dtype for rows in found} == {np.dtype(np.uint32)}
@@ -175,11 +175,11 @@ def sides_of_integers(draw: st.DrawFn) -> list[list[np.ndarray]]:
 
 @given(sides=sides_of_integers(), gpus=st.sampled_from([[0], [2, 1, 0], list(range(8))]))
 def test_several_integers_are_one_key(sides: list[list[np.ndarray]], gpus: list[int]) -> None:
-    check_packing(GpuColumns(request(gpus=gpus)), sides)
+    check_packing(GpuColumns(execution(gpus=gpus)), sides)
 
 
 def test_extreme_integers_are_one_key() -> None:
-    columns = GpuColumns(request(gpus=[1, 0]))
+    columns = GpuColumns(execution(gpus=[1, 0]))
     wide = np.array([np.iinfo(np.int64).min, -1, np.iinfo(np.int64).max])
     check_packing(columns, [[wide], [wide[:1]]])
     check_packing(columns, [[np.zeros(3, np.int32), wide], [np.zeros(1, np.int64), wide[:1]]])
@@ -197,11 +197,11 @@ def test_several_integers_are_one_key_on_gpus() -> None:
             [random.integers(-4, 9, n).astype(np.int32), random.integers(0, 1 << 40, n), random.integers(-9, 0, n)]
             for n in (count, count // 2)
         ]
-        check_packing(GpuColumns(request("local", gpus)), sides)
+        check_packing(GpuColumns(execution("local", gpus)), sides)
 
 
 def test_what_cannot_be_packed() -> None:
-    columns = GpuColumns(request(gpus=[0, 1]))
+    columns = GpuColumns(execution(gpus=[0, 1]))
     numbers = columns.bring(np.arange(10))
     for left, right, why in (
         ([numbers], [], "as many columns"),
@@ -217,7 +217,7 @@ def test_what_cannot_be_packed() -> None:
 
 
 def test_an_array_must_be_where_it_is_said_to_be() -> None:
-    columns, other = GpuColumns(request(gpus=[0, 1])), GpuColumns(request(gpus=[0, 1]))
+    columns, other = GpuColumns(execution(gpus=[0, 1])), GpuColumns(execution(gpus=[0, 1]))
     column = columns.bring(np.arange(10))
     for wrong, why in ((column[::-1], "does not lie on the GPU"), (other.bring(np.arange(10)), "another runtime")):
         with pytest.raises(UsageError, match=why):
@@ -266,7 +266,7 @@ def test_chains_have_the_same_rows_everywhere(data: st.DataObject) -> None:
 
     expected = rows_of(chain(on_cores()))
     for gpus in ([0], [2, 1, 0], "auto"):
-        assert rows_of(chain(request(gpus=gpus))) == expected
+        assert rows_of(chain(execution(gpus=gpus))) == expected
 
 
 @given(data=st.data())
@@ -296,7 +296,7 @@ def test_keys_of_several_columns(data: st.DataObject) -> None:
 
     expected = rows_of(chain(on_cores()))
     for gpus in ([0], [2, 1, 0], "auto"):
-        assert rows_of(chain(request(gpus=gpus))) == expected
+        assert rows_of(chain(execution(gpus=gpus))) == expected
 
 
 def test_keys_of_several_columns_stay_on_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -306,7 +306,7 @@ def test_keys_of_several_columns_stay_on_the_gpus(monkeypatch: pytest.MonkeyPatc
     joined = []
     join = GpuColumns.join
     monkeypatch.setattr(GpuColumns, "join", lambda self, *keys: joined.append(keys) or join(self, *keys))
-    joiner = Joiner(request())
+    joiner = Joiner(execution())
     joiner.join(left, right, ("a", "c"), ("b", "d"))
     joiner.join(left, right, ("a", "c"))  # of different widths
     assert len(joined) == 2
@@ -335,7 +335,7 @@ def test_keys_of_which_few_rows_are_left(
 
     expected = rows_of(chain(on_cores()))
     assert len(expected) > 0
-    assert rows_of(chain(request())) == expected
+    assert rows_of(chain(execution())) == expected
     assert taken and all((parts is not None) == is_pinned for parts in taken)
 
 
@@ -348,7 +348,7 @@ def test_keys_stay_on_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     brought = []
     bring = GpuColumns.bring
     monkeypatch.setattr(GpuColumns, "bring", lambda self, column: brought.append(len(column)) or bring(self, column))
-    joiner = Joiner(request())
+    joiner = Joiner(execution())
     joined = joiner.join(joiner.join(tables[0], tables[1], ("n0", "k1")), tables[2], ("n1", "k2"))
     assert brought == [3000] * 4  # n0, k1, n1, k2: whole columns of the tables
     in_memory = Joiner(on_cores())
@@ -363,7 +363,7 @@ def test_gpus_without_room(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OutOfMemoryError("GPU 0 is full")
 
     monkeypatch.setattr(GpuColumns, "join", full)
-    joiner = Joiner(request())
+    joiner = Joiner(execution())
     left, right = pa.table({"k": [1, 2, 2], "a": [1, 2, 3]}), pa.table({"l": [2, 3], "b": [5, 6]})
     with pytest.warns(FallbackWarning, match="GPU 0 is full: the joins go on through host memory"):
         joined = joiner.join(left, right, ("k", "l"))
@@ -371,10 +371,10 @@ def test_gpus_without_room(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_gpus_that_cannot_read_each_other(tmp_path: Path) -> None:
-    joiner = Joiner(request("delta-d22x"))
+    joiner = Joiner(execution("delta-d22x"))
     left, right = pa.table({"k": [1, 2, 2]}), pa.table({"l": [2, 3]})
     assert joiner.join(left, right, ("k", "l")).num_rows == 2
-    assert not GpuColumns(request("dgx-a100", strategy="cpu")).can_join(100, 100)
+    assert not GpuColumns(execution("dgx-a100", strategy="cpu")).can_join(100, 100)
 
 
 @pytest.mark.gpu
@@ -396,4 +396,4 @@ def test_on_gpus() -> None:
 
     expected = rows_of(chain(on_cores()))
     for chosen in ("auto", gpus[:1], gpus[::-1]):
-        assert rows_of(chain(request("local", chosen))) == expected
+        assert rows_of(chain(execution("local", chosen))) == expected

@@ -45,7 +45,7 @@ DeviceColumns columns_of(const Runtime& runtime, const SortPlan& plan, const std
       if (values[g].size() != keys[g].size()) throw UsageError("there are not as many values as keys");
       part.values = values[g].data();
     }
-    if (streams[g].has_value()) part.stream = native_stream(*streams[g]);
+    if (const std::optional<std::int64_t>& stream = streams[g]) part.stream = native_stream(*stream);
     columns.parts.push_back(part);
   }
   return columns;

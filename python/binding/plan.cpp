@@ -74,7 +74,7 @@ void bind_plan(nb::module_& m) {
   m.def("estimate_join", &estimate_join, nb::arg("machine"), nb::arg("workload"), nb::arg("plan"),
         nb::arg("memory_limit") = 0, Release());
   m.def("estimate_device_sort", &estimate_device_sort, nb::arg("machine"), nb::arg("workload"), nb::arg("plan"),
-        nb::arg("donated") = false, Release());
+        nb::arg("donated") = false, nb::arg("memory_limit") = 0, Release());
   m.def("estimate_sort", &estimate_sort, nb::arg("machine"), nb::arg("workload"), nb::arg("plan"),
         nb::arg("memory_limit") = 0, Release());
 }

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from linkwise._typing import Array
-from linkwise.sorting.api import sort_indices
+from linkwise.runtime.execution import ExecutionOptions
+from linkwise.sorting.arrays import order_of_array
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Matrix:
 def matrix_of(row: Array, column: Array, value: Array, rows: int, columns: int) -> Matrix:
     """From entries in any order; of several in one place the first is kept."""
     place = row.astype(np.uint64) * np.uint64(columns) + column.astype(np.uint64)
-    at = sort_indices(place, strategy="cpu")
+    at, _ = order_of_array(place, ExecutionOptions(strategy="cpu"), descending=False)
     place = place[at]
     at = at[np.append(True, place[1:] != place[:-1])[: len(at)]]
     row, column, value = row[at], column[at], value[at]

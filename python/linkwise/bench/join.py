@@ -26,8 +26,9 @@ from linkwise.machines.catalog import load_machine
 from linkwise.planning.join import PricedJoin, plan_join
 from linkwise.runtime.execution import Gpus
 from linkwise.runtime.host_memory import empty
-from linkwise.runtime.plans import JoinPlan, SortPlan, Strategy
+from linkwise.runtime.join_plan import JoinPlan
 from linkwise.runtime.session import open_session
+from linkwise.runtime.sort_plan import SortPlan, Strategy
 
 _MOST_REPETITIONS = 100
 _ROW_BYTES = 4  # of a row's number

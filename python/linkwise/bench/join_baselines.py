@@ -12,7 +12,8 @@ from importlib.util import find_spec
 from linkwise import _core
 from linkwise._core import CorruptDataError
 from linkwise.bench.join_workload import Relations, Workload
-from linkwise.runtime.plans import JoinPlan, SortPlan
+from linkwise.runtime.join_plan import JoinPlan
+from linkwise.runtime.sort_plan import SortPlan
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from linkwise.columns.key_types import key_type_of
 from linkwise.joining.api import JoinRanges
 from linkwise.runtime.host_memory import empty
 from linkwise.runtime.parallel import BLOCK, in_blocks
-from linkwise.runtime.plans import SortPlan
+from linkwise.runtime.sort_plan import SortPlan
 
 _WRONG = "a join that was measured is wrong: do not trust this machine"
 

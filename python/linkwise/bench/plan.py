@@ -23,8 +23,8 @@ from linkwise.planning.sort import plan_sort
 from linkwise.probing.probe import probe
 from linkwise.runtime.host_memory import empty
 from linkwise.runtime.parallel import BLOCK, in_blocks
-from linkwise.runtime.plans import SortPlan, Strategy
 from linkwise.runtime.session import open_session
+from linkwise.runtime.sort_plan import SortPlan, Strategy
 from linkwise.sorting.api import sort_and_report
 
 _STRATEGIES: tuple[Strategy, ...] = ("radix", "p2p_merge", "het")

@@ -15,7 +15,7 @@ from linkwise.cli.errors import interrupt_is_a_failure
 from linkwise.files.formats import PIPE, FileOptions
 from linkwise.files.join_files import join_files
 from linkwise.runtime.execution import ExecutionOptions
-from linkwise.runtime.plans import JoinPlan
+from linkwise.runtime.join_plan import JoinPlan
 
 _Columns = Annotated[
     str | None,

@@ -17,7 +17,8 @@ from linkwise.cli.options import parse_gpus, without_it
 from linkwise.planning.join import JoinPlanReport, plan_join
 from linkwise.planning.sort import MOST_ROWS, PlanReport, plan_sort
 from linkwise.reports.terminal import format_seconds
-from linkwise.runtime.plans import JoinPlan, SortPlan
+from linkwise.runtime.join_plan import JoinPlan
+from linkwise.runtime.sort_plan import SortPlan
 
 plan_app = typer.Typer(help="What work would take, before it is done.", no_args_is_help=True)
 

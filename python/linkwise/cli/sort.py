@@ -24,8 +24,8 @@ from linkwise.reports.plots import check_picture, phase_picture
 from linkwise.reports.terminal import format_seconds, print_explanation, print_report, where_it_ran
 from linkwise.reports.trace import check_trace, write_trace
 from linkwise.runtime.execution import ExecutionOptions
-from linkwise.runtime.plans import SortPlan
 from linkwise.runtime.session import ADVICE_TO_PROBE
+from linkwise.runtime.sort_plan import SortPlan
 from linkwise.sorting.report import SortReport
 
 
@@ -104,9 +104,10 @@ def sort(
         return [key.reversed() for key in keys] if reverse else keys
 
     if out is None:
-        row = first_out_of_order_in(source, keys_of, file_options, unique=unique)
-        if row is not None:
-            fail(f"{', '.join(source)}: row {row}, counted from 0, is out of order", 1)
+        found = first_out_of_order_in(source, keys_of, file_options, unique=unique)
+        if found is not None:
+            paths, row = found
+            fail(f"{', '.join(map(str, paths))}: row {row}, counted from 0, is out of order", 1)
         return
     with _progress_bar() as step, interrupt_is_a_failure():
         advance = step(f"sort {Path(source[0]).name}")

@@ -24,7 +24,7 @@ from linkwise.files.readers import open_reader
 from linkwise.files.writer import Writer
 from linkwise.interop.containers import ONE_COLUMN, Contents
 from linkwise.runtime.execution import ExecutionOptions, Progress, SortExecution, takes_execution
-from linkwise.runtime.plans import SortPlan
+from linkwise.runtime.sort_plan import SortPlan
 from linkwise.sorting.arrays import sort_array
 from linkwise.sorting.check import each_checked
 from linkwise.sorting.report import SortReport
@@ -108,25 +108,20 @@ def sort_paths(
     temporary_directory: str | Path | None = None,
 ) -> SortReport:
     """Sort files into one; see ``sort_file``."""
-    reader, keys = _opened(source, keys_of, options)
+    paths = expand(source)
+    reader = open_reader(paths, options)
+    keys = keys_of(reader, paths)
     return sort_reader(reader, out, keys, execution, selection, options, host_memory_limit, temporary_directory)
 
 
 def first_out_of_order_in(
     source: str | Path | Sequence[str | Path], keys_of: KeysOf, options: FileOptions, *, unique: bool = False
-) -> int | None:
-    """The number of the first row of some files that is out of order, some of them at a time; ``None`` if none is."""
-    reader, keys = _opened(source, keys_of, options)
-    checked = each_checked(reader.batches(_AT_ONCE), keys, unique=unique)
-    return next((row for _, row in checked if row is not None), None)
-
-
-def _opened(
-    source: str | Path | Sequence[str | Path], keys_of: KeysOf, options: FileOptions
-) -> tuple[Reader, list[SortKey]]:
+) -> tuple[list[Path], int] | None:
+    """The files, and the number of their first row that is out of order, some at a time; ``None`` if none is."""
     paths = expand(source)
     reader = open_reader(paths, options)
-    return reader, keys_of(reader, paths)
+    checked = each_checked(reader.batches(_AT_ONCE), keys_of(reader, paths), unique=unique)
+    return next(((paths, row) for _, row in checked if row is not None), None)
 
 
 def sort_reader(

@@ -1,4 +1,4 @@
-"""Sorting arrays that lie on the GPUs: those of torch, CuPy and whoever else speaks DLPack, one for each GPU.
+"""Arrays that lie on the GPUs: those of torch, CuPy and whoever else speaks DLPack, one for each GPU.
 
 On a machine that is simulated, NumPy arrays stand in for them.
 """

@@ -23,7 +23,7 @@ from linkwise.joining.device_join import GpuJoin, arrays_on_gpus
 from linkwise.joining.matching import Columns, How, Presorted, Validate, matches_of_keys, sides_of
 from linkwise.joining.tables import TableJoin, check_how, key_pairs
 from linkwise.runtime.execution import ExecutionOptions, JoinExecution, takes_execution
-from linkwise.runtime.plans import JoinPlan
+from linkwise.runtime.join_plan import JoinPlan
 
 Relation = TypeVar("Relation")
 

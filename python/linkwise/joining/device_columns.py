@@ -20,7 +20,7 @@ _MOST_ROWS = (1 << 32) - 1  # that 4 bytes number
 
 
 class GpuColumns:
-    """The GPUs that a call's options leaves work to.
+    """The GPUs that a call's options leave work to.
 
     Every method raises ``OutOfMemoryError`` if a GPU has no room for what it is to hold.
     """

@@ -48,8 +48,10 @@ class GpuJoin:
             raise UsageError(
                 f"there are {len(left)} arrays on the left and {len(right)} on the right; one for each GPU"
             )
-        if execution.strategy != "auto":
-            raise UsageError("strategy= is for keys in host memory; leave it at 'auto'")
+        if execution.strategy not in ("auto", "radix"):
+            raise UsageError(
+                f"strategy= is '{execution.strategy}', and joins on the GPUs sort with radix; leave it out"
+            )
         check_can_be_pinned(execution, "these keys lie on GPUs already")
         if gpus_of(right) != on_gpus:
             raise UsageError("the two sides lie on different GPUs; give each GPU an array of both")

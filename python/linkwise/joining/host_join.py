@@ -17,7 +17,7 @@ from linkwise.joining.matches import HostMatches
 from linkwise.planning.join import choose_join_plan, join_workload, joins_on_gpus
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.runtime.host_memory import check_rows_fit, uninitialised
-from linkwise.runtime.plans import JoinPlan
+from linkwise.runtime.join_plan import JoinPlan
 from linkwise.runtime.session import open_session, run_interruptibly
 
 Answer = TypeVar("Answer")
@@ -95,7 +95,7 @@ class GpuMatches:
                 found._plan(runtime, "inner", row_bytes=ROW_BYTES)
             except OutOfMemoryError as error:
                 if pinned_join(execution):
-                    raise
+                    return True  # what is asked for may take less, or says what does not fit
                 told = f"{error}: both sides are sorted together, and their matches are found on the cores"
                 warn_caller(told, FallbackWarning)
                 return False
@@ -170,7 +170,8 @@ class GpuMatches:
             if pinned_join(self._execution):
                 raise
             warn_caller(f"{error}: the matches are found on the cores", FallbackWarning)
-            return of_cores(self._on_cores(without_gpus(self._execution)))
+            keeps_plan = self._execution.plan is not None
+            return of_cores(self._on_cores(self._execution if keeps_plan else without_gpus(self._execution)))
 
     def _is_unique(self, number: int) -> bool:
         """Joined with itself, a side has as many rows as it has keys, and more if one occurs twice."""

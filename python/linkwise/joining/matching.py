@@ -16,7 +16,7 @@ from linkwise.columns.key_types import plain_array
 from linkwise.columns.sort_keys import SortKey
 from linkwise.exceptions import FallbackWarning, warn_caller
 from linkwise.interop.containers import ONE_COLUMN, hold
-from linkwise.joining.host_join import GpuMatches, check_can_be_pinned, without_gpus
+from linkwise.joining.host_join import GpuMatches, check_can_be_pinned
 from linkwise.joining.matches import HostMatches, Matches
 from linkwise.joining.null_keys import MatchesBesideNulls
 from linkwise.joining.type_promotion import together
@@ -36,14 +36,14 @@ def matches_of_keys(
     """The matches of two arrays, columns or tables of keys; see ``join_indices``."""
     sides = [hold(side).contents for side in (left, right)]
 
-    def of_columns(execution: ExecutionOptions) -> Matches:
+    def of_columns(execution: ExecutionOptions, *, on_gpus: bool = True) -> Matches:
         columns = _key_columns(sides[0]), _key_columns(sides[1])
         if len(columns[0]) != len(columns[1]):
             raise UsageError(
                 f"there are {len(columns[0])} columns of keys on the left and {len(columns[1])} on the right"
             )
         names = [("left", "right")] * len(columns[0])
-        return match(columns, names, execution, nulls_equal=nulls_equal, presorted=presorted)
+        return match(columns, names, execution, nulls_equal=nulls_equal, presorted=presorted, on_gpus=on_gpus)
 
     if all(isinstance(side, np.ndarray) and side.dtype.kind in "iu" for side in sides):
         a, b = (plain_array(side) for side in sides)
@@ -54,7 +54,7 @@ def matches_of_keys(
                 row = first_out_of_order(side, [SortKey(ONE_COLUMN)]) if is_promised else None
                 if row is not None:
                     raise UsageError(not_presorted(name, row))
-            return GpuMatches(a, b, execution, lambda r: cast(HostMatches, of_columns(without_gpus(r))), promised)
+            return GpuMatches(a, b, execution, lambda r: cast(HostMatches, of_columns(r, on_gpus=False)), promised)
     return of_columns(execution)
 
 
@@ -82,6 +82,7 @@ def match(
     *,
     nulls_equal: bool,
     presorted: Presorted,
+    on_gpus: bool = True,
 ) -> Matches:
     """The matches of two sides' columns of keys, one with the other; ``names`` are for messages."""
     columns = [together(*both) for both in zip(*sides, names, strict=True)]
@@ -101,7 +102,11 @@ def match(
         return on_cores(execution)
     words = keys.words()
     of_sides = words[:left_rows], words[left_rows:]
+    if not on_gpus:
+        return on_cores(execution)
     if not GpuMatches.can(*of_sides, execution):
+        if all(map(len, of_sides)):
+            check_can_be_pinned(execution, f"with strategy '{execution.strategy}' the cores find the matches")
         return on_cores(execution)
 
     # Dictionaries and runs do not count the nulls among their values.

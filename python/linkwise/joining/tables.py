@@ -14,7 +14,7 @@ from linkwise._typing import Rows
 from linkwise.columns.gather import gather_columns, gather_rows
 from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.columns.sort_keys import listed
-from linkwise.joining.matches import Matches
+from linkwise.joining.matches import HostMatches, Matches
 from linkwise.joining.matching import Columns, How, Presorted, match
 from linkwise.joining.type_promotion import in_one_type
 from linkwise.runtime.execution import ExecutionOptions
@@ -123,6 +123,8 @@ class TableJoin:
 
     def table(self) -> pa.Table:
         """All of them. Raises ``UsageError`` if they are more than memory holds."""
+        if isinstance(self._found, HostMatches):  # which knows the number of rows before it makes them
+            check_rows_fit(self.count(), self.row_bytes)
         left_rows, right_rows = self._found.rows_to_gather(self._how)
         check_rows_fit(len(left_rows), self.row_bytes - 16)
         return self._gathered(left_rows, right_rows)

@@ -1,4 +1,4 @@
-"""Machines: described ones from data files, and the one that this process runs on.
+"""Described machines, from data files.
 
 A description is a JSON file (see ``described/README.md``). Reading checks every field, because people write these files
 by hand, and builds the plain ``Machine`` that the core works with.

@@ -9,7 +9,8 @@ from linkwise._core import UsageError
 from linkwise.exceptions import FallbackWarning, warn_caller
 from linkwise.runtime.arguments import gpu_numbers
 from linkwise.runtime.execution import ExecutionOptions, gpus_of, memory_limit_of
-from linkwise.runtime.plans import JoinPlan, SortPlan
+from linkwise.runtime.join_plan import JoinPlan
+from linkwise.runtime.sort_plan import SortPlan
 
 
 def is_power_of_two(gpus: Sequence[int]) -> bool:

@@ -9,10 +9,12 @@ from typing import Any, Unpack
 
 from linkwise import _core
 from linkwise._core import UsageError
+from linkwise.planning.constraints import strategy_for
 from linkwise.planning.plan_cache import PlanCache, rounded_up
 from linkwise.planning.sort import MOST_ROWS, key_type_named, machine_to_plan_for
 from linkwise.runtime.execution import ExecutionOptions, JoinExecution, gpus_of, memory_limit_of, takes_execution
-from linkwise.runtime.plans import JoinPlan, SortPlan
+from linkwise.runtime.join_plan import JoinPlan
+from linkwise.runtime.sort_plan import SortPlan
 
 _MOST_SKEW = 4.0
 
@@ -28,36 +30,52 @@ def join_workload(
     return workload
 
 
-def _constraints(options: ExecutionOptions, machine: _core.Machine) -> _core.JoinConstraints:
+def _constraints(
+    options: ExecutionOptions, machine: _core.Machine, workload: _core.JoinWorkload
+) -> _core.JoinConstraints:
     """What the caller pins. Raises ``UsageError``."""
     constraints = _core.JoinConstraints()
     constraints.memory_limit = memory_limit_of(options, machine)
     if options.gpus != "auto":
         constraints.gpus = gpus_of(machine, options.gpus)
+    if options.strategy != "auto":
+        constraints.strategy = strategy_for(options, constraints.gpus)
     plan = options.plan
     if not isinstance(plan, JoinPlan):
         return constraints
-    if plan.path is not None:
-        constraints.path = getattr(_core.JoinPath, plan.path)
-    constraints.pin(plan.to_core(), set(plan.pinned) - {"path"})
+    _check_asked(plan, workload, options.strategy)
+    path: str | None = plan.path
     if plan.sort is not None:
-        _check_sort(plan.sort, plan.path)
-        constraints.strategy = getattr(_core.SortStrategy, plan.sort.strategy or "radix")
+        plan.sort.check_for("host")
+        path = _path_for(plan.sort, path)
         constraints.pin_sort(plan.sort.to_core(), set(plan.sort.pinned) - {"gpus", "strategy"})
+    if path is not None:
+        constraints.path = getattr(_core.JoinPath, path)
+    constraints.pin(plan.to_core(), set(plan.pinned) - {"path"})
     return constraints
 
 
-def _check_sort(sort: SortPlan, path: str | None) -> None:
-    """How both sides are sorted on the GPUs: in core, streamed and by radix. Raises ``UsageError``."""
-    sort.check_for("host")
-    if path == "sorted":
-        return
-    for name, value in (("strategy", "radix"), ("streamed", True)):
-        if getattr(sort, name) not in (None, value):
-            raise UsageError(
-                f"{name} is {getattr(sort, name)}, and joins in core sort with {value}; leave {name} out, or make path "
-                "sorted"
-            )
+def _path_for(sort: SortPlan, path: str | None) -> str | None:
+    """The path on which both sides can be sorted so. Raises ``UsageError``."""
+    beyond = sort.beyond_in_core()
+    if not beyond or path == "sorted":
+        return path
+    if path is None:
+        return "sorted"
+    name, value = next(iter(beyond.items()))
+    raise UsageError(
+        f"{name} is {value}, and joins in core sort all rows at once, streamed by radix; leave {name} out, or make "
+        "path sorted"
+    )
+
+
+def _check_asked(plan: JoinPlan, workload: _core.JoinWorkload, strategy: str) -> None:
+    """Whether what is asked for can be answered as the plan says. Raises ``UsageError``."""
+    if workload.wants_ranges and plan.path == "in_core":
+        raise UsageError("path is in_core, and ranges are found on the path sorted; leave path out of the plan")
+    if plan.merges_runs is False and (workload.wants_rows or workload.wants_ranges or strategy == "het"):
+        what = "rows and ranges are found in" if strategy != "het" else "het makes"
+        raise UsageError(f"merges_runs is False, and {what} merged runs; leave merges_runs out")
 
 
 _plans: PlanCache[_core.JoinWorkload, _core.JoinPlan] = PlanCache()
@@ -71,11 +89,10 @@ def choose_join_plan(runtime: _core.Runtime, workload: _core.JoinWorkload, optio
     like = copy.copy(workload)
     if options.plan is None:  # what is pinned may just fit
         like.left_rows, like.right_rows = rounded_up(workload.left_rows), rounded_up(workload.right_rows)
-    if workload.wants_ranges and isinstance(options.plan, JoinPlan) and options.plan.path == "in_core":
-        raise UsageError("path is in_core, and ranges are found on the path sorted; leave path out of the plan")
+    constraints = _constraints(options, runtime.machine, workload)
 
     def make() -> _core.JoinPlan:
-        return _core.plan_join(runtime.machine, like, _constraints(options, runtime.machine))[0].plan
+        return _core.plan_join(runtime.machine, like, constraints)[0].plan
 
     plan = _plans.plan_for(runtime, like, options, make)
     runtime.set_memory_limit(memory_limit_of(options, runtime.machine))
@@ -215,9 +232,9 @@ def plan_join(
     UsageError, OutOfMemoryError, DeviceError
 
     """
-    for name, rows in (("left", left), ("right", right), ("matches", matches or 0)):
-        if not 0 <= rows <= MOST_ROWS:
-            raise UsageError(f"{name} is {rows:g}; it is a number from 0 to {MOST_ROWS:g}")
+    for name, rows, most in (("left", left, MOST_ROWS), ("right", right, MOST_ROWS), ("matches", matches or 0, 1e18)):
+        if not 0 <= rows <= most:
+            raise UsageError(f"{name} is {rows:g}; it is a number from 0 to {most:g}")
     if not 0 <= skew <= _MOST_SKEW:
         raise UsageError(f"skew is {skew:g}; it is a number from 0 to {_MOST_SKEW:g}")
     if value_bytes not in (0, 4, 8, 16):
@@ -228,12 +245,12 @@ def plan_join(
     workload.wants_ranges = wants_ranges
     workload.expected_matches = None if matches is None else int(matches)
     workload.left_presorted, workload.right_presorted = left_presorted, right_presorted
-    options = _with_path(ExecutionOptions.of(execution, JoinPlan), path)
+    options = _with_path(ExecutionOptions.of(execution, JoinPlan), path, wins="plan" not in execution)
     if not joins_on_gpus(options):
         raise UsageError(f"strategy= is '{options.strategy}', by which the cores join; plans are for joins on the GPUs")
     workload.pageable, workload.verify = pageable, options.verify
     described = machine_to_plan_for(options.machine)
-    priced = _core.plan_join(described, workload, _constraints(options, described))
+    priced = _core.plan_join(described, workload, _constraints(options, described, workload))
     others: list[PricedJoin] = []
     shown = {(priced[0].plan.path, len(priced[0].plan.sort.gpus))}
     for each in priced[1:]:
@@ -245,14 +262,14 @@ def plan_join(
     return JoinPlanReport(described.name, best, others, Skew.of(skew, int(min(left, right)), len(best.gpus or ())))
 
 
-def _with_path(options: ExecutionOptions, path: str) -> ExecutionOptions:
-    """The options with a path that is named beside the plan. Raises ``UsageError``."""
+def _with_path(options: ExecutionOptions, path: str, *, wins: bool) -> ExecutionOptions:
+    """The options with a path that is named, and wins over the plan or must be the plan's. Raises ``UsageError``."""
     if path not in ("auto", "in_core", "sorted"):
         raise UsageError(f"there is no path {path!r} for a join; there are in_core and sorted")
     plan = options.plan if isinstance(options.plan, JoinPlan) else JoinPlan()
     if path == "auto":
         return options
-    if plan.path not in (None, path):
+    if plan.path not in (None, path) and not wins:
         raise UsageError(f"path= is '{path}', and the plan's is '{plan.path}'; name one of them")
     return replace(options, plan=plan.replace(path=path))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections import deque
 from collections.abc import Callable
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from linkwise import _core
 from linkwise.runtime.execution import ExecutionOptions, memory_limit_of
@@ -13,12 +13,6 @@ from linkwise.runtime.execution import ExecutionOptions, memory_limit_of
 CorePlan = TypeVar("CorePlan", _core.SortPlan, _core.JoinPlan)
 Workload = TypeVar("Workload", _core.SortWorkload, _core.JoinWorkload)
 _KEPT = 256
-
-
-class Priced(Protocol[CorePlan]):
-    """What a planner of the core returns, the best first."""
-
-    plan: CorePlan
 
 
 class _Known(NamedTuple, Generic[Workload, CorePlan]):

@@ -25,7 +25,7 @@ from linkwise.runtime.execution import (
     takes_execution,
 )  # fmt: skip
 from linkwise.runtime.plan_fields import On
-from linkwise.runtime.plans import SortPlan
+from linkwise.runtime.sort_plan import SortPlan
 
 _WIDE_KEYS = (_core.KeyType.u64, _core.KeyType.i64, _core.KeyType.f64)
 
@@ -41,11 +41,11 @@ class PricedPlan(SortPlan):
 
     seconds: float = 0.0
     phases: dict[str, float] = field(default_factory=dict)
+    plan: str = ""
+    """The plan in words, with what follows from the memory that the machine is described with."""
 
-    @property
-    def plan(self) -> str:
-        """The plan in words."""
-        return str(self)
+    def __str__(self) -> str:
+        return self.plan
 
 
 @dataclass(frozen=True)
@@ -101,8 +101,19 @@ def key_type_named(name: str) -> _core.KeyType:
     return key_type_of(kind)
 
 
-def _priced(plan: _core.SortPlan, seconds: float, phases: Iterable[_core.PhaseTime], on: On = "host") -> PricedPlan:
-    return PricedPlan.of_core(plan, on, seconds=seconds, phases={phase.phase: phase.seconds for phase in phases})
+def _priced(
+    plan: _core.SortPlan, seconds: float, phases: Iterable[_core.PhaseTime], on: On = "host", *, pins_records: bool
+) -> PricedPlan:
+    # How many records are sorted at once follows from the memory that is free when they are.
+    left_to_the_sort = () if pins_records else ("chunkset_records",)
+    return PricedPlan.of_core(
+        plan,
+        on,
+        without=left_to_the_sort,
+        seconds=seconds,
+        phases={phase.phase: phase.seconds for phase in phases},
+        plan=str(plan) if on == "host" else f"{plan.strategy.name} of data on GPUs ({','.join(map(str, plan.gpus))})",
+    )
 
 
 def _kind(plan: _core.PricedPlan) -> tuple[str, int, bool]:
@@ -205,8 +216,8 @@ def plan_sort(
         kind = _kind(plan)
         if kind not in shown:
             shown.add(kind)
-            others.append(_priced(plan.plan, plan.seconds, plan.phases))
-    best = _priced(priced[0].plan, priced[0].seconds, priced[0].phases)
+            others.append(_priced(plan.plan, plan.seconds, plan.phases, pins_records=pins_records(options)))
+    best = _priced(priced[0].plan, priced[0].seconds, priced[0].phases, pins_records=pins_records(options))
     return PlanReport(described.name, best, others, _why(described, workload, priced[0], others))
 
 
@@ -220,8 +231,8 @@ def _resident_plans(
     priced = []
     for name in names:
         plan = resident_plan(replace(options, strategy=name), gpus)
-        report = _core.estimate_device_sort(machine, workload, plan, donate)
-        priced.append(_priced(plan, report.seconds, report.phases, "gpus"))
+        report = _core.estimate_device_sort(machine, workload, plan, donate, memory_limit_of(options, machine))
+        priced.append(_priced(plan, report.seconds, report.phases, "gpus", pins_records=pins_records(options)))
     return sorted(priced, key=lambda plan: plan.seconds)
 
 
@@ -243,8 +254,10 @@ def choose_plan(runtime: _core.Runtime, workload: _core.SortWorkload, options: E
     like = copy.copy(workload)
     like.count = rounded_up(workload.count) if options.plan is None else workload.count  # what is pinned may just fit
 
+    constraints = constraints_of(options, runtime.machine)  # each time, since it may warn
+
     def make() -> _core.SortPlan:
-        return _core.plan_sort(runtime.machine, like, constraints_of(options, runtime.machine))[0].plan
+        return _core.plan_sort(runtime.machine, like, constraints)[0].plan
 
     plan = _plans.plan_for(runtime, like, options, make)
     runtime.set_memory_limit(memory_limit_of(options, runtime.machine))

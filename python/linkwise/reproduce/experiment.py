@@ -18,8 +18,8 @@ from linkwise.machines.variants import without_nvlink
 from linkwise.planning.sort import plan_sort
 from linkwise.probing.probe import probe_families
 from linkwise.runtime.host_memory import empty
-from linkwise.runtime.plans import SortPlan
 from linkwise.runtime.session import estimating_runtime, open_session
+from linkwise.runtime.sort_plan import SortPlan
 from linkwise.sorting.api import sort_and_report
 
 gpu = _core.Place.gpu
@@ -166,7 +166,9 @@ class Lab:
         """Seconds of a sort of 32-bit keys from and to pinned memory, by phase and in ``total``."""
         check_gpus(machine, gpus)
         on_gpus: dict[str, Any] = {"gpus": tuple(gpus), "paths": ()} if gpus else {}
-        in_steps = {"streamed": False, "exchange": "copies"} if strategy == "radix" else {}
+        in_steps: dict[str, Any] = {"streamed": False, "exchange": "copies"} if strategy == "radix" else {}
+        if strategy in ("radix", "p2p_merge"):
+            in_steps["merge_on_gpus"] = True
         plan = SortPlan(**{"strategy": strategy, **on_gpus, **in_steps, **fields})
         if not self.measures:  # the papers' sorts verify nothing
             best = plan_sort(count, machine=machine, plan=plan, verify=False).best

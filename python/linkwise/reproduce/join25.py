@@ -15,7 +15,8 @@ from linkwise.bench.join_workload import Workload
 from linkwise.bench.tpch import joins_of_queries, shares_of_phases
 from linkwise.planning.join import PricedJoin, plan_join
 from linkwise.reproduce.experiment import Experiment, Lab, Row
-from linkwise.runtime.plans import JoinPlan, SortPlan, Strategy
+from linkwise.runtime.join_plan import JoinPlan
+from linkwise.runtime.sort_plan import SortPlan, Strategy
 
 AC922, H100 = "ibm-ac922", "dgx-h100"
 _CHUNK_BYTES = {AC922: 12 * 10**9, H100: 32 * 10**9}  # of tuples that a GPU sorts at once (§4.2, §4.3)

@@ -1,6 +1,6 @@
 """The papers' experiments by figure and table: on the machines that they describe, simulated, or on this one, measured.
 
-Each prints what the paper states, where it states a number, beside ours. Other rooms add theirs to ``EXPERIMENTS``.
+Each prints what the paper states, where it states a number, beside ours.
 """
 
 from __future__ import annotations

@@ -6,11 +6,15 @@ import operator
 import re
 from collections.abc import Iterable
 from numbers import Number
+from typing import SupportsIndex, cast
+
+import numpy as np
 
 from linkwise._core import UsageError
 
 _MOST_BYTES = 1 << 60
 _MOST_GPUS = 1 << 20
+_LONGEST_SHOWN = 80
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -43,7 +47,7 @@ def parse_bytes(size: int | str | None, whole: int = 0) -> int:
 def gpu_numbers(gpus: Iterable[int]) -> list[int]:
     """GPU numbers that the core can look at. Raises ``UsageError``."""
     try:
-        numbers = [operator.index(gpu) for gpu in gpus]
+        numbers = [_number(gpu) for gpu in gpus]
     except TypeError:
         raise no_gpus(gpus) from None
     for gpu in numbers:
@@ -52,6 +56,18 @@ def gpu_numbers(gpus: Iterable[int]) -> list[int]:
     return numbers
 
 
+def _number(gpu: object) -> int:
+    if isinstance(gpu, bool | np.bool_):
+        raise TypeError
+    return operator.index(cast(SupportsIndex, gpu))
+
+
+def in_one_line(value: object) -> str:
+    """How a message shows a value."""
+    shown = " ".join(repr(value).split())
+    return shown if len(shown) <= _LONGEST_SHOWN else f"{shown[:_LONGEST_SHOWN]}…"
+
+
 def no_gpus(gpus: object) -> UsageError:
     """The error for what names no GPUs."""
-    return UsageError(f"gpus= is a list of numbers, as [0, 1], or 'auto', not {gpus!r}")
+    return UsageError(f"gpus= is a list of numbers, as [0, 1], or 'auto', not {in_one_line(gpus)}")

@@ -11,13 +11,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal, Self, TypedDict, TypeVar, Unpack
+from typing import Any, Literal, NamedTuple, Self, TypedDict, TypeVar, Unpack
 
 from linkwise import _core
 from linkwise._core import UsageError
-from linkwise.runtime.arguments import gpu_numbers, no_gpus, parse_bytes
+from linkwise.runtime.arguments import gpu_numbers, in_one_line, no_gpus, parse_bytes
+from linkwise.runtime.join_plan import JoinPlan
 from linkwise.runtime.plan_fields import Plan
-from linkwise.runtime.plans import JoinPlan, SortPlan
+from linkwise.runtime.sort_plan import SortPlan
 
 Gpus = Literal["auto"] | Sequence[int]
 MachineLike = str | Path | _core.Machine
@@ -73,7 +74,6 @@ plan
 """
 _MARK = "**execution\n    Where and how it runs: see ``linkwise.options``.\n"
 _HEADING = "\n\nOptions\n-------\n"
-_given: ContextVar[AnyExecution] = ContextVar("linkwise_options")
 
 
 def takes_execution(options: type) -> Callable[[Function], Function]:
@@ -115,6 +115,8 @@ class ExecutionOptions:
             object.__setattr__(self, "gpus", gpu_numbers(self.gpus))
         elif self.gpus != "auto":
             raise no_gpus(self.gpus)
+        if self.plan is not None and not isinstance(self.plan, SortPlan | JoinPlan):
+            raise UsageError(f"plan= is a SortPlan or a JoinPlan, not {in_one_line(self.plan)}")
         if self.plan is not None:
             self._take_from(self.plan)
 
@@ -124,22 +126,22 @@ class ExecutionOptions:
             raise UsageError(f"gpus= is {self.gpus}, and the plan's are {list(plan.gpus)}; name one of them")
         if plan.strategy is not None and self.strategy not in ("auto", plan.strategy):
             raise UsageError(f"strategy= is '{self.strategy}', and the plan's is '{plan.strategy}'; name one of them")
+        sort = _sort_of(plan)
+        if sort is not None and self.strategy != "auto":
+            sort.check_strategy(self.strategy, "strategy=")
         object.__setattr__(self, "gpus", list(plan.gpus) if plan.gpus else self.gpus)
         object.__setattr__(self, "strategy", plan.strategy or self.strategy)
 
     @classmethod
     def of(cls, given: Any, kind: type[Plan], on_progress: Progress | None = None) -> Self:
         """What a call was given, and for the rest what ``options`` says around it. ``kind``: which plans it takes."""
-        unknown = set(given) - set(_DEFAULTS)
-        if unknown:
-            raise TypeError(f"unexpected keyword argument '{min(unknown)}'; how it runs say {', '.join(_DEFAULTS)}")
+        _check_names(given)
         plan = given.get("plan")
         if plan is not None and not isinstance(plan, kind):
-            raise UsageError(f"plan= is a {kind.__name__} here, not {plan!r}")
-        around = dict(_given.get({}))
-        if plan is not None or not isinstance(around.get("plan"), kind):
-            around.pop("plan", None)
-        return cls(**_without_what_is_overruled(around, given), **given, on_progress=on_progress)
+            raise UsageError(f"plan= is a {kind.__name__} here, not {in_one_line(plan)}")
+        around = _given.get(_Given({}, {}))
+        others, plan = around.others, around.plans.get(kind)
+        return cls(**_merged(others if plan is None else {**others, "plan": plan}, given), on_progress=on_progress)
 
     def without_progress(self) -> Self:
         """What decides on a plan."""
@@ -149,26 +151,64 @@ class ExecutionOptions:
 _DEFAULTS = {each.name: each.default for each in fields(ExecutionOptions) if each.name != "on_progress"}
 
 
-def _without_what_is_overruled(around: dict[str, Any], given: Any) -> dict[str, Any]:
-    """Options from around a call but for those that it names itself: by name, or within a plan."""
-    around = {name: value for name, value in around.items() if name not in given}
-    if given.get("strategy") == "cpu":  # which uses none
-        around.pop("gpus", None)
-    if given.get("plan") is not None:
-        named = [name for name in ("gpus", "strategy") if getattr(given["plan"], name) is not None]
-        return {name: value for name, value in around.items() if name not in named}
-    if around.get("plan") is not None:
-        around["plan"] = _with_others(around["plan"], given)
-    return around
+def _check_names(given: Any) -> None:
+    unknown = set(given) - set(_DEFAULTS)
+    if unknown:
+        raise TypeError(f"unexpected keyword argument '{min(unknown)}'; how it runs say {', '.join(_DEFAULTS)}")
+
+
+def _sort_of(plan: SortPlan | JoinPlan) -> SortPlan | None:
+    return plan.sort if isinstance(plan, JoinPlan) else plan
+
+
+def _merged(around: dict[str, Any], given: Any) -> dict[str, Any]:
+    """What is given, which wins by name and within a plan, and for the rest what is said around it."""
+    kept = {name: value for name, value in around.items() if name not in given}
+    plan = given.get("plan")
+    if "cpu" in (given.get("strategy"), getattr(plan, "strategy", None)):  # which uses none
+        kept.pop("gpus", None)
+    if plan is not None:
+        sort = _sort_of(plan)
+        for name in ("gpus", "strategy"):
+            if getattr(plan, name) is not None:
+                kept.pop(name, None)
+        if sort is not None and not sort.can_be(kept.get("strategy", "auto")):
+            del kept["strategy"]
+    elif kept.get("plan") is not None:
+        kept["plan"] = _with_others(kept["plan"], given)
+    return {**kept, **given}
 
 
 def _with_others(plan: SortPlan | JoinPlan, given: Any) -> SortPlan | JoinPlan:
-    """A plan but for the GPUs and the strategy that are given."""
+    """A plan but for the GPUs and the strategy that are given; ``"auto"`` leaves them to the planner."""
     if isinstance(plan, JoinPlan):
         return plan if plan.sort is None else plan.replace(sort=_with_others(plan.sort, given))
-    if given.get("gpus", "auto") != "auto":
+    if "gpus" in given:
         plan = plan.replace(gpus=None)
-    return plan.replace(strategy=given["strategy"]) if given.get("strategy", "auto") != "auto" else plan
+    if "strategy" in given:
+        plan = plan.replace(strategy=None if given["strategy"] == "auto" else given["strategy"])
+    return plan
+
+
+class _Given(NamedTuple):
+    """What blocks of ``options`` say: a plan of each kind, and the others by name."""
+
+    others: dict[str, Any]
+    plans: dict[type[Plan], SortPlan | JoinPlan]
+
+    def around(self, execution: AnyExecution) -> _Given:
+        """What holds in a block inside of these that says so. Raises ``UsageError``."""
+        plan = execution.get("plan")
+        others = _merged(self.others, execution)
+        others.pop("plan", None)
+        if "plan" in execution:
+            plans = {} if plan is None else {**self.plans, type(plan): plan}
+        else:
+            plans = {kind: _with_others(plan, execution) for kind, plan in self.plans.items()}
+        return _Given(others, plans)
+
+
+_given: ContextVar[_Given] = ContextVar("linkwise_options")
 
 
 @takes_execution(AnyExecution)
@@ -188,8 +228,9 @@ def options(**execution: Unpack[AnyExecution]) -> Iterator[None]:
     UsageError
 
     """
+    _check_names(execution)
     ExecutionOptions(**execution)  # says what is wrong before anything runs
-    token = _given.set({**_given.get({}), **execution})
+    token = _given.set(_given.get(_Given({}, {})).around(execution))
     try:
         yield
     finally:

@@ -12,10 +12,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
 
+import numpy as np
+
 from linkwise import _core
 from linkwise._core import UsageError
 from linkwise.machines.description import parsed_json
-from linkwise.runtime.arguments import gpu_numbers, parse_bytes
+from linkwise.runtime.arguments import gpu_numbers, in_one_line, parse_bytes
 from linkwise.runtime.json_file import write_json
 
 On = Literal["host", "gpus"]
@@ -70,15 +72,22 @@ def one_of(*names: str) -> Kind:
     return Kind(" or ".join(names), lambda value: value if value in names else _refuse(), str, names)
 
 
-def whole_number(least: int, *, most: int = _LARGE) -> Kind:
-    """A whole number, which ``parse`` reads as a size."""
+def whole_number(least: int, *, most: int = _LARGE, is_size: bool = False) -> Kind:
+    """A whole number; ``parse`` reads a size in bytes also as ``1MiB``, and a count as ``1e6``."""
 
     def checked(value: Any) -> int:
-        is_whole = not isinstance(value, bool) and int(value) == value
+        is_whole = not isinstance(value, (bool, np.bool_, str)) and int(value) == value
         return int(value) if is_whole and least <= value <= most else _refuse()
 
+    def parsed(text: str) -> int:
+        return int(text) if text.isdecimal() else parse_bytes(text) if is_size else _whole(float(text))
+
     what = f"a whole number from {least}" + (f" to {most}" if most < _LARGE else " on")
-    return Kind(what, checked, lambda text: int(text) if text.isdecimal() else parse_bytes(text))
+    return Kind(what, checked, parsed)
+
+
+def _whole(number: float) -> int:
+    return int(number) if number == int(number) else _refuse()
 
 
 def flag() -> Kind:
@@ -92,7 +101,12 @@ def flag() -> Kind:
 
 def share() -> Kind:
     """A fraction of a whole."""
-    return Kind("a number from 0 to 1", lambda value: float(value) if 0 <= float(value) <= 1 else _refuse(), float)
+
+    def checked(value: Any) -> float:
+        is_number = not isinstance(value, (bool, np.bool_, str))
+        return float(value) if is_number and 0 <= float(value) <= 1 else _refuse()
+
+    return Kind("a number from 0 to 1", checked, float)
 
 
 def gpu_list() -> Kind:
@@ -119,7 +133,7 @@ def _checked_path(value: Any) -> PlanPath:
 
 def _place(name: str) -> _core.Place:
     for kind, made in (("host", _core.Place.host), ("gpu", _core.Place.gpu)):
-        if name.startswith(kind) and name[len(kind) :].isdecimal():
+        if isinstance(name, str) and name.startswith(kind) and name[len(kind) :].isdecimal():
             return made(int(name[len(kind) :]))
     raise ValueError
 
@@ -147,7 +161,7 @@ class Plan:
             try:
                 object.__setattr__(self, name, kind.checked(value))
             except (TypeError, ValueError, OverflowError, UsageError):
-                raise UsageError(f"{name} is {value!r}; it is {kind.what}") from None
+                raise UsageError(f"{name} is {in_one_line(value)}; it is {kind.what}") from None
 
     @property
     def pinned(self) -> dict[str, Any]:
@@ -174,6 +188,8 @@ class Plan:
     @classmethod
     def from_dict(cls, told: Mapping[str, Any]) -> Self:
         """The plan whose ``as_dict`` this is. Raises ``UsageError`` for what is no field."""
+        if not isinstance(told, Mapping):
+            raise UsageError(f"the fields of a plan are a dict, not {in_one_line(told)}")
         for name in told:
             if name not in cls.field_infos():
                 raise UsageError(f"a {cls.KIND} plan has no field '{name}'; it has {', '.join(cls.field_infos())}")
@@ -201,6 +217,8 @@ class Plan:
         A word is a strategy (of a join: a path), the name of what is true or false, or ``field=value``. GPUs are
         ``gpus=0+2``.
         """
+        if not isinstance(text, str):
+            raise UsageError(f"a plan in words is text, not {in_one_line(text)}")
         return cls.load(text) if text.endswith(".json") else cls.from_words(list(filter(None, text.split(","))))
 
     @classmethod
@@ -212,7 +230,7 @@ class Plan:
             if found is None:
                 there_are = ", ".join(cls.field_infos())
                 raise UsageError(f"'{word.strip()}' is nothing that a {cls.KIND} plan has; it has {there_are}")
-            told[found[0]] = found[1]
+            add_once(told, *found)
         return cls(**told)
 
     @classmethod
@@ -226,13 +244,20 @@ class Plan:
                 continue
             try:
                 return full, info.kind.parsed(value if equals else "true")
-            except (ValueError, UsageError):
+            except (ValueError, OverflowError, UsageError):
                 raise UsageError(f"{full} is '{value}'; it is {info.kind.what}") from None
         return None
 
     def __str__(self) -> str:
         words = [f"{name}={value}" for name, value in self.pinned.items()]
         return ", ".join(words) + "; the rest as the planner chooses" if words else "as the planner chooses"
+
+
+def add_once(told: dict[str, Any], name: str, value: Any) -> None:
+    """Note what a word says of a field. Raises ``UsageError`` if another word has said it."""
+    if name in told:
+        raise UsageError(f"{name} is said twice, as {told[name]} and {value}; leave one out")
+    told[name] = value
 
 
 _ENUMS: dict[str, Any] = {

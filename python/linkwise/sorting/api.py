@@ -14,7 +14,7 @@ from linkwise.columns.sort_keys import EVERYTHING, By, Descending, Nulls, Select
 from linkwise.interop.containers import hold
 from linkwise.interop.device_arrays import list_of_arrays, single_array
 from linkwise.runtime.execution import ExecutionOptions, Progress, SortExecution, takes_execution
-from linkwise.runtime.plans import SortPlan
+from linkwise.runtime.sort_plan import SortPlan
 from linkwise.sorting.arrays import order_of_array, sort_array
 from linkwise.sorting.device_sort import GpuSort
 from linkwise.sorting.report import SortReport

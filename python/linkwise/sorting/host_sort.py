@@ -15,8 +15,8 @@ from linkwise.planning.sort import choose_plan
 from linkwise.runtime.arguments import parse_bytes
 from linkwise.runtime.execution import ExecutionOptions, memory_limit_of
 from linkwise.runtime.host_memory import uninitialised
-from linkwise.runtime.plans import SortPlan
 from linkwise.runtime.session import open_session, run_interruptibly
+from linkwise.runtime.sort_plan import SortPlan
 from linkwise.sorting.report import SortReport
 
 _LEAST_ROUND = 1 << 16  # rows; a GPU that has no room even for them has none

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from linkwise import _core
 from linkwise.runtime.plan_fields import On
-from linkwise.runtime.plans import SortPlan
+from linkwise.runtime.sort_plan import SortPlan
 
 
 class Steps:

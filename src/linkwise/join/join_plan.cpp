@@ -8,8 +8,14 @@
 
 namespace linkwise {
 
-std::uint64_t expected_matches(const JoinInput& input) {
-  return input.expected_matches.value_or(std::max(input.left.count, input.right.count));
+JoinCounts expected_counts(const JoinInput& input) {
+  const std::uint64_t left = input.left.count, right = input.right.count;
+  const std::uint64_t pairs = input.expected_matches.value_or(input.kind == JoinKind::anti ? 0 : std::max(left, right));
+  return {pairs, std::min(pairs, left), std::min(pairs, right)};
+}
+
+MatchTotals expected_totals(const JoinCounts& counts, bool left_probes, std::uint64_t probes) {
+  return {counts.pairs / probes, (left_probes ? counts.left_matched : counts.right_matched) / probes};
 }
 
 std::uint64_t join_samples(const JoinPlan& plan) { return std::max<std::uint64_t>(plan.sort.samples / 16, 1); }

@@ -19,11 +19,10 @@ struct JoinInput {
   bool left_values_signed = false, right_values_signed = false;  ///< where they are summed
   bool left_presorted = false, right_presorted = false;          ///< claimed, and checked where it is used
   bool verify = true;  ///< order and multiset checksum of both sides, on the GPUs
-  /// What an estimate takes, of rows or ranges; one for each row of the longer side unless said.
+  /// The pairs of equal keys, or ranges of them, that an estimate takes. Unless said, one for each row of the longer
+  /// side; of an anti join none, so that its result is as long as it can be.
   std::optional<std::uint64_t> expected_matches;
 };
-
-std::uint64_t expected_matches(const JoinInput& input);
 
 /// The number of rows of the result and, over its matches, the sums of values of 4 or 8 bytes, modulo 2^64.
 struct JoinTotals {
@@ -50,6 +49,10 @@ struct JoinCounts {
   std::uint64_t pairs = 0, left_matched = 0, right_matched = 0, left_sum = 0, right_sum = 0;
   JoinCounts& operator+=(const JoinCounts& other);
 };
+/// What an estimate takes a join to find: never more matched rows than there are.
+JoinCounts expected_counts(const JoinInput& input);
+/// Of one of so many probes of a side.
+MatchTotals expected_totals(const JoinCounts& counts, bool left_probes, std::uint64_t probes);
 /// Of a kind of join. Matched rows count only on the sides that the kind looks at.
 JoinTotals totals_of(JoinKind kind, const JoinCounts& counts, std::uint64_t left_rows, std::uint64_t right_rows);
 

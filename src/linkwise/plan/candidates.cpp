@@ -137,7 +137,18 @@ class Enumeration {
   // The plan as it is, and with every choice of ways that it can use. What is pinned is not varied.
   void add_with_ways(SortPlan plan, const GpuSet& set) {
     constraints_.pinned.apply_to(plan);
-    if (constraints_.pinned.has("paths")) return candidates_.push_back({plan, set.wire_seconds});
+    // Samples err by about sqrt(parts / samples) of a part; where they are few, parts need more room.
+    const double error = 5 * std::sqrt(static_cast<double>(plan.gpus.size()) / static_cast<double>(plan.samples));
+    if (constraints_.pinned.has("samples") && !constraints_.pinned.has("slack"))
+      plan.slack = std::clamp(error, plan.slack, 1.0);
+    if (constraints_.pinned.has("paths")) {
+      // Streamed sorts store to the peers by themselves, and het moves nothing between them.
+      const bool between_gpus =
+          std::ranges::any_of(plan.paths, [](const Path& path) { return path.from.is_gpu() && path.to.is_gpu(); });
+      if (between_gpus && plan.strategy == SortStrategy::het) return;
+      if (between_gpus && !constraints_.pinned.has("streamed")) plan.streamed = false;
+      return candidates_.push_back({plan, set.wire_seconds});
+    }
     const auto add = [&](const std::vector<Path>& ways) {
       plan.paths = ways;
       candidates_.push_back({plan, set.wire_seconds});

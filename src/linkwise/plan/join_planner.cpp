@@ -57,6 +57,10 @@ bool fit(const Machine& machine, const JoinWorkload& workload, const JoinConstra
     std::uint64_t& at_once = plan.sort.chunkset_records;
     if (!constraints.pinned_sort.has("chunkset_records")) at_once = fitting < longer ? fitting : 0;
     else if (std::min(at_once == 0 ? longer : at_once, longer) > fitting) return false;
+    if (at_once > 0 && longer / at_once > most_chunksets && constraints.pinned_sort.has("chunkset_records"))
+      throw UsageError("chunkset_records is " + std::to_string(at_once) + ", and a join of " + std::to_string(longer) +
+                       " rows is sorted in " + std::to_string(most_chunksets) +
+                       " parts at most; make it more, or leave it out");
     if (at_once > 0 && longer / at_once > most_chunksets) return false;
   } catch (const OutOfMemoryError&) {
     return false;
@@ -75,7 +79,8 @@ std::vector<PricedJoin> price(const Machine& machine, const JoinWorkload& worklo
   plan.sort = candidate.plan;
   constraints.pinned.apply_to(plan);
   // Relays between GPUs are for sorts in steps: their plans are no others here.
-  if (!plan.sort.streamed && !constraints.pinned_sort.has("streamed")) return {};
+  const Pinned<SortPlan>& sort = constraints.pinned_sort;
+  if (!plan.sort.streamed && !sort.has("streamed") && !sort.has("paths")) return {};
   const bool is_in_core = path == JoinPath::in_core;
   if (is_in_core && (!plan.sort.streamed || plan.sort.strategy != SortStrategy::radix)) return {};
   if (!fit(machine, workload, constraints, plan)) return {};
@@ -105,7 +110,7 @@ void choose_batches(const Machine& machine, const JoinWorkload& workload, const 
 
 // Which pinned fields no plan for so many rows could keep.
 std::string what_does_not_fit(const JoinConstraints& constraints, std::uint64_t rows) {
-  std::string named;
+  std::string named = constraints.path ? "path" : "";
   for (const auto* names : {&constraints.pinned.names, &constraints.pinned_sort.names})
     for (const std::string& name : *names) named += (named.empty() ? "" : ", ") + name;
   return "no join of " + std::to_string(rows) + " rows with " + named +
@@ -135,25 +140,37 @@ SortReport estimate_whole(const Machine& machine, const JoinWorkload& workload, 
 
 SortReport estimate_join(const Machine& machine, const JoinWorkload& workload, const JoinPlan& plan,
                          std::uint64_t memory_limit) {
-  const std::uint64_t matches = expected_matches(input_of(workload));
-  const std::uint64_t priced = most_windows * plan.window_rows * plan.sort.gpus.size();
-  if (!workload.wants_rows || matches <= priced) return estimate_whole(machine, workload, plan, memory_limit);
-  // One window of the result is like another: what half of these take, all others do.
+  const std::uint64_t matches = expected_counts(input_of(workload)).pairs;
+  const std::uint64_t step = most_windows / 2 * plan.window_rows * plan.sort.gpus.size();
+  // Where rows without a match are shown too, each match adds a row only from the longer side's number of them on.
+  const std::uint64_t at_least =
+      workload.kind == JoinKind::inner ? step : std::max(workload.left_rows, workload.right_rows);
+  const std::uint64_t priced = at_least + step;
+  const bool is_filter =
+      workload.kind == JoinKind::semi || workload.kind == JoinKind::anti;  // as short as the left side
+  if (!workload.wants_rows || is_filter || matches <= priced)
+    return estimate_whole(machine, workload, plan, memory_limit);
+  // One window of the result is like another: what the last of these take, all others do.
   JoinWorkload some = workload;
   some.expected_matches = priced;
   SortReport report = estimate_whole(machine, some, plan, memory_limit);
-  some.expected_matches = priced / 2;
-  const SortReport half = estimate_whole(machine, some, plan, memory_limit);
-  const double halves = static_cast<double>(matches - priced) / (static_cast<double>(priced) / 2);
-  report.seconds += halves * (report.seconds - half.seconds);
+  some.expected_matches = at_least;
+  const SortReport fewer = estimate_whole(machine, some, plan, memory_limit);
+  const double steps = static_cast<double>(matches - priced) / static_cast<double>(step);
+  report.seconds += steps * (report.seconds - fewer.seconds);
   for (PhaseTime& phase : report.phases)
-    for (const PhaseTime& before : half.phases)
-      if (before.phase == phase.phase) phase.seconds += halves * (phase.seconds - before.seconds);
+    for (const PhaseTime& before : fewer.phases)
+      if (before.phase == phase.phase) phase.seconds += steps * (phase.seconds - before.seconds);
   return report;
 }
 
 std::vector<PricedJoin> plan_join(const Machine& machine, const JoinWorkload& workload,
                                   const JoinConstraints& constraints) {
+  check_pinned(machine, constraints.gpus, constraints.pinned_sort);
+  if (constraints.pinned.has("batches") && constraints.pinned.values.batches > 1 && workload.kind == JoinKind::full &&
+      !workload.wants_rows)
+    throw UsageError("batches is " + std::to_string(constraints.pinned.values.batches) +
+                     ", and both sides of a full join pass at once; leave batches out");
   SortWorkload both;
   both.key_type = workload.key_type;
   both.count = workload.left_rows + workload.right_rows;
@@ -173,7 +190,8 @@ std::vector<PricedJoin> plan_join(const Machine& machine, const JoinWorkload& wo
                                      }),
                       std::back_inserter(found));
   }
-  if (found.empty() && !(constraints.pinned.names.empty() && constraints.pinned_sort.names.empty()))
+  if (found.empty() &&
+      (constraints.path || !constraints.pinned.names.empty() || !constraints.pinned_sort.names.empty()))
     throw OutOfMemoryError(what_does_not_fit(constraints, both.count));
   if (found.empty())
     throw OutOfMemoryError("no join of " + std::to_string(both.count) +

@@ -47,19 +47,6 @@ bool cores_keep(const Pinned<SortPlan>& pinned) {
   return std::ranges::all_of(pinned.names, [](const std::string& name) { return name == "cpu_algorithm"; });
 }
 
-// What is pinned, and what this machine cannot do.
-void check_pinned(const Machine& machine, const SortConstraints& constraints) {
-  const Pinned<SortPlan>& pinned = constraints.pinned;
-  if (pinned.has("exchange") && pinned.values.exchange == Exchange::fused && machine.staged_peers)
-    throw UsageError("exchange is fused, which stores into the memory of peers, and the GPUs of '" + machine.name +
-                     "' cannot reach each other's; make it copies, or leave it out");
-  if (!pinned.has("paths") || pinned.values.paths.empty()) return;
-  SortPlan plan = pinned.values;
-  plan.gpus = constraints.gpus;
-  if (plan.gpus.empty()) throw UsageError("paths go over certain GPUs: name gpus as well, or leave paths out");
-  check_gpus(machine, plan);
-}
-
 // Why no plan could be priced.
 [[noreturn]] void fail_to_fit(const SortWorkload& workload, const SortConstraints& constraints) {
   const std::string limit = constraints.memory_limit > 0
@@ -73,6 +60,17 @@ void check_pinned(const Machine& machine, const SortConstraints& constraints) {
 }
 
 }  // namespace
+
+void check_pinned(const Machine& machine, const std::vector<int>& gpus, const Pinned<SortPlan>& pinned) {
+  if (pinned.has("exchange") && pinned.values.exchange == Exchange::fused && machine.staged_peers)
+    throw UsageError("exchange is fused, which stores into the memory of peers, and the GPUs of '" + machine.name +
+                     "' cannot reach each other's; make it copies, or leave it out");
+  if (!pinned.has("paths") || pinned.values.paths.empty()) return;
+  SortPlan plan = pinned.values;
+  plan.gpus = gpus;
+  if (plan.gpus.empty()) throw UsageError("paths go over certain GPUs: name gpus as well, or leave paths out");
+  check_gpus(machine, plan);
+}
 
 SortReport estimate_sort(const Machine& machine, const SortWorkload& workload, const SortPlan& plan,
                          std::uint64_t memory_limit) {
@@ -90,8 +88,9 @@ SortReport estimate_sort(const Machine& machine, const SortWorkload& workload, c
 }
 
 SortReport estimate_device_sort(const Machine& machine, const SortWorkload& workload, const SortPlan& plan,
-                                bool donated) {
+                                bool donated, std::uint64_t memory_limit) {
   VirtualRuntime runtime = estimating_runtime(machine);
+  runtime.set_memory_limit(memory_limit);
   auto* anywhere = reinterpret_cast<std::byte*>(1);  // NOLINT: never used, as above
   DeviceColumns columns{workload.key_type, workload.value_width, {}, donated};
   const std::uint64_t gpus = plan.gpus.size();
@@ -118,7 +117,7 @@ std::vector<PricedPlan> plan_sort(const Machine& machine, const SortWorkload& wo
   const bool may_use_cpu = only_cpu || (!constraints.strategy && constraints.gpus.empty() &&
                                         cores_keep(constraints.pinned) && machine.host.rates.contains("cpu_sort"));
   if (only_cpu && !constraints.gpus.empty()) throw UsageError("the cpu strategy uses no GPUs; leave gpus at 'auto'");
-  check_pinned(machine, constraints);
+  check_pinned(machine, constraints.gpus, constraints.pinned);
   const std::vector<Candidate> candidates = candidates_for(machine, workload, constraints);
   const bool any = only_cpu || !candidates.empty();
   std::vector<PricedPlan> priced = price_in_waves(candidates, enough_plans, [&](const Candidate& candidate) {

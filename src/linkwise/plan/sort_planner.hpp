@@ -25,7 +25,10 @@ SortReport estimate_sort(const Machine& machine, const SortWorkload& workload, c
 
 /// The same for data that lies in equal parts on the plan's GPUs.
 SortReport estimate_device_sort(const Machine& machine, const SortWorkload& workload, const SortPlan& plan,
-                                bool donated);
+                                bool donated, std::uint64_t memory_limit = 0);
+
+/// @throws UsageError that names the pinned field which no sort on this machine's GPUs can keep.
+void check_pinned(const Machine& machine, const std::vector<int>& gpus, const Pinned<SortPlan>& pinned);
 
 /// What was priced, by rising time; the first is the plan to use. Of plans within a percent of the best, that is the
 /// one with the fewest GPUs and no detours.

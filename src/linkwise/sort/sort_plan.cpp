@@ -27,11 +27,18 @@ std::string to_string(Exchange exchange) { return exchange == Exchange::fused ? 
 
 void check_gpus(const Machine& machine, const SortPlan& plan) {
   if (plan.gpus.empty()) throw UsageError("a sort needs at least one GPU");
-  for (const Path& path : plan.paths)
+  for (const Path& path : plan.paths) {
     for (const int gpu : path.over)
       if (std::ranges::count(plan.gpus, gpu) != 1)
-        throw UsageError("the path " + to_string(path) + " goes over GPU " + std::to_string(gpu) +
+        throw UsageError("paths: " + to_string(path) + " goes over GPU " + std::to_string(gpu) +
                          ", which the plan does not use");
+    for (const Place end : {path.from, path.to})
+      if (end.is_gpu() ? std::ranges::count(plan.gpus, end.index) != 1 : end.index >= machine.num_host_memories())
+        throw UsageError("paths: " + to_string(path) + " has an end at " + end.name() +
+                         ", which the plan does not use");
+    if (path.from.is_gpu() == path.to.is_gpu() && (path.from == path.to || !path.from.is_gpu()))
+      throw UsageError("paths: " + to_string(path) + " leads nowhere that a sort moves data to");
+  }
   for (const int gpu : plan.gpus) {
     if (gpu < 0 || gpu >= machine.num_gpus())
       throw UsageError("there is no GPU " + std::to_string(gpu) + "; machine '" + machine.name + "' has " +

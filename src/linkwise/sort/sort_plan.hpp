@@ -22,7 +22,7 @@ std::string to_string(Exchange exchange);
 /// What a radix sort chooses its splitters from: samples, or histograms of the leading bits (join25 §3.1.2).
 enum class Splitting { samples, msb };
 
-/// How the host sorts by itself: primitives/host/cpu_sort.hpp.
+/// How the host sorts by itself: primitives/host/parallel_sort.hpp.
 enum class CpuAlgorithm { radix, comparison };
 
 struct SortPlan {

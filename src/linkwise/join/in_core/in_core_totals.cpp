@@ -117,9 +117,9 @@ class TotalsJoin : InCoreJoin {
     const bool both = input_.kind == JoinKind::full;
     // Of each GPU: what its resident side found, and what each batch did.
     std::vector<std::vector<MatchTotals>> found(gpus(), std::vector<MatchTotals>(batches));
-    const std::uint64_t expected = expected_matches(input_) / (gpus() * (batches - 1));
-    std::vector<MatchTotals> expectation(batches, {expected, expected, 0, 0});
-    expectation.front() = {};
+    const JoinCounts expected = expected_counts(input_);
+    std::vector<MatchTotals> expectation(batches, expected_totals(expected, left_probes_, gpus() * (batches - 1)));
+    expectation.front() = expected_totals(expected, !left_probes_, gpus());
     const std::size_t first = both ? 0 : 1;
     std::vector<ReadBack> reads;
     for (std::size_t g = 0; g < gpus(); ++g)

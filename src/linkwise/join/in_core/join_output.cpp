@@ -1,6 +1,7 @@
 #include "linkwise/join/in_core/join_output.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "linkwise/device/arena.hpp"
 #include "linkwise/error.hpp"
@@ -91,10 +92,9 @@ std::uint64_t JoinOutput::count(std::vector<Records> lefts, std::vector<Records>
   runtime_.set_phase("probe");
   const Emission of_left = emission_of_left(input_.kind);
   const bool both = right_emits(input_.kind);
-  const std::uint64_t expected = expected_matches(input_) / workers_.size();
-  const MatchTotals expectation[] = {{expected, expected, 0, 0}, {0, 0, 0, 0}};
+  const JoinCounts expected = expected_counts(input_);
+  std::vector<std::array<MatchTotals, 2>> totals(workers_.size()), expectation(workers_.size());
   std::vector<ReadBack> reads;
-  std::vector<std::vector<MatchTotals>> totals(workers_.size(), std::vector<MatchTotals>(2));
   for (std::size_t g = 0; g < workers_.size(); ++g) {
     Worker& worker = workers_[g];
     worker.left = lefts[g];
@@ -104,8 +104,13 @@ std::uint64_t JoinOutput::count(std::vector<Records> lefts, std::vector<Records>
     worker.of_right.totals = worker.totals.slice(sizeof(MatchTotals), sizeof(MatchTotals));
     emit(worker, worker.of_left, worker.left, worker.right, of_left, lefts_rise);
     if (both) emit(worker, worker.of_right, worker.right, worker.left, Emission::one_if_unmatched, /*keys_rise=*/true);
-    reads.push_back(
-        {worker.compute, worker.totals.slice(0, (both ? 2 : 1) * sizeof(MatchTotals)), totals[g].data(), expectation});
+    // A part may be smaller than its share.
+    expectation[g] = {expected_totals(expected, /*left_probes=*/true, workers_.size()),
+                      expected_totals(expected, /*left_probes=*/false, workers_.size())};
+    expectation[g][0].matched_rows = std::min(expectation[g][0].matched_rows, worker.left.count);
+    expectation[g][1].matched_rows = std::min(expectation[g][1].matched_rows, worker.right.count);
+    reads.push_back({worker.compute, worker.totals.slice(0, (both ? 2 : 1) * sizeof(MatchTotals)), totals[g].data(),
+                     expectation[g].data()});
   }
   runtime_.read_back(reads);
   std::uint64_t rows = 0;

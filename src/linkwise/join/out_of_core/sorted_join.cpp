@@ -50,7 +50,7 @@ class SortedJoin {
 
   std::uint64_t rows(const MakeOutputs& outputs) {
     KeyBlocks keys = matched_keys();
-    std::uint64_t rows = expected_matches(input_);
+    std::uint64_t rows = totals_of(input_.kind, expected_counts(input_), input_.left.count, input_.right.count).rows;
     std::optional<RowWriter> writer;
     if (!runtime_.estimating()) {
       writer.emplace(std::move(keys), input_.kind, columns_of(left_, input_.left), columns_of(right_, input_.right));
@@ -180,7 +180,7 @@ class SortedJoin {
   // Straight into the host's memory: join25 §3.3.3.
   void find_keys(const Worker& worker, std::size_t pair, const Records& lefts, const Records& rights,
                  const MemoryView& notes) const {
-    const std::uint64_t expected = expected_matches(input_) / pairs_.parts.size();
+    const std::uint64_t expected = expected_counts(input_).pairs / pairs_.parts.size();
     find_ranges(runtime_, worker.compute,
                 {lefts.type.key, lefts.keys, rights.keys, room_->ranges(pair, expected), room_->tiles(pair),
                  plan_.searches_each_key},
@@ -225,8 +225,11 @@ class SortedJoin {
   std::vector<Notes> read_notes() {
     const std::size_t of_gpu = pairs_.parts.size() / workers_.size();
     std::vector<Notes> notes(pairs_.parts.size()), expectation(notes);
-    for (Notes& expected : expectation)
-      expected.forward.matches = expected.forward.matched_rows = expected_matches(input_) / notes.size();
+    const JoinCounts counts = expected_counts(input_);
+    for (Notes& expected : expectation) {
+      expected.forward = expected_totals(counts, left_probes_, notes.size());
+      expected.backward = expected_totals(counts, !left_probes_, notes.size());
+    }
     std::vector<ReadBack> reads;
     for (std::size_t g = 0; g < workers_.size(); ++g)
       reads.push_back({workers_[g].compute, workers_[g].notes.view(), &notes[g * of_gpu], &expectation[g * of_gpu]});

@@ -29,9 +29,9 @@ Buffer take_samples(Runtime& runtime, KeyType type, bool descending, const Sampl
 }  // namespace
 
 std::uint64_t samples_of(std::uint64_t count, std::uint64_t total, std::uint64_t wanted) {
-  if (total <= wanted) return count;
-  return std::min(count, static_cast<std::uint64_t>(static_cast<double>(count) / static_cast<double>(total) *
-                                                    static_cast<double>(wanted)));
+  if (total <= wanted || count == 0) return count;
+  const double share = static_cast<double>(count) / static_cast<double>(total) * static_cast<double>(wanted);
+  return std::clamp<std::uint64_t>(static_cast<std::uint64_t>(share), 1, count);
 }
 
 std::uint64_t sample_bytes(const Kernels& kernels, KeyWidth width, std::uint64_t samples) {

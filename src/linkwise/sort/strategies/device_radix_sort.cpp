@@ -115,6 +115,10 @@ class DeviceRadixSort {
     const std::size_t most = std::max<std::size_t>(max_destinations / input_.size(), 1);
     const bool prefers_two = overwrites_ && input_.size() > 1 && total_ / input_.size() >= worth_two;
     const auto wanted = static_cast<std::size_t>(plan_.device_buckets > 0 ? plan_.device_buckets : prefers_two ? 2 : 1);
+    if (plan_.device_buckets > 0 && wanted > most)
+      throw UsageError("device_buckets is " + std::to_string(wanted) + ", and each of " +
+                       std::to_string(input_.size()) + " GPUs can have " + std::to_string(most) +
+                       "; make it less, or leave it out");
     buckets_ = std::min(wanted, most);
     while (true) {
       try {

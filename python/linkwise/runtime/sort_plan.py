@@ -1,11 +1,11 @@
-"""Plans as values: what a sort or a join is to do. They can be printed, changed, saved, and handed in.
+"""Plans of sorts as values: what a sort is to do. They can be printed, changed, saved, and handed in.
 
 Fields that are ``None`` are left to the planner, and the others are kept: see ``plan_fields``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -51,10 +51,10 @@ class SortPlan(Plan):
     splitting, samples
         ``radix``: splitters from ``"samples"``, so many in all, or from histograms, ``"msb"`` (join25 §3.1.2).
     slack
-        ``radix``: room beyond an equal share, as a fraction of it.
+        ``radix``: room beyond an equal share, as a fraction of it; never less than so many samples may err.
     piece_bytes, buckets
-        ``radix``, streamed: what arrives at a GPU at once, and parts of its share of which one is sorted while another
-        leaves; both at most.
+        ``radix``, streamed: what arrives at a GPU at once, or a sixteenth of its share if that is more; and parts of
+        its share, at most, of which one is sorted while another leaves.
     het_buffers, eager_merge
         ``het``: 2 or 3 buffers a GPU, and whether runs are merged while others are still sorted (sort22 §5.3).
     cpu_algorithm
@@ -82,7 +82,7 @@ class SortPlan(Plan):
     splitting: Literal["samples", "msb"] | None = plan_field(one_of("samples", "msb"), "radix", data=("host",))
     samples: int | None = plan_field(whole_number(1, most=1 << 30), "radix")
     slack: float | None = plan_field(share(), "radix")
-    piece_bytes: int | None = plan_field(whole_number(1 << 12), "radix", data=("host",))
+    piece_bytes: int | None = plan_field(whole_number(1 << 12, is_size=True), "radix", data=("host",))
     buckets: int | None = plan_field(whole_number(1, most=256), "radix", data=("host",))
     het_buffers: int | None = plan_field(whole_number(2, most=3), "het", data=("host",), short="buffers")
     eager_merge: bool | None = plan_field(flag(), "het", data=("host",), short="eager")
@@ -90,7 +90,7 @@ class SortPlan(Plan):
         one_of("radix", "comparison"), "cpu", data=("host",)
     )
     paths: tuple[PlanPath, ...] | None = plan_field(path_list(), *ON_GPUS)
-    relay_bytes: int | None = plan_field(whole_number(1 << 12), *ON_GPUS)
+    relay_bytes: int | None = plan_field(whole_number(1 << 12, is_size=True), *ON_GPUS)
     device_buckets: int | None = plan_field(whole_number(0, most=256), "radix", data=("gpus",))
 
     def __post_init__(self) -> None:
@@ -98,16 +98,48 @@ class SortPlan(Plan):
         owners = {name: self.field_infos()[name].of for name in self.pinned if self.field_infos()[name].of}
         if self.strategy is None:  # then the one that alone has some field
             object.__setattr__(self, "strategy", next((of[0] for of in owners.values() if len(of) == 1), None))
-        for name, of in owners.items():
-            if self.strategy is not None and self.strategy not in of:
-                raise UsageError(
-                    f"{name} is of {' and '.join(of)}, and the plan's strategy is {self.strategy}; leave {name} out, "
-                    "or change the strategy"
-                )
-        if self.strategy == "cpu" and self.gpus:
-            raise UsageError(f"gpus is {list(self.gpus)}, and the strategy cpu uses none; leave gpus out")
+        if self.strategy is not None:
+            self.check_strategy(self.strategy, "the plan's strategy")
+        if self.gpus == () and self.strategy != "cpu":
+            raise UsageError("gpus is empty; name at least one GPU, or leave gpus out")
         for name in _ONLY_STREAMED + _ONLY_IN_STEPS:
             self._check_streamed(name, streamed=name in _ONLY_STREAMED)
+        if any(_is_between_gpus(path) for path in self.paths or ()):
+            self._check_ways_between_gpus()
+
+    def can_be(self, strategy: str) -> bool:
+        """Whether this strategy, or ``"auto"``, has all that is pinned."""
+        try:
+            self.check_strategy(strategy, "it")
+        except UsageError:
+            return False
+        return True
+
+    def check_strategy(self, strategy: str, whose: str) -> None:
+        """Raise ``UsageError`` if a field is pinned that this strategy does not have."""
+        for name in self.pinned:
+            of = self.field_infos()[name].of
+            if of and strategy not in (*of, "auto"):
+                raise UsageError(
+                    f"{name} is of {' and '.join(of)}, and {whose} is {strategy}; leave {name} out, "
+                    "or change the strategy"
+                )
+        if strategy == "cpu" and self.gpus:
+            raise UsageError(f"gpus is {list(self.gpus)}, and the strategy cpu uses none; leave gpus out")
+
+    def _check_ways_between_gpus(self) -> None:
+        """Those of radix are for copies in steps, and het moves nothing between GPUs."""
+        if self.strategy == "het":
+            raise UsageError("paths has one between GPUs, and het moves nothing between them; leave it out")
+        if self.strategy != "radix":
+            return
+        for name, value in (("streamed", True), ("exchange", "fused")):
+            if getattr(self, name) == value:
+                raise UsageError(
+                    f"paths has one between GPUs, and {name} is {value}, by which kernels store to the peers; "
+                    f"leave {name} out"
+                )
+        object.__setattr__(self, "streamed", False)
 
     def _check_streamed(self, name: str, *, streamed: bool) -> None:
         """A field that only sorts which stream have, or only those in steps, says which the plan is."""
@@ -121,15 +153,21 @@ class SortPlan(Plan):
     def replace(self, **changes: Any) -> SortPlan:
         """The plan with other values; ``None`` leaves a field to the planner.
 
-        Another strategy, or another way of streaming, leaves the fields out that only the old one has.
+        Another strategy, or another way of streaming, leaves the fields out that only the old one has; other GPUs
+        leave the paths out.
         """
         kept = self.pinned
-        strategy = changes.get("strategy") or self.strategy
+        strategy = changes.get("strategy", self.strategy)
         if strategy != self.strategy:
+            kept.pop("strategy", None)
             infos = self.field_infos()
-            kept = {name: value for name, value in kept.items() if not infos[name].of or strategy in infos[name].of}
+            kept = {name: value for name, value in kept.items() if _has(infos[name].of, strategy)}
             if "cpu" in (strategy, self.strategy):
                 kept.pop("gpus", None)
+        if "streamed" in changes and changes["streamed"] is None:
+            kept = {name: value for name, value in kept.items() if name not in _ONLY_STREAMED + _ONLY_IN_STEPS}
+        if changes.get("gpus", self.gpus) != self.gpus and "paths" not in changes:
+            kept.pop("paths", None)
         if changes.get("streamed") is False or changes.get("exchange") is not None:
             kept = {name: value for name, value in kept.items() if name not in ("streamed", *_ONLY_STREAMED)}
         if changes.get("streamed") is True or any(changes.get(name) is not None for name in _ONLY_STREAMED):
@@ -145,9 +183,9 @@ class SortPlan(Plan):
         return plan
 
     @classmethod
-    def of_core(cls, plan: _core.SortPlan, on: On = "host", **more: Any) -> Self:
-        """A plan of the core for data that lies there: every field that its strategy has."""
-        left_out = _ONLY_IN_STEPS if plan.streamed else _ONLY_STREAMED
+    def of_core(cls, plan: _core.SortPlan, /, on: On = "host", *, without: Iterable[str] = (), **more: Any) -> Self:
+        """A plan of the core for data that lies there: every field that its strategy has, without some."""
+        left_out = (*without, *(_ONLY_IN_STEPS if plan.streamed else _ONLY_STREAMED))
         names = [
             name
             for name, info in cls.field_infos().items()
@@ -155,9 +193,17 @@ class SortPlan(Plan):
         ]
         return cls(**values_of(plan, names), **more)
 
+    def beyond_in_core(self) -> dict[str, Any]:
+        """What is pinned and joins in core do not do, whose sides are streamed by radix, all rows at once."""
+        done = {"strategy": "radix", "streamed": True, "splitting": "samples", "chunkset_records": 0}
+        names = ("strategy", "streamed", *_ONLY_IN_STEPS, *NOT_IN_CORE)
+        return {name: value for name, value in self.pinned.items() if name in names and value != done.get(name)}
+
     def check_for(self, on: On) -> None:
         """Raise ``UsageError`` if a pinned field is not of sorts of data that lies there."""
         where = {"host": "data on the GPUs", "gpus": "data in host memory"}[on]
+        if on == "gpus" and self.paths and self.strategy != "p2p_merge":
+            raise UsageError("paths of data on the GPUs are for p2p_merge; leave paths out, or name it")
         for name in self.pinned:
             if on not in self.field_infos()[name].data:
                 raise UsageError(f"{name} is for {where}; leave it out of the plan")
@@ -168,130 +214,20 @@ class SortPlan(Plan):
         if self.strategy is None or (self.gpus is None and self.strategy != "cpu"):
             return super().__str__()
         if self.strategy == "radix" and self.streamed is None:  # of data that lies on the GPUs
-            return f"radix on GPUs ({','.join(map(str, self.gpus or ()))})"
+            return f"radix of data on GPUs ({','.join(map(str, self.gpus or ()))})"
         return str(self.to_core())
+
+
+def _has(of: tuple[str, ...], strategy: str | None) -> bool:
+    """Whether a strategy has the field of these; if it is left to the planner, whether more than one has it."""
+    return not of or (len(of) > 1 if strategy is None else strategy in of)
+
+
+def _is_between_gpus(path: PlanPath) -> bool:
+    return path.source.startswith("gpu") and path.target.startswith("gpu")
 
 
 _ONLY_STREAMED = ("piece_bytes", "buckets")
 _ONLY_IN_STEPS = ("exchange",)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class JoinPlan(Plan):
-    """What a join on the GPUs is to do; ``None`` leaves a field to the planner.
-
-    Parameters
-    ----------
-    path
-        ``"in_core"``: both sides on the GPUs at once; ``"sorted"``: sorted in host memory and joined there pair by pair
-        (join25 §3.2, §3.3).
-    sort
-        Of how both sides are sorted: its GPUs, pieces, samples, slack, paths, and records at once. Where keys are too
-        wide for the GPUs to join, this is the plan by which they are sorted.
-    batches
-        ``in_core``, where rows are only counted: parts in which the probing side passes.
-    merges_runs
-        ``sorted``: each side becomes one run first.
-    searches_each_key
-        ``sorted``: ranges are found by a search for each key, and not by merging.
-    pair_bytes
-        ``sorted``: keys and values that a GPU joins at once, at most.
-    window_rows
-        Rows of the result that a GPU makes at once.
-
-    Raises
-    ------
-    UsageError
-        That names the field which has no such value, or which the path does not have.
-
-    """
-
-    KIND = "join"
-
-    path: Literal["in_core", "sorted"] | None = plan_field(one_of("in_core", "sorted"))
-    sort: SortPlan | None = None
-    batches: int | None = plan_field(whole_number(1, most=512), "in_core")
-    merges_runs: bool | None = plan_field(flag(), "sorted")
-    searches_each_key: bool | None = plan_field(flag(), "sorted")
-    pair_bytes: int | None = plan_field(whole_number(1 << 12), "sorted")
-    window_rows: int | None = plan_field(whole_number(1))
-
-    def __post_init__(self) -> None:
-        self.check_values()
-        if isinstance(self.sort, Mapping):
-            object.__setattr__(self, "sort", SortPlan.from_dict(self.sort))
-        if not isinstance(self.sort, SortPlan | None):
-            raise UsageError(f"sort is {self.sort!r}; it is a SortPlan")
-        for name in self.pinned:
-            of = self.field_infos()[name].of
-            if self.path is None and of:
-                object.__setattr__(self, "path", of[0])
-            if of and self.path not in of:
-                raise UsageError(f"{name} is of the path {of[0]}, and the plan's is {self.path}; leave {name} out")
-
-    @property
-    def gpus(self) -> tuple[int, ...] | None:
-        """Of the sort."""
-        return None if self.sort is None else self.sort.gpus
-
-    @property
-    def strategy(self) -> Strategy | None:
-        """Of the sort."""
-        return None if self.sort is None else self.sort.strategy
-
-    def as_dict(self) -> dict[str, Any]:
-        """The pinned fields as plain values, as JSON has them; those of the sort in an object of their own."""
-        return super().as_dict() | ({} if self.sort is None else {"sort": self.sort.as_dict()})
-
-    def __repr__(self) -> str:
-        of_sort = "" if self.sort is None else f"{', ' if self.pinned else ''}sort={self.sort!r}"
-        return f"{super().__repr__()[:-1]}{of_sort})"
-
-    def __hash__(self) -> int:
-        return hash((super().__hash__(), self.sort))
-
-    @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> Self:
-        """The plan whose ``as_dict`` this is. Raises ``UsageError`` for what is no field."""
-        own = super().from_dict({name: value for name, value in told.items() if name != "sort"})
-        return cls(**own.pinned, sort=told.get("sort"))
-
-    @classmethod
-    def from_words(cls, words: Iterable[str]) -> Self:
-        """See ``parse``. What no join has but a sort, as ``gpus=0+1``, is of the sort."""
-        own, of_sort = {}, []
-        for word in words:
-            found = cls.parsed_word(word.strip())
-            if found is None:
-                of_sort.append(word)
-            else:
-                own[found[0]] = found[1]
-        return cls(**own, sort=SortPlan.from_words(of_sort) if of_sort else None)
-
-    def replace(self, **changes: Any) -> JoinPlan:
-        """The plan with other values; ``None`` leaves a field to the planner.
-
-        Another path leaves the fields out that only the old one has.
-        """
-        path = changes.get("path") or self.path
-        infos = self.field_infos()
-        kept = {name: value for name, value in self.pinned.items() if not infos[name].of or path in infos[name].of}
-        return JoinPlan.from_dict({**kept, "sort": self.sort, **changes})
-
-    def to_core(self) -> _core.JoinPlan:
-        """As the core has it; what is left to the planner has its default."""
-        plan = _core.JoinPlan()
-        set_fields(plan, self.pinned)
-        if self.sort is not None:
-            plan.sort = self.sort.to_core()
-        return plan
-
-    @classmethod
-    def of_core(cls, plan: _core.JoinPlan, **more: Any) -> Self:
-        """A plan of the core: every field that its path has."""
-        path = plan.path.name
-        names = [name for name, info in cls.field_infos().items() if path in (info.of or (path,))]
-        return cls(**values_of(plan, names), sort=SortPlan.of_core(plan.sort), **more)
-
-    def __str__(self) -> str:
-        return super().__str__() if self.path is None or self.gpus is None else str(self.to_core())
+NOT_IN_CORE = ("chunkset_records", "merge_on_gpus", "splitting", "buckets")
+"""Of sorts of a side that joins in core do otherwise."""
