@@ -28,7 +28,7 @@ from linkwise.planning.sort import plan_sort as plan_sort
 from linkwise.probing.probe import probe as probe
 from linkwise.runtime.execution import options as options
 from linkwise.runtime.host_memory import empty as empty
-from linkwise.runtime.sort_plan import JoinPlan as JoinPlan
+from linkwise.runtime.join_plan import JoinPlan as JoinPlan
 from linkwise.runtime.sort_plan import SortPlan as SortPlan
 from linkwise.sorting.api import sort as sort
 from linkwise.sorting.api import sort_and_report as sort_and_report
