@@ -108,9 +108,7 @@ def sort_paths(
     temporary_directory: str | Path | None = None,
 ) -> SortReport:
     """Sort files into one; see ``sort_file``."""
-    paths = expand(source)
-    reader = open_reader(paths, options)
-    keys = keys_of(reader, paths)
+    _, reader, keys = _opened(source, keys_of, options)
     return sort_reader(reader, out, keys, execution, selection, options, host_memory_limit, temporary_directory)
 
 
@@ -118,10 +116,17 @@ def first_out_of_order_in(
     source: str | Path | Sequence[str | Path], keys_of: KeysOf, options: FileOptions, *, unique: bool = False
 ) -> tuple[list[Path], int] | None:
     """The files, and the number of their first row that is out of order, some at a time; ``None`` if none is."""
+    paths, reader, keys = _opened(source, keys_of, options)
+    checked = each_checked(reader.batches(_AT_ONCE), keys, unique=unique)
+    return next(((paths, row) for _, row in checked if row is not None), None)
+
+
+def _opened(
+    source: str | Path | Sequence[str | Path], keys_of: KeysOf, options: FileOptions
+) -> tuple[list[Path], Reader, list[SortKey]]:
     paths = expand(source)
     reader = open_reader(paths, options)
-    checked = each_checked(reader.batches(_AT_ONCE), keys_of(reader, paths), unique=unique)
-    return next(((paths, row) for _, row in checked if row is not None), None)
+    return paths, reader, keys_of(reader, paths)
 
 
 def sort_reader(
