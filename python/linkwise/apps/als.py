@@ -13,7 +13,7 @@ from linkwise._core import AgentPlan, Runtime
 from linkwise._typing import Array
 from linkwise.apps.base import even_cuts
 from linkwise.apps.generators import mesh_graph
-from linkwise.apps.graph import _ROWS_AT_ONCE, OnGraph, cuts_by_entries
+from linkwise.apps.graph import ROWS_AT_ONCE, OnGraph, cuts_by_entries
 from linkwise.apps.sparse_matrix import Matrix
 from linkwise.runtime.parallel import in_blocks
 
@@ -84,11 +84,11 @@ class Factorisation(OnGraph):
     def _improved(self, side: Matrix, own: Array, others: Array) -> Array:
         of_ranks = [np.ascontiguousarray(factors) for factors in others.T]
         return np.concatenate(
-            in_blocks(lambda first: self._improved_rows(side, own, of_ranks, first), side.rows, _ROWS_AT_ONCE)
+            in_blocks(lambda first: self._improved_rows(side, own, of_ranks, first), side.rows, ROWS_AT_ONCE)
         )
 
     def _improved_rows(self, side: Matrix, own: Array, others: list[Array], first: int) -> Array:
-        mine = own[first : first + _ROWS_AT_ONCE]
+        mine = own[first : first + ROWS_AT_ONCE]
         ends = side.first[first : first + len(mine) + 1].astype(np.int64)
         entries = slice(int(ends[0]), int(ends[-1]))
         begin, counts = ends[:-1] - ends[0], np.diff(ends)

@@ -16,7 +16,7 @@ from linkwise.apps.generators import mesh_graph, power_law_graph
 from linkwise.apps.matrix_market import read_matrix
 from linkwise.apps.sparse_matrix import Matrix
 
-_ROWS_AT_ONCE = 1 << 14  # of dozens of entries, each with the factors of two sides
+ROWS_AT_ONCE = 1 << 14  # of dozens of entries, each with the factors of two sides
 
 
 def cuts_by_entries(matrix: Matrix, parts: int) -> list[int]:

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from linkwise._core import CorruptDataError, Machine, UsageError
 from linkwise.bench.duckdb_baseline import Baseline, Tables, run_duckdb
 from linkwise.bench.results import Results, commit, cores, now
-from linkwise.bench.tpch_queries import _COLUMNS, QUERIES, Query
+from linkwise.bench.tpch_queries import QUERIES, TABLE_COLUMNS, Query
 from linkwise.columns.gather import one_array
 from linkwise.joining.multi_join import SORTING_PHASES, Joiner
 from linkwise.machines.catalog import load_machine
@@ -37,7 +37,7 @@ _MOST_SCALE = 10_000.0
 @contextmanager
 def _generated(scale: float, folder: Path | None) -> Iterator[Path]:
     """A folder with the tables, made unless they are there."""
-    if folder is not None and all((folder / f"{name}.parquet").exists() for name in _COLUMNS):
+    if folder is not None and all((folder / f"{name}.parquet").exists() for name in TABLE_COLUMNS):
         yield folder
         return
     beside = Path(sys.executable).parent / "tpchgen-cli"
@@ -47,7 +47,7 @@ def _generated(scale: float, folder: Path | None) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="linkwise-tpch-") as temporary:
         target = folder or Path(temporary)
         done = subprocess.run(
-            [generator, "parquet", "-s", f"{scale:g}", f"--tables={','.join(_COLUMNS)}", f"--output-dir={target}"],
+            [generator, "parquet", "-s", f"{scale:g}", f"--tables={','.join(TABLE_COLUMNS)}", f"--output-dir={target}"],
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         if done.returncode != 0:
@@ -62,7 +62,9 @@ def _read(folder: Path) -> Tables:
         fields = [f.with_type(pa.string()) if pa.types.is_string_view(f.type) else f for f in table.schema]
         return table.cast(pa.schema(fields)).combine_chunks()
 
-    return {name: plain(pq.read_table(folder / f"{name}.parquet", columns=cols)) for name, cols in _COLUMNS.items()}
+    return {
+        name: plain(pq.read_table(folder / f"{name}.parquet", columns=cols)) for name, cols in TABLE_COLUMNS.items()
+    }
 
 
 def _page_locked(table: pa.Table) -> pa.Table:

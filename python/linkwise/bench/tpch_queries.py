@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from linkwise.bench.duckdb_baseline import Tables
 from linkwise.joining.multi_join import Joiner
 
-_COLUMNS = {
+TABLE_COLUMNS = {
     "customer": ["c_custkey", "c_mktsegment", "c_nationkey"],
     "orders": ["o_orderkey", "o_custkey", "o_orderdate", "o_shippriority"],
     "lineitem": ["l_orderkey", "l_suppkey", "l_extendedprice", "l_discount", "l_shipdate"],

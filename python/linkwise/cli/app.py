@@ -17,7 +17,7 @@ from linkwise.apps.run import AppReport, run_app, tune_app
 from linkwise.apps.tuning import DEFAULT_PLAN
 from linkwise.cli import options
 from linkwise.cli.errors import interrupt_is_a_failure
-from linkwise.cli.options import _SHOWN
+from linkwise.cli.options import MOST_SHOWN
 from linkwise.reports.terminal import format_seconds
 from linkwise.runtime.arguments import parse_bytes
 
@@ -41,7 +41,7 @@ def print_tuning(console: Console, report: dict[str, Any]) -> None:
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("plan")
     table.add_column("an iteration", justify="right")
-    for row in report["tried"][:_SHOWN]:
+    for row in report["tried"][:MOST_SHOWN]:
         table.add_row(row["plan"], format_seconds(row["seconds"]))
     console.print(table)
     if report["kept"]:

@@ -22,7 +22,7 @@ from linkwise.bench.results import Results
 from linkwise.bench.tpch import TpchResults, bench_tpch
 from linkwise.cli import options
 from linkwise.cli.errors import interrupt_is_a_failure
-from linkwise.cli.options import _SHOWN
+from linkwise.cli.options import MOST_SHOWN
 from linkwise.reports.terminal import format_seconds
 from linkwise.runtime.json_file import write_json
 
@@ -147,7 +147,7 @@ def _microbenchmark_table(micro: MicroResults) -> Table:
     table.add_column("plan")
     table.add_column("speed-up", justify="right")
     by_speed = sorted(micro.rows, key=lambda row: -row.speedup)
-    for row in [*by_speed[:_SHOWN], *(row for row in by_speed[_SHOWN:] if row.agent == "unified")]:
+    for row in [*by_speed[:MOST_SHOWN], *(row for row in by_speed[MOST_SHOWN:] if row.agent == "unified")]:
         table.add_row(row.plan, f"{row.speedup:.2f}")
     if micro.stores_seconds is not None:
         table.add_row("as long as the stores alone take", f"{micro.bulk_seconds / micro.stores_seconds:.2f}")

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from linkwise._core import Machine
-from linkwise.cli.options import _print_names
+from linkwise.cli.options import print_names
 from linkwise.machines.catalog import described_machines, load_machine
 from linkwise.machines.description import machine_from_dict
 from linkwise.machines.nominal import import_nccl
@@ -25,7 +25,7 @@ machine_app = typer.Typer(help="The machines that Linkwise knows.", no_args_is_h
 @machine_app.command("list")
 def machine_list() -> None:
     """Name every described machine."""
-    _print_names(described_machines())
+    print_names(described_machines())
 
 
 @machine_app.command("show")

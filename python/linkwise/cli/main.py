@@ -35,32 +35,14 @@ app = typer.Typer(
 
 
 app.add_typer(machine_app, name="machine")
-
-
 app.add_typer(plan_app, name="plan")
-
-
 app.add_typer(bench_app, name="bench")
-
-
 app.command("probe")(probe_machine)
-
-
 app.command("reproduce")(reproduce_experiment)
-
-
 app.command("doctor")(doctor)
-
-
 app.command("sort")(sort)
-
-
 app.command("join")(join)
-
-
 app.command("app")(app_command)
-
-
 app.command("tune")(tune_command)
 
 

@@ -17,7 +17,8 @@ from linkwise.machines.catalog import DEFAULT_VIRTUAL_MACHINE, load_machine
 from linkwise.machines.local import local_machine
 from linkwise.runtime.execution import Gpus as GpuNumbers
 
-_SHOWN = 12
+MOST_SHOWN = 12
+"""Rows of a table that is sorted by what matters."""
 
 Output = Annotated[
     Path | None,
@@ -93,7 +94,8 @@ def without_it(machine: str, what: str) -> _core.Machine:
     return load_machine(machine, without=what)
 
 
-def _print_names(names: Mapping[str, str]) -> None:
+def print_names(names: Mapping[str, str]) -> None:
+    """Print names and what they are, a line each."""
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for name, what in names.items():
         table.add_row(name, what)

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from linkwise.cli.errors import interrupt_is_a_failure
-from linkwise.cli.options import _print_names, without_it
+from linkwise.cli.options import print_names, without_it
 from linkwise.machines.profile import Profile
 from linkwise.probing import mpi
 from linkwise.probing.probe import measurements, probe
@@ -38,7 +38,7 @@ def probe_machine(
 ) -> None:
     """Measure this machine's links and processors, and find out what they share."""
     if list_them:
-        _print_names(measurements())
+        print_names(measurements())
         return
     of = machine if without is None else without_it(machine, without)
     with interrupt_is_a_failure():

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from linkwise.cli.errors import interrupt_is_a_failure
-from linkwise.cli.options import _print_names
+from linkwise.cli.options import print_names
 from linkwise.reproduce.experiment import Row
 from linkwise.reproduce.registry import EXPERIMENTS, reproduce
 
@@ -26,7 +26,7 @@ def reproduce_experiment(
 ) -> None:
     """Run an experiment of the papers: what they state, ours, and the ratio."""
     if name.lower() == "list":
-        _print_names({experiment.name: experiment.title for experiment in EXPERIMENTS.values()})
+        print_names({experiment.name: experiment.title for experiment in EXPERIMENTS.values()})
         return
     with interrupt_is_a_failure():
         rows = reproduce(name, machine)
