@@ -46,7 +46,7 @@ def test_few_samples(samples: int, more: dict[str, Any]) -> None:
         (lambda: _count(JoinPlan(path="in_core", batches=4, sort=SortPlan(strategy="het"))), "path is of joins on the"),
         (lambda: _count(JoinPlan(window_rows=100, sort=SortPlan(strategy="het"))), "window_rows is of joins on the"),
         (lambda: _count(SORTED, strategy="cpu"), "path is of joins on the GPUs, and with strategy 'cpu'"),
-        (lambda: _sort(SortPlan(chunkset_records=3000), strategy="cpu"), "chunkset_records is of radix"),
+        (lambda: _sort(SortPlan(chunkset_records=3000), strategy="cpu"), "s is of radix, p2p_merge and het"),
         (lambda: _sort(SortPlan(merge_on_gpus=True), strategy="het"), "merge_on_gpus is of radix and p2p_merge"),
         (lambda: _count(JoinPlan(sort=SortPlan(relay_bytes=8192)), strategy="cpu"), "relay_bytes is of radix"),
         # Joins in core.

@@ -121,8 +121,7 @@ class SortPlan(Plan):
             of = self.field_infos()[name].of
             if of and strategy not in (*of, "auto"):
                 raise UsageError(
-                    f"{name} is of {' and '.join(of)}, and {whose} is {strategy}; leave {name} out, "
-                    "or change the strategy"
+                    f"{name} is of {_named(of)}, and {whose} is {strategy}; leave {name} out, or change the strategy"
                 )
         if strategy == "cpu" and self.gpus:
             raise UsageError(f"gpus is {list(self.gpus)}, and the strategy cpu uses none; leave gpus out")
@@ -216,6 +215,10 @@ class SortPlan(Plan):
         if self.strategy == "radix" and self.streamed is None:  # of data that lies on the GPUs
             return f"radix of data on GPUs ({','.join(map(str, self.gpus or ()))})"
         return str(self.to_core())
+
+
+def _named(of: tuple[str, ...]) -> str:
+    return f"{', '.join(of[:-1])} and {of[-1]}" if len(of) > 1 else of[0]
 
 
 def _has(of: tuple[str, ...], strategy: str | None) -> bool:
