@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -52,12 +54,7 @@ def plan_of_sort(
         pageable=pageable,
         plan=None if plan is None else SortPlan.parse(plan),
     )
-    if out is not None:
-        report.best.save(out)
-    if as_json:
-        typer.echo(json.dumps(report.as_dict()))
-    else:
-        print_plan(Console(), report)
+    _tell(report, out, partial(print_plan, Console(), report), as_json=as_json)
 
 
 @plan_app.command("join")
@@ -107,12 +104,18 @@ def plan_of_join(
         pageable=pageable,
         plan=None if plan is None else JoinPlan.parse(plan),
     )
+    _tell(report, out, partial(print_join_plan, Console(), report), as_json=as_json)
+
+
+def _tell(
+    report: PlanReport | JoinPlanReport, out: Path | None, print_it: Callable[[], None], *, as_json: bool
+) -> None:
     if out is not None:
         report.best.save(out)
     if as_json:
         typer.echo(json.dumps(report.as_dict()))
     else:
-        print_join_plan(Console(), report)
+        print_it()
 
 
 def print_plan(console: Console, report: PlanReport) -> None:

@@ -215,7 +215,8 @@ def plan_join(
     wants_ranges
         Whether the ranges of rows of each key that matches are wanted, as ``join_ranges`` returns them.
     matches
-        How many pairs of rows match (of ranges: how many keys); one for each row of the longer side unless given.
+        How many pairs of rows match (of ranges: how many keys); unless given, one for each row of the longer side,
+        and none of an anti join.
     skew
         Zipf's exponent of how often the longer side has each key of the shorter one.
     left_presorted, right_presorted

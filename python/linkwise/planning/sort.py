@@ -253,7 +253,6 @@ def choose_plan(runtime: _core.Runtime, workload: _core.SortWorkload, options: E
     """
     like = copy.copy(workload)
     like.count = rounded_up(workload.count) if options.plan is None else workload.count  # what is pinned may just fit
-
     constraints = constraints_of(options, runtime.machine)  # each time, since it may warn
 
     def make() -> _core.SortPlan:

@@ -139,9 +139,9 @@ class ExecutionOptions:
         plan = given.get("plan")
         if plan is not None and not isinstance(plan, kind):
             raise UsageError(f"plan= is a {kind.__name__} here, not {in_one_line(plan)}")
-        around = _given.get(_Given({}, {}))
-        others, plan = around.others, around.plans.get(kind)
-        return cls(**_merged(others if plan is None else {**others, "plan": plan}, given), on_progress=on_progress)
+        blocks = _given.get(_Given({}, {}))
+        around = {**blocks.others, "plan": blocks.plans.get(kind)}
+        return cls(**_merged(around, given), on_progress=on_progress)
 
     def without_progress(self) -> Self:
         """What decides on a plan."""

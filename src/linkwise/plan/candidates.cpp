@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "linkwise/machine/symmetry.hpp"
+#include "linkwise/sort/exchange/splitters.hpp"
 
 namespace linkwise {
 namespace {
@@ -137,10 +138,9 @@ class Enumeration {
   // The plan as it is, and with every choice of ways that it can use. What is pinned is not varied.
   void add_with_ways(SortPlan plan, const GpuSet& set) {
     constraints_.pinned.apply_to(plan);
-    // Samples err by about sqrt(parts / samples) of a part; where they are few, parts need more room.
-    const double error = 5 * std::sqrt(static_cast<double>(plan.gpus.size()) / static_cast<double>(plan.samples));
+    // Parts that are cut by few samples need more room.
     if (constraints_.pinned.has("samples") && !constraints_.pinned.has("slack"))
-      plan.slack = std::clamp(error, plan.slack, 1.0);
+      plan.slack = std::clamp(sampling_error(plan.gpus.size(), plan.samples), plan.slack, 1.0);
     if (constraints_.pinned.has("paths")) {
       // Streamed sorts store to the peers by themselves, and het moves nothing between them.
       const bool between_gpus =

@@ -23,7 +23,7 @@ struct JoinWorkload {
   bool wants_rows = false;    ///< otherwise totals
   bool wants_ranges = false;  ///< of the rows of each key that matches: join_ranges
   bool left_presorted = false, right_presorted = false;
-  std::optional<std::uint64_t> expected_matches;  ///< one for each row of the longer side unless said
+  std::optional<std::uint64_t> expected_matches;  ///< unless said: see JoinInput
   bool pageable = false;                          ///< inputs and output are not page-locked
   bool verify = true;
 

@@ -34,6 +34,10 @@ std::uint64_t samples_of(std::uint64_t count, std::uint64_t total, std::uint64_t
   return std::clamp<std::uint64_t>(static_cast<std::uint64_t>(share), 1, count);
 }
 
+double sampling_error(std::uint64_t parts, std::uint64_t samples) {
+  return 5 * std::sqrt(static_cast<double>(parts) / static_cast<double>(samples));
+}
+
 std::uint64_t sample_bytes(const Kernels& kernels, KeyWidth width, std::uint64_t samples) {
   // Everyone's samples twice, the leader's own once more, and what sorting them needs; rounded up for alignment.
   return 3 * record_bytes(sample_type(width), samples) + kernels.sort_scratch_bytes(sample_type(width), samples) + 8192;

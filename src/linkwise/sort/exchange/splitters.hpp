@@ -41,6 +41,9 @@ std::vector<Cut> choose_cuts(Runtime& runtime, KeyType type, bool descending, st
 
 /// The share of `wanted` samples that a source of `count` of `total` keys gives; all keys if there are no more.
 std::uint64_t samples_of(std::uint64_t count, std::uint64_t total, std::uint64_t wanted);
+/// By what fraction of a part samples may misjudge it: they err by about sqrt(parts / samples), and five times that
+/// never happens.
+double sampling_error(std::uint64_t parts, std::uint64_t samples);
 
 /// Bytes that choose_cuts takes on the GPU of the first source.
 std::uint64_t sample_bytes(const Kernels& kernels, KeyWidth width, std::uint64_t samples);

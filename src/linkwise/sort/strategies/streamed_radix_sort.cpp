@@ -6,6 +6,7 @@
 
 #include "linkwise/device/arena.hpp"
 #include "linkwise/sort/exchange/msb_cuts.hpp"
+#include "linkwise/sort/exchange/splitters.hpp"
 #include "linkwise/sort/verify.hpp"
 
 namespace linkwise {
@@ -50,8 +51,7 @@ StreamedRadixSort::Layout StreamedRadixSort::layout_of(const SortPlan& plan, Rec
   if (layout.pieces > 1) layout.piece_capacity = std::max(layout.piece_capacity, piece + piece / 2 + 1);
   layout.shortest_sorted = layout.buckets > 1 ? piece : 0;
   const std::uint64_t even = records / static_cast<std::uint64_t>(layout.parts()) + 1;
-  // Sampling errs by about sqrt(parts / samples) of a part; five times that never happens.
-  const double error = 5 * std::sqrt(static_cast<double>(layout.parts()) / static_cast<double>(plan.samples));
+  const double error = sampling_error(static_cast<std::uint64_t>(layout.parts()), plan.samples);
   const bool cuts_exactly = records <= plan.samples && !cuts_when_all_is_there(plan);
   const double slack = layout.parts() == 1 || cuts_exactly ? 0 : std::max(plan.slack, error);
   const auto extra = static_cast<std::uint64_t>(std::ceil(slack * static_cast<double>(even)));
