@@ -15,6 +15,7 @@ void bind_primitives(nanobind::module_& m);
 void bind_sort(nanobind::module_& m);
 void bind_rows(nanobind::module_& m);
 void bind_gathering(nanobind::module_& m);
+void bind_mapped_file(nanobind::module_& m);
 void bind_device_arrays(nanobind::module_& m);
 void bind_device_columns(nanobind::module_& m);
 void bind_device_sort(nanobind::module_& m);

@@ -196,10 +196,12 @@ void bind_kinds_of_runtime(nb::module_& m) {
           nb::arg("machine"), nb::arg("mode") = VirtualMode::execute, nb::arg("seed") = 0)
       .def(
           "set_faults",
-          [](VirtualRuntime& self, std::uint64_t memory_of_others, std::uint64_t failing_operation) {
-            self.set_faults({memory_of_others, failing_operation});
+          [](VirtualRuntime& self, std::uint64_t memory_of_others, std::uint64_t failing_operation,
+             std::uint64_t failing_allocation) {
+            self.set_faults({memory_of_others, failing_operation, failing_allocation});
           },
-          nb::arg("memory_of_others") = 0, nb::arg("failing_operation") = 0, "What goes wrong, for tests.");
+          nb::arg("memory_of_others") = 0, nb::arg("failing_operation") = 0, nb::arg("failing_allocation") = 0,
+          "What goes wrong, for tests.");
   m.def(
       "cuda_runtime", [](const Machine& machine) { return open_gpus(machine); }, nb::arg("machine"),
       "The runtime of the GPUs that CUDA shows; `machine` describes them.");

@@ -12,6 +12,7 @@
 #include "linkwise/plan/gather_planner.hpp"
 #include "linkwise/primitives/host/arrow.hpp"
 #include "linkwise/primitives/host/gather_rows.hpp"
+#include "linkwise/primitives/host/row_hash.hpp"
 #include "linkwise/transfer/column_gather.hpp"
 #include "rows.hpp"
 
@@ -68,6 +69,16 @@ nb::object gather_column(const nb::list& chunks, const std::optional<Words>& row
         gather_rows(*column, rows ? rows->data() : nullptr, rows ? static_cast<int>(rows->itemsize()) : 0, count);
   }
   return parts_of(std::move(gathered), column->layout);
+}
+
+using Hashes = nb::ndarray<nb::numpy, std::uint64_t, nb::ndim<1>, nb::c_contig>;
+
+bool mix_into_hashes(const nb::list& chunks, const Hashes& hashes) {
+  const OwnedColumn owned(chunks, OwnedColumn::For::cores);
+  if (!owned.column()) return false;
+  const nb::gil_scoped_release release;
+  hash_rows(*owned.column(), {hashes.data(), hashes.size()});
+  return true;
 }
 
 std::vector<nb::object> gather_columns(const nb::list& columns, const std::vector<Words>& rows) {
@@ -157,6 +168,9 @@ void bind_gathering(nb::module_& m) {
   m.def("gather_column", &gather_column, nb::arg("chunks"), nb::arg("rows").none() = nb::none(),
         "(nulls, validity, offsets, values) of these rows of Arrow arrays, or of all; None for nested types and the "
         "like. Raises OverflowError if the strings take more bytes than their offsets count. Releases the GIL.");
+  m.def("hash_rows", &mix_into_hashes, nb::arg("chunks"), nb::arg("hashes"),
+        "Mixes the elements of Arrow arrays into the hashes of their rows. False, and nothing done, for types for which "
+        "gather_column returns None, and where there are no arrays. Releases the GIL.");
   m.def("gather_columns", &gather_columns, nb::arg("columns"), nb::arg("rows"),
         "The same of several columns at once, each a list of Arrow arrays with as many rows of its own; also None for "
         "those whose strings take more bytes than their offsets count.");

@@ -38,6 +38,7 @@ NB_MODULE(_core, m) {
   bind_sort(m);
   bind_rows(m);
   bind_gathering(m);
+  bind_mapped_file(m);
   bind_device_arrays(m);
   bind_device_columns(m);
   bind_device_sort(m);

@@ -24,7 +24,7 @@ from linkwise.cli import options
 from linkwise.cli.errors import interrupt_is_a_failure
 from linkwise.cli.options import MOST_SHOWN
 from linkwise.reports.terminal import format_seconds
-from linkwise.runtime.json_file import write_json
+from linkwise.runtime.atomic_file import write_json
 
 Ran = TypeVar("Ran", bound=Results)
 bench_app = typer.Typer(help="Benchmarks, with raw results.", no_args_is_help=True)

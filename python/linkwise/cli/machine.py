@@ -17,7 +17,7 @@ from linkwise.machines.catalog import described_machines, load_machine
 from linkwise.machines.description import machine_from_dict
 from linkwise.machines.nominal import import_nccl
 from linkwise.reports.machine_svg import machine_svg
-from linkwise.runtime.json_file import write_json
+from linkwise.runtime.atomic_file import write_json
 
 machine_app = typer.Typer(help="The machines that Linkwise knows.", no_args_is_help=True)
 

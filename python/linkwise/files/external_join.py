@@ -94,6 +94,7 @@ class SpilledJoin:
             memory=max(self.memory // _SORTS, 1),
             size=size,
             directory=self.directory,
+            verify=self.execution.verify,
         )
 
 

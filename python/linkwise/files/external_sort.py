@@ -1,4 +1,4 @@
-"""Sorting tables that do not fit into host memory: sorted runs in a directory, merged back as a stream.
+"""Sorting tables that do not fit into host memory: sorted runs on disk, merged back as a stream.
 
 The input comes in batches; each is sorted as any table is and spilled as a run. Then the runs come back a block at a
 time: what is less than the last row of every block that was read is complete, so it is merged, by one more sort, and
@@ -8,21 +8,21 @@ written. Rows with equal keys keep their order: batches are in input order, and 
 from __future__ import annotations
 
 import itertools
-import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from linkwise._core import Error, UsageError
+from linkwise._core import UsageError
 from linkwise.columns.dictionaries import SharedDictionaries
 from linkwise.columns.gather_pyarrow import bytes_of
+from linkwise.columns.row_checksum import RowChecksum, check_same_rows
 from linkwise.columns.sort_keys import SortKey
-from linkwise.files.reader import Reader, size_of_all
+from linkwise.files.reader import Reader, size_of_all, slices_within
+from linkwise.files.spill_file import Run, SpillFile
 from linkwise.interop.containers import Contents
 from linkwise.runtime.arguments import parse_bytes
 from linkwise.runtime.execution import Progress
@@ -33,9 +33,9 @@ SortBatch = Callable[[pa.Table], pa.Table]
 BATCHES_IN_MEMORY = 4  # a batch, its sorted copy, and what sorting it takes
 _ROOM = 3  # times its size: the input, the result, and what comes between
 _DICTIONARIES = 16  # of the memory, at most one in so many parts for all values of a dictionary
-_LEAST_ROWS = 1024  # of a block; with fewer, the time goes into opening and closing them
+_LEAST_BLOCK = 1 << 14  # bytes; with fewer, the time goes into opening and closing them
 _MOST_RUNS = 1024  # all of which are read side by side
-_RUNS_OF_A_PIPE = 64  # that blocks are made for where nobody knows how many come
+_RUNS_OF_A_PIPE = 64  # that are merged at a time where nobody knows how many come
 
 
 def memory_to_use(limit: int | str | None) -> int:
@@ -73,6 +73,7 @@ class SpillSort:
     memory: int  # bytes of host memory that batches and blocks may take
     size: int | None  # bytes of all batches
     directory: Path | None
+    verify: bool = True
     on_progress: Progress = lambda _: None
 
     def run(self, batches: Iterable[pa.Table], write: Callable[[pa.Table], None]) -> int:
@@ -84,12 +85,26 @@ class SpillSort:
 
     @contextmanager
     def merged(self, batches: Iterable[pa.Table]) -> Iterator[tuple[int, Iterator[pa.Table]]]:
-        """The number of runs, and the sorted rows, a table at a time. Leaves no run behind."""
-        with _run_directory(self.directory) as directory:
+        """The number of runs, and the sorted rows, a table at a time. Leaves no run behind.
+
+        Where all rows are kept, those that come out are checked to be those that came in.
+        """
+        before, after = RowChecksum(), RowChecksum()
+        is_checked = self.verify and not self.unique
+        with ExitStack() as files:
+            file = files.enter_context(SpillFile(self.directory))
             dictionaries = SharedDictionaries(self.memory // _DICTIONARIES)
-            runs = self._spill(map(dictionaries.grown_by, batches), directory, dictionaries)
-            merged = self._merged(runs)
-            yield len(runs), self._told(self._first_of_each(merged) if self.unique else merged, runs)
+            checked = map(before.add, batches) if is_checked else batches
+            runs = self._spill(map(dictionaries.grown_by, checked), file)
+            spilled = len(runs)
+            while len(runs) > self._runs_at_once:
+                merged_file = files.enter_context(SpillFile(self.directory))
+                runs = self._merged_some(runs, file, merged_file, dictionaries)
+                file.close()
+                file = merged_file
+            merged = self._merged([_Head(file, run, self.keys, dictionaries) for run in runs])
+            tables = self._told(self._first_of_each(merged) if self.unique else merged, runs)
+            yield spilled, (_checked(tables, before, after) if is_checked else tables)
 
     def _told(self, tables: Iterable[pa.Table], runs: list[_Run]) -> Iterator[pa.Table]:
         rows, done = sum(run.rows for run in runs), 0
@@ -98,41 +113,58 @@ class SpillSort:
             done += table.num_rows
             self.on_progress(0.5 + done / max(rows, 1) / 2)
 
-    def _spill(self, batches: Iterable[pa.Table], directory: Path, dictionaries: SharedDictionaries) -> list[_Run]:
-        # All runs have a block in memory, and what is merged takes as much again.
-        expected_runs = _RUNS_OF_A_PIPE if self.size is None else 1 + BATCHES_IN_MEMORY * self.size // self.memory
-        block_bytes = self.memory // (8 * expected_runs)
-        if self.size is not None and expected_runs > _MOST_RUNS:
+    @property
+    def _runs_at_once(self) -> int:
+        """How many are merged side by side."""
+        if self.size is None:
+            return _RUNS_OF_A_PIPE
+        return 1 + BATCHES_IN_MEMORY * self.size // self.memory
+
+    @property
+    def _block_bytes(self) -> int:
+        # Of all runs a block is in memory, and what is merged takes as much again.
+        return max(self.memory // (BATCHES_IN_MEMORY * self._runs_at_once), _LEAST_BLOCK)
+
+    def _spill(self, batches: Iterable[pa.Table], file: SpillFile) -> list[Run]:
+        if self.size is not None and self._runs_at_once > _MOST_RUNS:
             raise self._too_little(self.size)
-        runs: list[_Run] = []
+        runs: list[Run] = []
         done = 0
         for batch in batches:
-            path = directory / f"run-{len(runs):06}.arrow"
-            table = self.sort_batch(batch)
-            block_rows = max(block_bytes * table.num_rows // max(bytes_of(table), 1), _LEAST_ROWS)
-            options = pa.ipc.IpcWriteOptions(unify_dictionaries=True)
-            try:
-                with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema, options=options) as stream:
-                    stream.write_table(table, max_chunksize=int(block_rows))
-            except (OSError, pa.ArrowException) as error:
-                raise Error(f"cannot spill a run to {directory}: {error}; name another directory") from None
-            runs.append(_Run(path, table.num_rows, dictionaries))
             done += bytes_of(batch)
+            table = self.sort_batch(batch)
+            del batch  # its memory is the next one's
+            runs.append(file.write(table.schema, slices_within(table, self._block_bytes)))
+            del table
             if len(runs) > _MOST_RUNS:
                 raise self._too_little(done)
             self.on_progress(min(done / max(self.size or 2 * done, 1), 1.0) / 2)
         return runs
 
+    def _merged_some(
+        self, runs: list[Run], file: SpillFile, to: SpillFile, dictionaries: SharedDictionaries
+    ) -> list[Run]:
+        """Runs that each hold what several consecutive ones held."""
+        fewer = []
+        for first in range(0, len(runs), self._runs_at_once):
+            heads = [_Head(file, run, self.keys, dictionaries) for run in runs[first : first + self._runs_at_once]]
+            merged = self._merged(heads)
+            table = next(merged, None)
+            if table is not None:
+                tables = itertools.chain([table], merged)
+                blocks = (block for each in tables for block in slices_within(each, self._block_bytes))
+                fewer.append(to.write(table.schema, blocks))
+        return fewer
+
     def _too_little(self, size: int) -> UsageError:
-        least = BATCHES_IN_MEMORY * size // _MOST_RUNS
+        least = BATCHES_IN_MEMORY * size // (_MOST_RUNS - 1)
         return UsageError(
             f"{self.memory} bytes of host memory are too little for {size}, which take over {_MOST_RUNS} runs; "
             f"give {max(least >> 20, 1)} MiB at least"
         )
 
-    def _merged(self, runs: list[_Run]) -> Iterator[pa.Table]:
+    def _merged(self, heads: list[_Head]) -> Iterator[pa.Table]:
         """The rows of all runs in order, equal keys by run."""
-        heads = [_Head(run, self.keys) for run in runs]
         while alive := [head for head in heads if head.fill()]:
             unread = [head for head in alive if not head.is_last]
             bound = self._least([head.last_row for head in unread]) if unread else None
@@ -165,27 +197,18 @@ class SpillSort:
                 yield table.slice(known)
 
 
-@dataclass(frozen=True)
-class _Run:
-    path: Path
-    rows: int
-    dictionaries: SharedDictionaries
-
-    def blocks(self) -> Iterator[pa.Table]:
-        with pa.memory_map(str(self.path)) as source:
-            reader = pa.ipc.open_file(source)
-            batches = map(reader.get_batch, range(reader.num_record_batches))
-            tables = (pa.Table.from_batches([batch]) for batch in batches if batch.num_rows)
-            yield from map(self.dictionaries.given, tables)
+def _checked(tables: Iterable[pa.Table], before: RowChecksum, after: RowChecksum) -> Iterator[pa.Table]:
+    yield from map(after.add, tables)
+    check_same_rows(before, after)
 
 
 class _Head:
     """The block of a run that is in memory, and how far it has been merged."""
 
-    def __init__(self, run: _Run, keys: list[SortKey]) -> None:
-        self._blocks = run.blocks()
+    def __init__(self, file: SpillFile, run: Run, keys: list[SortKey], dictionaries: SharedDictionaries) -> None:
+        self._blocks = map(dictionaries.given, file.read(run))
         self._keys = keys
-        self._next = next(self._blocks, None)
+        self._unread = run.blocks
         self._block: pa.Table | None = None
         self._first = 0  # row of the block that has not been merged
         self._row_keys: RowKeys
@@ -193,7 +216,7 @@ class _Head:
     @property
     def is_last(self) -> bool:
         """Whether nothing of the run is left to read."""
-        return self._next is None
+        return not self._unread
 
     @property
     def last_row(self) -> pa.Table:
@@ -204,9 +227,11 @@ class _Head:
     def fill(self) -> bool:
         """Have rows at hand; false if the run is at its end."""
         if self._block is None or self._first == self._block.num_rows:
-            if self._next is None:
+            self._block = None  # its memory is the next one's
+            if not self._unread:
                 return False
-            self._block, self._next, self._first = self._next, next(self._blocks, None), 0
+            self._block, self._first = next(self._blocks), 0
+            self._unread -= 1
             self._row_keys = RowKeys(self._block, self._keys, comparable=True)
         return True
 
@@ -221,15 +246,3 @@ class _Head:
         self._first = up_to if inclusive else self._row_keys.core.rows_before(bound.core, 0, or_equal=False)
         return self._block.slice(begin, self._first - begin), up_to == end and not self.is_last
 
-
-@contextmanager
-def _run_directory(parent: Path | None) -> Iterator[Path]:
-    try:
-        directory = Path(tempfile.mkdtemp(prefix="linkwise-", dir=parent))
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UsageError(f"cannot spill to {parent}: {reason}; name an existing directory") from None
-    try:
-        yield directory
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)

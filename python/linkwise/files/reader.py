@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.files.formats import Format
 from linkwise.interop.containers import Contents
 
@@ -35,6 +36,18 @@ class Reader(ABC):
     @abstractmethod
     def batches(self, most_bytes: int) -> Iterator[Contents]:
         """Consecutive parts that take about that much memory."""
+
+
+def slices_within(table: pa.Table, most_bytes: int) -> Iterator[pa.Table]:
+    """The table in consecutive parts that take no more than that, but where a row alone does."""
+    if table.num_rows <= 1 or bytes_of(table) <= most_bytes:
+        if table.num_rows:
+            yield table
+        return
+    # Rows are mostly much alike: as many as fit on average, and halves of what is still too large.
+    rows = min(max(most_bytes * table.num_rows // bytes_of(table), 1), (table.num_rows + 1) // 2)
+    for first in range(0, table.num_rows, rows):
+        yield from slices_within(table.slice(first, rows), most_bytes)
 
 
 def size_of_all(readers: list[Reader]) -> int | None:

@@ -219,7 +219,7 @@ class _FileSort:
         else:
             spill = SpillSort(
                 self._keys, self._sort_batch, self._selection.unique, self._memory, self._reader.size, self._directory,
-                on_progress,
+                self._execution.verify, on_progress,
             )  # fmt: skip
             runs = spill.run(parts, _first(self._selection.limit, write_table))
             how = f"{runs} runs spilled and merged"

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import io
-import itertools
-import os
-import stat
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -19,14 +16,15 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from linkwise._core import UsageError
+from linkwise.columns.dictionaries import SharedDictionaries
 from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.columns.sort_keys import SortKey
 from linkwise.files.formats import ARRAY_FORMATS, PIPE, FileOptions, format_of, is_pipe, name_of, one_clear_line
 from linkwise.files.reader import Reader
 from linkwise.files.type_casts import writable, writable_schema
 from linkwise.interop.containers import Contents
+from linkwise.runtime.atomic_file import AtomicFile
 
-_numbers = itertools.count()
 _ROW_GROUP = 1 << 20  # rows
 _GROUPS_IN_MEMORY = 16  # parts of the memory, of which what waits for its row group takes one
 
@@ -35,7 +33,7 @@ class Writer:
     """Writes a file that appears complete or not at all. To be entered before the first rows come.
 
     ``like`` is what the rows were read from; the schema of tables, and what they are sorted by, may be known already.
-    ``memory`` is how many bytes the whole work may take.
+    ``memory`` is how many bytes the whole work may take; with ``force``, what is read-only is replaced as well.
     """
 
     def __init__(
@@ -47,19 +45,18 @@ class Writer:
         schema: pa.Schema | None = None,
         keys: Sequence[SortKey] = (),
         memory: int = sys.maxsize,
+        force: bool = False,
     ) -> None:
         kind = format_of(path, options.output_format or (like.format if path == PIPE else None))
         if (kind in ARRAY_FORMATS) != (like.format in ARRAY_FORMATS):
             raise UsageError(f"{path}: {like.format} cannot become {kind}; give both the same kind of contents")
         if path == PIPE and kind not in ("arrow", "csv", "tsv"):
             raise UsageError(f"{kind} cannot be written to standard output; Arrow's stream format, csv and tsv can")
-        self._named = path
+        self._path = path
         with one_clear_line("write", path):
             # A pipe or a device stays what it is; nothing can be written beside it.
             self._is_special = path != PIPE and is_pipe(path)
-            is_file = path != PIPE and not self._is_special
-            self._path = path.resolve() if is_file else path  # through a link, not in its place
-            self._temporary = self._path.with_name(f".{path.name}.{os.getpid()}-{next(_numbers)}.tmp")
+            self._atomic = AtomicFile(path, force=force) if path != PIPE and not self._is_special else None
             if self._is_special and kind == "npy":
                 raise UsageError(f"{path} is no regular file, and .npy says its length first; write .bin or .arrow")
         self._kind, self._options, self._keys = kind, options, keys
@@ -73,20 +70,17 @@ class Writer:
         self._waiting_rows = self._waiting_bytes = 0  # so many
         self._most_waiting = memory // _GROUPS_IN_MEMORY  # bytes
         self._dtype: np.dtype[Any] | None = None
+        self._dictionaries = SharedDictionaries(sys.maxsize)
 
     def __enter__(self) -> Self:
-        with one_clear_line("write", self._named):  # a directory that is missing is found before the work is done
-            if self._path == PIPE:
-                self._file = sys.stdout.buffer
-            elif self._is_special:
-                self._file = self._path.open("wb")
+        with one_clear_line("write", self._path):  # a directory that is missing is found before the work is done
+            if self._atomic is not None:
+                self._file = self._atomic.__enter__().file
             else:
-                self._file = self._temporary.open("xb")
-                if self._path.exists():
-                    self._temporary.chmod(stat.S_IMODE(self._path.stat().st_mode))
+                self._file = sys.stdout.buffer if self._path == PIPE else self._path.open("wb")
         if self._schema is not None and self._path != PIPE:  # so is a type that the format does not have
             try:
-                with one_clear_line("write", self._named):
+                with one_clear_line("write", self._path):
                     self._stream = self._open_stream(self._schema)
             except BaseException:
                 self._give_up()
@@ -95,7 +89,7 @@ class Writer:
 
     def write(self, contents: Contents) -> None:
         """Append rows."""
-        with one_clear_line("write", self._named):
+        with one_clear_line("write", self._path):
             if isinstance(contents, np.ndarray):
                 self._write_array(contents)
                 return
@@ -103,6 +97,8 @@ class Writer:
                 self._stream = self._open_stream(contents.schema)
             self._rows += contents.num_rows
             table = writable(contents, writable_schema(contents.schema, self._kind))
+            if self._kind == "arrow" and self._path != PIPE:
+                table = self._dictionaries.grown_by(table)
             if self._kind != "parquet":
                 self._stream.write_table(table)
                 return
@@ -139,7 +135,7 @@ class Writer:
             if getattr(error, "errno", None):  # that is the disk's
                 raise
             which = next((field.name for field in schema if not self._has(field)), "")
-            name = name_of(self._named, "write")
+            name = name_of(self._path, "write")
             raise UsageError(f"{name}, column {which!r}: {error}; write .arrow instead, or leave it out") from None
 
     def _has(self, field: pa.Field) -> bool:
@@ -156,11 +152,14 @@ class Writer:
                 file,
                 schema,
                 compression=self._compression,
+                write_page_checksum=True,
                 sorting_columns=self._sorting_columns(schema),
             )
         if self._kind == "arrow":
             new = pa.ipc.new_stream if self._path == PIPE else pa.ipc.new_file
-            return new(file, schema, options=pa.ipc.IpcWriteOptions(unify_dictionaries=self._path != PIPE))
+            # In a file, a dictionary cannot be replaced by another, but it can grow.
+            options = pa.ipc.IpcWriteOptions(unify_dictionaries=True, emit_dictionary_deltas=self._path != PIPE)
+            return new(file, schema, options=options)
         delimiter = "\t" if self._kind == "tsv" else ","
         options = pa.csv.WriteOptions(include_header=self._options.header, delimiter=delimiter)
         return pa.csv.CSVWriter(file, schema, write_options=options)
@@ -182,7 +181,7 @@ class Writer:
             self._give_up()
             return
         try:
-            with one_clear_line("write", self._named):
+            with one_clear_line("write", self._path):
                 self._write_row_groups()
                 if self._stream is not None:
                     self._stream.close()
@@ -192,9 +191,9 @@ class Writer:
                 if self._kind == "npy":
                     self._file.seek(0)
                     self._write_header()
+                if self._atomic is not None:
+                    self._atomic.commit()
                 self._file.close()
-                if not self._is_special:
-                    self._temporary.replace(self._path)
         except BaseException:
             self._give_up()
             raise
@@ -208,5 +207,5 @@ class Writer:
                     open_one.close()
         if isinstance(self._stream, pq.ParquetWriter):
             self._stream.is_open = False  # or it tries again when it is collected
-        if not self._is_special:
-            self._temporary.unlink(missing_ok=True)
+        if self._atomic is not None:
+            self._atomic.discard()

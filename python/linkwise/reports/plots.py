@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linkwise._core import UsageError
+from linkwise.runtime.atomic_file import write_bytes
 
 _PICTURES = (".svg", ".png", ".pdf")
 
@@ -44,19 +46,20 @@ def phase_picture(rows: Mapping[str, Mapping[str, float]], path: Path, *, title:
     axes.set_title(title, loc="left", fontsize="medium")
     axes.legend(loc="best", fontsize="small", frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path)
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format=path.suffix[1:].lower())
+    write_bytes(path, drawn.getvalue())
 
 
 def save_picture(values: npt.NDArray[np.float32], path: Path) -> None:
     """Write an image of values, [height][width], in shades of grey, as .png.
 
-    Raises ``UsageError`` where matplotlib is missing or the file cannot be written.
+    Raises ``UsageError`` where matplotlib is missing, and ``Error`` where the file cannot be written.
     """
     try:
         from matplotlib import image  # noqa: PLC0415
     except ImportError:
         raise UsageError("pictures need matplotlib; pip install matplotlib") from None
-    try:
-        image.imsave(path, values, cmap="gray", vmin=0, vmax=1, format="png")
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from None
+    drawn = io.BytesIO()
+    image.imsave(drawn, values, cmap="gray", vmin=0, vmax=1, format="png")
+    write_bytes(path, drawn.getvalue())

@@ -13,9 +13,10 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from linkwise._core import Error, UsageError
+from linkwise._core import UsageError
 from linkwise.machines.profile import CHECKED, Profile
 from linkwise.reports.machine_svg import machine_svg
+from linkwise.runtime.atomic_file import write_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -201,9 +202,4 @@ def html_report(profile: Profile) -> str:
 
 def write_report(profile: Profile, path: Path) -> None:
     """Write the page. Raises ``UsageError`` or, where it cannot be written, ``Error``."""
-    text = html_report(profile)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise Error(f"cannot write the report {path}: {error.strerror}") from None
+    write_bytes(path, html_report(profile).encode())

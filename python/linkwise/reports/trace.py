@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from linkwise._core import Place, UsageError
-from linkwise.runtime.json_file import write_json
+from linkwise.runtime.atomic_file import write_json
 from linkwise.sorting.report import SortReport
 
 _STREAMS, _LINKS = 1, 2

@@ -18,7 +18,7 @@ from linkwise import _core
 from linkwise._core import UsageError
 from linkwise.machines.description import parsed_json
 from linkwise.runtime.arguments import gpu_numbers, in_one_line, parse_bytes
-from linkwise.runtime.json_file import write_json
+from linkwise.runtime.atomic_file import write_json
 
 On = Literal["host", "gpus"]
 """Where the data lies that is sorted."""

@@ -1,6 +1,7 @@
 #include "linkwise/device/runtime.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "linkwise/error.hpp"
@@ -18,6 +19,8 @@ MemoryView MemoryView::slice(std::uint64_t offset, std::uint64_t length) const {
 }
 
 MemoryView host_view(const void* data, std::uint64_t offset, std::uint64_t bytes, bool pageable) {
+  if (offset > std::numeric_limits<std::uint64_t>::max() / 2)
+    throw ProgramError("an offset of " + std::to_string(static_cast<std::int64_t>(offset)) + " bytes into host memory");
   // Inputs are never written through their view, so their const is kept.
   auto* start = static_cast<std::byte*>(const_cast<void*>(data));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
   return {Place::host(), start + offset, bytes, 0, pageable};

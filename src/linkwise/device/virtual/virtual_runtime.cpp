@@ -77,6 +77,8 @@ void VirtualRuntime::trim() {
 
 MemoryView VirtualRuntime::allocate_memory(Place place, std::uint64_t bytes, std::string_view label) {
   throw_pending();
+  if (++allocations_ == faults_.failing_allocation)
+    throw OutOfMemoryError(place.name() + ": no memory for '" + std::string(label) + "', by order of a test");
   const MemoryView view{place, arena(place).allocate(bytes), bytes, next_allocation_++, false};
   live_.emplace(view.allocation, label);
   if (!estimating()) std::memset(view.data, 0xDB, bytes);  // nobody may rely on fresh memory
@@ -194,6 +196,23 @@ void VirtualRuntime::synchronize() {
     if (!lane.nodes.empty()) host_waits_for(lane.nodes.back());
   release_retired();
   throw_pending();
+}
+
+// What has not run never will: it may name memory that its owner has let go of. What has run is waited for, so that
+// what comes next is ordered behind it, as after waiting for a real device.
+void VirtualRuntime::abandon() noexcept {
+  for (Lane& lane : lanes_)
+    for (; lane.next < lane.nodes.size(); ++lane.next) {
+      Node& node = *nodes_[lane.nodes[lane.next]];
+      node.operation = {};
+      node.is_copy = node.shown = false;
+      node.awaited_flag = node.set_flag = -1;
+      node.done = true;
+    }
+  pending_error_.clear();  // of memory that unwinding gave back before it could wait
+  for (const Lane& lane : lanes_)
+    if (!lane.nodes.empty()) host_waits_for(lane.nodes.back());
+  release_retired();
 }
 
 // Other software has no streams here: the caller's arrays are ready, and nobody reads a result before `synchronize`.

@@ -38,8 +38,14 @@ class VirtualRuntime final : public Runtime {
   struct Faults {
     std::uint64_t memory_of_others = 0;   ///< of each GPU: `available` counts it, and nobody gets it
     std::uint64_t failing_operation = 0;  ///< the number, from 1 on, of the one whose device fails; 0: none
+    std::uint64_t failing_allocation = 0;  ///< the number, from 1 on, of the one that finds no memory; 0: none
   };
-  void set_faults(Faults faults) { faults_ = faults; }
+  /// Allocations are counted from now on.
+  void set_faults(Faults faults) {
+    faults_ = faults;
+    allocations_ = 0;
+  }
+  [[nodiscard]] std::uint64_t allocations() const { return allocations_; }
 
   std::uint64_t available(Place place) override;
   std::uint64_t reserved(Place place) override;
@@ -57,7 +63,7 @@ class VirtualRuntime final : public Runtime {
   void wait(Stream stream, Flag flag, std::uint32_t value) override;
   void wait(Event event) override;
   void synchronize() override;
-  void abandon() noexcept override {}  // what nobody waits for never runs
+  void abandon() noexcept override;
   Stream foreign_stream(Place place, void* native) override;
   void flush() override {}
   std::shared_ptr<SharedEvent> share(Event event) override;
@@ -103,6 +109,7 @@ class VirtualRuntime final : public Runtime {
   std::uint64_t seed_;
   std::uint64_t memory_limit_ = 0;
   Faults faults_;
+  std::uint64_t allocations_ = 0;
   std::map<Place, std::unique_ptr<Arena>> arenas_;
   std::unordered_map<std::uint32_t, std::string> live_;  // allocation → label
   std::unordered_map<std::uint32_t, std::string> freed_;

@@ -1,0 +1,44 @@
+// Files in memory.
+#include "linkwise/mapped_file.hpp"
+
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+
+#include <cerrno>
+#include <system_error>
+
+#include "bindings.hpp"
+
+namespace nb = nanobind;
+
+namespace linkwise::binding {
+namespace {
+
+MappedFile* map_file(const std::string& path) {
+  try {
+    return new MappedFile(path);
+  } catch (const std::system_error& error) {
+    errno = error.code().value();
+    PyErr_SetFromErrnoWithFilename(PyExc_OSError, path.c_str());
+    throw nb::python_error();
+  }
+}
+
+}  // namespace
+
+void bind_mapped_file(nb::module_& m) {
+  nb::class_<MappedFile>(m, "MappedFile", "A file in memory, which others may shorten without ending the process.")
+      .def(nb::new_(&map_file), nb::arg("path"), "Maps all of a file for reading. Raises OSError.")
+      .def_prop_ro(
+          "bytes",
+          [](const MappedFile& self) {
+            const auto bytes = self.bytes();
+            return nb::ndarray<nb::numpy, const std::uint8_t, nb::ndim<1>>(bytes.data(), {bytes.size()}, nb::find(self));
+          },
+          nb::rv_policy::reference, "All of it, as an array that keeps the mapping.")
+      .def("is_whole", &MappedFile::is_whole, "Whether the file is what it was, and every page that was read was there.")
+      .def("forget", &MappedFile::forget, nb::arg("begin"), nb::arg("end"),
+           "Gives the memory of a part back; it is read again if it is asked for again.");
+}
+
+}  // namespace linkwise::binding

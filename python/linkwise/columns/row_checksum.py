@@ -1,0 +1,106 @@
+"""A sum over the rows of tables, by which one is known to have the rows of another, in whatever order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from linkwise import _core
+from linkwise._arrow import pa, pc
+from linkwise.columns.take import without_view
+
+_AT_ONCE = 1 << 18  # rows, whose hashes stay in the cores' caches
+_SUMS = 1 << 64
+
+Hashes = npt.NDArray[np.uint64]
+
+
+class RowChecksum:
+    """The sum of the hashes of all rows that were added."""
+
+    def __init__(self) -> None:
+        self._sum = 0
+        self._rows = 0
+
+    def add(self, table: pa.Table) -> pa.Table:
+        """Add a table's rows, which it gives back."""
+        for first in range(0, table.num_rows, _AT_ONCE):
+            part = table.slice(first, _AT_ONCE)
+            hashes = np.zeros(part.num_rows, np.uint64)
+            for column in part.columns:
+                _mix(column, hashes)
+            self._sum = (self._sum + int(hashes.sum(dtype=np.uint64))) % _SUMS
+        self._rows += table.num_rows
+        return table
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RowChecksum) and (self._sum, self._rows) == (other._sum, other._rows)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def check_same_rows(before: RowChecksum, after: RowChecksum) -> None:
+    """Raise ``CorruptDataError`` if rows were lost, changed or made up."""
+    if before != after:
+        raise _core.CorruptDataError(
+            "the rows of the result are not those of the input, which memory, a disk or the input that changed may be "
+            "the cause of; nothing was written"
+        )
+
+
+def _mix(column: pa.ChunkedArray, hashes: Hashes) -> None:
+    """Mix a column's values into the hashes of their rows."""
+    chunks = [chunk for chunk in column.chunks if len(chunk)]
+    if pa.types.is_null(column.type) or not chunks or _core.hash_rows(chunks, hashes):
+        return
+    done = 0
+    for chunk in chunks:
+        part = hashes[done : done + len(chunk)]
+        for plain in _plain(chunk):
+            _mix(pa.chunked_array([plain]), part)
+        done += len(chunk)
+
+
+def _hashes_of(values: pa.Array) -> Hashes:
+    hashes = np.zeros(len(values), np.uint64)
+    _mix(pa.chunked_array([values]), hashes)
+    return hashes
+
+
+def _plain(values: Any) -> list[pa.Array]:
+    """Arrays of types that the core knows, which differ where these values do."""
+    kind = values.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return [values.storage]
+    if pa.types.is_dictionary(kind):
+        of_values = pa.array(_hashes_of(values.dictionary), mask=~np.asarray(values.dictionary.is_valid()))
+        return [of_values.take(values.indices)]
+    if pa.types.is_run_end_encoded(kind):
+        return [pc.run_end_decode(values)]
+    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+        return [values.cast(without_view(kind))]
+    if pa.types.is_struct(kind):
+        return [values.is_valid(), *values.flatten()]
+    if pa.types.is_union(kind):
+        return [pa.array(map(repr, values.to_pylist()), pa.large_string())]
+    return [_list_of_hashes(values)]
+
+
+def _list_of_hashes(values: Any) -> pa.Array:
+    """Lists as the bytes of their elements' hashes; what lies under a null list is left out of account."""
+    kind = values.type
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_map(kind):
+        offsets = np.asarray(values.offsets).astype(np.int64)
+        elements = [values.keys, values.items] if pa.types.is_map(kind) else [values.values]
+        elements = [each.slice(offsets[0], offsets[-1] - offsets[0]) for each in elements]
+    else:
+        lengths = np.asarray(pc.list_value_length(values).cast(pa.int64()).fill_null(0))
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        elements = [values.flatten()]
+    hashes = np.zeros(len(elements[0]), np.uint64)
+    for each in elements:
+        _mix(pa.chunked_array([each]), hashes)
+    buffers = [values.is_valid().buffers()[1], pa.py_buffer((offsets - offsets[0]) * 8), pa.py_buffer(hashes)]
+    return pa.Array.from_buffers(pa.large_binary(), len(values), buffers)

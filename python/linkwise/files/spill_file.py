@@ -1,0 +1,163 @@
+"""Sorted runs on disk: what is read back is what was written, or an error.
+
+All runs lie in one file that has no name: when the process ends, however it does, nothing of it is left. Each chunk of
+it has a checksum, which stays in memory.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+import xxhash
+
+from linkwise._core import CorruptDataError, Error, UsageError
+
+_CHUNK = 1 << 18  # bytes with one checksum
+
+
+@dataclass(frozen=True)
+class Run:
+    """Rows that were spilled together, as a stream in Arrow's format."""
+
+    begin: int  # in the file
+    size: int
+    rows: int
+    blocks: int
+    checksums: list[int]
+
+
+class SpillFile:
+    """A file for runs, in a directory or the system's for such files. Raises ``UsageError`` if there cannot be one."""
+
+    def __init__(self, directory: Path | None) -> None:
+        self._directory = directory or Path(tempfile.gettempdir())
+        try:
+            self._file = tempfile.TemporaryFile(dir=directory, buffering=0)  # noqa: SIM115
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise UsageError(f"cannot spill to {self._directory}: {reason}; name an existing directory") from None
+        self._end = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give everything back to the disk."""
+        self._file.close()
+
+    def write(self, schema: pa.Schema, blocks: Iterable[pa.Table]) -> Run:
+        """Append a run; of a block, all rows are read at once."""
+        sink = _Sink(self._file.fileno(), self._end)
+        rows = 0
+        options = pa.ipc.IpcWriteOptions(unify_dictionaries=True)
+        try:
+            with pa.PythonFile(sink, "w") as file, pa.ipc.new_stream(file, schema, options=options) as stream:
+                for block in blocks:
+                    stream.write_table(block)
+                    rows += block.num_rows
+            sink.finish()
+        except (OSError, pa.ArrowException) as error:
+            told = f"cannot spill a run to {self._directory}: {error}; name another directory"
+            raise Error(told) from None
+        run = Run(self._end, sink.size, rows, stream.stats.num_record_batches, sink.checksums)
+        self._end += run.size
+        return run
+
+    def read(self, run: Run) -> Iterator[pa.Table]:
+        """The blocks of a run. Raises ``CorruptDataError`` if they are not what was written."""
+        source = _Source(self._file.fileno(), run, self._directory)
+        with pa.PythonFile(source, "r") as file:
+            try:
+                yield from (pa.Table.from_batches([batch]) for batch in pa.ipc.open_stream(file))
+            except (OSError, pa.ArrowException) as error:
+                raise Error(f"cannot read a run back from {self._directory}: {error}") from None
+
+
+@dataclass
+class _Sink:
+    """Takes the bytes of a run, and writes them chunk by chunk."""
+
+    descriptor: int
+    begin: int
+    size: int = 0
+    checksums: list[int] = field(default_factory=list)
+    closed: bool = False
+    _chunk: bytearray = field(default_factory=bytearray)
+
+    def write(self, data: bytes) -> int:
+        view = memoryview(data).cast("B")
+        taken = 0
+        while taken < len(view):
+            part = view[taken : taken + _CHUNK - len(self._chunk)]
+            self._chunk += part
+            taken += len(part)
+            if len(self._chunk) == _CHUNK:
+                self.finish()
+        return taken
+
+    def finish(self) -> None:
+        """Write what fills no chunk."""
+        left = memoryview(self._chunk)
+        if left:
+            self.checksums.append(xxhash.xxh3_64_intdigest(left))
+        while left:
+            written = os.pwrite(self.descriptor, left, self.begin + self.size)
+            self.size += written
+            left = left[written:]
+        left.release()
+        self._chunk = bytearray()
+
+    def flush(self) -> None:
+        pass
+
+    def tell(self) -> int:
+        return self.size + len(self._chunk)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class _Source:
+    """Gives the bytes of a run, when their checksums have been looked at."""
+
+    def __init__(self, descriptor: int, run: Run, directory: Path) -> None:
+        self._descriptor, self._run, self._directory = descriptor, run, directory
+        self._next = 0  # chunk
+        self._chunk = memoryview(b"")  # what is left of the last one
+        self.closed = False
+
+    def read(self, size: int) -> bytes:
+        parts: list[memoryview] = []
+        while size > 0 and (self._chunk or self._next < len(self._run.checksums)):
+            if not self._chunk:
+                self._chunk = memoryview(self._checked())
+            parts.append(self._chunk[:size])
+            self._chunk = self._chunk[size:]
+            size -= len(parts[-1])
+        return b"".join(parts)
+
+    def _checked(self) -> bytes:
+        at = self._next * _CHUNK
+        chunk = os.pread(self._descriptor, min(_CHUNK, self._run.size - at), self._run.begin + at)
+        if xxhash.xxh3_64_intdigest(chunk) != self._run.checksums[self._next]:
+            raise CorruptDataError(
+                f"a run that was spilled to {self._directory} is not what was written: the disk or the memory is at "
+                "fault; nothing was written"
+            )
+        self._next += 1
+        return chunk
+
+    def close(self) -> None:
+        self.closed = True

@@ -1,0 +1,184 @@
+"""Files that appear complete or not at all, and of which nothing stays where they do not.
+
+A file is written beside its place and renamed. Until it is complete it has no name (``O_TMPFILE``), so that nothing is
+left even of a process that is killed. Where a file system has no such files it has a random name, and is locked: what
+is not locked was left by a process that is gone, and the next to write the same file removes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import re
+import secrets
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Self
+
+from linkwise._core import Error, UsageError
+
+_SUFFIX = "linkwise-tmp"
+_LONGEST = 150  # bytes of the file's name that are in the temporary one's, which may have 255
+
+
+class AtomicFile:
+    """A file that is to be written, and takes the place of what is there. Raises ``OSError`` and ``UsageError``.
+
+    What is replaced gives its owner and mode, without setuid and setgid, whose new contents nobody has vouched for.
+    If that is read-only, it is replaced if ``force`` says so.
+    """
+
+    def __init__(self, path: Path, *, force: bool = False) -> None:
+        self._path = path.resolve()  # what a link leads to is written, not the link
+        self._force = force
+        self._temporary: Path | None = None  # its name, while it has one
+        self.file: BinaryIO
+
+    def __enter__(self) -> Self:
+        before = self._path.stat() if self._path.exists() else None
+        if before is not None and not self._force and self._is_read_only(before):
+            raise UsageError(f"{self._path} is read-only; make it writable, or force its replacement (--force)")
+        self._sweep()
+        self.file = os.fdopen(self._open(), "w+b")
+        try:
+            if before is not None:
+                self._inherit(before)
+        except BaseException:
+            self.discard()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self.discard()
+            return
+        try:
+            self.commit()
+        except BaseException:
+            self.discard()
+            raise
+
+    def commit(self) -> None:
+        """Put the file in its place, when all of it has reached the disk."""
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        if self._temporary is None:
+            self._temporary = self._give_a_name()
+        self._temporary.replace(self._path)
+        self._temporary = None
+        self.file.close()
+        with contextlib.suppress(OSError):  # some file systems cannot
+            directory = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(directory)
+            finally:
+                os.close(directory)
+
+    def discard(self) -> None:
+        """Leave everything as it was."""
+        if self._temporary is not None:
+            self._temporary.unlink(missing_ok=True)
+            self._temporary = None
+        with contextlib.suppress(OSError):  # may still want to write, to a disk that is full
+            self.file.close()
+
+    def _is_read_only(self, before: os.stat_result) -> bool:
+        return not before.st_mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH) or not os.access(self._path, os.W_OK)
+
+    def _open(self) -> int:
+        try:
+            descriptor = os.open(self._path.parent, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o666)
+        except OSError:  # no such files here; opening a named one says what else may be wrong
+            return self._open_named()
+        if not os.path.exists(_by_descriptor(descriptor)):  # without /proc it could get no name later
+            os.close(descriptor)
+            return self._open_named()
+        _lock(descriptor)
+        return descriptor
+
+    def _open_named(self) -> int:
+        while True:
+            temporary = self._random_name()
+            try:
+                descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+            except FileExistsError:
+                continue
+            _lock(descriptor)
+            if os.fstat(descriptor).st_nlink:  # or it was swept before it was locked
+                self._temporary = temporary
+                return descriptor
+            os.close(descriptor)
+
+    def _give_a_name(self) -> Path:
+        while True:
+            temporary = self._random_name()
+            with contextlib.suppress(FileExistsError):
+                descriptor = self.file.fileno()
+                # A directory, which the absolute path makes no use of: without one Python would not follow the link.
+                os.link(_by_descriptor(descriptor), temporary, src_dir_fd=descriptor, follow_symlinks=True)
+                return temporary
+
+    def _inherit(self, before: os.stat_result) -> None:
+        descriptor = self.file.fileno()
+        with contextlib.suppress(PermissionError):  # only the superuser gives files away
+            os.fchown(descriptor, before.st_uid, before.st_gid)
+        os.fchmod(descriptor, before.st_mode & 0o777)
+
+    def _prefix(self) -> str:
+        return f".{os.fsdecode(os.fsencode(self._path.name)[:_LONGEST])}."
+
+    def _random_name(self) -> Path:
+        return self._path.with_name(f"{self._prefix()}{secrets.token_hex(4)}.{_SUFFIX}")
+
+    def _sweep(self) -> None:
+        """Remove what processes that are gone have left of the same file."""
+        ours = re.compile(rf"{re.escape(self._prefix())}[0-9a-f]{{8}}\.{_SUFFIX}", re.DOTALL)
+        with contextlib.suppress(OSError), os.scandir(self._path.parent) as entries:
+            for entry in entries:
+                if ours.fullmatch(entry.name):
+                    _remove_if_abandoned(entry.path)
+
+
+def _by_descriptor(descriptor: int) -> str:
+    return f"/proc/self/fd/{descriptor}"
+
+
+def _lock(descriptor: int) -> None:
+    with contextlib.suppress(OSError):  # where files cannot be locked, none is taken for abandoned
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _remove_if_abandoned(path: str) -> None:
+    with contextlib.suppress(OSError):  # somebody writes it, or we may not
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.unlink(path)
+        finally:
+            os.close(descriptor)
+
+
+def write_bytes(path: Path, contents: bytes) -> None:
+    """Write a small file, and the directories on the way to it. Raises ``Error``."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and not path.is_file():  # a device or a pipe stays what it is
+            path.write_bytes(contents)
+            return
+        with AtomicFile(path) as whole:
+            whole.file.write(contents)
+    except OSError as error:
+        raise Error(f"cannot write {path}: {error.strerror or os.strerror(error.errno or errno.EIO)}") from None
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Write an object. Raises ``Error``."""
+    write_bytes(path, json.dumps(value, indent=1, allow_nan=False).encode())

@@ -1,0 +1,124 @@
+#include "linkwise/mapped_file.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <mutex>
+#include <system_error>
+
+namespace linkwise {
+
+// One for each mapping there has been at a time. They are never deleted, since the handler may be looking at any.
+struct MappedFile::Guarded {
+  std::atomic<std::uintptr_t> begin = 0;
+  std::atomic<std::uintptr_t> end = 0;  // 0: free for the next mapping
+  std::atomic<bool> is_whole = true;
+  Guarded* next = nullptr;
+};
+
+namespace {
+
+std::atomic<MappedFile::Guarded*> all_guarded = nullptr;
+std::mutex changing;  // of the list; the handler only reads
+struct sigaction handler_before = {};
+const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+
+// Nothing but what a signal handler may call; mmap is one system call.
+void put_zeros(int signal, siginfo_t* info, void* context) {
+  const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
+  for (MappedFile::Guarded* each = all_guarded.load(std::memory_order_acquire); each != nullptr; each = each->next) {
+    const std::uintptr_t end = each->end.load(std::memory_order_acquire);
+    if (address < each->begin.load(std::memory_order_acquire) || address >= end) continue;
+    each->is_whole.store(false);
+    void* at = reinterpret_cast<void*>(address / page * page);  // NOLINT(performance-no-int-to-ptr)
+    if (mmap(at, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED) return;
+  }
+  if ((handler_before.sa_flags & SA_SIGINFO) != 0) return handler_before.sa_sigaction(signal, info, context);
+  if (handler_before.sa_handler != SIG_DFL && handler_before.sa_handler != SIG_IGN)
+    return handler_before.sa_handler(signal);
+  sigaction(SIGBUS, &handler_before, nullptr);  // somebody else's: it happens again, and ends the process
+}
+
+void guard_against_sigbus() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    struct sigaction action = {};
+    action.sa_sigaction = put_zeros;
+    action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGBUS, &action, &handler_before);
+  });
+}
+
+MappedFile::Guarded* guard(std::uintptr_t begin, std::uintptr_t end) {
+  guard_against_sigbus();
+  const std::lock_guard lock(changing);
+  MappedFile::Guarded* each = all_guarded.load();
+  while (each != nullptr && each->end.load() != 0) each = each->next;
+  const bool is_new = each == nullptr;
+  if (is_new) each = new MappedFile::Guarded;  // NOLINT(cppcoreguidelines-owning-memory): see above
+  each->is_whole = true;
+  each->begin = begin;
+  each->end.store(end, std::memory_order_release);
+  if (is_new) {
+    each->next = all_guarded.load();
+    all_guarded.store(each, std::memory_order_release);
+  }
+  return each;
+}
+
+}  // namespace
+
+MappedFile::Version MappedFile::version(const struct stat& told) {
+  return {told.st_dev, told.st_ino, static_cast<std::uint64_t>(told.st_size), told.st_mtim.tv_sec,
+          told.st_mtim.tv_nsec};
+}
+
+MappedFile::MappedFile(const std::string& path) : path_(path) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);  // NOLINT(cppcoreguidelines-pro-type-vararg)
+  struct stat told = {};
+  void* data = nullptr;
+  if (file >= 0 && fstat(file, &told) == 0) {
+    version_ = version(told);
+    size_ = version_.size;
+    if (size_ > 0) data = mmap(nullptr, size_, PROT_READ, MAP_SHARED, file, 0);
+  } else {
+    data = MAP_FAILED;
+  }
+  const int error = errno;
+  if (file >= 0) close(file);
+  if (data == MAP_FAILED) throw std::system_error(error, std::generic_category(), path);
+  if (size_ == 0) return;
+  data_ = static_cast<std::byte*>(data);
+  const auto begin = reinterpret_cast<std::uintptr_t>(data);
+  guarded_ = guard(begin, begin + (size_ + page - 1) / page * page);
+}
+
+MappedFile::~MappedFile() {
+  if (data_ == nullptr) return;
+  guarded_->end.store(0);
+  munmap(data_, size_);
+}
+
+bool MappedFile::is_whole() const {
+  if (guarded_ != nullptr && !guarded_->is_whole) return false;
+  // The rest of a page behind a new end is zeros without a signal. A file that took its place changes nothing here.
+  struct stat told = {};
+  if (stat(path_.c_str(), &told) != 0) return true;
+  const Version now = version(told);
+  return now.device != version_.device || now.number != version_.number || now == version_;
+}
+
+void MappedFile::forget(std::uint64_t begin, std::uint64_t end) const {
+  const std::uint64_t first = (begin + page - 1) / page * page, last = std::min(end, size_) / page * page;
+  // Not what the handler has put there: its zeros would be gone, and the file's end be found again, to no harm.
+  if (first < last) madvise(data_ + first, last - first, MADV_DONTNEED);
+}
+
+}  // namespace linkwise
