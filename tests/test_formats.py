@@ -206,7 +206,7 @@ def test_text(tmp_path: Path) -> None:
     assert (tmp_path / "o.csv").read_text() == '1,"a"\n3,"c"\n'
     late = "x\n" + "1\n" * 10_000_000 + "word\n"  # behind the lines that tell the type
     (tmp_path / "late.csv").write_text(late)
-    with pytest.raises(linkwise.Error, match="give the column's own with --type NAME=string"):
+    with pytest.raises(linkwise.Error, match="give the column's own with --types NAME=string"):
         linkwise.sort_file(tmp_path / "late.csv", tmp_path / "o.csv", by="x", **CPU)
     for options, message in (
         ({"column_types": {"idd": "int64"}}, "no column 'idd'"),

@@ -36,7 +36,7 @@ void bind_mapped_file(nb::module_& m) {
             return nb::ndarray<nb::numpy, const std::uint8_t, nb::ndim<1>>(bytes.data(), {bytes.size()}, nb::find(self));
           },
           nb::rv_policy::reference, "All of it, as an array that keeps the mapping.")
-      .def("is_whole", &MappedFile::is_whole, "Whether the file is what it was, and every page that was read was there.")
+      .def("is_whole", &MappedFile::is_whole, "Whether every page that was read was there.")
       .def("forget", &MappedFile::forget, nb::arg("begin"), nb::arg("end"),
            "Gives the memory of a part back; it is read again if it is asked for again.");
 }

@@ -75,18 +75,12 @@ MappedFile::Guarded* guard(std::uintptr_t begin, std::uintptr_t end) {
 
 }  // namespace
 
-MappedFile::Version MappedFile::version(const struct stat& told) {
-  return {told.st_dev, told.st_ino, static_cast<std::uint64_t>(told.st_size), told.st_mtim.tv_sec,
-          told.st_mtim.tv_nsec};
-}
-
-MappedFile::MappedFile(const std::string& path) : path_(path) {
+MappedFile::MappedFile(const std::string& path) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);  // NOLINT(cppcoreguidelines-pro-type-vararg)
   struct stat told = {};
   void* data = nullptr;
   if (file >= 0 && fstat(file, &told) == 0) {
-    version_ = version(told);
-    size_ = version_.size;
+    size_ = static_cast<std::uint64_t>(told.st_size);
     if (size_ > 0) data = mmap(nullptr, size_, PROT_READ, MAP_SHARED, file, 0);
   } else {
     data = MAP_FAILED;
@@ -106,14 +100,7 @@ MappedFile::~MappedFile() {
   munmap(data_, size_);
 }
 
-bool MappedFile::is_whole() const {
-  if (guarded_ != nullptr && !guarded_->is_whole) return false;
-  // The rest of a page behind a new end is zeros without a signal. A file that took its place changes nothing here.
-  struct stat told = {};
-  if (stat(path_.c_str(), &told) != 0) return true;
-  const Version now = version(told);
-  return now.device != version_.device || now.number != version_.number || now == version_;
-}
+bool MappedFile::is_whole() const { return guarded_ == nullptr || guarded_->is_whole; }
 
 void MappedFile::forget(std::uint64_t begin, std::uint64_t end) const {
   const std::uint64_t first = (begin + page - 1) / page * page, last = std::min(end, size_) / page * page;

@@ -9,8 +9,6 @@
 #include <span>
 #include <string>
 
-struct stat;
-
 namespace linkwise {
 
 class MappedFile {
@@ -22,7 +20,7 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
 
   [[nodiscard]] std::span<const std::byte> bytes() const { return {data_, size_}; }
-  /// Whether the file is what it was, and every page that was touched was there.
+  /// Whether every page that was touched was there. The rest of a page behind a new end is zeros, and tells nothing.
   [[nodiscard]] bool is_whole() const;
   /// Gives the memory of a part back; it is read again if it is touched again.
   void forget(std::uint64_t begin, std::uint64_t end) const;
@@ -30,15 +28,6 @@ class MappedFile {
   struct Guarded;  // what the signal handler knows of a mapping
 
  private:
-  struct Version {
-    std::uint64_t device = 0, number = 0, size = 0;
-    std::int64_t changed_seconds = 0, changed_nanoseconds = 0;
-    friend bool operator==(const Version&, const Version&) = default;
-  };
-  static Version version(const struct stat& told);
-
-  std::string path_;
-  Version version_;
   std::byte* data_ = nullptr;
   std::uint64_t size_ = 0;
   Guarded* guarded_ = nullptr;

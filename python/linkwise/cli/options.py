@@ -49,7 +49,9 @@ TemporaryDirectory = Annotated[
 ]
 
 Types = Annotated[
-    list[str] | None, typer.Option("--type", metavar="COL=TYPE", help="The type of a column of text, as id=int64.")
+    list[str] | None, typer.Option(
+        "--types", "--type", metavar="COL=TYPE", help="The type of a column of text, as id=int64; several, one by one."
+    ),
 ]
 
 Header = Annotated[bool, typer.Option(help="Whether text begins with the columns' names.")]
@@ -67,10 +69,10 @@ def where(machine: str) -> str:
 
 
 def parse_types(texts: list[str] | None) -> dict[str, str]:
-    """Types by column from ``--type``. Raises ``UsageError``."""
+    """Types by column from ``--types``. Raises ``UsageError``."""
     types = dict(text.rpartition("=")[::2] for text in texts or [])
     if not all(types) or not all(types.values()):
-        raise UsageError("--type is NAME=TYPE, as id=int64 or when=timestamp[us]")
+        raise UsageError("--types is NAME=TYPE, as id=int64 or when=timestamp[us]")
     return types
 
 

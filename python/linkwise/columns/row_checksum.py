@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from linkwise import _core
 from linkwise._arrow import pa, pc
-from linkwise.columns.take import without_view
+from linkwise.columns.take import plain_of_runs, without_view
 
 _AT_ONCE = 1 << 18  # rows, whose hashes stay in the cores' caches
 _SUMS = 1 << 64
@@ -18,11 +18,13 @@ Hashes = npt.NDArray[np.uint64]
 
 
 class RowChecksum:
-    """The sum of the hashes of all rows that were added."""
+    """The sum of the hashes of all rows of some tables."""
 
-    def __init__(self) -> None:
+    def __init__(self, *tables: pa.Table) -> None:
         self._sum = 0
         self._rows = 0
+        for table in tables:
+            self.add(table)
 
     def add(self, table: pa.Table) -> pa.Table:
         """Add a table's rows, which it gives back."""
@@ -46,7 +48,7 @@ def check_same_rows(before: RowChecksum, after: RowChecksum) -> None:
     if before != after:
         raise _core.CorruptDataError(
             "the rows of the result are not those of the input, which memory, a disk or the input that changed may be "
-            "the cause of; nothing was written"
+            "the cause of"
         )
 
 
@@ -78,7 +80,7 @@ def _plain(values: Any) -> list[pa.Array]:
         of_values = pa.array(_hashes_of(values.dictionary), mask=~np.asarray(values.dictionary.is_valid()))
         return [of_values.take(values.indices)]
     if pa.types.is_run_end_encoded(kind):
-        return [pc.run_end_decode(values)]
+        return [plain_of_runs(values)]
     if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
         return [values.cast(without_view(kind))]
     if pa.types.is_struct(kind):

@@ -18,10 +18,9 @@ import pyarrow as pa
 
 from linkwise._core import UsageError
 from linkwise.columns.dictionaries import SharedDictionaries
-from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.columns.row_checksum import RowChecksum, check_same_rows
 from linkwise.columns.sort_keys import SortKey
-from linkwise.files.reader import Reader, size_of_all, slices_within
+from linkwise.files.reader import Reader, bytes_of_rows, size_of_all, slices_within
 from linkwise.files.spill_file import Run, SpillFile
 from linkwise.interop.containers import Contents
 from linkwise.runtime.arguments import parse_bytes
@@ -131,7 +130,7 @@ class SpillSort:
         runs: list[Run] = []
         done = 0
         for batch in batches:
-            done += bytes_of(batch)
+            done += bytes_of_rows(batch)
             table = self.sort_batch(batch)
             del batch  # its memory is the next one's
             runs.append(file.write(table.schema, slices_within(table, self._block_bytes)))

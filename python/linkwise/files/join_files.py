@@ -14,7 +14,7 @@ from linkwise._core import UsageError
 from linkwise.files.external_join import Side, SpilledJoin
 from linkwise.files.external_sort import memory_to_use, read_within
 from linkwise.files.formats import ARRAY_FORMATS, FileOptions, expand, known_format
-from linkwise.files.reader import Reader
+from linkwise.files.reader import Reader, unchanged
 from linkwise.files.readers import open_readers
 from linkwise.files.writer import Writer
 from linkwise.joining.matching import Columns, How, Presorted, sides_of
@@ -57,10 +57,12 @@ def join_files(
     memory = memory_to_use(host_memory_limit)
     join = _FileJoin(keys, how, execution, nulls_equal, presorted, memory, temporary_directory)
     if out is None:
-        return join.count(readers, validate=validate)
+        with unchanged(readers):
+            return join.count(readers, validate=validate)
     rows = 0
     with (
         Writer(out, options, like=readers[0], memory=memory) as writer,
+        unchanged(readers),
         join.rows(readers, suffix=suffix, validate=validate) as tables,
     ):
         for table in tables:

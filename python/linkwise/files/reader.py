@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 
 import pyarrow as pa
 
+from linkwise._core import Error
 from linkwise.columns.gather_pyarrow import bytes_of
-from linkwise.files.formats import Format
+from linkwise.files.formats import Format, is_pipe
 from linkwise.interop.containers import Contents
 
 
 class Reader(ABC):
-    """A file, or several with the same columns, which are given as one."""
+    """A file, or several with the same columns, which are given as one. No file stays open while none of it is read."""
 
     def __init__(
         self, kind: Format, *, schema: pa.Schema | None = None, columns: list[str] | None = None,
@@ -37,20 +40,74 @@ class Reader(ABC):
     def batches(self, most_bytes: int) -> Iterator[Contents]:
         """Consecutive parts that take about that much memory."""
 
-
-def slices_within(table: pa.Table, most_bytes: int) -> Iterator[pa.Table]:
-    """The table in consecutive parts that take no more than that, but where a row alone does."""
-    if table.num_rows <= 1 or bytes_of(table) <= most_bytes:
-        if table.num_rows:
-            yield table
-        return
-    # Rows are mostly much alike: as many as fit on average, and halves of what is still too large.
-    rows = min(max(most_bytes * table.num_rows // bytes_of(table), 1), (table.num_rows + 1) // 2)
-    for first in range(0, table.num_rows, rows):
-        yield from slices_within(table.slice(first, rows), most_bytes)
+    @abstractmethod
+    def check_unchanged(self) -> None:
+        """Raise ``Error`` if what was read is no longer what is there: whatever was made of it may be anything."""
 
 
-def size_of_all(readers: list[Reader]) -> int | None:
+class FileVersion:
+    """A file as it was when it was opened."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._version = self._now()
+
+    def _now(self) -> tuple[int, ...] | None:
+        if is_pipe(self._path):
+            return None
+        try:
+            told = self._path.stat()
+        except OSError:
+            return ()
+        return told.st_dev, told.st_ino, told.st_size, told.st_mtime_ns
+
+    def check(self, *, is_whole: bool = True) -> None:
+        """Raise ``Error`` if it is another one now, or all of it could not be read."""
+        if self._now() != self._version:
+            raise Error(f"{self._path} was changed while it was read; nothing was written: try again")
+        if not is_whole:
+            raise Error(f"cannot read {self._path}: its disk has failed, or it was changed; nothing was written")
+
+
+@contextmanager
+def unchanged(readers: Sequence[Reader]) -> Iterator[None]:
+    """Work on what is read, at whose end it must still be what it was. Raises ``Error``."""
+    try:
+        yield
+    except Error:  # of which a file that was changed may be the cause
+        for reader in readers:
+            reader.check_unchanged()
+        raise
+    for reader in readers:
+        reader.check_unchanged()
+
+
+def size_of_all(readers: Sequence[Reader]) -> int | None:
     """Bytes of several in memory, about; ``None`` if nobody knows."""
     sizes = [reader.size for reader in readers if reader.size is not None]
     return sum(sizes) if len(sizes) == len(readers) else None
+
+
+def bytes_of_rows(data: pa.Table | pa.RecordBatch) -> int:
+    """What the rows take without their dictionaries, which do not grow with them."""
+    columns = pa.Table.from_batches([data]).columns if isinstance(data, pa.RecordBatch) else data.columns
+    chunks = (chunk for column in columns for chunk in column.chunks)
+    return sum(bytes_of(chunk.indices if pa.types.is_dictionary(chunk.type) else chunk) for chunk in chunks)
+
+
+def slices_within(table: pa.Table, most_bytes: int) -> Iterator[pa.Table]:
+    """The table in consecutive parts whose rows take no more than that, but where a row alone does."""
+    size = bytes_of_rows(table)
+    if table.num_rows <= 1 or size <= most_bytes:
+        if table.num_rows:
+            yield table
+        return
+    # Rows are mostly much alike: as many as fit on average, and fewer of what is still too large.
+    rows = min(max(most_bytes * table.num_rows // size, 1), (table.num_rows + 1) // 2)
+    for first in range(0, table.num_rows, rows):
+        part = table.slice(first, rows)
+        # Dictionaries inside of other types are part of every part.
+        if bytes_of_rows(part) > size * 3 // 4:
+            yield part
+        else:
+            yield from slices_within(part, most_bytes)

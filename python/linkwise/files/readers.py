@@ -1,8 +1,9 @@
-"""Opening files of any format for reading; arrays are mapped."""
+"""Opening files of any format for reading."""
 
 from __future__ import annotations
 
 import io
+import math
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,8 +12,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from linkwise import _core
 from linkwise._core import UsageError
-from linkwise._typing import Array
 from linkwise.columns.key_types import key_type_of
 from linkwise.files.formats import (
     ARRAY_FORMATS,
@@ -25,8 +26,11 @@ from linkwise.files.formats import (
     name_of,
     one_clear_line,
 )
-from linkwise.files.reader import Reader
-from linkwise.files.table_readers import ARROW_FILE, ArrowReader, ParquetReader, SeveralTables, TableReader, TextReader
+from linkwise.files.arrow_reader import ARROW_FILE, ArrowReader
+from linkwise.files.parquet_reader import ParquetReader
+from linkwise.files.reader import FileVersion, Reader
+from linkwise.files.table_reader import SeveralTables, TableReader
+from linkwise.files.text_reader import TextReader
 from linkwise.interop.containers import Contents
 
 _MAGIC: dict[bytes, Format] = {
@@ -43,9 +47,18 @@ class ArrayReader(Reader):
     """NumPy's ``.npy``, or raw numbers; mapped."""
 
     def __init__(self, path: Path, kind: Format, dtype: str | None) -> None:
-        self.array = _map_array(path, kind, dtype)
-        if self.array.ndim != 1:
-            raise UsageError(f"{path}: an array to sort has one dimension, not {self.array.ndim}")
+        self._version = FileVersion(path)
+        with one_clear_line("read", path):
+            path.open("rb").close()  # says what is wrong better than the libraries do
+            of_numbers, self._begin, shape = _header_of(path) if kind == "npy" else (_named_type(path, dtype), 0, None)
+            _check_type(of_numbers)
+            self._mapped = _core.MappedFile(str(path))
+            contents = self._mapped.bytes[self._begin :]
+            if shape is None and len(contents) % of_numbers.itemsize:
+                raise UsageError(f"{path}: {len(contents)} bytes are no whole number of {of_numbers}")
+            self.array = contents[: None if shape is None else math.prod(shape) * of_numbers.itemsize].view(of_numbers)
+        if shape is not None and len(shape) != 1:
+            raise UsageError(f"{path}: an array to sort has one dimension, not {len(shape)}")
         super().__init__(kind, size=self.array.nbytes)
 
     def everything(self) -> Contents:
@@ -54,27 +67,32 @@ class ArrayReader(Reader):
 
     def batches(self, most_bytes: int) -> Iterator[Contents]:
         """See ``Reader``."""
-        rows = max(most_bytes // self.array.itemsize, 1)
+        width = self.array.itemsize
+        rows = max(most_bytes // width, 1)
         for first in range(0, len(self.array), rows):
             yield np.array(self.array[first : first + rows])
+            self._mapped.forget(0, self._begin + (first + rows) * width)
+
+    def check_unchanged(self) -> None:
+        """See ``Reader``."""
+        self._version.check(is_whole=self._mapped.is_whole())
 
 
-def _map_array(path: Path, kind: Format, dtype: str | None) -> Array:
-    with one_clear_line("read", path):
-        path.open("rb").close()  # says what is wrong better than the libraries do
-        if kind == "npy":
-            array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
-            _check_type(array.dtype)
-            return array
+def _header_of(path: Path) -> tuple[np.dtype[Any], int, tuple[int, ...]]:
+    """The type of a ``.npy`` file's numbers, where they begin, and their shape."""
+    array = np.load(path, mmap_mode="r", allow_pickle=False)  # also looks whether all of them are there
+    if isinstance(array, np.memmap):
+        return array.dtype, array.offset, array.shape
+    raise UsageError(f"{path} is no .npy file")
+
+
+def _named_type(path: Path, dtype: str | None) -> np.dtype[Any]:
     if dtype is None:
         raise UsageError(f"{path}: a .bin file is raw; name the type of its numbers with --dtype, as uint32 or f8")
     try:
-        of_numbers = np.dtype(dtype)
+        return np.dtype(dtype)
     except Exception:  # NumPy evaluates what it is given
         raise UsageError(f"there is no type '{dtype}'; name one like uint32, int64 or f8") from None
-    _check_type(of_numbers)
-    with one_clear_line("read", path):
-        return np.memmap(path, of_numbers, "r") if path.stat().st_size else np.empty(0, of_numbers)
 
 
 def _check_type(kind: np.dtype[Any]) -> None:
@@ -103,6 +121,11 @@ class SeveralArrays(Reader):
         for reader in self._readers:
             yield from reader.batches(most_bytes)
 
+    def check_unchanged(self) -> None:
+        """See ``Reader``."""
+        for reader in self._readers:
+            reader.check_unchanged()
+
 
 def _open_pipe(path: Path, options: FileOptions) -> TableReader:
     """Standard input, or a pipe with a name; its first bytes tell the format unless its name or the options do."""
@@ -120,7 +143,7 @@ def _open_pipe(path: Path, options: FileOptions) -> TableReader:
     if begins.startswith(ARROW_FILE):
         with one_clear_line("read", path):
             source = pa.BufferReader(source.read())
-    return ArrowReader(path, source, begins)
+    return ArrowReader(path, source)
 
 
 def _open_one(path: Path, options: FileOptions) -> Reader:
@@ -132,12 +155,10 @@ def _open_one(path: Path, options: FileOptions) -> Reader:
     if kind == "parquet":
         return ParquetReader(path)
     with one_clear_line("read", path):
-        with path.open("rb") as file:
-            begins = file.read(len(ARROW_FILE))
-        source = pa.memory_map(str(path)) if begins else pa.BufferReader(b"")
-    if kind == "arrow":
-        return ArrowReader(path, source, begins)
-    return TextReader(path, source, kind, options)
+        path.open("rb").close()
+        if kind == "arrow":
+            return ArrowReader(path, None, _core.MappedFile(str(path)))
+        return TextReader(path, None, kind, options)
 
 
 def open_reader(paths: Sequence[Path], options: FileOptions) -> Reader:

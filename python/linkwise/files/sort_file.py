@@ -16,10 +16,11 @@ from linkwise._core import UsageError
 from linkwise._typing import Array
 from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.columns.key_types import keys_of_array, plain_array, times_of_keys
+from linkwise.columns.row_checksum import RowChecksum, check_same_rows
 from linkwise.columns.sort_keys import By, Descending, Nulls, Selection, SortKey, sort_keys_of
 from linkwise.files.external_sort import SpillSort, memory_to_use, read_within
 from linkwise.files.formats import FileOptions, as_path, expand
-from linkwise.files.reader import Reader
+from linkwise.files.reader import Reader, unchanged
 from linkwise.files.readers import open_reader
 from linkwise.files.writer import Writer
 from linkwise.interop.containers import ONE_COLUMN, Contents
@@ -147,7 +148,8 @@ def sort_reader(
     by = keys if reader.columns else ()
     with Writer(out, options, like=reader, schema=reader.schema, keys=by, memory=memory) as writer:
         directory = None if temporary_directory is None else Path(temporary_directory)
-        report = _FileSort(reader, keys, selection, execution, memory, directory).run(writer.write)
+        with unchanged([reader]):
+            report = _FileSort(reader, keys, selection, execution, memory, directory).run(writer.write)
         return dataclasses.replace(report, wall_seconds=time.perf_counter() - began)
 
 
@@ -180,7 +182,11 @@ class _FileSort:
         read = read_within([self._reader], self._memory)
         if read.everything is None:
             return self._in_batches(read.batches[0], write)
-        write(self._sort(read.everything[0], self._selection))
+        contents = read.everything[0]
+        result = self._sort(contents, self._selection)
+        if self._execution.verify and self._selection.is_everything and isinstance(contents, pa.Table):
+            check_same_rows(RowChecksum(contents), RowChecksum(result))
+        write(result)
         return self._reports[0]
 
     def _sort(self, contents: Contents, selection: Selection) -> Contents:

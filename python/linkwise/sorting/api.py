@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from linkwise._core import UsageError
 from linkwise._typing import Array
+from linkwise.columns.row_checksum import RowChecksum, check_same_rows
 from linkwise.columns.sort_keys import EVERYTHING, By, Descending, Nulls, Selection, one_direction
 from linkwise.interop.containers import hold
 from linkwise.interop.device_arrays import list_of_arrays, single_array
@@ -56,6 +57,8 @@ def sort_values(
         rows, report = order_of_table(held.contents, keys, options, selection)
         return held.take(rows.astype(np.int64, copy=False)), report
     table, report = sort_table(held.contents, keys, options, selection)
+    if options.verify and selection.is_everything:
+        check_same_rows(RowChecksum(held.contents), RowChecksum(table))
     return held.give_back(table), report
 
 

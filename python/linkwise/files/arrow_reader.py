@@ -1,0 +1,82 @@
+"""Reading Arrow's formats."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from linkwise import _core
+from linkwise._core import UsageError
+from linkwise.files.arrow_sizes import decoded_sizes
+from linkwise.files.formats import one_clear_line
+from linkwise.files.table_reader import TableReader
+from linkwise.interop.containers import Contents
+
+ARROW_FILE = b"ARROW1"
+"""What Arrow's file format begins with; its stream format does not."""
+
+_MOST_PARTS = 4  # that a batch may be more than: it can only be decompressed as a whole
+_ALWAYS_FITS = 1 << 20  # bytes
+
+
+class ArrowReader(TableReader):
+    """Arrow's file format or its stream format, from a mapped file or, without one, from a pipe."""
+
+    def __init__(self, path: Path, source: Any, mapped: _core.MappedFile | None = None) -> None:
+        super().__init__(path, "arrow")
+        self._mapped = mapped
+        with one_clear_line("read", path):
+            if mapped is not None:
+                data = memoryview(mapped.bytes)
+                self._is_file = bytes(data[: len(ARROW_FILE)]) == ARROW_FILE
+                self._sizes = decoded_sizes(data)
+                self.size = sum(self._sizes)
+                source = pa.BufferReader(pa.py_buffer(mapped.bytes))
+            else:
+                self._is_file, self._sizes = isinstance(source, pa.BufferReader), []
+            self._source = pa.ipc.open_file(source) if self._is_file else pa.ipc.open_stream(source)
+        self._set_schema(self._source.schema)
+
+    def _read(self, most_bytes: int | None) -> Iterator[pa.RecordBatch]:
+        if most_bytes is not None:
+            self._check_fits(max(_MOST_PARTS * most_bytes, _ALWAYS_FITS))
+        for batch in self._batches():
+            yield _validated(batch)
+            if most_bytes is not None and self._mapped is not None:
+                self._mapped.forget(0, self._mapped.bytes.size)
+
+    def _check_fits(self, most_bytes: int) -> None:
+        """Of batches that are only mapped, a part is read at a time; what is compressed must fit as a whole."""
+        largest = max(self._sizes, default=0)
+        if self._mapped is not None and largest > most_bytes and self.size and self.size > self._mapped.bytes.size:
+            raise UsageError(
+                f"{self.path}: a record batch takes {largest >> 20} MiB when it is decompressed, which is possible only "
+                f"as a whole; give {-(-2 * largest >> 20)} MiB of host memory at least, or write smaller batches"
+            )
+
+    def everything(self) -> Contents:
+        """See ``Reader``."""
+        with one_clear_line("read", self.path), ThreadPoolExecutor(os.cpu_count()) as pool:
+            return pa.Table.from_batches(list(pool.map(_validated, self._batches())), self.schema)
+
+    def check_unchanged(self) -> None:
+        """See ``Reader``."""
+        self._version.check(is_whole=self._mapped is None or self._mapped.is_whole())
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        if self._is_file:
+            for number in range(self._source.num_record_batches):
+                yield self._source.get_batch(number)
+        else:
+            yield from self._source
+
+
+def _validated(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A batch whose buffers are those of a file, into which nobody has looked."""
+    batch.validate(full=True)
+    return batch
