@@ -53,6 +53,25 @@ def _one_behind_the_other(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array(chunks, type=column.type)
 
 
+def in_one_order(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """An ordered dictionary's column with one dictionary, in the order that all of its chunks' have.
+
+    Raises ``UsageError`` if one chunk has two values the other way round than another.
+    """
+    whole = in_one_dictionary(column)
+    if whole.num_chunks > 1:
+        values = whole.chunk(0).dictionary
+        for chunk in column.chunks:
+            if not chunk.dictionary.equals(values.slice(0, len(chunk.dictionary))):
+                places = np.asarray(pc.index_in(chunk.dictionary, values))
+                if (places[1:] < places[:-1]).any():
+                    raise UsageError(
+                        "a column's parts order the same categories differently; give all of them one dictionary, or "
+                        f"cast the column to {column.type.value_type}"
+                    )
+    return whole
+
+
 def in_one_wide_dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """As ``in_one_dictionary``, with wider indices if it takes them."""
     try:
@@ -79,7 +98,7 @@ class SharedDictionaries:
     """One dictionary for each column of tables that come one after the other.
 
     It grows at its end, so that what was numbered by it before still is. Columns whose values together are more than
-    may be held, or than their indices number, keep dictionaries of their own.
+    may be held, or than their indices number, keep dictionaries of their own, unless their order is the dictionary's.
     """
 
     def __init__(self, most_bytes: int) -> None:
@@ -98,12 +117,16 @@ class SharedDictionaries:
         known = self._values.get(number) or pa.array([], kind.value_type)
         none_of_them = pa.DictionaryArray.from_arrays(pa.array([], kind.index_type), known, ordered=kind.ordered)
         try:
-            column = in_one_dictionary(pa.chunked_array([none_of_them, *column.chunks], type=kind))
+            of_both = pa.chunked_array([none_of_them, *column.chunks], type=kind)
+            column = in_one_order(of_both) if kind.ordered else in_one_dictionary(of_both)
         except UsageError:
+            if kind.ordered:
+                raise
             self._values[number] = None
             return table
         values = column.chunk(0).dictionary
-        is_kept = values.nbytes <= self._most_bytes and values.slice(0, len(known)).equals(known)
+        may_grow = kind.ordered or values.nbytes <= self._most_bytes
+        is_kept = may_grow and values.slice(0, len(known)).equals(known)
         self._values[number] = values if is_kept else None
         return table.set_column(number, table.schema.field(number), column) if is_kept else table
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import resource
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,14 +16,72 @@ from linkwise._typing import Array
 from linkwise.exceptions import FallbackWarning, warn_caller
 
 _HUGE = 1 << 21
+_NO_LIMIT = 1 << 62  # version 1 of control groups says nearly 2⁶³
 
 
-def host_memory(what: str) -> int:
-    """Bytes of ``MemTotal`` or ``MemAvailable``."""
+def host_memory(what: Literal["MemTotal", "MemAvailable"]) -> int:
+    """Bytes that there are, or that are free, for this process: of the host, its container and its own limits."""
+    limits = [*cgroup_limits(), *_own_limits()]
+    if what == "MemTotal":
+        return min([_of_host(what), *(limit for limit, _ in limits)])
+    return min([_of_host(what), *(max(limit - used, 0) for limit, used in limits)])
+
+
+def _of_host(what: str) -> int:
     for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
         if line.startswith(f"{what}:"):
             return int(line.split()[1]) << 10
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+
+
+def cgroup_limits(own: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> list[tuple[int, int]]:
+    """Limit and use in bytes of each control group that this process is in, of version 1 or 2.
+
+    What only caches files counts as free, since it is given back when memory is asked for.
+    """
+    found = []
+    for line in _text(own).splitlines():
+        _, controllers, name = line.split(":", 2)
+        if not controllers:  # version 2
+            top, limits, used, cached = root, ("memory.max", "memory.high"), "memory.current", "inactive_file"
+        elif "memory" in controllers.split(","):
+            top, limits = root / "memory", ("memory.limit_in_bytes",)
+            used, cached = "memory.usage_in_bytes", "total_inactive_file"
+        else:
+            continue
+        # A container may see its own group as the top, whatever its name outside; what is not there has no limit.
+        inner = top / name.lstrip("/")
+        for group in [inner, *inner.parents]:
+            limit = min((_number(group / each) for each in limits), default=_NO_LIMIT)
+            if limit < _NO_LIMIT:
+                stat = dict(pair.split() for pair in _text(group / "memory.stat").splitlines())
+                found.append((limit, max(_number(group / used) - int(stat.get(cached, 0)), 0)))
+            if group == top:
+                break
+    return found
+
+
+def _own_limits() -> list[tuple[int, int]]:
+    """The same of the limits that ``ulimit`` sets."""
+    status = dict(line.split(":", 1) for line in _text(Path("/proc/self/status")).splitlines())
+    kinds = ((resource.RLIMIT_AS, "VmSize"), (resource.RLIMIT_DATA, "VmData"))
+    return [
+        (resource.getrlimit(kind)[0], int(status.get(name, "0").split()[0]) << 10)
+        for kind, name in kinds
+        if resource.getrlimit(kind)[0] != resource.RLIM_INFINITY
+    ]
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:  # there is no such group, or no such file system
+        return ""
+
+
+def _number(path: Path) -> int:
+    text = _text(path).strip()
+    return int(text) if text.isdigit() else _NO_LIMIT
 
 
 def uninitialised(count: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:

@@ -12,7 +12,7 @@ from linkwise._arrow import pa
 from linkwise._core import UsageError
 from linkwise._typing import Array
 from linkwise.columns.decode import KEY_TYPES, decoded
-from linkwise.columns.dictionaries import in_one_dictionary
+from linkwise.columns.dictionaries import in_one_dictionary, in_one_order
 from linkwise.columns.gather import gather_columns, one_array, rows_of_rows
 from linkwise.columns.sort_keys import SortKey
 from linkwise.runtime.execution import ExecutionOptions
@@ -25,8 +25,8 @@ _MANY_TIES = 0.25
 
 
 def _ranks(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Small numbers in the order of the values, for a column of a dictionary; others as they are."""
-    if not pa.types.is_dictionary(column.type) or column.num_chunks == 0:
+    """Small numbers in the order of the values, for a column of an unordered dictionary; others as they are."""
+    if not pa.types.is_dictionary(column.type) or column.type.ordered or column.num_chunks == 0:
         return column
     try:
         column = in_one_dictionary(column)
@@ -54,6 +54,16 @@ def _in_one_piece(column: pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if column.num_chunks else pa.array([], column.type)
 
 
+def _comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """What a column's values are compared by: of ordered dictionaries their categories' places, as the type states."""
+    if not pa.types.is_dictionary(column.type) or not column.type.ordered or column.num_chunks == 0:
+        return decoded(column)
+    column = in_one_order(column)
+    values = column.chunk(0).dictionary
+    places = pa.array(np.arange(len(values), dtype=np.uint32), mask=np.asarray(values.is_null()))
+    return pa.chunked_array([places.take(chunk.indices) for chunk in column.chunks], type=pa.uint32())
+
+
 class RowKeys:
     """The keys of a table's rows. Raises ``UsageError`` if a column cannot be a key.
 
@@ -62,7 +72,7 @@ class RowKeys:
 
     def __init__(self, table: pa.Table, keys: list[SortKey], *, comparable: bool = False) -> None:
         self._originals = [(key.column, table[key.column]) for key in keys]
-        self._columns = [decoded(c if comparable else _ranks(c)) for _, c in self._originals]
+        self._columns = [_comparable(c if comparable else _ranks(c)) for _, c in self._originals]
         for key, column in zip(keys, self._columns, strict=True):
             if not _core.can_be_key(column.type):
                 raise UsageError(

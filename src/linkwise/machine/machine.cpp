@@ -8,6 +8,8 @@
 namespace linkwise {
 namespace {
 
+constexpr int most_gpus = 512;  // so many are planned for in half a minute
+
 int count(const Machine& machine, NodeKind kind) {
   return static_cast<int>(std::ranges::count(machine.nodes, kind, &Node::kind));
 }
@@ -46,6 +48,9 @@ int Machine::num_host_memories() const { return count(*this, NodeKind::memory); 
 void Machine::validate() const {
   const std::string where = "machine '" + name + "': ";
   if (num_gpus() == 0) throw UsageError(where + "it has no GPU");
+  if (num_gpus() > most_gpus)
+    throw UsageError(where + "it has " + std::to_string(num_gpus()) + " GPUs; at most " + std::to_string(most_gpus) +
+                     " make one machine: describe one of its nodes");
   if (num_host_memories() == 0) throw UsageError(where + "it has no host memory");
   const int num_nodes = static_cast<int>(nodes.size());
   for (const Link& link : links) {

@@ -11,6 +11,9 @@ using Colour = std::uint64_t;
 
 constexpr double alike = 1.02;          // widths within this ratio count as the same
 constexpr std::size_t few_enough = 12;  // GPUs whose 4,095 sets are all looked at
+constexpr std::size_t most_searched = 32;  // GPUs whose sets are compared at all
+constexpr std::size_t most_kinds = 64;     // of sets of one size, if there are more than few GPUs
+constexpr std::size_t most_together = 64;  // GPUs that one sort or join uses
 constexpr int rounds = 2;               // of refinement: what a GPU's neighbours' neighbours are
 
 Colour mixed(Colour a, Colour b) {
@@ -70,20 +73,35 @@ class Symmetry {
     std::vector<std::vector<int>> all, level{{}};
     while (!level.empty()) {
       std::set<std::vector<int>> larger;
-      for (const std::vector<int>& set : level)
-        for (int gpu = 0; gpu < static_cast<int>(gpus_); ++gpu) {
-          if (std::ranges::find(set, gpu) != set.end()) continue;
-          std::vector<int> more = set;
-          more.insert(std::ranges::upper_bound(more, gpu), gpu);
-          larger.insert(std::move(more));
-        }
+      for (const std::vector<int>& set : level) add_with_one_more(set, in_all, larger);
       level.clear();
       std::set<Colour> known;
       for (const std::vector<int>& set : larger)
         if (known.insert(colour_of_set(set)).second) level.push_back(set);
+      // By number, neighbours come first and what is far apart last: of very many kinds, the most different are kept.
+      if (level.size() > most_kinds) level.erase(level.begin() + most_kinds / 2, level.end() - most_kinds / 2);
       all.insert(all.end(), level.begin(), level.end());
     }
     return all;
+  }
+
+  // Of the GPUs that are joined to the set's alike, the first.
+  void add_with_one_more(const std::vector<int>& set, const std::vector<Colour>& in_all,
+                         std::set<std::vector<int>>& larger) const {
+    std::set<Colour> known;
+    for (int gpu = 0; gpu < static_cast<int>(gpus_); ++gpu) {
+      if (std::ranges::find(set, gpu) != set.end()) continue;
+      std::vector<Colour> colours;
+      for (const int other : set) colours.push_back(mixed(in_all[static_cast<std::size_t>(other)], pair(other, gpu)));
+      if (!known.insert(mixed(in_all[static_cast<std::size_t>(gpu)], mixed(std::move(colours)))).second) continue;
+      std::vector<int> more = set;
+      more.insert(std::ranges::upper_bound(more, gpu), gpu);
+      larger.insert(std::move(more));
+    }
+  }
+
+  [[nodiscard]] Colour pair(int a, int b) const {
+    return pairs_[static_cast<std::size_t>(a) * gpus_ + static_cast<std::size_t>(b)];
   }
 
   std::vector<Use> uses(Place from, Place to) { return topology_.route(from, to).uses; }
@@ -132,9 +150,6 @@ class Symmetry {
 
   // By position in the set: what a GPU's ways are, what those are that it is joined to, and so on.
   [[nodiscard]] std::vector<Colour> refined(const std::vector<int>& set) const {
-    const auto pair = [&](int a, int b) {
-      return pairs_[static_cast<std::size_t>(a) * gpus_ + static_cast<std::size_t>(b)];
-    };
     std::vector<Colour> colours, others;
     for (const int gpu : set) colours.push_back(pair(gpu, gpu));
     for (int round = 0; round < rounds; ++round) {
@@ -159,8 +174,24 @@ class Symmetry {
   std::vector<Colour> pairs_;               // by two GPUs; of one GPU and itself: its ways to the host
 };
 
+// Sizes of which each is half as large again as the one before: of each, neighbours, and GPUs that are far apart.
+std::vector<std::vector<int>> sets_of_very_many(std::size_t gpus) {
+  std::vector<std::vector<int>> sets;
+  const std::size_t most = std::min(gpus, most_together);
+  for (std::size_t size = 1; size <= most; size = size == most ? most + 1 : std::min(most, size + (size + 1) / 2))
+    for (const std::size_t step : {std::size_t{1}, gpus / size}) {
+      std::vector<int> set;
+      for (std::size_t k = 0; k < size; ++k) set.push_back(static_cast<int>(k * step));
+      if (sets.empty() || sets.back() != set) sets.push_back(std::move(set));
+    }
+  return sets;
+}
+
 }  // namespace
 
-std::vector<std::vector<int>> distinct_gpu_sets(Topology& topology) { return Symmetry(topology).distinct_sets(); }
+std::vector<std::vector<int>> distinct_gpu_sets(Topology& topology) {
+  const auto gpus = static_cast<std::size_t>(topology.machine().num_gpus());
+  return gpus <= most_searched ? Symmetry(topology).distinct_sets() : sets_of_very_many(gpus);
+}
 
 }  // namespace linkwise

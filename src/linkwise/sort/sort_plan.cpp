@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "linkwise/error.hpp"
+#include "linkwise/primitives/types.hpp"
 
 namespace linkwise {
 
@@ -27,6 +28,9 @@ std::string to_string(Exchange exchange) { return exchange == Exchange::fused ? 
 
 void check_gpus(const Machine& machine, const SortPlan& plan) {
   if (plan.gpus.empty()) throw UsageError("a sort needs at least one GPU");
+  if (plan.gpus.size() > max_destinations)
+    throw UsageError("at most " + std::to_string(max_destinations) + " GPUs work together, not " +
+                     std::to_string(plan.gpus.size()) + "; name fewer");
   for (const Path& path : plan.paths) {
     for (const int gpu : path.over)
       if (std::ranges::count(plan.gpus, gpu) != 1)
