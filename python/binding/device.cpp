@@ -2,10 +2,12 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstring>
+#include <tuple>
 
 #include "bindings.hpp"
 #include "linkwise/device/arena.hpp"
@@ -45,11 +47,31 @@ void bind_arena(nb::module_& m) {
 
 void bind_timeline(nb::module_& m) {
   nb::class_<Passage>(m, "Passage")
+      .def("__getstate__",
+           [](const Passage& self) { return std::tuple(self.from, self.to, self.bytes, self.links); })
+      .def("__setstate__",
+           [](Passage& self, const std::tuple<Place, Place, std::uint64_t, decltype(Passage::links)>& state) {
+             new (&self) Passage();
+             std::tie(self.from, self.to, self.bytes, self.links) = state;
+           })
       .def_ro("source", &Passage::from)
       .def_ro("target", &Passage::to)
       .def_ro("bytes", &Passage::bytes)
       .def_ro("links", &Passage::links);
+  using EntryState = std::tuple<std::string, std::string, std::string, Place, Place, Place, std::uint64_t, bool,
+                                decltype(TimelineEntry::passages), std::int64_t, std::int64_t>;
   nb::class_<TimelineEntry>(m, "TimelineEntry")
+      .def("__getstate__",
+           [](const TimelineEntry& self) {
+             return EntryState(self.name, self.phase, self.stream, self.place, self.from, self.to, self.bytes,
+                               self.is_copy, self.passages, self.start_ps, self.end_ps);
+           })
+      .def("__setstate__",
+           [](TimelineEntry& self, const EntryState& state) {
+             new (&self) TimelineEntry();
+             std::tie(self.name, self.phase, self.stream, self.place, self.from, self.to, self.bytes, self.is_copy,
+                      self.passages, self.start_ps, self.end_ps) = state;
+           })
       .def_ro("name", &TimelineEntry::name)
       .def_ro("phase", &TimelineEntry::phase)
       .def_ro("stream", &TimelineEntry::stream)

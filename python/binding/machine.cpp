@@ -1,6 +1,7 @@
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include "bindings.hpp"
@@ -129,6 +130,12 @@ void bind_places(nb::module_& m) {
   nb::class_<Place>(m, "Place")
       .def_static("gpu", &Place::gpu, nb::arg("index"))
       .def_static("host", &Place::host, nb::arg("index") = 0)
+      .def("__getstate__", [](const Place& self) { return std::tuple(self.is_gpu(), self.index); })
+      .def("__setstate__",
+           [](Place& self, const std::tuple<bool, int>& state) {
+             const auto [is_gpu, index] = state;
+             new (&self) Place(is_gpu ? Place::gpu(index) : Place::host(index));
+           })
       .def_prop_ro("is_gpu", &Place::is_gpu)
       .def_ro("index", &Place::index)
       .def("__repr__", &Place::name)

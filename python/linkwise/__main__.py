@@ -1,5 +1,29 @@
-"""``python -m linkwise``."""
+"""``python -m linkwise``, and the command ``linkwise``."""
 
-from linkwise.cli.main import main
+from __future__ import annotations
 
-main()
+import os
+import signal
+from typing import NoReturn
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def _end(*_: object) -> NoReturn:
+    """End at once: while modules are imported, there is nothing to be cleared away yet."""
+    os.write(2, b"linkwise: interrupted; nothing was written\n")
+    os._exit(130)
+
+
+def main() -> None:
+    """Run the command line."""
+    for each in _SIGNALS:
+        signal.signal(each, _end)
+    from linkwise.cli.main import main as run  # noqa: PLC0415
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    run()
+
+
+if __name__ == "__main__":
+    main()

@@ -21,6 +21,7 @@ from linkwise._typing import Array
 from linkwise.apps.sparse_matrix import Matrix, matrix_of
 
 _MOST_VERTICES = 2**31
+_LONGEST_LINE = 1 << 16  # characters
 _WORDS = {"real": 3, "integer": 3, "pattern": 2}
 _MIRROR_SIGNS = {"general": 0, "symmetric": 1, "skew-symmetric": -1}
 
@@ -97,8 +98,16 @@ def _opened(path: Path) -> Iterator[TextIO]:
         yield files.enter_context(io.TextIOWrapper(file, "utf-8-sig", errors="replace"))
 
 
+def _lines(file: TextIO, path: Path) -> Iterator[str]:
+    """The lines from where the file is read, none of which is so long that memory could not hold it."""
+    while line := file.readline(_LONGEST_LINE):
+        if len(line) == _LONGEST_LINE and not line.endswith("\n"):
+            raise UsageError(f"{path}: a line has more than {_LONGEST_LINE} characters: this is no list of entries")
+        yield line
+
+
 def _header_of(file: TextIO, path: Path) -> _Header:
-    numbered = enumerate(iter(file.readline, ""), 1)
+    numbered = enumerate(_lines(file, path), 1)
     words = next((line.lower().split() for _, line in numbered if line.strip()), [])
     if words[:1] != ["%%matrixmarket"]:
         file.seek(0)
@@ -125,7 +134,9 @@ def _entries_of(file: TextIO, header: _Header, path: Path) -> Array:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of no entries, which is said otherwise
         try:
-            entries = np.loadtxt(file, comments=["#", "%"], ndmin=2)
+            entries = np.loadtxt(_lines(file, path), comments=["#", "%"], ndmin=2)
+        except UsageError:
+            raise
         except ValueError:  # lines of several lengths, or a wrong one
             return _entries_line_by_line(file, header, path)
     if entries.size == 0:
@@ -146,7 +157,7 @@ def _entries_line_by_line(file: TextIO, header: _Header, path: Path) -> Array:
         return UsageError(f"{path}, line {at}: '{line[:40]}' {why}")
 
     file.seek(0)
-    for at, line in enumerate(map(str.strip, file), 1):
+    for at, line in enumerate(map(str.strip, _lines(file, path)), 1):
         if at <= header.lines or not line or line[0] in "#%":
             continue
         try:

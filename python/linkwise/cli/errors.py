@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
 
+NOBODY_READS = 141
+"""As a program ends that SIGPIPE has ended."""
+
+
 @contextmanager
 def interrupt_is_a_failure() -> Any:
-    """End the process with 130 and a line when Ctrl-C comes."""
+    """End the process with 130 and a line when Ctrl-C comes, and with 141 when nobody reads what is written."""
     try:
         yield
+    except BrokenPipeError:  # as head does when it has enough; typer would make it a failure
+        os._exit(NOBODY_READS)
     except KeyboardInterrupt:  # typer would swallow it without a word
         fail("interrupted; nothing was written", 130)
 

@@ -64,6 +64,7 @@ def join(
     header: options.Header = True,
     input_format: options.InputFormat = None,
     output_format: options.OutputFormat = None,
+    force: options.Force = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object about the join.")] = False,
 ) -> None:
     """Join two files by equal keys, and write the result to another."""
@@ -93,6 +94,7 @@ def join(
             presorted=presorted,
             host_memory_limit=host_memory,
             temporary_directory=temporary,
+            force=force,
         )
     seconds = time.perf_counter() - began
     told = f"{rows}" if count else f"{rows} rows joined in {seconds:.3g} s"

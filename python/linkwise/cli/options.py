@@ -54,6 +54,10 @@ Types = Annotated[
     ),
 ]
 
+Force = Annotated[
+    bool, typer.Option("--force", help="Replace a read-only output; begin though the disk seems too small.")
+]
+
 Header = Annotated[bool, typer.Option(help="Whether text begins with the columns' names.")]
 InputFormat = Annotated[str | None, typer.Option(metavar="csv", help="If the name does not tell.")]
 OutputFormat = Annotated[str | None, typer.Option(metavar="arrow", help="If the name does not tell.")]

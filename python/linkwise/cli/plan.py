@@ -41,8 +41,8 @@ def plan_of_sort(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Say how a sort would be done, what it would take, and why. Nothing is sorted."""
-    if not 0 <= rows <= MOST_ROWS:  # before it becomes an integer: it may be infinite
-        raise UsageError(f"--rows is {rows:g}; it is a number from 0 to {MOST_ROWS:g}")
+    if not 0 <= rows <= MOST_ROWS or rows % 1:  # before it becomes an integer: it may be infinite
+        raise UsageError(f"--rows is {rows:g}; it is a whole number from 0 to {MOST_ROWS:g}")
     report = plan_sort(
         int(rows),
         key,

@@ -76,6 +76,7 @@ def sort(
     header: options.Header = True,
     input_format: options.InputFormat = None,
     output_format: options.OutputFormat = None,
+    force: options.Force = False,
     trace: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a Chrome/Perfetto trace.")] = None,
     picture: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the phases, as .svg, .png or .pdf.")
@@ -116,8 +117,9 @@ def sort(
             plan=None if plan is None else SortPlan.parse(plan), on_progress=advance,
         )  # fmt: skip
         report = sort_paths(
-            source, out, keys_of, execution, Selection(unique, limit), file_options, host_memory, temporary
-        )
+            source, out, keys_of, execution, Selection(unique, limit), file_options, host_memory, temporary,
+            force=force,
+        )  # fmt: skip
         advance(1.0)
     if trace is not None:
         write_trace(trace, report)

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from linkwise import _core
 from linkwise._arrow import pa
+from linkwise._core import UsageError
 from linkwise.columns.dictionaries import without_dictionary
 from linkwise.columns.take import plain_of_runs
 
 KEY_TYPES = (
     "bool, integers, floats, decimals, dates, times, timestamps, durations, strings, bytes, and dictionaries of these"
 )
+
+
+def check_key(name: object, kind: pa.DataType) -> None:
+    """Raise ``UsageError`` if a column of that type has no order."""
+    if not _core.can_be_key(decoded(pa.chunked_array([], kind)).type):
+        raise UsageError(f"column '{name}' of type {kind} cannot be a key; {KEY_TYPES} can")
 
 
 def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -49,10 +49,14 @@ class ReadWithin(NamedTuple):
     batches: list[Iterator[Contents]]
 
 
+def is_too_large(readers: Sequence[Reader], memory: int) -> bool:
+    """Whether it is known that all of it does not fit."""
+    return _ROOM * (size_of_all(readers) or 0) > memory
+
+
 def read_within(readers: Sequence[Reader], memory: int) -> ReadWithin:
     """All of some files where there is room for working on all of it; otherwise a batch at a time."""
-    size = size_of_all([*readers])
-    if size is not None and _ROOM * size <= memory:
+    if size_of_all(readers) is not None and not is_too_large(readers, memory):
         return ReadWithin([reader.everything() for reader in readers], [])
     most_bytes = max(memory // (BATCHES_IN_MEMORY * len(readers)), 1)
     batches = [reader.batches(most_bytes) for reader in readers]

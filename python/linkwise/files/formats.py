@@ -123,7 +123,7 @@ def one_clear_line(what: Literal["read", "write"], path: Path) -> Iterator[None]
     """Turn what libraries raise about a file into an ``Error`` that names it."""
     try:
         yield
-    except Error:
+    except (Error, BrokenPipeError):  # who reads a pipe may have had enough
         raise
     except Exception as error:  # damaged files make libraries raise whatever their parsers do
         reason = getattr(error, "strerror", None) or (str(error).splitlines() or [type(error).__name__])[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from linkwise._core import UsageError
 from linkwise.files.external_join import Side, SpilledJoin
-from linkwise.files.external_sort import memory_to_use, read_within
-from linkwise.files.formats import ARRAY_FORMATS, FileOptions, expand, known_format
+from linkwise.files.external_sort import is_too_large, memory_to_use, read_within
+from linkwise.files.formats import ARRAY_FORMATS, FileOptions, Format, expand, known_format
+from linkwise.files.free_space import check_room_for_output, check_room_for_runs
 from linkwise.files.reader import Reader, unchanged
 from linkwise.files.readers import open_readers
 from linkwise.files.writer import Writer
@@ -42,6 +43,7 @@ def join_files(
     presorted: Presorted = False,
     host_memory_limit: int | str | None = None,
     temporary_directory: Path | None = None,
+    force: bool = False,
 ) -> int:
     """Join two files (or patterns of files) into one; returns the number of rows. Without ``out``, only counts them.
 
@@ -56,14 +58,16 @@ def join_files(
     keys = key_pairs(readers[0].columns, readers[1].columns, on, left_on, right_on)
     memory = memory_to_use(host_memory_limit)
     join = _FileJoin(keys, how, execution, nulls_equal, presorted, memory, temporary_directory)
+    if not force and is_too_large(readers, memory):
+        check_room_for_runs(readers, temporary_directory)
     if out is None:
         with unchanged(readers):
             return join.count(readers, validate=validate)
     rows = 0
     with (
-        Writer(out, options, like=readers[0], memory=memory) as writer,
+        Writer(out, options, like=readers[0], memory=memory, force=force) as writer,
         unchanged(readers),
-        join.rows(readers, suffix=suffix, validate=validate) as tables,
+        join.rows(readers, room_for(out, writer.format, force=force), suffix=suffix, validate=validate) as tables,
     ):
         for table in tables:
             writer.write(table)
@@ -90,12 +94,15 @@ class _FileJoin:
             return sum(self._count(*part, validate=validate) for part in parts)
 
     @contextmanager
-    def rows(self, readers: Sequence[Reader], **how: Any) -> Iterator[Iterator[pa.Table]]:
-        """The result, some of it at a time."""
+    def rows(
+        self, readers: Sequence[Reader], check_room: Callable[[int], None], **how: Any
+    ) -> Iterator[Iterator[pa.Table]]:
+        """The result, some of it at a time; there is room for what it takes, in bytes, if that is checked."""
         self._join(*(_schema(reader).empty_table() for reader in readers), **how)  # says what is wrong before the work
 
         def joined(left: pa.Table, right: pa.Table, *, presorted: Presorted = False) -> Iterator[pa.Table]:
-            return _windows(self._join(left, right, presorted=presorted, **how), self.how, self.memory)
+            rows = self._join(left, right, presorted=presorted, **how)
+            return _windows(rows, self.how, self.memory, check_room)
 
         read = read_within(readers, self.memory)
         if read.everything is not None:
@@ -126,9 +133,18 @@ def _sides(readers: Sequence[Reader], batches: Sequence[Any]) -> list[Side]:
     return [Side(_schema(reader), of_one, reader.size) for reader, of_one in zip(readers, batches, strict=True)]
 
 
-def _windows(joined: TableJoin, how: How, memory: int) -> Iterator[pa.Table]:
+def room_for(out: Path, kind: Format, *, force: bool) -> Callable[[int], None]:
+    """Checks whether some bytes of rows can be written."""
+    return (lambda size: None) if force else (lambda size: check_room_for_output(out, kind, size))
+
+
+def _windows(
+    joined: TableJoin, how: How, memory: int, check_room: Callable[[int], None]
+) -> Iterator[pa.Table]:
     """The result at once, or, where it would take most of the memory that there is, in row groups."""
     at_once = memory // _ROOM // joined.row_bytes
+    if how not in ("semi", "anti"):
+        check_room(joined.count() * joined.row_bytes)  # before the first row is written
     if how in ("semi", "anti") or joined.count() <= at_once:
         yield joined.table()
     else:

@@ -18,8 +18,9 @@ from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.columns.key_types import keys_of_array, plain_array, times_of_keys
 from linkwise.columns.row_checksum import RowChecksum, check_same_rows
 from linkwise.columns.sort_keys import By, Descending, Nulls, Selection, SortKey, sort_keys_of
-from linkwise.files.external_sort import SpillSort, memory_to_use, read_within
+from linkwise.files.external_sort import SpillSort, is_too_large, memory_to_use, read_within
 from linkwise.files.formats import FileOptions, as_path, expand
+from linkwise.files.free_space import check_room_for_output, check_room_for_runs
 from linkwise.files.reader import Reader, unchanged
 from linkwise.files.readers import open_reader
 from linkwise.files.writer import Writer
@@ -51,6 +52,7 @@ def sort_file(
     header: bool = True,
     input_format: str | None = None,
     output_format: str | None = None,
+    force: bool = False,
     on_progress: Progress | None = None,
     **execution: Unpack[SortExecution],
 ) -> SortReport:
@@ -79,6 +81,8 @@ def sort_file(
         whether the first line has the columns' names.
     input_format, output_format
         Instead of what the names end in: parquet, arrow, csv, tsv, npy or bin.
+    force
+        Replace a read-only output, and begin what free space on the disks seems too little for.
     **execution
         Where and how it runs: see ``linkwise.options``.
 
@@ -90,7 +94,7 @@ def sort_file(
 
     return sort_paths(
         source, as_path(out), keys, ExecutionOptions.of(execution, SortPlan, on_progress), Selection(unique, limit),
-        file_options, host_memory_limit, temporary_directory,
+        file_options, host_memory_limit, temporary_directory, force=force,
     )  # fmt: skip
 
 
@@ -107,10 +111,14 @@ def sort_paths(
     options: FileOptions,
     host_memory_limit: int | str | None = None,
     temporary_directory: str | Path | None = None,
+    *,
+    force: bool = False,
 ) -> SortReport:
     """Sort files into one; see ``sort_file``."""
     _, reader, keys = _opened(source, keys_of, options)
-    return sort_reader(reader, out, keys, execution, selection, options, host_memory_limit, temporary_directory)
+    return sort_reader(
+        reader, out, keys, execution, selection, options, host_memory_limit, temporary_directory, force=force
+    )
 
 
 def first_out_of_order_in(
@@ -139,6 +147,8 @@ def sort_reader(
     options: FileOptions,
     host_memory_limit: int | str | None = None,
     temporary_directory: str | Path | None = None,
+    *,
+    force: bool = False,
 ) -> SortReport:
     """Sort what is read into a file; see ``sort_file``."""
     memory = memory_to_use(host_memory_limit)
@@ -146,8 +156,12 @@ def sort_reader(
         raise UsageError(f"limit is {selection.limit}; it is a number of rows")
     began = time.perf_counter()
     by = keys if reader.columns else ()
-    with Writer(out, options, like=reader, schema=reader.schema, keys=by, memory=memory) as writer:
-        directory = None if temporary_directory is None else Path(temporary_directory)
+    directory = None if temporary_directory is None else Path(temporary_directory)
+    with Writer(out, options, like=reader, schema=reader.schema, keys=by, memory=memory, force=force) as writer:
+        if not force and selection.is_everything:
+            check_room_for_output(out, writer.format, reader.size or 0)
+            if is_too_large([reader], memory):
+                check_room_for_runs([reader], directory)
         with unchanged([reader]):
             report = _FileSort(reader, keys, selection, execution, memory, directory).run(writer.write)
         return dataclasses.replace(report, wall_seconds=time.perf_counter() - began)

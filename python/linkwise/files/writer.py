@@ -19,7 +19,7 @@ from linkwise._core import UsageError
 from linkwise.columns.dictionaries import SharedDictionaries
 from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.columns.sort_keys import SortKey
-from linkwise.files.formats import ARRAY_FORMATS, PIPE, FileOptions, format_of, is_pipe, name_of, one_clear_line
+from linkwise.files.formats import ARRAY_FORMATS, PIPE, FileOptions, Format, format_of, is_pipe, name_of, one_clear_line
 from linkwise.files.reader import Reader
 from linkwise.files.type_casts import writable, writable_schema
 from linkwise.interop.containers import Contents
@@ -71,6 +71,11 @@ class Writer:
         self._most_waiting = memory // _GROUPS_IN_MEMORY  # bytes
         self._dtype: np.dtype[Any] | None = None
         self._dictionaries = SharedDictionaries(sys.maxsize)
+
+    @property
+    def format(self) -> Format:
+        """Of the file."""
+        return self._kind
 
     def __enter__(self) -> Self:
         with one_clear_line("write", self._path):  # a directory that is missing is found before the work is done

@@ -17,6 +17,7 @@ import numpy as np
 from linkwise._arrow import pa
 from linkwise._core import UsageError
 from linkwise._typing import Array
+from linkwise.columns.decode import check_key
 from linkwise.columns.sort_keys import By, Descending, Nulls, SortKey, sort_keys_of
 from linkwise.interop.pandas_frames import cannot_convert, told_of
 
@@ -57,7 +58,11 @@ class Held:
             if by is None:
                 raise UsageError(f"by= must name a column: {', '.join(map(repr, self.labels))}")
             by = [str(_number_of(label, self.labels)) for label in labels_named(by, self.labels)]
-        return sort_keys_of(columns, by, descending, nulls)
+        keys = sort_keys_of(columns, by, descending, nulls)
+        if self.labels is not None:  # by which a column is to be called, before it is spoken of by its number
+            for key in keys:
+                check_key(self.labels[int(key.column)], self.contents.schema.field(key.column).type)
+        return keys
 
 
 def library_of(value: object) -> str:

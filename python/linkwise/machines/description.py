@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import json
 import math
 from collections.abc import Iterable, Mapping
@@ -204,6 +205,10 @@ def machine_from_dict(description: Any, where: str = "machine") -> Machine:
 
     Raises ``UsageError`` that names the field which is missing, unknown or wrong.
     """
+    try:
+        json.dumps(description, ensure_ascii=False, default=str).encode()
+    except (UnicodeEncodeError, ValueError):
+        raise UsageError(f"{where}: some of its text is no Unicode, or it contains itself") from None
     fields = _Fields(description, where)
     machine = Machine()
     machine.name = fields.get("name", str)
@@ -340,3 +345,17 @@ def machine_to_dict(machine: Machine) -> dict[str, Any]:
         "gpu": _processor_as_json(machine.gpu),
         "host": _processor_as_json(machine.host),
     }
+
+
+def _as_state(machine: Machine) -> tuple[Any, ...]:
+    return (machine_from_dict, (machine_to_dict(machine),)) if machine.num_gpus else (_without_gpus, (machine.name,))
+
+
+def _without_gpus(name: str) -> Machine:
+    """What stands for the cores in a report."""
+    machine = Machine()
+    machine.name = name
+    return machine
+
+
+copyreg.pickle(Machine, _as_state)  # so that machines, profiles and reports can be copied and sent to other processes

@@ -64,6 +64,8 @@ def _first_of_each(sorted_keys: Array) -> Array:
 
 
 def _check_out(out: Array, values: Array) -> None:
+    if not isinstance(out, np.ndarray):
+        raise UsageError(f"out must be a NumPy array, not a {type(out).__name__}")
     if out.dtype != values.dtype or out.shape != values.shape or not out.flags.c_contiguous:
         raise UsageError(f"out must be a contiguous array of {len(values)} {values.dtype}, like the input")
     if np.shares_memory(out, values):

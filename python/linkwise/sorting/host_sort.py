@@ -17,7 +17,7 @@ from linkwise.runtime.execution import ExecutionOptions, memory_limit_of
 from linkwise.runtime.host_memory import uninitialised
 from linkwise.runtime.session import open_session, run_interruptibly
 from linkwise.runtime.sort_plan import SortPlan
-from linkwise.sorting.report import SortReport
+from linkwise.sorting.report import SortReport, phases_of
 
 _LEAST_ROUND = 1 << 16  # rows; a GPU that has no room even for them has none
 
@@ -70,7 +70,7 @@ def sort_keys(
             rows=len(keys),
             row_bytes=row_size,
             wall_seconds=time.perf_counter() - began,
-            predict=lambda: _core.estimate_sort(described, workload, plan, limit),
+            predict=lambda: phases_of(_core.estimate_sort(described, workload, plan, limit)),
         )
 
 

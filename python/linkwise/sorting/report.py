@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Self
 
 from linkwise import _core
@@ -24,6 +25,11 @@ class Steps:
         now = time.perf_counter()
         self.seconds[step] = self.seconds.get(step, 0.0) + now - self._since
         self._since = now
+
+
+def phases_of(report: _core.SortReport) -> dict[str, float]:
+    """Seconds by the phase's name."""
+    return {phase.phase: phase.seconds for phase in report.phases}
 
 
 @dataclass(frozen=True)
@@ -49,7 +55,7 @@ class SortReport:
     machine_description: _core.Machine = field(repr=False)
     timeline: list[_core.TimelineEntry] = field(repr=False)
     steps: dict[str, float] = field(default_factory=dict)
-    predict: Callable[[], _core.SortReport] | None = field(repr=False, default=None)
+    predict: Callable[[], dict[str, float]] | None = field(repr=False, default=None)
     spilled: str = ""
     """How a file larger than memory went through it."""
 
@@ -59,14 +65,17 @@ class SortReport:
 
     def predicted_phases(self) -> dict[str, float] | None:
         """What the planner expects each phase of this very sort to take; ``None`` where nothing was planned."""
-        if self.predict is None:
-            return None
-        return {phase.phase: phase.seconds for phase in self.predict().phases}
+        return None if self.predict is None else self.predict()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What goes to other processes: everything, with the prediction made."""
+        predicted = self.predicted_phases()
+        return self.__dict__ | {"predict": None if predicted is None else partial(dict, predicted)}
 
     @classmethod
     def of_core(
         cls, report: _core.SortReport, runtime: _core.Runtime, plan: _core.SortPlan, *, rows: int, row_bytes: int,
-        wall_seconds: float, on: On = "host", predict: Callable[[], _core.SortReport] | None = None,
+        wall_seconds: float, on: On = "host", predict: Callable[[], dict[str, float]] | None = None,
     ) -> Self:  # fmt: skip
         """From what the core tells of a sort that it ran."""
         return cls(
@@ -78,7 +87,7 @@ class SortReport:
             strategy=plan.strategy.name,
             plan=SortPlan.of_core(plan, on),
             seconds=report.seconds,
-            phases={phase.phase: phase.seconds for phase in report.phases},
+            phases=phases_of(report),
             wall_seconds=wall_seconds,
             verified=report.verified,
             machine_description=runtime.machine,

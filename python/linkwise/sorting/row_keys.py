@@ -11,7 +11,7 @@ from linkwise import _core
 from linkwise._arrow import pa
 from linkwise._core import UsageError
 from linkwise._typing import Array
-from linkwise.columns.decode import KEY_TYPES, decoded
+from linkwise.columns.decode import check_key, decoded
 from linkwise.columns.dictionaries import in_one_dictionary, in_one_order
 from linkwise.columns.gather import gather_columns, one_array, rows_of_rows
 from linkwise.columns.sort_keys import SortKey
@@ -71,13 +71,10 @@ class RowKeys:
     """
 
     def __init__(self, table: pa.Table, keys: list[SortKey], *, comparable: bool = False) -> None:
+        for key in keys:
+            check_key(key.column, table[key.column].type)
         self._originals = [(key.column, table[key.column]) for key in keys]
         self._columns = [_comparable(c if comparable else _ranks(c)) for _, c in self._originals]
-        for key, column in zip(keys, self._columns, strict=True):
-            if not _core.can_be_key(column.type):
-                raise UsageError(
-                    f"column '{key.column}' of type {table[key.column].type} cannot be a key; {KEY_TYPES} can"
-                )
         self._gathered: list[pa.Array] = []  # the columns by their first words,
         self._places: Array | None = None  # and where in them each row of the order is
         self._directions = [key.descending for key in keys], [key.nulls_first for key in keys]

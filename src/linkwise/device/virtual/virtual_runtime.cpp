@@ -198,10 +198,12 @@ void VirtualRuntime::synchronize() {
   throw_pending();
 }
 
-// What has not run never will: it may name memory that its owner has let go of. What has run is waited for, so that
-// what comes next is ordered behind it, as after waiting for a real device.
+// What has not run never will: it may name memory that its owner has let go of. What has run, or failed, is waited for,
+// so that what comes next is ordered behind it, as after waiting for a real device.
 void VirtualRuntime::abandon() noexcept {
-  for (Lane& lane : lanes_)
+  host_clock_.resize(std::max(host_clock_.size(), lanes_.size()), 0);
+  for (std::size_t s = 0; s < lanes_.size(); ++s) {
+    Lane& lane = lanes_[s];
     for (; lane.next < lane.nodes.size(); ++lane.next) {
       Node& node = *nodes_[lane.nodes[lane.next]];
       node.operation = {};
@@ -209,9 +211,11 @@ void VirtualRuntime::abandon() noexcept {
       node.awaited_flag = node.set_flag = -1;
       node.done = true;
     }
-  pending_error_.clear();  // of memory that unwinding gave back before it could wait
+    host_clock_[s] = static_cast<std::int64_t>(lane.nodes.size());
+  }
   for (const Lane& lane : lanes_)
     if (!lane.nodes.empty()) host_waits_for(lane.nodes.back());
+  pending_error_.clear();  // of memory that unwinding gave back before it could wait
   release_retired();
 }
 

@@ -1,0 +1,476 @@
+"""One scenario of the swarm: drawn from a number, run by the public functions, checked against NumPy.
+
+A scenario is a dictionary of plain values: it can be printed, made smaller and run again.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+import linkwise
+from linkwise import _core
+from linkwise.files.formats import FileOptions
+from linkwise.files.join_files import join_files
+from linkwise.machines.catalog import load_machine
+from linkwise.machines.description import machine_from_dict, machine_to_dict
+from linkwise.runtime import session
+from linkwise.runtime.execution import ExecutionOptions
+from swarm_data import KEYS, OTHERS, Column, TooLargeError, column_of, exact, firsts, in_order, order_of, pairs_of
+
+Scenario = dict[str, Any]
+
+MACHINES = ["h200x8", "dgx-a100", "dgx1-v100", "dgx2", "delta-d22x", "ibm-ac922", "pascal4", "volta16", "kepler4"]
+SIZES = [0, 1, 2, 3, 7, 8, 9, 31, 33, 63, 64, 65, 127, 255, 256, 257, 500, 511, 513, 1000, 1023, 1025, 2047, 4095, 4097]
+LARGE = [8191, 10_000, 16_383, 16_385, 32_769, 65_535, 65_537, 131_073]
+HOWS = ["inner", "left", "right", "full", "semi", "anti"]
+SPREADS = ["few", "few", "many", "distinct", "skewed", "equal", "sorted", "reversed"]
+NUMBERS = [kind for kind in KEYS if kind.rstrip("0123456789") in ("int", "uint", "float")]
+OPERATIONS = {
+    "array": 14, "table": 16, "indices": 8, "top_k": 8, "unique": 8, "is_sorted": 3, "lists": 8, "file": 14,
+    "array file": 5, "join_indices": 14, "join": 8, "join_count": 5, "join_ranges": 4, "join lists": 3, "join files": 5,
+}  # fmt: skip
+SORT_FIELDS: list[dict[str, Any]] = [
+    *({"strategy": name} for name in ("radix", "p2p_merge", "het")),
+    *({"chunkset_records": n} for n in (0, 50, 700, 5000)), {"merge_on_gpus": True}, {"merge_on_gpus": False},
+    {"streamed": True}, {"streamed": False}, {"exchange": "fused"}, {"exchange": "copies"}, {"splitting": "msb"},
+    {"splitting": "samples"}, {"samples": 1}, {"samples": 100}, {"samples": 1 << 20}, {"slack": 0.02}, {"slack": 1.0},
+    {"piece_bytes": 4096}, {"piece_bytes": 1 << 16}, {"buckets": 1}, {"buckets": 7}, {"het_buffers": 2},
+    {"het_buffers": 3}, {"eager_merge": True}, {"eager_merge": False}, {"cpu_algorithm": "radix"},
+    {"cpu_algorithm": "comparison"}, {"relay_bytes": 4096}, {"device_buckets": 0}, {"device_buckets": 5}, {"paths": ()},
+]  # fmt: skip
+JOIN_FIELDS: list[dict[str, Any]] = [
+    {"path": "in_core"}, {"path": "sorted"}, {"batches": 1}, {"batches": 5}, {"merges_runs": True},
+    {"merges_runs": False}, {"searches_each_key": True}, {"searches_each_key": False}, {"pair_bytes": 4096},
+    {"pair_bytes": 1 << 16}, {"window_rows": 1}, {"window_rows": 1000},
+]  # fmt: skip
+
+
+class WrongError(AssertionError):
+    """A result that is not what it should be."""
+
+
+def draw(seed: int) -> Scenario:
+    """A scenario from its number, and from nothing else."""
+    random = Random(seed)
+    operation = random.choices([*OPERATIONS], [*OPERATIONS.values()])[0]
+    is_join = operation.startswith("join")
+    rows = random.choice(SIZES if random.random() < 0.85 else LARGE)
+    on_arrays = operation in ("array", "lists", "array file", "join lists")
+    columns = [_column(random, NUMBERS if on_arrays else [*KEYS], rows) for _ in range(1 if on_arrays else random.choice((1, 1, 2, 3)))]
+    scenario: Scenario = {
+        "seed": seed, "operation": operation, "rows": rows, "keys": columns,
+        "others": [_column(random, [*KEYS, *OTHERS], rows) for _ in range(0 if on_arrays else random.choice((0, 1, 3)))],
+        "descending": [random.random() < 0.4 for _ in columns], "nulls": [random.choice(("first", "last")) for _ in columns],
+        "limit": random.choice((0, 1, 5, rows // 2, rows, rows + 3)), "order": random.randrange(1 << 30),
+        "execution": _execution(random, is_join=is_join),
+        "fault": random.choice([("failing_operation", random.randint(1, 60)), ("failing_allocation", random.randint(1, 30))])
+        if random.random() < 0.12 else None,
+    }  # fmt: skip
+    if is_join:
+        right = random.choice(SIZES if random.random() < 0.9 else LARGE[:3])
+        scenario |= {
+            "right rows": right, "how": random.choice(HOWS), "nulls_equal": random.random() < 0.3,
+            "right keys": [told | {"rows": right, "seed": random.randrange(1 << 30)} for told in columns],
+        }  # fmt: skip
+    if operation in ("file", "array file", "join files"):
+        kinds = ["npy", "bin"] if operation == "array file" else ["parquet", "parquet", "arrow", "feather"]
+        scenario |= {
+            "format": random.choice(kinds), "out": random.choice(kinds), "compression": random.choice(("none", "lz4", "zstd")),
+            "host memory": random.choice((None, "64KiB", "256KiB", "1MiB")), "row group": random.choice((7, 100, 1 << 20)),
+            "unique": random.random() < 0.15,
+        }  # fmt: skip
+    return scenario
+
+
+def _column(random: Random, kinds: list[str], rows: int) -> Column:
+    return {
+        "type": random.choice(kinds), "rows": rows, "spread": random.choice(SPREADS), "seed": random.randrange(1 << 30),
+        "nulls": random.choice((0, 0, 0, 0.1, 0.9, 1)), "chunks": random.choice((1, 1, 2, 5)),
+    }  # fmt: skip
+
+
+def _execution(random: Random, *, is_join: bool) -> dict[str, Any]:
+    if random.random() < 0.12:
+        return {"strategy": "cpu"}
+    found: dict[str, Any] = {"machine": random.choice(MACHINES), "scaled": random.choice((0, 0, random.randrange(1, 1 << 30)))}
+    if random.random() < 0.5:
+        numbers = range(load_machine(found["machine"]).num_gpus)
+        found["gpus"] = random.sample(numbers, random.randint(1, len(numbers)))
+    fields = random.sample(JOIN_FIELDS if is_join else SORT_FIELDS, random.choice((0, 0, 1, 1, 2, 3)))
+    found["plan"] = {name: value for each in fields for name, value in each.items()}
+    if random.random() < 0.3:
+        found["memory_limit"] = random.choice(("96KiB", "256KiB", "1MiB", "16MiB"))
+    found["verify"] = random.random() < 0.8
+    return found
+
+
+def run(scenario: Scenario) -> str:
+    """How it ended: ``right``, or the name of an ``Error`` that may come. Raises ``WrongError``, and whatever is wrong."""
+    work = _WORK[scenario["operation"]]
+    os.environ["LINKWISE_SEED"] = str(scenario["order"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if not scenario["fault"]:
+            return _ended(scenario, work)
+        with _faults(dict([scenario["fault"]])):
+            first = _ended(scenario, work, may_fail=True)
+        second = _ended(scenario, work)  # the next call works as if nothing had been
+        return f"{scenario['fault'][0]}: {first}, then {second}"
+
+
+def _ended(scenario: Scenario, work: Callable[[Scenario, dict[str, Any]], None], *, may_fail: bool = False) -> str:
+    try:
+        work(scenario, _options(scenario))
+    except TooLargeError:
+        return "too large"
+    except (_core.ProgramError, _core.CorruptDataError, _core.Cancelled):
+        raise
+    except (linkwise.UsageError, linkwise.OutOfMemoryError, linkwise.DeviceError) as error:
+        if not str(error).strip() or len(str(error).splitlines()) != 1:
+            raise WrongError(f"not one line: {error}") from error
+        if isinstance(error, linkwise.DeviceError) and not may_fail:
+            raise
+        if not scenario["execution"].get("plan") and not scenario["execution"].get("memory_limit") and not may_fail:
+            raise  # there is nothing to refuse
+        return type(error).__name__
+    return "right"
+
+
+def _options(scenario: Scenario) -> dict[str, Any]:
+    told = dict(scenario["execution"])
+    scaled = told.pop("scaled", 0)
+    if scaled:
+        told["machine"] = _scaled(told["machine"], scaled)
+    if "plan" in told:
+        fields = told.pop("plan")
+        if fields:
+            kind = linkwise.JoinPlan if scenario["operation"].startswith("join") else linkwise.SortPlan
+            told["plan"] = kind(**{name: tuple(value) if name == "paths" else value for name, value in fields.items()})
+    return told
+
+
+def _scaled(name: str, seed: int) -> _core.Machine:
+    """The machine with other widths of its links."""
+    random = Random(seed)
+    told = machine_to_dict(load_machine(name))
+
+    def changed(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: item * factor if isinstance(item, float) else item for key, item in value.items()}
+        return value * factor
+
+    for link in told["links"]:
+        factor = 2.0 ** random.uniform(-2, 2)
+        for way in ("forward", "backward", "duplex", "gb_per_s", "both_ways"):
+            if way in link:
+                link[way] = changed(link[way])
+    return machine_from_dict(told)
+
+
+@contextmanager
+def _faults(faults: dict[str, int]) -> Iterator[None]:
+    """Every virtual machine has them meanwhile."""
+    really_make = session._virtual_runtime
+
+    def make(machine: _core.Machine) -> _core.Runtime:
+        runtime = really_make(machine)
+        assert isinstance(runtime, _core.VirtualRuntime)
+        runtime.set_faults(**faults)
+        return runtime
+
+    session._virtual_runtime = make
+    try:
+        yield
+    finally:
+        session._virtual_runtime = really_make
+
+
+def _same(found: Any, expected: Any, what: str) -> None:
+    if exact(found) != exact(expected):
+        raise WrongError(f"{what}: {str(found)[:300]} … where {str(expected)[:300]} … should be")
+
+
+def _table(scenario: Scenario, side: str = "") -> pa.Table:
+    rows = scenario[f"{side}rows"]
+    columns = {f"k{at}": column_of(told, rows) for at, told in enumerate(scenario[f"{side}keys"])}
+    if not side:
+        columns |= {f"o{at}": column_of(told, rows) for at, told in enumerate(scenario["others"])}
+    return pa.table(columns)
+
+
+def _keys(scenario: Scenario, table: pa.Table) -> list[pa.ChunkedArray]:
+    return [table[f"k{at}"] for at in range(len(scenario["keys"]))]
+
+
+def _by(scenario: Scenario) -> dict[str, Any]:
+    names = [f"k{at}" for at in range(len(scenario["keys"]))]
+    return {"by": names, "descending": scenario["descending"], "nulls": scenario["nulls"]}
+
+
+def _order(scenario: Scenario, table: pa.Table) -> Any:
+    return order_of(_keys(scenario, table), scenario["descending"], scenario["nulls"])
+
+
+def _taken(table: pa.Table, rows: Any) -> pa.Table:
+    """By plain Python where PyArrow has no such function."""
+    def column(values: pa.ChunkedArray) -> pa.ChunkedArray:
+        try:
+            return values.take(pa.array(rows))
+        except pa.ArrowNotImplementedError:
+            plain = values.to_pylist()
+            return pa.chunked_array([pa.array([plain[row] for row in rows], values.type)])
+
+    return pa.table([column(values) for values in table.columns], schema=table.schema)
+
+
+def _numbers(scenario: Scenario, side: str = "") -> Any:
+    told = scenario[f"{side}keys"][0] | {"nulls": 0}
+    return np.concatenate([np.asarray(chunk) for chunk in column_of(told, scenario[f"{side}rows"]).chunks] or [np.empty(0, told["type"])])
+
+
+def _sorted_numbers(scenario: Scenario, values: Any) -> Any:
+    return values[order_of([pa.chunked_array([pa.array(values)])], scenario["descending"], ["last"])]
+
+
+def _array(scenario: Scenario, options: dict[str, Any]) -> None:
+    values = _numbers(scenario)
+    _same(linkwise.sort(values, descending=scenario["descending"][0], **options), _sorted_numbers(scenario, values), "sort")
+
+
+def _sort_table(scenario: Scenario, options: dict[str, Any]) -> None:
+    table = _table(scenario)
+    _same(linkwise.sort(table, **_by(scenario), **options), _taken(table, _order(scenario, table)), "sort")
+
+
+def _indices(scenario: Scenario, options: dict[str, Any]) -> None:
+    table = _table(scenario)
+    _same(linkwise.sort_indices(table, **_by(scenario), **options), _order(scenario, table).astype(np.int64), "rows")
+
+
+def _top_k(scenario: Scenario, options: dict[str, Any]) -> None:
+    table = _table(scenario)
+    expected = _taken(table, _order(scenario, table)[: scenario["limit"]])
+    _same(linkwise.top_k(table, scenario["limit"], **_by(scenario), **options), expected, "top_k")
+
+
+def _unique(scenario: Scenario, options: dict[str, Any]) -> None:
+    table = _table(scenario)
+    expected = _taken(table, firsts(_keys(scenario, table), _order(scenario, table)))
+    _same(linkwise.unique(table, **_by(scenario), **options), expected, "unique")
+
+
+def _is_sorted(scenario: Scenario, options: dict[str, Any]) -> None:
+    table = _table(scenario)
+    order = _order(scenario, table)
+    expected = bool((order == np.arange(len(order))).all())
+    if linkwise.is_sorted(table, **_by(scenario)) != expected or not linkwise.is_sorted(_taken(table, order), **_by(scenario)):
+        raise WrongError("is_sorted")
+
+
+def _halves(values: Any, options: dict[str, Any]) -> list[Any]:
+    """What lies on each of the GPUs; the last has what is left."""
+    gpus = len(options.get("gpus") or range(2))
+    cuts = [len(values) * at // gpus for at in range(gpus + 1)]
+    return [values[a:b] for a, b in zip(cuts, cuts[1:], strict=False)]
+
+
+def _lists(scenario: Scenario, options: dict[str, Any]) -> None:
+    values = _numbers(scenario)
+    machine = {"machine": "dgx-a100"} | {k: v for k, v in options.items() if k != "strategy"}
+    parts = linkwise.sort(_halves(values, machine), descending=scenario["descending"][0], **machine)
+    _same(np.concatenate([np.asarray(part) for part in parts]), _sorted_numbers(scenario, values), "sort of lists")
+
+
+def _sides(scenario: Scenario) -> tuple[pa.Table, pa.Table, Any]:
+    left, right = _table(scenario), _table(scenario, "right ")
+    pairs = pairs_of(_keys(scenario, left), _keys(scenario, right), scenario["how"], nulls_equal=scenario["nulls_equal"])
+    return left, right, pairs
+
+
+def _key_tables(scenario: Scenario, *tables: pa.Table) -> list[pa.Table]:
+    return [table.select([f"k{at}" for at in range(len(scenario["keys"]))]) for table in tables]
+
+
+def _join_indices(scenario: Scenario, options: dict[str, Any]) -> None:
+    left, right, pairs = _sides(scenario)
+    found = linkwise.join_indices(
+        *_key_tables(scenario, left, right), scenario["how"], nulls_equal=scenario["nulls_equal"], **options
+    )
+    _same(in_order(np.column_stack(found)), in_order(pairs), "pairs")
+
+
+def _join_count(scenario: Scenario, options: dict[str, Any]) -> None:
+    left, right, pairs = _sides(scenario)
+    found = linkwise.join_count(
+        *_key_tables(scenario, left, right), scenario["how"], nulls_equal=scenario["nulls_equal"], **options
+    )
+    if found != len(pairs):
+        raise WrongError(f"{found} rows of a join, and not {len(pairs)}")
+
+
+def _join_ranges(scenario: Scenario, options: dict[str, Any]) -> None:
+    left, right, pairs = _sides(scenario | {"how": "inner"})
+    ranges = linkwise.join_ranges(*_key_tables(scenario, left, right), nulls_equal=scenario["nulls_equal"], **options)
+    found = [
+        (a, b)
+        for key in range(len(ranges.left_first) - 1)
+        for a in ranges.left_rows[ranges.left_first[key] : ranges.left_first[key + 1]]
+        for b in ranges.right_rows[ranges.right_first[key] : ranges.right_first[key + 1]]
+    ]
+    _same(in_order(np.array(found, np.int64).reshape(-1, 2)), in_order(pairs), "ranges")
+
+
+def _joined(left: pa.Table, right: pa.Table, pairs: Any, scenario: Scenario) -> list[tuple[Any, ...]]:
+    """The rows of a join of tables, as Python has them: the other columns tell which rows they are."""
+    ids = left["row"].to_pylist(), right["row"].to_pylist()
+    return sorted(tuple(-1 if row < 0 else side[row] for side, row in zip(ids, pair, strict=True)) for pair in pairs.tolist())
+
+
+def _numbered(scenario: Scenario) -> tuple[pa.Table, pa.Table, Any]:
+    left, right, pairs = _sides(scenario)
+    return left.append_column("row", pa.array(range(left.num_rows), pa.int64())), right.append_column(
+        "row", pa.array(range(right.num_rows), pa.int64())
+    ), pairs
+
+
+def _check_joined(result: pa.Table, left: pa.Table, right: pa.Table, pairs: Any, scenario: Scenario) -> None:
+    columns = [result["row"].to_pylist()]
+    columns.append(result["row_right"].to_pylist() if "row_right" in result.column_names else [-1] * result.num_rows)
+    found = sorted(tuple(-1 if value is None else value for value in row) for row in zip(*columns, strict=True))
+    if found != _joined(left, right, pairs, scenario):
+        raise WrongError(f"{len(found)} rows of a join, or others than there should be ({len(pairs)})")
+    whole = [at for at, row in enumerate(result["row"].to_pylist()) if row is not None]
+    others = [name for name in left.column_names if name.startswith("o")]
+    picked = [result["row"][at].as_py() for at in whole]
+    _same(_taken(result.select(others), np.array(whole, np.int64)), _taken(left.select(others), np.array(picked, np.int64)), "columns")
+
+
+def _join(scenario: Scenario, options: dict[str, Any]) -> None:
+    left, right, pairs = _numbered(scenario)
+    names = [f"k{at}" for at in range(len(scenario["keys"]))]
+    result = linkwise.join(left, right, names, how=scenario["how"], nulls_equal=scenario["nulls_equal"], **options)
+    _check_joined(result, left, right, pairs, scenario)
+
+
+def _join_lists(scenario: Scenario, options: dict[str, Any]) -> None:
+    sides = [_numbers(scenario), _numbers(scenario, "right ")]
+    machine = {"machine": "dgx-a100"} | {k: v for k, v in options.items() if k != "strategy"}
+    keys = [[pa.chunked_array([pa.array(values)])] for values in sides]
+    expected = len(pairs_of(keys[0], keys[1], scenario["how"], nulls_equal=False))
+    found = linkwise.join_count(*(_halves(values, machine) for values in sides), scenario["how"], **machine)
+    if found != expected:
+        raise WrongError(f"{found} rows of a join of lists, and not {expected}")
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    """A directory in which nothing may be left behind but what the caller has named."""
+    with tempfile.TemporaryDirectory(prefix="swarm-") as name:
+        yield Path(name)
+
+
+def _left_behind(folder: Path, *named: str) -> None:
+    found = {path.name for path in folder.iterdir()} - set(named)
+    if found:
+        raise WrongError(f"left behind: {sorted(found)}")
+
+
+def _write(table: pa.Table, path: Path, scenario: Scenario) -> None:
+    codec = scenario["compression"]
+    if path.suffix == ".parquet":
+        pq.write_table(table, path, compression=codec, row_group_size=scenario["row group"])
+        return
+    options = pa.ipc.IpcWriteOptions(compression=None if codec == "none" else codec, unify_dictionaries=True)
+    with pa.ipc.new_file(path, table.schema, options=options) as file:
+        file.write_table(table, max_chunksize=scenario["row group"])
+
+
+def _read(path: Path) -> pa.Table:
+    return pq.read_table(path) if path.suffix == ".parquet" else pa.ipc.open_file(pa.BufferReader(path.read_bytes())).read_all()
+
+
+def _file(scenario: Scenario, options: dict[str, Any]) -> None:
+    with _folder() as folder:
+        source, out = folder / f"in.{scenario['format']}", folder / f"out.{scenario['out']}"
+        _write(_table(scenario), source, scenario)
+        table = _read(source)
+        rows = _order(scenario, table)
+        if scenario["unique"]:
+            rows = firsts(_keys(scenario, table), rows)
+        try:
+            linkwise.sort_file(
+                source, out, unique=scenario["unique"], host_memory_limit=scenario["host memory"],
+                temporary_directory=folder, **_by(scenario), **options,
+            )  # fmt: skip
+        except linkwise.Error:
+            _left_behind(folder, source.name)
+            raise
+        _left_behind(folder, source.name, out.name)
+        result = _read(out)
+        _same(pa.table(result.columns, names=result.column_names), _as_read(_taken(table, rows), folder, scenario), "sort_file")
+
+
+def _as_read(table: pa.Table, folder: Path, scenario: Scenario) -> pa.Table:
+    """What becomes of the table's types in the output's format."""
+    path = folder / f"expected.{scenario['out']}"
+    _write(table, path, scenario)
+    result = _read(path)
+    return pa.table(result.columns, names=result.column_names)
+
+
+def _array_file(scenario: Scenario, options: dict[str, Any]) -> None:
+    values = _numbers(scenario)
+    with _folder() as folder:
+        source, out = folder / f"in.{scenario['format']}", folder / f"out.{scenario['out']}"
+        np.save(source, values) if source.suffix == ".npy" else values.tofile(source)
+        try:
+            linkwise.sort_file(
+                source, out, descending=scenario["descending"][0], dtype=values.dtype.str,
+                host_memory_limit=scenario["host memory"], temporary_directory=folder, **options,
+            )  # fmt: skip
+        except linkwise.Error:
+            _left_behind(folder, source.name)
+            raise
+        _left_behind(folder, source.name, out.name)
+        result = np.load(out) if out.suffix == ".npy" else np.fromfile(out, values.dtype)
+        _same(result, _sorted_numbers(scenario, values), "sort_file")
+
+
+def _join_files(scenario: Scenario, options: dict[str, Any]) -> None:
+    left, right, pairs = _numbered(scenario)
+    with _folder() as folder:
+        paths = [folder / f"{side}.{scenario['format']}" for side in ("left", "right")]
+        out = folder / f"out.{scenario['out']}"
+        for table, path in zip((left, right), paths, strict=True):
+            _write(table, path, scenario)
+        try:
+            join_files(
+                *paths, out, ExecutionOptions(**({"gpus": "auto"} | options)), on=[f"k{at}" for at in range(len(scenario["keys"]))],
+                left_on=None, right_on=None, how=scenario["how"], options=FileOptions(), nulls_equal=scenario["nulls_equal"],
+                host_memory_limit=scenario["host memory"], temporary_directory=folder,
+            )  # fmt: skip
+        except linkwise.Error:
+            _left_behind(folder, *(path.name for path in paths))
+            raise
+        _left_behind(folder, out.name, *(path.name for path in paths))
+        _check_joined(_read(out), left, right, pairs, scenario)
+
+
+_WORK: dict[str, Callable[[Scenario, dict[str, Any]], None]] = {
+    "array": _array, "table": _sort_table, "indices": _indices, "top_k": _top_k, "unique": _unique,
+    "is_sorted": _is_sorted, "lists": _lists, "file": _file, "array file": _array_file, "join_indices": _join_indices,
+    "join": _join, "join_count": _join_count, "join_ranges": _join_ranges, "join lists": _join_lists,
+    "join files": _join_files,
+}  # fmt: skip
