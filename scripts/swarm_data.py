@@ -236,4 +236,6 @@ def exact(data: Any) -> Any:
         return str(kind), np.where(nulls, np.zeros((), values.dtype), values).astype(kind.to_pandas_dtype()).tobytes(), nulls.tobytes()
     if pa.types.is_temporal(kind):
         data = data.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
+    if pa.types.is_string_view(kind) or pa.types.is_large_string(kind):  # which formats exchange for one another
+        kind = pa.string()
     return "nested" if pa.types.is_nested(kind) else str(kind), data.to_pylist()

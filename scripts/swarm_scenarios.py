@@ -142,7 +142,8 @@ def _ended(scenario: Scenario, work: Callable[[Scenario, dict[str, Any]], None],
             raise WrongError(f"not one line: {error}") from error
         if isinstance(error, linkwise.DeviceError) and not may_fail:
             raise
-        if not scenario["execution"].get("plan") and not scenario["execution"].get("memory_limit") and not may_fail:
+        limits = scenario["execution"].get("plan"), scenario["execution"].get("memory_limit"), scenario.get("host memory")
+        if not any(limits) and not may_fail:
             raise  # there is nothing to refuse
         return type(error).__name__
     return "right"

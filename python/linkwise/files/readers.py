@@ -55,7 +55,7 @@ class ArrayReader(Reader):
             self._mapped = _core.MappedFile(str(path))
             contents = self._mapped.bytes[self._begin :]
             if shape is None and len(contents) % of_numbers.itemsize:
-                raise UsageError(f"{path}: {len(contents)} bytes are no whole number of {of_numbers}")
+                raise UsageError(f"cannot read {path}: {len(contents)} bytes are no whole number of {of_numbers}")
             self.array = contents[: None if shape is None else math.prod(shape) * of_numbers.itemsize].view(of_numbers)
         if shape is not None and len(shape) != 1:
             raise UsageError(f"{path}: an array to sort has one dimension, not {len(shape)}")

@@ -150,7 +150,11 @@ class _Source:
 
     def _checked(self) -> bytes:
         at = self._next * _CHUNK
-        chunk = os.pread(self._descriptor, min(_CHUNK, self._run.size - at), self._run.begin + at)
+        chunk = b""
+        while more := os.pread(
+            self._descriptor, min(_CHUNK, self._run.size - at) - len(chunk), self._run.begin + at + len(chunk)
+        ):
+            chunk += more
         if xxhash.xxh3_64_intdigest(chunk) != self._run.checksums[self._next]:
             raise CorruptDataError(
                 f"a run that was spilled to {self._directory} is not what was written: the disk or the memory is at "

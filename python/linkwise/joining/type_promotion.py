@@ -112,10 +112,15 @@ def common_type(left: pa.DataType, right: pa.DataType, names: tuple[str, str]) -
         raise UsageError(f"'{names[0]}' of {left} and '{names[1]}' of {right} cannot be compared; cast one")
     if not _core.can_be_key(_innermost(kind)):
         raise UsageError(f"'{names[0]}' of type {kind} cannot be a key; {KEY_TYPES} can")
-    return kind
+    # Whatever order a type states for its categories, what is equal are values.
+    is_ordered = pa.types.is_dictionary(kind) and kind.ordered
+    return pa.dictionary(kind.index_type, kind.value_type) if is_ordered else kind
 
 
 def _cast(column: pa.ChunkedArray, kind: pa.DataType, names: tuple[str, str]) -> pa.ChunkedArray:
+    if pa.types.is_dictionary(kind) and column.type == pa.dictionary(kind.index_type, kind.value_type, ordered=True):
+        chunks = [pa.DictionaryArray.from_arrays(chunk.indices, chunk.dictionary) for chunk in column.chunks]
+        return pa.chunked_array(chunks, type=kind)
     plain = column if column.type == kind else decoded(column)
     try:
         return plain if plain.type == kind else plain.cast(kind)

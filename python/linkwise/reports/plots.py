@@ -60,6 +60,8 @@ def save_picture(values: npt.NDArray[np.float32], path: Path) -> None:
         from matplotlib import image  # noqa: PLC0415
     except ImportError:
         raise UsageError("pictures need matplotlib; pip install matplotlib") from None
+    if not path.parent.is_dir():
+        raise UsageError(f"cannot write {path}: there is no directory {path.parent}")
     drawn = io.BytesIO()
     image.imsave(drawn, values, cmap="gray", vmin=0, vmax=1, format="png")
     write_bytes(path, drawn.getvalue())

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from linkwise._core import UsageError
 from linkwise.machines.profile import CHECKED, Profile
 from linkwise.reports.machine_svg import machine_svg
-from linkwise.runtime.atomic_file import write_bytes
+from linkwise.runtime.atomic_file import make_directories, write_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -202,4 +202,5 @@ def html_report(profile: Profile) -> str:
 
 def write_report(profile: Profile, path: Path) -> None:
     """Write the page. Raises ``UsageError`` or, where it cannot be written, ``Error``."""
+    make_directories(path)
     write_bytes(path, html_report(profile).encode())

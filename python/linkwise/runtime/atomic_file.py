@@ -167,9 +167,8 @@ def _remove_if_abandoned(path: str) -> None:
 
 
 def write_bytes(path: Path, contents: bytes) -> None:
-    """Write a small file, and the directories on the way to it. Raises ``Error``."""
+    """Write a small file. Raises ``Error``."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and not path.is_file():  # a device or a pipe stays what it is
             path.write_bytes(contents)
             return
@@ -179,6 +178,15 @@ def write_bytes(path: Path, contents: bytes) -> None:
         raise Error(f"cannot write {path}: {error.strerror or os.strerror(error.errno or errno.EIO)}") from None
 
 
+def make_directories(path: Path) -> None:
+    """Those on the way to a file. Raises ``Error``."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Error(f"cannot write {path}: {error.strerror}") from None
+
+
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Write an object. Raises ``Error``."""
+    """Write an object, and the directories on the way to it. Raises ``Error``."""
+    make_directories(path)
     write_bytes(path, json.dumps(value, indent=1, allow_nan=False).encode())
