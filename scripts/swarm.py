@@ -178,6 +178,12 @@ def swarm(arguments: argparse.Namespace) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def write(output: Path | None, results: dict[str, Any]) -> None:
+    """The results, as far as they have come."""
+    if output is not None:
+        output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+
+
 def main() -> int:
     """Return how many scenarios went wrong, as an exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -185,6 +191,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, help="so many scenarios, however long it takes")
     parser.add_argument("--seed", type=int, default=None, help="the first scenario's number; from the clock unless given")
     parser.add_argument("--jobs", type=int, default=0, help="processes; as many as there are cores unless given")
+    parser.add_argument("--shrink", type=int, default=5, metavar="N", help="make so many failures smaller")
     parser.add_argument("--output", type=Path)
     parser.add_argument("--replay", metavar="JSON", help="run one scenario, as it was printed, or by its number")
     parser.add_argument("--work", nargs="*", help=argparse.SUPPRESS)
@@ -206,13 +213,13 @@ def main() -> int:
     if arguments.seed is None:
         arguments.seed = time.time_ns() // 1000 % (1 << 40)
     results = swarm(arguments)
-    for one in results["wrong"][:5]:
+    write(arguments.output, results)
+    for one in results["wrong"][: arguments.shrink]:
         from swarm_scenarios import draw  # noqa: PLC0415
 
         one["smallest"] = shrunk(draw(one["end"]))
         print(f"python scripts/swarm.py --replay '{json.dumps(one['smallest'])}'", file=sys.stderr)
-    if arguments.output:
-        arguments.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    write(arguments.output, results)
     told = f"{results['scenarios']} scenarios, {len(results['wrong'])} wrong, {results['core_hours']:.3f} core-hours"
     print(f"{told}; seed {results['seed']}, {results['wall_seconds']:.0f} s")
     return 1 if results["wrong"] else 0
