@@ -29,7 +29,8 @@ from linkwise.runtime.host_memory import host_memory
 from linkwise.sorting.row_keys import RowKeys
 
 SortBatch = Callable[[pa.Table], pa.Table]
-BATCHES_IN_MEMORY = 4  # a batch, its sorted copy, and what sorting it takes
+BATCHES_IN_MEMORY = 8  # those read ahead, one that is sorted, its sorted copy, and what sorting and writing take
+_BLOCKS_IN_MEMORY = 6  # of each run: one that was read, and what merging and writing it take
 _ROOM = 3  # times its size: the input, the result, and what comes between
 _DICTIONARIES = 16  # of the memory, at most one in so many parts for all values of a dictionary
 _LEAST_BLOCK = 1 << 14  # bytes; with fewer, the time goes into opening and closing them
@@ -125,8 +126,8 @@ class SpillSort:
 
     @property
     def _block_bytes(self) -> int:
-        # Of all runs a block is in memory, and what is merged takes as much again.
-        return max(self.memory // (BATCHES_IN_MEMORY * self._runs_at_once), _LEAST_BLOCK)
+        # Of all runs a block is in memory, and what is merged takes several times as much.
+        return max(self.memory // (_BLOCKS_IN_MEMORY * self._runs_at_once), _LEAST_BLOCK)
 
     def _spill(self, batches: Iterable[pa.Table], file: SpillFile) -> list[Run]:
         if self.size is not None and self._runs_at_once > _MOST_RUNS:
@@ -139,6 +140,7 @@ class SpillSort:
             del batch  # its memory is the next one's
             runs.append(file.write(table.schema, slices_within(table, self._block_bytes)))
             del table
+            pa.default_memory_pool().release_unused()  # which allocators would keep beside what comes next
             if len(runs) > _MOST_RUNS:
                 raise self._too_little(done)
             self.on_progress(min(done / max(self.size or 2 * done, 1), 1.0) / 2)
@@ -170,7 +172,7 @@ class SpillSort:
         """The rows of all runs in order, equal keys by run."""
         while alive := [head for head in heads if head.fill()]:
             unread = [head for head in alive if not head.is_last]
-            bound = self._least([head.last_row for head in unread]) if unread else None
+            bound = _least([head.last_key for head in unread]) if unread else None
             parts = []
             inclusive = True
             for head in alive:
@@ -179,15 +181,7 @@ class SpillSort:
                 # A run that ends in the bound's key may have more rows with it, which come before those of later runs.
                 inclusive = inclusive and not ends_in_bound
             yield self.sort_batch(pa.concat_tables(part for part in parts if part.num_rows))
-
-    def _least(self, rows: list[pa.Table]) -> RowKeys:
-        """The keys of the least of some tables of one row."""
-        least = RowKeys(rows[0], self.keys, comparable=True)
-        for row in rows[1:]:
-            other = RowKeys(row, self.keys, comparable=True)
-            if other.core.rows_before(least.core, 0, or_equal=False):
-                least = other
-        return least
+            del parts, part
 
     def _first_of_each(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
         """Without the rows whose key the table before ended with; within a table there is one of each already."""
@@ -198,6 +192,15 @@ class SpillSort:
             last = RowKeys(table.slice(table.num_rows - 1), self.keys, comparable=True)
             if known < table.num_rows:
                 yield table.slice(known)
+
+
+def _least(keys: list[RowKeys]) -> RowKeys:
+    """The least of some keys of one row each."""
+    least = keys[0]
+    for other in keys[1:]:
+        if other.core.rows_before(least.core, 0, or_equal=False):
+            least = other
+    return least
 
 
 def _checked(tables: Iterable[pa.Table], before: RowChecksum, after: RowChecksum) -> Iterator[pa.Table]:
@@ -215,17 +218,13 @@ class _Head:
         self._block: pa.Table | None = None
         self._first = 0  # row of the block that has not been merged
         self._row_keys: RowKeys
+        self.last_key: RowKeys
+        """Of the last row of the block."""
 
     @property
     def is_last(self) -> bool:
         """Whether nothing of the run is left to read."""
         return not self._unread
-
-    @property
-    def last_row(self) -> pa.Table:
-        """The last row of the block, as a table."""
-        assert self._block is not None
-        return self._block.slice(self._block.num_rows - 1)
 
     def fill(self) -> bool:
         """Have rows at hand; false if the run is at its end."""
@@ -236,6 +235,7 @@ class _Head:
             self._block, self._first = next(self._blocks), 0
             self._unread -= 1
             self._row_keys = RowKeys(self._block, self._keys, comparable=True)
+            self.last_key = RowKeys(self._block.slice(self._block.num_rows - 1), self._keys, comparable=True)
         return True
 
     def take(self, bound: RowKeys | None, *, inclusive: bool) -> tuple[pa.Table, bool]:
