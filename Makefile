@@ -6,7 +6,7 @@ export LINKWISE_CUDA_ARCHS ?= 90
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test lint format bench clean
+.PHONY: help build demo test lint format bench swarm clean
 
 help:
 	@sed -n 's/^## //p' $(MAKEFILE_LIST)
@@ -46,6 +46,11 @@ bench: build
 	$(BIN)/python -m linkwise bench plan --output build/bench/plan.json
 	$(BIN)/python -m linkwise bench join --workload A --output build/bench/join-a.json
 	$(BIN)/python -m linkwise bench join --workload B --output build/bench/join-b.json
+
+## make swarm   sorts and joins drawn at random, for MINUTES=60, each checked against NumPy
+MINUTES ?= 60
+swarm: build
+	$(BIN)/python scripts/swarm.py --minutes $(MINUTES) --output build/swarm.json
 
 ## make clean   remove everything that was built
 clean:

@@ -43,9 +43,15 @@ from linkwise.runtime.execution import ExecutionOptions
 ROWS = 20_000
 ERRORS = {"EIO": errno.EIO, "ENOSPC": errno.ENOSPC}
 KINDS = {
-    "read": ["EIO", "short"], "write": ["EIO", "ENOSPC", "short"], "open": ["EIO"], "mmap": ["EIO"], "fsync": ["EIO"],
-    "rename": ["EIO"], "link": ["EIO"], "chmod": ["EIO"],
-}  # fmt: skip
+    "read": ["EIO", "short"],
+    "write": ["EIO", "ENOSPC", "short"],
+    "open": ["EIO"],
+    "mmap": ["EIO"],
+    "fsync": ["EIO"],
+    "rename": ["EIO"],
+    "link": ["EIO"],
+    "chmod": ["EIO"],
+}
 SOURCE = Path(__file__).resolve().parent.parent / "tests" / "programs" / "failing_calls.c"
 
 
@@ -78,26 +84,44 @@ class Work:
 
     def calls(self) -> dict[str, Callable[[], Any]]:
         """What is tried: each writes one output."""
+
         def sort(source: str, memory: str | None = None) -> Callable[[], Any]:
             out = self.folder / ("out.npy" if source.endswith("npy") else "out.parquet")
             by = None if source.endswith("npy") else "k"
             return lambda: linkwise.sort_file(
-                self.folder / source, out, by=by, strategy="cpu", host_memory_limit=memory,
+                self.folder / source,
+                out,
+                by=by,
+                strategy="cpu",
+                host_memory_limit=memory,
                 temporary_directory=self.folder / "spill",
-            )  # fmt: skip
+            )
 
         def join() -> Any:
             return join_files(
-                self.folder / "t.parquet", self.folder / "r.parquet", self.folder / "out.parquet",
-                ExecutionOptions(strategy="cpu"), on="k", left_on=None, right_on=None, how="inner", options=FileOptions(),
-                host_memory_limit="256KiB", temporary_directory=self.folder / "spill",
-            )  # fmt: skip
+                self.folder / "t.parquet",
+                self.folder / "r.parquet",
+                self.folder / "out.parquet",
+                ExecutionOptions(strategy="cpu"),
+                on="k",
+                left_on=None,
+                right_on=None,
+                how="inner",
+                options=FileOptions(),
+                host_memory_limit="256KiB",
+                temporary_directory=self.folder / "spill",
+            )
 
         return {
-            "parquet": sort("t.parquet"), "parquet, spilled": sort("t.parquet", "256KiB"), "arrow": sort("t.arrow"),
-            "arrow, spilled": sort("t.arrow", "256KiB"), "csv": sort("t.csv"), "npy": sort("t.npy"),
-            "npy, spilled": sort("t.npy", "64KiB"), "join, spilled": join,
-        }  # fmt: skip
+            "parquet": sort("t.parquet"),
+            "parquet, spilled": sort("t.parquet", "256KiB"),
+            "arrow": sort("t.arrow"),
+            "arrow, spilled": sort("t.arrow", "256KiB"),
+            "csv": sort("t.csv"),
+            "npy": sort("t.npy"),
+            "npy, spilled": sort("t.npy", "64KiB"),
+            "join, spilled": join,
+        }
 
     def is_right(self) -> bool:
         """Whether the output that was written is."""
@@ -198,14 +222,31 @@ def signalled(work: Work, count: int, number: signal.Signals) -> Counter[str]:
     """Processes that a signal reaches at a random time."""
     ended: Counter[str] = Counter()
     chance = random.Random(int(number))
-    command = [sys.executable, "-m", "linkwise", "sort", "t.parquet", "-o", "out.parquet", "-k", "k", "-S", "128KiB",
-               "--strategy", "cpu", "--temporary-directory", "spill"]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "linkwise",
+        "sort",
+        "t.parquet",
+        "-o",
+        "out.parquet",
+        "-k",
+        "k",
+        "-S",
+        "128KiB",
+        "--strategy",
+        "cpu",
+        "--temporary-directory",
+        "spill",
+    ]
     began = time.monotonic()
     subprocess.run(command, cwd=work.folder, check=True, capture_output=True)
     longest = 1.1 * (time.monotonic() - began)
     work.is_right()
     for _ in range(count):
-        process = subprocess.Popen(command, cwd=work.folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            command, cwd=work.folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        )
         time.sleep(chance.uniform(0.05, longest))
         process.send_signal(number)
         errors = process.communicate()[1]

@@ -40,8 +40,13 @@ def write_all(folder: Path, mebibytes: int, *, small: bool) -> dict[str, tuple[P
     """Files by what they are, and what each is sorted by."""
     rows = 1000 if small else (mebibytes << 20) // 40
     random = np.random.default_rng(1)
-    table = pa.table({"k": random.integers(0, 1 << 60, rows), "x": random.random(rows),
-                      "text": pa.array(np.char.add("some text ", random.integers(0, 1 << 30, rows).astype("U")))})  # fmt: skip
+    table = pa.table(
+        {
+            "k": random.integers(0, 1 << 60, rows),
+            "x": random.random(rows),
+            "text": pa.array(np.char.add("some text ", random.integers(0, 1 << 30, rows).astype("U"))),
+        }
+    )
     found: dict[str, tuple[Path, str]] = {}
     for codec in ("none", "snappy", "zstd"):
         found[f"parquet, {codec}"] = folder / f"{codec}.parquet", "k"
@@ -50,7 +55,9 @@ def write_all(folder: Path, mebibytes: int, *, small: bool) -> dict[str, tuple[P
     pq.write_table(table, folder / "one.parquet", compression="zstd", row_group_size=rows)
     for codec in (None, "lz4", "zstd"):
         found[f"arrow, {codec or 'none'}"] = folder / f"{codec}.arrow", "k"
-        with pa.ipc.new_file(folder / f"{codec}.arrow", table.schema, options=pa.ipc.IpcWriteOptions(compression=codec)) as file:
+        with pa.ipc.new_file(
+            folder / f"{codec}.arrow", table.schema, options=pa.ipc.IpcWriteOptions(compression=codec)
+        ) as file:
             file.write_table(table, max_chunksize=65_536)
     found["arrow, none, one batch"] = folder / "one.arrow", "k"
     with pa.ipc.new_file(folder / "one.arrow", table.schema) as file:
@@ -80,14 +87,19 @@ def main() -> None:
                 out = folder / f"out{path.suffix}"
                 dtype = "int64" if path.suffix == ".bin" else ""
                 told = [path, out, by, str(limit), dtype, small[what][0]]
-                done = subprocess.run([sys.executable, "-c", PROGRAM, *told], capture_output=True, text=True, check=False)
+                done = subprocess.run(
+                    [sys.executable, "-c", PROGRAM, *told], capture_output=True, text=True, check=False
+                )
                 if done.returncode:
                     print(f"{what}, {limit} MiB: {done.stderr.strip().splitlines()[-1]}")
                     continue
                 row = {"file": what, "limit": limit << 20, **json.loads(done.stdout)}
                 measured.append(row)
                 taken = (row["peak"] - row["before"]) / (1 << 20)
-                print(f"{what}, {limit} MiB: {taken:.0f} MiB, {taken / limit:.2f} × (from {row['before'] >> 20} MiB)", flush=True)
+                print(
+                    f"{what}, {limit} MiB: {taken:.0f} MiB, {taken / limit:.2f} × (from {row['before'] >> 20} MiB)",
+                    flush=True,
+                )
     if arguments.output:
         arguments.output.write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
 

@@ -34,7 +34,8 @@ SHRINKING = 90  # seconds that a failure may be made smaller
 
 def work(numbers: Iterator[int]) -> None:
     """Run scenarios, and tell on standard output how each ended."""
-    from swarm_scenarios import draw, run  # noqa: PLC0415
+    from swarm_draw import draw  # noqa: PLC0415
+    from swarm_scenarios import run  # noqa: PLC0415
 
     for number in numbers:
         scenario = draw(number)
@@ -87,7 +88,9 @@ def shrunk(scenario: dict[str, Any]) -> dict[str, Any]:
     """The smallest that was found in the time there is."""
     until = time.monotonic() + SHRINKING
     while True:
-        found = next((less for less in smaller(scenario) if less != scenario and time.monotonic() < until and fails(less)), None)
+        found = next(
+            (less for less in smaller(scenario) if less != scenario and time.monotonic() < until and fails(less)), None
+        )
         if found is None:
             return scenario
         scenario = found
@@ -189,7 +192,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--count", type=int, help="so many scenarios, however long it takes")
-    parser.add_argument("--seed", type=int, default=None, help="the first scenario's number; from the clock unless given")
+    parser.add_argument(
+        "--seed", type=int, default=None, help="the first scenario's number; from the clock unless given"
+    )
     parser.add_argument("--jobs", type=int, default=0, help="processes; as many as there are cores unless given")
     parser.add_argument("--shrink", type=int, default=5, metavar="N", help="make so many failures smaller")
     parser.add_argument("--output", type=Path)
@@ -201,7 +206,8 @@ def main() -> int:
         work(iter(range(int(first), 1 << 62 if not count[0] else int(first) + int(step) * int(count[0]), int(step))))
         return 0
     if arguments.replay:
-        from swarm_scenarios import draw, run  # noqa: PLC0415
+        from swarm_draw import draw  # noqa: PLC0415
+        from swarm_scenarios import run  # noqa: PLC0415
 
         asked = json.loads(arguments.replay)
         try:
@@ -215,7 +221,7 @@ def main() -> int:
     results = swarm(arguments)
     write(arguments.output, results)
     for one in results["wrong"][: arguments.shrink]:
-        from swarm_scenarios import draw  # noqa: PLC0415
+        from swarm_draw import draw  # noqa: PLC0415
 
         one["smallest"] = shrunk(draw(one["end"]))
         print(f"python scripts/swarm.py --replay '{json.dumps(one['smallest'])}'", file=sys.stderr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -115,7 +116,7 @@ def column_of(told: Column, rows: int) -> pa.ChunkedArray:
             column = _with_nulls(column, is_null)
     column = column.slice(0, rows)
     cuts = sorted({0, len(column), *random.integers(0, len(column) + 1, told["chunks"] - 1)})
-    chunks = [column.slice(a, b - a) for a, b in zip(cuts, cuts[1:], strict=False)]
+    chunks = [column.slice(a, b - a) for a, b in itertools.pairwise(cuts)]
     return pa.chunked_array(chunks, type=column.type)
 
 
@@ -159,7 +160,10 @@ def order_of(columns: Sequence[pa.ChunkedArray], descending: Sequence[bool], nul
     found: list[Integers] = []
     for column, turned, end in zip(columns, descending, nulls, strict=True):
         values, is_null = ranks(column)
-        found += [np.where(is_null, -1 if end == "first" else 1, 0), np.where(is_null, 0, -values if turned else values)]
+        found += [
+            np.where(is_null, -1 if end == "first" else 1, 0),
+            np.where(is_null, 0, -values if turned else values),
+        ]
     return np.lexsort(found[::-1])
 
 
@@ -233,7 +237,11 @@ def exact(data: Any) -> Any:
     if pa.types.is_floating(kind):
         values = np.concatenate([np.asarray(c.to_numpy(zero_copy_only=False)) for c in data.chunks] or [np.empty(0)])
         nulls = np.asarray(data.is_null())
-        return str(kind), np.where(nulls, np.zeros((), values.dtype), values).astype(kind.to_pandas_dtype()).tobytes(), nulls.tobytes()
+        return (
+            str(kind),
+            np.where(nulls, np.zeros((), values.dtype), values).astype(kind.to_pandas_dtype()).tobytes(),
+            nulls.tobytes(),
+        )
     if pa.types.is_temporal(kind):
         data = data.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
     if pa.types.is_string_view(kind) or pa.types.is_large_string(kind):  # which formats exchange for one another

@@ -1,10 +1,8 @@
-"""One scenario of the swarm: drawn from a number, run by the public functions, checked against NumPy.
-
-A scenario is a dictionary of plain values: it can be printed, made smaller and run again.
-"""
+"""One scenario of the swarm, run by the public functions and checked against NumPy."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import tempfile
 import warnings
@@ -27,97 +25,16 @@ from linkwise.machines.catalog import load_machine
 from linkwise.machines.description import machine_from_dict, machine_to_dict
 from linkwise.runtime import session
 from linkwise.runtime.execution import ExecutionOptions
-from swarm_data import KEYS, OTHERS, Column, TooLargeError, column_of, exact, firsts, in_order, order_of, pairs_of
-
-Scenario = dict[str, Any]
-
-MACHINES = ["h200x8", "dgx-a100", "dgx1-v100", "dgx2", "delta-d22x", "ibm-ac922", "pascal4", "volta16", "kepler4"]
-SIZES = [0, 1, 2, 3, 7, 8, 9, 31, 33, 63, 64, 65, 127, 255, 256, 257, 500, 511, 513, 1000, 1023, 1025, 2047, 4095, 4097]
-LARGE = [8191, 10_000, 16_383, 16_385, 32_769, 65_535, 65_537, 131_073]
-HOWS = ["inner", "left", "right", "full", "semi", "anti"]
-SPREADS = ["few", "few", "many", "distinct", "skewed", "equal", "sorted", "reversed"]
-NUMBERS = [kind for kind in KEYS if kind.rstrip("0123456789") in ("int", "uint", "float")]
-OPERATIONS = {
-    "array": 14, "table": 16, "indices": 8, "top_k": 8, "unique": 8, "is_sorted": 3, "lists": 8, "file": 14,
-    "array file": 5, "join_indices": 14, "join": 8, "join_count": 5, "join_ranges": 4, "join lists": 3, "join files": 5,
-}  # fmt: skip
-SORT_FIELDS: list[dict[str, Any]] = [
-    *({"strategy": name} for name in ("radix", "p2p_merge", "het")),
-    *({"chunkset_records": n} for n in (0, 50, 700, 5000)), {"merge_on_gpus": True}, {"merge_on_gpus": False},
-    {"streamed": True}, {"streamed": False}, {"exchange": "fused"}, {"exchange": "copies"}, {"splitting": "msb"},
-    {"splitting": "samples"}, {"samples": 1}, {"samples": 100}, {"samples": 1 << 20}, {"slack": 0.02}, {"slack": 1.0},
-    {"piece_bytes": 4096}, {"piece_bytes": 1 << 16}, {"buckets": 1}, {"buckets": 7}, {"het_buffers": 2},
-    {"het_buffers": 3}, {"eager_merge": True}, {"eager_merge": False}, {"cpu_algorithm": "radix"},
-    {"cpu_algorithm": "comparison"}, {"relay_bytes": 4096}, {"device_buckets": 0}, {"device_buckets": 5}, {"paths": ()},
-]  # fmt: skip
-JOIN_FIELDS: list[dict[str, Any]] = [
-    {"path": "in_core"}, {"path": "sorted"}, {"batches": 1}, {"batches": 5}, {"merges_runs": True},
-    {"merges_runs": False}, {"searches_each_key": True}, {"searches_each_key": False}, {"pair_bytes": 4096},
-    {"pair_bytes": 1 << 16}, {"window_rows": 1}, {"window_rows": 1000},
-]  # fmt: skip
+from swarm_data import TooLargeError, column_of, exact, firsts, in_order, order_of, pairs_of
+from swarm_draw import Scenario
 
 
 class WrongError(AssertionError):
     """A result that is not what it should be."""
 
 
-def draw(seed: int) -> Scenario:
-    """A scenario from its number, and from nothing else."""
-    random = Random(seed)
-    operation = random.choices([*OPERATIONS], [*OPERATIONS.values()])[0]
-    is_join = operation.startswith("join")
-    rows = random.choice(SIZES if random.random() < 0.85 else LARGE)
-    on_arrays = operation in ("array", "lists", "array file", "join lists")
-    columns = [_column(random, NUMBERS if on_arrays else [*KEYS], rows) for _ in range(1 if on_arrays else random.choice((1, 1, 2, 3)))]
-    scenario: Scenario = {
-        "seed": seed, "operation": operation, "rows": rows, "keys": columns,
-        "others": [_column(random, [*KEYS, *OTHERS], rows) for _ in range(0 if on_arrays else random.choice((0, 1, 3)))],
-        "descending": [random.random() < 0.4 for _ in columns], "nulls": [random.choice(("first", "last")) for _ in columns],
-        "limit": random.choice((0, 1, 5, rows // 2, rows, rows + 3)), "order": random.randrange(1 << 30),
-        "execution": _execution(random, is_join=is_join),
-        "fault": random.choice([("failing_operation", random.randint(1, 60)), ("failing_allocation", random.randint(1, 30))])
-        if random.random() < 0.12 else None,
-    }  # fmt: skip
-    if is_join:
-        right = random.choice(SIZES if random.random() < 0.9 else LARGE[:3])
-        scenario |= {
-            "right rows": right, "how": random.choice(HOWS), "nulls_equal": random.random() < 0.3,
-            "right keys": [told | {"rows": right, "seed": random.randrange(1 << 30)} for told in columns],
-        }  # fmt: skip
-    if operation in ("file", "array file", "join files"):
-        kinds = ["npy", "bin"] if operation == "array file" else ["parquet", "parquet", "arrow", "feather"]
-        scenario |= {
-            "format": random.choice(kinds), "out": random.choice(kinds), "compression": random.choice(("none", "lz4", "zstd")),
-            "host memory": random.choice((None, "64KiB", "256KiB", "1MiB")), "row group": random.choice((7, 100, 1 << 20)),
-            "unique": random.random() < 0.15,
-        }  # fmt: skip
-    return scenario
-
-
-def _column(random: Random, kinds: list[str], rows: int) -> Column:
-    return {
-        "type": random.choice(kinds), "rows": rows, "spread": random.choice(SPREADS), "seed": random.randrange(1 << 30),
-        "nulls": random.choice((0, 0, 0, 0.1, 0.9, 1)), "chunks": random.choice((1, 1, 2, 5)),
-    }  # fmt: skip
-
-
-def _execution(random: Random, *, is_join: bool) -> dict[str, Any]:
-    if random.random() < 0.12:
-        return {"strategy": "cpu"}
-    found: dict[str, Any] = {"machine": random.choice(MACHINES), "scaled": random.choice((0, 0, random.randrange(1, 1 << 30)))}
-    if random.random() < 0.5:
-        numbers = range(load_machine(found["machine"]).num_gpus)
-        found["gpus"] = random.sample(numbers, random.randint(1, len(numbers)))
-    fields = random.sample(JOIN_FIELDS if is_join else SORT_FIELDS, random.choice((0, 0, 1, 1, 2, 3)))
-    found["plan"] = {name: value for each in fields for name, value in each.items()}
-    if random.random() < 0.3:
-        found["memory_limit"] = random.choice(("96KiB", "256KiB", "1MiB", "16MiB"))
-    found["verify"] = random.random() < 0.8
-    return found
-
-
 def run(scenario: Scenario) -> str:
-    """How it ended: ``right``, or the name of an ``Error`` that may come. Raises ``WrongError``, and whatever is wrong."""
+    """How it ended: ``right``, or the name of an ``Error`` that may come. Raises whatever is wrong."""
     work = _WORK[scenario["operation"]]
     os.environ["LINKWISE_SEED"] = str(scenario["order"])
     with warnings.catch_warnings():
@@ -142,7 +59,11 @@ def _ended(scenario: Scenario, work: Callable[[Scenario, dict[str, Any]], None],
             raise WrongError(f"not one line: {error}") from error
         if isinstance(error, linkwise.DeviceError) and not may_fail:
             raise
-        limits = scenario["execution"].get("plan"), scenario["execution"].get("memory_limit"), scenario.get("host memory")
+        limits = (
+            scenario["execution"].get("plan"),
+            scenario["execution"].get("memory_limit"),
+            scenario.get("host memory"),
+        )
         if not any(limits) and not may_fail:
             raise  # there is nothing to refuse
         return type(error).__name__
@@ -226,6 +147,7 @@ def _order(scenario: Scenario, table: pa.Table) -> Any:
 
 def _taken(table: pa.Table, rows: Any) -> pa.Table:
     """By plain Python where PyArrow has no such function."""
+
     def column(values: pa.ChunkedArray) -> pa.ChunkedArray:
         try:
             return values.take(pa.array(rows))
@@ -238,7 +160,9 @@ def _taken(table: pa.Table, rows: Any) -> pa.Table:
 
 def _numbers(scenario: Scenario, side: str = "") -> Any:
     told = scenario[f"{side}keys"][0] | {"nulls": 0}
-    return np.concatenate([np.asarray(chunk) for chunk in column_of(told, scenario[f"{side}rows"]).chunks] or [np.empty(0, told["type"])])
+    return np.concatenate(
+        [np.asarray(chunk) for chunk in column_of(told, scenario[f"{side}rows"]).chunks] or [np.empty(0, told["type"])]
+    )
 
 
 def _sorted_numbers(scenario: Scenario, values: Any) -> Any:
@@ -247,7 +171,11 @@ def _sorted_numbers(scenario: Scenario, values: Any) -> Any:
 
 def _array(scenario: Scenario, options: dict[str, Any]) -> None:
     values = _numbers(scenario)
-    _same(linkwise.sort(values, descending=scenario["descending"][0], **options), _sorted_numbers(scenario, values), "sort")
+    _same(
+        linkwise.sort(values, descending=scenario["descending"][0], **options),
+        _sorted_numbers(scenario, values),
+        "sort",
+    )
 
 
 def _sort_table(scenario: Scenario, options: dict[str, Any]) -> None:
@@ -276,7 +204,9 @@ def _is_sorted(scenario: Scenario, options: dict[str, Any]) -> None:
     table = _table(scenario)
     order = _order(scenario, table)
     expected = bool((order == np.arange(len(order))).all())
-    if linkwise.is_sorted(table, **_by(scenario)) != expected or not linkwise.is_sorted(_taken(table, order), **_by(scenario)):
+    if linkwise.is_sorted(table, **_by(scenario)) != expected or not linkwise.is_sorted(
+        _taken(table, order), **_by(scenario)
+    ):
         raise WrongError("is_sorted")
 
 
@@ -284,7 +214,7 @@ def _halves(values: Any, options: dict[str, Any]) -> list[Any]:
     """What lies on each of the GPUs; the last has what is left."""
     gpus = len(options.get("gpus") or range(2))
     cuts = [len(values) * at // gpus for at in range(gpus + 1)]
-    return [values[a:b] for a, b in zip(cuts, cuts[1:], strict=False)]
+    return [values[a:b] for a, b in itertools.pairwise(cuts)]
 
 
 def _lists(scenario: Scenario, options: dict[str, Any]) -> None:
@@ -296,7 +226,9 @@ def _lists(scenario: Scenario, options: dict[str, Any]) -> None:
 
 def _sides(scenario: Scenario) -> tuple[pa.Table, pa.Table, Any]:
     left, right = _table(scenario), _table(scenario, "right ")
-    pairs = pairs_of(_keys(scenario, left), _keys(scenario, right), scenario["how"], nulls_equal=scenario["nulls_equal"])
+    pairs = pairs_of(
+        _keys(scenario, left), _keys(scenario, right), scenario["how"], nulls_equal=scenario["nulls_equal"]
+    )
     return left, right, pairs
 
 
@@ -336,14 +268,18 @@ def _join_ranges(scenario: Scenario, options: dict[str, Any]) -> None:
 def _joined(left: pa.Table, right: pa.Table, pairs: Any, scenario: Scenario) -> list[tuple[Any, ...]]:
     """The rows of a join of tables, as Python has them: the other columns tell which rows they are."""
     ids = left["row"].to_pylist(), right["row"].to_pylist()
-    return sorted(tuple(-1 if row < 0 else side[row] for side, row in zip(ids, pair, strict=True)) for pair in pairs.tolist())
+    return sorted(
+        tuple(-1 if row < 0 else side[row] for side, row in zip(ids, pair, strict=True)) for pair in pairs.tolist()
+    )
 
 
 def _numbered(scenario: Scenario) -> tuple[pa.Table, pa.Table, Any]:
     left, right, pairs = _sides(scenario)
-    return left.append_column("row", pa.array(range(left.num_rows), pa.int64())), right.append_column(
-        "row", pa.array(range(right.num_rows), pa.int64())
-    ), pairs
+    return (
+        left.append_column("row", pa.array(range(left.num_rows), pa.int64())),
+        right.append_column("row", pa.array(range(right.num_rows), pa.int64())),
+        pairs,
+    )
 
 
 def _check_joined(result: pa.Table, left: pa.Table, right: pa.Table, pairs: Any, scenario: Scenario) -> None:
@@ -355,7 +291,11 @@ def _check_joined(result: pa.Table, left: pa.Table, right: pa.Table, pairs: Any,
     whole = [at for at, row in enumerate(result["row"].to_pylist()) if row is not None]
     others = [name for name in left.column_names if name.startswith("o")]
     picked = [result["row"][at].as_py() for at in whole]
-    _same(_taken(result.select(others), np.array(whole, np.int64)), _taken(left.select(others), np.array(picked, np.int64)), "columns")
+    _same(
+        _taken(result.select(others), np.array(whole, np.int64)),
+        _taken(left.select(others), np.array(picked, np.int64)),
+        "columns",
+    )
 
 
 def _join(scenario: Scenario, options: dict[str, Any]) -> None:
@@ -399,7 +339,11 @@ def _write(table: pa.Table, path: Path, scenario: Scenario) -> None:
 
 
 def _read(path: Path) -> pa.Table:
-    return pq.read_table(path) if path.suffix == ".parquet" else pa.ipc.open_file(pa.BufferReader(path.read_bytes())).read_all()
+    return (
+        pq.read_table(path)
+        if path.suffix == ".parquet"
+        else pa.ipc.open_file(pa.BufferReader(path.read_bytes())).read_all()
+    )
 
 
 def _file(scenario: Scenario, options: dict[str, Any]) -> None:
@@ -420,7 +364,11 @@ def _file(scenario: Scenario, options: dict[str, Any]) -> None:
             raise
         _left_behind(folder, source.name, out.name)
         result = _read(out)
-        _same(pa.table(result.columns, names=result.column_names), _as_read(_taken(table, rows), folder, scenario), "sort_file")
+        _same(
+            pa.table(result.columns, names=result.column_names),
+            _as_read(_taken(table, rows), folder, scenario),
+            "sort_file",
+        )
 
 
 def _as_read(table: pa.Table, folder: Path, scenario: Scenario) -> pa.Table:
@@ -458,10 +406,18 @@ def _join_files(scenario: Scenario, options: dict[str, Any]) -> None:
             _write(table, path, scenario)
         try:
             join_files(
-                *paths, out, ExecutionOptions(**({"gpus": "auto"} | options)), on=[f"k{at}" for at in range(len(scenario["keys"]))],
-                left_on=None, right_on=None, how=scenario["how"], options=FileOptions(), nulls_equal=scenario["nulls_equal"],
-                host_memory_limit=scenario["host memory"], temporary_directory=folder,
-            )  # fmt: skip
+                *paths,
+                out,
+                ExecutionOptions(**({"gpus": "auto"} | options)),
+                on=[f"k{at}" for at in range(len(scenario["keys"]))],
+                left_on=None,
+                right_on=None,
+                how=scenario["how"],
+                options=FileOptions(),
+                nulls_equal=scenario["nulls_equal"],
+                host_memory_limit=scenario["host memory"],
+                temporary_directory=folder,
+            )
         except linkwise.Error:
             _left_behind(folder, *(path.name for path in paths))
             raise

@@ -197,6 +197,41 @@ def _gpu_gib() -> float:
     return linkwise.load_machine("h200x8").gpu.memory_gib
 
 
+@pytest.mark.parametrize("kind", ["failing_operation", "failing_allocation"])
+@pytest.mark.parametrize("work", ["radix", "p2p_merge", "het", "lists", "join of lists"])
+def test_every_operation_and_allocation_fails(work: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer is right or one line, and all memory can be given back; retries run nothing of what was abandoned."""
+    parts = [numbers(3000), numbers(3000) + np.uint32(1)]
+
+    def run() -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if work == "lists":
+                return np.concatenate([np.asarray(part) for part in linkwise.sort(parts, machine="h200x8")])
+            if work == "join of lists":
+                return linkwise.join_count(parts, parts, "inner", machine="h200x8")
+            return linkwise.sort(np.concatenate(parts), **MACHINE | {"strategy": work})
+
+    expected, right = run(), 0
+    for k in range(1, 200):
+        made = with_faults(monkeypatch, **{kind: k})
+        try:
+            assert np.array_equal(run(), expected)
+            right += 1
+        except linkwise.Error as error:
+            assert isinstance(error, linkwise.DeviceError | linkwise.OutOfMemoryError) and "\n" not in str(error)
+            right = 0
+        gc.collect()
+        for runtime in made:
+            runtime.set_faults()
+            runtime.trim()
+            assert not any(runtime.reserved(_core.Place.gpu(gpu)) for gpu in range(8))
+        monkeypatch.undo()
+        if right > 12:  # there are no more
+            return
+    raise AssertionError("there are always more")
+
+
 @pytest.mark.parametrize("strategy", ["radix", "p2p_merge", "het"])
 def test_a_device_that_fails_in_the_middle(strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     data = numbers()

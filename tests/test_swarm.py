@@ -1,4 +1,4 @@
-"""Scenarios of the swarm, failures of every call that files take, killed processes: some of each, the same every time."""
+"""Scenarios of the swarm, failures of every call that files take, killed processes: some of each, always the same."""
 
 from __future__ import annotations
 
@@ -14,7 +14,18 @@ SCRIPTS = Path(__file__).parent.parent / "scripts"
 
 
 def test_two_thousand_scenarios(tmp_path: Path) -> None:
-    command = [sys.executable, SCRIPTS / "swarm.py", "--count", "2000", "--seed", "0", "--shrink", "1", "--output", tmp_path / "told.json"]
+    command = [
+        sys.executable,
+        SCRIPTS / "swarm.py",
+        "--count",
+        "2000",
+        "--seed",
+        "0",
+        "--shrink",
+        "1",
+        "--output",
+        tmp_path / "told.json",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     told = json.loads((tmp_path / "told.json").read_text())
@@ -27,11 +38,11 @@ def test_what_is_wrong_is_found_and_made_smaller() -> None:
     """A sort that loses its last row."""
     program = f"""
 import sys; sys.path.insert(0, {str(SCRIPTS)!r})
-import linkwise, swarm, swarm_scenarios
+import linkwise, swarm, swarm_draw, swarm_scenarios
 really = linkwise.sort
 linkwise.sort = lambda values, **how: really(values, **how)[:-1]
-number = next(n for n in range(1000) if swarm_scenarios.draw(n)["operation"] == "array" and swarm_scenarios.draw(n)["rows"] > 8)
-scenario = swarm_scenarios.draw(number) | {{"fault": None, "execution": {{"strategy": "cpu"}}}}
+number = next(n for n in range(1000) if swarm_draw.draw(n)["operation"] == "array" and swarm_draw.draw(n)["rows"] > 8)
+scenario = swarm_draw.draw(number) | {{"fault": None, "execution": {{"strategy": "cpu"}}}}
 try:
     swarm_scenarios.run(scenario)
 except swarm_scenarios.WrongError as error:
@@ -49,7 +60,9 @@ print(swarm.shrunk(scenario)["rows"])
     assert done.stdout.split() == ["found", "1"]
 
 
-@pytest.mark.parametrize("arguments", [["--step", "9"], ["--step", "0", "--flips", "25", "--kills", "8", "--interrupts", "8"]], ids=str)
+@pytest.mark.parametrize(
+    "arguments", [["--step", "9"], ["--step", "0", "--flips", "25", "--kills", "8", "--interrupts", "8"]], ids=str
+)
 def test_some_of_every_failure(arguments: list[str], tmp_path: Path) -> None:
     if shutil.which("cc") is None and shutil.which("g++") is None:
         pytest.skip("a C compiler is needed")

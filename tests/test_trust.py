@@ -60,13 +60,15 @@ def test_a_bit_of_a_run_that_flips_is_found(at: float, table_file: Path, monkeyp
 
 
 def test_rows_that_are_lost_or_changed_are_found(table_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from linkwise.files import external_sort, sort_file  # noqa: PLC0415
+    from linkwise.files import external_sort, sort_file
 
     really_sort = sort_file.sort_table
 
     def forgetful(table: pa.Table, *rest: Any) -> Any:
         result, report = really_sort(table, *rest)
-        return result.set_column(1, "text", result["text"].slice(0).combine_chunks().take(pa.array(range(len(result)))[::-1])), report
+        return result.set_column(
+            1, "text", result["text"].slice(0).combine_chunks().take(pa.array(range(len(result)))[::-1])
+        ), report
 
     monkeypatch.setattr(sort_file, "sort_table", forgetful)
     for how in (CPU, SPILLED):
@@ -92,7 +94,8 @@ def test_more_runs_than_are_merged_at_once(tmp_path: Path) -> None:
     with pa.ipc.new_stream(tmp_path / "t.arrow", pa.schema({"k": pa.int64()})) as stream:
         stream.write_table(pa.table({"k": keys}), max_chunksize=500)
     for source in (tmp_path / "t.arrow", "-"):
-        command = [sys.executable, "-m", "linkwise", "sort", source, "-o", "o.arrow", "-k", "k", "-S", "40KiB", "--strategy", "cpu",
+        command = [sys.executable, "-m", "linkwise", "sort", source, "-o", "o.arrow", "-k", "k", "-S", "40KiB",
+                   "--strategy", "cpu",
                    "--input-format", "arrow"]  # fmt: skip
         with (tmp_path / "t.arrow").open("rb") as pipe:
             done = subprocess.run(command, cwd=tmp_path, stdin=pipe, capture_output=True, text=True, check=False)
@@ -103,9 +106,15 @@ def test_more_runs_than_are_merged_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize("codec", ["lz4", "zstd"])
 @pytest.mark.parametrize("kind", ["file", "stream"])
 def test_what_compressed_batches_take_is_known(codec: str, kind: str, tmp_path: Path) -> None:
-    from linkwise.files.arrow_sizes import decoded_sizes  # noqa: PLC0415
+    from linkwise.files.arrow_sizes import decoded_sizes
 
-    table = pa.table({"x": np.zeros(200_000, np.int64), "t": ["same"] * 200_000, "d": pa.array(["a", "b"] * 100_000).dictionary_encode()})
+    table = pa.table(
+        {
+            "x": np.zeros(200_000, np.int64),
+            "t": ["same"] * 200_000,
+            "d": pa.array(["a", "b"] * 100_000).dictionary_encode(),
+        }
+    )
     path = tmp_path / "t.arrow"
     new = pa.ipc.new_file if kind == "file" else pa.ipc.new_stream
     with new(path, table.schema, options=pa.ipc.IpcWriteOptions(compression=codec)) as file:
@@ -125,7 +134,7 @@ def test_what_a_killed_process_left_is_swept_and_what_another_writes_is_not(tabl
     for path in (stale, foreign):
         path.write_text("left")
     with stale.with_name(".o.parquet.89abcdef.linkwise-tmp").open("w") as held:
-        import fcntl  # noqa: PLC0415
+        import fcntl
 
         fcntl.flock(held, fcntl.LOCK_EX)
         linkwise.sort_file(table_file, out, by="k", **CPU)
@@ -206,8 +215,10 @@ def test_a_read_only_output_is_replaced_when_forced(table_file: Path) -> None:
 
 
 def nccl_topology(gpus: int) -> str:
-    pci = '<pci busid="{0:08x}:00:00.0" class="0x030200" link_speed="32.0 GT/s PCIe" link_width="16"><gpu dev="{0}" sm="90" rank="{0}"/></pci>'
-    cpus = (f'<cpu numaid="{c}" arch="x86_64">{"".join(pci.format(8 * c + g) for g in range(8))}</cpu>' for c in range(gpus // 8))
+    pci = '<pci busid="{0:08x}:00:00.0" class="0x030200" link_speed="32.0 GT/s PCIe" link_width="16">{1}</pci>'
+    gpu = '<gpu dev="{0}" sm="90" rank="{0}"/>'
+    each = [pci.format(number, gpu.format(number)) for number in range(gpus)]
+    cpus = (f'<cpu numaid="{c}" arch="x86_64">{"".join(each[8 * c : 8 * c + 8])}</cpu>' for c in range(gpus // 8))
     return f'<system version="1">{"".join(cpus)}</system>'
 
 
@@ -245,7 +256,12 @@ def test_a_line_without_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize("how", ["anti", "semi", "left", "full"])
 def test_no_offset_of_an_estimate_wraps(how: Any) -> None:
     """Anti joins were once expected to leave fewer rows than none: what was copied began before the beginning."""
-    for left, right, machine in ((10**6, 2, "dgx1-v100"), (5 * 10**6, 7, "delta-d22x"), (1000, 7, "dgx-a100"), (10**8, 10**8, "h200x8")):
+    for left, right, machine in (
+        (10**6, 2, "dgx1-v100"),
+        (5 * 10**6, 7, "delta-d22x"),
+        (1000, 7, "dgx-a100"),
+        (10**8, 10**8, "h200x8"),
+    ):
         for matches in (None, 0, 10 * left):
             linkwise.plan_join(left, right, how=how, wants_rows=True, value_bytes=8, matches=matches, machine=machine)
 
@@ -284,7 +300,9 @@ def test_categories_sort_in_the_order_that_their_type_states(tmp_path: Path) -> 
     assert linkwise.sort(enum, by="c", descending=True, **CPU)["c"].to_list() == ["high", "medium", "low", "low", None]
     plain = pd.DataFrame({"c": pd.Categorical(values, categories=order)})
     assert linkwise.sort(plain, by="c", **CPU)["c"].tolist()[:4] == ["high", "low", "low", "medium"]
-    many = pa.table({"c": pa.DictionaryArray.from_arrays(pa.array(np.arange(9000) % 3, pa.int8()), pa.array(order), ordered=True)})
+    many = pa.table(
+        {"c": pa.DictionaryArray.from_arrays(pa.array(np.arange(9000) % 3, pa.int8()), pa.array(order), ordered=True)}
+    )
     pq.write_table(many, tmp_path / "c.parquet", row_group_size=1000)
     linkwise.sort_file(tmp_path / "c.parquet", tmp_path / "o.parquet", by="c", host_memory_limit="16KiB", **CPU)
     assert pq.read_table(tmp_path / "o.parquet")["c"].to_pylist() == [name for name in order for _ in range(3000)]
@@ -313,16 +331,31 @@ def test_limits_of_containers(tmp_path: Path) -> None:
 
 
 def test_limits_of_the_shell() -> None:
-    program = "from linkwise.runtime.host_memory import host_memory; print(host_memory('MemTotal'), host_memory('MemAvailable'))"
-    limited = f"ulimit -v {4 << 20}; exec {sys.executable} -c \"{program}\""
-    total, free = map(int, subprocess.run(["bash", "-c", limited], capture_output=True, text=True, check=True).stdout.split())
+    program = "from linkwise.runtime.host_memory import host_memory as of; print(of('MemTotal'), of('MemAvailable'))"
+    limited = f'ulimit -v {4 << 20}; exec {sys.executable} -c "{program}"'
+    total, free = map(
+        int, subprocess.run(["bash", "-c", limited], capture_output=True, text=True, check=True).stdout.split()
+    )
     assert total <= 4 << 30 and free < total
 
 
 def test_what_no_disk_holds_is_not_begun(tmp_path: Path) -> None:
     same = pa.table({"k": np.zeros(600_000, np.int8), "row": np.arange(600_000)})
     pq.write_table(same, tmp_path / "t.parquet")
-    command = [sys.executable, "-m", "linkwise", "join", "t.parquet", "t.parquet", "-o", "o.arrow", "--on", "k", "--strategy", "cpu"]
+    command = [
+        sys.executable,
+        "-m",
+        "linkwise",
+        "join",
+        "t.parquet",
+        "t.parquet",
+        "-o",
+        "o.arrow",
+        "--on",
+        "k",
+        "--strategy",
+        "cpu",
+    ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 2 and "MiB at least, and" in done.stderr and "--force" in done.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["t.parquet"]
@@ -334,14 +367,17 @@ def test_more_files_than_may_be_open(tmp_path: Path) -> None:
         pyarrow.csv.write_csv(pa.table({"k": [number, -number]}), tmp_path / f"{number:03}.csv")
         np.save(tmp_path / f"{number:03}.npy", np.array([number, -number]))
     for suffix, by in (("parquet", "-k k"), ("csv", "-k k"), ("npy", "")):
-        command = f"ulimit -n 60; exec {sys.executable} -m linkwise sort '*.{suffix}' -o out.{suffix} {by} --strategy cpu"
+        command = (
+            f"ulimit -n 60; exec {sys.executable} -m linkwise sort '*.{suffix}' -o out.{suffix} {by} --strategy cpu"
+        )
         done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
 
 
 def test_nobody_reads_what_is_written(tmp_path: Path) -> None:
     pyarrow.csv.write_csv(pa.table({"k": np.arange(300_000)}), tmp_path / "t.csv")
-    command = f"{sys.executable} -m linkwise sort t.csv -o - --output-format csv -k k --strategy cpu | head -1; echo ${{PIPESTATUS[0]}}"
+    sort = f"{sys.executable} -m linkwise sort t.csv -o - --output-format csv -k k --strategy cpu"
+    command = f"{sort} | head -1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ['"k"', "141"] and done.stderr == ""
 
@@ -353,7 +389,9 @@ def test_arguments_and_messages() -> None:
     frame = pd.DataFrame({"a": [1, 2], "when": pd.interval_range(0, 2)})
     with pytest.raises(linkwise.UsageError, match="column 'when' of type .*interval.* cannot be a key"):
         linkwise.sort(frame, by="when", **CPU)
-    done = subprocess.run([sys.executable, "-m", "linkwise", "plan", "sort", "--rows", "2.5"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "linkwise", "plan", "sort", "--rows", "2.5"], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 2 and "--rows is 2.5; it is a whole number" in done.stderr
 
 

@@ -47,8 +47,7 @@ void bind_arena(nb::module_& m) {
 
 void bind_timeline(nb::module_& m) {
   nb::class_<Passage>(m, "Passage")
-      .def("__getstate__",
-           [](const Passage& self) { return std::tuple(self.from, self.to, self.bytes, self.links); })
+      .def("__getstate__", [](const Passage& self) { return std::tuple(self.from, self.to, self.bytes, self.links); })
       .def("__setstate__",
            [](Passage& self, const std::tuple<Place, Place, std::uint64_t, decltype(Passage::links)>& state) {
              new (&self) Passage();

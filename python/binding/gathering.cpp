@@ -168,9 +168,10 @@ void bind_gathering(nb::module_& m) {
   m.def("gather_column", &gather_column, nb::arg("chunks"), nb::arg("rows").none() = nb::none(),
         "(nulls, validity, offsets, values) of these rows of Arrow arrays, or of all; None for nested types and the "
         "like. Raises OverflowError if the strings take more bytes than their offsets count. Releases the GIL.");
-  m.def("hash_rows", &mix_into_hashes, nb::arg("chunks"), nb::arg("hashes"),
-        "Mixes the elements of Arrow arrays into the hashes of their rows. False, and nothing done, for types for which "
-        "gather_column returns None, and where there are no arrays. Releases the GIL.");
+  m.def(
+      "hash_rows", &mix_into_hashes, nb::arg("chunks"), nb::arg("hashes"),
+      "Mixes the elements of Arrow arrays into the hashes of their rows. False, and nothing done, for types for which "
+      "gather_column returns None, and where there are no arrays. Releases the GIL.");
   m.def("gather_columns", &gather_columns, nb::arg("columns"), nb::arg("rows"),
         "The same of several columns at once, each a list of Arrow arrays with as many rows of its own; also None for "
         "those whose strings take more bytes than their offsets count.");

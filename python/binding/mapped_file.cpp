@@ -33,7 +33,8 @@ void bind_mapped_file(nb::module_& m) {
           "bytes",
           [](const MappedFile& self) {
             const auto bytes = self.bytes();
-            return nb::ndarray<nb::numpy, const std::uint8_t, nb::ndim<1>>(bytes.data(), {bytes.size()}, nb::find(self));
+            return nb::ndarray<nb::numpy, const std::uint8_t, nb::ndim<1>>(bytes.data(), {bytes.size()},
+                                                                           nb::find(self));
           },
           nb::rv_policy::reference, "All of it, as an array that keeps the mapping.")
       .def("is_whole", &MappedFile::is_whole, "Whether every page that was read was there.")

@@ -142,6 +142,7 @@ void bind_rows(nb::module_& m) {
   m.def("can_be_key", &can_be_key, nb::arg("type"), "Whether columns of an Arrow type can be keys.");
   m.def("huge_bytes", &huge_bytes, nb::arg("bytes"),
         "An uninitialised array of bytes on huge pages; some of what arrays give back is kept for the next.");
+  m.def("drop_spare_memory", &drop_spare_memory, "Gives back to the kernel what arrays have left for the next ones.");
   m.def("row_numbers", &row_numbers, nb::arg("count"), nb::arg("bytes"), "0, 1, … of 4 or 8 bytes each.");
   m.def("positions_of_least", &positions_of_least_words, nb::arg("words"), nb::arg("k"),
         "The positions of at least the k least words, and of few others.");

@@ -7,7 +7,6 @@ import sys
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
-
 NOBODY_READS = 141
 """As a program ends that SIGPIPE has ended."""
 

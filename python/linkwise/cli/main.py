@@ -94,7 +94,7 @@ def _show_warning(message: Warning | str, *_: object) -> None:
 
 
 def main() -> None:
-    """Run the command line. Exit codes: 0, 1 (failed; one line on stderr), 2 (usage), 130 (interrupted), 141 (nobody read all)."""
+    """Run the command line. Exit codes: 0, 1 (failed; a line on stderr), 2 (usage), 130 (interrupted), 141 (unread)."""
     sys.meta_path.insert(0, _WithoutPandas())
     try:
         _run()

@@ -49,7 +49,8 @@ TemporaryDirectory = Annotated[
 ]
 
 Types = Annotated[
-    list[str] | None, typer.Option(
+    list[str] | None,
+    typer.Option(
         "--types", "--type", metavar="COL=TYPE", help="The type of a column of text, as id=int64; several, one by one."
     ),
 ]

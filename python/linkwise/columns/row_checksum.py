@@ -71,7 +71,7 @@ def _hashes_of(values: pa.Array) -> Hashes:
     return hashes
 
 
-def _plain(values: Any) -> list[pa.Array]:
+def _plain(values: Any) -> list[pa.Array]:  # noqa: PLR0911 - one for each kind of type
     """Arrays of types that the core knows, which differ where these values do."""
     kind = values.type
     if isinstance(kind, pa.BaseExtensionType):

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 
@@ -14,7 +14,7 @@ from linkwise import _core
 from linkwise._core import UsageError
 from linkwise.files.arrow_sizes import decoded_sizes
 from linkwise.files.formats import one_clear_line
-from linkwise.files.table_reader import TableReader
+from linkwise.files.reader import TableReader
 from linkwise.interop.containers import Contents
 
 ARROW_FILE = b"ARROW1"
@@ -32,7 +32,7 @@ class ArrowReader(TableReader):
         self._mapped = mapped
         with one_clear_line("read", path):
             if mapped is not None:
-                data = memoryview(mapped.bytes)
+                data = memoryview(cast(Any, mapped.bytes))
                 self._is_file = bytes(data[: len(ARROW_FILE)]) == ARROW_FILE
                 self._sizes = decoded_sizes(data)
                 self.size = sum(self._sizes)
@@ -55,8 +55,8 @@ class ArrowReader(TableReader):
         largest = max(self._sizes, default=0)
         if self._mapped is not None and largest > most_bytes and self.size and self.size > self._mapped.bytes.size:
             raise UsageError(
-                f"{self.path}: a record batch takes {largest >> 20} MiB when it is decompressed, which is possible only "
-                f"as a whole; give {-(-2 * largest >> 20)} MiB of host memory at least, or write smaller batches"
+                f"{self.path}: a record batch takes {largest >> 20} MiB when it is decompressed, which can be done "
+                f"only as a whole; give {-(-2 * largest >> 20)} MiB of host memory at least, or write smaller batches"
             )
 
     def everything(self) -> Contents:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from linkwise import _core
 from linkwise._core import UsageError
 from linkwise.columns.dictionaries import SharedDictionaries
 from linkwise.columns.row_checksum import RowChecksum, check_same_rows
@@ -110,7 +111,7 @@ class SpillSort:
             tables = self._told(self._first_of_each(merged) if self.unique else merged, runs)
             yield spilled, (_checked(tables, before, after) if is_checked else tables)
 
-    def _told(self, tables: Iterable[pa.Table], runs: list[_Run]) -> Iterator[pa.Table]:
+    def _told(self, tables: Iterable[pa.Table], runs: list[Run]) -> Iterator[pa.Table]:
         rows, done = sum(run.rows for run in runs), 0
         for table in tables:
             yield table
@@ -140,7 +141,7 @@ class SpillSort:
             del batch  # its memory is the next one's
             runs.append(file.write(table.schema, slices_within(table, self._block_bytes)))
             del table
-            pa.default_memory_pool().release_unused()  # which allocators would keep beside what comes next
+            _release_unused()
             if len(runs) > _MOST_RUNS:
                 raise self._too_little(done)
             self.on_progress(min(done / max(self.size or 2 * done, 1), 1.0) / 2)
@@ -182,6 +183,7 @@ class SpillSort:
                 inclusive = inclusive and not ends_in_bound
             yield self.sort_batch(pa.concat_tables(part for part in parts if part.num_rows))
             del parts, part
+            _release_unused()
 
     def _first_of_each(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
         """Without the rows whose key the table before ended with; within a table there is one of each already."""
@@ -192,6 +194,12 @@ class SpillSort:
             last = RowKeys(table.slice(table.num_rows - 1), self.keys, comparable=True)
             if known < table.num_rows:
                 yield table.slice(known)
+
+
+def _release_unused() -> None:
+    """Give back what allocators would keep beside what comes next."""
+    pa.default_memory_pool().release_unused()
+    _core.drop_spare_memory()
 
 
 def _least(keys: list[RowKeys]) -> RowKeys:
@@ -248,4 +256,3 @@ class _Head:
         up_to = self._row_keys.core.rows_before(bound.core, 0, or_equal=True)
         self._first = up_to if inclusive else self._row_keys.core.rows_before(bound.core, 0, or_equal=False)
         return self._block.slice(begin, self._first - begin), up_to == end and not self.is_last
-

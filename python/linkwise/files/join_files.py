@@ -138,9 +138,7 @@ def room_for(out: Path, kind: Format, *, force: bool) -> Callable[[int], None]:
     return (lambda size: None) if force else (lambda size: check_room_for_output(out, kind, size))
 
 
-def _windows(
-    joined: TableJoin, how: How, memory: int, check_room: Callable[[int], None]
-) -> Iterator[pa.Table]:
+def _windows(joined: TableJoin, how: How, memory: int, check_room: Callable[[int], None]) -> Iterator[pa.Table]:
     """The result at once, or, where it would take most of the memory that there is, in row groups."""
     at_once = memory // _ROOM // joined.row_bytes
     if how not in ("semi", "anti"):

@@ -12,8 +12,7 @@ import pyarrow.parquet as pq
 from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.columns.take import types_inside
 from linkwise.files.formats import one_clear_line
-from linkwise.files.reader import bytes_of_rows
-from linkwise.files.table_reader import TableReader
+from linkwise.files.reader import TableReader, bytes_of_rows
 from linkwise.interop.containers import Contents
 
 _ROWS_AT_ONCE = 1 << 17
@@ -54,12 +53,12 @@ class ParquetReader(TableReader):
     def _sample(self, file: pq.ParquetFile) -> int:
         """Bytes that a row takes in memory, of the first ones of some row groups."""
         groups, columns, rows = file.metadata.num_row_groups, file.metadata.num_columns, file.metadata.num_rows
-        found = max(8 * columns, self._encoded // max(rows, 1))
+        found: int = max(8 * columns, self._encoded // max(rows, 1))
         if not groups or not columns:
             return found
         if self._is_read_by_groups:
             first = file.read_row_group(0)
-            return max(found, bytes_of(first) // max(first.num_rows, 1))
+            return max(found, bytes_of(first) // max(int(first.num_rows), 1))
         with self._open(in_pages=True) as in_pages:
             for group in range(0, groups, -(-groups // _SAMPLED_GROUPS)):
                 batch = next(in_pages.iter_batches(_SAMPLED_ROWS, row_groups=[group]), None)

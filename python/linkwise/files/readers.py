@@ -15,6 +15,7 @@ import pyarrow as pa
 from linkwise import _core
 from linkwise._core import UsageError
 from linkwise.columns.key_types import key_type_of
+from linkwise.files.arrow_reader import ARROW_FILE, ArrowReader
 from linkwise.files.formats import (
     ARRAY_FORMATS,
     PIPE,
@@ -26,10 +27,8 @@ from linkwise.files.formats import (
     name_of,
     one_clear_line,
 )
-from linkwise.files.arrow_reader import ARROW_FILE, ArrowReader
 from linkwise.files.parquet_reader import ParquetReader
-from linkwise.files.reader import FileVersion, Reader
-from linkwise.files.table_reader import SeveralTables, TableReader
+from linkwise.files.reader import FileVersion, Reader, SeveralTables, TableReader
 from linkwise.files.text_reader import TextReader
 from linkwise.interop.containers import Contents
 

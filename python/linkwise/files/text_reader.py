@@ -15,9 +15,10 @@ import pyarrow.csv
 from linkwise._core import Error, UsageError
 from linkwise.exceptions import FallbackWarning, warn_caller
 from linkwise.files.formats import FileOptions, Format, arrow_type, name_of, one_clear_line, size_of
-from linkwise.files.table_reader import TableReader
+from linkwise.files.reader import TableReader
 
 _BLOCK = 16 << 20  # bytes of text that are parsed at once, and whose first block tells the types
+_LEAST_BLOCK = 4 << 20  # where little memory is to be used; a row may have no more
 _MOST_DIGITS = 38  # of a decimal of 128 bits
 
 
@@ -33,10 +34,10 @@ class TextReader(TableReader):
         with one_clear_line("read", path):
             # Two blocks, so that the first is cut off where it will be when all is read.
             self._first = b"" if pipe is None else _read_all(pipe, 2 * _BLOCK)
-            schema = self._open(self._beginning(), self._types).schema
+            schema = self._open(self._beginning(), self._types, most_bytes=_BLOCK).schema
             if len(schema) == 1:
                 self._has_blank_lines = True
-                schema = self._open(self._beginning(), self._types).schema
+                schema = self._open(self._beginning(), self._types, most_bytes=_BLOCK).schema
             self._types |= self._wide_integers(schema)
             self._types = {field.name: self._types.get(field.name, field.type) for field in schema}
         self._set_schema(pa.schema([field.with_type(self._types[field.name]) for field in schema]))
@@ -49,10 +50,20 @@ class TextReader(TableReader):
     def _beginning(self) -> Any:
         return pa.OSFile(str(self.path)) if self._pipe is None else io.BytesIO(self._first)
 
-    def _open(self, source: Any, types: dict[str, pa.DataType], columns: list[str] | None = None) -> Any:
+    def _open(
+        self,
+        source: Any,
+        types: dict[str, pa.DataType],
+        columns: list[str] | None = None,
+        most_bytes: int | None = None,
+    ) -> Any:
+        # Threads parse many blocks ahead.
+        block = _BLOCK if most_bytes is None else min(max(most_bytes, _LEAST_BLOCK), _BLOCK)
         return pa.csv.open_csv(
             source,
-            pa.csv.ReadOptions(block_size=_BLOCK, autogenerate_column_names=not self._header),
+            pa.csv.ReadOptions(
+                block_size=block, autogenerate_column_names=not self._header, use_threads=most_bytes is None
+            ),
             pa.csv.ParseOptions(
                 delimiter=self._delimiter, newlines_in_values=True, ignore_empty_lines=not self._has_blank_lines
             ),
@@ -64,12 +75,12 @@ class TextReader(TableReader):
         )  # fmt: skip
 
     def _wide_integers(self, schema: pa.Schema) -> dict[str, pa.DataType]:
-        """Types of columns of integers beyond 64 bits, which PyArrow takes for floats: different ones would be equal."""
+        """Types of columns of integers beyond 64 bits, of which PyArrow makes floats: different ones would be equal."""
         floats = [field.name for field in schema if field.type == pa.float64() and field.name not in self._types]
         if not floats or len(set(schema.names)) < len(schema):
             return {}
         as_text = {name: pa.string() for name in floats}
-        batch = self._open(self._beginning(), self._types | as_text, floats).read_next_batch()
+        batch = self._open(self._beginning(), self._types | as_text, floats, _BLOCK).read_next_batch()
         found = {}
         for name, column in zip(floats, batch.columns, strict=True):
             digits = pc.replace_substring_regex(column.drop_null(), r"^\s*[+-]?0*(\d+)\s*$", r"\1")
@@ -87,7 +98,7 @@ class TextReader(TableReader):
         source = pa.OSFile(str(self.path)) if self._pipe is None else _Behind(self._first, self._pipe)
         self._first = b""
         try:
-            yield from self._open(source, self._types)
+            yield from self._open(source, self._types, most_bytes=most_bytes)
         except pa.ArrowInvalid as error:
             told = re.sub(r"CSV column #(\d+)", self._named, str(error).splitlines()[0])
             raise Error(

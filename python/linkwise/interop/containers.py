@@ -61,7 +61,7 @@ class Held:
         keys = sort_keys_of(columns, by, descending, nulls)
         if self.labels is not None:  # by which a column is to be called, before it is spoken of by its number
             for key in keys:
-                check_key(self.labels[int(key.column)], self.contents.schema.field(key.column).type)
+                check_key(self.labels[int(key.column)], cast(pa.Table, self.contents)[key.column].type)
         return keys
 
 

@@ -17,8 +17,8 @@ from linkwise.machines.catalog import load_machine
 from linkwise.machines.profile import Profile, cache_path, fingerprint
 from linkwise.probing import mpi
 from linkwise.probing.findings import advice, learn_from_families, normality
-from linkwise.runtime.execution import MachineLike
 from linkwise.runtime.atomic_file import write_json
+from linkwise.runtime.execution import MachineLike
 from linkwise.runtime.session import estimating_runtime, open_session
 
 _QUICK = {

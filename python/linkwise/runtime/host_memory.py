@@ -40,6 +40,7 @@ def cgroup_limits(own: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys
     What only caches files counts as free, since it is given back when memory is asked for.
     """
     found = []
+    limits: tuple[str, ...]
     for line in _text(own).splitlines():
         _, controllers, name = line.split(":", 2)
         if not controllers:  # version 2

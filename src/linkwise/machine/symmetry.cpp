@@ -9,12 +9,12 @@ namespace {
 
 using Colour = std::uint64_t;
 
-constexpr double alike = 1.02;          // widths within this ratio count as the same
-constexpr std::size_t few_enough = 12;  // GPUs whose 4,095 sets are all looked at
+constexpr double alike = 1.02;             // widths within this ratio count as the same
+constexpr std::size_t few_enough = 12;     // GPUs whose 4,095 sets are all looked at
 constexpr std::size_t most_searched = 32;  // GPUs whose sets are compared at all
 constexpr std::size_t most_kinds = 64;     // of sets of one size, if there are more than few GPUs
 constexpr std::size_t most_together = 64;  // GPUs that one sort or join uses
-constexpr int rounds = 2;               // of refinement: what a GPU's neighbours' neighbours are
+constexpr int rounds = 2;                  // of refinement: what a GPU's neighbours' neighbours are
 
 Colour mixed(Colour a, Colour b) {
   Colour x = a * 0x9e3779b97f4a7c15U + b + 0x632be59bd9b4e019U;

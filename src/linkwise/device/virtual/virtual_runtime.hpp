@@ -36,8 +36,8 @@ class VirtualRuntime final : public Runtime {
 
   /// What goes wrong, for tests of what is done about it.
   struct Faults {
-    std::uint64_t memory_of_others = 0;   ///< of each GPU: `available` counts it, and nobody gets it
-    std::uint64_t failing_operation = 0;  ///< the number, from 1 on, of the one whose device fails; 0: none
+    std::uint64_t memory_of_others = 0;    ///< of each GPU: `available` counts it, and nobody gets it
+    std::uint64_t failing_operation = 0;   ///< the number, from 1 on, of the one whose device fails; 0: none
     std::uint64_t failing_allocation = 0;  ///< the number, from 1 on, of the one that finds no memory; 0: none
   };
   /// Allocations are counted from now on.

@@ -40,6 +40,13 @@ class Spare {
     return true;
   }
 
+  void drop() {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [bytes, data] : blocks_) munmap(data, bytes);
+    blocks_.clear();
+    held_ = 0;
+  }
+
  private:
   std::mutex mutex_;
   std::multimap<std::uint64_t, std::byte*> blocks_;
@@ -55,6 +62,8 @@ Spare& spare() {
 }
 
 }  // namespace
+
+void drop_spare_memory() { spare().drop(); }
 
 HugePageBuffer::HugePageBuffer(std::uint64_t bytes) {
   const std::uint64_t unit = bytes >= huge_page ? huge_page : page;

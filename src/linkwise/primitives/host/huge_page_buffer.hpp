@@ -29,4 +29,7 @@ class HugePageBuffer {
   std::uint64_t bytes_ = 0;  // mapped
 };
 
+/// Gives back to the kernel what is kept for the next buffers.
+void drop_spare_memory();
+
 }  // namespace linkwise
