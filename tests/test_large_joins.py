@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import feather
 
 import linkwise
 from linkwise import UsageError
@@ -56,3 +57,19 @@ def test_files_are_written_in_row_groups(how: Any, strategy: str, tmp_path: Path
     assert whole.equals(parts)
     if how != "anti":
         assert pq.ParquetFile(tmp_path / "parts.parquet").num_row_groups > 3
+
+
+@pytest.mark.parametrize("how", ["semi", "anti"])
+def test_few_rows_beside_many_that_are_spilled(how: Any, tmp_path: Path) -> None:
+    """What is left of few rows comes in many parts, which are more runs than those few would be expected to take."""
+    left = pa.table({"k": np.arange(100) * 400, "a": np.arange(100)})
+    right = pa.table({"k": np.arange(0, 40_000, 8) // 800 * 800, "b": np.arange(5000)})
+    feather.write_feather(left, tmp_path / "l.arrow")
+    feather.write_feather(pa.concat_tables([right] * 8), tmp_path / "r.arrow", chunksize=150)
+    join_files(
+        tmp_path / "l.arrow", tmp_path / "r.arrow", tmp_path / "o.arrow", ExecutionOptions(strategy="cpu"),
+        host_memory_limit="64KiB", on="k", left_on=None, right_on=None, how=how,
+        options=FileOptions(None, {}, True, None, None),
+    )  # fmt: skip
+    expected = left.take(np.arange(int(how == "anti"), 100, 2))
+    assert feather.read_table(tmp_path / "o.arrow").equals(expected)

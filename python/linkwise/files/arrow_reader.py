@@ -12,13 +12,10 @@ import pyarrow as pa
 
 from linkwise import _core
 from linkwise._core import UsageError
-from linkwise.files.arrow_sizes import decoded_sizes
+from linkwise.files.arrow_sizes import ARROW_FILE, decoded_sizes
 from linkwise.files.formats import one_clear_line
 from linkwise.files.reader import TableReader
 from linkwise.interop.containers import Contents
-
-ARROW_FILE = b"ARROW1"
-"""What Arrow's file format begins with; its stream format does not."""
 
 _MOST_PARTS = 4  # that a batch may be more than: it can only be decompressed as a whole
 _ALWAYS_FITS = 1 << 20  # bytes

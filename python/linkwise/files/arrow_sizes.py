@@ -11,7 +11,9 @@ from collections.abc import Iterator
 
 from linkwise._core import Error
 
-_MAGIC = b"ARROW1"
+ARROW_FILE = b"ARROW1"
+"""What Arrow's file format begins with; its stream format does not."""
+
 _CONTINUES = 0xFFFFFFFF  # what messages begin with since version 0.15
 _DICTIONARY, _BATCH = 2, 3  # kinds of messages
 
@@ -75,9 +77,9 @@ def decoded_sizes(data: memoryview) -> list[int]:
 
 def _messages(data: memoryview) -> Iterator[tuple[int, int]]:
     """The kind and the decoded size of each message with data."""
-    if bytes(data[: len(_MAGIC)]) == _MAGIC:
-        length = _number(data, "i", len(data) - len(_MAGIC) - 4)
-        footer = _Table.root(data[len(data) - len(_MAGIC) - 4 - length :])
+    if bytes(data[: len(ARROW_FILE)]) == ARROW_FILE:
+        length = _number(data, "i", len(data) - len(ARROW_FILE) - 4)
+        footer = _Table.root(data[len(data) - len(ARROW_FILE) - 4 - length :])
         for blocks in (2, 3):
             for offset, _, _ in footer.structs(blocks, "qi4xq"):
                 yield _message(data, offset)[:2]

@@ -18,7 +18,8 @@ import pyarrow as pa
 from linkwise._core import UsageError
 from linkwise.columns.decode import decoded
 from linkwise.columns.sort_keys import SortKey
-from linkwise.files.external_sort import SpillSort
+from linkwise.files.external_sort import BATCHES_IN_MEMORY, SpillSort
+from linkwise.files.reader import in_parts
 from linkwise.joining.matching import How, not_presorted
 from linkwise.joining.tables import KeyPairs
 from linkwise.joining.type_promotion import common_type, comparable, has_floats
@@ -67,8 +68,10 @@ class SpilledJoin:
         schema = left.schema.append(pa.field(number, pa.int64()))
         numbered = replace(left, schema=schema, batches=_numbered(left.batches, number))
         with self.parts(numbered, right) as parts:
-            of_parts = (table for part in parts for table in join(*part) if table.num_rows)
-            with self._sort([SortKey(number)], left.size).merged(of_parts) as (runs, tables):
+            sort = self._sort([SortKey(number)], left.size)
+            batches = (batch for part in parts for table in join(*part) for batch in table.to_batches())
+            of_parts = in_parts(batches, schema, max(sort.memory // BATCHES_IN_MEMORY, 1))
+            with sort.merged(of_parts) as (runs, tables):
                 yield (table.drop_columns(number) for table in (tables if runs else [schema.empty_table()]))
 
     @contextmanager

@@ -37,6 +37,7 @@ _DICTIONARIES = 16  # of the memory, at most one in so many parts for all values
 _LEAST_BLOCK = 1 << 14  # bytes; with fewer, the time goes into opening and closing them
 _MOST_RUNS = 1024  # all of which are read side by side
 _RUNS_OF_A_PIPE = 64  # that are merged at a time where nobody knows how many come
+_LEAST_MERGED = 8  # runs at a time: sizes are estimates, and merging a run alone would never end
 
 
 def memory_to_use(limit: int | str | None) -> int:
@@ -123,7 +124,7 @@ class SpillSort:
         """How many are merged side by side."""
         if self.size is None:
             return _RUNS_OF_A_PIPE
-        return 1 + BATCHES_IN_MEMORY * self.size // self.memory
+        return max(1 + BATCHES_IN_MEMORY * self.size // self.memory, _LEAST_MERGED)
 
     @property
     def _block_bytes(self) -> int:

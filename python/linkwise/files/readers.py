@@ -15,7 +15,8 @@ import pyarrow as pa
 from linkwise import _core
 from linkwise._core import UsageError
 from linkwise.columns.key_types import key_type_of
-from linkwise.files.arrow_reader import ARROW_FILE, ArrowReader
+from linkwise.files.arrow_reader import ArrowReader
+from linkwise.files.arrow_sizes import ARROW_FILE
 from linkwise.files.formats import (
     ARRAY_FORMATS,
     PIPE,

@@ -10,6 +10,11 @@
 
 namespace linkwise {
 
+/// One of bits that lie as Arrow has them.
+inline bool bit(const void* bits, std::uint64_t at) {
+  return (static_cast<const std::uint8_t*>(bits)[at / 8] >> (at % 8) & 1) != 0;
+}
+
 struct ColumnChunk {
   std::uint64_t count = 0;
   std::uint64_t offset = 0;                ///< of the first element, in everything below

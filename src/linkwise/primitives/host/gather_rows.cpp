@@ -38,10 +38,6 @@ struct Location {
   std::uint64_t at;          // with the chunk's offset
 };
 
-bool bit(const void* bits, std::uint64_t at) {
-  return (static_cast<const std::uint8_t*>(bits)[at / 8] >> (at % 8) & 1) != 0;
-}
-
 // Lengths of strings are mostly small, and known only here: a call of memcpy takes longer than the copy.
 void copy_string(std::byte* to, const std::byte* from, std::uint64_t length) {
   const auto both_ends = [&]<typename Word>(Word) {

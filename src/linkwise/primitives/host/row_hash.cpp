@@ -22,10 +22,6 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t word) {
   return hash ^ (hash >> 29);
 }
 
-bool bit(const void* bits, std::uint64_t at) {
-  return (static_cast<const std::uint8_t*>(bits)[at / 8] >> (at % 8) & 1) != 0;
-}
-
 std::uint64_t mix_bytes(std::uint64_t hash, const std::byte* bytes, std::uint64_t length) {
   std::uint64_t word = 0, left = length;
   for (; left >= sizeof word; left -= sizeof word, bytes += sizeof word) {
