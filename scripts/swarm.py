@@ -155,7 +155,7 @@ def swarm(arguments: argparse.Namespace) -> dict[str, Any]:
     began, until = time.monotonic(), time.monotonic() + 60 * arguments.minutes
     ended: Counter[str] = Counter()
     wrong: list[dict[str, Any]] = []
-    cpu, peak, done = 0.0, 0, 0
+    cpu, peak, greedy, done = 0.0, 0, None, 0
     while done < jobs and (arguments.count is not None or time.monotonic() < until):
         try:
             one = told.get(timeout=1)
@@ -166,7 +166,9 @@ def swarm(arguments: argparse.Namespace) -> dict[str, Any]:
         if "done" in one:
             done += 1
             continue
-        cpu, peak = cpu + one["cpu"], max(peak, one["peak"])
+        cpu += one["cpu"]
+        if one["peak"] > peak:  # processes only ever tell their greatest: this scenario raised it
+            peak, greedy = one["peak"], one["end"]
         is_wrong = one["ended"].startswith("wrong")
         ended[f"{one['operation']}: {'wrong' if is_wrong else one['ended']}"] += 1
         if is_wrong:
@@ -176,7 +178,8 @@ def swarm(arguments: argparse.Namespace) -> dict[str, Any]:
         worker.stop()
     return {
         "seed": arguments.seed, "scenarios": sum(ended.values()), "wrong": wrong, "core_hours": cpu / 3600,
-        "wall_seconds": time.monotonic() - began, "jobs": jobs, "peak_bytes_of_a_process": peak,
+        "wall_seconds": time.monotonic() - began, "jobs": jobs,
+        "peak_bytes_of_a_process": peak, "peak_scenario": greedy,
         "ended": dict(sorted(ended.items())),
     }  # fmt: skip
 
