@@ -14,6 +14,7 @@ from linkwise.cli import options
 from linkwise.cli.errors import interrupt_is_a_failure
 from linkwise.files.formats import PIPE, FileOptions
 from linkwise.files.join_files import join_files
+from linkwise.parquet.encoding import ParquetOptions
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.runtime.join_plan import JoinPlan
 
@@ -64,12 +65,17 @@ def join(
     header: options.Header = True,
     input_format: options.InputFormat = None,
     output_format: options.OutputFormat = None,
+    compression: options.Compression = None,
+    row_group_rows: options.RowGroupRows = None,
+    dictionary: options.DictionaryColumns = "auto",
+    page_index: options.PageIndex = False,
     force: options.Force = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object about the join.")] = False,
 ) -> None:
     """Join two files by equal keys, and write the result to another."""
     if (out is None) == (not count):
         raise UsageError("name the file to write with -o, or --count the rows")
+    parquet = ParquetOptions(compression, row_group_rows, dictionary, page_index)
     began = time.perf_counter()
     with interrupt_is_a_failure():
         rows = join_files(
@@ -87,7 +93,7 @@ def join(
             left_on=_columns(left_on),
             right_on=_columns(right_on),
             how=how,
-            options=FileOptions(None, options.parse_types(types), header, input_format, output_format),
+            options=FileOptions(None, options.parse_types(types), header, input_format, output_format, parquet),
             suffix=suffix,
             nulls_equal=nulls_equal,
             validate=validate,

@@ -62,6 +62,14 @@ Force = Annotated[
 Header = Annotated[bool, typer.Option(help="Whether text begins with the columns' names.")]
 InputFormat = Annotated[str | None, typer.Option(metavar="csv", help="If the name does not tell.")]
 OutputFormat = Annotated[str | None, typer.Option(metavar="arrow", help="If the name does not tell.")]
+Compression = Annotated[
+    str | None, typer.Option(metavar="CODEC[:LEVEL]", help="Of a Parquet output, as zstd:3; the input's unless given.")
+]
+RowGroupRows = Annotated[int | None, typer.Option(metavar="ROWS", min=1, help="Of a row group of a Parquet output.")]
+DictionaryColumns = Annotated[
+    Literal["auto", "all", "none"], typer.Option("--dictionary", help="Which columns of a Parquet output have one.")
+]
+PageIndex = Annotated[bool, typer.Option("--page-index", help="Have an index of pages in a Parquet output.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 RawResults = Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the raw results.")]
 

@@ -20,6 +20,7 @@ from linkwise.files.formats import PIPE, FileOptions
 from linkwise.files.reader import Reader
 from linkwise.files.sort_file import first_out_of_order_in, keys_of_files, sort_paths
 from linkwise.machines.local import is_nominal
+from linkwise.parquet.encoding import ParquetOptions
 from linkwise.reports.plots import check_picture, phase_picture
 from linkwise.reports.terminal import format_seconds, print_explanation, print_report, where_it_ran
 from linkwise.reports.trace import check_trace, write_trace
@@ -76,6 +77,10 @@ def sort(
     header: options.Header = True,
     input_format: options.InputFormat = None,
     output_format: options.OutputFormat = None,
+    compression: options.Compression = None,
+    row_group_rows: options.RowGroupRows = None,
+    dictionary: options.DictionaryColumns = "auto",
+    page_index: options.PageIndex = False,
     force: options.Force = False,
     trace: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a Chrome/Perfetto trace.")] = None,
     picture: Annotated[
@@ -95,7 +100,8 @@ def sort(
         check_picture(picture)
     if trace is not None:
         check_trace(trace)
-    file_options = FileOptions(dtype, options.parse_types(types), header, input_format, output_format)
+    parquet = ParquetOptions(compression, row_group_rows, dictionary, page_index)
+    file_options = FileOptions(dtype, options.parse_types(types), header, input_format, output_format, parquet)
 
     def keys_of(reader: Reader, paths: Sequence[Path]) -> list[SortKey]:
         if unique and not by:

@@ -14,6 +14,7 @@ from typing import Literal
 import pyarrow as pa
 
 from linkwise._core import Error, UsageError
+from linkwise.parquet.encoding import ParquetOptions
 
 Format = Literal["parquet", "arrow", "csv", "tsv", "npy", "bin"]
 
@@ -46,6 +47,8 @@ class FileOptions:
     """Whether text files begin with the names of their columns."""
     input_format: str | None = None
     output_format: str | None = None
+    parquet: ParquetOptions = field(default_factory=ParquetOptions)
+    """How a Parquet file is written."""
 
 
 def format_of(path: Path, named: str | None = None) -> Format:

@@ -25,6 +25,7 @@ from linkwise.files.reader import Reader, unchanged
 from linkwise.files.readers import open_reader
 from linkwise.files.writer import Writer
 from linkwise.interop.containers import ONE_COLUMN, Contents
+from linkwise.parquet.encoding import Dictionary, ParquetOptions
 from linkwise.runtime.execution import ExecutionOptions, Progress, SortExecution, takes_execution
 from linkwise.runtime.sort_plan import SortPlan
 from linkwise.sorting.arrays import sort_array
@@ -52,6 +53,10 @@ def sort_file(
     header: bool = True,
     input_format: str | None = None,
     output_format: str | None = None,
+    compression: str | None = None,
+    row_group_rows: int | None = None,
+    dictionary: Dictionary = "auto",
+    page_index: bool = False,
     force: bool = False,
     on_progress: Progress | None = None,
     **execution: Unpack[SortExecution],
@@ -81,13 +86,18 @@ def sort_file(
         whether the first line has the columns' names.
     input_format, output_format
         Instead of what the names end in: parquet, arrow, csv, tsv, npy or bin.
+    compression, row_group_rows, dictionary, page_index
+        Of a Parquet output: a codec with or without its level, as ``"zstd:3"`` (the input's unless given), the rows of
+        a row group, which columns have a dictionary (``"auto"``: those where a sample says that it pays, ``"all"`` or
+        ``"none"``), and whether there is an index of pages.
     force
         Replace a read-only output, and begin what free space on the disks seems too little for.
     **execution
         Where and how it runs: see ``linkwise.options``.
 
     """
-    file_options = FileOptions(dtype, dict(column_types or {}), header, input_format, output_format)
+    parquet = ParquetOptions(compression, row_group_rows, dictionary, page_index)
+    file_options = FileOptions(dtype, dict(column_types or {}), header, input_format, output_format, parquet)
 
     def keys(reader: Reader, paths: Sequence[Path]) -> list[SortKey]:
         return keys_of_files(reader, paths, by, descending, nulls, unique=unique)

@@ -13,20 +13,18 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.parquet as pq
 
 from linkwise._core import UsageError
 from linkwise.columns.dictionaries import SharedDictionaries
-from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.columns.sort_keys import SortKey
 from linkwise.files.formats import ARRAY_FORMATS, PIPE, FileOptions, Format, format_of, is_pipe, name_of, one_clear_line
 from linkwise.files.reader import Reader
 from linkwise.files.type_casts import writable, writable_schema
 from linkwise.interop.containers import Contents
+from linkwise.parquet.writer import ParquetWriter
 from linkwise.runtime.atomic_file import AtomicFile
 
-_ROW_GROUP = 1 << 20  # rows
-_GROUPS_IN_MEMORY = 16  # parts of the memory, of which what waits for its row group takes one
+_PARTS = 4  # of the memory, of which what waits to be encoded and written takes one
 
 
 class Writer:
@@ -61,14 +59,11 @@ class Writer:
                 raise UsageError(f"{path} is no regular file, and .npy says its length first; write .bin or .arrow")
         self._kind, self._options, self._keys = kind, options, keys
         self._schema = schema
-        codecs = {path: codec.replace("UNCOMPRESSED", "NONE") for path, codec in like.compression.items()}
-        self._compression: str | dict[str, str] = codecs or "snappy"
+        self._codecs = like.compression
         self._file: Any = None
         self._stream: Any = None  # of a table, into the file
         self._rows = 0
-        self._waiting: list[pa.Table] = []  # rows that do not fill a row group yet,
-        self._waiting_rows = self._waiting_bytes = 0  # so many
-        self._most_waiting = memory // _GROUPS_IN_MEMORY  # bytes
+        self._memory = memory
         self._dtype: np.dtype[Any] | None = None
         self._dictionaries = SharedDictionaries(sys.maxsize)
 
@@ -104,20 +99,7 @@ class Writer:
             table = writable(contents, writable_schema(contents.schema, self._kind))
             if self._kind == "arrow" and self._path != PIPE:
                 table = self._dictionaries.grown_by(table)
-            if self._kind != "parquet":
-                self._stream.write_table(table)
-                return
-            self._waiting.append(table)
-            self._waiting_rows += table.num_rows
-            self._waiting_bytes += bytes_of(table)
-            if self._waiting_rows >= _ROW_GROUP or self._waiting_bytes >= self._most_waiting:
-                self._write_row_groups()
-
-    def _write_row_groups(self) -> None:
-        if self._waiting:
-            self._stream.write_table(pa.concat_tables(self._waiting), row_group_size=_ROW_GROUP)
-            self._waiting.clear()
-            self._waiting_rows = self._waiting_bytes = 0
+            self._stream.write_table(table)
 
     def _write_array(self, contents: np.ndarray[Any, Any]) -> None:
         if self._dtype is None:
@@ -153,12 +135,8 @@ class Writer:
 
     def _new_stream(self, file: Any, schema: pa.Schema) -> Any:
         if self._kind == "parquet":
-            return pq.ParquetWriter(
-                file,
-                schema,
-                compression=self._compression,
-                write_page_checksum=True,
-                sorting_columns=self._sorting_columns(schema),
+            return ParquetWriter(
+                file, schema, self._options.parquet, codecs=self._codecs, keys=self._keys, memory=self._memory // _PARTS
             )
         if self._kind == "arrow":
             new = pa.ipc.new_stream if self._path == PIPE else pa.ipc.new_file
@@ -169,16 +147,6 @@ class Writer:
         options = pa.csv.WriteOptions(include_header=self._options.header, delimiter=delimiter)
         return pa.csv.CSVWriter(file, schema, write_options=options)
 
-    def _sorting_columns(self, schema: pa.Schema) -> list[pq.SortingColumn] | None:
-        """For later readers; only where Parquet numbers columns as the schema does and orders values as we do."""
-        if any(pa.types.is_nested(field.type) for field in schema) or not self._keys:
-            return None
-        if any(key.column not in schema.names for key in self._keys):
-            return None
-        if any(pa.types.is_floating(schema.field(key.column).type) for key in self._keys):
-            return None
-        return [pq.SortingColumn(schema.names.index(key.column), key.descending, key.nulls_first) for key in self._keys]
-
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
@@ -187,7 +155,6 @@ class Writer:
             return
         try:
             with one_clear_line("write", self._path):
-                self._write_row_groups()
                 if self._stream is not None:
                     self._stream.close()
                 if self._path == PIPE:
@@ -206,11 +173,12 @@ class Writer:
     def _give_up(self) -> None:
         if self._path == PIPE:
             return
+        if isinstance(self._stream, ParquetWriter):
+            self._stream.cancel()
+            self._stream = None
         for open_one in (self._stream, self._file):  # may still want to write, to a disk that is full
             with suppress(OSError, ValueError, pa.ArrowException):
                 if open_one is not None:
                     open_one.close()
-        if isinstance(self._stream, pq.ParquetWriter):
-            self._stream.is_open = False  # or it tries again when it is collected
         if self._atomic is not None:
             self._atomic.discard()

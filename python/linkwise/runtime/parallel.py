@@ -1,11 +1,16 @@
-"""Large arrays, block by block on all cores: NumPy lets go of the interpreter meanwhile."""
+"""Work on all cores by functions that let go of the interpreter, as those of NumPy, PyArrow and the core do."""
 
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Generic, TypeVar
+
+from linkwise import _core
+
+Result = TypeVar("Result")
 
 BLOCK = 1 << 26
 """Elements that a core works on at once."""
@@ -15,3 +20,49 @@ def in_blocks(function: Callable[[int], Any], count: int, block: int = BLOCK) ->
     """``function(first)`` for the first position of each block."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return list(pool.map(function, range(0, count, block)))
+
+
+class InOrder(Generic[Result]):
+    """Runs functions side by side, one a core, and hands their results on in the order in which they were given.
+
+    Results are handed on by the thread that calls. ``most_bytes`` is what the work in hand may take, unless one
+    function alone takes more. What a function raises is raised by a later call, after which only ``cancel`` helps.
+    """
+
+    def __init__(self, hand_on: Callable[[Result], None], most_bytes: int) -> None:
+        self._hand_on = hand_on
+        self._most_bytes = most_bytes
+        self._cores = len(os.sched_getaffinity(0))
+        self._pool = ThreadPoolExecutor(self._cores, "linkwise", initializer=_core.work_alone)
+        self._in_hand: deque[tuple[Future[Result], int]] = deque()
+        self._bytes = 0
+
+    def submit(self, function: Callable[[], Result], expected_bytes: int) -> None:
+        """Have a function run that takes so much memory, when there is a core and memory for it."""
+        while self._in_hand and (
+            self._in_hand[0][0].done()
+            or len(self._in_hand) > self._cores
+            or self._bytes + expected_bytes > self._most_bytes
+        ):
+            self._take_first()
+        self._bytes += expected_bytes
+        self._in_hand.append((self._pool.submit(function), expected_bytes))
+
+    def _take_first(self) -> None:
+        future, expected_bytes = self._in_hand[0]
+        result = future.result()
+        self._in_hand.popleft()
+        self._bytes -= expected_bytes
+        del future
+        self._hand_on(result)
+
+    def finish(self) -> None:
+        """Hand on all that is left."""
+        while self._in_hand:
+            self._take_first()
+        self._pool.shutdown()
+
+    def cancel(self) -> None:
+        """Let go of what has not begun, and wait for what has."""
+        self._pool.shutdown(cancel_futures=True)
+        self._in_hand.clear()

@@ -1,0 +1,108 @@
+"""How columns are encoded, and which of them by a dictionary: where a sample says that it makes them smaller.
+
+PyArrow tries one for every column, which takes three times as long where it does not pay, and a larger file.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+import pyarrow as pa
+
+from linkwise._core import UsageError
+from linkwise.columns.gather_pyarrow import bytes_of
+
+Dictionary = Literal["auto", "all", "none"]
+
+CODECS = ("none", "snappy", "gzip", "brotli", "lz4", "zstd")
+_LEVELS = {"gzip": range(1, 10), "brotli": range(12), "zstd": range(-7, 23)}
+
+_SAMPLED_SLICES, _SAMPLED_ROWS = (
+    32,
+    512,
+)  # rows in a row, which tell of sorted columns, and all over, which tell of others
+_LARGEST_DICTIONARY = 1 << 20  # bytes; with more, the writer gives up halfway
+_GAIN = 0.8  # of the plain size that a dictionary and its numbers must at most take
+_LEAST_ROWS = 1 << 10  # fewer are encoded soon in any way
+
+
+@dataclass(frozen=True)
+class ParquetOptions:
+    """How a Parquet file is written."""
+
+    compression: str | None = None
+    """A codec, and its level if wanted: ``"zstd:3"``; as the input's columns have it, otherwise snappy."""
+    row_group_rows: int | None = None
+    """Rows of a row group; as many as keep all cores busy unless given."""
+    dictionary: Dictionary = "auto"
+    """Which columns have a dictionary: those where a sample says that it pays."""
+    page_index: bool = False
+    """Whether there is an index of pages, by which readers skip those that they do not need."""
+
+    def __post_init__(self) -> None:
+        if self.compression is not None:
+            self.codec()
+        if self.row_group_rows is not None and self.row_group_rows < 1:
+            raise UsageError(f"a row group has one row at least, not {self.row_group_rows}")
+        if self.dictionary not in get_args(Dictionary):
+            raise UsageError(f"dictionary is '{self.dictionary}'; it is one of {', '.join(get_args(Dictionary))}")
+
+    def codec(self) -> tuple[str, int | None]:
+        """The codec, and its level if one is named. Raises ``UsageError``."""
+        named = re.fullmatch(r"(\w+)(?::(-?\d+))?", str(self.compression).lower())
+        codec = named[1] if named else ""
+        level = int(named[2]) if named and named[2] else None
+        codec = {"uncompressed": "none", "lz4_raw": "lz4"}.get(codec, codec)
+        if codec not in CODECS:
+            raise UsageError(
+                f"there is no codec '{self.compression}'; there are {', '.join(CODECS)}, as zstd:3 with a level"
+            )
+        if level is not None and level not in _LEVELS.get(codec, ()):
+            levels = _LEVELS.get(codec)
+            which = f"are {levels[0]} to {levels[-1]}" if levels else "are none"
+            raise UsageError(f"{codec} has no level {level}; there {which}")
+        return codec, level
+
+
+def _bits(kind: pa.DataType, sample: pa.Array) -> float:
+    """Of a value that is encoded plainly."""
+    if pa.types.is_primitive(kind) or pa.types.is_fixed_size_binary(kind) or pa.types.is_decimal(kind):
+        return float(kind.bit_width)
+    return 32 + 8 * bytes_of(sample) / max(len(sample), 1)
+
+
+def pays(column: pa.ChunkedArray) -> bool:
+    """Whether a dictionary makes a column smaller, as far as a sample tells."""
+    kind, rows = column.type, len(column)
+    if pa.types.is_dictionary(kind) or pa.types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType):
+        return True
+    if pa.types.is_boolean(kind) or pa.types.is_null(kind):
+        return False
+    if rows < _LEAST_ROWS:
+        return True
+    step = rows / _SAMPLED_SLICES
+    size = min(_SAMPLED_ROWS, int(step))
+    slices = [column.slice(int(at * step), size) for at in range(_SAMPLED_SLICES)]
+    sample = pa.concat_arrays([chunk for each in slices for chunk in each.chunks]).drop_null()
+    if not len(sample):
+        return True
+    repeated = len(sample) - len(sample.unique())
+    if not repeated:
+        return False
+    # Of n equally likely values, s draws repeat about s²/2n; of others, of which a dictionary has less, more.
+    distinct = max(len(sample) ** 2 / (2 * repeated), len(sample) - repeated)
+    bits = _bits(kind, sample)
+    with_dictionary = rows * np.ceil(np.log2(max(distinct, 2))) + distinct * bits
+    return bool(distinct * bits < 8 * _LARGEST_DICTIONARY and with_dictionary < _GAIN * rows * bits)
+
+
+def codec_arguments(options: ParquetOptions, of_input: dict[str, str]) -> dict[str, Any]:
+    """PyArrow's arguments: the codec that was named, or those that the input's columns have."""
+    if options.compression is not None:
+        codec, level = options.codec()
+        return {"compression": codec, "compression_level": level}
+    kept = {path: codec.replace("UNCOMPRESSED", "NONE") for path, codec in of_input.items()}
+    return {"compression": kept or "snappy"}

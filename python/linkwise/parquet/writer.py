@@ -1,0 +1,130 @@
+"""A Parquet file, written by all cores: row groups are made and encoded side by side, and written in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from linkwise.columns.gather_pyarrow import bytes_of
+from linkwise.columns.sort_keys import SortKey
+from linkwise.parquet.encoding import ParquetOptions, codec_arguments, pays
+from linkwise.parquet.footer import JoinedFile
+from linkwise.runtime.parallel import InOrder
+
+_MOST_ROWS = 1 << 18  # of a row group, which the caches of a core hold mostly
+_GROUPS_IN_MEMORY = 4  # parts of the memory, of which the rows of a row group take one
+
+
+class ParquetWriter:
+    """Writes rows to an open file. Nothing is written behind an error, or after ``cancel``.
+
+    ``codecs`` are those of the input's columns; ``keys`` what the rows are sorted by, for later readers; ``memory`` the
+    bytes that rows may take which wait to be encoded and written. Raises ``ArrowException`` for what Parquet has no
+    type for.
+    """
+
+    def __init__(
+        self, file: IO[bytes], schema: pa.Schema, options: ParquetOptions, *, codecs: dict[str, str],
+        keys: Sequence[SortKey], memory: int,
+    ) -> None:  # fmt: skip
+        self._file, self._schema, self._options = file, schema, options
+        self._most_bytes = memory
+        self._most_rows = options.row_group_rows or _MOST_ROWS
+        self._arguments: dict[str, Any] = codec_arguments(options, codecs) | {
+            "write_page_checksum": True, "write_page_index": options.page_index,
+            "sorting_columns": _sorting_columns(schema, keys),
+        }  # fmt: skip
+        empty = memoryview(self._encoded(schema.empty_table()))
+        self._joined = JoinedFile(empty)
+        leaves = pq.ParquetFile(pa.BufferReader(empty)).schema
+        self._leaves = _leaves([leaves.column(at).path for at in range(len(leaves))], schema.names)
+        file.write(self._joined.begin())
+        self._waiting: list[pa.Table] = []  # rows that do not fill a row group yet,
+        self._waiting_rows = self._waiting_bytes = 0  # so many
+        self._groups: InOrder[pa.Buffer] = InOrder(self._append, memory // 2)
+
+    @property
+    def row_group_rows(self) -> int:
+        """Rows of a row group."""
+        return self._most_rows
+
+    def write_table(self, table: pa.Table) -> None:
+        """Append rows."""
+        self._waiting.append(table)
+        self._waiting_rows += table.num_rows
+        self._waiting_bytes += bytes_of(table)
+        self._write_waiting(self._most_rows if self._waiting_bytes < self._most_bytes // _GROUPS_IN_MEMORY else 1)
+
+    def write_made(self, make: Callable[[], pa.Table], expected_bytes: int) -> None:
+        """Append a row group that a core makes when it comes to it."""
+        self._write_waiting(1)
+        self._groups.submit(lambda: self._encoded_rows(make()), 2 * expected_bytes)
+
+    def _write_waiting(self, least_rows: int) -> None:
+        """Row groups of what waits, for as long as that is so many rows."""
+        if self._waiting_rows < least_rows:
+            return
+        waiting = pa.concat_tables(self._waiting)
+        row_bytes = self._waiting_bytes // waiting.num_rows
+        while waiting.num_rows >= least_rows:
+            group, waiting = waiting.slice(0, self._most_rows), waiting.slice(self._most_rows)
+            self._groups.submit(partial(self._encoded_rows, group), 2 * row_bytes * group.num_rows)
+        self._waiting = [waiting] if waiting.num_rows else []
+        self._waiting_rows, self._waiting_bytes = waiting.num_rows, row_bytes * waiting.num_rows
+
+    def _encoded_rows(self, table: pa.Table) -> pa.Buffer:
+        return self._encoded(table, use_dictionary=self._with_dictionary(table))
+
+    def _with_dictionary(self, table: pa.Table) -> list[str] | bool:
+        """Those leaves that get one, as PyArrow takes it."""
+        if self._options.dictionary != "auto":
+            return self._options.dictionary == "all"
+        columns = zip(table.column_names, table.columns, strict=True)
+        return [leaf for name, column in columns if pays(column) for leaf in self._leaves[name]]
+
+    def _encoded(self, table: pa.Table, **arguments: Any) -> pa.Buffer:
+        """A file of its own with a row group, or with none of an empty table."""
+        out = pa.BufferOutputStream()
+        with pq.ParquetWriter(out, self._schema, **self._arguments, **arguments) as writer:
+            if table.num_rows:
+                writer.write_table(table, row_group_size=table.num_rows)
+        return out.getvalue()
+
+    def _append(self, encoded: pa.Buffer) -> None:
+        self._file.write(self._joined.add(memoryview(encoded)))
+
+    def close(self) -> None:
+        """Write what is left, and the metadata."""
+        self._write_waiting(1)
+        self._groups.finish()
+        self._file.write(self._joined.end())
+
+    def cancel(self) -> None:
+        """Write nothing more; waits for what is being encoded."""
+        self._groups.cancel()
+
+
+def _leaves(paths: list[str], names: list[str]) -> dict[str, list[str]]:
+    """The paths of the values of each column, of which nested ones have several."""
+    found: dict[str, list[str]] = {name: [] for name in names}
+    at = 0
+    for path in paths:
+        while path != names[at] and not path.startswith(f"{names[at]}."):
+            at += 1
+        found[names[at]].append(path)
+    return found
+
+
+def _sorting_columns(schema: pa.Schema, keys: Sequence[SortKey]) -> list[pq.SortingColumn] | None:
+    """For later readers; only where Parquet numbers columns as the schema does and orders values as we do."""
+    if any(pa.types.is_nested(field.type) for field in schema) or not keys:
+        return None
+    if any(key.column not in schema.names for key in keys):
+        return None
+    if any(pa.types.is_floating(schema.field(key.column).type) for key in keys):
+        return None
+    return [pq.SortingColumn(schema.names.index(key.column), key.descending, key.nulls_first) for key in keys]
