@@ -40,8 +40,9 @@ format: $(VENV)/ready
 	$(BIN)/python scripts/install_dependencies.py lint
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python scripts/lint.py --fix
 
-## make bench   measure the sorts, and hold the plans against them; on a machine without GPUs, simulate both
+## make bench   measure files beside DuckDB and Polars, the sorts, and the plans; without GPUs, simulate the last two
 bench: build
+	$(BIN)/python benchmarks/files.py
 	$(BIN)/python benchmarks/sort.py
 	$(BIN)/python -m linkwise bench plan --output build/bench/plan.json
 	$(BIN)/python -m linkwise bench join --workload A --output build/bench/join-a.json

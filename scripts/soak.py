@@ -3,8 +3,8 @@
     python scripts/soak.py --minutes 60 --threads 8 --output soak.json
 
 Scenarios are those of ``scripts/swarm.py`` without faults, each checked against NumPy. Between rounds, when no thread
-works, three sizes are read: what ``malloc`` has handed out and not got back, which must stay within 1 %; and the resident
-set before and after ``malloc`` gave free memory back, of which it keeps as much as it likes.
+works, three sizes are read: what ``malloc`` has handed out and not got back, which must stay within 1 %; and the
+resident set before and after ``malloc`` gave free memory back, of which it keeps as much as it likes.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import pyarrow as pa
+
 from swarm_draw import draw
 from swarm_scenarios import run
 
@@ -33,15 +34,15 @@ MOST_DIFFERENCE = 0.01
 WARM_UP = 0.1  # of the time: allocators and caches take what they will
 
 
+_MALLINFO2 = (
+    "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost",
+)  # fmt: skip
+
+
 class _MallocInfo(ctypes.Structure):
     """``struct mallinfo2`` of glibc."""
 
-    _fields_ = tuple(
-        (name, ctypes.c_size_t)
-        for name in [
-            "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost",
-        ]  # fmt: skip
-    )
+    _fields_ = tuple((name, ctypes.c_size_t) for name in _MALLINFO2)
 
 
 def resident_bytes() -> int:

@@ -22,13 +22,15 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from queue import Empty, Queue
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-PATIENCE = 300  # seconds that a scenario may take
+PATIENCE = 300  # seconds of the processor that a scenario may take,
+WAITING = 1800  # and seconds by the clock: what waits for ever takes none of the processor's
 SHRINKING = 90  # seconds that a failure may be made smaller
 
 
@@ -56,7 +58,7 @@ def fails(scenario: dict[str, Any]) -> bool:
     """Whether a scenario still goes wrong, in a process of its own."""
     command = [sys.executable, __file__, "--replay", json.dumps(scenario)]
     try:
-        return subprocess.run(command, capture_output=True, timeout=PATIENCE, check=False).returncode != 0
+        return subprocess.run(command, capture_output=True, timeout=WAITING, check=False).returncode != 0
     except subprocess.TimeoutExpired:
         return True
 
@@ -101,8 +103,7 @@ class Worker:
 
     def __init__(self, first: int, step: int, count: int | None, told: Queue[dict[str, Any]]) -> None:
         self._next, self._step, self._left, self._told = first, step, count, told
-        self._begun = time.monotonic()
-        self._cpu = 0.0
+        self._begun, self._begun_cpu = time.monotonic(), 0.0
         self._start()
 
     def _start(self) -> None:
@@ -118,7 +119,7 @@ class Worker:
         for line in process.stdout:
             told = json.loads(line)
             if "begin" in told:
-                running, self._begun = told["begin"], time.monotonic()
+                running, self._begun, self._begun_cpu = told["begin"], time.monotonic(), cpu
             else:
                 running = None
                 self._next = told["end"] + self._step
@@ -136,9 +137,17 @@ class Worker:
                 return
         self._told.put({"done": True})
 
+    def _cpu_seconds(self) -> float:
+        """That the process has taken so far."""
+        with suppress(OSError):
+            of_process = Path(f"/proc/{self._process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+            return sum(map(int, of_process[11:13])) / os.sysconf("SC_CLK_TCK")
+        return 0.0
+
     def look(self) -> None:
         """Kill it if it hangs."""
-        if time.monotonic() - self._begun > PATIENCE and self._process.poll() is None:
+        is_late = time.monotonic() - self._begun > WAITING or self._cpu_seconds() - self._begun_cpu > PATIENCE
+        if is_late and self._process.poll() is None:
             self._process.kill()
 
     def stop(self) -> None:

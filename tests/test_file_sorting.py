@@ -92,3 +92,30 @@ def test_what_goes_wrong_leaves_nothing(tmp_path: Path) -> None:
     fails(linkwise.Error, "cannot read", source="torn.parquet", out="out.parquet", by="x")
     assert (tmp_path / "out.npy").read_bytes() == b"as it was"
     assert not [path for path in tmp_path.iterdir() if path.suffix == ".tmp"]
+
+
+@pytest.mark.parametrize("memory", [None, LITTLE])
+@pytest.mark.parametrize("by", ["key", ["word", "row"], ["key", "word"]])
+def test_few_rows_are_fetched_when_their_keys_are_known(tmp_path: Path, by: Any, memory: str | None) -> None:
+    """Of several files with many row groups; the same rows as of the whole sorted table."""
+    whole = table(60_000)
+    for number in range(3):
+        part = whole[number * 20_000 : (number + 1) * 20_000]
+        pq.write_table(part, tmp_path / f"in-{number}.parquet", row_group_size=900)
+    for limit, descending, nulls in (
+        (0, False, "last"),
+        (1, True, "first"),
+        (100, False, "first"),
+        (3000, True, "last"),
+    ):
+        how: Any = {"by": by, "descending": descending, "nulls": nulls}
+        report = linkwise.sort_file(
+            str(tmp_path / "in-*.parquet"),
+            tmp_path / "out.parquet",
+            limit=limit,
+            host_memory_limit=memory,
+            **how,
+            **CPU,
+        )
+        expected = linkwise.sort(whole, **how, **CPU)[:limit]
+        assert pq.read_table(tmp_path / "out.parquet").equals(expected) and report.rows == 60_000

@@ -19,7 +19,7 @@ from linkwise import JoinPlan, SortPlan, UsageError
 
 PUBLIC = [
     *("Cancelled", "CorruptDataError", "DeviceArray", "DeviceError", "Error", "FallbackWarning", "JoinPlan"),
-    *("JoinPlanReport", "JoinRanges", "Machine", "NoGpuWarning", "NominalMachineWarning", "OutOfMemoryError"),
+    *("JoinPlanReport", "JoinRanges", "Machine", "NominalMachineWarning", "OutOfMemoryError"),
     *("PlanReport", "Profile", "SortPlan", "SortReport", "UsageError", "described_machines", "empty", "is_sorted"),
     *("join", "join_count", "join_indices", "join_ranges", "load_machine", "load_profile", "local_machine", "options"),
     *("plan_join", "plan_sort", "probe", "sort", "sort_and_report", "sort_file", "sort_indices", "top_k", "unique"),

@@ -17,10 +17,10 @@ import pytest
 import linkwise
 from linkwise import UsageError
 from linkwise.columns.sort_keys import SortKey
-from linkwise.parquet.encoding import ParquetOptions, pays
-from linkwise.parquet.footer import JoinedFile, metadata_of
-from linkwise.parquet.thrift import parse, serialised
-from linkwise.parquet.writer import ParquetWriter
+from linkwise.encoders.parquet_footer import JoinedFile, metadata_of
+from linkwise.encoders.parquet_options import ParquetOptions, pays
+from linkwise.encoders.parquet_writer import ParquetWriter
+from linkwise.encoders.thrift import parse, serialised
 
 ROWS = 5000
 RANDOM = np.random.default_rng(5)

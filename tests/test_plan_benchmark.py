@@ -37,7 +37,7 @@ def test_command_line(tmp_path: Path) -> None:
     assert shown.returncode == 0, shown.stderr
     assert "median error" in shown.stdout
     assert json.loads((tmp_path / "p.json").read_text())["machine"] == "delta-d22x-probed"
-    assert run("--scale", "0").returncode == 2
+    assert run("--machine", "h200x8", "--scale", "0").returncode == 2
     with pytest.raises(UsageError, match="the scale is -1"):
         bench_plan("h200x8", -1)
 

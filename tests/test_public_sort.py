@@ -197,7 +197,7 @@ def test_a_memory_limit_sorts_in_rounds() -> None:
     assert (result == np.sort(data)).all()
     assert "records at once" in str(report.plan) and "merge runs" in report.phases
     with pytest.raises(linkwise.OutOfMemoryError, match="memory_limit"):
-        linkwise.sort(data, memory_limit="1KiB")
+        linkwise.sort(data, memory_limit="1KiB", machine="h200x8")
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_sizes(text: Any, size: int) -> None:
         (lambda t, a: linkwise.sort(a.reshape(2, 2)), linkwise.UsageError, "one dimension, not 2"),
         (lambda t, a: linkwise.sort(a.astype(complex)), linkwise.UsageError, "complex128 cannot be sorted"),
         (lambda t, a: linkwise.sort([3, 1, 2]), linkwise.UsageError, "a list cannot be sorted; make it an array"),
-        (lambda t, a: linkwise.sort(a, gpus=[0, 99]), linkwise.UsageError, "no GPU 99"),
+        (lambda t, a: linkwise.sort(a, gpus=[0, 99], machine="dgx-a100"), linkwise.UsageError, "no GPU 99"),
         (lambda t, a: linkwise.sort(a, gpus=[]), linkwise.UsageError, "gpus is empty"),
         (
             lambda t, a: linkwise.sort(a, strategy="bogo"),
@@ -277,9 +277,9 @@ from interrupted import interrupt_the_next_sort
 data = np.random.default_rng(0).integers(0, 2**32, 1_000_000, dtype=np.uint32)
 interrupt_the_next_sort()
 try:
-    linkwise.sort(data)
+    linkwise.sort(data, machine="h200x8")
 except KeyboardInterrupt:
-    assert (linkwise.sort(data) == np.sort(data)).all()
+    assert (linkwise.sort(data, machine="h200x8") == np.sort(data)).all()
     print("interrupted and usable")
 """
     done = subprocess.run(
@@ -293,21 +293,24 @@ except KeyboardInterrupt:
     assert done.stdout.strip() == "interrupted and usable", done.stderr
 
 
-def test_no_gpu_is_said_once() -> None:
-    program = """
-import warnings, numpy as np, linkwise
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    linkwise.sort(np.arange(10)); linkwise.sort(np.arange(10))
-print([str(w.message) for w in caught if w.category is linkwise.NoGpuWarning])
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    if linkwise.local_machine() is None:
-        assert "the CPU executes" in done.stdout and done.stdout.count("simulated") == 1
-        with pytest.raises(linkwise.DeviceError, match="no GPU to use"):
-            linkwise.sort(np.arange(3), machine="local")
-    else:
-        assert done.stdout.strip() == "[]"
+def test_without_gpus_the_cores_sort_and_machines_are_simulated_when_named() -> None:
+    if linkwise.local_machine() is not None:
+        pytest.skip("there are GPUs")
+    values = np.arange(10)[::-1]
+    result, report = linkwise.sort_and_report(values)
+    assert result.tolist() == list(range(10)) and not report.simulated and report.machine == "cpu" and not report.gpus
+    assert linkwise.sort_and_report(values, machine="h200x8")[1].simulated
+    for wrong, named in (
+        ({"strategy": "radix"}, "strategy 'radix'"),
+        ({"gpus": [0, 1]}, r"gpus \[0, 1\]"),
+        ({"plan": linkwise.SortPlan(buckets=5)}, "buckets of the plan"),
+    ):
+        with pytest.raises(linkwise.UsageError, match=f"{named} takes GPUs, and .*; name a machine"):
+            linkwise.sort(values, **wrong)
+        with pytest.raises(linkwise.UsageError, match=f"{named} takes GPUs"):
+            linkwise.sort(pa.table({"k": values}), by="k", **wrong)
+    with pytest.raises(linkwise.DeviceError, match="no GPU to use"):
+        linkwise.sort(values, machine="local")
 
 
 def test_import_is_quick() -> None:

@@ -303,8 +303,8 @@ def test_numbers_that_cannot_be(tmp_path: Path) -> None:
     for arguments in (
         ("plan", "sort", "--rows", "nan"),
         ("plan", "sort", "--rows", "1e30"),
-        ("plan", "sort", "--rows", "1e6", "--gpus", "99999999999999"),
-        ("plan", "sort", "--rows", "1e6", "--memory-limit", "99999999999999999TiB"),
+        ("plan", "sort", "--rows", "1e6", "--gpus", "99999999999999", "--machine", "h200x8"),
+        ("plan", "sort", "--rows", "1e6", "--memory-limit", "99999999999999999TiB", "--machine", "h200x8"),
         ("plan", "sort", "--rows", "1e6", "--without", "nvlink"),
         ("bench", "plan", "--machine", "h200x8", "--scale", "nan"),
         ("machine", "show", "summit-node:²"),

@@ -15,7 +15,6 @@ from linkwise.bench import tpch_queries
 from linkwise.bench.tpch import bench_tpch
 
 
-@pytest.mark.filterwarnings("ignore::linkwise.NoGpuWarning")
 @pytest.mark.parametrize("machine", ["cpu", "auto"])
 def test_queries_have_duckdbs_results(machine: str, tmp_path: Path) -> None:
     results = bench_tpch(0.01, machine=machine, data=tmp_path, repetitions=1)

@@ -28,6 +28,7 @@ from linkwise.files.spill_file import SpillFile
 from linkwise.machines.description import machine_from_dict, machine_to_dict
 from linkwise.machines.nominal import import_nccl
 from linkwise.runtime.host_memory import cgroup_limits
+from linkwise.sorting.tables import SortedTable
 
 CPU: dict[str, Any] = {"strategy": "cpu"}
 SPILLED: dict[str, Any] = {**CPU, "host_memory_limit": "256KiB"}
@@ -60,22 +61,19 @@ def test_a_bit_of_a_run_that_flips_is_found(at: float, table_file: Path, monkeyp
 
 
 def test_rows_that_are_lost_or_changed_are_found(table_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from linkwise.files import external_sort, sort_file
+    really_gather = SortedTable._of
 
-    really_sort = sort_file.sort_table
+    def forgetful(self: SortedTable, columns: dict[int, pa.ChunkedArray], rows: int) -> pa.Table:
+        result = really_gather(self, columns, rows)
+        return result.set_column(1, "text", result["text"].combine_chunks()[::-1])
 
-    def forgetful(table: pa.Table, *rest: Any) -> Any:
-        result, report = really_sort(table, *rest)
-        return result.set_column(
-            1, "text", result["text"].slice(0).combine_chunks().take(pa.array(range(len(result)))[::-1])
-        ), report
-
-    monkeypatch.setattr(sort_file, "sort_table", forgetful)
+    monkeypatch.setattr(SortedTable, "_of", forgetful)
     for how in (CPU, SPILLED):
         with pytest.raises(linkwise.CorruptDataError, match="not those of the input"):
             linkwise.sort_file(table_file, table_file.with_name("o.parquet"), by="k", **how)
-    linkwise.sort_file(table_file, table_file.with_name("o.parquet"), by="k", verify=False, **SPILLED)
-    assert external_sort.check_same_rows
+        assert not table_file.with_name("o.parquet").exists()
+        linkwise.sort_file(table_file, table_file.with_name("u.parquet"), by="k", verify=False, **how)
+        assert pq.read_metadata(table_file.with_name("u.parquet")).num_rows == TABLE.num_rows
 
 
 def test_checksums_of_rows_tell_their_values_and_not_their_order() -> None:
@@ -174,12 +172,12 @@ def test_an_input_that_becomes_shorter(suffix: str, memory: str | None, tmp_path
         np.save(path, numbers) if suffix == ".npy" else numbers.tofile(path)
     program = f"""
 import os, linkwise
-from linkwise.files import sort_file
-really = sort_file.read_within
+from linkwise.files import file_sort
+really = file_sort.read_within
 def shorten(readers, memory):
     os.truncate({str(path)!r}, 100_000)
     return really(readers, memory)
-sort_file.read_within = shorten
+file_sort.read_within = shorten
 try:
     linkwise.sort_file({str(path)!r}, {str(tmp_path / f"o{suffix}")!r}, by={"k" if suffix == ".arrow" else None!r},
         dtype={"int64" if suffix == ".bin" else None!r}, strategy="cpu", host_memory_limit={memory!r})

@@ -19,7 +19,7 @@ _NAMES = {
         "Cancelled", "CorruptDataError", "DeviceArray", "DeviceError", "Error", "Machine", "OutOfMemoryError",
         "UsageError",
     ],
-    "linkwise.exceptions": ["FallbackWarning", "NoGpuWarning", "NominalMachineWarning"],
+    "linkwise.exceptions": ["FallbackWarning", "NominalMachineWarning"],
     "linkwise.files.sort_file": ["sort_file"],
     "linkwise.joining.api": ["JoinRanges", "join", "join_count", "join_indices", "join_ranges"],
     "linkwise.machines.catalog": ["described_machines", "load_machine"],

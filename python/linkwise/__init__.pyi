@@ -8,7 +8,6 @@ from linkwise._core import Machine as Machine
 from linkwise._core import OutOfMemoryError as OutOfMemoryError
 from linkwise._core import UsageError as UsageError
 from linkwise.exceptions import FallbackWarning as FallbackWarning
-from linkwise.exceptions import NoGpuWarning as NoGpuWarning
 from linkwise.exceptions import NominalMachineWarning as NominalMachineWarning
 from linkwise.files.sort_file import sort_file as sort_file
 from linkwise.joining.api import JoinRanges as JoinRanges

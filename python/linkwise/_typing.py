@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -15,3 +15,6 @@ Rows = npt.NDArray[Any]
 
 Bytes = npt.NDArray[np.uint8]
 """Memory, byte by byte."""
+
+Format = Literal["parquet", "arrow", "csv", "tsv", "npy", "bin"]
+"""Of a file."""

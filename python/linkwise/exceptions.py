@@ -6,10 +6,6 @@ import sys
 import warnings
 
 
-class NoGpuWarning(UserWarning):
-    """There is no GPU that CUDA can use: the CPU executes and the times are simulated."""
-
-
 class NominalMachineWarning(UserWarning):
     """This machine was never probed: plans are made from what its links could carry, not from what they do."""
 

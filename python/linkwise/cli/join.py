@@ -12,9 +12,9 @@ import typer
 from linkwise._core import UsageError
 from linkwise.cli import options
 from linkwise.cli.errors import interrupt_is_a_failure
+from linkwise.encoders.parquet_options import ParquetOptions
 from linkwise.files.formats import PIPE, FileOptions
 from linkwise.files.join_files import join_files
-from linkwise.parquet.encoding import ParquetOptions
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.runtime.join_plan import JoinPlan
 
@@ -93,7 +93,7 @@ def join(
             left_on=_columns(left_on),
             right_on=_columns(right_on),
             how=how,
-            options=FileOptions(None, options.parse_types(types), header, input_format, output_format, parquet),
+            options=FileOptions(None, options.parse_types(types), header, input_format, output_format, parquet=parquet),
             suffix=suffix,
             nulls_equal=nulls_equal,
             validate=validate,

@@ -24,7 +24,7 @@ from linkwise.cli.plan import plan_app
 from linkwise.cli.probe import probe_machine
 from linkwise.cli.reproduce import reproduce_experiment
 from linkwise.cli.sort import sort
-from linkwise.exceptions import NoGpuWarning, NominalMachineWarning
+from linkwise.exceptions import NominalMachineWarning
 
 app = typer.Typer(
     help="Sorts, joins and moves data across the GPUs of a machine as fast as its links allow.",
@@ -113,7 +113,6 @@ def _run() -> None:
         signal.signal(asked, _terminate)
     warnings.showwarning = _show_warning  # type: ignore[assignment]
     # The commands' own output says both.
-    warnings.simplefilter("ignore", NoGpuWarning)
     warnings.simplefilter("ignore", NominalMachineWarning)
     try:
         command: Any = typer.main.get_command(app)

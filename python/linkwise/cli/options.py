@@ -13,9 +13,10 @@ from rich.table import Table
 from linkwise import _core
 from linkwise._core import UsageError
 from linkwise.files.formats import as_path
-from linkwise.machines.catalog import DEFAULT_VIRTUAL_MACHINE, load_machine
+from linkwise.machines.catalog import load_machine
 from linkwise.machines.local import local_machine
 from linkwise.runtime.execution import Gpus as GpuNumbers
+from linkwise.runtime.session import no_gpu
 
 MOST_SHOWN = 12
 """Rows of a table that is sorted by what matters."""
@@ -26,7 +27,7 @@ Output = Annotated[
 ]
 
 Machine = Annotated[
-    str, typer.Option(help="auto, local, or a described machine to simulate (see 'linkwise machine list').")
+    str, typer.Option(help="auto: GPUs, or else cores; local: GPUs; a described machine to simulate ('machine list').")
 ]
 
 Gpus = Annotated[str, typer.Option(metavar="0,2|auto", help="GPUs, in this order.")]
@@ -62,6 +63,14 @@ Force = Annotated[
 Header = Annotated[bool, typer.Option(help="Whether text begins with the columns' names.")]
 InputFormat = Annotated[str | None, typer.Option(metavar="csv", help="If the name does not tell.")]
 OutputFormat = Annotated[str | None, typer.Option(metavar="arrow", help="If the name does not tell.")]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option("--column", "--columns", metavar="COL,…", help="Only these columns; several, one by one."),
+]
+Filter = Annotated[
+    str | None,
+    typer.Option("--filter", metavar="ROWS", help="Only such rows, as \"price > 3 and city in ('Oslo', 'Lima')\"."),
+]
 Compression = Annotated[
     str | None, typer.Option(metavar="CODEC[:LEVEL]", help="Of a Parquet output, as zstd:3; the input's unless given.")
 ]
@@ -75,10 +84,12 @@ RawResults = Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE
 
 
 def where(machine: str) -> str:
-    """``auto`` as what it means here: this machine's GPUs, or the described machine that stands in for them."""
+    """``auto`` as what it means where GPUs are needed. Raises ``DeviceError`` if there are none."""
     if machine != "auto":
         return machine
-    return "local" if local_machine() is not None else DEFAULT_VIRTUAL_MACHINE
+    if local_machine() is None:
+        raise no_gpu("use")
+    return "local"
 
 
 def parse_types(texts: list[str] | None) -> dict[str, str]:

@@ -16,13 +16,13 @@ from linkwise._core import UsageError
 from linkwise.cli import options
 from linkwise.cli.errors import fail, interrupt_is_a_failure
 from linkwise.columns.sort_keys import Selection, SortKey, sort_keys_from_text
+from linkwise.encoders.parquet_options import ParquetOptions
 from linkwise.files.formats import PIPE, FileOptions
 from linkwise.files.reader import Reader
 from linkwise.files.sort_file import first_out_of_order_in, keys_of_files, sort_paths
 from linkwise.machines.local import is_nominal
-from linkwise.parquet.encoding import ParquetOptions
 from linkwise.reports.plots import check_picture, phase_picture
-from linkwise.reports.terminal import format_seconds, print_explanation, print_report, where_it_ran
+from linkwise.reports.terminal import print_explanation, print_report, summary, where_it_ran
 from linkwise.reports.trace import check_trace, write_trace
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.runtime.session import ADVICE_TO_PROBE
@@ -77,6 +77,8 @@ def sort(
     header: options.Header = True,
     input_format: options.InputFormat = None,
     output_format: options.OutputFormat = None,
+    columns: options.Columns = None,
+    filter: options.Filter = None,
     compression: options.Compression = None,
     row_group_rows: options.RowGroupRows = None,
     dictionary: options.DictionaryColumns = "auto",
@@ -101,7 +103,10 @@ def sort(
     if trace is not None:
         check_trace(trace)
     parquet = ParquetOptions(compression, row_group_rows, dictionary, page_index)
-    file_options = FileOptions(dtype, options.parse_types(types), header, input_format, output_format, parquet)
+    kept = None if columns is None else [name for text in columns for name in text.split(",")]
+    file_options = FileOptions(
+        dtype, options.parse_types(types), header, input_format, output_format, kept, filter, parquet
+    )
 
     def keys_of(reader: Reader, paths: Sequence[Path]) -> list[SortKey]:
         if unique and not by:
@@ -145,7 +150,6 @@ def _tell(report: SortReport, *, explain: bool, as_json: bool, to_stderr: bool) 
     elif console.is_terminal:
         print_report(console, report)
     else:
-        told_in_a_line = f"{report.rows} rows sorted in {format_seconds(report.seconds)}. {where_it_ran(report)}"
-        typer.echo(told_in_a_line, err=to_stderr)
+        typer.echo(summary(report), err=to_stderr)
     if not report.simulated and report.gpus and is_nominal():
         typer.echo(ADVICE_TO_PROBE, err=True)

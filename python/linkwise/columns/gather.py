@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any, cast
 
+import numpy as np
+
 from linkwise import _core
 from linkwise._arrow import pa
 from linkwise._core import OutOfMemoryError
 from linkwise._typing import Rows
-from linkwise.columns.gather_pyarrow import gather_by_pyarrow
+from linkwise.columns.gather_pyarrow import gather_by_pyarrow, in_one_piece
 from linkwise.exceptions import FallbackWarning, warn_caller
 from linkwise.runtime.execution import ExecutionOptions, gpus_of, memory_limit_of
 from linkwise.runtime.session import open_session, run_interruptibly
@@ -73,11 +75,9 @@ def gather_columns_on_gpus(
     ]
 
 
-def _may_gain(rows: Rows, execution: ExecutionOptions) -> bool:
+def gpus_may_gather(rows: Rows, execution: ExecutionOptions) -> bool:
     """Whether GPUs may be asked at all."""
-    if execution.strategy == "cpu" or len(rows) < _WORTH_THE_GPUS:
-        return False
-    return execution.machine != "auto" or not _core.cuda_unavailable_reason()
+    return execution.strategy != "cpu" and len(rows) >= _WORTH_THE_GPUS and not execution.on_cores
 
 
 def _is_for_gpus(column: pa.ChunkedArray) -> bool:
@@ -91,11 +91,11 @@ def _gather_on_gpus_if_faster(
     columns: list[pa.ChunkedArray], rows: Rows, execution: ExecutionOptions | None
 ) -> dict[int, pa.ChunkedArray]:
     """Those columns that GPUs gather in less time than the cores, gathered, by their number."""
-    if execution is None or not _may_gain(rows, execution):
+    if execution is None or not gpus_may_gather(rows, execution):
         return {}
     wanted = [at for at, column in enumerate(columns) if _is_for_gpus(column)]
     chosen = [columns[at] for at in wanted]
-    with open_session(execution.machine, warn=False) as runtime:
+    with open_session(execution.machine) as runtime:
         gpus, limit = gpus_of(runtime.machine, execution.gpus), memory_limit_of(execution, runtime.machine)
         chunks = [_filled(column) for column in chosen]
         on_gpus, on_cores = _core.price_of_gather(runtime.machine, gpus, limit, chunks, rows)
@@ -131,7 +131,7 @@ def gather_sides(
     sides: list[tuple[list[pa.ChunkedArray], Rows]], execution: ExecutionOptions | None = None
 ) -> list[list[pa.ChunkedArray]]:
     """``gather_columns`` of tables of which as many rows are gathered, of each its own: at once where they are few."""
-    if any(_may_gain(rows, execution) for _, rows in sides if execution is not None):
+    if any(gpus_may_gather(rows, execution) for _, rows in sides if execution is not None):
         return [gather_columns(columns, rows, execution) for columns, rows in sides]
     of_columns = [rows for columns, rows in sides for _ in columns]
     gathered = iter(_gather_on_cores([column for columns, _ in sides for column in columns], of_columns, {}))
@@ -162,6 +162,12 @@ def _gather_at_once(
         for at, parts in zip(wanted, found, strict=True)
         if parts is not None
     }
+
+
+def to_gather_often(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The same column as it is to be where rows of it are gathered many times: PyArrow wants it in one piece."""
+    is_known = not len(column) or _core.gather_column(_filled(column), np.empty(0, np.uint32)) is not None
+    return column if is_known else in_one_piece(column)
 
 
 def _gather_alone(column: pa.ChunkedArray, rows: Rows) -> list[pa.Array]:

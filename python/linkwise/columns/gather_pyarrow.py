@@ -39,8 +39,10 @@ def _has_fixed_width(kind: pa.DataType) -> bool:
         return False
 
 
-def _in_one_piece(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def in_one_piece(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """The same column in one chunk, which is gathered several times faster than many, if it can be."""
+    if pa.types.is_dictionary(column.type):
+        column = in_one_dictionary(column)
     if column.num_chunks <= 1 or (bytes_of(column) > _MOST_IN_ONE_PIECE and not _has_fixed_width(column.type)):
         return column
     try:
@@ -82,9 +84,7 @@ def _gather_part(column: pa.ChunkedArray, rows: Rows) -> list[pa.Array]:
 
 def gather_by_pyarrow(column: pa.ChunkedArray, rows: Rows) -> list[pa.Array]:
     """Rows of a column of any type, slice by slice on all cores."""
-    if pa.types.is_dictionary(column.type):
-        column = in_one_dictionary(column)
     slices = [rows[first : first + _ROWS_AT_ONCE] for first in range(0, len(rows), _ROWS_AT_ONCE)]
-    whole = _in_one_piece(column)
+    whole = in_one_piece(column)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return list(itertools.chain.from_iterable(pool.map(lambda part: _gather_part(whole, part), slices)))

@@ -37,6 +37,10 @@ class RowChecksum:
         self._rows += table.num_rows
         return table
 
+    def merge(self, other: RowChecksum) -> None:
+        """Add the rows of another."""
+        self._sum, self._rows = (self._sum + other._sum) % _SUMS, self._rows + other._rows
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, RowChecksum) and (self._sum, self._rows) == (other._sum, other._rows)
 

@@ -59,7 +59,8 @@ class ArrowReader(TableReader):
     def everything(self) -> Contents:
         """See ``Reader``."""
         with one_clear_line("read", self.path), ThreadPoolExecutor(os.cpu_count()) as pool:
-            return pa.Table.from_batches(list(pool.map(_validated, self._batches())), self.schema)
+            batches = pool.map(lambda batch: self._kept(_validated(batch)), self._batches())
+            return pa.Table.from_batches(list(batches), self.schema)
 
     def check_unchanged(self) -> None:
         """See ``Reader``."""

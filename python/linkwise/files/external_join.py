@@ -12,14 +12,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
-import numpy as np
 import pyarrow as pa
 
 from linkwise._core import UsageError
 from linkwise.columns.decode import decoded
 from linkwise.columns.sort_keys import SortKey
 from linkwise.files.external_sort import BATCHES_IN_MEMORY, SpillSort
-from linkwise.files.reader import in_parts
+from linkwise.files.reader import in_parts, numbered, unused_name
 from linkwise.joining.matching import How, not_presorted
 from linkwise.joining.tables import KeyPairs
 from linkwise.joining.type_promotion import common_type, comparable, has_floats
@@ -64,10 +63,10 @@ class SpilledJoin:
             with self.parts(left, right) as parts:
                 yield (table for part in parts for table in join(*part))
             return
-        number = _unused("row", left.schema.names)
+        number = unused_name("row", left.schema.names)
         schema = left.schema.append(pa.field(number, pa.int64()))
-        numbered = replace(left, schema=schema, batches=_numbered(left.batches, number))
-        with self.parts(numbered, right) as parts:
+        with_rows = replace(left, schema=schema, batches=numbered(left.batches, number))
+        with self.parts(with_rows, right) as parts:
             sort = self._sort([SortKey(number)], left.size)
             batches = (batch for part in parts for table in join(*part) for batch in table.to_batches())
             of_parts = in_parts(batches, schema, max(sort.memory // BATCHES_IN_MEMORY, 1))
@@ -115,7 +114,7 @@ class _KeyColumns:
             name, kind = pair[at], mine.field(pair[at]).type
             of_both = common_type(kind, others.field(pair[1 - at]).type, pair)
             if of_both != kind or has_floats(kind):
-                name = _unused(f"{name} as a key", names)
+                name = unused_name(f"{name} as a key", names)
                 names.append(name)
                 self._made.append((name, pair[at], of_both, pair))
             self.by.append(SortKey(name))
@@ -199,16 +198,3 @@ def _checked(tables: Iterable[pa.Table], by: list[SortKey], side: str) -> Iterat
         if row is not None:
             raise UsageError(not_presorted(side, row))
         yield cast(pa.Table, table)
-
-
-def _unused(name: str, names: list[str]) -> str:
-    while name in names:
-        name += "_"
-    return name
-
-
-def _numbered(tables: Iterable[pa.Table], name: str) -> Iterator[pa.Table]:
-    before = 0
-    for table in tables:
-        yield table.append_column(name, pa.array(np.arange(before, before + table.num_rows)))
-        before += table.num_rows

@@ -9,14 +9,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 
 from linkwise._core import Error, UsageError
-from linkwise.parquet.encoding import ParquetOptions
-
-Format = Literal["parquet", "arrow", "csv", "tsv", "npy", "bin"]
+from linkwise._typing import Format
+from linkwise.encoders.parquet_options import ParquetOptions
 
 _BY_SUFFIX: dict[str, Format] = {
     ".parquet": "parquet",
@@ -47,6 +46,10 @@ class FileOptions:
     """Whether text files begin with the names of their columns."""
     input_format: str | None = None
     output_format: str | None = None
+    columns: list[str] | None = None
+    """Those that are read and written; all unless given."""
+    filter: Any | None = None
+    """Which rows are: a PyArrow expression, or text (see ``columns/row_filter.py``)."""
     parquet: ParquetOptions = field(default_factory=ParquetOptions)
     """How a Parquet file is written."""
 

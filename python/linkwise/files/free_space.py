@@ -7,7 +7,8 @@ import tempfile
 from pathlib import Path
 
 from linkwise._core import UsageError
-from linkwise.files.formats import PIPE, Format, is_pipe
+from linkwise._typing import Format
+from linkwise.files.formats import PIPE, is_pipe
 from linkwise.files.reader import Reader
 
 _LEAST_PART = {"npy": 1.0, "bin": 1.0, "arrow": 1.0, "csv": 0.25, "tsv": 0.25, "parquet": 0.05}

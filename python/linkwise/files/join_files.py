@@ -11,9 +11,10 @@ from typing import Any, cast
 import pyarrow as pa
 
 from linkwise._core import UsageError
+from linkwise._typing import Format
 from linkwise.files.external_join import Side, SpilledJoin
 from linkwise.files.external_sort import is_too_large, memory_to_use, read_within
-from linkwise.files.formats import ARRAY_FORMATS, FileOptions, Format, expand, known_format
+from linkwise.files.formats import ARRAY_FORMATS, FileOptions, expand, known_format
 from linkwise.files.free_space import check_room_for_output, check_room_for_runs
 from linkwise.files.reader import Reader, unchanged
 from linkwise.files.readers import open_readers

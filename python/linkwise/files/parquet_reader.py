@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.dataset
 import pyarrow.parquet as pq
+from pyarrow.fs import LocalFileSystem
 
+from linkwise._typing import Rows
+from linkwise.columns.gather import gather_rows
 from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.columns.take import types_inside
 from linkwise.files.formats import one_clear_line
@@ -32,6 +39,8 @@ class ParquetReader(TableReader):
             with self._open() as file:
                 self._metadata = file.metadata
                 self._set_schema(file.schema_arrow)
+                self._needed, self._all_columns = self.columns, len(self.columns)
+                self._groups = list(range(file.metadata.num_row_groups))
                 self._row_bytes = self._sample(file)
                 self.size = max(2 * self._encoded, self._row_bytes * self._metadata.num_rows)
                 if self._metadata.num_row_groups and self._metadata.num_columns:
@@ -61,34 +70,110 @@ class ParquetReader(TableReader):
             return max(found, bytes_of(first) // max(int(first.num_rows), 1))
         with self._open(in_pages=True) as in_pages:
             for group in range(0, groups, -(-groups // _SAMPLED_GROUPS)):
-                batch = next(in_pages.iter_batches(_SAMPLED_ROWS, row_groups=[group]), None)
+                batches = in_pages.iter_batches(_SAMPLED_ROWS, row_groups=[group], columns=self._named)
+                batch = next(batches, None)
                 if batch is not None and batch.num_rows:
                     found = max(found, bytes_of_rows(batch) // batch.num_rows)
         return found
 
+    def keep(self, columns: Sequence[str] | None, rows: Any | None) -> None:
+        """See ``Reader``. Row groups whose statistics say that no row is wanted are not read."""
+        whole, before = len(self.columns), self.columns
+        super().keep(columns, rows)
+        wanted = {*self.columns, *self._referenced}
+        self._needed = [name for name in before if name in wanted]
+        with one_clear_line("read", self.path), self._open() as file:
+            if rows is not None:
+                fragment = pyarrow.dataset.ParquetFileFormat().make_fragment(str(self.path), LocalFileSystem())
+                self._groups = [group.id for group in fragment.subset(rows, schema=file.schema_arrow).row_groups]
+            if len(self._needed) < whole:
+                self._row_bytes = self._sample(file)
+            self.size = self._row_bytes * int(self._lengths[self._groups].sum())
+
     def everything(self) -> Contents:
         """See ``Reader``."""
         with one_clear_line("read", self.path), self._open() as file:
-            whole = pa.concat_tables(self._groups(file)) if self._is_read_by_groups else file.read()
-            return _with_sound_dictionaries(whole)
+            if self._is_read_by_groups:
+                return self._kept(_with_sound_dictionaries(pa.concat_tables(self._tables(file))))
+            return self._kept(_with_sound_dictionaries(file.read_row_groups(self._groups, columns=self._named)))
+
+    @property
+    def _named(self) -> list[str] | None:
+        """Columns as PyArrow takes them: by a name one may mean others, inside of which something has it."""
+        is_clear = len(self._needed) < self._all_columns and not any("." in name for name in self._needed)
+        return self._needed if is_clear else None
 
     def _read(self, most_bytes: int | None) -> Iterator[pa.RecordBatch]:
         with self._open(in_pages=most_bytes is not None) as file:
             if self._is_read_by_groups:
-                batches = (batch for group in self._groups(file) for batch in group.to_batches(_ROWS_AT_ONCE))
+                batches = (batch for group in self._tables(file) for batch in group.to_batches(_ROWS_AT_ONCE))
             else:
                 fitting = _ROWS_AT_ONCE if most_bytes is None else most_bytes // (_PARTS * self._row_bytes)
-                batches = file.iter_batches(min(max(fitting, 1), _ROWS_AT_ONCE))
+                at_once = min(max(fitting, 1), _ROWS_AT_ONCE)
+                batches = file.iter_batches(at_once, row_groups=self._groups, columns=self._named)
             yield from map(_with_sound_dictionaries, batches)
+
+    @property
+    def rows(self) -> int | None:
+        """See ``Reader``."""
+        assert self._metadata is not None
+        # Whoever asks for one such column may get several, or those inside of another.
+        are_plain = not self._is_read_by_groups and not any("." in name for name in self.columns)
+        return int(self._metadata.num_rows) if are_plain else None
+
+    def numbered(
+        self, columns: Sequence[str], number: str, most_bytes: int | None, first: int = 0
+    ) -> Iterator[pa.Table]:
+        """See ``Reader``."""
+        needed = list(dict.fromkeys([*columns, *self._referenced]))
+        with one_clear_line("read", self.path), self._open(in_pages=most_bytes is not None) as file:
+            starts = first + self._ends - self._lengths
+            if most_bytes is None:
+                tables = iter([file.read_row_groups(self._groups, columns=needed)])
+            else:
+                at_once = min(max(most_bytes // (_PARTS * self._row_bytes), 1), _ROWS_AT_ONCE)
+                batches = file.iter_batches(at_once, row_groups=self._groups, columns=needed)
+                nothing = file.schema_arrow.empty_table().select(needed)
+                tables = itertools.chain([nothing], (pa.Table.from_batches([batch]) for batch in batches))
+            of_groups = [np.arange(starts[group], starts[group] + self._lengths[group]) for group in self._groups]
+            numbers = np.concatenate([np.empty(0, np.int64), *of_groups])
+            for table in map(_with_sound_dictionaries, tables):
+                of_table, numbers = numbers[: table.num_rows], numbers[table.num_rows :]
+                with_numbers = table.append_column(number, pa.array(of_table))
+                wanted = with_numbers if self._filter is None else with_numbers.filter(self._filter)
+                yield wanted.select([*columns, number])
+
+    @cached_property
+    def _lengths(self) -> Rows:
+        """Rows of each row group."""
+        assert self._metadata is not None
+        groups = range(self._metadata.num_row_groups)
+        return np.array([self._metadata.row_group(group).num_rows for group in groups], np.int64)
+
+    @property
+    def _ends(self) -> Rows:
+        return np.cumsum(self._lengths)
+
+    def fetch(self, rows: Rows) -> pa.Table:
+        """See ``Reader``. Row groups in which none of them lies are not read."""
+        ends = self._ends
+        parts = [self.schema.empty_table()]
+        with one_clear_line("read", self.path), self._open() as file:
+            for group in np.unique(np.searchsorted(ends, rows, "right")).tolist():
+                first, end = ends[group] - self._lengths[group], ends[group]
+                of_group = rows[np.searchsorted(rows, first) : np.searchsorted(rows, end)] - first
+                whole = _with_sound_dictionaries(file.read_row_group(group, columns=self._named))
+                parts.append(gather_rows(whole.select(self.columns), of_group))
+        return pa.concat_tables(parts)
 
     @property
     def _is_read_by_groups(self) -> bool:
         """PyArrow cannot read dictionaries inside of other types in any other way, and ends the process over some."""
         return any(not pa.types.is_dictionary(kind) and _has_dictionary(kind) for kind in self.schema.types)
 
-    def _groups(self, file: pq.ParquetFile) -> Iterator[pa.Table]:
-        numbers = range(file.metadata.num_row_groups)
-        return (file.read_row_group(n) for n in numbers) if numbers else iter([self.schema.empty_table()])
+    def _tables(self, file: pq.ParquetFile) -> Iterator[pa.Table]:
+        groups = (file.read_row_group(group, columns=self._named) for group in self._groups)
+        return groups if self._groups else iter([file.schema_arrow.empty_table()])
 
 
 def _has_dictionary(kind: pa.DataType) -> bool:

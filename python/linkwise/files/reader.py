@@ -6,13 +6,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from linkwise._core import Error, UsageError
+from linkwise._typing import Format, Rows
 from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.columns.take import compact_views
-from linkwise.files.formats import Format, is_pipe, one_clear_line
+from linkwise.files.formats import is_pipe, one_clear_line
 from linkwise.interop.containers import Contents
 
 
@@ -40,6 +43,29 @@ class Reader(ABC):
     @abstractmethod
     def batches(self, most_bytes: int) -> Iterator[Contents]:
         """Consecutive parts that take about that much memory."""
+
+    @property
+    def rows(self) -> int | None:
+        """How many there are, where single ones can be fetched."""
+        return None
+
+    def keep(self, columns: Sequence[str] | None, rows: Any | None) -> None:
+        """Have no more than these columns, and the rows for which an expression is true. Raises ``UsageError``."""
+        if columns is not None or rows is not None:
+            raise UsageError("an array has no columns: it is sorted as a whole")
+
+    def numbered(
+        self, columns: Sequence[str], number: str, most_bytes: int | None, first: int = 0
+    ) -> Iterator[pa.Table]:
+        """All rows of some columns, and their numbers, in parts that take about so much memory; one part at least.
+
+        Only where single rows can be fetched.
+        """
+        raise NotImplementedError
+
+    def fetch(self, rows: Rows) -> pa.Table:
+        """Rows by their numbers, which ascend. Only where single rows can be fetched."""
+        raise NotImplementedError
 
     @abstractmethod
     def check_unchanged(self) -> None:
@@ -123,6 +149,25 @@ class TableReader(Reader):
         super().__init__(kind)
         self.path = path
         self._version = FileVersion(path)
+        self._filter: Any | None = None  # an expression,
+        self._referenced: list[str] = []  # and the columns in it
+
+    def keep(self, columns: Sequence[str] | None, rows: Any | None) -> None:
+        """See ``Reader``."""
+        if rows is not None:
+            try:
+                self._referenced = columns_in(rows, self.schema)
+            except pa.ArrowException as error:
+                raise UsageError(f"{self.path}: the filter does not suit its columns: {error}") from None
+        self._filter = rows
+        kept = [self.schema.field(name) for name in (self.columns if columns is None else columns)]
+        self._set_schema(pa.schema(kept, self.schema.metadata))
+
+    def _kept(self, rows: Any) -> Any:
+        """Of a table or batch, the rows and columns that are wanted."""
+        if self._filter is not None:
+            rows = rows.filter(self._filter)
+        return rows if rows.schema.names == self.columns else rows.select(self.columns)
 
     def _set_schema(self, schema: pa.Schema) -> None:
         self.schema = schema
@@ -136,7 +181,7 @@ class TableReader(Reader):
     def record_batches(self, most_bytes: int | None = None) -> Iterator[pa.RecordBatch]:
         """As ``_read``, with what is wrong in one line."""
         with one_clear_line("read", self.path):
-            yield from self._read(most_bytes)
+            yield from map(self._kept, self._read(most_bytes))
 
     def everything(self) -> Contents:
         """See ``Reader``."""
@@ -176,6 +221,39 @@ class SeveralTables(Reader):
         every = (batch for reader in self._readers for batch in reader.record_batches(most_bytes))
         yield from in_parts(every, self.schema, most_bytes)
 
+    @property
+    def rows(self) -> int | None:
+        """See ``Reader``."""
+        rows = [reader.rows for reader in self._readers]
+        return None if None in rows else sum(filter(None, rows))
+
+    def keep(self, columns: Sequence[str] | None, rows: Any | None) -> None:
+        """See ``Reader``."""
+        for reader in self._readers:
+            reader.keep(columns, rows)
+        self.schema, self.columns = self._readers[0].schema, self._readers[0].columns
+        self.size = size_of_all(self._readers)
+
+    def numbered(
+        self, columns: Sequence[str], number: str, most_bytes: int | None, first: int = 0
+    ) -> Iterator[pa.Table]:
+        """See ``Reader``."""
+        for reader in self._readers:
+            yield from reader.numbered(columns, number, most_bytes, first)
+            first += reader.rows or 0
+
+    def fetch(self, rows: Rows) -> pa.Table:
+        """See ``Reader``."""
+        parts: list[pa.Table] = []
+        first = 0
+        for reader in self._readers:
+            end = first + (reader.rows or 0)
+            of_this = rows[np.searchsorted(rows, first) : np.searchsorted(rows, end)]
+            if len(of_this) or not parts:
+                parts.append(reader.fetch(of_this - first))
+            first = end
+        return pa.concat_tables(parts)
+
     def check_unchanged(self) -> None:
         """See ``Reader``."""
         for reader in self._readers:
@@ -200,3 +278,33 @@ def in_parts(batches: Iterable[pa.RecordBatch], schema: pa.Schema, most_bytes: i
         del whole
     if parts:
         yield pa.Table.from_batches(parts, schema)
+
+
+def columns_in(rows: Any, schema: pa.Schema) -> list[str]:
+    """The columns that an expression names: those without which it cannot be had. Raises ``ArrowException``."""
+    empty = schema.empty_table()
+    empty.filter(rows)
+
+    def is_needed(name: str) -> bool:
+        try:
+            empty.drop_columns(name).filter(rows)
+        except pa.ArrowException:
+            return True
+        return False
+
+    return [name for name in schema.names if is_needed(name)]
+
+
+def unused_name(name: str, names: Sequence[str]) -> str:
+    """A name for one more column beside others."""
+    while name in names:
+        name += "_"
+    return name
+
+
+def numbered(tables: Iterable[pa.Table], name: str) -> Iterator[pa.Table]:
+    """Tables with the numbers of their rows in a column of that name, counted through."""
+    before = 0
+    for table in tables:
+        yield table.append_column(name, pa.array(np.arange(before, before + table.num_rows)))
+        before += table.num_rows

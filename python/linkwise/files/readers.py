@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from linkwise import _core
 from linkwise._core import UsageError
+from linkwise._typing import Format
 from linkwise.columns.key_types import key_type_of
 from linkwise.files.arrow_reader import ArrowReader
 from linkwise.files.arrow_sizes import ARROW_FILE
@@ -21,7 +22,6 @@ from linkwise.files.formats import (
     ARRAY_FORMATS,
     PIPE,
     FileOptions,
-    Format,
     format_of,
     is_pipe,
     known_format,

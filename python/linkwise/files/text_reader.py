@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from linkwise._core import Error, UsageError
+from linkwise._typing import Format
 from linkwise.exceptions import FallbackWarning, warn_caller
-from linkwise.files.formats import FileOptions, Format, arrow_type, name_of, one_clear_line, size_of
+from linkwise.files.formats import FileOptions, arrow_type, name_of, one_clear_line, size_of
 from linkwise.files.reader import TableReader
 
 _BLOCK = 16 << 20  # bytes of text that are parsed at once, and whose first block tells the types

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -12,16 +12,17 @@ from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
 
 from linkwise._core import UsageError
-from linkwise.columns.dictionaries import SharedDictionaries
+from linkwise._typing import Format
 from linkwise.columns.sort_keys import SortKey
-from linkwise.files.formats import ARRAY_FORMATS, PIPE, FileOptions, Format, format_of, is_pipe, name_of, one_clear_line
+from linkwise.encoders.arrow_writer import ArrowWriter
+from linkwise.encoders.parquet_writer import ParquetWriter
+from linkwise.encoders.text_writer import TextWriter
+from linkwise.encoders.type_casts import writable, writable_schema
+from linkwise.files.formats import ARRAY_FORMATS, PIPE, FileOptions, format_of, is_pipe, name_of, one_clear_line
 from linkwise.files.reader import Reader
-from linkwise.files.type_casts import writable, writable_schema
 from linkwise.interop.containers import Contents
-from linkwise.parquet.writer import ParquetWriter
 from linkwise.runtime.atomic_file import AtomicFile
 
 _PARTS = 4  # of the memory, of which what waits to be encoded and written takes one
@@ -65,7 +66,6 @@ class Writer:
         self._rows = 0
         self._memory = memory
         self._dtype: np.dtype[Any] | None = None
-        self._dictionaries = SharedDictionaries(sys.maxsize)
 
     @property
     def format(self) -> Format:
@@ -96,10 +96,26 @@ class Writer:
             if self._stream is None:
                 self._stream = self._open_stream(contents.schema)
             self._rows += contents.num_rows
-            table = writable(contents, writable_schema(contents.schema, self._kind))
-            if self._kind == "arrow" and self._path != PIPE:
-                table = self._dictionaries.grown_by(table)
-            self._stream.write_table(table)
+            self._stream.write_table(self._writable(contents))
+
+    def _writable(self, table: pa.Table) -> pa.Table:
+        return writable(table, writable_schema(table.schema, self._kind))
+
+    def write_parts(self, rows: int, row_bytes: int, make: Callable[[int, int], pa.Table]) -> None:
+        """Append so many rows of a table, which the cores make when they come to them: by the first, and how many."""
+        with one_clear_line("write", self._path):
+            if self._stream is None:
+                self._stream = self._open_stream(make(0, 0).schema)
+            self._rows += rows
+            at_once = self._stream.part_rows
+            for first in range(0, rows, at_once):
+                count = min(at_once, rows - first)
+
+                def made(first: int = first, count: int = count) -> pa.Table:
+                    return self._writable(make(first, count))
+
+                self._stream.write_made(made, count * row_bytes)
+            self._stream.flush()
 
     def _write_array(self, contents: np.ndarray[Any, Any]) -> None:
         if self._dtype is None:
@@ -134,18 +150,15 @@ class Writer:
         return True
 
     def _new_stream(self, file: Any, schema: pa.Schema) -> Any:
+        memory = self._memory // _PARTS
         if self._kind == "parquet":
             return ParquetWriter(
-                file, schema, self._options.parquet, codecs=self._codecs, keys=self._keys, memory=self._memory // _PARTS
+                file, schema, self._options.parquet, codecs=self._codecs, keys=self._keys, memory=memory
             )
         if self._kind == "arrow":
-            new = pa.ipc.new_stream if self._path == PIPE else pa.ipc.new_file
-            # In a file, a dictionary cannot be replaced by another, but it can grow.
-            options = pa.ipc.IpcWriteOptions(unify_dictionaries=True, emit_dictionary_deltas=self._path != PIPE)
-            return new(file, schema, options=options)
+            return ArrowWriter(file, schema, stream=self._path == PIPE, memory=memory)
         delimiter = "\t" if self._kind == "tsv" else ","
-        options = pa.csv.WriteOptions(include_header=self._options.header, delimiter=delimiter)
-        return pa.csv.CSVWriter(file, schema, write_options=options)
+        return TextWriter(file, schema, delimiter=delimiter, header=self._options.header, memory=memory)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -173,12 +186,10 @@ class Writer:
     def _give_up(self) -> None:
         if self._path == PIPE:
             return
-        if isinstance(self._stream, ParquetWriter):
+        if self._stream is not None:
             self._stream.cancel()
-            self._stream = None
-        for open_one in (self._stream, self._file):  # may still want to write, to a disk that is full
-            with suppress(OSError, ValueError, pa.ArrowException):
-                if open_one is not None:
-                    open_one.close()
+        with suppress(OSError, ValueError):  # it may still want to write, to a disk that is full
+            if self._file is not None:
+                self._file.close()
         if self._atomic is not None:
             self._atomic.discard()

@@ -144,13 +144,14 @@ def open_where_they_lie(execution: ExecutionOptions, *, on_gpus: bool, done: str
 
     ``done`` says what is done with them. Raises ``UsageError`` if the execution names another machine.
     """
+    on_this_machine = execution.machine in ("auto", "local")
+    if on_this_machine != on_gpus:
+        raise UsageError(
+            f"arrays on GPUs can only be {done} there; leave machine= at 'auto'"
+            if on_gpus
+            else "a list of NumPy arrays stands for arrays on the GPUs of a simulated machine; name one, or pass a "
+            "single array"
+        )
     with open_session(execution.machine) as runtime:
-        if runtime.simulated == on_gpus:
-            raise UsageError(
-                f"arrays on GPUs can only be {done} there; leave machine= at 'auto'"
-                if on_gpus
-                else "a list of NumPy arrays stands for arrays on the GPUs of a simulated machine; name one, "
-                "or pass a single array"
-            )
         runtime.set_memory_limit(memory_limit_of(execution, runtime.machine))
         yield runtime

@@ -34,7 +34,7 @@ class GpuColumns:
         if self._described is not None:
             yield self._described, gpus_of(self._described.machine, self._execution.gpus)
             return
-        with open_session(self._execution.machine, warn=False) as runtime:
+        with open_session(self._execution.machine) as runtime:
             if runtime.simulated:
                 self._described = runtime
             runtime.set_memory_limit(memory_limit_of(self._execution, runtime.machine))

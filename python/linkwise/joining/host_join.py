@@ -182,7 +182,7 @@ class GpuMatches:
         return self._totals((self._left, self._right), how, self._presorted)
 
     def _totals(self, sides: tuple[Array, Array], how: str, presorted: tuple[bool, bool]) -> int:
-        with open_session(self._execution.machine, warn=False) as runtime:
+        with open_session(self._execution.machine) as runtime:
             plan = self._plan(runtime, how, sides=sides, presorted=presorted)
 
             def work() -> _core.JoinTotals:
@@ -195,7 +195,7 @@ class GpuMatches:
     def _ranges(self) -> tuple[Rows, Rows, Rows, Rows]:
         row_bytes = 4 if max(len(self._left), len(self._right)) < _NO_ROW else ROW_BYTES
         check_rows_fit(len(self._left) + len(self._right), 16)
-        with open_session(self._execution.machine, warn=False) as runtime:
+        with open_session(self._execution.machine) as runtime:
             plan = self._plan(runtime, "inner", row_bytes=row_bytes, wants_ranges=True)
 
             def work() -> tuple[Rows, Rows, Rows, Rows]:
@@ -216,7 +216,7 @@ class GpuMatches:
             made.extend([uninitialised(rows, kind), None if is_filter else uninitialised(rows, kind)])
             return None, made[0], made[1]
 
-        with open_session(self._execution.machine, warn=False) as runtime:
+        with open_session(self._execution.machine) as runtime:
             plan = self._plan(runtime, how, row_bytes=row_bytes)
 
             def work() -> int:

@@ -278,4 +278,4 @@ def _with_path(options: ExecutionOptions, path: str, *, wins: bool) -> Execution
 def joins_on_gpus(options: ExecutionOptions) -> bool:
     """Whether the strategy is one by which both sides are sorted on the GPUs and joined there."""
     by_path = isinstance(options.plan, JoinPlan) and options.plan.path == "sorted"
-    return options.strategy in ("auto", "radix", *(("p2p_merge", "het") if by_path else ()))
+    return options.strategy in ("auto", "radix", *(("p2p_merge", "het") if by_path else ())) and not options.on_cores

@@ -12,7 +12,7 @@ import numpy as np
 from linkwise import _core
 from linkwise._core import UsageError
 from linkwise.columns.key_types import key_type_of
-from linkwise.machines.catalog import DEFAULT_VIRTUAL_MACHINE, load_machine
+from linkwise.machines.catalog import load_machine
 from linkwise.machines.local import local_machine
 from linkwise.planning.constraints import constraints_of, is_power_of_two, pins_records, resident_plan
 from linkwise.planning.plan_cache import PlanCache, rounded_up
@@ -25,6 +25,7 @@ from linkwise.runtime.execution import (
     takes_execution,
 )  # fmt: skip
 from linkwise.runtime.plan_fields import On
+from linkwise.runtime.session import no_gpu
 from linkwise.runtime.sort_plan import SortPlan
 
 _WIDE_KEYS = (_core.KeyType.u64, _core.KeyType.i64, _core.KeyType.f64)
@@ -78,16 +79,14 @@ def _told(plan: PricedPlan) -> dict[str, Any]:
 
 
 def machine_to_plan_for(machine: MachineLike) -> _core.Machine:
-    """The machine of that name; where it is ``"auto"`` and there are no GPUs, the default described one."""
+    """The machine of that name, or this one. Raises ``DeviceError`` if it has no GPUs."""
     if isinstance(machine, _core.Machine):
         return machine
     if machine in ("auto", "local"):
         local = local_machine()
         if local is not None:
             return local
-        if machine == "local":
-            raise _core.DeviceError(f"there is no GPU to plan for: {_core.cuda_unavailable_reason()}")
-        machine = DEFAULT_VIRTUAL_MACHINE
+        raise no_gpu("plan for")
     return load_machine(machine)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 
 from rich.console import Console, Group
@@ -43,13 +44,32 @@ def format_bytes(count: float) -> str:
     return f"{count:.0f} bytes"
 
 
+_STEPS = ("read", "keys", "sort", "ties", "verify", "rows", "spill", "merge", "write")
+"""In the order in which they are told."""
+
+
+def _cores() -> str:
+    count = len(os.sched_getaffinity(0))
+    return f"{count} core{'s' * (count != 1)}"
+
+
 def where_it_ran(report: SortReport) -> str:
-    """One line that says what executed, and whose clock the times are of."""
+    """What executed, and whose clock the times of the phases are of."""
     if report.simulated:
-        return f"No GPU was used: the CPU executed, and all times are simulated for the machine '{report.machine}'."
+        return f"simulated for the machine '{report.machine}' on {_cores()}"
     if not report.gpus:
-        return "Ran on the cores of this machine, without GPUs."
-    return f"Ran on the GPUs of this machine ('{report.machine}'); times are from CUDA events."
+        return f"on {_cores()}"
+    return f"on {len(report.gpus)} GPU{'s' * (len(report.gpus) != 1)} of this machine ('{report.machine}')"
+
+
+def summary(report: SortReport) -> str:
+    """One line: what the caller waited, for what, and where it ran."""
+    in_order = sorted(report.steps.items(), key=lambda step: _STEPS.index(step[0]))
+    steps = ", ".join(f"{step} {format_seconds(seconds)}" for step, seconds in in_order)
+    line = f"{report.rows:,} rows sorted in {format_seconds(report.wall_seconds)} {where_it_ran(report)}"
+    if report.simulated:
+        line += f", which would take {format_seconds(report.seconds)} for its keys"
+    return f"{line}{': ' * bool(steps)}{steps}"
 
 
 def phase_table(report: SortReport) -> Table:
@@ -106,7 +126,7 @@ def activity_chart(report: SortReport) -> Group:
 
 def print_report(console: Console, report: SortReport) -> None:
     """Print where a sort ran, what it did and how long each phase took."""
-    console.print(f"[bold]{escape(where_it_ran(report))}[/bold]")
+    console.print(f"[bold]{escape(summary(report))}[/bold]")
     rate = report.rows / report.seconds if report.seconds > 0 else 0
     console.print(
         f"{report.rows:,} rows ({format_bytes(report.bytes)}), {escape(report.told_plan())}: "
@@ -114,12 +134,13 @@ def print_report(console: Console, report: SortReport) -> None:
         + (", order and checksum verified" if report.verified else "")
     )
     console.print(phase_table(report))
-    console.print(activity_chart(report))
+    if report.timeline:
+        console.print(activity_chart(report))
 
 
 def print_explanation(console: Console, report: SortReport) -> None:
     """Print the plan, and what it expected of each phase beside what that took."""
-    console.print(f"[bold]{escape(report.told_plan())}[/bold]. {escape(where_it_ran(report))}")
+    console.print(f"[bold]{escape(summary(report))}[/bold]; {escape(report.told_plan())}")
     predicted = report.predicted_phases()
     if predicted is None:
         console.print("Nothing was predicted: the sort was not planned as one.")

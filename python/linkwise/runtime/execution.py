@@ -57,8 +57,8 @@ class AnyExecution(Execution, total=False):
 
 _TEXT = """\
 machine
-    ``"auto"``: this machine's GPUs, or the default virtual machine (with a ``NoGpuWarning``); ``"local"``: GPUs or
-    an error; the name of a described machine or a ``.json`` file: simulated.
+    ``"auto"``: this machine's GPUs, or its cores where it has none; ``"local"``: GPUs or an error; the name of a
+    described machine or a ``.json`` file: simulated.
 gpus
     GPU numbers in the order in which they hold the result, or ``"auto"``: those that the plan finds fastest.
 strategy
@@ -143,11 +143,42 @@ class ExecutionOptions:
         around = {**blocks.others, "plan": blocks.plans.get(kind)}
         return cls(**_merged(around, given), on_progress=on_progress)
 
+    @property
+    def on_cores(self) -> bool:
+        """Whether the cores of this machine do it: because that is asked for, or because there are no GPUs.
+
+        Raises ``UsageError`` if something is asked of GPUs that are not there.
+        """
+        if self.machine not in ("auto", "local"):
+            return False
+        if self.strategy == "cpu":
+            return True
+        reason = "" if self.machine == "local" else _core.cuda_unavailable_reason()
+        if not reason:
+            return False
+        if self.strategy != "auto":
+            _core.sort_strategy_from(self.strategy)  # says what is wrong with it
+        if self.gpus != "auto" and not self.gpus:
+            raise UsageError(_NO_GPUS)
+        pinned = set(self.plan.pinned if self.plan is not None else ()) - {"cpu_algorithm"}
+        named = [
+            *([f"strategy '{self.strategy}'"] if self.strategy != "auto" else []),
+            *([f"gpus {self.gpus}"] if self.gpus != "auto" else []),
+            *(f"{name} of the plan" for name in sorted(pinned)),
+        ]
+        if named:
+            raise UsageError(
+                f"{named[0]} takes GPUs, and {reason}; name a machine to simulate, as 'h200x8', or leave it out for "
+                "the cores"
+            )
+        return True
+
     def without_progress(self) -> Self:
         """What decides on a plan."""
         return replace(self, on_progress=None)
 
 
+_NO_GPUS = "gpus is empty; name at least one GPU, or leave it at 'auto'"
 _DEFAULTS = {each.name: each.default for each in fields(ExecutionOptions) if each.name != "on_progress"}
 
 
@@ -246,5 +277,5 @@ def gpus_of(machine: _core.Machine, gpus: Gpus) -> list[int]:
     """The GPUs that are named, or all of the machine's. Raises ``UsageError``."""
     numbers = list(range(machine.num_gpus)) if gpus == "auto" else gpu_numbers(gpus)
     if not numbers:
-        raise UsageError("gpus is empty; name at least one GPU, or leave it at 'auto'")
+        raise UsageError(_NO_GPUS)
     return numbers

@@ -29,11 +29,11 @@ class InOrder(Generic[Result]):
     function alone takes more. What a function raises is raised by a later call, after which only ``cancel`` helps.
     """
 
-    def __init__(self, hand_on: Callable[[Result], None], most_bytes: int) -> None:
+    def __init__(self, hand_on: Callable[[Result], object], most_bytes: int) -> None:
         self._hand_on = hand_on
         self._most_bytes = most_bytes
         self._cores = len(os.sched_getaffinity(0))
-        self._pool = ThreadPoolExecutor(self._cores, "linkwise", initializer=_core.work_alone)
+        self._pool: ThreadPoolExecutor | None = None
         self._in_hand: deque[tuple[Future[Result], int]] = deque()
         self._bytes = 0
 
@@ -45,6 +45,8 @@ class InOrder(Generic[Result]):
             or self._bytes + expected_bytes > self._most_bytes
         ):
             self._take_first()
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._cores, "linkwise", initializer=_core.work_alone)
         self._bytes += expected_bytes
         self._in_hand.append((self._pool.submit(function), expected_bytes))
 
@@ -60,9 +62,14 @@ class InOrder(Generic[Result]):
         """Hand on all that is left."""
         while self._in_hand:
             self._take_first()
-        self._pool.shutdown()
+        self._shut_down()
 
     def cancel(self) -> None:
         """Let go of what has not begun, and wait for what has."""
-        self._pool.shutdown(cancel_futures=True)
         self._in_hand.clear()
+        self._shut_down()
+
+    def _shut_down(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+            self._pool = None

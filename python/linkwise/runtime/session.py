@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from linkwise import _core
-from linkwise.exceptions import NoGpuWarning, NominalMachineWarning, warn_caller
-from linkwise.machines.catalog import DEFAULT_VIRTUAL_MACHINE, load_machine
+from linkwise.exceptions import NominalMachineWarning, warn_caller
+from linkwise.machines.catalog import load_machine
 from linkwise.machines.local import is_nominal, local_machine
 from linkwise.runtime.execution import MachineLike
 
@@ -25,7 +25,6 @@ ADVICE_TO_PROBE = "this machine was never measured: run 'linkwise probe' once, s
 _lock = threading.Lock()
 _local_runtime: _core.Runtime | None = None
 _local_runtime_in_use = threading.Lock()
-_warned = False
 _SEED_DIGITS = 18
 
 
@@ -49,21 +48,18 @@ def _virtual_runtime(machine: _core.Machine) -> _core.Runtime:
     return _core.VirtualRuntime(machine, _core.VirtualMode.execute, seed)
 
 
-def _warn_once_without_gpu() -> None:
-    global _warned  # noqa: PLW0603 - once a process
-    if _warned:
-        return
-    _warned = True
+def no_gpu(purpose: str) -> _core.DeviceError:
+    """That this machine has none; ``purpose`` ends "no GPU to …"."""
     reason = _core.cuda_unavailable_reason()
-    warn_caller(f"{reason}: the CPU executes, and times are simulated for {DEFAULT_VIRTUAL_MACHINE}", NoGpuWarning)
+    return _core.DeviceError(f"there is no GPU to {purpose}: {reason}; name a machine to simulate, as 'h200x8'")
 
 
 @contextmanager
-def open_session(machine: MachineLike, *, warn: bool = True) -> Iterator[_core.Runtime]:
+def open_session(machine: MachineLike) -> Iterator[_core.Runtime]:
     """Lend the runtime of a machine.
 
-    ``"auto"`` is this machine's GPUs or, where there are none, the default virtual machine with a ``NoGpuWarning``.
-    ``"local"`` insists on GPUs. A name, a ``.json`` file or a ``Machine`` is always simulated.
+    ``"auto"`` and ``"local"`` are this machine's GPUs. A name, a ``.json`` file or a ``Machine`` is simulated. Raises
+    ``DeviceError`` where there are no GPUs.
     """
     if machine in ("auto", "local"):
         runtime = _runtime_of_this_machine()
@@ -71,11 +67,7 @@ def open_session(machine: MachineLike, *, warn: bool = True) -> Iterator[_core.R
             with _local_runtime_in_use:
                 yield runtime
             return
-        if machine == "local":
-            raise _core.DeviceError(f"there is no GPU to use: {_core.cuda_unavailable_reason()}")
-        if warn:
-            _warn_once_without_gpu()
-        machine = DEFAULT_VIRTUAL_MACHINE
+        raise no_gpu("use")
     yield _virtual_runtime(machine if isinstance(machine, _core.Machine) else load_machine(machine))
 
 
@@ -86,13 +78,13 @@ def estimating_runtime(machine: _core.Machine) -> _core.Runtime:
 
 def memory_held(machine: MachineLike, gpu: int) -> int:
     """Bytes that the runtime of a machine holds on a GPU, in use or kept for the next call."""
-    with open_session(machine, warn=False) as runtime:
+    with open_session(machine) as runtime:
         return int(runtime.reserved(_core.Place.gpu(gpu)))
 
 
 def give_memory_back(machine: MachineLike) -> None:
     """Give back what the runtime of a machine keeps for the next call."""
-    with open_session(machine, warn=False) as runtime:
+    with open_session(machine) as runtime:
         runtime.trim()
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, TypeVar, Unpack, cast
 
 import numpy as np
@@ -101,12 +103,13 @@ def sort_and_report(
 
     ``on_progress`` is called now and then with the fraction that is done.
     """
+    began = time.perf_counter()
     options = ExecutionOptions.of(execution, SortPlan, on_progress)
     result, report = sort_values(
         values, options, by=by, descending=descending, nulls=nulls, out=out, payload=payload, donate=donate
     )
     assert report is not None
-    return result, report
+    return result, replace(report, wall_seconds=time.perf_counter() - began)
 
 
 @takes_execution(SortExecution)

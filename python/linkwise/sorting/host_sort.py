@@ -44,7 +44,7 @@ def sort_keys(
     rows = uninitialised(len(keys), f"u{row_number_bytes}") if row_number_bytes else None
     row_size = row_bytes if row_bytes is not None else keys.itemsize
     options = _core.SortOptions(descending, execution.verify)
-    if execution.strategy == "cpu" and execution.machine in ("auto", "local"):
+    if execution.on_cores:
         return rows, _sort_on_cpu(keys, workload, execution, options, out_keys, rows, row_size)
     with open_session(execution.machine) as runtime:
         plan, described = choose_plan(runtime, workload, execution), runtime.machine

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Self
@@ -14,17 +15,34 @@ from linkwise.runtime.sort_plan import SortPlan
 
 
 class Steps:
-    """How long one step after the other takes, by the wall clock."""
+    """How long one step after the other takes, by the wall clock; what is done within another is no part of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, first: str = "") -> None:
         self.seconds: dict[str, float] = {}
+        self._current = first
         self._since = time.perf_counter()
+
+    def begin(self, step: str) -> None:
+        """End what was done until now, and begin another step, or more of it. The time of ``""`` is told elsewhere."""
+        now = time.perf_counter()
+        if self._current:
+            self.seconds[self._current] = self.seconds.get(self._current, 0.0) + now - self._since
+        self._current, self._since = step, now
 
     def end(self, step: str) -> None:
         """What came since the last one was this step, or more of it."""
-        now = time.perf_counter()
-        self.seconds[step] = self.seconds.get(step, 0.0) + now - self._since
-        self._since = now
+        self._current = step
+        self.begin("")
+
+    @contextmanager
+    def within(self, step: str) -> Iterator[None]:
+        """Do a step within another."""
+        around = self._current
+        self.begin(step)
+        try:
+            yield
+        finally:
+            self.begin(around)
 
 
 def phases_of(report: _core.SortReport) -> dict[str, float]:
@@ -37,8 +55,8 @@ class SortReport:
     """What a sort did, and how long each part took.
 
     ``seconds`` and ``phases`` come from the machine's clock: CUDA events, or the simulated clock where ``simulated``.
-    ``wall_seconds`` is what the caller waited for keys to be sorted, and ``steps`` what they waited for all that a
-    table takes: its keys, sorting these, telling ties apart, gathering its rows.
+    ``wall_seconds`` is what the caller waited, and ``steps`` for what: for a file to be read, keys to be made and
+    sorted, ties to be told apart, rows to be gathered and written; or to be spilled and merged.
     """
 
     rows: int

@@ -159,19 +159,19 @@ class RowKeys:
         self._gathered = gathered
         return self._where_they_lie.like_these(gathered)
 
-    def columns_in_order(self) -> dict[str, pa.ChunkedArray]:
-        """Of the columns that are keys, those that ``order`` has brought into nearly its order, in that order.
+    def columns_nearby(self) -> tuple[dict[str, pa.ChunkedArray], Array | None]:
+        """Of the columns that are keys, those that ``order`` has brought into nearly its order, and the rows of these.
 
-        Their rows are taken from close by, and not from all over the table once more.
+        They are taken from close by, and not from all over the table once more.
         """
         if self._places is None:
-            return {}
+            return {}, None
         kept = {
             name: pa.chunked_array([near])
             for (name, original), column, near in zip(self._originals, self._columns, self._gathered, strict=True)
             if column is original and near.type == original.type
         }
-        return dict(zip(kept, gather_columns(list(kept.values()), self._places), strict=True))
+        return kept, self._places
 
     def merged(self, first_rows: int) -> tuple[Array, Array] | None:
         """The order of rows of which the first so many, and the others, are in order each, and their sorted words.

@@ -9,7 +9,7 @@ import numpy as np
 from linkwise import _core
 from linkwise._arrow import pa
 from linkwise._typing import Array
-from linkwise.columns.gather import gather_columns, gather_rows
+from linkwise.columns.gather import gather_columns, gather_rows, gpus_may_gather, to_gather_often
 from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.columns.key_types import array_of_column, column_of_array, is_number
 from linkwise.columns.sort_keys import EVERYTHING, Selection, SortKey
@@ -55,54 +55,103 @@ class _Number:
         return pa.chunked_array([part for part in parts if len(part)], type=self._column.type)
 
 
+class SortedTable:
+    """The rows of a table in order, which are gathered when they are asked for: all, or some of them by any thread."""
+
+    def __init__(
+        self, table: pa.Table, rows: Array, report: SortReport, *, there: dict[int, pa.ChunkedArray] | None = None,
+        nearby: tuple[dict[int, pa.ChunkedArray], Array] | None = None,
+    ) -> None:  # fmt: skip
+        self.report = report
+        self.schema = table.schema
+        self._rows = rows
+        self._row_bytes = _row_bytes(table)
+        self._there = there or {}  # columns in order already, by their number,
+        self._nearby, self._places = nearby or ({}, rows)  # and others in nearly that order,
+        self._far = {  # and the others as they were
+            at: to_gather_often(column) for at, column in enumerate(table.columns) if at not in self._there
+        }
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def row_bytes(self) -> int:
+        """What a row takes, about."""
+        return self._row_bytes
+
+    def _of(self, columns: dict[int, pa.ChunkedArray], rows: int) -> pa.Table:
+        if not columns:
+            return pa.table({"": np.empty(rows, np.int8)}).select([])
+        return pa.table([columns[at] for at in range(len(self.schema))], schema=self.schema)
+
+    def part(self, first: int, count: int) -> pa.Table:
+        """So many of the rows, gathered by the thread that asks."""
+        found = {at: column.slice(first, count) for at, column in self._there.items()}
+        far = {at: column for at, column in self._far.items() if at not in self._nearby}
+        for columns, rows in ((far, self._rows), (self._nearby, self._places)):
+            gathered = gather_columns(list(columns.values()), rows[first : first + count])
+            found |= dict(zip(columns, gathered, strict=True))
+        return self._of(found, count)
+
+    def whole_if_faster(self, execution: ExecutionOptions) -> pa.Table | None:
+        """All rows, where it does not take the cores to gather them."""
+        return self.whole(execution) if gpus_may_gather(self._rows, execution) else None
+
+    def whole(self, execution: ExecutionOptions) -> pa.Table:
+        """All rows, gathered by all cores, or by GPUs where these are faster."""
+        numbers = list(self._far)
+
+        def nearby() -> dict[int, pa.ChunkedArray]:
+            gathered = gather_columns(list(self._nearby.values()), self._places)
+            return {numbers.index(at): column for at, column in zip(self._nearby, gathered, strict=True)}
+
+        gathered = gather_columns(list(self._far.values()), self._rows, execution, nearby)
+        return self._of(self._there | dict(zip(numbers, gathered, strict=True)), len(self._rows))
+
+
 def sort_table(
     table: pa.Table, keys: list[SortKey], execution: ExecutionOptions, selection: Selection = EVERYTHING
 ) -> tuple[pa.Table, SortReport]:
     """A new table in the order of the keys."""
-    if not selection.is_everything:
-        rows, report = order_of_table(table, keys, execution, selection)
-        steps = Steps()
-        gathered = gather_rows(table, rows, execution)
-        steps.end("rows")
-        return gathered, report.after(steps)
-    if not _is_by_number(table, keys):
-        return _sort_by_row_keys(table, keys, execution)
+    in_order = sorted_table(table, keys, execution, selection)
     steps = Steps()
-    number = _Number(table, keys[0])
+    gathered = in_order.whole(execution)
+    steps.end("rows")
+    return gathered, in_order.report.after(steps)
+
+
+def sorted_table(
+    table: pa.Table, keys: list[SortKey], execution: ExecutionOptions, selection: Selection = EVERYTHING
+) -> SortedTable:
+    """A table in the order of the keys, whose rows are not gathered yet."""
+    if not selection.is_everything:
+        return SortedTable(table, *order_of_table(table, keys, execution, selection))
+    if _is_by_number(table, keys):
+        return _sorted_by_number(table, keys[0], execution)
+    row_keys = RowKeys(table, keys)
+    rows, report = row_keys.order(execution)
+    report = replace(report, rows=table.num_rows, bytes=table.num_rows * _row_bytes(table))
+    near, places = row_keys.columns_nearby()
+    nearby = {table.column_names.index(name): column for name, column in near.items()}
+    return SortedTable(table, rows, report, nearby=(nearby, rows if places is None else places))
+
+
+def _sorted_by_number(table: pa.Table, key: SortKey, execution: ExecutionOptions) -> SortedTable:
+    steps = Steps()
+    number = _Number(table, key)
     sorted_values = uninitialised(len(number.values), number.values.dtype)
     width = row_number_bytes(table.num_rows) if table.num_columns > 1 else 0
     steps.end("keys")
     by_number, report = sort_keys(
-        number.values,
-        execution,
-        descending=keys[0].descending,
-        out_keys=sorted_values,
-        row_number_bytes=width,
+        number.values, execution, descending=key.descending, out_keys=sorted_values, row_number_bytes=width,
         row_bytes=_row_bytes(table),
-    )
+    )  # fmt: skip
     steps.end("sort")
-    columns = [number.column(sorted_values)]
-    at = table.column_names.index(keys[0].column)
-    if by_number is not None:
-        others = gather_columns(table.remove_column(at).columns, number.place_nulls(by_number), execution)
-        columns = [*others[:at], *columns, *others[at:]]
-    steps.end("rows")
-    report = replace(report, rows=table.num_rows)  # with those without a key
-    return pa.table(columns, schema=table.schema), report.after(steps)
-
-
-def _sort_by_row_keys(table: pa.Table, keys: list[SortKey], execution: ExecutionOptions) -> tuple[pa.Table, SortReport]:
-    row_keys = RowKeys(table, keys)
-    rows, report = row_keys.order(execution)
-    steps = Steps()
-
-    def nearby() -> dict[int, pa.ChunkedArray]:
-        return {table.column_names.index(name): column for name, column in row_keys.columns_in_order().items()}
-
-    columns = gather_columns(table.columns, rows, execution, nearby)
-    steps.end("rows")
-    report = replace(report, rows=table.num_rows, bytes=table.num_rows * _row_bytes(table))
-    return pa.table(columns, schema=table.schema), report.after(steps)
+    column = number.column(sorted_values)
+    rows = number.place_nulls(by_number) if by_number is not None else np.empty(table.num_rows, np.uint8)
+    report = replace(report, rows=table.num_rows).after(steps)  # with those without a key
+    return SortedTable(table, rows, report, there={table.column_names.index(key.column): column})
 
 
 def order_of_table(

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 
 from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.columns.sort_keys import SortKey
-from linkwise.parquet.encoding import ParquetOptions, codec_arguments, pays
-from linkwise.parquet.footer import JoinedFile
+from linkwise.encoders.parquet_footer import JoinedFile
+from linkwise.encoders.parquet_options import ParquetOptions, codec_arguments, pays
 from linkwise.runtime.parallel import InOrder
 
 _MOST_ROWS = 1 << 18  # of a row group, which the caches of a core hold mostly
@@ -48,7 +48,7 @@ class ParquetWriter:
         self._groups: InOrder[pa.Buffer] = InOrder(self._append, memory // 2)
 
     @property
-    def row_group_rows(self) -> int:
+    def part_rows(self) -> int:
         """Rows of a row group."""
         return self._most_rows
 
@@ -97,10 +97,14 @@ class ParquetWriter:
     def _append(self, encoded: pa.Buffer) -> None:
         self._file.write(self._joined.add(memoryview(encoded)))
 
-    def close(self) -> None:
-        """Write what is left, and the metadata."""
+    def flush(self) -> None:
+        """Wait until all has been made and written."""
         self._write_waiting(1)
         self._groups.finish()
+
+    def close(self) -> None:
+        """Write what is left, and the metadata."""
+        self.flush()
         self._file.write(self._joined.end())
 
     def cancel(self) -> None:

@@ -8,7 +8,7 @@ Apache Parquet, ``parquet.thrift`` and ``PageIndex.md``.
 
 from __future__ import annotations
 
-from linkwise.parquet.thrift import I16, I32, I64, LIST, STRUCT, Struct, parse, serialised
+from linkwise.encoders.thrift import I16, I32, I64, LIST, STRUCT, Struct, parse, serialised
 
 _MAGIC = b"PAR1"
 _TAIL = 4 + len(_MAGIC)  # bytes behind the metadata: their length, and the magic

@@ -6,9 +6,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from linkwise._typing import Format
 from linkwise.columns.decode import decoded
 from linkwise.columns.take import without_view
-from linkwise.files.formats import Format
 
 
 def writable_type(kind: pa.DataType, file_format: Format) -> pa.DataType:

@@ -1,0 +1,147 @@
+"""Which rows are wanted, in a few words: ``price > 3 and (city in ('Oslo', 'Lima') or note is null)``.
+
+Grammar: comparisons of a column with a value (``=``, ``!=``, ``<``, ``<=``, ``>``, ``>=``), ``[not] in (…)``,
+``is [not] null``, ``not``, ``and``, ``or``, parentheses. Names that are no plain words stand in double quotes;
+values are numbers, ``true``, ``false``, or in single quotes text, dates and times as ISO 8601 has them. A null compares
+as neither. Nothing is evaluated but that.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable
+from typing import Any
+
+from linkwise._arrow import pa, pc
+from linkwise._core import UsageError
+
+_TOKEN = re.compile(
+    r"""\s*(?:(?P<name>"(?:[^"]|"")+")|(?P<text>'(?:[^']|'')*')|(?P<number>-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
+    |(?P<symbol><=|>=|!=|<>|==|[=<>(),])|(?P<word>\w+))""",
+    re.VERBOSE,
+)
+_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "=": operator.eq, "==": operator.eq, "!=": operator.ne, "<>": operator.ne, "<": operator.lt, "<=": operator.le,
+    ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+_DEEPEST = 100  # parentheses and negations in each other
+
+
+class _Parser:
+    def __init__(self, text: str, schema: pa.Schema) -> None:
+        self._text, self._schema = text, schema
+        self._tokens: list[tuple[str, str]] = []
+        at = 0
+        while text[at:].strip():
+            found = _TOKEN.match(text, at)
+            if found is None:
+                raise self._wrong(f"'{text[at:].strip()[:20]}' cannot be read")
+            self._tokens.append((str(found.lastgroup), found[str(found.lastgroup)]))
+            at = found.end()
+        self._at = 0
+
+    def _wrong(self, why: str) -> UsageError:
+        return UsageError(f"the filter {self._text!r}: {why}; write it like price > 3 and city in ('Oslo', 'Lima')")
+
+    def _next(self) -> tuple[str, str]:
+        return self._tokens[self._at] if self._at < len(self._tokens) else ("end", "the end")
+
+    def _take(self) -> tuple[str, str]:
+        token = self._next()
+        self._at += 1
+        return token
+
+    def _takes(self, *words: str) -> bool:
+        """Take these words or symbols if they come next."""
+        tokens = self._tokens[self._at : self._at + len(words)]
+        is_next = [text.lower() for kind, text in tokens if kind in ("word", "symbol")] == list(words)
+        self._at += len(words) * is_next
+        return is_next
+
+    def whole(self) -> Any:
+        found = self._any(0)
+        if self._next()[0] != "end":
+            raise self._wrong(f"'{self._next()[1]}' is not expected there")
+        return found
+
+    def _any(self, depth: int) -> Any:
+        found = self._all(depth)
+        while self._takes("or"):
+            found |= self._all(depth)
+        return found
+
+    def _all(self, depth: int) -> Any:
+        found = self._one(depth)
+        while self._takes("and"):
+            found &= self._one(depth)
+        return found
+
+    def _one(self, depth: int) -> Any:
+        if depth > _DEEPEST:
+            raise self._wrong("it is too deep")
+        if self._takes("not"):
+            return ~self._one(depth + 1)
+        if self._takes("("):
+            found = self._any(depth + 1)
+            if not self._takes(")"):
+                raise self._wrong(f"a ')' is missing before {self._next()[1]}")
+            return found
+        return self._comparison()
+
+    def _comparison(self) -> Any:
+        kind, text = self._take()
+        if kind not in ("word", "name"):
+            raise self._wrong(f"the name of a column should stand where {text} is")
+        name = text[1:-1].replace('""', '"') if kind == "name" else text
+        if name not in self._schema.names:
+            raise self._wrong(f"there is no column '{name}'; there are {', '.join(self._schema.names)}")
+        column, of = pc.field(name), self._schema.field(name).type
+        if self._takes("is", "not", "null"):
+            return column.is_valid()
+        if self._takes("is", "null"):
+            return column.is_null()
+        if self._takes("not", "in"):
+            return ~self._in(column, of)
+        if self._takes("in"):
+            return self._in(column, of)
+        kind, text = self._take()
+        if kind != "symbol" or text not in _COMPARE:
+            raise self._wrong(f"a comparison should stand where {text} is")
+        return _COMPARE[text](column, self._value(of))
+
+    def _in(self, column: Any, of: pa.DataType) -> Any:
+        values: list[Any] = []
+        if not self._takes("("):
+            raise self._wrong("'in' takes values in parentheses")
+        while not values or self._takes(","):
+            values.append(self._value(of))
+        if not self._takes(")"):
+            raise self._wrong(f"a ')' is missing before {self._next()[1]}")
+        is_in = column.isin(pa.array([value.as_py() for value in values], values[0].type))
+        return pc.if_else(column.is_valid(), is_in, pa.scalar(None, pa.bool_()))
+
+    def _value(self, of: pa.DataType) -> Any:
+        """The next value, as the column's type has it."""
+        kind, text = self._take()
+        plain: Any
+        if kind == "number":
+            plain = int(text) if re.fullmatch(r"-?\d+", text) else float(text)
+        elif kind == "text":
+            plain = text[1:-1].replace("''", "'")
+        elif kind == "word" and text.lower() in ("true", "false"):
+            plain = text.lower() == "true"
+        else:
+            raise self._wrong(f"a value should stand where {text} is")
+        if pa.types.is_dictionary(of):
+            of = of.value_type
+        is_fraction = isinstance(plain, float) and not pa.types.is_floating(of) and not pa.types.is_decimal(of)
+        try:
+            return pa.scalar(plain) if is_fraction else pa.scalar(plain).cast(of)
+        except (pa.ArrowException, OverflowError):
+            raise self._wrong(f"{text} is no {of}") from None
+
+
+def filter_from_text(text: str, schema: pa.Schema) -> Any:
+    """A filter as a PyArrow expression. Raises ``UsageError``."""
+    return _Parser(text, schema).whole()

@@ -1,0 +1,1 @@
+"""Tables into the bytes of files, on all cores: parts are encoded side by side, and written in their order."""

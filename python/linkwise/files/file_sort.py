@@ -1,0 +1,221 @@
+"""One sort of a file into another: in memory where it fits, by spilled runs where it does not."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from linkwise._typing import Array
+from linkwise.columns.gather import gather_rows
+from linkwise.columns.gather_pyarrow import bytes_of
+from linkwise.columns.key_types import keys_of_array, plain_array, times_of_keys
+from linkwise.columns.row_checksum import RowChecksum, check_same_rows
+from linkwise.columns.sort_keys import Selection, SortKey
+from linkwise.files.external_sort import BATCHES_IN_MEMORY, SpillSort, is_too_large, read_within
+from linkwise.files.reader import Reader, unused_name
+from linkwise.files.writer import Writer
+from linkwise.interop.containers import ONE_COLUMN, Contents
+from linkwise.runtime.execution import ExecutionOptions
+from linkwise.sorting.arrays import sort_array
+from linkwise.sorting.report import SortReport, Steps
+from linkwise.sorting.tables import sort_table, sorted_table
+
+Batch = TypeVar("Batch")
+_FEW = 16  # one row of so many: those are fetched when their keys are known
+
+
+class FileSort:
+    """What is read, what it is sorted by, and what that may take."""
+
+    def __init__(
+        self, reader: Reader, keys: list[SortKey], selection: Selection, execution: ExecutionOptions, memory: int,
+        directory: Path | None,
+    ) -> None:  # fmt: skip
+        self._reader, self._keys, self._selection, self._execution = reader, keys, selection, execution
+        self._memory, self._directory = memory, directory
+        self._reports: list[SortReport] = []
+        self._steps = Steps("read")
+
+    def run(self, writer: Writer) -> SortReport:
+        """Sort everything that is read, and write it."""
+        if self._fetches_few():
+            return self._fetch_few(writer)
+        read = read_within([self._reader], self._memory)
+        if read.everything is None:
+            return self._in_batches(read.batches[0], writer.write)
+        contents = read.everything[0]
+        self._steps.begin("")
+        if isinstance(contents, pa.Table):
+            self._write_table(contents, writer)
+        else:
+            result = self._sort(contents, self._selection)
+            self._steps.begin("write")
+            writer.write(result)
+        self._steps.begin("")
+        return self._reports[0].after(self._steps)
+
+    def _write_table(self, table: pa.Table, writer: Writer) -> None:
+        """Sort a table and write it: each core gathers rows and encodes them, and no more of them than that is made."""
+        in_order = sorted_table(table, self._keys, self._execution, self._selection)
+        self._reports.append(in_order.report)
+        is_checked = self._execution.verify and self._selection.is_everything
+        self._steps.begin("verify")
+        before, after = RowChecksum(*([table] if is_checked else [])), RowChecksum()
+        self._steps.begin("rows")
+        whole = in_order.whole_if_faster(self._execution)
+        self._steps.begin("write")
+        lock = threading.Lock()
+
+        def part(first: int, count: int) -> pa.Table:
+            rows = in_order.part(first, count) if whole is None else whole.slice(first, count)
+            if is_checked:
+                checksum = RowChecksum(rows)
+                with lock:
+                    after.merge(checksum)
+            return rows
+
+        writer.write_parts(len(in_order), in_order.row_bytes, part)
+        if is_checked:
+            check_same_rows(before, after)
+
+    def _fetches_few(self) -> bool:
+        """Whether the rows that are wanted are found by their keys alone, and then fetched."""
+        rows, limit = self._reader.rows, self._selection.limit
+        return rows is not None and limit is not None and not self._selection.unique and limit <= rows // _FEW
+
+    def _fetch_few(self, writer: Writer) -> SortReport:
+        reader, names = self._reader, list(dict.fromkeys(key.column for key in self._keys))
+        number = unused_name("row", names)
+        at_once = self._memory // BATCHES_IN_MEMORY if is_too_large([reader], self._memory) else None
+        count = 0
+
+        def counted() -> Iterator[pa.Table]:
+            nonlocal count
+            for table in self._read(reader.numbered(names, number, at_once)):
+                count += table.num_rows
+                yield table
+
+        rows = self._first_rows(counted())[number].to_numpy()
+        with self._steps.within("read"):
+            fetched = reader.fetch(np.sort(rows))
+        self._steps.begin("rows")
+        in_order = gather_rows(fetched, np.argsort(np.argsort(rows)))
+        self._steps.begin("write")
+        writer.write(in_order)
+        self._steps.begin("")
+        size = bytes_of(in_order) // max(in_order.num_rows, 1) * count
+        report = SortReport.together(self._reports)
+        return dataclasses.replace(report, rows=count, bytes=size, steps=self._steps.seconds)
+
+    def _sort(self, contents: Contents, selection: Selection) -> Contents:
+        execution = self._execution
+        if isinstance(contents, np.ndarray):
+            descending = self._keys[0].descending
+            result, report = sort_array(contents, execution, selection=selection, descending=descending)
+        else:
+            result, report = sort_table(contents, self._keys, execution, selection)
+        self._reports.append(report)
+        return result
+
+    def _in_batches(self, batches: Iterator[Contents], write: Callable[[Contents], None]) -> SortReport:
+        on_progress = self._execution.on_progress or (lambda _: None)
+        self._execution = dataclasses.replace(self._execution, on_progress=None)  # that of all, not of a batch
+        rows = size = 0
+        kind: np.dtype[np.generic] | None = None
+
+        def tables() -> Iterator[pa.Table]:
+            nonlocal rows, size, kind
+            for batch in self._read(batches):
+                rows, size = rows + len(batch), size + bytes_of(batch)
+                if isinstance(batch, np.ndarray):
+                    kind = batch.dtype
+                yield _as_table(batch)
+
+        def write_table(table: pa.Table) -> None:
+            write(table if kind is None else _as_array(table, kind))
+
+        parts = tables()
+        first = next(parts)
+        parts = itertools.chain([first], parts)
+        if self._keeps_few(first):
+            best = self._first_rows(parts)
+            self._steps.begin("write")
+            write_table(best)
+            how = "a batch at a time"
+        else:
+            spill = SpillSort(
+                self._keys, self._sort_batch, self._selection.unique, self._memory, self._reader.size, self._directory,
+                self._execution.verify, on_progress,
+            )  # fmt: skip
+            self._steps.begin("spill")
+            write_some = _first(self._selection.limit, write_table)
+            with spill.merged(parts) as (runs, merged):
+                self._steps.begin("merge")
+                for table in merged:
+                    with self._steps.within("write"):
+                        write_some(table)
+            how = f"{runs} runs spilled and merged"
+        self._steps.begin("")
+        report = SortReport.together(self._reports)
+        report = dataclasses.replace(report, steps=self._steps.seconds)
+        return dataclasses.replace(report, rows=rows, bytes=size, spilled=how)
+
+    def _read(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+        while True:
+            with self._steps.within("read"):
+                batch = next(batches, None)
+            if batch is None:
+                return
+            yield batch
+
+    def _keeps_few(self, batch: pa.Table) -> bool:
+        """Whether the rows that are wanted fit into memory beside a batch."""
+        limit, unique = self._selection.limit, self._selection.unique
+        return limit is not None and not unique and limit <= max(batch.num_rows, 1)
+
+    def _sort_batch(self, table: pa.Table) -> pa.Table:
+        with self._steps.within("sort"):
+            return self._sort(table, Selection(unique=self._selection.unique))
+
+    def _first_rows(self, tables: Iterable[pa.Table]) -> pa.Table:
+        """The first of all, from the first so far and those of the next batch."""
+        best: pa.Table | None = None
+        for table in tables:
+            with self._steps.within("sort"):
+                first = self._sort(table, self._selection)
+            best = first if best is None else self._sort(pa.concat_tables([best, first]), self._selection)
+        return best
+
+
+def _first(limit: int | None, write: Callable[[pa.Table], None]) -> Callable[[pa.Table], None]:
+    """Writes so many rows, and lets the others go."""
+    if limit is None:
+        return write
+    left = limit
+
+    def write_some(table: pa.Table) -> None:
+        nonlocal left
+        write(table.slice(0, left))
+        left -= min(left, table.num_rows)
+
+    return write_some
+
+
+def _as_table(contents: Contents) -> pa.Table:
+    """An array as what it is sorted by: whatever its type, one column of numbers."""
+    if not isinstance(contents, np.ndarray):
+        return contents
+    return pa.table({ONE_COLUMN: pa.array(keys_of_array(plain_array(contents)))})
+
+
+def _as_array(table: pa.Table, kind: np.dtype[np.generic]) -> Array:
+    keys = table.column(0).to_numpy()
+    native = times_of_keys(keys, kind.newbyteorder("=")) if kind.kind in "mM" else keys.view(kind.newbyteorder("="))
+    return native.astype(kind, copy=False)

@@ -1,0 +1,156 @@
+"""Rows and columns that are wanted of files: by expressions, and by the few words of the command line."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import feather
+
+import linkwise
+from linkwise import UsageError
+from linkwise.columns.row_filter import filter_from_text
+
+RANDOM = np.random.default_rng(8)
+ROWS = 4000
+DAY = datetime.datetime(2020, 1, 1)
+TABLE = pa.table({
+    "price": pa.array(RANDOM.integers(0, 100, ROWS), mask=RANDOM.random(ROWS) < 0.1),
+    "city": [["Oslo", "Lima", "O'Hara", None][at] for at in RANDOM.integers(0, 4, ROWS)],
+    "ok": pa.array(RANDOM.random(ROWS) < 0.5, mask=RANDOM.random(ROWS) < 0.1),
+    "when": [DAY + datetime.timedelta(hours=int(at)) for at in RANDOM.integers(0, 1000, ROWS)],
+    "share of it": RANDOM.random(ROWS),
+    "row": np.arange(ROWS),
+})  # fmt: skip
+
+
+def drawn(random: Random, depth: int = 0) -> str:
+    """A filter that DuckDB understands as well."""
+    kind = random.randrange(9 if depth < 3 else 5)
+    operator = random.choice(("=", "!=", "<>", "<", "<=", ">", ">="))
+    if kind == 0:
+        return f"price {operator} {random.randrange(100)}"
+    if kind == 1:
+        cities = random.sample(["'Oslo'", "'Lima'", "'O''Hara'"], 2)
+        return f"city {random.choice(('', 'not '))}in ({', '.join(cities)})"
+    if kind == 2:
+        name = random.choice(("price", "city", "ok", '"share of it"'))
+        return f"{name} is {random.choice(('', 'not '))}null"
+    if kind == 3:
+        return f'"share of it" {operator} {random.random():.3f}'
+    if kind == 4:
+        return f"when {operator} '2020-01-{random.randrange(1, 32):02} 10:00:00'"
+    if kind == 5:
+        return f"not ({drawn(random, depth + 1)})"
+    return f"({drawn(random, depth + 1)}) {random.choice(('and', 'or'))} ok = {random.choice(('true', 'false'))}"
+
+
+def test_text_means_what_it_means_to_duckdb() -> None:
+    random = Random(3)
+    connection = duckdb.connect()
+    connection.register("given", TABLE)
+    for _ in range(300):
+        text = drawn(random)
+        rows = TABLE.filter(filter_from_text(text, TABLE.schema))["row"].to_pylist()
+        named = text.replace("when", '"when"')
+        expected = connection.sql(f'select "row" from given where {named} order by "row"').fetchall()
+        assert rows == [row[0] for row in expected], text
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "the name of a column should stand where the end is"),
+        ("price >", "a value should stand where the end is"),
+        ("nope = 1", "there is no column 'nope'"),
+        ("price = 'x'", "'x' is no int64"),
+        ("price > 3 city = 'Oslo'", "'city' is not expected there"),
+        ("(price > 3", r"a '\)' is missing"),
+        ("price in 3", "'in' takes values in parentheses"),
+        ("price in ()", "a value should stand"),
+        ("price ~ 3", "'~ 3' cannot be read"),
+        ("__import__('os')", "there is no column '__import__'"),
+        ("(" * 500 + "price > 3", "too deep"),
+    ],
+)
+def test_what_cannot_be_read_is_one_clear_line(text: str, why: str) -> None:
+    with pytest.raises(UsageError, match=why) as raised:
+        filter_from_text(text, TABLE.schema)
+    assert len(str(raised.value).splitlines()) == 1
+
+
+def written(table: pa.Table, path: Path) -> Path:
+    if path.suffix == ".parquet":
+        pq.write_table(table, path, row_group_size=300)
+    elif path.suffix == ".arrow":
+        feather.write_feather(table, path, chunksize=300)
+    else:
+        pa.csv.write_csv(table, path)
+    return path
+
+
+@pytest.mark.parametrize("limit", [None, 20])
+@pytest.mark.parametrize("memory", [None, "64KiB"])
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".csv"])
+def test_sort_file_keeps_what_is_wanted(suffix: str, memory: str | None, limit: int | None, tmp_path: Path) -> None:
+    source = written(linkwise.sort(TABLE, by="when", strategy="cpu"), tmp_path / f"in{suffix}")
+    whole = pq.read_table(source) if suffix == ".parquet" else None
+    for columns, keep in (
+        (None, pc.field("price") > 90),
+        (["city", "row"], "price > 90 and \"share of it\" < 0.5"),
+        (["row", "when"], "when < '2020-01-02'"),
+        (["row"], None),
+        (["row", "ok"], "price > 1000"),
+    ):  # fmt: skip
+        report = linkwise.sort_file(
+            source, tmp_path / "o.arrow", by="row", columns=columns, filter=keep, limit=limit, strategy="cpu",
+            host_memory_limit=memory,
+        )  # fmt: skip
+        expected = linkwise.sort(TABLE, by="row", strategy="cpu")
+        if keep is not None:
+            expected = expected.filter(filter_from_text(keep, TABLE.schema) if isinstance(keep, str) else keep)
+        names = columns or TABLE.column_names
+        found = feather.read_table(tmp_path / "o.arrow")
+        assert found.column_names == names
+        assert found["row"].to_pylist() == expected["row"].to_pylist()[:limit]
+        assert report.rows == len(expected)
+        if whole is not None:
+            assert found.equals(expected.select(names)[:limit].cast(found.schema))
+
+
+def test_row_groups_without_wanted_rows_are_not_read(tmp_path: Path) -> None:
+    """They may be damaged, and nobody notices."""
+    source = written(linkwise.sort(TABLE, by="row", strategy="cpu"), tmp_path / "in.parquet")
+    column = pq.read_metadata(source).row_group(8).column(0)
+    begin = column.dictionary_page_offset or column.data_page_offset
+    data = bytearray(source.read_bytes())
+    data[begin : begin + column.total_compressed_size] = bytes(column.total_compressed_size)
+    source.write_bytes(data)
+    how: Any = {"by": "price", "strategy": "cpu"}
+    linkwise.sort_file(source, tmp_path / "o.parquet", filter="row < 2400 or row > 2900", **how)
+    assert pq.read_metadata(tmp_path / "o.parquet").num_rows == 2400 + 1099
+    with pytest.raises(linkwise.Error):
+        linkwise.sort_file(source, tmp_path / "o.parquet", **how)
+
+
+def test_wrong_names_are_one_clear_line(tmp_path: Path) -> None:
+    source = written(TABLE, tmp_path / "in.parquet")
+    for how, why in (
+        ({"columns": ["nope"]}, "there is no column 'nope' to keep"),
+        ({"columns": ["city"]}, "'row' is sorted by, and not among"),
+        ({"filter": pc.field("nope") > 3}, "the filter does not suit its columns"),
+    ):
+        with pytest.raises(UsageError, match=why):
+            linkwise.sort_file(source, tmp_path / "o.parquet", by="row", strategy="cpu", **how)
+    np.save(tmp_path / "n.npy", np.arange(9))
+    with pytest.raises(UsageError, match="no columns"):
+        linkwise.sort_file(tmp_path / "n.npy", tmp_path / "o.npy", filter="x > 3", strategy="cpu")
