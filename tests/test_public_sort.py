@@ -303,7 +303,7 @@ def test_without_gpus_the_cores_sort_and_machines_are_simulated_when_named() -> 
     for wrong, named in (
         ({"strategy": "radix"}, "strategy 'radix'"),
         ({"gpus": [0, 1]}, r"gpus \[0, 1\]"),
-        ({"plan": linkwise.SortPlan(buckets=5)}, "buckets of the plan"),
+        ({"plan": linkwise.SortPlan(buckets=5)}, "strategy 'radix'"),
     ):
         with pytest.raises(linkwise.UsageError, match=f"{named} takes GPUs, and .*; name a machine"):
             linkwise.sort(values, **wrong)
