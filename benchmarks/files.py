@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 from linkwise.bench.results import commit, cores, now
 
 RANDOM = np.random.default_rng(26)
-DUCKDB = "import sys, duckdb; c = duckdb.connect(config={'enable_progress_bar': False}); "
+DUCKDB = "import sys, duckdb; c = duckdb.connect(); c.sql('set enable_progress_bar = false'); "
 
 
 @dataclass

@@ -21,7 +21,7 @@ from linkwise.apps.run import checked, run_app, tune_app
 from linkwise.apps.timing import MeasuredApp
 from linkwise.bench import proactive
 from linkwise.bench.proactive import bench_proactive, geometric_mean, measures
-from linkwise.cli.main import app as command_line
+from linkwise.cli.main import command_line
 from linkwise.reproduce.registry import reproduce
 from linkwise.runtime.session import estimating_runtime
 

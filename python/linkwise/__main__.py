@@ -17,6 +17,8 @@ def _end(*_: object) -> NoReturn:
 
 def main() -> None:
     """Run the command line."""
+    # Memory that Arrow's allocator gives back at once would be taken again, and each page cleared, for the next rows.
+    os.environ.setdefault("MIMALLOC_PURGE_DELAY", "1000")
     for each in _SIGNALS:
         signal.signal(each, _end)
     from linkwise.cli.main import main as run  # noqa: PLC0415

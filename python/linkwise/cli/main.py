@@ -6,51 +6,52 @@ import os
 import signal
 import sys
 import warnings
+from collections.abc import Sequence
 from contextlib import suppress
-from importlib.abc import MetaPathFinder
-from importlib.metadata import version
+from importlib import import_module
 from typing import Annotated, Any, NoReturn, cast
 
 import typer
 
 from linkwise._core import Error, UsageError
-from linkwise.cli.app import app_command, tune_command
-from linkwise.cli.bench import bench_app
-from linkwise.cli.doctor import doctor
 from linkwise.cli.errors import fail
-from linkwise.cli.join import join
-from linkwise.cli.machine import machine_app
-from linkwise.cli.plan import plan_app
-from linkwise.cli.probe import probe_machine
-from linkwise.cli.reproduce import reproduce_experiment
-from linkwise.cli.sort import sort
 from linkwise.exceptions import NominalMachineWarning
 
-app = typer.Typer(
-    help="Sorts, joins and moves data across the GPUs of a machine as fast as its links allow.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
+_COMMANDS = {
+    "machine": "machine:machine_app", "plan": "plan:plan_app", "bench": "bench:bench_app", "doctor": "doctor:doctor",
+    "reproduce": "reproduce:reproduce_experiment", "probe": "probe:probe_machine", "sort": "sort:sort",
+    "join": "join:join", "app": "app:app_command", "tune": "app:tune_command",
+}  # fmt: skip
+"""Where each of them is: what the others need is not loaded."""
 
 
-app.add_typer(machine_app, name="machine")
-app.add_typer(plan_app, name="plan")
-app.add_typer(bench_app, name="bench")
-app.command("probe")(probe_machine)
-app.command("reproduce")(reproduce_experiment)
-app.command("doctor")(doctor)
-app.command("sort")(sort)
-app.command("join")(join)
-app.command("app")(app_command)
-app.command("tune")(tune_command)
+def command_line(arguments: Sequence[str]) -> Any:
+    """The command that is named, or all where none is."""
+    app = typer.Typer(
+        help="Sorts, joins and moves data across the GPUs of a machine as fast as its links allow.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
+    app.callback()(_options)
+    first = next((argument for argument in arguments if not argument.startswith("-")), "")
+    for name in [first] if first in _COMMANDS else _COMMANDS:
+        module, _, function = _COMMANDS[name].partition(":")
+        found = getattr(import_module(f"linkwise.cli.{module}"), function)
+        if isinstance(found, typer.Typer):
+            app.add_typer(found, name=name)
+        else:
+            app.command(name)(found)
+    command: Any = typer.main.get_command(app)
+    _name_variables(command, "LINKWISE")
+    return command
 
 
 _INTERRUPTED = 130
 _SHOW_TRACEBACK = "LINKWISE_TRACEBACK"
 
 
-class _WithoutPandas(MetaPathFinder):
+class _WithoutPandas:
     """PyArrow would look for pandas in the middle of the work, for half a second, and swallow interrupts meanwhile."""
 
     def find_spec(self, fullname: str, path: object, target: object = None) -> None:
@@ -66,11 +67,12 @@ def _terminate(*_: object) -> NoReturn:
 
 def _show_version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version  # noqa: PLC0415
+
         typer.echo(f"linkwise {version('linkwise')}")
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
@@ -95,7 +97,7 @@ def _show_warning(message: Warning | str, *_: object) -> None:
 
 def main() -> None:
     """Run the command line. Exit codes: 0, 1 (failed; a line on stderr), 2 (usage), 130 (interrupted), 141 (unread)."""
-    sys.meta_path.insert(0, _WithoutPandas())
+    sys.meta_path.insert(0, cast(Any, _WithoutPandas()))
     try:
         _run()
     except SystemExit as end:
@@ -115,9 +117,7 @@ def _run() -> None:
     # The commands' own output says both.
     warnings.simplefilter("ignore", NominalMachineWarning)
     try:
-        command: Any = typer.main.get_command(app)
-        _name_variables(command, "LINKWISE")
-        code = command(standalone_mode=False)
+        code = command_line(sys.argv[1:])(standalone_mode=False)
     except UsageError as error:
         fail(error, 2)
     except Error as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +11,6 @@ from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from linkwise._core import UsageError
 from linkwise.cli import options
@@ -33,6 +33,11 @@ from linkwise.sorting.report import SortReport
 @contextmanager
 def _progress_bar() -> Any:
     """Yields a function ``step(name) -> advance(fraction)``; draws on a terminal only."""
+    if not sys.stderr.isatty():
+        yield lambda name: lambda fraction: None
+        return
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:

@@ -20,10 +20,8 @@ Dictionary = Literal["auto", "all", "none"]
 CODECS = ("none", "snappy", "gzip", "brotli", "lz4", "zstd")
 _LEVELS = {"gzip": range(1, 10), "brotli": range(12), "zstd": range(-7, 23)}
 
-_SAMPLED_SLICES, _SAMPLED_ROWS = (
-    32,
-    512,
-)  # rows in a row, which tell of sorted columns, and all over, which tell of others
+# Neighbours tell of sorted columns, and slices all over of others.
+_SAMPLED_SLICES, _SAMPLED_ROWS = 16, 256
 _LARGEST_DICTIONARY = 1 << 20  # bytes; with more, the writer gives up halfway
 _GAIN = 0.8  # of the plain size that a dictionary and its numbers must at most take
 _LEAST_ROWS = 1 << 10  # fewer are encoded soon in any way

@@ -25,9 +25,10 @@ from linkwise.interop.containers import ONE_COLUMN, Contents
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.sorting.arrays import sort_array
 from linkwise.sorting.report import SortReport, Steps
-from linkwise.sorting.tables import sort_table, sorted_table
+from linkwise.sorting.tables import order_of_table, sort_table, sorted_table
 
 Batch = TypeVar("Batch")
+_KEYS_AT_ONCE = 1 << 20  # rows, of which those that may be wanted are found in the caches
 _FEW = 16  # one row of so many: those are fetched when their keys are known
 
 
@@ -92,17 +93,24 @@ class FileSort:
 
     def _fetch_few(self, writer: Writer) -> SortReport:
         reader, names = self._reader, list(dict.fromkeys(key.column for key in self._keys))
-        number = unused_name("row", names)
+        number = unused_name("number", names)
         at_once = self._memory // BATCHES_IN_MEMORY if is_too_large([reader], self._memory) else None
         count = 0
 
-        def counted() -> Iterator[pa.Table]:
+        def least() -> Iterator[pa.Table]:
+            """Of some rows at a time those that may be wanted, with their numbers."""
             nonlocal count
-            for table in self._read(reader.numbered(names, number, at_once)):
+            for table, numbers_of in self._read(reader.numbered(names, at_once)):
+                for first in range(0, max(table.num_rows, 1), _KEYS_AT_ONCE):
+                    part = table.slice(first, _KEYS_AT_ONCE)
+                    rows, report = order_of_table(part, self._keys, self._execution, self._selection)
+                    self._reports.append(report)
+                    numbers = pa.array(numbers_of(rows.astype(np.int64) + first))
+                    yield gather_rows(part, rows).append_column(number, numbers)
                 count += table.num_rows
-                yield table
 
-        rows = self._first_rows(counted())[number].to_numpy()
+        with self._steps.within("sort"):
+            rows = self._first_rows(least())[number].to_numpy()
         with self._steps.within("read"):
             fetched = reader.fetch(np.sort(rows))
         self._steps.begin("rows")

@@ -10,16 +10,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.dataset
 import pyarrow.parquet as pq
-from pyarrow.fs import LocalFileSystem
 
 from linkwise._typing import Rows
 from linkwise.columns.gather import gather_rows
 from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.columns.take import types_inside
 from linkwise.files.formats import one_clear_line
-from linkwise.files.reader import TableReader, bytes_of_rows
+from linkwise.files.reader import NumbersOf, TableReader, bytes_of_rows, unused_name
 from linkwise.interop.containers import Contents
 
 _ROWS_AT_ONCE = 1 << 17
@@ -84,6 +82,9 @@ class ParquetReader(TableReader):
         self._needed = [name for name in before if name in wanted]
         with one_clear_line("read", self.path), self._open() as file:
             if rows is not None:
+                import pyarrow.dataset  # noqa: PLC0415 - which takes long, as it looks for pandas
+                from pyarrow.fs import LocalFileSystem  # noqa: PLC0415
+
                 fragment = pyarrow.dataset.ParquetFileFormat().make_fragment(str(self.path), LocalFileSystem())
                 self._groups = [group.id for group in fragment.subset(rows, schema=file.schema_arrow).row_groups]
             if len(self._needed) < whole:
@@ -122,12 +123,14 @@ class ParquetReader(TableReader):
         return int(self._metadata.num_rows) if are_plain else None
 
     def numbered(
-        self, columns: Sequence[str], number: str, most_bytes: int | None, first: int = 0
-    ) -> Iterator[pa.Table]:
+        self, columns: Sequence[str], most_bytes: int | None, first: int = 0
+    ) -> Iterator[tuple[pa.Table, NumbersOf]]:
         """See ``Reader``."""
         needed = list(dict.fromkeys([*columns, *self._referenced]))
+        position = unused_name("position", needed)
+        ends = np.cumsum(self._lengths[self._groups])  # among the row groups that are read
+        shifts = first + (self._ends - self._lengths)[self._groups] - (ends - self._lengths[self._groups])
         with one_clear_line("read", self.path), self._open(in_pages=most_bytes is not None) as file:
-            starts = first + self._ends - self._lengths
             if most_bytes is None:
                 tables = iter([file.read_row_groups(self._groups, columns=needed)])
             else:
@@ -135,13 +138,21 @@ class ParquetReader(TableReader):
                 batches = file.iter_batches(at_once, row_groups=self._groups, columns=needed)
                 nothing = file.schema_arrow.empty_table().select(needed)
                 tables = itertools.chain([nothing], (pa.Table.from_batches([batch]) for batch in batches))
-            of_groups = [np.arange(starts[group], starts[group] + self._lengths[group]) for group in self._groups]
-            numbers = np.concatenate([np.empty(0, np.int64), *of_groups])
+            begin = 0
             for table in map(_with_sound_dictionaries, tables):
-                of_table, numbers = numbers[: table.num_rows], numbers[table.num_rows :]
-                with_numbers = table.append_column(number, pa.array(of_table))
-                wanted = with_numbers if self._filter is None else with_numbers.filter(self._filter)
-                yield wanted.select([*columns, number])
+                positions = None
+                wanted = table
+                if self._filter is not None:
+                    wanted = table.append_column(position, pa.array(np.arange(table.num_rows))).filter(self._filter)
+                    positions = wanted[position].to_numpy()
+
+                def numbers_of(rows: Rows, begin: int = begin, positions: Rows | None = positions) -> Rows:
+                    among_read = begin + (rows if positions is None else positions[rows]).astype(np.int64)
+                    numbers: Rows = among_read + shifts[np.searchsorted(ends, among_read, "right")]
+                    return numbers
+
+                begin += table.num_rows
+                yield wanted.select(list(columns)), numbers_of
 
     @cached_property
     def _lengths(self) -> Rows:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,9 @@ from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.columns.take import compact_views
 from linkwise.files.formats import is_pipe, one_clear_line
 from linkwise.interop.containers import Contents
+
+NumbersOf = Callable[[Rows], Rows]
+"""The numbers that rows of a part have in the whole, as ``Reader.fetch`` takes them."""
 
 
 class Reader(ABC):
@@ -55,9 +58,9 @@ class Reader(ABC):
             raise UsageError("an array has no columns: it is sorted as a whole")
 
     def numbered(
-        self, columns: Sequence[str], number: str, most_bytes: int | None, first: int = 0
-    ) -> Iterator[pa.Table]:
-        """All rows of some columns, and their numbers, in parts that take about so much memory; one part at least.
+        self, columns: Sequence[str], most_bytes: int | None, first: int = 0
+    ) -> Iterator[tuple[pa.Table, NumbersOf]]:
+        """All rows of some columns in parts that take about so much memory, one at least, and what numbers their rows.
 
         Only where single rows can be fetched.
         """
@@ -235,11 +238,11 @@ class SeveralTables(Reader):
         self.size = size_of_all(self._readers)
 
     def numbered(
-        self, columns: Sequence[str], number: str, most_bytes: int | None, first: int = 0
-    ) -> Iterator[pa.Table]:
+        self, columns: Sequence[str], most_bytes: int | None, first: int = 0
+    ) -> Iterator[tuple[pa.Table, NumbersOf]]:
         """See ``Reader``."""
         for reader in self._readers:
-            yield from reader.numbered(columns, number, most_bytes, first)
+            yield from reader.numbered(columns, most_bytes, first)
             first += reader.rows or 0
 
     def fetch(self, rows: Rows) -> pa.Table:

@@ -30,7 +30,6 @@ from linkwise.files.formats import (
 )
 from linkwise.files.parquet_reader import ParquetReader
 from linkwise.files.reader import FileVersion, Reader, SeveralTables, TableReader
-from linkwise.files.text_reader import TextReader
 from linkwise.interop.containers import Contents
 
 _MAGIC: dict[bytes, Format] = {
@@ -127,6 +126,12 @@ class SeveralArrays(Reader):
             reader.check_unchanged()
 
 
+def _text_reader(path: Path, source: Any, kind: Format, options: FileOptions) -> TableReader:
+    from linkwise.files.text_reader import TextReader  # noqa: PLC0415 - it loads much that other formats do without
+
+    return TextReader(path, source, kind, options)
+
+
 def _open_pipe(path: Path, options: FileOptions) -> TableReader:
     """Standard input, or a pipe with a name; its first bytes tell the format unless its name or the options do."""
     with one_clear_line("read", path):
@@ -137,7 +142,7 @@ def _open_pipe(path: Path, options: FileOptions) -> TableReader:
     named = options.input_format or known_format(path)
     kind = format_of(path, named or next((kind for magic, kind in _MAGIC.items() if begins.startswith(magic)), "csv"))
     if kind in ("csv", "tsv"):
-        return TextReader(path, source, kind, options)
+        return _text_reader(path, source, kind, options)
     if kind != "arrow":
         raise UsageError(f"{kind} cannot be read from {name_of(path, 'read')}; Arrow's formats, csv and tsv can")
     if begins.startswith(ARROW_FILE):
@@ -158,7 +163,7 @@ def _open_one(path: Path, options: FileOptions) -> Reader:
         path.open("rb").close()
         if kind == "arrow":
             return ArrowReader(path, None, _core.MappedFile(str(path)))
-        return TextReader(path, None, kind, options)
+        return _text_reader(path, None, kind, options)
 
 
 def open_reader(paths: Sequence[Path], options: FileOptions) -> Reader:

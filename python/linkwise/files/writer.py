@@ -18,7 +18,6 @@ from linkwise._typing import Format
 from linkwise.columns.sort_keys import SortKey
 from linkwise.encoders.arrow_writer import ArrowWriter
 from linkwise.encoders.parquet_writer import ParquetWriter
-from linkwise.encoders.text_writer import TextWriter
 from linkwise.encoders.type_casts import writable, writable_schema
 from linkwise.files.formats import ARRAY_FORMATS, PIPE, FileOptions, format_of, is_pipe, name_of, one_clear_line
 from linkwise.files.reader import Reader
@@ -157,6 +156,8 @@ class Writer:
             )
         if self._kind == "arrow":
             return ArrowWriter(file, schema, stream=self._path == PIPE, memory=memory)
+        from linkwise.encoders.text_writer import TextWriter  # noqa: PLC0415 - it loads what other formats do without
+
         delimiter = "\t" if self._kind == "tsv" else ","
         return TextWriter(file, schema, delimiter=delimiter, header=self._options.header, memory=memory)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 from linkwise import _core
 from linkwise._core import OutOfMemoryError, UsageError
@@ -117,20 +118,28 @@ def _sort_on_cpu(
         getattr(_core.CpuAlgorithm, algorithm),
     )  # fmt: skip
     seconds = time.perf_counter() - began
+    return report_of_cores(len(keys), row_bytes, {"sort": seconds}, algorithm, verified=execution.verify)
+
+
+def report_of_cores(
+    rows: int, row_bytes: int, phases: dict[str, float], algorithm: Any = None, *, verified: bool
+) -> SortReport:
+    """What the cores of this machine did."""
     machine = _core.Machine()
     machine.name = "cpu"
+    seconds = sum(phases.values())
     return SortReport(
-        rows=len(keys),
-        bytes=len(keys) * row_bytes,
+        rows=rows,
+        bytes=rows * row_bytes,
         machine="cpu",
         simulated=False,
         gpus=[],
         strategy="cpu",
         plan=SortPlan(strategy="cpu", gpus=(), cpu_algorithm=algorithm),
         seconds=seconds,
-        phases={"sort": seconds},
+        phases=phases,
         wall_seconds=seconds,
-        verified=execution.verify,
+        verified=verified,
         machine_description=machine,
         timeline=[],
     )

@@ -11,13 +11,16 @@ from linkwise._arrow import pa
 from linkwise._typing import Array
 from linkwise.columns.gather import gather_columns, gather_rows, gpus_may_gather, to_gather_often
 from linkwise.columns.gather_pyarrow import bytes_of
-from linkwise.columns.key_types import array_of_column, column_of_array, is_number
+from linkwise.columns.key_types import array_of_column, column_of_array, is_number, key_type_of
 from linkwise.columns.sort_keys import EVERYTHING, Selection, SortKey
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.runtime.host_memory import uninitialised
-from linkwise.sorting.host_sort import row_number_bytes, sort_keys
+from linkwise.sorting.check import first_out_of_order
+from linkwise.sorting.host_sort import report_of_cores, row_number_bytes, sort_keys
 from linkwise.sorting.report import SortReport, Steps
 from linkwise.sorting.row_keys import RowKeys
+
+_FIRST_LOOK, _LOOK = 1 << 9, 1 << 18  # rows that are looked at whether they are in order
 
 
 def _is_by_number(table: pa.Table, keys: list[SortKey]) -> bool:
@@ -127,6 +130,14 @@ def sorted_table(
     """A table in the order of the keys, whose rows are not gathered yet."""
     if not selection.is_everything:
         return SortedTable(table, *order_of_table(table, keys, execution, selection))
+    if execution.on_cores and execution.plan is None and table.num_rows:
+        steps = Steps()
+        if _is_in_order(table, keys):
+            steps.end("sort")
+            report = report_of_cores(table.num_rows, _row_bytes(table), steps.seconds, verified=execution.verify)
+            return SortedTable(
+                table, np.empty(table.num_rows, np.uint8), report.after(steps), there=dict(enumerate(table.columns))
+            )
     if _is_by_number(table, keys):
         return _sorted_by_number(table, keys[0], execution)
     row_keys = RowKeys(table, keys)
@@ -135,6 +146,22 @@ def sorted_table(
     near, places = row_keys.columns_nearby()
     nearby = {table.column_names.index(name): column for name, column in near.items()}
     return SortedTable(table, rows, report, nearby=(nearby, rows if places is None else places))
+
+
+def _is_in_order(table: pa.Table, keys: list[SortKey]) -> bool:
+    """Whether a table is in order already; of most that are not, little is looked at."""
+    has_words = _is_by_number(table, keys) and not table[keys[0].column].null_count
+    rows = table.num_rows
+    for first, end in [(0, _FIRST_LOOK), *((at, at + _LOOK) for at in range(_FIRST_LOOK, rows, _LOOK))]:
+        part = table.slice(max(first - 1, 0), end - max(first - 1, 0))
+        if has_words:
+            words = _first_words(part, keys)
+            is_in_order = bool((words[1:] >= words[:-1]).all())
+        else:
+            is_in_order = first_out_of_order(part, keys) is None
+        if not is_in_order:
+            return False
+    return True
 
 
 def _sorted_by_number(table: pa.Table, key: SortKey, execution: ExecutionOptions) -> SortedTable:
@@ -160,18 +187,35 @@ def order_of_table(
     """The row numbers that sort a table stably, or those of them that are wanted."""
     if selection.may_skip(table.num_rows):
         assert selection.limit is not None
-        candidates = _core.positions_of_least(RowKeys(table, keys).words(), selection.limit)
+        candidates = _core.positions_of_least(_first_words(table, keys), selection.limit)
         columns = list(dict.fromkeys(key.column for key in keys))
         rows, report = _order_of_rows(gather_rows(table.select(columns), candidates), keys, execution)
         rows = candidates[rows]
     elif selection.unique:
         row_keys = RowKeys(table, keys)
-        rows, report = row_keys.order(execution)
-        rows = rows[row_keys.core.starts_of_runs(rows)]
+        rows, words, report = row_keys.order_and_words(execution)
+        steps = Steps()
+        if words is None:
+            rows = rows[row_keys.core.starts_of_runs(rows)]
+        else:  # they tell all keys apart
+            is_first = np.ones(len(words), bool)
+            np.not_equal(words[1:], words[:-1], out=is_first[1:])
+            rows = rows[is_first]
+        steps.end("ties")
+        report = report.after(steps)
     else:
         rows, report = _order_of_rows(table, keys, execution)
     row_bytes = _row_bytes(table)
     return rows[: selection.limit], replace(report, rows=table.num_rows, bytes=table.num_rows * row_bytes)
+
+
+def _first_words(table: pa.Table, keys: list[SortKey]) -> Array:
+    """Numbers in the order of the rows, which may leave ties."""
+    column = table[keys[0].column]
+    if not _is_by_number(table, keys) or column.null_count:
+        return RowKeys(table, keys).words()
+    values = array_of_column(column)
+    return np.asarray(_core.encode_keys(key_type_of(values.dtype), keys[0].descending, values))
 
 
 def _row_bytes(table: pa.Table) -> int:
