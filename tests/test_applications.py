@@ -21,7 +21,7 @@ from linkwise.apps.run import checked, run_app, tune_app
 from linkwise.apps.timing import MeasuredApp
 from linkwise.bench import proactive
 from linkwise.bench.proactive import bench_proactive, geometric_mean, measures
-from linkwise.cli.main import command_line
+from linkwise.cli.main import commands_for
 from linkwise.reproduce.registry import reproduce
 from linkwise.runtime.session import estimating_runtime
 
@@ -115,7 +115,7 @@ def test_what_is_wrong_is_not_called_right(monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setattr(run, "checked", lambda *_, error=error: (error, None))
         report = run_app("pagerank", machine="volta4", agent="bulk")
         assert not report.correct and report.as_dict()["error"] == shown
-    done = CliRunner().invoke(command_line, ["app", "pagerank", "--machine", "volta4", "--agent", "bulk"])
+    done = CliRunner().invoke(commands_for(["app"]), ["app", "pagerank", "--machine", "volta4", "--agent", "bulk"])
     assert done.exit_code == 1 and "WRONG" in done.output
     monkeypatch.setattr(proactive, "checked", lambda *_: (2.0, None))
     with pytest.raises(_core.CorruptDataError, match="sssp has a wrong result"):
@@ -126,7 +126,7 @@ def test_options_have_an_effect(tmp_path: Path) -> None:
     ten, five = (run_app("sssp", machine="volta4", agent="bulk", iterations=rounds) for rounds in (10, 5))
     assert ten.seconds == pytest.approx(2 * five.seconds) and ten.iterations == 10
     done = CliRunner().invoke(
-        command_line,
+        commands_for(["app"]),
         ["app", "jacobi", "--machine", "volta4", "--agent", "polling", "--chunk", "8KiB", "--threads", "64"],
     )
     assert "polling 8 KiB 64" in done.output
@@ -135,7 +135,9 @@ def test_options_have_an_effect(tmp_path: Path) -> None:
     np.savetxt(many, [[i, (i + j) % 5000] for i in range(5000) for j in range(1, 60)], "%d")
     seconds = {path: run_app("pagerank", machine="volta4", agent="bulk", matrix=path).seconds for path in (few, many)}
     assert seconds[many] > 1.1 * seconds[few]
-    done = CliRunner().invoke(command_line, ["app", "pagerank", "--machine", "volta4", "--matrix", str(few), "--json"])
+    done = CliRunner().invoke(
+        commands_for(["app"]), ["app", "pagerank", "--machine", "volta4", "--matrix", str(few), "--json"]
+    )
     assert '"scale": null' in done.output
 
 

@@ -322,3 +322,25 @@ def test_import_is_quick() -> None:
     base = time.perf_counter()
     subprocess.run([sys.executable, "-c", "pass"], check=True)
     assert min(times) - (time.perf_counter() - base) < 0.5
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("kind", ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8", "?", ">i4", "M8[s]"])
+def test_few_numbers_are_the_same_by_numpy_as_by_the_core(kind: str, descending: bool) -> None:
+    random = np.random.default_rng(3)
+    for rows in (0, 1, 2, 1000):
+        values = random.integers(0, 1 << 63, rows, dtype=np.uint64).astype(kind)
+        if values.dtype.kind == "f":  # of any bits, NaNs of all kinds among them
+            values = random.integers(0, 256, rows * values.itemsize, dtype=np.uint8).view(kind)
+        for data in (values, np.abs(values) if values.dtype.kind == "f" else values[::-1]):
+            expected, _ = linkwise.sort_and_report(data, descending=descending)
+            assert linkwise.sort(data, descending=descending).tobytes() == expected.tobytes()
+
+
+def test_zeros_and_nans_of_few_floats() -> None:
+    for weird in (np.nan, -np.nan, np.inf, -np.inf):
+        values = np.array([0.0, -0.0, weird, 1.0, -1.0, 0.0, -0.0, np.nan], np.float64)
+        found = linkwise.sort(values)
+        assert found.tobytes() == linkwise.sort_and_report(values)[0].tobytes()
+        zeros = found[found == 0]
+        assert np.signbit(zeros).tolist() == [True, True, False, False] and np.isnan(found[-1])

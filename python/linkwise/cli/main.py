@@ -25,7 +25,7 @@ _COMMANDS = {
 """Where each of them is: what the others need is not loaded."""
 
 
-def command_line(arguments: Sequence[str]) -> Any:
+def commands_for(arguments: Sequence[str]) -> typer.Typer:
     """The command that is named, or all where none is."""
     app = typer.Typer(
         help="Sorts, joins and moves data across the GPUs of a machine as fast as its links allow.",
@@ -42,9 +42,7 @@ def command_line(arguments: Sequence[str]) -> Any:
             app.add_typer(found, name=name)
         else:
             app.command(name)(found)
-    command: Any = typer.main.get_command(app)
-    _name_variables(command, "LINKWISE")
-    return command
+    return app
 
 
 _INTERRUPTED = 130
@@ -117,7 +115,9 @@ def _run() -> None:
     # The commands' own output says both.
     warnings.simplefilter("ignore", NominalMachineWarning)
     try:
-        code = command_line(sys.argv[1:])(standalone_mode=False)
+        command: Any = typer.main.get_command(commands_for(sys.argv[1:]))
+        _name_variables(command, "LINKWISE")
+        code = command(standalone_mode=False)
     except UsageError as error:
         fail(error, 2)
     except Error as error:

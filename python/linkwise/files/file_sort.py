@@ -25,7 +25,7 @@ from linkwise.interop.containers import ONE_COLUMN, Contents
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.sorting.arrays import sort_array
 from linkwise.sorting.report import SortReport, Steps
-from linkwise.sorting.tables import order_of_table, sort_table, sorted_table
+from linkwise.sorting.tables import order_of_table, sort_table, sorted_table, table_in_order
 
 Batch = TypeVar("Batch")
 _KEYS_AT_ONCE = 1 << 20  # rows, of which those that may be wanted are found in the caches
@@ -64,7 +64,9 @@ class FileSort:
 
     def _write_table(self, table: pa.Table, writer: Writer) -> None:
         """Sort a table and write it: each core gathers rows and encodes them, and no more of them than that is made."""
-        in_order = sorted_table(table, self._keys, self._execution, self._selection)
+        in_order = table_in_order(table, self._keys, self._execution) if self._selection.is_everything else None
+        if in_order is None:
+            in_order = sorted_table(table, self._keys, self._execution, self._selection)
         self._reports.append(in_order.report)
         is_checked = self._execution.verify and self._selection.is_everything
         self._steps.begin("verify")

@@ -242,6 +242,11 @@ class _Given(NamedTuple):
 _given: ContextVar[_Given] = ContextVar("linkwise_options")
 
 
+def nothing_is_said(execution: Any) -> bool:
+    """Whether neither a call nor a block of ``options`` around it says where and how it runs."""
+    return not execution and _given.get(None) in (None, _Given({}, {}))
+
+
 @takes_execution(AnyExecution)
 @contextmanager
 def options(**execution: Unpack[AnyExecution]) -> Iterator[None]:

@@ -16,10 +16,11 @@ from linkwise.columns.row_checksum import RowChecksum, check_same_rows
 from linkwise.columns.sort_keys import EVERYTHING, By, Descending, Nulls, Selection, one_direction
 from linkwise.interop.containers import hold
 from linkwise.interop.device_arrays import list_of_arrays, single_array
-from linkwise.runtime.execution import ExecutionOptions, Progress, SortExecution, takes_execution
+from linkwise.runtime.execution import ExecutionOptions, Progress, SortExecution, nothing_is_said, takes_execution
 from linkwise.runtime.sort_plan import SortPlan
 from linkwise.sorting.arrays import order_of_array, sort_array
 from linkwise.sorting.device_sort import GpuSort
+from linkwise.sorting.few_numbers import sorted_few
 from linkwise.sorting.report import SortReport
 from linkwise.sorting.tables import order_of_table, sort_table
 
@@ -159,6 +160,11 @@ def sort(
     UsageError, OutOfMemoryError, DeviceError, CorruptDataError
 
     """
+    says_nothing = by is None and out is None and payload is None and not donate and nulls == "last"
+    if says_nothing and isinstance(values, np.ndarray) and len(values.shape) == 1 and nothing_is_said(execution):
+        few = sorted_few(values, descending=one_direction(descending))
+        if few is not None:
+            return cast(Values, few)
     options = ExecutionOptions.of(execution, SortPlan)
     result, _ = sort_values(
         values, options, by=by, descending=descending, nulls=nulls, out=out, payload=payload, donate=donate,

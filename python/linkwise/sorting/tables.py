@@ -130,14 +130,6 @@ def sorted_table(
     """A table in the order of the keys, whose rows are not gathered yet."""
     if not selection.is_everything:
         return SortedTable(table, *order_of_table(table, keys, execution, selection))
-    if execution.on_cores and execution.plan is None and table.num_rows:
-        steps = Steps()
-        if _is_in_order(table, keys):
-            steps.end("sort")
-            report = report_of_cores(table.num_rows, _row_bytes(table), steps.seconds, verified=execution.verify)
-            return SortedTable(
-                table, np.empty(table.num_rows, np.uint8), report.after(steps), there=dict(enumerate(table.columns))
-            )
     if _is_by_number(table, keys):
         return _sorted_by_number(table, keys[0], execution)
     row_keys = RowKeys(table, keys)
@@ -146,6 +138,17 @@ def sorted_table(
     near, places = row_keys.columns_nearby()
     nearby = {table.column_names.index(name): column for name, column in near.items()}
     return SortedTable(table, rows, report, nearby=(nearby, rows if places is None else places))
+
+
+def table_in_order(table: pa.Table, keys: list[SortKey], execution: ExecutionOptions) -> SortedTable | None:
+    """A table whose rows are in the order of the keys already, in the chunks that it has; ``None`` if they are not."""
+    steps = Steps()
+    if not execution.on_cores or execution.plan is not None or not table.num_rows or not _is_in_order(table, keys):
+        return None
+    steps.end("sort")
+    report = report_of_cores(table.num_rows, _row_bytes(table), steps.seconds, verified=execution.verify)
+    there = dict(enumerate(table.columns))
+    return SortedTable(table, np.empty(table.num_rows, np.uint8), report.after(steps), there=there)
 
 
 def _is_in_order(table: pa.Table, keys: list[SortKey]) -> bool:
