@@ -146,7 +146,8 @@ void bind_rows(nb::module_& m) {
         "An uninitialised array of bytes on huge pages; some of what arrays give back is kept for the next.");
   m.def(
       "work_alone", [] { omp_set_num_threads(1); },
-      "Has the parallel loops that this thread begins run on it alone: for threads that are as many as there are cores.");
+      "Has the parallel loops that this thread begins run on it alone: for threads that are as many as there are "
+      "cores.");
   m.def("drop_spare_memory", &drop_spare_memory, "Gives back to the kernel what arrays have left for the next ones.");
   m.def("row_numbers", &row_numbers, nb::arg("count"), nb::arg("bytes"), "0, 1, … of 4 or 8 bytes each.");
   m.def("positions_of_least", &positions_of_least_words, nb::arg("words"), nb::arg("k"),
