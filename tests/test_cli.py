@@ -62,6 +62,15 @@ def test_sort_npy(tmp_path: Path) -> None:
     assert (np.load(tmp_path / "out.npy") == np.sort(data)[::-1]).all()
 
 
+def test_nobody_listens_to_errors(table: Path, tmp_path: Path) -> None:
+    """With standard error closed, Python has none."""
+    out = tmp_path / "out.parquet"
+    command = [sys.executable, "-m", "linkwise", "sort", table, "-o", out, "--by", "id"]
+    done = subprocess.run(["sh", "-c", 'exec "$@" 2>&-', "sh", *command], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "5,000 rows sorted" in done.stdout
+    assert pq.read_metadata(out).num_rows == 5000
+
+
 def test_json_is_one_object(table: Path, tmp_path: Path) -> None:
     done = run(
         "sort",

@@ -337,6 +337,13 @@ def test_few_numbers_are_the_same_by_numpy_as_by_the_core(kind: str, descending:
             assert linkwise.sort(data, descending=descending).tobytes() == expected.tobytes()
 
 
+def test_few_numbers_with_a_mask_are_refused_as_many_are() -> None:
+    masked = np.ma.array([3, 1, 2], mask=[False, True, False])
+    for sort in (linkwise.sort, linkwise.sort_and_report):
+        with pytest.raises(linkwise.UsageError, match="whose mask would be lost"):
+            sort(masked)
+
+
 def test_zeros_and_nans_of_few_floats() -> None:
     for weird in (np.nan, -np.nan, np.inf, -np.inf):
         values = np.array([0.0, -0.0, weird, 1.0, -1.0, 0.0, -0.0, np.nan], np.float64)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,14 +32,14 @@ from linkwise.sorting.report import SortReport
 @contextmanager
 def _progress_bar() -> Any:
     """Yields a function ``step(name) -> advance(fraction)``; draws on a terminal only."""
-    if not sys.stderr.isatty():
+    console = Console(stderr=True)
+    if not console.is_terminal:
         yield lambda name: lambda fraction: None
         return
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
 
-    console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    with Progress(*columns, console=console, transient=True) as progress:
 
         def step(name: str) -> Any:
             task = progress.add_task(name, total=1.0)

@@ -160,8 +160,9 @@ def sort(
     UsageError, OutOfMemoryError, DeviceError, CorruptDataError
 
     """
-    says_nothing = by is None and out is None and payload is None and not donate and nulls == "last"
-    if says_nothing and isinstance(values, np.ndarray) and len(values.shape) == 1 and nothing_is_said(execution):
+    is_plain = by is None and out is None and payload is None and not donate and nulls == "last"
+    # Subclasses, as masked arrays, are something else, and are refused.
+    if is_plain and type(values) is np.ndarray and nothing_is_said(execution):
         few = sorted_few(values, descending=one_direction(descending))
         if few is not None:
             return cast(Values, few)
