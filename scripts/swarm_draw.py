@@ -9,6 +9,8 @@ from random import Random
 from typing import Any
 
 from linkwise.machines.catalog import load_machine
+from linkwise.runtime.join_plan import JoinPlan
+from linkwise.runtime.sort_plan import SortPlan
 from swarm_data import KEYS, OTHERS, Column
 
 Scenario = dict[str, Any]
@@ -153,9 +155,23 @@ def _execution(random: Random, *, is_join: bool) -> dict[str, Any]:
     if random.random() < 0.5:
         numbers = range(load_machine(found["machine"]).num_gpus)
         found["gpus"] = random.sample(numbers, random.randint(1, len(numbers)))
-    fields = random.sample(JOIN_FIELDS if is_join else SORT_FIELDS, random.choice((0, 0, 1, 1, 2, 3)))
-    found["plan"] = {name: value for each in fields for name, value in each.items()}
+    found["plan"] = _plan(random, is_join=is_join)
     if random.random() < 0.3:
-        found["memory_limit"] = random.choice(("96KiB", "256KiB", "1MiB", "16MiB"))
+        found["memory_limit"] = random.choice(("96KiB", "1MiB", "4MiB", "16MiB"))
     found["verify"] = random.random() < 0.8
     return found
+
+
+def _plan(random: Random, *, is_join: bool) -> dict[str, Any]:
+    """Fields that go together, mostly: what is refused shows only that it is refused."""
+    count = random.choice((0, 0, 1, 1, 2, 3))
+    fields = JOIN_FIELDS if is_join else SORT_FIELDS
+    drawn: list[dict[str, Any]] = []
+    if count and random.random() < 0.75:
+        by = "path" if is_join else "strategy"
+        drawn = [random.choice([each for each in fields if by in each])]
+        way = drawn[0][by]
+        infos = (JoinPlan if is_join else SortPlan).field_infos()
+        fields = [each for each in fields if all(way in (infos[name].of or (way,)) for name in each)]
+    drawn += random.sample(fields, min(count, len(fields)))
+    return {name: value for each in reversed(drawn) for name, value in each.items()}
