@@ -61,13 +61,13 @@ def test_a_bit_of_a_run_that_flips_is_found(at: float, table_file: Path, monkeyp
 
 
 def test_rows_that_are_lost_or_changed_are_found(table_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    really_gather = SortedTable._of
+    really_gather = SortedTable.part
 
-    def forgetful(self: SortedTable, columns: dict[int, pa.ChunkedArray], rows: int) -> pa.Table:
-        result = really_gather(self, columns, rows)
+    def forgetful(self: SortedTable, first: int, count: int) -> pa.Table:
+        result = really_gather(self, first, count)
         return result.set_column(1, "text", result["text"].combine_chunks()[::-1])
 
-    monkeypatch.setattr(SortedTable, "_of", forgetful)
+    monkeypatch.setattr(SortedTable, "part", forgetful)
     for how in (CPU, SPILLED):
         with pytest.raises(linkwise.CorruptDataError, match="not those of the input"):
             linkwise.sort_file(table_file, table_file.with_name("o.parquet"), by="k", **how)

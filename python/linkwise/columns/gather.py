@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any, cast
 
 import numpy as np
@@ -75,7 +75,7 @@ def gather_columns_on_gpus(
     ]
 
 
-def gpus_may_gather(rows: Rows, execution: ExecutionOptions) -> bool:
+def _gpus_may_gather(rows: Rows, execution: ExecutionOptions) -> bool:
     """Whether GPUs may be asked at all."""
     return execution.strategy != "cpu" and len(rows) >= _WORTH_THE_GPUS and not execution.on_cores
 
@@ -87,11 +87,11 @@ def _is_for_gpus(column: pa.ChunkedArray) -> bool:
     return not (pa.types.is_string(column.type) or pa.types.is_binary(column.type)) or column.nbytes < _MOST_OF_NARROW
 
 
-def _gather_on_gpus_if_faster(
-    columns: list[pa.ChunkedArray], rows: Rows, execution: ExecutionOptions | None
+def gather_on_gpus_if_faster(
+    columns: list[pa.ChunkedArray], rows: Rows, execution: ExecutionOptions
 ) -> dict[int, pa.ChunkedArray]:
     """Those columns that GPUs gather in less time than the cores, gathered, by their number."""
-    if execution is None or not gpus_may_gather(rows, execution):
+    if not _gpus_may_gather(rows, execution):
         return {}
     wanted = [at for at, column in enumerate(columns) if _is_for_gpus(column)]
     chosen = [columns[at] for at in wanted]
@@ -113,17 +113,13 @@ def _gather_on_gpus_if_faster(
 
 
 def gather_columns(
-    columns: list[pa.ChunkedArray],
-    rows: Rows,
-    execution: ExecutionOptions | None = None,
-    nearby: Callable[[], dict[int, pa.ChunkedArray]] = dict,
+    columns: list[pa.ChunkedArray], rows: Rows, execution: ExecutionOptions | None = None
 ) -> list[pa.ChunkedArray]:
     """Columns with these rows of the given ones, of any type, in their order. Row -1 is a null.
 
-    On all cores; on the GPUs that ``execution`` leaves it to where these are faster. ``nearby`` makes the columns, by
-    number, that are cheaper to reorder than to gather at random.
+    On all cores; on the GPUs that ``execution`` leaves it to where these are faster.
     """
-    gathered = _gather_on_gpus_if_faster(columns, rows, execution) or nearby()
+    gathered = {} if execution is None else gather_on_gpus_if_faster(columns, rows, execution)
     return _gather_on_cores(columns, [rows] * len(columns), gathered)
 
 
@@ -131,7 +127,7 @@ def gather_sides(
     sides: list[tuple[list[pa.ChunkedArray], Rows]], execution: ExecutionOptions | None = None
 ) -> list[list[pa.ChunkedArray]]:
     """``gather_columns`` of tables of which as many rows are gathered, of each its own: at once where they are few."""
-    if any(gpus_may_gather(rows, execution) for _, rows in sides if execution is not None):
+    if any(_gpus_may_gather(rows, execution) for _, rows in sides if execution is not None):
         return [gather_columns(columns, rows, execution) for columns, rows in sides]
     of_columns = [rows for columns, rows in sides for _ in columns]
     gathered = iter(_gather_on_cores([column for columns, _ in sides for column in columns], of_columns, {}))

@@ -2,51 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import IO
 
 import pyarrow as pa
 
 from linkwise.columns.dictionaries import SharedDictionaries
-from linkwise.runtime.parallel import InOrder
+from linkwise.encoders.part_writer import PartWriter
 
+_PART_ROWS = 1 << 17
 _NO_LIMIT = 1 << 62
 
 
-class ArrowWriter:
-    """Writes rows to an open file; see ``ParquetWriter``. ``memory`` is what waits to be written may take."""
-
-    part_rows = 1 << 17
+class ArrowWriter(PartWriter[pa.Table]):
+    """Record batches, as a file or a stream; see ``PartWriter``."""
 
     def __init__(self, file: IO[bytes], schema: pa.Schema, *, stream: bool, memory: int) -> None:
+        super().__init__(_PART_ROWS, memory)
         # In a file, a dictionary cannot be replaced by another, but it can grow.
         self._dictionaries = None if stream else SharedDictionaries(_NO_LIMIT)
         options = pa.ipc.IpcWriteOptions(unify_dictionaries=True, emit_dictionary_deltas=not stream)
         new = pa.ipc.new_stream if stream else pa.ipc.new_file
         self._out = new(file, schema, options=options)
-        self._parts: InOrder[pa.Table] = InOrder(self._write, memory)
 
-    def _write(self, table: pa.Table) -> None:
-        self._out.write_table(table if self._dictionaries is None else self._dictionaries.grown_by(table))
+    def _encoded(self, table: pa.Table) -> pa.Table:
+        return table  # which is what is written, but for dictionaries, and these grow in the order of the parts
+
+    def _append(self, encoded: pa.Table) -> None:
+        self._out.write_table(encoded if self._dictionaries is None else self._dictionaries.grown_by(encoded))
 
     def write_table(self, table: pa.Table) -> None:
-        """Append rows."""
-        self._parts.finish()
-        self._write(table)
-
-    def write_made(self, make: Callable[[], pa.Table], expected_bytes: int) -> None:
-        """Append what a core makes when it comes to it."""
-        self._parts.submit(make, expected_bytes)
-
-    def flush(self) -> None:
-        """Wait until all has been made and written."""
-        self._parts.finish()
+        """See ``PartWriter``."""
+        self.flush()
+        self._append(table)
 
     def close(self) -> None:
-        """Write what is left, and the footer."""
-        self._parts.finish()
+        """See ``PartWriter``; the footer comes last."""
+        self.flush()
         self._out.close()
-
-    def cancel(self) -> None:
-        """Write nothing more; waits for what is being made."""
-        self._parts.cancel()

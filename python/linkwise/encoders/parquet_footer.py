@@ -101,8 +101,7 @@ class JoinedFile:
     def end(self) -> bytes:
         """What to write last: indexes by their kind, as readers find them fastest, and the metadata."""
         parts = []
-        for _, in_order in sorted(enumerate(self._indexes), key=lambda each: (-each[1][1][0], each[0])):
-            chunk, (offset, size), index = in_order
+        for chunk, (offset, size), index in sorted(self._indexes, key=lambda each: -each[1][0]):
             chunk[offset], chunk[size] = (I64, self._size), (I32, len(index))
             self._size += len(index)
             parts.append(index)

@@ -34,7 +34,7 @@ class ParquetOptions:
     compression: str | None = None
     """A codec, and its level if wanted: ``"zstd:3"``; as the input's columns have it, otherwise snappy."""
     row_group_rows: int | None = None
-    """Rows of a row group; as many as keep all cores busy unless given."""
+    """Rows of a row group; 2^18 unless given, fewer where memory is little."""
     dictionary: Dictionary = "auto"
     """Which columns have a dictionary: those where a sample says that it pays."""
     page_index: bool = False

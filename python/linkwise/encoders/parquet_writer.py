@@ -13,56 +13,50 @@ from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.columns.sort_keys import SortKey
 from linkwise.encoders.parquet_footer import JoinedFile
 from linkwise.encoders.parquet_options import ParquetOptions, codec_arguments, pays
-from linkwise.runtime.parallel import InOrder
+from linkwise.encoders.part_writer import PartWriter
 
 _MOST_ROWS = 1 << 18  # of a row group, which the caches of a core hold mostly
 _GROUPS_IN_MEMORY = 4  # parts of the memory, of which the rows of a row group take one
+_GROWTH = 2  # bytes of the rows and their encoding, by those of the rows
 
 
-class ParquetWriter:
-    """Writes rows to an open file. Nothing is written behind an error, or after ``cancel``.
+class ParquetWriter(PartWriter[pa.Buffer]):
+    """Row groups; see ``PartWriter``. Half of ``memory`` is for rows that do not fill one yet.
 
-    ``codecs`` are those of the input's columns; ``keys`` what the rows are sorted by, for later readers; ``memory`` the
-    bytes that rows may take which wait to be encoded and written. Raises ``ArrowException`` for what Parquet has no
-    type for.
+    ``codecs`` are those of the input's columns; ``keys`` what the rows are sorted by, for later readers. Raises
+    ``ArrowException`` for what Parquet has no type for.
     """
 
     def __init__(
         self, file: IO[bytes], schema: pa.Schema, options: ParquetOptions, *, codecs: dict[str, str],
         keys: Sequence[SortKey], memory: int,
     ) -> None:  # fmt: skip
+        super().__init__(options.row_group_rows or _MOST_ROWS, memory // 2, _GROWTH)
         self._file, self._schema, self._options = file, schema, options
         self._most_bytes = memory
-        self._most_rows = options.row_group_rows or _MOST_ROWS
         self._arguments: dict[str, Any] = codec_arguments(options, codecs) | {
             "write_page_checksum": True, "write_page_index": options.page_index,
             "sorting_columns": _sorting_columns(schema, keys),
         }  # fmt: skip
-        empty = memoryview(self._encoded(schema.empty_table()))
+        empty = memoryview(self._file_of(schema.empty_table()))
         self._joined = JoinedFile(empty)
         leaves = pq.ParquetFile(pa.BufferReader(empty)).schema
         self._leaves = _leaves([leaves.column(at).path for at in range(len(leaves))], schema.names)
         file.write(self._joined.begin())
         self._waiting: list[pa.Table] = []  # rows that do not fill a row group yet,
         self._waiting_rows = self._waiting_bytes = 0  # so many
-        self._groups: InOrder[pa.Buffer] = InOrder(self._append, memory // 2)
-
-    @property
-    def part_rows(self) -> int:
-        """Rows of a row group."""
-        return self._most_rows
 
     def write_table(self, table: pa.Table) -> None:
-        """Append rows."""
+        """See ``PartWriter``."""
         self._waiting.append(table)
         self._waiting_rows += table.num_rows
         self._waiting_bytes += bytes_of(table)
-        self._write_waiting(self._most_rows if self._waiting_bytes < self._most_bytes // _GROUPS_IN_MEMORY else 1)
+        self._write_waiting(self.part_rows if self._waiting_bytes < self._most_bytes // _GROUPS_IN_MEMORY else 1)
 
     def write_made(self, make: Callable[[], pa.Table], expected_bytes: int) -> None:
-        """Append a row group that a core makes when it comes to it."""
+        """See ``PartWriter``; a part is a row group."""
         self._write_waiting(1)
-        self._groups.submit(lambda: self._encoded_rows(make()), 2 * expected_bytes)
+        super().write_made(make, expected_bytes)
 
     def _write_waiting(self, least_rows: int) -> None:
         """Row groups of what waits, for as long as that is so many rows."""
@@ -71,13 +65,13 @@ class ParquetWriter:
         waiting = pa.concat_tables(self._waiting)
         row_bytes = self._waiting_bytes // waiting.num_rows
         while waiting.num_rows >= least_rows:
-            group, waiting = waiting.slice(0, self._most_rows), waiting.slice(self._most_rows)
-            self._groups.submit(partial(self._encoded_rows, group), 2 * row_bytes * group.num_rows)
+            group, waiting = waiting.slice(0, self.part_rows), waiting.slice(self.part_rows)
+            self._parts.submit(partial(self._encoded, group), _GROWTH * row_bytes * group.num_rows)
         self._waiting = [waiting] if waiting.num_rows else []
         self._waiting_rows, self._waiting_bytes = waiting.num_rows, row_bytes * waiting.num_rows
 
-    def _encoded_rows(self, table: pa.Table) -> pa.Buffer:
-        return self._encoded(table, use_dictionary=self._with_dictionary(table))
+    def _encoded(self, table: pa.Table) -> pa.Buffer:
+        return self._file_of(table, use_dictionary=self._with_dictionary(table))
 
     def _with_dictionary(self, table: pa.Table) -> list[str] | bool:
         """Those leaves that get one, as PyArrow takes it."""
@@ -86,7 +80,7 @@ class ParquetWriter:
         columns = zip(table.column_names, table.columns, strict=True)
         return [leaf for name, column in columns if pays(column) for leaf in self._leaves[name]]
 
-    def _encoded(self, table: pa.Table, **arguments: Any) -> pa.Buffer:
+    def _file_of(self, table: pa.Table, **arguments: Any) -> pa.Buffer:
         """A file of its own with a row group, or with none of an empty table."""
         out = pa.BufferOutputStream()
         with pq.ParquetWriter(out, self._schema, **self._arguments, **arguments) as writer:
@@ -98,18 +92,14 @@ class ParquetWriter:
         self._file.write(self._joined.add(memoryview(encoded)))
 
     def flush(self) -> None:
-        """Wait until all has been made and written."""
+        """See ``PartWriter``."""
         self._write_waiting(1)
-        self._groups.finish()
+        super().flush()
 
     def close(self) -> None:
-        """Write what is left, and the metadata."""
+        """See ``PartWriter``; the metadata comes last."""
         self.flush()
         self._file.write(self._joined.end())
-
-    def cancel(self) -> None:
-        """Write nothing more; waits for what is being encoded."""
-        self._groups.cancel()
 
 
 def _leaves(paths: list[str], names: list[str]) -> dict[str, list[str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import IO
 
@@ -10,20 +9,19 @@ import pyarrow as pa
 import pyarrow.csv
 
 from linkwise.columns.gather_pyarrow import bytes_of
-from linkwise.runtime.parallel import InOrder
+from linkwise.encoders.part_writer import PartWriter
 
 _PART_ROWS = 1 << 16
+_GROWTH = 3  # bytes of the rows and their text, by those of the rows
 
 
-class TextWriter:
-    """Writes rows to an open file as text; see ``ParquetWriter``. ``memory`` is what waits to be written may take."""
-
-    part_rows = _PART_ROWS
+class TextWriter(PartWriter[pa.Buffer]):
+    """Text, with or without a header; see ``PartWriter``."""
 
     def __init__(self, file: IO[bytes], schema: pa.Schema, *, delimiter: str, header: bool, memory: int) -> None:
-        self._schema, self._delimiter = schema, delimiter
-        self._parts: InOrder[pa.Buffer] = InOrder(lambda text: file.write(memoryview(text)), memory)
-        file.write(memoryview(self._encoded(schema.empty_table(), header=header)))
+        super().__init__(_PART_ROWS, memory, _GROWTH)
+        self._file, self._schema, self._delimiter = file, schema, delimiter
+        self._append(self._encoded(schema.empty_table(), header=header))
 
     def _encoded(self, table: pa.Table, *, header: bool = False) -> pa.Buffer:
         out = pa.BufferOutputStream()
@@ -32,24 +30,11 @@ class TextWriter:
             writer.write_table(table)
         return out.getvalue()
 
+    def _append(self, encoded: pa.Buffer) -> None:
+        self._file.write(memoryview(encoded))
+
     def write_table(self, table: pa.Table) -> None:
-        """Append rows."""
+        """See ``PartWriter``."""
         for first in range(0, table.num_rows, _PART_ROWS):
             part = table.slice(first, _PART_ROWS)
-            self._parts.submit(partial(self._encoded, part), 3 * bytes_of(part))
-
-    def write_made(self, make: Callable[[], pa.Table], expected_bytes: int) -> None:
-        """Append what a core makes when it comes to it."""
-        self._parts.submit(lambda: self._encoded(make()), 3 * expected_bytes)
-
-    def flush(self) -> None:
-        """Wait until all has been made and written."""
-        self._parts.finish()
-
-    def close(self) -> None:
-        """Write what is left."""
-        self._parts.finish()
-
-    def cancel(self) -> None:
-        """Write nothing more; waits for what is being encoded."""
-        self._parts.cancel()
+            self._parts.submit(partial(self._encoded, part), _GROWTH * bytes_of(part))

@@ -72,12 +72,12 @@ class FileSort:
         self._steps.begin("verify")
         before, after = RowChecksum(*([table] if is_checked else [])), RowChecksum()
         self._steps.begin("rows")
-        whole = in_order.whole_if_faster(self._execution)
+        in_order.gather_on_gpus(self._execution)
         self._steps.begin("write")
         lock = threading.Lock()
 
         def part(first: int, count: int) -> pa.Table:
-            rows = in_order.part(first, count) if whole is None else whole.slice(first, count)
+            rows = in_order.part(first, count)
             if is_checked:
                 checksum = RowChecksum(rows)
                 with lock:
@@ -200,7 +200,7 @@ class FileSort:
         for table in tables:
             with self._steps.within("sort"):
                 first = self._sort(table, self._selection)
-            best = first if best is None else self._sort(pa.concat_tables([best, first]), self._selection)
+                best = first if best is None else self._sort(pa.concat_tables([best, first]), self._selection)
         return best
 
 

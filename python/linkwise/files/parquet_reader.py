@@ -39,8 +39,10 @@ class ParquetReader(TableReader):
                 self._set_schema(file.schema_arrow)
                 self._needed, self._all_columns = self.columns, len(self.columns)
                 self._groups = list(range(file.metadata.num_row_groups))
-                self._row_bytes = self._sample(file)
-                self.size = max(2 * self._encoded, self._row_bytes * self._metadata.num_rows)
+                # PyArrow cannot read dictionaries inside of other types in any other way, and ends the process over
+                # some.
+                self._is_read_by_groups = any(map(_has_dictionary_inside, self.schema.types))
+                self._estimate(file)
                 if self._metadata.num_row_groups and self._metadata.num_columns:
                     # Damaged metadata of a column ends the process when its codec is asked for, unless it was read.
                     first = self._metadata.row_group(0)
@@ -52,22 +54,30 @@ class ParquetReader(TableReader):
         buffer = _PAGE if in_pages else 0
         return pq.ParquetFile(self.path, metadata=self._metadata, pre_buffer=False, buffer_size=buffer)
 
-    @property
-    def _encoded(self) -> int:
-        assert self._metadata is not None
-        return sum(self._metadata.row_group(g).total_byte_size for g in range(self._metadata.num_row_groups))
+    def _encoded_bytes(self, file: pq.ParquetFile) -> int:
+        """Of the columns and row groups that are read, before they are compressed."""
+        groups = [file.metadata.row_group(group) for group in self._groups]
+        if self._named is None or not groups:
+            return sum(group.total_byte_size for group in groups)
+        paths = [groups[0].column(at).path_in_schema for at in range(file.metadata.num_columns)]
+        needed = [at for at, path in enumerate(paths) if path.split(".")[0] in self._needed]
+        return sum(group.column(at).total_uncompressed_size for group in groups for at in needed)
 
-    def _sample(self, file: pq.ParquetFile) -> int:
-        """Bytes that a row takes in memory, of the first ones of some row groups."""
-        groups, columns, rows = file.metadata.num_row_groups, file.metadata.num_columns, file.metadata.num_rows
-        found: int = max(8 * columns, self._encoded // max(rows, 1))
-        if not groups or not columns:
-            return found
+    def _estimate(self, file: pq.ParquetFile) -> None:
+        """What a row and all of them take in memory, by the first ones of some row groups."""
+        encoded, rows = self._encoded_bytes(file), int(self._lengths[self._groups].sum())
+        sampled = self._sampled_bytes(file) if rows and file.metadata.num_columns else 0
+        self._row_bytes = max(8 * len(self._needed), encoded // max(rows, 1), sampled)
+        self.size = max(2 * encoded, self._row_bytes * rows)
+
+    def _sampled_bytes(self, file: pq.ParquetFile) -> int:
+        """What a row takes in memory, of the largest of samples."""
         if self._is_read_by_groups:
-            first = file.read_row_group(0)
-            return max(found, bytes_of(first) // max(int(first.num_rows), 1))
+            first = file.read_row_group(self._groups[0], columns=self._named)
+            return bytes_of(first) // max(int(first.num_rows), 1)
+        found = 0
         with self._open(in_pages=True) as in_pages:
-            for group in range(0, groups, -(-groups // _SAMPLED_GROUPS)):
+            for group in self._groups[:: -(-len(self._groups) // _SAMPLED_GROUPS)]:
                 batches = in_pages.iter_batches(_SAMPLED_ROWS, row_groups=[group], columns=self._named)
                 batch = next(batches, None)
                 if batch is not None and batch.num_rows:
@@ -76,7 +86,7 @@ class ParquetReader(TableReader):
 
     def keep(self, columns: Sequence[str] | None, rows: Any | None) -> None:
         """See ``Reader``. Row groups whose statistics say that no row is wanted are not read."""
-        whole, before = len(self.columns), self.columns
+        before = self.columns
         super().keep(columns, rows)
         wanted = {*self.columns, *self._referenced}
         self._needed = [name for name in before if name in wanted]
@@ -87,9 +97,7 @@ class ParquetReader(TableReader):
 
                 fragment = pyarrow.dataset.ParquetFileFormat().make_fragment(str(self.path), LocalFileSystem())
                 self._groups = [group.id for group in fragment.subset(rows, schema=file.schema_arrow).row_groups]
-            if len(self._needed) < whole:
-                self._row_bytes = self._sample(file)
-            self.size = self._row_bytes * int(self._lengths[self._groups].sum())
+            self._estimate(file)
 
     def everything(self) -> Contents:
         """See ``Reader``."""
@@ -119,7 +127,7 @@ class ParquetReader(TableReader):
         """See ``Reader``."""
         assert self._metadata is not None
         # Whoever asks for one such column may get several, or those inside of another.
-        are_plain = not self._is_read_by_groups and not any("." in name for name in self.columns)
+        are_plain = not self._is_read_by_groups and not any("." in name for name in self._needed)
         return int(self._metadata.num_rows) if are_plain else None
 
     def numbered(
@@ -177,14 +185,13 @@ class ParquetReader(TableReader):
                 parts.append(gather_rows(whole.select(self.columns), of_group))
         return pa.concat_tables(parts)
 
-    @property
-    def _is_read_by_groups(self) -> bool:
-        """PyArrow cannot read dictionaries inside of other types in any other way, and ends the process over some."""
-        return any(not pa.types.is_dictionary(kind) and _has_dictionary(kind) for kind in self.schema.types)
-
     def _tables(self, file: pq.ParquetFile) -> Iterator[pa.Table]:
         groups = (file.read_row_group(group, columns=self._named) for group in self._groups)
         return groups if self._groups else iter([file.schema_arrow.empty_table()])
+
+
+def _has_dictionary_inside(kind: pa.DataType) -> bool:
+    return not pa.types.is_dictionary(kind) and _has_dictionary(kind)
 
 
 def _has_dictionary(kind: pa.DataType) -> bool:

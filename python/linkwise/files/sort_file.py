@@ -187,7 +187,7 @@ def sort_reader(
     by = keys if reader.columns else ()
     directory = None if temporary_directory is None else Path(temporary_directory)
     with Writer(out, options, like=reader, schema=reader.schema, keys=by, memory=memory, force=force) as writer:
-        if not force and selection.is_everything:
+        if not force and selection.is_everything and options.filter is None:
             check_room_for_output(out, writer.format, reader.size or 0)
             if is_too_large([reader], memory):
                 check_room_for_runs([reader], directory)

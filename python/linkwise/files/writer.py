@@ -18,6 +18,7 @@ from linkwise._typing import Format
 from linkwise.columns.sort_keys import SortKey
 from linkwise.encoders.arrow_writer import ArrowWriter
 from linkwise.encoders.parquet_writer import ParquetWriter
+from linkwise.encoders.part_writer import PartWriter
 from linkwise.encoders.type_casts import writable, writable_schema
 from linkwise.files.formats import ARRAY_FORMATS, PIPE, FileOptions, format_of, is_pipe, name_of, one_clear_line
 from linkwise.files.reader import Reader
@@ -61,7 +62,7 @@ class Writer:
         self._schema = schema
         self._codecs = like.compression
         self._file: Any = None
-        self._stream: Any = None  # of a table, into the file
+        self._stream: PartWriter[Any] | None = None  # of a table, into the file
         self._rows = 0
         self._memory = memory
         self._dtype: np.dtype[Any] | None = None
@@ -129,7 +130,7 @@ class Writer:
             header = {"descr": self._dtype.str, "fortran_order": False, "shape": (self._rows,)}
             np.lib.format.write_array_header_2_0(self._file, header)
 
-    def _open_stream(self, schema: pa.Schema) -> Any:
+    def _open_stream(self, schema: pa.Schema) -> PartWriter[Any]:
         schema = writable_schema(schema, self._kind)
         try:
             return self._new_stream(self._file, schema)
@@ -148,7 +149,7 @@ class Writer:
             return False
         return True
 
-    def _new_stream(self, file: Any, schema: pa.Schema) -> Any:
+    def _new_stream(self, file: Any, schema: pa.Schema) -> PartWriter[Any]:
         memory = self._memory // _PARTS
         if self._kind == "parquet":
             return ParquetWriter(

@@ -17,9 +17,6 @@ from linkwise.machines.description import machine_from_dict, parsed_json
 from linkwise.machines.profile import check_profile
 from linkwise.machines.variants import in_nodes, without_nvlink
 
-DEFAULT_VIRTUAL_MACHINE = "h200x8"
-"""The machine that is simulated where there is no GPU and none is named."""
-
 
 def described_machines() -> dict[str, str]:
     """Names of the machines that come with Linkwise, each with its one-line description."""

@@ -51,12 +51,9 @@ class InOrder(Generic[Result]):
         self._in_hand.append((self._pool.submit(function), expected_bytes))
 
     def _take_first(self) -> None:
-        future, expected_bytes = self._in_hand[0]
-        result = future.result()
-        self._in_hand.popleft()
+        future, expected_bytes = self._in_hand.popleft()
         self._bytes -= expected_bytes
-        del future
-        self._hand_on(result)
+        self._hand_on(future.result())
 
     def finish(self) -> None:
         """Hand on all that is left."""

@@ -163,7 +163,7 @@ def sort(
     is_plain = by is None and out is None and payload is None and not donate and nulls == "last"
     # Subclasses, as masked arrays, are something else, and are refused.
     if is_plain and type(values) is np.ndarray and nothing_is_said(execution):
-        few = sorted_few(values, descending=one_direction(descending))
+        few = sorted_few(cast(Array, values), descending=one_direction(descending))
         if few is not None:
             return cast(Values, few)
     options = ExecutionOptions.of(execution, SortPlan)

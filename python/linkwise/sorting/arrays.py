@@ -44,7 +44,7 @@ def sort_array(
     _, report = sort_keys(keys_of_array(plain), execution, descending=descending, out_keys=sorted_keys)
     report = replace(report, rows=len(values), bytes=values.nbytes)
     if selection.unique:
-        sorted_keys = _first_of_each(sorted_keys)
+        sorted_keys = sorted_keys[is_first_of_equal(sorted_keys.view(f"u{sorted_keys.itemsize}"))]
         result = sorted_keys.view(plain.dtype)
     if plain.dtype.kind in "mM":
         result[:] = times_of_keys(sorted_keys, plain.dtype)
@@ -55,12 +55,11 @@ def sort_array(
     return out, report
 
 
-def _first_of_each(sorted_keys: Array) -> Array:
-    bits = sorted_keys.view(f"u{sorted_keys.itemsize}")
-    is_new = np.ones(len(bits), bool)
-    is_new[1:] = bits[1:] != bits[:-1]
-    first: Array = sorted_keys[is_new]
-    return first
+def is_first_of_equal(in_order: Array) -> Array:
+    """Of integers in order, which of them differ from the one before."""
+    is_first = np.ones(len(in_order), bool)
+    np.not_equal(in_order[1:], in_order[:-1], out=is_first[1:])
+    return is_first
 
 
 def _check_out(out: Array, values: Array) -> None:

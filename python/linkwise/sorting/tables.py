@@ -9,12 +9,13 @@ import numpy as np
 from linkwise import _core
 from linkwise._arrow import pa
 from linkwise._typing import Array
-from linkwise.columns.gather import gather_columns, gather_rows, gpus_may_gather, to_gather_often
+from linkwise.columns.gather import gather_on_gpus_if_faster, gather_rows, gather_sides, to_gather_often
 from linkwise.columns.gather_pyarrow import bytes_of
-from linkwise.columns.key_types import array_of_column, column_of_array, is_number, key_type_of
+from linkwise.columns.key_types import array_of_column, column_of_array, is_number
 from linkwise.columns.sort_keys import EVERYTHING, Selection, SortKey
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.runtime.host_memory import uninitialised
+from linkwise.sorting.arrays import codes_of_array, is_first_of_equal
 from linkwise.sorting.check import first_out_of_order
 from linkwise.sorting.host_sort import report_of_cores, row_number_bytes, sort_keys
 from linkwise.sorting.report import SortReport, Steps
@@ -26,6 +27,11 @@ _FIRST_LOOK, _LOOK = 1 << 9, 1 << 18  # rows that are looked at whether they are
 def _is_by_number(table: pa.Table, keys: list[SortKey]) -> bool:
     """Whether the key is one number, which is sorted as it is and not gathered afterwards."""
     return len(keys) == 1 and is_number(table[keys[0].column].type)
+
+
+def _is_by_present_number(table: pa.Table, keys: list[SortKey]) -> bool:
+    """Whether the key is one number that all rows have: as an integer, it leaves no ties but those of equal rows."""
+    return _is_by_number(table, keys) and not table[keys[0].column].null_count
 
 
 class _Number:
@@ -67,50 +73,37 @@ class SortedTable:
     ) -> None:  # fmt: skip
         self.report = report
         self.schema = table.schema
+        self.row_bytes = _row_bytes(table)
+        """What a row takes, about."""
         self._rows = rows
-        self._row_bytes = _row_bytes(table)
         self._there = there or {}  # columns in order already, by their number,
-        self._nearby, self._places = nearby or ({}, rows)  # and others in nearly that order,
-        self._far = {  # and the others as they were
-            at: to_gather_often(column) for at, column in enumerate(table.columns) if at not in self._there
-        }
+        self._nearby, self._places = nearby or ({}, rows)  # others as they were, and again in nearly that order
+        self._others = {at: to_gather_often(column) for at, column in enumerate(table.columns) if at not in self._there}
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    @property
-    def row_bytes(self) -> int:
-        """What a row takes, about."""
-        return self._row_bytes
-
-    def _of(self, columns: dict[int, pa.ChunkedArray], rows: int) -> pa.Table:
-        if not columns:
-            return pa.table({"": np.empty(rows, np.int8)}).select([])
-        return pa.table([columns[at] for at in range(len(self.schema))], schema=self.schema)
+    def gather_on_gpus(self, execution: ExecutionOptions) -> None:
+        """Have GPUs gather all rows of those columns for which they are faster than the cores."""
+        numbers = list(self._others)
+        gathered = gather_on_gpus_if_faster(list(self._others.values()), self._rows, execution)
+        self._there |= {numbers[at]: column for at, column in gathered.items()}
 
     def part(self, first: int, count: int) -> pa.Table:
         """So many of the rows, gathered by the thread that asks."""
+        part = slice(first, first + count)
+        nearby = {at: column for at, column in self._nearby.items() if at not in self._there}
+        far = {at: column for at, column in self._others.items() if at not in self._there and at not in nearby}
+        sides = [(list(far.values()), self._rows[part]), (list(nearby.values()), self._places[part])]
+        of_far, of_nearby = gather_sides(sides)
         found = {at: column.slice(first, count) for at, column in self._there.items()}
-        far = {at: column for at, column in self._far.items() if at not in self._nearby}
-        for columns, rows in ((far, self._rows), (self._nearby, self._places)):
-            gathered = gather_columns(list(columns.values()), rows[first : first + count])
-            found |= dict(zip(columns, gathered, strict=True))
-        return self._of(found, count)
-
-    def whole_if_faster(self, execution: ExecutionOptions) -> pa.Table | None:
-        """All rows, where it does not take the cores to gather them."""
-        return self.whole(execution) if gpus_may_gather(self._rows, execution) else None
+        found |= dict(zip(far, of_far, strict=True)) | dict(zip(nearby, of_nearby, strict=True))
+        return pa.table([found[at] for at in range(len(self.schema))], schema=self.schema)
 
     def whole(self, execution: ExecutionOptions) -> pa.Table:
         """All rows, gathered by all cores, or by GPUs where these are faster."""
-        numbers = list(self._far)
-
-        def nearby() -> dict[int, pa.ChunkedArray]:
-            gathered = gather_columns(list(self._nearby.values()), self._places)
-            return {numbers.index(at): column for at, column in zip(self._nearby, gathered, strict=True)}
-
-        gathered = gather_columns(list(self._far.values()), self._rows, execution, nearby)
-        return self._of(self._there | dict(zip(numbers, gathered, strict=True)), len(self._rows))
+        self.gather_on_gpus(execution)
+        return self.part(0, len(self))
 
 
 def sort_table(
@@ -153,11 +146,11 @@ def table_in_order(table: pa.Table, keys: list[SortKey], execution: ExecutionOpt
 
 def _is_in_order(table: pa.Table, keys: list[SortKey]) -> bool:
     """Whether a table is in order already; of most that are not, little is looked at."""
-    has_words = _is_by_number(table, keys) and not table[keys[0].column].null_count
+    leaves_no_ties = _is_by_present_number(table, keys)
     rows = table.num_rows
     for first, end in [(0, _FIRST_LOOK), *((at, at + _LOOK) for at in range(_FIRST_LOOK, rows, _LOOK))]:
         part = table.slice(max(first - 1, 0), end - max(first - 1, 0))
-        if has_words:
+        if leaves_no_ties:
             words = _first_words(part, keys)
             is_in_order = bool((words[1:] >= words[:-1]).all())
         else:
@@ -198,12 +191,8 @@ def order_of_table(
         row_keys = RowKeys(table, keys)
         rows, words, report = row_keys.order_and_words(execution)
         steps = Steps()
-        if words is None:
-            rows = rows[row_keys.core.starts_of_runs(rows)]
-        else:  # they tell all keys apart
-            is_first = np.ones(len(words), bool)
-            np.not_equal(words[1:], words[:-1], out=is_first[1:])
-            rows = rows[is_first]
+        # Words, where there are any, tell all keys apart.
+        rows = rows[row_keys.core.starts_of_runs(rows) if words is None else is_first_of_equal(words)]
         steps.end("ties")
         report = report.after(steps)
     else:
@@ -214,11 +203,9 @@ def order_of_table(
 
 def _first_words(table: pa.Table, keys: list[SortKey]) -> Array:
     """Numbers in the order of the rows, which may leave ties."""
-    column = table[keys[0].column]
-    if not _is_by_number(table, keys) or column.null_count:
+    if not _is_by_present_number(table, keys):
         return RowKeys(table, keys).words()
-    values = array_of_column(column)
-    return np.asarray(_core.encode_keys(key_type_of(values.dtype), keys[0].descending, values))
+    return codes_of_array(array_of_column(table[keys[0].column]), descending=keys[0].descending)
 
 
 def _row_bytes(table: pa.Table) -> int:
