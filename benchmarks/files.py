@@ -17,7 +17,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -159,9 +161,19 @@ def read(path: Path) -> pa.Table:
     return pq.read_table(path) if path.suffix == ".parquet" else pa.csv.read_csv(path)
 
 
-def check(case: Case, before: pa.Table, path: Path) -> None:
+def make(case: Case, scale: float, path: Path) -> int:
+    """Write the input, and tell its rows."""
+    table = case.make(int(case.rows * scale))
+    if path.suffix == ".parquet":
+        pq.write_table(table, path, row_group_size=1 << 20)
+    else:
+        pa.csv.write_csv(table, path)
+    return int(table.num_rows)
+
+
+def check(case: Case, source: Path, path: Path) -> None:
     """The output's keys are in the input's order, and its columns have the input's values."""
-    after = read(path)
+    before, after = read(source), read(path)
     keys = before.select([name for name, _ in case.keys])
     if case.unique:
         keys = keys.group_by(keys.column_names).aggregate([])
@@ -172,14 +184,15 @@ def check(case: Case, before: pa.Table, path: Path) -> None:
         raise SystemExit(f"{case.name}: {path.name} has other values")
 
 
+def in_own_process(function: Callable[..., Any], *arguments: Any) -> Any:
+    """What a function returns. A process counts from what the one that starts it holds: that is to be little."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        return pool.submit(function, *arguments).result()
+
+
 def measure(case: Case, folder: Path, scale: float, repetitions: int) -> dict[str, Any]:
     source = folder / f"in.{case.suffix}"
-    table = case.make(int(case.rows * scale))
-    if case.suffix == "parquet":
-        pq.write_table(table, source, row_group_size=1 << 20)
-    else:
-        pa.csv.write_csv(table, source)
-        table = read(source)
+    rows = in_own_process(make, case, scale, source)
     out = {name: folder / f"out-{name}.{case.suffix}" for name in ("linkwise", "duckdb", "polars")}
 
     def filled(program: str, name: str) -> list[str]:
@@ -191,11 +204,12 @@ def measure(case: Case, folder: Path, scale: float, repetitions: int) -> dict[st
         "polars": filled(case.polars, "polars"),
     }
     told: dict[str, list[tuple[float, float, int]]] = {name: [] for name in commands}
-    for _ in range(repetitions + 1):  # the first warms up
-        for name, command in commands.items():
-            told[name].append(run(command))
+    names = list(commands)
+    for turn in range(repetitions + 1):  # the first warms up; each is the first as often as the others
+        for name in names[turn % 3 :] + names[: turn % 3]:
+            told[name].append(run(commands[name]))
     for path in out.values():
-        check(case, table, path)
+        in_own_process(check, case, source, path)
     results = {
         name: {
             "seconds": [seconds for seconds, _, _ in runs[1:]], "median": statistics.median(run[0] for run in runs[1:]),
@@ -209,7 +223,7 @@ def measure(case: Case, folder: Path, scale: float, repetitions: int) -> dict[st
     for path in (source, *out.values()):
         path.unlink()
     return {
-        "case": case.name, "rows": table.num_rows, **results, "ratio": results["linkwise"]["median"] / better,
+        "case": case.name, "rows": rows, **results, "ratio": results["linkwise"]["median"] / better,
         "size_ratio": results["linkwise"]["bytes"] / smaller,
     }  # fmt: skip
 

@@ -15,7 +15,8 @@ from benchmark_on_machine import gb_per_s, peer_transfers
 from linkwise import UsageError, _core
 from linkwise.machines.catalog import load_machine
 from linkwise.machines.description import machine_from_dict
-from linkwise.machines.nominal import import_nccl, nominal_description
+from linkwise.machines.nccl_topology import import_nccl
+from linkwise.machines.nominal import nominal_description
 
 
 def gpu_xml(index: int, bus: str, links: str, sm: int = 70, speed: str = "8.0 GT/s PCIe") -> str:

@@ -299,3 +299,18 @@ def test_wrong_arguments_are_refused(device: OnDevice) -> None:
     with pytest.raises(linkwise.UsageError, match="4 or 8 bytes"):
         _core.RecordType(5)
     assert (total_order(np.array([1.0, -1.0]))[1]) < total_order(np.array([1.0, -1.0]))[0]
+
+
+@pytest.mark.parametrize("word", [np.uint32, np.uint64])
+@pytest.mark.parametrize("count", [1, 1000, 16_384, 100_003])
+@pytest.mark.parametrize("distribution", [*DISTRIBUTIONS, "high every 24th"])
+def test_positions_of_the_least_words(word: Any, count: int, distribution: str) -> None:
+    words = np.arange(count, dtype=word) if distribution == "high every 24th" else keys(distribution, count, word)
+    if distribution == "high every 24th":  # a sample of every so many sees these, or none of them
+        words[::24] += word(1 << 30)
+    for k in {1, min(10, count), count // 100 + 1, count // 3 + 1, count}:
+        positions = _core.positions_of_least(words, k)
+        least = np.flatnonzero(words <= np.partition(words, k - 1)[k - 1])
+        assert np.isin(least, positions).all()
+        assert len(positions) <= len(least) + 2 * k
+        assert (np.diff(positions.astype(np.int64)) > 0).all()

@@ -26,7 +26,7 @@ from linkwise.apps.matrix_market import read_matrix
 from linkwise.columns.row_checksum import RowChecksum
 from linkwise.files.spill_file import SpillFile
 from linkwise.machines.description import machine_from_dict, machine_to_dict
-from linkwise.machines.nominal import import_nccl
+from linkwise.machines.nccl_topology import import_nccl
 from linkwise.runtime.host_memory import cgroup_limits
 from linkwise.sorting.tables import SortedTable
 

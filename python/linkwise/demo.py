@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 from rich.console import Console
 
 from linkwise.files.sort_file import sort_file
-from linkwise.reports.terminal import format_bytes, print_report, summary
+from linkwise.reports.summary import format_bytes, summary
+from linkwise.reports.terminal import print_report
 from linkwise.reports.trace import write_trace
 from linkwise.sorting.api import sort_and_report
 

@@ -18,7 +18,7 @@ from linkwise.apps.tuning import DEFAULT_PLAN
 from linkwise.cli import options
 from linkwise.cli.errors import interrupt_is_a_failure
 from linkwise.cli.options import MOST_SHOWN
-from linkwise.reports.terminal import format_seconds
+from linkwise.reports.summary import format_seconds
 from linkwise.runtime.arguments import parse_bytes
 
 

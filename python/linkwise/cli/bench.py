@@ -23,7 +23,7 @@ from linkwise.bench.tpch import TpchResults, bench_tpch
 from linkwise.cli import options
 from linkwise.cli.errors import interrupt_is_a_failure
 from linkwise.cli.options import MOST_SHOWN
-from linkwise.reports.terminal import format_seconds
+from linkwise.reports.summary import format_seconds
 from linkwise.runtime.atomic_file import write_json
 
 Ran = TypeVar("Ran", bound=Results)

@@ -12,11 +12,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from linkwise._core import Machine
-from linkwise.cli.options import print_names
 from linkwise.machines.catalog import described_machines, load_machine
 from linkwise.machines.description import machine_from_dict
-from linkwise.machines.nominal import import_nccl
+from linkwise.machines.nccl_topology import import_nccl
 from linkwise.reports.machine_svg import machine_svg
+from linkwise.reports.terminal import print_names
 from linkwise.runtime.atomic_file import write_json
 
 machine_app = typer.Typer(help="The machines that Linkwise knows.", no_args_is_help=True)

@@ -7,7 +7,6 @@ import signal
 import sys
 import warnings
 from collections.abc import Sequence
-from contextlib import suppress
 from importlib import import_module
 from typing import Annotated, Any, NoReturn, cast
 
@@ -99,13 +98,16 @@ def main() -> None:
     try:
         _run()
     except SystemExit as end:
-        if not end.code:
-            raise
-        with suppress(OSError, AttributeError):  # whoever closed them wants nothing
-            sys.stdout.flush()
-            sys.stderr.flush()
-        # Arrow's threads may still be reading from Python's standard input, and could not go on while Python ends.
-        os._exit(cast(int, end.code))
+        try:
+            for stream in (sys.stdout, sys.stderr):
+                if stream is not None:
+                    stream.flush()
+        except OSError:  # whoever closed them wants nothing
+            if not end.code:
+                raise end from None
+        # Python would clear away for a tenth of a second what the system does at once; and Arrow's threads may still be
+        # reading from its standard input, and could not go on while it ends.
+        os._exit(cast(int, end.code or 0))
 
 
 def _run() -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from linkwise import _core
 from linkwise._core import UsageError
@@ -118,11 +115,3 @@ def without_it(machine: str, what: str) -> _core.Machine:
     if machine in ("auto", "local"):
         raise UsageError(f"--without {what} is for described machines; name one with --machine")
     return load_machine(machine, without=what)
-
-
-def print_names(names: Mapping[str, str]) -> None:
-    """Print names and what they are, a line each."""
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    for name, what in names.items():
-        table.add_row(name, what)
-    Console().print(table)

@@ -18,7 +18,7 @@ from linkwise.cli import options
 from linkwise.cli.options import parse_gpus, without_it
 from linkwise.planning.join import JoinPlanReport, plan_join
 from linkwise.planning.sort import MOST_ROWS, PlanReport, plan_sort
-from linkwise.reports.terminal import format_seconds
+from linkwise.reports.summary import format_seconds
 from linkwise.runtime.join_plan import JoinPlan
 from linkwise.runtime.sort_plan import SortPlan
 

@@ -12,12 +12,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from linkwise.cli.errors import interrupt_is_a_failure
-from linkwise.cli.options import print_names, without_it
+from linkwise.cli.options import without_it
 from linkwise.machines.profile import Profile
 from linkwise.probing import mpi
 from linkwise.probing.probe import measurements, probe
 from linkwise.reports.profile_html import write_report
-from linkwise.reports.terminal import format_seconds
+from linkwise.reports.summary import format_seconds
+from linkwise.reports.terminal import print_names
 
 
 def probe_machine(

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from linkwise.cli.errors import interrupt_is_a_failure
-from linkwise.cli.options import print_names
+from linkwise.reports.terminal import print_names
 from linkwise.reproduce.experiment import Row
 from linkwise.reproduce.registry import EXPERIMENTS, reproduce
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TextIO
 
 import typer
-from rich.console import Console
 
 from linkwise._core import UsageError
 from linkwise.cli import options
@@ -21,7 +21,7 @@ from linkwise.files.reader import Reader
 from linkwise.files.sort_file import first_out_of_order_in, keys_of_files, sort_paths
 from linkwise.machines.local import is_nominal
 from linkwise.reports.plots import check_picture, phase_picture
-from linkwise.reports.terminal import print_explanation, print_report, summary, where_it_ran
+from linkwise.reports.summary import summary, where_it_ran
 from linkwise.reports.trace import check_trace, write_trace
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.runtime.session import ADVICE_TO_PROBE
@@ -29,17 +29,23 @@ from linkwise.runtime.sort_plan import SortPlan
 from linkwise.sorting.report import SortReport
 
 
+def _is_terminal(stream: TextIO | None) -> bool:
+    """Whether someone looks at it; ``None`` is one that was closed before."""
+    return stream is not None and stream.isatty()
+
+
 @contextmanager
 def _progress_bar() -> Any:
     """Yields a function ``step(name) -> advance(fraction)``; draws on a terminal only."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
+    if not _is_terminal(sys.stderr):
         yield lambda name: lambda fraction: None
         return
+    # What draws takes longer to load than small files to sort.
+    from rich.console import Console  # noqa: PLC0415
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
 
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
 
         def step(name: str) -> Any:
             task = progress.add_task(name, total=1.0)
@@ -144,15 +150,16 @@ def sort(
 
 
 def _tell(report: SortReport, *, explain: bool, as_json: bool, to_stderr: bool) -> None:
-    console = Console(stderr=to_stderr)
     if as_json:
         told = report.as_dict() | ({"predicted": report.predicted_phases()} if explain else {})
         typer.echo(json.dumps(told), err=to_stderr)
         return
-    if explain:
-        print_explanation(console, report)
-    elif console.is_terminal:
-        print_report(console, report)
+    if explain or _is_terminal(sys.stderr if to_stderr else sys.stdout):
+        from rich.console import Console  # noqa: PLC0415
+
+        from linkwise.reports.terminal import print_explanation, print_report  # noqa: PLC0415
+
+        (print_explanation if explain else print_report)(Console(stderr=to_stderr), report)
     else:
         typer.echo(summary(report), err=to_stderr)
     if not report.simulated and report.gpus and is_nominal():

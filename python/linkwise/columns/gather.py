@@ -12,6 +12,7 @@ from linkwise._arrow import pa
 from linkwise._core import OutOfMemoryError
 from linkwise._typing import Rows
 from linkwise.columns.gather_pyarrow import gather_by_pyarrow, in_one_piece
+from linkwise.columns.key_types import arrow_of_numbers
 from linkwise.exceptions import FallbackWarning, warn_caller
 from linkwise.runtime.execution import ExecutionOptions, gpus_of, memory_limit_of
 from linkwise.runtime.session import open_session, run_interruptibly
@@ -175,7 +176,7 @@ def rows_of_rows(rows: Rows, places: Rows) -> Rows:
     """``rows[places]``, on all cores; no place is negative."""
     if not len(places):
         return rows[:0]
-    gathered = cast(tuple[Any, ...], _core.gather_column([pa.array(rows)], places))
+    gathered = cast(tuple[Any, ...], _core.gather_column([arrow_of_numbers(rows)], places))
     return cast(Rows, gathered[3].view(rows.dtype))
 
 

@@ -85,9 +85,15 @@ def array_of_column(column: pa.ChunkedArray) -> npt.NDArray[np.generic]:
     return plain_array(column.to_numpy())
 
 
+def arrow_of_numbers(values: npt.NDArray[np.generic]) -> pa.Array:
+    """Numbers as Arrow has them, without a copy: ``pa.array`` would load NumPy's masked arrays to look for one."""
+    buffer = pa.py_buffer(np.ascontiguousarray(values))
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, buffer], null_count=0)
+
+
 def column_of_array(keys: npt.NDArray[np.generic], kind: pa.DataType) -> pa.Array:
     """The column of that type, which must be one of numbers, with these values."""
     if pa.types.is_boolean(kind):
-        return pa.array(keys).cast(kind)
-    storage = pa.array(keys, type=_storage_of(kind))
+        return arrow_of_numbers(keys).cast(kind)
+    storage = arrow_of_numbers(keys)
     return storage if storage.type == kind else storage.view(kind)

@@ -6,6 +6,7 @@ import numpy as np
 
 from linkwise._arrow import pa, pc
 from linkwise._typing import Rows
+from linkwise.columns.key_types import arrow_of_numbers
 
 
 def take(values: pa.Array, rows: Rows) -> pa.Array:
@@ -43,7 +44,7 @@ def _is_strange(kind: pa.DataType) -> bool:
 
 def _indices(rows: Rows) -> pa.Array:
     """Row numbers for PyArrow; a negative one is a null."""
-    return pa.array(rows, mask=rows < 0) if rows.dtype.kind == "i" and (rows < 0).any() else pa.array(rows)
+    return pa.array(rows, mask=rows < 0) if rows.dtype.kind == "i" and (rows < 0).any() else arrow_of_numbers(rows)
 
 
 def _nulls(values: pa.Array, rows: Rows) -> pa.Array:

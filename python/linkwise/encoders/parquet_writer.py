@@ -35,8 +35,7 @@ class ParquetWriter(PartWriter[pa.Buffer]):
         self._file, self._schema, self._options = file, schema, options
         self._most_bytes = memory
         self._arguments: dict[str, Any] = codec_arguments(options, codecs) | {
-            "write_page_checksum": True, "write_page_index": options.page_index,
-            "sorting_columns": _sorting_columns(schema, keys),
+            "write_page_index": options.page_index, "sorting_columns": _sorting_columns(schema, keys),
         }  # fmt: skip
         empty = memoryview(self._file_of(schema.empty_table()))
         self._joined = JoinedFile(empty)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from linkwise._typing import Array
 from linkwise.columns.gather import gather_rows
 from linkwise.columns.gather_pyarrow import bytes_of
-from linkwise.columns.key_types import keys_of_array, plain_array, times_of_keys
+from linkwise.columns.key_types import arrow_of_numbers, keys_of_array, plain_array, times_of_keys
 from linkwise.columns.row_checksum import RowChecksum, check_same_rows
 from linkwise.columns.sort_keys import Selection, SortKey
 from linkwise.files.external_sort import BATCHES_IN_MEMORY, SpillSort, is_too_large, read_within
@@ -64,11 +64,12 @@ class FileSort:
 
     def _write_table(self, table: pa.Table, writer: Writer) -> None:
         """Sort a table and write it: each core gathers rows and encodes them, and no more of them than that is made."""
-        in_order = table_in_order(table, self._keys, self._execution) if self._selection.is_everything else None
+        as_it_is = table_in_order(table, self._keys, self._execution) if self._selection.is_everything else None
+        in_order = as_it_is
         if in_order is None:
             in_order = sorted_table(table, self._keys, self._execution, self._selection)
         self._reports.append(in_order.report)
-        is_checked = self._execution.verify and self._selection.is_everything
+        is_checked = self._execution.verify and self._selection.is_everything and as_it_is is None
         self._steps.begin("verify")
         before, after = RowChecksum(*([table] if is_checked else [])), RowChecksum()
         self._steps.begin("rows")
@@ -107,14 +108,14 @@ class FileSort:
                     part = table.slice(first, _KEYS_AT_ONCE)
                     rows, report = order_of_table(part, self._keys, self._execution, self._selection)
                     self._reports.append(report)
-                    numbers = pa.array(numbers_of(rows.astype(np.int64) + first))
+                    numbers = arrow_of_numbers(numbers_of(rows.astype(np.int64) + first))
                     yield gather_rows(part, rows).append_column(number, numbers)
                 count += table.num_rows
 
         with self._steps.within("sort"):
             rows = self._first_rows(least())[number].to_numpy()
         with self._steps.within("read"):
-            fetched = reader.fetch(np.sort(rows))
+            fetched = reader.fetch(np.sort(rows), at_once)
         self._steps.begin("rows")
         in_order = gather_rows(fetched, np.argsort(np.argsort(rows)))
         self._steps.begin("write")
@@ -222,7 +223,7 @@ def _as_table(contents: Contents) -> pa.Table:
     """An array as what it is sorted by: whatever its type, one column of numbers."""
     if not isinstance(contents, np.ndarray):
         return contents
-    return pa.table({ONE_COLUMN: pa.array(keys_of_array(plain_array(contents)))})
+    return pa.table({ONE_COLUMN: arrow_of_numbers(keys_of_array(plain_array(contents)))})
 
 
 def _as_array(table: pa.Table, kind: np.dtype[np.generic]) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,15 @@ import pyarrow.parquet as pq
 from linkwise._typing import Rows
 from linkwise.columns.gather import gather_rows
 from linkwise.columns.gather_pyarrow import bytes_of
+from linkwise.columns.key_types import arrow_of_numbers
 from linkwise.columns.take import types_inside
 from linkwise.files.formats import one_clear_line
 from linkwise.files.reader import NumbersOf, TableReader, bytes_of_rows, unused_name
 from linkwise.interop.containers import Contents
+from linkwise.runtime.parallel import in_order
 
 _ROWS_AT_ONCE = 1 << 17
+_WORTH_A_CORE = 1 << 16  # rows of a row group on average; with fewer, the cores share columns instead
 _PAGE = 1 << 16  # bytes that are fetched at once where little memory is to be used
 _SAMPLED_GROUPS, _SAMPLED_ROWS = 8, 64  # which tell what a row takes when it is decoded
 _PARTS = 4  # that are decoded of what may be in memory: rows may take more than those that were sampled
@@ -101,10 +104,23 @@ class ParquetReader(TableReader):
 
     def everything(self) -> Contents:
         """See ``Reader``."""
-        with one_clear_line("read", self.path), self._open() as file:
-            if self._is_read_by_groups:
-                return self._kept(_with_sound_dictionaries(pa.concat_tables(self._tables(file))))
-            return self._kept(_with_sound_dictionaries(file.read_row_groups(self._groups, columns=self._named)))
+        with one_clear_line("read", self.path):
+            return pa.concat_tables(map(self._kept, self._decoded(self._named)))
+
+    def _decoded(self, columns: list[str] | None) -> Iterator[pa.Table]:
+        """The row groups that are read, or all of them in one, decoded by all cores."""
+        worth_a_core = int(self._lengths[self._groups].sum()) // _WORTH_A_CORE
+
+        def decoded(group: int) -> pa.Table:
+            with self._open() as file:
+                return _with_sound_dictionaries(file.read_row_group(group, columns=columns, use_threads=False))
+
+        if self._groups and (self._is_read_by_groups or 1 < len(self._groups) <= worth_a_core):
+            return in_order(partial(decoded, group) for group in self._groups)
+        with self._open() as file:
+            if not self._groups:
+                return iter([file.schema_arrow.empty_table()])
+            return iter([_with_sound_dictionaries(file.read_row_groups(self._groups, columns=columns))])
 
     @property
     def _named(self) -> list[str] | None:
@@ -140,18 +156,20 @@ class ParquetReader(TableReader):
         shifts = first + (self._ends - self._lengths)[self._groups] - (ends - self._lengths[self._groups])
         with one_clear_line("read", self.path), self._open(in_pages=most_bytes is not None) as file:
             if most_bytes is None:
-                tables = iter([file.read_row_groups(self._groups, columns=needed)])
+                tables = self._decoded(needed)
             else:
                 at_once = min(max(most_bytes // (_PARTS * self._row_bytes), 1), _ROWS_AT_ONCE)
                 batches = file.iter_batches(at_once, row_groups=self._groups, columns=needed)
                 nothing = file.schema_arrow.empty_table().select(needed)
-                tables = itertools.chain([nothing], (pa.Table.from_batches([batch]) for batch in batches))
+                decoded = (_with_sound_dictionaries(pa.Table.from_batches([batch])) for batch in batches)
+                tables = itertools.chain([nothing], decoded)
             begin = 0
-            for table in map(_with_sound_dictionaries, tables):
+            for table in tables:
                 positions = None
                 wanted = table
                 if self._filter is not None:
-                    wanted = table.append_column(position, pa.array(np.arange(table.num_rows))).filter(self._filter)
+                    numbers = arrow_of_numbers(np.arange(table.num_rows))
+                    wanted = table.append_column(position, numbers).filter(self._filter)
                     positions = wanted[position].to_numpy()
 
                 def numbers_of(rows: Rows, begin: int = begin, positions: Rows | None = positions) -> Rows:
@@ -173,17 +191,22 @@ class ParquetReader(TableReader):
     def _ends(self) -> Rows:
         return np.cumsum(self._lengths)
 
-    def fetch(self, rows: Rows) -> pa.Table:
+    def fetch(self, rows: Rows, most_bytes: int | None) -> pa.Table:
         """See ``Reader``. Row groups in which none of them lies are not read."""
         ends = self._ends
-        parts = [self.schema.empty_table()]
-        with one_clear_line("read", self.path), self._open() as file:
-            for group in np.unique(np.searchsorted(ends, rows, "right")).tolist():
-                first, end = ends[group] - self._lengths[group], ends[group]
-                of_group = rows[np.searchsorted(rows, first) : np.searchsorted(rows, end)] - first
-                whole = _with_sound_dictionaries(file.read_row_group(group, columns=self._named))
-                parts.append(gather_rows(whole.select(self.columns), of_group))
-        return pa.concat_tables(parts)
+        groups = np.unique(np.searchsorted(ends, rows, "right")).tolist()
+        one_by_one = most_bytes is not None or len(groups) == 1
+
+        def fetched(group: int) -> pa.Table:
+            first, end = ends[group] - self._lengths[group], ends[group]
+            of_group = rows[np.searchsorted(rows, first) : np.searchsorted(rows, end)] - first
+            with self._open() as file:
+                whole = file.read_row_group(group, columns=self._named, use_threads=one_by_one)
+            return gather_rows(_with_sound_dictionaries(whole).select(self.columns), of_group)
+
+        with one_clear_line("read", self.path):
+            parts = map(fetched, groups) if one_by_one else in_order(partial(fetched, group) for group in groups)
+            return pa.concat_tables([self.schema.empty_table(), *parts])
 
     def _tables(self, file: pq.ParquetFile) -> Iterator[pa.Table]:
         groups = (file.read_row_group(group, columns=self._named) for group in self._groups)

@@ -66,8 +66,11 @@ class Reader(ABC):
         """
         raise NotImplementedError
 
-    def fetch(self, rows: Rows) -> pa.Table:
-        """Rows by their numbers, which ascend. Only where single rows can be fetched."""
+    def fetch(self, rows: Rows, most_bytes: int | None) -> pa.Table:
+        """Rows by their numbers, which ascend. Only where single rows can be fetched.
+
+        With ``most_bytes``, no more than needs to be is in memory besides.
+        """
         raise NotImplementedError
 
     @abstractmethod
@@ -245,7 +248,7 @@ class SeveralTables(Reader):
             yield from reader.numbered(columns, most_bytes, first)
             first += reader.rows or 0
 
-    def fetch(self, rows: Rows) -> pa.Table:
+    def fetch(self, rows: Rows, most_bytes: int | None) -> pa.Table:
         """See ``Reader``."""
         parts: list[pa.Table] = []
         first = 0
@@ -253,7 +256,7 @@ class SeveralTables(Reader):
             end = first + (reader.rows or 0)
             of_this = rows[np.searchsorted(rows, first) : np.searchsorted(rows, end)]
             if len(of_this) or not parts:
-                parts.append(reader.fetch(of_this - first))
+                parts.append(reader.fetch(of_this - first, most_bytes))
             first = end
         return pa.concat_tables(parts)
 

@@ -1,4 +1,4 @@
-"""Machines from what is said about them, nothing measured: NVML and the kernel, or NCCL's topology XML.
+"""Machines from what NVML and the kernel say about them, nothing measured.
 
 Links get what is usual of their kind: measured machines carry 85 to 90 % of what a link could.
 """
@@ -6,15 +6,11 @@ Links get what is usual of their kind: measured machines carry 85 to 90 % of wha
 from __future__ import annotations
 
 import json
-import xml.etree.ElementTree as ET
 from collections import Counter
-from collections.abc import Sequence
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 from linkwise import _core
-from linkwise._core import UsageError
 
 PCIE_LANE_GB_PER_S = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
 """GB/s of a lane in one direction, by generation, after line coding."""
@@ -41,7 +37,8 @@ def like_description(compute_capability: int) -> dict[str, Any]:
     return described
 
 
-def _pcie_link(between: list[list[str]], gb_per_s: float) -> dict[str, Any]:
+def pcie_link(between: list[list[str]], gb_per_s: float) -> dict[str, Any]:
+    """PCIe links of one width between these pairs, as a description has them."""
     usual = round(_PCIE_EFFICIENCY * gb_per_s, 1)
     return {
         "kind": "pcie",
@@ -53,7 +50,8 @@ def _pcie_link(between: list[list[str]], gb_per_s: float) -> dict[str, Any]:
     }
 
 
-def _nvlink(between: list[list[str]], version: int, count: int) -> dict[str, Any]:
+def nvlink(between: list[list[str]], version: int, count: int) -> dict[str, Any]:
+    """So many NVLinks of a generation between each of these pairs, as a description has them."""
     nominal = NVLINK_GB_PER_S.get(version, 25) * count
     usual = round(_NVLINK_EFFICIENCY * nominal, 1)
     return {
@@ -66,7 +64,7 @@ def _nvlink(between: list[list[str]], version: int, count: int) -> dict[str, Any
     }
 
 
-def _description(
+def description_of(
     nodes: dict[str, list[str]], links: list[dict[str, Any]], *, capability: int, **fields: Any
 ) -> dict[str, Any]:
     """A whole description: the links that are given, what joins sockets and memories, and everybody's usual rates."""
@@ -105,11 +103,11 @@ def nominal_description(gpus: list[_core.CudaGpu], seats: list[_core.GpuSeat]) -
     links = []
     for name, seat in zip(names, seats, strict=True):
         width = pcie_gb_per_s(seat.pcie_generation, seat.pcie_width) or pcie_gb_per_s(5 if capability >= 90 else 4, 16)
-        links.append(_pcie_link([[sockets[max(seat.numa_node, 0)], name]], width))
+        links.append(pcie_link([[sockets[max(seat.numa_node, 0)], name]], width))
     peers, switches = _peer_links(names, seats)
     if not peers and len(gpus) > 1 and not any(seat.pcie_generation for seat in seats):
-        peers, switches = [_nvlink([[name, "nvswitch"] for name in names], 4 if capability >= 90 else 3, 18)], True
-    return _description(
+        peers, switches = [nvlink([[name, "nvswitch"] for name in names], 4 if capability >= 90 else 3, 18)], True
+    return description_of(
         {
             "sockets": list(sockets.values()),
             "memories": [f"mem{index}" for index in range(len(numa))],
@@ -133,107 +131,10 @@ def _peer_links(names: list[str], seats: list[_core.GpuSeat]) -> tuple[list[dict
         to_switch = [link for link in seat.nvlinks if link.to_switch]
         if to_switch:
             switches = True
-            links.append(_nvlink([[name, "nvswitch"]], to_switch[0].version, len(to_switch)))
+            links.append(nvlink([[name, "nvswitch"]], to_switch[0].version, len(to_switch)))
         joined = Counter(link.target_bus_id for link in seat.nvlinks if not link.to_switch)
         for bus_id, count in joined.items():
             other = by_bus_id.get(bus_id)
             if other is not None and name < other:
-                links.append(_nvlink([[name, other]], seat.nvlinks[0].version, count))
+                links.append(nvlink([[name, other]], seat.nvlinks[0].version, count))
     return links, switches
-
-
-_SWITCH, _BRIDGE = "0x068000", "0x0604"  # PCI classes of an NVSwitch and of PCIe switches and bridges
-_SPEEDS = {"2.5": 1, "5": 2, "8": 3, "16": 4, "32": 5, "64": 6}  # GT/s of a lane
-
-
-class _NcclXml:
-    """Collects nodes and links from NCCL's tree: cpu, pci in pci, gpu, nvlink."""
-
-    def __init__(self) -> None:
-        self.nodes: dict[str, list[str]] = {
-            kind: [] for kind in ("sockets", "memories", "pcie_switches", "gpus", "nvswitches")
-        }
-        self.links: list[dict[str, Any]] = []
-        self.gpu_of: dict[str, str] = {}
-        self.nvlinks: list[tuple[str, str, str, int]] = []  # GPU, target's bus id and class, number of links
-        self.capability = 0
-
-    def cpu(self, element: ET.Element) -> None:
-        number = len(self.nodes["sockets"])
-        self.nodes["sockets"].append(f"cpu{number}")
-        self.nodes["memories"].append(f"mem{number}")
-        for child in element.findall("pci"):
-            self.pci(child, f"cpu{number}")
-
-    def pci(self, element: ET.Element, parent: str) -> None:
-        if element.find(".//gpu") is None:
-            return
-        speed = element.get("link_speed", "").split(" ")[0].removesuffix(".0")
-        width = pcie_gb_per_s(_SPEEDS.get(speed, 4), int(element.get("link_width", "16") or 16))
-        gpu = element.find("gpu")
-        if gpu is not None:
-            name = f"gpu{len(self.nodes['gpus'])}"
-            self.nodes["gpus"].append(name)
-            self.gpu_of[element.get("busid", "").lower()] = name
-            self.capability = int(gpu.get("sm", "80"))
-            for link in gpu.findall("nvlink"):
-                target, kind = link.get("target", "").lower(), link.get("tclass", "")
-                self.nvlinks.append((name, target, kind, int(link.get("count", "1"))))
-        elif element.get("class", _BRIDGE).startswith(_BRIDGE):
-            name = f"switch{len(self.nodes['pcie_switches'])}"
-            self.nodes["pcie_switches"].append(name)
-        else:
-            return
-        self.links.append(_pcie_link([[parent, name]], width))
-        for child in element.findall("pci"):
-            self.pci(child, name)
-
-    def join(self) -> None:
-        """Lay the NVLinks: NCCL names targets by bus id, and every NVSwitch by its class alone."""
-        generations = ((100, 5), (90, 4), (80, 3), (70, 2))
-        version = next((version for least, version in generations if self.capability >= least), 1)
-        to_switch = Counter[str]()
-        for name, target, kind, count in self.nvlinks:
-            other = self.gpu_of.get(target)
-            if kind == _SWITCH:
-                to_switch[name] += count
-            elif other is not None and name < other:
-                self.links.append(_nvlink([[name, other]], version, count))
-        if to_switch:
-            self.nodes["nvswitches"].append("nvswitch")
-            self.links += [_nvlink([[name, "nvswitch"]], version, count) for name, count in to_switch.items()]
-
-
-def import_nccl(path: str | Path, name: str | None = None) -> dict[str, Any]:
-    """A machine's description from the topology that NCCL writes with ``NCCL_TOPO_DUMP_FILE``.
-
-    Raises ``UsageError`` if the file cannot be read or is no such topology.
-    """
-    path = Path(path)
-    try:
-        root = ET.fromstring(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from None
-    except (ET.ParseError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is not XML: {error}") from None
-    if root.tag != "system" or root.find("cpu") is None:
-        raise UsageError(f"{path} is no topology of NCCL's: its root is <{root.tag}>, not <system> with <cpu>s in it")
-    found = _NcclXml()
-    try:
-        for cpu in root.findall("cpu"):
-            found.cpu(cpu)
-    except ValueError as error:
-        raise UsageError(f"{path}: {error}") from None
-    if not found.nodes["gpus"]:
-        raise UsageError(f"{path} has no <gpu>")
-    found.join()
-    gpus: Sequence[str] = found.nodes["gpus"]
-    return _description(
-        found.nodes,
-        found.links,
-        capability=found.capability,
-        name=name or path.stem,
-        description=f"{len(gpus)} GPUs of compute capability {found.capability / 10:.1f}, as NCCL sees them",
-        source=f"imported from {path.name}; links as wide as is usual for their kind, nothing is measured",
-        gpu={"name": f"GPU of compute capability {found.capability / 10:.1f}"},
-    )

@@ -14,7 +14,6 @@ import platform
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from linkwise import _core
@@ -64,6 +63,8 @@ class Profile:
 
     def median_error(self) -> float:
         """Of the predictions for sets that the machine was not fitted to."""
+        from statistics import median  # noqa: PLC0415 - which loads more than it does
+
         return median(self.errors(fitted=False) or [0.0])
 
 

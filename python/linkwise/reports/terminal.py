@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
+from collections.abc import Mapping
 
 from rich.console import Console, Group
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from linkwise.reports.summary import format_bytes, format_seconds, summary
 from linkwise.reports.trace import trace_events
 from linkwise.sorting.report import SortReport
 
@@ -26,50 +27,6 @@ _STYLES = {
     "verify": "bright_black",
     "verify input": "bright_black",
 }
-
-
-def format_seconds(seconds: float) -> str:
-    """Seconds with a unit that suits them: ``812 µs``, ``12.3 ms``, ``1.24 s``."""
-    for factor, unit in ((1, "s"), (1e3, "ms"), (1e6, "µs")):
-        if seconds * factor >= 1:
-            return f"{seconds * factor:.3g} {unit}"
-    return f"{seconds * 1e9:.3g} ns"
-
-
-def format_bytes(count: float) -> str:
-    """Bytes in decimal units, as the rates are: ``3.2 GB``."""
-    for factor, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if count >= factor:
-            return f"{count / factor:.3g} {unit}"
-    return f"{count:.0f} bytes"
-
-
-_STEPS = ("read", "keys", "sort", "ties", "verify", "rows", "spill", "merge", "write")
-"""In the order in which they are told."""
-
-
-def _cores() -> str:
-    count = len(os.sched_getaffinity(0))
-    return f"{count} core{'s' * (count != 1)}"
-
-
-def where_it_ran(report: SortReport) -> str:
-    """What executed, and whose clock the times of the phases are of."""
-    if report.simulated:
-        return f"simulated for the machine '{report.machine}' on {_cores()}"
-    if not report.gpus:
-        return f"on {_cores()}"
-    return f"on {len(report.gpus)} GPU{'s' * (len(report.gpus) != 1)} of this machine ('{report.machine}')"
-
-
-def summary(report: SortReport) -> str:
-    """One line: what the caller waited, for what, and where it ran."""
-    in_order = sorted(report.steps.items(), key=lambda step: _STEPS.index(step[0]))
-    steps = ", ".join(f"{step} {format_seconds(seconds)}" for step, seconds in in_order)
-    line = f"{report.rows:,} rows sorted in {format_seconds(report.wall_seconds)} {where_it_ran(report)}"
-    if report.simulated:
-        line += f", which would take {format_seconds(report.seconds)} for its keys"
-    return f"{line}{': ' * bool(steps)}{steps}"
 
 
 def phase_table(report: SortReport) -> Table:
@@ -157,3 +114,11 @@ def print_explanation(console: Console, report: SortReport) -> None:
     ratio = f"{took_in_all / expected_in_all:.2f} ×" if expected_in_all else ""
     table.add_row("end to end", format_seconds(expected_in_all), format_seconds(took_in_all), ratio, style="bold")
     console.print(table)
+
+
+def print_names(names: Mapping[str, str]) -> None:
+    """Print names and what they are, a line each."""
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for name, what in names.items():
+        table.add_row(name, what)
+    Console().print(table)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
@@ -20,6 +20,23 @@ def in_blocks(function: Callable[[int], Any], count: int, block: int = BLOCK) ->
     """``function(first)`` for the first position of each block."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return list(pool.map(function, range(0, count, block)))
+
+
+def in_order(functions: Iterable[Callable[[], Result]]) -> Iterator[Result]:
+    """What functions return, in their order: each is run by a core, a few before their results are wanted."""
+    cores = len(os.sched_getaffinity(0))
+    ahead: deque[Future[Result]] = deque()
+    with ThreadPoolExecutor(cores, "linkwise", initializer=_core.work_alone) as pool:
+        try:
+            for function in functions:
+                ahead.append(pool.submit(function))
+                if len(ahead) > cores:
+                    yield ahead.popleft().result()
+            while ahead:
+                yield ahead.popleft().result()
+        finally:
+            for future in ahead:
+                future.cancel()
 
 
 class InOrder(Generic[Result]):

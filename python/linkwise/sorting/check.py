@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from linkwise._arrow import pa
-from linkwise.columns.key_types import keys_of_array, plain_array
+from linkwise.columns.key_types import arrow_of_numbers, keys_of_array, plain_array
 from linkwise.columns.sort_keys import By, Descending, Nulls, SortKey
 from linkwise.interop.containers import ONE_COLUMN, Contents, hold
 from linkwise.sorting.row_keys import RowKeys
@@ -20,7 +20,7 @@ def first_out_of_order(contents: Contents, keys: list[SortKey], *, unique: bool 
     With ``unique``, rows of the same key are out of order as well. An array's key is the first one's direction.
     """
     if isinstance(contents, np.ndarray):
-        contents = pa.table({ONE_COLUMN: pa.array(keys_of_array(plain_array(contents)))})
+        contents = pa.table({ONE_COLUMN: arrow_of_numbers(keys_of_array(plain_array(contents)))})
         keys = [SortKey(ONE_COLUMN, keys[0].descending)]
     rows, core = len(contents), RowKeys(contents, keys).core
     row: int = core.first_descent()

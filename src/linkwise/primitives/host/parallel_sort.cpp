@@ -3,107 +3,45 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <array>
-#include <cstring>
+#include <bit>
 #include <parallel/algorithm>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "linkwise/device/nontemporal_copy.hpp"
 #include "linkwise/primitives/dispatch.hpp"
+#include "linkwise/primitives/host/cache_sort.hpp"
 #include "linkwise/team.hpp"
 
 namespace linkwise {
 namespace {
 
-constexpr int digit_bits = 8, digits = 1 << digit_bits;
 constexpr std::uint64_t worthwhile = 1 << 18;  // records that pay for waking the other cores
 
-using Counts = std::array<std::uint64_t, digits>;
-
-template <typename Value>
-constexpr bool has_value = !std::is_same_v<Value, NoValue>;
-
-// The records of one part on their way to their digits. They gather in a cache line for each digit, which lines up with
-// the line where they go; a full one is written around the caches, so that memory need not be read first.
+// One pass, from → to, and where the records with each digit begin. The team's threads each own a part.
 template <typename Key, typename Value>
-class Scatter {
- public:
-  Scatter(const Counts& offsets, Key* keys, Value* values) : next_(offsets), keys_(keys), values_(values) {
-    for (std::size_t d = 0; d < digits; ++d)
-      first_[d] = filled_[d] = static_cast<int>(reinterpret_cast<std::uintptr_t>(keys + next_[d]) / sizeof(Key) % line);
-  }
-
-  void put(int digit, Key key, const Value& value) {
-    const int at = filled_[digit]++;
-    key_lines_[digit][at] = key;
-    if constexpr (has_value<Value>) value_lines_[digit][at] = value;
-    if (at + 1 == line) flush(digit);
-  }
-  void flush_all() {
-    for (int d = 0; d < digits; ++d) flush(d);
-    finish_streaming();
-  }
-
- private:
-  static constexpr int line = cache_line / sizeof(Key);
-
-  void flush(int digit) {
-    const auto first = static_cast<std::size_t>(first_[digit]), end = static_cast<std::size_t>(filled_[digit]);
-    write(keys_ + next_[digit], key_lines_[digit] + first, end - first);
-    if constexpr (has_value<Value>) write(values_ + next_[digit], value_lines_[digit] + first, end - first);
-    next_[digit] += end - first;
-    first_[digit] = filled_[digit] = 0;
-  }
-
-  template <typename Element>
-  static void write(Element* to, const Element* from, std::size_t length) {
-    constexpr std::size_t bytes = line * sizeof(Element);
-    if (bytes % cache_line == 0 && length == line && reinterpret_cast<std::uintptr_t>(to) % cache_line == 0)
-      stream_lines(to, from, bytes / cache_line);
-    else std::memcpy(to, from, length * sizeof(Element));
-  }
-
-  alignas(cache_line) Key key_lines_[digits][line];
-  alignas(cache_line) Value value_lines_[has_value<Value> ? digits : 1][line];
-  Counts next_;
-  int first_[digits], filled_[digits];  // what the line holds
-  Key* keys_;
-  Value* values_;
-};
-
-template <typename Key>
-int digit_of(Key key, int shift) {
-  return static_cast<int>(key >> shift) & (digits - 1);
-}
-
-// One pass, from → to. The team's threads each own a part.
-template <typename Key, typename Value>
-void pass(const Key* keys, const Value* values, Key* to_keys, Value* to_values, std::uint64_t count, int shift) {
+Counts pass(Records<Key, Value> from, Records<Key, Value> to, std::uint64_t count, int shift) {
   const int most_threads = team_if(count >= worthwhile);
   std::vector<Counts> of_thread(static_cast<std::size_t>(most_threads), Counts{});
+  Counts begins{};
 #pragma omp parallel num_threads(most_threads)
   {
     const auto t = static_cast<std::uint64_t>(omp_get_thread_num()),
                threads = static_cast<std::uint64_t>(omp_get_num_threads());
     const std::uint64_t begin = count * t / threads, end = count * (t + 1) / threads;
     Counts& mine = of_thread[t];
-    for (std::uint64_t i = begin; i < end; ++i) ++mine[static_cast<std::size_t>(digit_of(keys[i], shift))];
+    for (std::uint64_t i = begin; i < end; ++i) ++mine[static_cast<std::size_t>(digit_of(from.keys[i], shift))];
 #pragma omp barrier
 #pragma omp single
     {
       std::uint64_t sum = 0;
-      for (std::size_t d = 0; d < digits; ++d)
+      for (std::size_t d = 0; d < digits; ++d) {
+        begins[d] = sum;
         for (Counts& counts : of_thread) sum += std::exchange(counts[d], sum);
+      }
     }
-    Scatter<Key, Value> scatter(mine, to_keys, to_values);
-    for (std::uint64_t i = begin; i < end; ++i) {
-      if constexpr (has_value<Value>) scatter.put(digit_of(keys[i], shift), keys[i], values[i]);
-      else scatter.put(digit_of(keys[i], shift), keys[i], {});
-    }
-    scatter.flush_all();
+    Scatter<Key, Value>::scatter(from, begin, end, shift, mine, to);
   }
+  return begins;
 }
 
 // The bits in which any two keys differ.
@@ -118,24 +56,42 @@ Key differing_bits(const Key* keys, std::uint64_t count) {
   return any & static_cast<Key>(~all);
 }
 
+// By the first digit that differs, with all cores; then each core sorts digits of its own, and all of them together
+// those with so many records that the others would wait.
+template <typename Key, typename Value>
+bool sort_by_first_digit(Records<Key, Value> records, Records<Key, Value> spare, std::uint64_t count) {
+  if (count < worthwhile) {
+    CacheSort<Key, Value>::sort(records, spare, count, false);
+    return false;
+  }
+  const int bits = std::bit_width(differing_bits(records.keys, count));
+  if (bits == 0) return false;
+  const Counts begins = pass(records, spare, count, std::max(bits - digit_bits, 0));
+  if (bits <= digit_bits) return true;
+  const std::uint64_t large = std::max(worthwhile, count / (2 * static_cast<std::uint64_t>(team())));
+  const auto count_of = [&](std::size_t d) { return (d + 1 < digits ? begins[d + 1] : count) - begins[d]; };
+#pragma omp parallel for schedule(dynamic) num_threads(team())
+  for (std::size_t d = 0; d < digits; ++d)
+    if (count_of(d) <= large)
+      CacheSort<Key, Value>::sort(spare.at(begins[d]), records.at(begins[d]), count_of(d), false);
+  for (std::size_t d = 0; d < digits; ++d) {
+    const Records<Key, Value> here = spare.at(begins[d]), there = records.at(begins[d]);
+    if (count_of(d) > large && sort_by_first_digit(here, there, count_of(d))) here.copy_from(there, count_of(d));
+  }
+  return true;
+}
+
 }  // namespace
 
 bool radix_sort_on_host(RecordType type, RawRecords records, RawRecords spare, std::uint64_t count) {
   bool in_spare = false;
-  if (count < 2) return in_spare;
   with_record(type, [&](auto key, auto value) {
     using Key = typename decltype(key)::type;
     using Value = typename decltype(value)::type;
-    auto *keys = static_cast<Key*>(records.keys), *to_keys = static_cast<Key*>(spare.keys);
-    auto *values = static_cast<Value*>(records.values), *to_values = static_cast<Value*>(spare.values);
-    const Key differing = differing_bits(keys, count);
-    for (int shift = 0; shift < type.key_bits(); shift += digit_bits) {
-      if (digit_of(differing, shift) == 0) continue;
-      pass(keys, values, to_keys, to_values, count, shift);
-      std::swap(keys, to_keys);
-      std::swap(values, to_values);
-      in_spare = !in_spare;
-    }
+    const auto of = [](RawRecords raw) {
+      return Records<Key, Value>{static_cast<Key*>(raw.keys), static_cast<Value*>(raw.values)};
+    };
+    in_spare = sort_by_first_digit(of(records), of(spare), count);
   });
   return in_spare;
 }

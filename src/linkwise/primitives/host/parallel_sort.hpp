@@ -1,9 +1,10 @@
 // Sorting records of codes on the CPU with all its cores: the papers' baseline, and what small inputs take.
 //
-// The radix sort goes from the least significant digit on, eight bits a pass, and leaves out digits that all keys
-// share. Each thread has a consecutive part; per digit, its records come behind those of the threads before it, which
-// keeps the sort stable. A thread collects a cache line for each digit before it writes, as Polychroniou and Ross do
-// (sort22 §6). The comparison sort is libstdc++'s parallel mode (sort22 §6: "GNU parallel algorithms extension").
+// The radix sort reads and writes all of the memory once, by the first eight bits that differ. Each thread has a
+// consecutive part; per digit, its records come behind those of the threads before it, which keeps the sort stable. A
+// thread collects a cache line for each digit before it writes, as Polychroniou and Ross do (sort22 §6). Then each
+// thread sorts digits of its own in its caches (cache_sort.hpp). The comparison sort is libstdc++'s parallel mode
+// (sort22 §6: "GNU parallel algorithms extension").
 #pragma once
 
 #include <cstdint>

@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::uint64_t worthwhile = 1 << 16;  // words that pay for waking the other cores
 constexpr int digit_bits = 12;
+constexpr std::uint64_t sample_words = 1 << 12, spare_ranks = 8;
 
 // The bits of a word above its lower `bits`.
 std::uint64_t above(std::uint64_t word, int bits) { return bits == 64 ? 0 : word >> bits; }
@@ -54,6 +55,31 @@ std::uint64_t bound_of_least(const Word* words, std::uint64_t count, std::uint64
   return bits == 0 ? prefix : (prefix << bits) + ((std::uint64_t{1} << bits) - 1);
 }
 
+// Positions of a few times k words and of all that are less, if a sample is like the rest; fewer than k if it is not.
+template <typename Word>
+std::vector<std::uint64_t> likely_positions(const Word* words, std::uint64_t count, std::uint64_t k) {
+  const std::uint64_t rank = count < 4 * sample_words ? sample_words : 2 * k / (count / sample_words) + spare_ranks;
+  if (rank > sample_words / 8) return {};
+  std::vector<Word> sample(sample_words);
+  for (std::uint64_t i = 0; i < sample_words; ++i) sample[i] = words[i * (count / sample_words)];
+  std::ranges::nth_element(sample, sample.begin() + static_cast<std::ptrdiff_t>(rank));
+  return positions_where(count, [words, bound = sample[rank]](std::uint64_t i) { return words[i] <= bound; });
+}
+
+template <typename Word>
+std::vector<std::uint64_t> positions_of_least_words(const Word* words, std::uint64_t count, std::uint64_t k) {
+  std::vector<std::uint64_t> positions = likely_positions(words, count, k);
+  if (positions.size() < k) {
+    const std::uint64_t bound = bound_of_least(words, count, k);
+    return positions_where(count, [&](std::uint64_t i) { return words[i] <= bound; });
+  }
+  std::vector<Word> candidates(positions.size());
+  std::ranges::transform(positions, candidates.begin(), [words](std::uint64_t at) { return words[at]; });
+  const std::uint64_t bound = bound_of_least(candidates.data(), candidates.size(), k);
+  std::erase_if(positions, [&](std::uint64_t at) { return words[at] > bound; });
+  return positions;
+}
+
 }  // namespace
 
 std::vector<std::uint64_t> positions_of_least(KeyWidth width, const void* words, std::uint64_t count, std::uint64_t k) {
@@ -61,8 +87,7 @@ std::vector<std::uint64_t> positions_of_least(KeyWidth width, const void* words,
   if (k == 0 || count == 0) return positions;
   with_key(width, [&](auto tag) {
     const auto* data = static_cast<const typename decltype(tag)::type*>(words);
-    const std::uint64_t bound = bound_of_least(data, count, std::min(k, count));
-    positions = positions_where(count, [&](std::uint64_t i) { return data[i] <= bound; });
+    positions = positions_of_least_words(data, count, std::min(k, count));
   });
   return positions;
 }

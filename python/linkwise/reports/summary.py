@@ -1,0 +1,51 @@
+"""What a sort did, in a line of plain text."""
+
+from __future__ import annotations
+
+import os
+
+from linkwise.sorting.report import SortReport
+
+
+def format_seconds(seconds: float) -> str:
+    """Seconds with a unit that suits them: ``812 µs``, ``12.3 ms``, ``1.24 s``."""
+    for factor, unit in ((1, "s"), (1e3, "ms"), (1e6, "µs")):
+        if seconds * factor >= 1:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
+
+
+def format_bytes(count: float) -> str:
+    """Bytes in decimal units, as the rates are: ``3.2 GB``."""
+    for factor, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if count >= factor:
+            return f"{count / factor:.3g} {unit}"
+    return f"{count:.0f} bytes"
+
+
+_STEPS = ("read", "keys", "sort", "ties", "verify", "rows", "spill", "merge", "write")
+"""In the order in which they are told."""
+
+
+def _cores() -> str:
+    count = len(os.sched_getaffinity(0))
+    return f"{count} core{'s' * (count != 1)}"
+
+
+def where_it_ran(report: SortReport) -> str:
+    """What executed, and whose clock the times of the phases are of."""
+    if report.simulated:
+        return f"simulated for the machine '{report.machine}' on {_cores()}"
+    if not report.gpus:
+        return f"on {_cores()}"
+    return f"on {len(report.gpus)} GPU{'s' * (len(report.gpus) != 1)} of this machine ('{report.machine}')"
+
+
+def summary(report: SortReport) -> str:
+    """One line: what the caller waited, for what, and where it ran."""
+    in_order = sorted(report.steps.items(), key=lambda step: _STEPS.index(step[0]))
+    steps = ", ".join(f"{step} {format_seconds(seconds)}" for step, seconds in in_order)
+    line = f"{report.rows:,} rows sorted in {format_seconds(report.wall_seconds)} {where_it_ran(report)}"
+    if report.simulated:
+        line += f", which would take {format_seconds(report.seconds)} for its keys"
+    return f"{line}{': ' * bool(steps)}{steps}"

@@ -1,0 +1,120 @@
+// Sorting records with one thread, stably, in what its caches hold.
+//
+// Most significant digits first, and no more of them than tell the records apart: what is too large for the caches is
+// cut by one digit; what fits is sorted by as many leading bits as its number of records asks for, from the least
+// significant digit on; the few that are left equal by these are put in order one by one. Polychroniou and Ross
+// (SIGMOD'14) cut in the same way; Obeya et al. (SPAA'19) and Axtmann et al. (IPS2Ra, 2020) do it in place.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "linkwise/primitives/host/scatter.hpp"
+
+namespace linkwise {
+
+template <typename Key, typename Value>
+class CacheSort {
+ public:
+  using Of = Records<Key, Value>;
+
+  /// Sorts `records`; `spare` has as much room. The result is in the one that is asked for.
+  static void sort(Of records, Of spare, std::uint64_t count, bool into_spare) {
+    const Of target = into_spare ? spare : records;
+    if (count <= few) {
+      if (into_spare) spare.copy_from(records, count);
+      insert_each(target, 1, count);
+      return;
+    }
+    const int bits = std::bit_width(differing_bits(records.keys, count));
+    if (bits > 0 && count * record_bytes > most_bytes) {
+      cut(records, spare, count, bits, into_spare);
+      return;
+    }
+    // As many digits as make it unlikely that two of so many random keys are equal in them.
+    const int enough = (static_cast<int>(std::bit_width(count)) + spare_bits) / digit_bits + 1;
+    const int passes = std::min(enough, (bits - 1) / digit_bits + 1);
+    const int rest = std::max(bits - passes * digit_bits, 0);  // bits that are left
+    Of from = records, to = spare;
+    for (int shift = rest; shift < bits; shift += digit_bits) {
+      pass(from, to, count, shift);
+      std::swap(from, to);
+    }
+    if (from.keys != target.keys) target.copy_from(from, count);
+    if (rest > 0) finish(target, into_spare ? records : spare, count, rest);
+  }
+
+  /// The bits in which any two keys differ.
+  static Key differing_bits(const Key* keys, std::uint64_t count) {
+    Key any = 0, all = static_cast<Key>(~Key{0});
+    for (std::uint64_t i = 0; i < count; ++i) {
+      any |= keys[i];
+      all &= keys[i];
+    }
+    return any & static_cast<Key>(~all);
+  }
+
+ private:
+  static constexpr std::uint64_t record_bytes = sizeof(Key) + (has_value<Value> ? sizeof(Value) : 0);
+  static constexpr std::uint64_t few = 32;              // records that are put in order one by one
+  static constexpr std::uint64_t most_bytes = 1 << 21;  // that stay in a core's cache with as many beside them
+  static constexpr int spare_bits = 2;
+
+  // Where records with each digit begin, behind those with lesser ones.
+  static Counts begins_of(const Key* keys, std::uint64_t count, int shift) {
+    Counts counts{};
+    for (std::uint64_t i = 0; i < count; ++i) ++counts[static_cast<std::size_t>(digit_of(keys[i], shift))];
+    std::uint64_t sum = 0;
+    for (std::uint64_t& each : counts) sum += std::exchange(each, sum);
+    return counts;
+  }
+
+  static void pass(Of from, Of to, std::uint64_t count, int shift) {
+    Counts next = begins_of(from.keys, count, shift);
+    for (std::uint64_t i = 0; i < count; ++i)
+      to.copy_one(next[static_cast<std::size_t>(digit_of(from.keys[i], shift))]++, from, i);
+  }
+
+  // By the first digit, and then each of its own.
+  static void cut(Of records, Of spare, std::uint64_t count, int bits, bool into_spare) {
+    const int shift = std::max(bits - digit_bits, 0);
+    const Counts begins = begins_of(records.keys, count, shift);
+    Scatter<Key, Value>::scatter(records, 0, count, shift, begins, spare);
+    for (std::size_t d = 0; d < begins.size(); ++d) {
+      const std::uint64_t end = d + 1 < begins.size() ? begins[d + 1] : count;
+      sort(spare.at(begins[d]), records.at(begins[d]), end - begins[d], !into_spare);
+    }
+  }
+
+  // Records that are in order but for their lower bits.
+  static void finish(Of records, Of spare, std::uint64_t count, int bits) {
+    for (std::uint64_t i = 1; i < count; ++i) {
+      if (records.keys[i] >= records.keys[i - 1]) continue;
+      const auto prefix = records.keys[i] >> bits;
+      std::uint64_t begin = i - 1, end = i + 1;
+      while (end < count && records.keys[end] >> bits == prefix) ++end;
+      while (begin > 0 && records.keys[begin - 1] >> bits == prefix) --begin;
+      if (end - begin <= few) insert_each(records.at(begin), i - begin, end - begin);
+      else sort(records.at(begin), spare.at(begin), end - begin, false);
+      i = end - 1;
+    }
+  }
+
+  // Puts each record from the first on among those before it.
+  static void insert_each(Of records, std::uint64_t first, std::uint64_t count) {
+    for (std::uint64_t i = first; i < count; ++i) {
+      const Key key = records.keys[i];
+      if (key >= records.keys[i - 1]) continue;
+      [[maybe_unused]] Value value{};
+      if constexpr (has_value<Value>) value = records.values[i];
+      std::uint64_t at = i;
+      for (; at > 0 && records.keys[at - 1] > key; --at) records.copy_one(at, records, at - 1);
+      records.keys[at] = key;
+      if constexpr (has_value<Value>) records.values[at] = value;
+    }
+  }
+};
+
+}  // namespace linkwise
