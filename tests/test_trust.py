@@ -427,3 +427,12 @@ def test_a_mapped_file_that_becomes_shorter_reads_zeros(tmp_path: Path) -> None:
     assert mapped.bytes[60_000] == 0 and not mapped.is_whole()
     with pytest.raises(FileNotFoundError):
         _core.MappedFile(str(tmp_path / "missing"))
+
+
+def test_huge_pages_are_left_alone_where_the_host_takes_them_back(tmp_path: Path) -> None:
+    assert _core.huge_pages_pay(str(tmp_path / "none"))
+    features = tmp_path / "virtio0" / "features"
+    features.parent.mkdir()
+    for told, pays in (("11001", True), ("110010", True), ("110001", False), ("", True)):
+        features.write_text(told + "\n")
+        assert _core.huge_pages_pay(str(tmp_path)) == pays

@@ -2,6 +2,7 @@
 #include <omp.h>
 
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
@@ -144,6 +145,10 @@ void bind_rows(nb::module_& m) {
   m.def("can_be_key", &can_be_key, nb::arg("type"), "Whether columns of an Arrow type can be keys.");
   m.def("huge_bytes", &huge_bytes, nb::arg("bytes"),
         "An uninitialised array of bytes on huge pages; some of what arrays give back is kept for the next.");
+  m.def(
+      "huge_pages_pay", [](const std::string& balloons) { return huge_pages_pay(balloons); },
+      nb::arg("balloons") = "/sys/bus/virtio/drivers/virtio_balloon",
+      "Whether huge pages are handed out sooner than as many bytes of small ones.");
   m.def(
       "work_alone", [] { omp_set_num_threads(1); },
       "Has the parallel loops that this thread begins run on it alone: for threads that are as many as there are "

@@ -21,6 +21,10 @@ def main() -> None:
     os.environ.setdefault("MIMALLOC_PURGE_DELAY", "1000")
     for each in _SIGNALS:
         signal.signal(each, _end)
+    from linkwise._core import huge_pages_pay  # noqa: PLC0415
+
+    if not huge_pages_pay():
+        os.environ.setdefault("MIMALLOC_ALLOW_THP", "0")
     from linkwise.cli.main import main as run  # noqa: PLC0415
 
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <string>
@@ -63,6 +64,17 @@ Spare& spare() {
 
 }  // namespace
 
+bool huge_pages_pay(const std::filesystem::path& balloons) {
+  constexpr std::size_t reports_free_pages = 5;  // VIRTIO_BALLOON_F_REPORTING; features are written as a row of 0 and 1
+  std::error_code none;
+  for (const auto& device : std::filesystem::directory_iterator(balloons, none)) {
+    std::string features;
+    std::ifstream(device.path() / "features") >> features;
+    if (features.size() > reports_free_pages && features[reports_free_pages] == '1') return false;
+  }
+  return true;
+}
+
 void drop_spare_memory() { spare().drop(); }
 
 HugePageBuffer::HugePageBuffer(std::uint64_t bytes) {
@@ -74,7 +86,8 @@ HugePageBuffer::HugePageBuffer(std::uint64_t bytes) {
   if (mapped == MAP_FAILED)
     throw OutOfMemoryError("the host cannot give " + std::to_string(bytes) + " bytes; free memory first");
   data_ = static_cast<std::byte*>(mapped);
-  if (unit == huge_page) (void)madvise(data_, bytes_, MADV_HUGEPAGE);
+  static const bool on_huge_pages = huge_pages_pay();
+  if (unit == huge_page && on_huge_pages) (void)madvise(data_, bytes_, MADV_HUGEPAGE);
 }
 
 HugePageBuffer::~HugePageBuffer() {

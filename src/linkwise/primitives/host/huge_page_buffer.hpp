@@ -4,9 +4,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <utility>
 
 namespace linkwise {
+
+/// Whether huge pages are handed out sooner than as many bytes of small ones. Not by a virtual machine that reports its
+/// free memory to its host (virtio's balloon): that takes back free huge pages, never small ones, and gives each anew
+/// in small ones.
+bool huge_pages_pay(const std::filesystem::path& balloons = "/sys/bus/virtio/drivers/virtio_balloon");
 
 class HugePageBuffer {
  public:
