@@ -235,3 +235,11 @@ def test_what_options_refuses() -> None:
     for given, error in (({"on_progress": print}, TypeError), ({"plan": "het"}, UsageError), ({"plan": 5}, UsageError)):
         with pytest.raises(error), linkwise.options(**given):  # type: ignore[arg-type]
             pass
+
+
+@pytest.mark.parametrize("rows", range(61, 81))
+def test_a_last_chunk_that_is_a_record_longer_replaces_another(rows: int) -> None:
+    """In place, piece by piece: of 20 records the third of eight GPUs has 2, and of the last 19 it has 3."""
+    plan = SortPlan(strategy="het", het_buffers=3, chunkset_records=20)
+    keys = KEYS[:rows]
+    assert np.array_equal(linkwise.sort(keys, plan=plan, gpus=list(range(8)), **MACHINE), np.sort(keys))

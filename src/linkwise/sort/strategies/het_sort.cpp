@@ -123,6 +123,12 @@ class HetSort {
     return workers_[g]->buffers[static_cast<std::size_t>(buffer)].slice(records_end, bytes);
   }
 
+  // A piece of a chunk, one of so many: chunks may differ by a record, and have it at the same place nevertheless.
+  [[nodiscard]] Range piece(std::uint64_t records, std::uint64_t p, std::uint64_t pieces) const {
+    const std::uint64_t share = share_of(plan_, at_once_);
+    return {std::min(records, share * p / pieces), std::min(records, share * (p + 1) / pieces)};
+  }
+
   // Copies a group's chunk in, in as many pieces as there are events to wait for, or at once.
   void copy_in(std::size_t g, std::uint64_t group, int buffer, const std::vector<Event>& pieces_free) {
     Worker& worker = *workers_[g];
@@ -133,10 +139,10 @@ class HetSort {
     const std::uint64_t pieces = std::max<std::uint64_t>(pieces_free.size(), 1);
     runtime_.set_phase("HtoD");
     for (std::uint64_t p = 0; p < pieces; ++p) {
-      const std::uint64_t first = rows.count() * p / pieces, length = rows.count() * (p + 1) / pieces - first;
+      const Range part = piece(rows.count(), p, pieces);
       if (!pieces_free.empty()) runtime_.wait(worker.in, pieces_free[p]);
-      io_.copy_in(worker.in, rows.begin + first, records.slice(first, length),
-                  native.slice(first * width, length * width));
+      io_.copy_in(worker.in, rows.begin + part.begin, records.slice(part.begin, part.count()),
+                  native.slice(part.begin * width, part.count() * width));
     }
     worker.arrived = runtime_.record(worker.in);
     worker.holding = buffer;
@@ -151,8 +157,9 @@ class HetSort {
     runtime_.wait(worker.out, buffer == worker.sorted ? worker.ready : worker.previous_ready);
     std::vector<Event> out;
     for (std::uint64_t p = 0; p < pieces; ++p) {
-      const std::uint64_t first = rows.count() * p / pieces, length = rows.count() * (p + 1) / pieces - first;
-      io_.router().copy(worker.out, runs_.slice(rows.begin + first, length), records.slice(first, length));
+      const Range part = piece(rows.count(), p, pieces);
+      io_.router().copy(worker.out, runs_.slice(rows.begin + part.begin, part.count()),
+                        records.slice(part.begin, part.count()));
       out.push_back(runtime_.record(worker.out));
     }
     return out;
