@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import resource
 import statistics
 import subprocess
@@ -44,13 +45,16 @@ class Case:
     make: Callable[[int], pa.Table]
     linkwise: list[str]
     duckdb: str
-    polars: str
+    polars: str | None
+    """Where there is no program for what is asked, there is none."""
     keys: list[tuple[str, str]]
     suffix: str = "parquet"
     limit: int | None = None
     """So many rows come out, the first ones,"""
     unique: bool = False
-    """or one of each key."""
+    """or one of each key,"""
+    below: tuple[str, float] | None = None
+    """of those whose column is below a bound."""
 
 
 def orders(rows: int) -> pa.Table:
@@ -121,10 +125,21 @@ CASES = [
         polars("unique(['x', 'y'], keep='any').sort('x', 'y')"), by("x", "y"),
         unique=True,
     ),
+    Case(
+        "first 1,000 of 1 %", 10_000_000, events, ["-k", "t", "--filter", "v < 0.01", "--limit", "1000"],
+        copy("from 'IN' where v < 0.01 order by t limit 1000"),
+        "import polars as pl; pl.scan_parquet('IN').filter(pl.col('v') < 0.01).bottom_k(1000, by='t').sort('t')"
+        ".collect().write_parquet('OUT', compression='snappy')", by("t"), limit=1000, below=("v", 0.01),
+    ),
     Case("bools", 10_000_000, flags, ["-k", "f"], copy("from 'IN' order by f"), polars("sort('f')"), by("f")),
     Case(
         "in order already", 10_000_000, in_order, ["-k", "id"], copy("from 'IN' order by id"), polars("sort('id')"),
         by("id"),
+    ),
+    Case(
+        "3 GB with 512 MiB", 125_000_000, orders, ["-k", "k", "-S", "512MiB", "-T", "SPILL"],
+        "c.sql(\"set memory_limit = '512MiB'; set temp_directory = 'SPILL'\"); " + copy("from 'IN' order by k"), None,
+        by("k"),
     ),
 ]  # fmt: skip
 
@@ -174,6 +189,8 @@ def make(case: Case, scale: float, path: Path) -> int:
 def check(case: Case, source: Path, path: Path) -> None:
     """The output's keys are in the input's order, and its columns have the input's values."""
     before, after = read(source), read(path)
+    if case.below is not None:
+        before = before.filter(pc.field(case.below[0]) < case.below[1])
     keys = before.select([name for name, _ in case.keys])
     if case.unique:
         keys = keys.group_by(keys.column_names).aggregate([])
@@ -190,23 +207,26 @@ def in_own_process(function: Callable[..., Any], *arguments: Any) -> Any:
         return pool.submit(function, *arguments).result()
 
 
-def measure(case: Case, folder: Path, scale: float, repetitions: int) -> dict[str, Any]:
+def measure(case: Case, folder: Path, spill: Path, scale: float, repetitions: int) -> dict[str, Any]:
     source = folder / f"in.{case.suffix}"
     rows = in_own_process(make, case, scale, source)
-    out = {name: folder / f"out-{name}.{case.suffix}" for name in ("linkwise", "duckdb", "polars")}
+    programs = {"linkwise": "", "duckdb": DUCKDB + case.duckdb, "polars": case.polars}
+    out = {name: folder / f"out-{name}.{case.suffix}" for name, program in programs.items() if program is not None}
 
-    def filled(program: str, name: str) -> list[str]:
-        return [sys.executable, "-c", program.replace("IN", str(source)).replace("OUT", str(out[name]))]
+    def filled(text: str, name: str) -> str:
+        places = {"IN": str(source), "OUT": str(out[name]), "SPILL": str(spill)}
+        return re.sub("|".join(places), lambda found: places[found[0]], text)
 
     commands = {
-        "linkwise": [sys.executable, "-m", "linkwise", "sort", str(source), "-o", str(out["linkwise"]), *case.linkwise],
-        "duckdb": filled(DUCKDB + case.duckdb, "duckdb"),
-        "polars": filled(case.polars, "polars"),
+        name: [sys.executable, "-c", filled(program, name)] for name, program in programs.items() if program is not None
     }
+    ours = ["sort", "IN", "-o", "OUT", *case.linkwise]
+    commands["linkwise"] = [sys.executable, "-m", "linkwise", *(filled(word, "linkwise") for word in ours)]
     told: dict[str, list[tuple[float, float, int]]] = {name: [] for name in commands}
     names = list(commands)
     for turn in range(repetitions + 1):  # the first warms up; each is the first as often as the others
-        for name in names[turn % 3 :] + names[: turn % 3]:
+        first = turn % len(names)
+        for name in names[first:] + names[:first]:
             told[name].append(run(commands[name]))
     for path in out.values():
         in_own_process(check, case, source, path)
@@ -218,8 +238,8 @@ def measure(case: Case, folder: Path, scale: float, repetitions: int) -> dict[st
         }
         for name, runs in told.items()
     }  # fmt: skip
-    better = min(results["duckdb"]["median"], results["polars"]["median"])
-    smaller = min(results["duckdb"]["bytes"], results["polars"]["bytes"])
+    others = [result for name, result in results.items() if name != "linkwise"]
+    better, smaller = (min(other[what] for other in others) for what in ("median", "bytes"))
     for path in (source, *out.values()):
         path.unlink()
     return {
@@ -231,19 +251,22 @@ def measure(case: Case, folder: Path, scale: float, repetitions: int) -> dict[st
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=Path("/dev/shm/linkwise-bench"), help="best in memory")
+    parser.add_argument("--spill", type=Path, default=Path("build/bench"), help="a disk")
     parser.add_argument("--scale", type=float, default=1.0, help="of the rows")
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--only", nargs="*", choices=[case.name for case in CASES])
     parser.add_argument("--output", type=Path, default=Path("build/bench/files.json"))
     options = parser.parse_args()
-    options.folder.mkdir(parents=True, exist_ok=True)
+    for folder in (options.folder, options.spill):
+        folder.mkdir(parents=True, exist_ok=True)
     results = []
     for case in CASES:
         if options.only and case.name not in options.only:
             continue
-        result = measure(case, options.folder, options.scale, options.repetitions)
+        result = measure(case, options.folder, options.spill, options.scale, options.repetitions)
         results.append(result)
-        told = ", ".join(f"{name} {result[name]['median']:.2f} s" for name in ("linkwise", "duckdb", "polars"))
+        ran = [name for name in ("linkwise", "duckdb", "polars") if name in result]
+        told = ", ".join(f"{name} {result[name]['median']:.2f} s" for name in ran)
         print(
             f"{case.name}: {told}; {result['ratio']:.2f} × the better, {result['size_ratio']:.3f} × its size",
             flush=True,

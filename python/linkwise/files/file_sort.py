@@ -29,7 +29,6 @@ from linkwise.sorting.tables import order_of_table, sort_table, sorted_table, ta
 
 Batch = TypeVar("Batch")
 _KEYS_AT_ONCE = 1 << 20  # rows, of which those that may be wanted are found in the caches
-_FEW = 16  # one row of so many: those are fetched when their keys are known
 
 
 class FileSort:
@@ -91,8 +90,8 @@ class FileSort:
 
     def _fetches_few(self) -> bool:
         """Whether the rows that are wanted are found by their keys alone, and then fetched."""
-        rows, limit = self._reader.rows, self._selection.limit
-        return rows is not None and limit is not None and not self._selection.unique and limit <= rows // _FEW
+        limit, unique = self._selection.limit, self._selection.unique
+        return limit is not None and not unique and self._reader.is_read_sooner_by_keys(limit)
 
     def _fetch_few(self, writer: Writer) -> SortReport:
         reader, names = self._reader, list(dict.fromkeys(key.column for key in self._keys))

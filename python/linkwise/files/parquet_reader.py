@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -105,22 +105,25 @@ class ParquetReader(TableReader):
     def everything(self) -> Contents:
         """See ``Reader``."""
         with one_clear_line("read", self.path):
-            return pa.concat_tables(map(self._kept, self._decoded(self._named)))
+            return pa.concat_tables(self._decoded(self._named, self._kept))
 
-    def _decoded(self, columns: list[str] | None) -> Iterator[pa.Table]:
-        """The row groups that are read, or all of them in one, decoded by all cores."""
+    def _decoded(
+        self, columns: list[str] | None, kept: Callable[[pa.Table], pa.Table] = lambda table: table
+    ) -> Iterator[pa.Table]:
+        """What is kept of the row groups that are read, or of all of them in one, decoded by all cores."""
         worth_a_core = int(self._lengths[self._groups].sum()) // _WORTH_A_CORE
 
         def decoded(group: int) -> pa.Table:
             with self._open() as file:
-                return _with_sound_dictionaries(file.read_row_group(group, columns=columns, use_threads=False))
+                table = file.read_row_group(group, columns=columns, use_threads=False)
+            return kept(_with_sound_dictionaries(table))
 
         if self._groups and (self._is_read_by_groups or 1 < len(self._groups) <= worth_a_core):
             return in_order(partial(decoded, group) for group in self._groups)
         with self._open() as file:
             if not self._groups:
-                return iter([file.schema_arrow.empty_table()])
-            return iter([_with_sound_dictionaries(file.read_row_groups(self._groups, columns=columns))])
+                return iter([kept(file.schema_arrow.empty_table())])
+            return iter([kept(_with_sound_dictionaries(file.read_row_groups(self._groups, columns=columns)))])
 
     @property
     def _named(self) -> list[str] | None:
@@ -145,6 +148,11 @@ class ParquetReader(TableReader):
         # Whoever asks for one such column may get several, or those inside of another.
         are_plain = not self._is_read_by_groups and not any("." in name for name in self._needed)
         return int(self._metadata.num_rows) if are_plain else None
+
+    def is_read_sooner_by_keys(self, wanted: int) -> bool:
+        """See ``Reader``. Where a filter leaves little, and that lies everywhere, everything is decoded only once."""
+        is_everywhere = self._filter is not None and wanted >= len(self._groups)
+        return super().is_read_sooner_by_keys(wanted) and not is_everywhere
 
     def numbered(
         self, columns: Sequence[str], most_bytes: int | None, first: int = 0

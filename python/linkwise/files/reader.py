@@ -22,6 +22,9 @@ NumbersOf = Callable[[Rows], Rows]
 """The numbers that rows of a part have in the whole, as ``Reader.fetch`` takes them."""
 
 
+_FEW = 16  # one row of so many: those are fetched when their keys are known
+
+
 class Reader(ABC):
     """A file, or several with the same columns, which are given as one. No file stays open while none of it is read."""
 
@@ -51,6 +54,10 @@ class Reader(ABC):
     def rows(self) -> int | None:
         """How many there are, where single ones can be fetched."""
         return None
+
+    def is_read_sooner_by_keys(self, wanted: int) -> bool:
+        """Whether to read the keys first, and then to fetch so many rows by their numbers."""
+        return self.rows is not None and wanted <= self.rows // _FEW
 
     def keep(self, columns: Sequence[str] | None, rows: Any | None) -> None:
         """Have no more than these columns, and the rows for which an expression is true. Raises ``UsageError``."""
@@ -239,6 +246,10 @@ class SeveralTables(Reader):
             reader.keep(columns, rows)
         self.schema, self.columns = self._readers[0].schema, self._readers[0].columns
         self.size = size_of_all(self._readers)
+
+    def is_read_sooner_by_keys(self, wanted: int) -> bool:
+        """See ``Reader``."""
+        return self.rows is not None and all(reader.is_read_sooner_by_keys(wanted) for reader in self._readers)
 
     def numbered(
         self, columns: Sequence[str], most_bytes: int | None, first: int = 0
