@@ -147,6 +147,28 @@ def tpch_markdown(results: dict[str, Any]) -> str:
     return "\n".join([*lines, ""])
 
 
+def files_markdown(results: dict[str, Any]) -> str:
+    """One file of ``benchmarks/files.py`` as a table."""
+    names = ("linkwise", "duckdb", "polars")
+
+    def told(result: dict[str, Any] | None) -> str:
+        if result is None:
+            return ""
+        peak = f", {result['peak_bytes'] >> 20} MiB" if "peak_bytes" in result else ""
+        return f"{result['median']:.2f} ({min(result['seconds']):.2f} to {max(result['seconds']):.2f}){peak}"
+
+    heading = "file to file, seconds and most memory | rows | linkwise | DuckDB | Polars | × the better | × its size"
+    lines = [
+        f"{results['machine']}, {results['date'][:10]}, commit {results['commit']}, whole processes in turn.", "",
+        f"| {heading} |", "|---|---:|---|---|---|---:|---:|",
+    ]  # fmt: skip
+    for row in results["results"]:
+        seconds = " | ".join(told(row.get(name)) for name in names)
+        ratios = f"{row['ratio']:.2f} | {row['size_ratio']:.2f}"
+        lines.append(f"| {row['case']} | {row['rows']:,} | {seconds} | {ratios} |")
+    return "\n".join([*lines, ""])
+
+
 def performance_page() -> str:
     """docs/performance.md, made from the raw results."""
     page = [
@@ -164,6 +186,7 @@ def performance_page() -> str:
     kinds = (
         ("*sort.json", markdown), ("*join-*.json", join_markdown), ("*tpch-*.json", tpch_markdown),
         ("*proactive-*.json", proactive_markdown), ("*tune-*.json", tune_markdown),
+        ("*files.json", files_markdown),
     )  # fmt: skip
     for pattern, written in kinds:
         for path in sorted(RESULTS.glob(pattern), reverse=True):
