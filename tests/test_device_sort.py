@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -205,3 +206,58 @@ def test_bad_input_is_refused() -> None:
     refused("cannot be sorted", [one.astype("c8"), one.astype("c8")], [])
     refused("work in host memory", [one, one], [], plan_for([0, 1], "het", "2n"))
     refused("named twice", [one, one], [], plan_for([1, 1], "radix", "fused"))
+
+
+def radix_on_one(runtime: _core.Runtime, name: str, sizes: Sequence[int]) -> None:
+    """Sorts by the most significant digits first: keys of 64 bits alone, on one GPU, that are not few."""
+    dtype, keys_of = KEYS_OF_64_BITS[name]
+    random = np.random.default_rng(len(sizes))
+    for size, donated, descending in itertools.product(sizes, (False, True), (False, True)):
+        data = [keys_of(random, size).astype(dtype)]
+        check(runtime, small("radix", 1, 0), data, donated=donated, descending=descending)
+
+
+def uints(random: np.random.Generator, below: int, size: int) -> Array:
+    return random.integers(0, below, size, dtype=np.uint64)
+
+
+def exponential_gaps(random: np.random.Generator, size: int) -> Array:
+    """Most keys of any range lie at its beginning, however short it is."""
+    return np.uint64(1) << uints(random, 64, size) | uints(random, 3, size)
+
+
+def one_other(_: np.random.Generator, size: int) -> Array:
+    return np.where(np.arange(size) == size // 3, np.uint64(1 << 62), np.uint64(3))
+
+
+def outliers(random: np.random.Generator, size: int) -> Array:
+    """A few keys beyond the range that a sample shows."""
+    return np.where(random.random(size) < 1e-6, np.uint64(1 << 60), np.uint64(1 << 20)) + uints(random, 1 << 20, size)
+
+
+# What the sort looks at: which bits keys share, how evenly they lie, how often they come.
+KEYS_OF_64_BITS: dict[str, tuple[Any, Callable[[np.random.Generator, int], Array]]] = {
+    "uniform": (np.uint64, lambda random, n: uints(random, 1 << 64, n)),
+    "narrow": (np.int64, lambda random, n: random.integers(-5, 10**9, n)),
+    "far from zero": (np.uint64, lambda random, n: np.uint64(1 << 63) + uints(random, 10**12, n)),
+    "two values far apart": (np.uint64, lambda random, n: uints(random, 2, n) << np.uint64(63)),
+    "few values": (np.uint64, lambda random, n: uints(random, 1 << 64, 99)[random.integers(99, size=n)]),
+    "one value": (np.uint64, lambda _, n: np.full(n, 77, np.uint64)),
+    "one other": (np.uint64, one_other),
+    "outliers": (np.uint64, outliers),
+    "clusters": (np.uint64, lambda random, n: uints(random, 8, n) << np.uint64(60) | uints(random, 1 << 12, n)),
+    "exponential gaps": (np.uint64, exponential_gaps),
+    "normal": (np.float64, lambda random, n: random.standard_normal(n)),
+    "in order": (np.uint64, lambda _, n: np.arange(n, dtype=np.uint64)),
+}
+
+
+@pytest.mark.parametrize("name", KEYS_OF_64_BITS)
+def test_keys_of_64_bits_on_one_gpu(name: str) -> None:
+    radix_on_one(virtual(), name, (999, 1000, 5003, 40_000))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", KEYS_OF_64_BITS)
+def test_many_keys_of_64_bits_on_one_gpu(name: str) -> None:
+    radix_on_one(cuda_runtime(), name, (3_999_999, 4_000_000))

@@ -96,6 +96,15 @@ class Kernels {
   virtual void sort(void* stream, RecordType type, RawRecords primary, RawRecords secondary, std::uint64_t count,
                     BitRange bits, void* scratch, std::uint64_t scratch_bytes) const = 0;
 
+  /// Of the sort by the most significant digits first; 0 for records that it does not take, or that are too few for it.
+  [[nodiscard]] virtual std::uint64_t msd_sort_scratch_bytes(RecordType type, std::uint64_t count) const = 0;
+  /// Prepares `msd_sort` of the same records and scratch. `room_is_input`: its room will be the input itself.
+  virtual void look_at_keys(void* stream, RecordType type, const void* keys, std::uint64_t count, bool room_is_input,
+                            void* scratch, KeySpread* spread) const = 0;
+  /// Sorts `input`, which it leaves as it is unless it is also the room, into `result`.
+  virtual void msd_sort(void* stream, RecordType type, RawRecords input, RawRecords result, RawRecords room,
+                        std::uint64_t count, void* scratch) const = 0;
+
   [[nodiscard]] virtual std::uint64_t merge_scratch_bytes(RecordType type, std::uint64_t left,
                                                           std::uint64_t right) const = 0;
   /// Stable: of equal keys, those of `left` come first.

@@ -74,6 +74,47 @@ Records sort(Runtime& runtime, Stream stream, const Records& primary, const Reco
   return kernels.sort_lands_in_secondary(primary.type, primary.count, bits) ? secondary : primary;
 }
 
+bool suits_msd_sort(const KeySpread& spread) {
+  const double first_quarter = static_cast<double>(spread.in_first_quarter) / std::max(spread.in_digits, 1u);
+  return 0.15 <= first_quarter && first_quarter <= 0.4;
+}
+
+void look_at_keys(Runtime& runtime, Stream stream, const Records& input, bool room_is_input, const MemoryView& scratch,
+                  const MemoryView& spread) {
+  const Kernels& kernels = runtime.kernels();
+  require_here(stream, input.keys, "look_at_keys");
+  require(spread.bytes == sizeof(KeySpread), "look_at_keys", "room for a spread");
+  require(scratch.bytes >= kernels.msd_sort_scratch_bytes(input.type, input.count), "look_at_keys",
+          "the scratch is too small");
+  Operation operation{"look at keys", views_of({&input}), {scratch, spread}, {}, {}};
+  operation.run = [&kernels, input, room_is_input, scratch, spread](void* native) {
+    kernels.look_at_keys(native, input.type, input.keys.data, input.count, room_is_input, scratch.data,
+                         reinterpret_cast<KeySpread*>(spread.data));
+  };
+  runtime.enqueue(stream, std::move(operation));
+}
+
+void msd_sort(Runtime& runtime, Stream stream, const Records& input, const Records& result, const Records& room,
+              const MemoryView& scratch) {
+  // Of the passes that `sort` makes over keys of 64 bits; measured for uniform keys (docs/performance.md).
+  constexpr double passes = 0.4 * 8;
+  require(
+      input.type == result.type && input.count == result.count && input.type == room.type && input.count == room.count,
+      "msd_sort", "the records differ in shape");
+  require_here(stream, input.keys, "msd_sort");
+  require_here(stream, result.keys, "msd_sort");
+  require_here(stream, room.keys, "msd_sort");
+  const Kernels& kernels = runtime.kernels();
+  require(kernels.msd_sort_scratch_bytes(input.type, input.count) > 0, "msd_sort", "records that it takes");
+  Operation operation{"sort", views_of({&input}), views_of({&result, &room}), {}, {}};
+  operation.writes.push_back(scratch);
+  operation.work = {"sort", input.count, static_cast<double>(input.type.bytes()), passes};
+  operation.run = [&kernels, input, result, room, scratch](void* native) {
+    kernels.msd_sort(native, input.type, input.raw(), result.raw(), room.raw(), input.count, scratch.data);
+  };
+  runtime.enqueue(stream, std::move(operation));
+}
+
 void merge(Runtime& runtime, Stream stream, const Records& left, const Records& right, const Records& to,
            const MemoryView& scratch) {
   require(left.type == right.type && left.type == to.type, "merge", "the records differ in type");

@@ -34,6 +34,20 @@ std::uint64_t record_bytes(RecordType type, std::uint64_t count);
 /// Sorts by the bits; returns which of the two holds the result. Stable.
 Records sort(Runtime& runtime, Stream stream, const Records& primary, const Records& secondary, BitRange bits,
              const MemoryView& scratch);
+
+/// How keys lie that `msd_sort` suits: what an estimate takes for granted.
+constexpr KeySpread even_spread{0, 1 << 14, 1 << 12, 0};
+/// Whether `msd_sort` is faster than `sort` for keys that lie so: where they are about as dense all over a digit's
+/// range. Where most are at its beginning, level after level leaves nearly all of them together.
+bool suits_msd_sort(const KeySpread& spread);
+/// Says how the keys lie, from a sample, and prepares `msd_sort` in the scratch. `spread`: a KeySpread.
+void look_at_keys(Runtime& runtime, Stream stream, const Records& input, bool room_is_input, const MemoryView& scratch,
+                  const MemoryView& spread);
+/// Sorts into `result` by the most significant digits first, after `look_at_keys` of the same input and scratch; `room`
+/// is as long, and may be the input. Bytes of scratch: kernels().msd_sort_scratch_bytes, which is 0 where it cannot.
+void msd_sort(Runtime& runtime, Stream stream, const Records& input, const Records& result, const Records& room,
+              const MemoryView& scratch);
+
 /// Merges two sorted inputs into `to`; of equal keys, those of `left` come first.
 void merge(Runtime& runtime, Stream stream, const Records& left, const Records& right, const Records& to,
            const MemoryView& scratch);

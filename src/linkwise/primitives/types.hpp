@@ -97,6 +97,14 @@ struct Prefixes {
   std::uint64_t value[max_destinations - 1] = {};  ///< rising
 };
 
+/// How the keys of a sample lie: what decides between the sorts of a GPU.
+struct KeySpread {
+  std::uint32_t is_uneven = 0;         ///< among equal cuts of their range
+  std::uint32_t in_digits = 0;         ///< keys that share a digit of the first level with others …
+  std::uint32_t in_first_quarter = 0;  ///< … and of these, in the first quarter of the digit's range
+  std::uint32_t equal = 0;             ///< keys found to equal another one
+};
+
 /// What one side of a join finds on the other.
 struct MatchTotals {
   std::uint64_t matches = 0;       ///< pairs of equal keys

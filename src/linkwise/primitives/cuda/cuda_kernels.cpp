@@ -21,9 +21,9 @@ class CudaKernels final : public Kernels {
     check(cudaGetDeviceCount(&count), "count devices");
     for (int device = 0; device < count; ++device) {
       check(cudaSetDevice(device), "use device");
-      for (const auto& list :
-           {cuda::elementwise_kernels(), cuda::gather_kernels(), cuda::packing_kernels(), cuda::reduce_kernels(),
-            cuda::partition_kernels(), cuda::match_kernels(), cuda::range_kernels(), cuda::hash_match_kernels()})
+      for (const auto& list : {cuda::elementwise_kernels(), cuda::gather_kernels(), cuda::packing_kernels(),
+                               cuda::reduce_kernels(), cuda::partition_kernels(), cuda::match_kernels(),
+                               cuda::range_kernels(), cuda::hash_match_kernels(), cuda::msd_sort_kernels()})
         for (const void* kernel : list) {
           cudaFuncAttributes attributes{};
           check(cudaFuncGetAttributes(&attributes, kernel), "load kernel");
@@ -40,6 +40,17 @@ class CudaKernels final : public Kernels {
   void sort(void* stream, RecordType type, RawRecords primary, RawRecords secondary, std::uint64_t count, BitRange bits,
             void* scratch, std::uint64_t scratch_bytes) const override {
     cuda::radix_sort(on(stream), type, primary, secondary, count, bits, scratch, scratch_bytes);
+  }
+  std::uint64_t msd_sort_scratch_bytes(RecordType type, std::uint64_t count) const override {
+    return cuda::msd_sort_scratch_bytes(type, count);
+  }
+  void look_at_keys(void* stream, RecordType, const void* keys, std::uint64_t count, bool room_is_input, void* scratch,
+                    KeySpread* spread) const override {
+    cuda::look_at_keys(on(stream), keys, count, room_is_input, scratch, spread);
+  }
+  void msd_sort(void* stream, RecordType, RawRecords input, RawRecords result, RawRecords room, std::uint64_t count,
+                void* scratch) const override {
+    cuda::msd_sort(on(stream), input, result, room, count, scratch);
   }
   std::uint64_t merge_scratch_bytes(RecordType type, std::uint64_t left, std::uint64_t right) const override {
     return cuda::merge_scratch_bytes(type, left, right);

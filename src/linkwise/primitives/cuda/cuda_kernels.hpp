@@ -1,4 +1,4 @@
-// The CUDA side of the primitives, one subject a file: radix_sort.cu, merge.cu, partition.cu,
+// The CUDA side of the primitives, one subject a file: radix_sort.cu, msd_sort.cu, merge.cu, partition.cu,
 // elementwise.cu (encode, iota, sample), gather.cu, pack.cu, reduce.cu (checksum, order, histogram, pivot).
 #pragma once
 
@@ -21,11 +21,18 @@ KernelList partition_kernels();
 KernelList match_kernels();
 KernelList range_kernels();
 KernelList hash_match_kernels();
+KernelList msd_sort_kernels();
 
 std::uint64_t radix_sort_scratch_bytes(RecordType type, std::uint64_t count);
 bool radix_sort_lands_in_secondary(RecordType type, std::uint64_t count, BitRange bits);
 void radix_sort(cudaStream_t stream, RecordType type, RawRecords primary, RawRecords secondary, std::uint64_t count,
                 BitRange bits, void* scratch, std::uint64_t scratch_bytes);
+
+std::uint64_t msd_sort_scratch_bytes(RecordType type, std::uint64_t count);
+void look_at_keys(cudaStream_t stream, const void* keys, std::uint64_t count, bool room_is_input, void* scratch,
+                  KeySpread* spread);
+void msd_sort(cudaStream_t stream, RawRecords input, RawRecords result, RawRecords room, std::uint64_t count,
+              void* scratch);
 
 std::uint64_t merge_scratch_bytes(RecordType type, std::uint64_t left, std::uint64_t right);
 void merge(cudaStream_t stream, RecordType type, RawRecords left, std::uint64_t left_count, RawRecords right,

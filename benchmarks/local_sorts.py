@@ -1,0 +1,113 @@
+"""One GPU: the public call on a CuPy array beside CuPy's and torch's sorts, in one process and in turn.
+
+    python benchmarks/local_sorts.py --rows 1e9 --output local.json
+
+CuPy and torch check nothing; torch keeps the order of equal keys and gives their positions too. The result of each
+case is compared with CuPy's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import cupy
+import numpy as np
+
+import linkwise
+from harness import about
+
+REPETITIONS = 9
+CASES = (
+    "uint64 uniform", "int64 below 10⁹", "float64 normal", "timestamps of a year", "uint64 in order",
+    "uint64 of 10⁶ values", "uint64 equal", "uint64 few bits set", "uint32 uniform",
+)  # fmt: skip
+_YEAR = 365 * 86_400 * 10**9
+
+
+def keys(case: str, rows: int) -> Any:
+    """Made on the GPU."""
+    random = cupy.random.default_rng(1)
+    words = random.integers(0, 1 << 32, rows * (1 if case.startswith("uint32") else 2), dtype=cupy.uint32)
+    uniform = words if case.startswith("uint32") else words.view(cupy.uint64)
+    made: dict[str, Callable[[], Any]] = {
+        "int64 below 10⁹": lambda: (uniform % np.uint64(10**9)).astype(cupy.int64),
+        "float64 normal": lambda: random.standard_normal(rows),
+        "timestamps of a year": lambda: (uniform % np.uint64(_YEAR)).astype(cupy.int64) + np.int64(17 * 10**17),
+        "uint64 in order": lambda: cupy.arange(rows, dtype=cupy.uint64),
+        "uint64 of 10⁶ values": lambda: (uniform % np.uint64(10**6)) * np.uint64(0x9E3779B97F4A7C15),
+        "uint64 equal": lambda: cupy.full(rows, 77, dtype=cupy.uint64),
+        "uint64 few bits set": lambda: uniform & (uniform >> np.uint64(17)) & (uniform >> np.uint64(29)),
+    }
+    return made.get(case, lambda: uniform)()
+
+
+def timed(call: Callable[[], Any]) -> float:
+    """Seconds until the GPU is done."""
+    cupy.cuda.Device().synchronize()
+    start = time.perf_counter()
+    result = call()
+    cupy.cuda.Device().synchronize()
+    seconds = time.perf_counter() - start
+    del result
+    return seconds
+
+
+def sorters(data: Any) -> dict[str, Callable[[], Any]]:
+    """What a user would call; only the donated array is used up."""
+    found: dict[str, Callable[[], Any]] = {
+        "linkwise": lambda: linkwise.sort(data),
+        "linkwise, unverified": lambda: linkwise.sort(data, verify=False),
+        "cupy": lambda: cupy.sort(data),
+    }
+    try:
+        import torch  # noqa: PLC0415
+    except ImportError:
+        return found
+    if data.dtype.kind != "u":
+        tensor = torch.from_dlpack(data)
+        found["torch"] = lambda: torch.sort(tensor)
+    return found
+
+
+def run(case: str, rows: int) -> dict[str, Any]:
+    """Each in turn, and the result of ours beside CuPy's."""
+    data = keys(case, rows)
+    calls = sorters(data)
+    expected = cupy.sort(data)
+    found = linkwise.sort(data)
+    if not bool((cupy.asarray(found) == expected).all()):
+        raise SystemExit(f"{case}: the result is not CuPy's")
+    del expected, found
+    seconds: dict[str, list[float]] = {name: [] for name in calls}
+    for repetition in range(REPETITIONS + 1):
+        for name, call in calls.items():
+            spent = timed(call)
+            if repetition > 0:
+                seconds[name].append(spent)
+    medians = {name: statistics.median(times) for name, times in seconds.items()}
+    ratios = {name: median / medians["cupy"] for name, median in medians.items()}
+    told = ", ".join(f"{name} {1e3 * medians[name]:.1f} ms ({ratios[name]:.2f})" for name in medians)
+    print(f"{rows:.3g} {case}: {told}", flush=True)
+    return {"case": case, "rows": rows, "seconds": seconds, "medians": medians, "ratio_to_cupy": ratios}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=float, nargs="+", default=[1e9])
+    parser.add_argument("--cases", nargs="+", default=CASES, choices=CASES)
+    parser.add_argument("--output", type=Path)
+    options = parser.parse_args()
+    results = [run(case, int(rows)) for rows in options.rows for case in options.cases]
+    if options.output:
+        told = {**about(linkwise.local_machine(), simulated=False), "results": results}
+        options.output.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+// Which digit a key has in its bucket, and which keys a digit takes.
+#pragma once
+
+#include "linkwise/primitives/cuda/msd_sort/layout.cuh"
+
+namespace linkwise::cuda::msd {
+
+__device__ inline int bit_width(std::uint64_t value) { return 64 - __clzll(static_cast<long long>(value)); }
+
+// Equal cuts, of any number: the distance from the lowest key, less the bits that do not matter, times a scale.
+constexpr int scaled_bits = 21;
+
+__device__ inline unsigned scaled_digit(std::uint32_t distance, std::uint32_t scale) {
+  return __umulhi(distance << 1, scale);
+}
+/// Sets how a bucket whose keys have that reach is cut into at most `wanted` digits.
+__device__ inline void cut_evenly(Bucket& bucket, std::uint64_t reach, std::uint32_t wanted) {
+  bucket.shift = static_cast<std::uint32_t>(max(bit_width(reach) - scaled_bits, 0));
+  const std::uint64_t distances = (reach >> bucket.shift) + 1;
+  bucket.digits = static_cast<std::uint32_t>(min(distances, std::uint64_t{wanted}));
+  bucket.scale = static_cast<std::uint32_t>((std::uint64_t{bucket.digits} << 31) / distances);
+}
+/// The least distance that has the digit, as keys count it.
+__device__ inline std::uint64_t first_distance(const Bucket& bucket, unsigned digit) {
+  return (((std::uint64_t{digit} << 31) + bucket.scale - 1) / bucket.scale) << bucket.shift;
+}
+
+/// Digits of a bucket's keys rise with the keys.
+template <typename Key>
+class Digits {
+ public:
+  /// `table`: the root's, in shared memory, if it has one.
+  __device__ Digits(const Bucket& bucket, const Root& root, const std::uint32_t* table)
+      : low_(static_cast<Key>(bucket.low)),
+        shift_(bucket.shift),
+        scale_(bucket.scale),
+        is_root_(bucket.is_root),
+        table_(table) {
+    if (!is_root_) return;
+    last_ = bucket.digits - 1;
+    is_tabled_ = root.is_tabled != 0;
+    cell_shift_ = root.cell_shift;
+    window_ = static_cast<Key>(root.window);
+  }
+
+  __device__ unsigned operator()(Key key) const {
+    const Key above = key - low_;
+    const unsigned even = scaled_digit(static_cast<std::uint32_t>(above >> shift_), scale_);
+    if (!is_root_) return even;
+    if (key < low_) return 0;
+    if (above > window_) return last_;
+    if (!is_tabled_) return 1 + even;
+    const std::uint32_t cell = table_[static_cast<unsigned>(above >> cell_shift_)];
+    const Key within = above & ((Key{1} << cell_shift_) - 1);
+    return 1 + (cell & 0xffff) + static_cast<unsigned>(within >> (cell_shift_ - (cell >> 16)));
+  }
+
+ private:
+  Key low_, window_ = 0;
+  unsigned shift_, scale_, cell_shift_ = 0, last_ = 0;
+  bool is_root_, is_tabled_ = false;
+  const std::uint32_t* table_;
+};
+
+/// Whether a partition would move anything: not where all keys have one digit.
+template <typename Key>
+__device__ bool is_divided(const Bucket& bucket, const Digits<Key>& digit) {
+  return digit(static_cast<Key>(bucket.least)) != digit(static_cast<Key>(bucket.greatest));
+}
+
+struct KeySpan {
+  std::uint64_t low, reach;
+};
+
+/// The keys that may have the digit.
+__device__ inline KeySpan keys_of_digit(const Bucket& bucket, const Root& root, unsigned digit) {
+  if (!bucket.is_root) {
+    const std::uint64_t first = first_distance(bucket, digit);
+    const std::uint64_t last =
+        digit + 1 == bucket.digits ? bucket.reach : min(first_distance(bucket, digit + 1) - 1, bucket.reach);
+    return {bucket.low + first, last - first};
+  }
+  if (digit == 0) return {0, root.low - 1};
+  if (digit == bucket.digits - 1) {
+    const std::uint64_t beyond = root.low + root.window + 1;
+    return {beyond, bucket.reach - beyond};
+  }
+  const std::uint64_t first = root.digit_low[digit - 1];
+  return {root.low + first, (digit + 2 == bucket.digits ? root.window : root.digit_low[digit] - 1) - first};
+}
+
+}  // namespace linkwise::cuda::msd

@@ -1,0 +1,152 @@
+// What the kernels of the most-significant-digit radix sort share: buckets, items, and where they lie in the scratch.
+//
+// A *bucket* is a run of records that is too long to be sorted in shared memory, and what is known of its keys. A level
+// counts the digits of all buckets, and partitions each by them. A part that fits into shared memory becomes an *item*
+// for the last kernel; a longer one is a bucket of the next level. Blocks work on *spans*, equal cuts of a bucket.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "linkwise/primitives/dispatch.hpp"
+
+namespace linkwise::cuda::msd {
+
+constexpr int level_threads = 1024;
+constexpr int most_digits = 1024;  // of a bucket
+constexpr int root_digits = 512;   // at most of the first level, without the two for keys beyond the sample's range
+constexpr int table_bits = 12;     // cells of the root's table
+constexpr int table_cells = 1 << table_bits;
+constexpr int usual_levels = 3;  // before those that odd keys need
+constexpr std::uint32_t copied_at_once = 1 << 16;
+
+/// Records of the partition's tile: what a block orders at once.
+template <typename Key, typename Value>
+constexpr int tile_items = [] {
+  constexpr std::size_t widest = std::is_same_v<Value, NoValue> ? sizeof(Key) : std::max(sizeof(Key), sizeof(Value));
+  constexpr bool with_values = !std::is_same_v<Value, NoValue>;
+  if (with_values) return widest == 4 ? 20 : widest == 8 ? 14 : 8;
+  return widest == 4 ? 24 : 20;
+}();
+
+constexpr int finish_threads = 384, finish_blocks = 3;  // these, of a multiprocessor
+/// Records that an item may have: what a block sorts in shared memory.
+constexpr std::uint32_t item_capacity = 12 * finish_threads;
+/// Parts are planned so full on average that few exceed the capacity.
+constexpr double planned_fill = 0.88;
+
+/// The records lie in three places: what the caller gave (which is not written), the result, and room as large.
+enum Place : std::uint32_t { in_input, in_result, in_room };
+template <typename Key, typename Value>
+struct Columns {
+  Key* keys[3];
+  Value* values[3];
+
+  // Selected, as an index that is known late would move the arrays to memory.
+  __device__ Key* keys_at(std::uint32_t place) const {
+    return place == in_input ? keys[in_input] : place == in_result ? keys[in_result] : keys[in_room];
+  }
+  __device__ Value* values_at(std::uint32_t place) const {
+    return place == in_input ? values[in_input] : place == in_result ? values[in_result] : values[in_room];
+  }
+};
+
+/// Keys k of a bucket have low <= k <= low + reach, but those of the first bucket, which the Root cuts.
+struct Bucket {
+  std::uint64_t low, reach;
+  std::uint64_t least, greatest;  ///< found while counting
+  std::uint32_t begin, count;     ///< records
+  std::uint32_t spans;
+  std::uint32_t first_entry;  ///< of its digits × spans counters, ordered by digit
+  std::uint32_t digits;
+  std::uint32_t shift, scale;  ///< see Digits
+  std::uint8_t place, next_place;
+  bool is_root;
+};
+constexpr int bucket_words = sizeof(Bucket) / 4;
+
+/// Records of a bucket that one block takes at once: a tile at most.
+struct alignas(16) Span {
+  std::uint32_t bucket, begin, count;
+  std::uint32_t entry;  ///< of its first digit
+};
+
+/// Records that one block of the last kernel brings to their place in the result.
+struct Item {
+  std::uint64_t low;  ///< no key is less
+  std::uint32_t begin, count;
+  std::uint32_t place;
+  bool is_equal;  ///< nothing to sort: they only move; may exceed the capacity
+};
+
+/// How the first level cuts the keys, guessed from a sample: digit 0 takes the keys below `low`, the last digit those
+/// beyond the window. Between, digits are equal cuts or, where the sample is uneven, the table's: a
+/// cell has one digit, which it may share with its neighbours, or many. Any guess sorts; a good one sorts sooner.
+struct Root {
+  std::uint64_t low;
+  std::uint64_t window;  ///< greatest distance from `low`
+  std::uint32_t cell_shift;
+  std::uint32_t is_tabled;
+  std::uint32_t table[table_cells];          ///< first digit | log2 of digits << 16
+  std::uint64_t digit_low[root_digits + 1];  ///< relative to `low`
+};
+
+struct Counters {
+  std::uint32_t buckets[2], spans[2], entries[2];  // of this level and the next, which take turns
+  std::uint32_t items, hard_items;
+};
+
+/// What lies in the scratch.
+struct State {
+  Counters* counters;
+  Root* root;
+  Bucket* buckets[2];
+  Span* spans[2];
+  std::uint32_t* entries;
+  std::uint32_t* range_sums;
+  Item* items;
+  std::uint32_t* hard_items;
+  std::uint32_t tile;        ///< records of a span, at most
+  std::uint32_t max_digits;  ///< of a bucket
+};
+
+struct Extent {
+  std::uint64_t count;
+  std::uint32_t blocks;  ///< of the level kernel
+  std::uint32_t tile;
+};
+
+/// Few digits make long runs; but with more, two levels do for more records.
+inline std::uint32_t digits_for(std::uint64_t count) { return count < 1'300'000'000 ? 640 : most_digits; }
+
+/// Lays the state out from `base` on and returns its size: with a null base, to learn the size.
+inline std::uint64_t lay_out(void* base, const Extent& extent, State& state) {
+  std::uint64_t bytes = 0;
+  const auto take = [&]<typename Type>(Type*& array, std::uint64_t length) {
+    array = reinterpret_cast<Type*>(static_cast<std::byte*>(base) + bytes);
+    bytes = (bytes + length * sizeof(Type) + 255) / 256 * 256;
+  };
+  // Buckets exceed the capacity. Spans are tiles but for one of each bucket, and have few digits where that is short.
+  const std::uint64_t buckets = extent.count / item_capacity + 1;
+  const std::uint64_t spans = extent.count / extent.tile + buckets + 1;
+  const std::uint64_t entries = (extent.count / extent.tile + 1) * digits_for(extent.count) + 20 * buckets;
+  take(state.counters, 1);
+  take(state.root, 1);
+  for (int i = 0; i < 2; ++i) {
+    take(state.buckets[i], buckets);
+    take(state.spans[i], spans);
+  }
+  take(state.entries, entries + 1);
+  take(state.range_sums, extent.blocks);
+  // Items that are not short follow each other at half a capacity at least; and a bucket of each level, of which there
+  // are at most as many as above, may have two or three that are. The levels after the usual ones finish their own.
+  const std::uint64_t items = (4 + 3 * usual_levels) * buckets + 16 + extent.count / copied_at_once;
+  take(state.items, items);
+  take(state.hard_items, items);
+  state.tile = extent.tile;
+  state.max_digits = digits_for(extent.count);
+  return bytes;
+}
+
+}  // namespace linkwise::cuda::msd

@@ -1,0 +1,115 @@
+// The partitioning levels. The first few are kernels for each step, of which late ones find nothing to do; buckets that
+// are left after them, as only odd keys leave, go on in one kernel whose blocks take the steps together.
+#pragma once
+
+#include <cooperative_groups.h>
+
+#include "linkwise/primitives/cuda/msd_sort/finish.cuh"
+#include "linkwise/primitives/cuda/msd_sort/partition.cuh"
+#include "linkwise/primitives/cuda/msd_sort/split.cuh"
+
+namespace linkwise::cuda::msd {
+
+template <typename Key, typename Value>
+struct LevelMemory {
+  union {
+    CountMemory<Key> count;
+    OffsetMemory offset;
+    SplitMemory split;
+    PartitionMemory<Key, Value> partition;
+  };
+  std::uint32_t table[table_cells];  // the root's
+};
+
+__device__ inline void load_table(std::uint32_t* table, const State& state) {
+  if (state.root->is_tabled == 0) return;
+  for (int i = threadIdx.x; i < table_cells; i += level_threads) table[i] = state.root->table[i];
+  __syncthreads();
+}
+
+template <typename Key, typename Value>
+__global__ void __launch_bounds__(level_threads, 1)
+    count_spans(const __grid_constant__ Columns<Key, Value> columns, const __grid_constant__ State state, int now) {
+  __shared__ CountMemory<Key> memory;
+  __shared__ std::uint32_t table[table_cells];
+  if (blockIdx.x == 0 && threadIdx.x == 0)
+    state.counters->buckets[1 - now] = state.counters->spans[1 - now] = state.counters->entries[1 - now] = 0;
+  load_table(table, state);
+  SpanCount<tile_items<Key, Value>, Key, Columns<Key, Value>>(memory, columns, state, table)
+      .run(now, state.counters->spans[now]);
+}
+
+inline __global__ void __launch_bounds__(level_threads) sum_counters(const __grid_constant__ State state, int now) {
+  __shared__ OffsetMemory memory;
+  sum_entries(memory, state.counters->entries[now], state);
+}
+inline __global__ void __launch_bounds__(level_threads) scan_counters(const __grid_constant__ State state, int now) {
+  __shared__ OffsetMemory memory;
+  scan_entries(memory, state.counters->entries[now], state);
+}
+
+template <typename Key>
+__global__ void __launch_bounds__(level_threads) split_buckets(const __grid_constant__ State state, int now) {
+  __shared__ SplitMemory memory;
+  __shared__ std::uint32_t table[table_cells];
+  const std::uint32_t buckets = state.counters->buckets[now];
+  if (blockIdx.x >= buckets) return;
+  load_table(table, state);
+  for (std::uint32_t i = blockIdx.x; i < buckets; i += gridDim.x)
+    split_bucket<Key>(memory, state.buckets[now][i], table, 1 - now, state);
+}
+
+template <typename Key, typename Value>
+__global__ void __launch_bounds__(level_threads, 1)
+    partition_spans(const __grid_constant__ Columns<Key, Value> columns, const __grid_constant__ State state, int now) {
+  extern __shared__ __align__(16) unsigned char raw[];
+  auto& memory = *reinterpret_cast<LevelMemory<Key, Value>*>(raw);
+  if (blockIdx.x >= state.counters->spans[now]) return;
+  load_table(memory.table, state);
+  SpanPartition<Key, Value>(memory.partition, columns, state, memory.table).run(now, state.counters->spans[now]);
+}
+
+template <typename Key, typename Value>
+union LeftMemory {
+  LevelMemory<Key, Value> level;
+  typename ItemSort<Key, Value, level_threads>::Memory item;
+};
+
+/// All steps of all levels that are left, and their items.
+template <typename Key, typename Value>
+__global__ void __launch_bounds__(level_threads, 1)
+    sort_what_is_left(const __grid_constant__ Columns<Key, Value> columns, const __grid_constant__ State state,
+                      int now) {
+  extern __shared__ __align__(16) unsigned char raw[];
+  auto& memory = *reinterpret_cast<LeftMemory<Key, Value>*>(raw);
+  auto& level = memory.level;
+  const auto grid = cooperative_groups::this_grid();
+  for (;; now = 1 - now) {
+    const std::uint32_t spans = state.counters->spans[now], entries = state.counters->entries[now];
+    if (spans == 0) return;
+    if (grid.thread_rank() == 0) {
+      state.counters->buckets[1 - now] = state.counters->spans[1 - now] = state.counters->entries[1 - now] = 0;
+      state.counters->items = 0;
+    }
+    load_table(level.table, state);
+    SpanCount<tile_items<Key, Value>, Key, Columns<Key, Value>>(level.count, columns, state, level.table)
+        .run(now, spans);
+    grid.sync();
+    sum_entries(level.offset, entries, state);
+    grid.sync();
+    scan_entries(level.offset, entries, state);
+    grid.sync();
+    for (std::uint32_t i = blockIdx.x; i < state.counters->buckets[now]; i += gridDim.x)
+      split_bucket<Key>(level.split, state.buckets[now][i], level.table, 1 - now, state);
+    SpanPartition<Key, Value>(level.partition, columns, state, level.table).run(now, spans);
+    grid.sync();
+    ItemSort<Key, Value, level_threads> sort(memory.item, columns);
+    for (std::uint32_t i = blockIdx.x; i < state.counters->items; i += gridDim.x) {
+      sort.sort_any(state.items[i]);
+      __syncthreads();
+    }
+    grid.sync();
+  }
+}
+
+}  // namespace linkwise::cuda::msd

@@ -1,0 +1,96 @@
+// Radix sort by the most significant digits first (sigmod22 §5.2 calls for the fastest local sort there is).
+#pragma once
+
+#include <cmath>
+
+#include "linkwise/primitives/cuda/launch.cuh"
+#include "linkwise/primitives/cuda/msd_sort/finish.cuh"
+#include "linkwise/primitives/cuda/msd_sort/levels.cuh"
+#include "linkwise/primitives/cuda/msd_sort/root.cuh"
+
+namespace linkwise::cuda::msd {
+
+/// Blocks of a kernel that fit on the device together.
+template <typename Kernel>
+std::uint32_t resident_blocks(Kernel* kernel, int threads, std::size_t shared_bytes) {
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)),
+        "allow a block's shared memory");
+  int each = 0;
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, threads, shared_bytes), "ask for occupancy");
+  return static_cast<std::uint32_t>(each * current_multiprocessors());
+}
+
+template <typename Key, typename Value>
+struct Launches {
+  std::uint32_t level_blocks, left_blocks, finish_blocks, hard_blocks;
+
+  static const Launches& get() {
+    static const Launches launches{
+        resident_blocks(partition_spans<Key, Value>, level_threads, sizeof(LevelMemory<Key, Value>)),
+        resident_blocks(sort_what_is_left<Key, Value>, level_threads, sizeof(LeftMemory<Key, Value>)),
+        resident_blocks(finish<Key, Value>, finish_threads, sizeof(typename ItemSort<Key, Value>::Memory)),
+        resident_blocks(finish_hard<Key, Value>, finish_threads, sizeof(typename ItemSort<Key, Value>::Memory))};
+    return launches;
+  }
+};
+
+template <typename Key, typename Value>
+Extent extent_of(std::uint64_t count) {
+  return {count, Launches<Key, Value>::get().level_blocks, PartitionMemory<Key, Value>::tile};
+}
+template <typename Key, typename Value>
+std::uint64_t scratch_bytes(std::uint64_t count) {
+  State state{};
+  return lay_out(nullptr, extent_of<Key, Value>(count), state);
+}
+template <typename Key, typename Value>
+State state_in(void* scratch, std::uint64_t count) {
+  State state{};
+  lay_out(scratch, extent_of<Key, Value>(count), state);
+  return state;
+}
+
+/// Prepares `sort` of the same records and scratch, and says how their keys lie. `room_is_input`: the sort may write to
+/// the input; then there need be no other room.
+template <typename Key, typename Value>
+void look(cudaStream_t stream, const Key* keys, std::uint64_t count, bool room_is_input, void* scratch,
+          KeySpread* spread) {
+  const State state = state_in<Key, Value>(scratch, count);
+  const double parts = static_cast<double>(count) / (planned_fill * item_capacity);
+  const bool is_one_level = parts <= root_digits;
+  const auto wanted =
+      static_cast<std::uint32_t>(std::min(std::ceil(is_one_level ? parts : std::sqrt(parts)), double{root_digits}));
+  // Of two levels, the second ends in the result.
+  const Place first = is_one_level || room_is_input ? in_result : in_room;
+  look_at_sample<<<1, sample_threads, 0, stream>>>(keys, static_cast<std::uint32_t>(count), wanted, in_input, first,
+                                                   state, spread);
+  check_launch("look at a sample");
+}
+
+/// After `look`.
+template <typename Key, typename Value>
+void sort(cudaStream_t stream, Columns<Key, Value> columns, std::uint64_t count, void* scratch) {
+  State state = state_in<Key, Value>(scratch, count);
+  const Launches<Key, Value>& launches = Launches<Key, Value>::get();
+  const std::uint32_t blocks = launches.level_blocks;
+  int now = 0;
+  for (int level = 0; level < usual_levels; ++level, now = 1 - now) {
+    count_spans<Key, Value><<<blocks, level_threads, 0, stream>>>(columns, state, now);
+    sum_counters<<<blocks, level_threads, 0, stream>>>(state, now);
+    scan_counters<<<blocks, level_threads, 0, stream>>>(state, now);
+    split_buckets<Key><<<blocks, level_threads, 0, stream>>>(state, now);
+    partition_spans<Key, Value>
+        <<<blocks, level_threads, sizeof(LevelMemory<Key, Value>), stream>>>(columns, state, now);
+    check_launch("partition a level");
+  }
+  const std::size_t finish_bytes = sizeof(typename ItemSort<Key, Value>::Memory);
+  finish<Key, Value><<<launches.finish_blocks, finish_threads, finish_bytes, stream>>>(columns, state);
+  finish_hard<Key, Value><<<launches.hard_blocks, finish_threads, finish_bytes, stream>>>(columns, state);
+  check_launch("finish");
+  void* arguments[] = {&columns, &state, &now};
+  check(cudaLaunchCooperativeKernel(sort_what_is_left<Key, Value>, launches.left_blocks, level_threads, arguments,
+                                    sizeof(LeftMemory<Key, Value>), stream),
+        "sort what is left");
+}
+
+}  // namespace linkwise::cuda::msd

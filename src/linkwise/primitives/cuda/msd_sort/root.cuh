@@ -1,0 +1,170 @@
+// The first level's digits, from a sample of the keys.
+#pragma once
+
+#include <cub/block/block_reduce.cuh>
+#include <cub/block/block_scan.cuh>
+
+#include "linkwise/primitives/cuda/msd_sort/digits.cuh"
+
+namespace linkwise::cuda::msd {
+
+constexpr int sample_threads = 1024;
+constexpr int samples_per_thread = 16;
+constexpr int samples = sample_threads * samples_per_thread;
+
+struct SampleMemory {
+  union {
+    typename cub::BlockReduce<std::uint64_t, sample_threads>::TempStorage reduce;
+    typename cub::BlockScan<unsigned, sample_threads>::TempStorage scan;
+  };
+  std::uint64_t least, greatest;
+  unsigned cells[table_cells];
+};
+
+struct Least {
+  __device__ std::uint64_t operator()(std::uint64_t a, std::uint64_t b) const { return a < b ? a : b; }
+};
+struct Greatest {
+  __device__ std::uint64_t operator()(std::uint64_t a, std::uint64_t b) const { return a < b ? b : a; }
+};
+
+/// Gives each cell digits by its share of the sample: a heavy one several, light neighbours one together.
+__device__ inline void fill_table(SampleMemory& memory, Root& root, unsigned digits) {
+  constexpr int cells = table_cells / sample_threads;
+  unsigned weight[cells], before[cells], total = 0;
+  for (int i = 0; i < cells; ++i) weight[i] = memory.cells[threadIdx.x * cells + i];
+  __syncthreads();
+  cub::BlockScan<unsigned, sample_threads>(memory.scan).ExclusiveSum(weight, before, total);
+  const auto first_digit = [&](unsigned sum) { return static_cast<unsigned>(std::uint64_t{sum} * digits / total); };
+  for (int i = 0; i < cells; ++i) {
+    const unsigned share = static_cast<unsigned>(std::uint64_t{weight[i]} * digits / total);
+    const unsigned log = share > 1 ? min(31 - __clz(static_cast<int>(share)), static_cast<int>(root.cell_shift)) : 0;
+    memory.cells[threadIdx.x * cells + i] = min(first_digit(before[i]), digits - 1) | log << 16;
+  }
+  __syncthreads();
+  for (int cell = threadIdx.x; cell < table_cells; cell += sample_threads) {
+    const unsigned entry = memory.cells[cell], first = entry & 0xffff, log = entry >> 16;
+    root.table[cell] = entry;
+    const unsigned previous = cell == 0 ? 0 : memory.cells[cell - 1];
+    const unsigned taken = cell == 0 ? 0 : (previous & 0xffff) + (1u << (previous >> 16));
+    const std::uint64_t low = static_cast<std::uint64_t>(cell) << root.cell_shift;
+    for (unsigned digit = taken; digit <= first; ++digit) root.digit_low[digit] = low;
+    for (unsigned i = 1; i < 1u << log; ++i)
+      root.digit_low[first + i] = low + (std::uint64_t{i} << (root.cell_shift - log));
+    if (cell + 1 < table_cells) continue;
+    for (unsigned digit = first + (1u << log); digit <= digits; ++digit) root.digit_low[digit] = root.window + 1;
+  }
+}
+
+/// Adds up how the samples lie in their digits, and those that equal another one: about a third of them is found.
+template <typename Key>
+__device__ void measure_spread(SampleMemory& memory, const Root& root, const Bucket& bucket,
+                               const Key (&sample)[samples_per_thread], KeySpread& spread) {
+  for (int i = threadIdx.x; i < table_cells; i += sample_threads) memory.cells[i] = 0;
+  __syncthreads();
+  unsigned in_digits = 0, in_first_quarter = 0, equal = 0;
+#pragma unroll
+  for (int i = 0; i < samples_per_thread; ++i) {
+    const std::uint64_t above = sample[i] - root.low;
+    if (root.is_tabled != 0) {
+      const unsigned bits = root.cell_shift - (root.table[above >> root.cell_shift] >> 16);
+      in_digits += bits >= 2 ? 1 : 0;
+      in_first_quarter += bits >= 2 && (above & ((std::uint64_t{1} << bits) - 1)) >> (bits - 2) == 0 ? 1 : 0;
+    } else {
+      ++in_digits;
+      in_first_quarter += (static_cast<std::uint32_t>(above >> bucket.shift) << 1) * bucket.scale < 1u << 30 ? 1 : 0;
+    }
+    const std::uint64_t hash = mix64(sample[i]);
+    const auto tag = static_cast<unsigned>(hash >> 32) | 1;
+    equal += atomicExch(&memory.cells[hash % table_cells], tag) == tag ? 1 : 0;
+  }
+  const auto add = [&](std::uint32_t& total, unsigned mine) {
+    mine = __reduce_add_sync(~0u, mine);
+    if (threadIdx.x % 32 == 0) atomicAdd(&total, mine);
+  };
+  add(spread.in_digits, in_digits);
+  add(spread.in_first_quarter, in_first_quarter);
+  add(spread.equal, equal);
+}
+
+/// One block: guesses the Root and makes all records the first bucket. `wanted`: digits of the root.
+template <typename Key>
+__global__ void __launch_bounds__(sample_threads)
+    look_at_sample(const Key* keys, std::uint32_t count, std::uint32_t wanted, Place place, Place next_place,
+                   const __grid_constant__ State state, KeySpread* spread) {
+  __shared__ SampleMemory memory;
+  Key sample[samples_per_thread];
+  Key least = static_cast<Key>(~Key{0}), greatest = 0;
+#pragma unroll
+  for (int i = 0; i < samples_per_thread; ++i) {
+    const std::uint64_t stratum = static_cast<std::uint64_t>(i) * sample_threads + threadIdx.x;
+    const std::uint64_t begin = stratum * count / samples, end = (stratum + 1) * count / samples;
+    sample[i] = keys[begin + (end > begin ? mix64(stratum) % (end - begin) : 0)];
+  }
+#pragma unroll
+  for (int i = 0; i < samples_per_thread; ++i) {
+    least = min(least, sample[i]);
+    greatest = max(greatest, sample[i]);
+  }
+  using Reduce = cub::BlockReduce<std::uint64_t, sample_threads>;
+  const std::uint64_t all_least = Reduce(memory.reduce).Reduce(least, Least{});
+  __syncthreads();
+  const std::uint64_t all_greatest = Reduce(memory.reduce).Reduce(greatest, Greatest{});
+  if (threadIdx.x == 0) {
+    memory.least = all_least;
+    memory.greatest = all_greatest;
+  }
+  for (int i = threadIdx.x; i < table_cells; i += sample_threads) memory.cells[i] = 0;
+  __syncthreads();
+  const int window_bits = bit_width(memory.least ^ memory.greatest), cell_bits = min(table_bits, window_bits);
+  const std::uint64_t window = window_bits == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << window_bits) - 1;
+  const std::uint64_t low = memory.least & ~window;
+  Bucket bucket{};
+  cut_evenly(bucket, window, wanted);
+  const unsigned digits = bucket.digits;
+  for (int i = 0; i < samples_per_thread; ++i)
+    atomicAdd(&memory.cells[scaled_digit(static_cast<std::uint32_t>((sample[i] - low) >> bucket.shift), bucket.scale)],
+              1u);
+  __syncthreads();
+  // Even, if no cut has four times what it should have.
+  const unsigned most = 4u * samples / digits + 16;
+  bool uneven = false;
+  for (unsigned i = threadIdx.x; i < digits; i += sample_threads) uneven |= memory.cells[i] > most;
+  uneven = __syncthreads_or(uneven) != 0 && cell_bits == table_bits;
+  Root& root = *state.root;
+  const std::uint32_t spans = (count + state.tile - 1) / state.tile;
+  if (threadIdx.x == 0) {
+    root.low = low;
+    root.window = window;
+    root.cell_shift = static_cast<std::uint32_t>(window_bits - cell_bits);
+    root.is_tabled = uneven ? 1 : 0;
+    bucket.low = low;
+    bucket.reach = static_cast<Key>(~Key{0});
+    bucket.least = ~std::uint64_t{0};
+    bucket.count = count;
+    bucket.spans = spans;
+    bucket.digits = digits + 2;
+    bucket.place = place;
+    bucket.next_place = next_place;
+    bucket.is_root = true;
+    state.buckets[0][0] = bucket;
+    *state.counters = {{1, 0}, {spans, 0}, {spans * bucket.digits, 0}, 0, 0};
+  }
+  for (std::uint32_t i = threadIdx.x; i < spans; i += sample_threads)
+    state.spans[0][i] = {0, i * state.tile, min(state.tile, count - i * state.tile), i};
+  if (threadIdx.x == 0) *spread = {uneven ? 1u : 0u, 0, 0, 0};
+  __syncthreads();
+  if (uneven) {
+    for (int i = threadIdx.x; i < table_cells; i += sample_threads) memory.cells[i] = 0;
+    __syncthreads();
+    for (int i = 0; i < samples_per_thread; ++i)
+      atomicAdd(&memory.cells[static_cast<unsigned>((sample[i] - low) >> (window_bits - cell_bits))], 1u);
+    __syncthreads();
+    fill_table(memory, root, digits);
+  } else
+    for (unsigned i = threadIdx.x; i <= digits; i += sample_threads) root.digit_low[i] = first_distance(bucket, i);
+  __syncthreads();
+  measure_spread(memory, root, bucket, sample, *spread);
+}
+
+}  // namespace linkwise::cuda::msd

@@ -1,0 +1,115 @@
+// What becomes of a bucket's parts: items for the last kernel, or buckets of the next level.
+#pragma once
+
+#include <cub/block/block_scan.cuh>
+
+#include "linkwise/primitives/cuda/msd_sort/partition.cuh"
+#include "linkwise/primitives/cuda/msd_sort/root.cuh"
+
+namespace linkwise::cuda::msd {
+
+/// Of two counts whose order in memory does not matter.
+__device__ inline std::uint32_t append(std::uint32_t& counter, std::uint32_t items) {
+  return atomicAdd(&counter, items);
+}
+
+/// Records with equal keys: they move to the result, unless they are there.
+__device__ inline void finish_equal(std::uint32_t begin, std::uint32_t count, std::uint32_t place, const State& state) {
+  if (place == in_result) return;
+  const std::uint32_t pieces = (count + copied_at_once - 1) / copied_at_once;
+  const std::uint32_t first = append(state.counters->items, pieces);
+  for (std::uint32_t i = 0; i < pieces; ++i)
+    state.items[first + i] = {0, begin + i * copied_at_once, min(copied_at_once, count - i * copied_at_once), place,
+                              true};
+}
+
+/// Gives the next level a bucket, with digits that make parts of about the planned fill, though never so few that a
+/// level leaves nearly all to the next.
+__device__ inline void add_bucket(int next, KeySpan keys, std::uint32_t begin, std::uint32_t count, std::uint32_t place,
+                                  std::uint32_t next_place, const State& state) {
+  if (keys.reach == 0) return finish_equal(begin, count, place, state);
+  Bucket bucket{};
+  bucket.low = keys.low;
+  bucket.reach = keys.reach;
+  bucket.least = ~std::uint64_t{0};
+  bucket.begin = begin;
+  bucket.count = count;
+  const auto fill = static_cast<std::uint32_t>(planned_fill * item_capacity);
+  cut_evenly(bucket, keys.reach, min(max(count / fill + 1, 16u), state.max_digits));
+  bucket.spans = (count + state.tile - 1) / state.tile;
+  bucket.first_entry = append(state.counters->entries[next], bucket.spans * bucket.digits);
+  bucket.place = static_cast<std::uint8_t>(place);
+  bucket.next_place = static_cast<std::uint8_t>(next_place);
+  const std::uint32_t index = append(state.counters->buckets[next], 1);
+  state.buckets[next][index] = bucket;
+  const std::uint32_t first = append(state.counters->spans[next], bucket.spans);
+  const auto cut = [&](std::uint64_t i) { return begin + static_cast<std::uint32_t>(i * count / bucket.spans); };
+  for (std::uint32_t i = 0; i < bucket.spans; ++i)
+    state.spans[next][first + i] = {index, cut(i), cut(i + 1) - cut(i), bucket.first_entry + i};
+}
+
+struct Latest {
+  __device__ int operator()(int a, int b) const { return a < b ? b : a; }
+};
+
+struct SplitMemory {
+  union {
+    typename LevelScan::TempStorage scan;
+    typename cub::BlockScan<int, level_threads>::TempStorage latest;
+  };
+  std::uint32_t begin[most_digits + 1];  // of each digit's part, in the bucket
+  std::uint32_t starts[most_digits + 1];
+};
+
+/// A whole block. Parts of up to half an item's capacity go together with those that begin in the same half capacity:
+/// that is a whole capacity at most, whatever lies between.
+template <typename Key>
+__device__ void split_bucket(SplitMemory& memory, const Bucket& bucket, const std::uint32_t* table, int next,
+                             const State& state) {
+  if (!is_divided(bucket, Digits<Key>(bucket, *state.root, table))) {
+    if (threadIdx.x == 0)
+      add_bucket(next, {bucket.least, bucket.greatest - bucket.least}, bucket.begin, bucket.count, bucket.place,
+                 bucket.next_place, state);
+    __syncthreads();
+    return;
+  }
+  const std::uint32_t base = state.entries[bucket.first_entry];
+  for (unsigned i = threadIdx.x; i < bucket.digits; i += level_threads)
+    memory.begin[i] = state.entries[bucket.first_entry + i * bucket.spans] - base;
+  if (threadIdx.x == 0) memory.begin[bucket.digits] = bucket.count;
+  __syncthreads();
+  constexpr int each = (most_digits + level_threads - 1) / level_threads;
+  constexpr std::uint32_t half = item_capacity / 2;
+  const auto size_of = [&](int d) { return memory.begin[d + 1] - memory.begin[d]; };
+  int filled[each], before[each];
+  for (int i = 0; i < each; ++i) {
+    const int d = static_cast<int>(threadIdx.x) * each + i;
+    filled[i] = d < static_cast<int>(bucket.digits) && size_of(d) > 0 ? d : -1;
+  }
+  cub::BlockScan<int, level_threads>(memory.latest).ExclusiveScan(filled, before, -1, Latest{});
+  __syncthreads();
+  std::uint32_t starts[each], rank[each], total;
+  for (int i = 0; i < each; ++i) {
+    const int d = filled[i], p = before[i];
+    starts[i] =
+        d >= 0 && (p < 0 || size_of(d) > half || size_of(p) > half || memory.begin[d] / half != memory.begin[p] / half);
+  }
+  LevelScan(memory.scan).ExclusiveSum(starts, rank, total);
+  for (int i = 0; i < each; ++i)
+    if (starts[i] != 0) memory.starts[rank[i]] = memory.begin[filled[i]];
+  if (threadIdx.x == 0) memory.starts[total] = bucket.count;
+  __syncthreads();
+  for (int i = 0; i < each; ++i) {
+    if (starts[i] == 0) continue;
+    const std::uint32_t begin = memory.starts[rank[i]], count = memory.starts[rank[i] + 1] - begin;
+    const KeySpan keys = keys_of_digit(bucket, *state.root, static_cast<unsigned>(filled[i]));
+    if (count > item_capacity)
+      add_bucket(next, keys, bucket.begin + begin, count, bucket.next_place,
+                 bucket.next_place == in_result ? in_room : in_result, state);
+    else
+      state.items[append(state.counters->items, 1)] = {keys.low, bucket.begin + begin, count, bucket.next_place, false};
+  }
+  __syncthreads();
+}
+
+}  // namespace linkwise::cuda::msd
