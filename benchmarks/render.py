@@ -169,6 +169,30 @@ def files_markdown(results: dict[str, Any]) -> str:
     return "\n".join([*lines, ""])
 
 
+def local_markdown(results: dict[str, Any]) -> str:
+    """One file of ``benchmarks/local_sorts.py`` as a table."""
+    names = ("linkwise", "linkwise, unverified", "cupy", "torch")
+
+    def told(row: dict[str, Any], name: str) -> str:
+        if name not in row["medians"]:
+            return ""
+        times = row["seconds"][name]
+        return f"{1e3 * row['medians'][name]:.1f} ({1e3 * min(times):.1f} to {1e3 * max(times):.1f})"
+
+    lines = [
+        f"{', '.join(results['gpus'])}, {results['date'][:10]}, commit {results['commit']}, CuPy arrays, in turn;",
+        "CuPy and torch check nothing, torch also returns positions and keeps the order of equal keys.", "",
+        "| one GPU, ms | keys | linkwise, verified | unverified | CuPy | torch | verified × CuPy | unverified |",
+        "|---|---:|---|---|---|---|---:|---:|",
+    ]  # fmt: skip
+    for row in results["results"]:
+        ratios = " | ".join(f"{row['ratio_to_cupy'][name]:.2f}" for name in names[:2])
+        lines.append(
+            f"| {row['case']} | {row['rows']:,} | {' | '.join(told(row, name) for name in names)} | {ratios} |"
+        )
+    return "\n".join([*lines, ""])
+
+
 def performance_page() -> str:
     """docs/performance.md, made from the raw results."""
     page = [
@@ -186,7 +210,7 @@ def performance_page() -> str:
     kinds = (
         ("*sort.json", markdown), ("*join-*.json", join_markdown), ("*tpch-*.json", tpch_markdown),
         ("*proactive-*.json", proactive_markdown), ("*tune-*.json", tune_markdown),
-        ("*files.json", files_markdown),
+        ("*files.json", files_markdown), ("*local.json", local_markdown),
     )  # fmt: skip
     for pattern, written in kinds:
         for path in sorted(RESULTS.glob(pattern), reverse=True):

@@ -1,4 +1,7 @@
-// Radix sort by the most significant digits first (sigmod22 §5.2 calls for the fastest local sort there is).
+// Radix sort by the most significant digits first: the local sort takes most of a sort's time on the GPUs (sort22
+// §5.1). That buckets which fit into shared memory are finished there is the idea of Stehle and Jacobsen (SIGMOD 2017,
+// "A Memory Bandwidth-Efficient Hybrid Radix Sort on GPUs"); digits from a sample, levels that need no host, and bins
+// are ours.
 #pragma once
 
 #include <cmath>
