@@ -7,6 +7,7 @@ namespace linkwise::cuda {
 namespace {
 
 using Key = std::uint64_t;
+static_assert(sizeof(msd::LeftMemory<Key, NoValue>) <= 227 << 10, "what a block may have on Hopper");
 constexpr std::uint64_t fewest = 4'000'000, most = 0xffffffff;  // records: with fewer, launches take too long
 
 }  // namespace
@@ -25,7 +26,7 @@ KernelList msd_sort_kernels() {
 
 std::uint64_t msd_sort_scratch_bytes(RecordType type, std::uint64_t count) {
   if (type != RecordType{KeyWidth::k64, ValueWidth::none} || count < fewest || count > most) return 0;
-  return msd::scratch_bytes<Key, NoValue>(count);
+  return msd::fits_this_device<Key, NoValue>() ? msd::scratch_bytes<Key, NoValue>(count) : 0;
 }
 
 void look_at_keys(cudaStream_t stream, const void* keys, std::uint64_t count, bool room_is_input, void* scratch,

@@ -39,11 +39,11 @@ __global__ void __launch_bounds__(level_threads, 1)
       .run(now, state.counters->spans[now]);
 }
 
-inline __global__ void __launch_bounds__(level_threads) sum_counters(const __grid_constant__ State state, int now) {
+static __global__ void __launch_bounds__(level_threads) sum_counters(const __grid_constant__ State state, int now) {
   __shared__ OffsetMemory memory;
   sum_entries(memory, state.counters->entries[now], state);
 }
-inline __global__ void __launch_bounds__(level_threads) scan_counters(const __grid_constant__ State state, int now) {
+static __global__ void __launch_bounds__(level_threads) scan_counters(const __grid_constant__ State state, int now) {
   __shared__ OffsetMemory memory;
   scan_entries(memory, state.counters->entries[now], state);
 }

@@ -4,7 +4,9 @@
 // are ours.
 #pragma once
 
+#include <array>
 #include <cmath>
+#include <mutex>
 
 #include "linkwise/primitives/cuda/launch.cuh"
 #include "linkwise/primitives/cuda/msd_sort/finish.cuh"
@@ -12,6 +14,14 @@
 #include "linkwise/primitives/cuda/msd_sort/root.cuh"
 
 namespace linkwise::cuda::msd {
+
+constexpr int most_devices = 64;
+
+inline int current_device() {
+  int device = 0;
+  check(cudaGetDevice(&device), "ask for the current device");
+  return device;
+}
 
 /// Blocks of a kernel that fit on the device together.
 template <typename Kernel>
@@ -27,15 +37,32 @@ template <typename Key, typename Value>
 struct Launches {
   std::uint32_t level_blocks, left_blocks, finish_blocks, hard_blocks;
 
+  static Launches of_this_device() {
+    return {resident_blocks(partition_spans<Key, Value>, level_threads, sizeof(LevelMemory<Key, Value>)),
+            resident_blocks(sort_what_is_left<Key, Value>, level_threads, sizeof(LeftMemory<Key, Value>)),
+            resident_blocks(finish<Key, Value>, finish_threads, sizeof(typename ItemSort<Key, Value>::Memory)),
+            resident_blocks(finish_hard<Key, Value>, finish_threads, sizeof(typename ItemSort<Key, Value>::Memory))};
+  }
+
+  /// Of the current device, for which the shared memory is allowed as well.
   static const Launches& get() {
-    static const Launches launches{
-        resident_blocks(partition_spans<Key, Value>, level_threads, sizeof(LevelMemory<Key, Value>)),
-        resident_blocks(sort_what_is_left<Key, Value>, level_threads, sizeof(LeftMemory<Key, Value>)),
-        resident_blocks(finish<Key, Value>, finish_threads, sizeof(typename ItemSort<Key, Value>::Memory)),
-        resident_blocks(finish_hard<Key, Value>, finish_threads, sizeof(typename ItemSort<Key, Value>::Memory))};
-    return launches;
+    static std::array<std::once_flag, most_devices> once;
+    static std::array<Launches, most_devices> launches;
+    const auto device = static_cast<std::size_t>(current_device());
+    std::call_once(once.at(device), [&] { launches.at(device) = of_this_device(); });
+    return launches.at(device);
   }
 };
+
+/// Whether the current device has the shared memory: those before Hopper, and small ones since, do not.
+template <typename Key, typename Value>
+bool fits_this_device() {
+  const int device = current_device();
+  int bytes = 0;
+  check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "ask for shared memory");
+  return device < most_devices &&
+         std::max(sizeof(LevelMemory<Key, Value>), sizeof(LeftMemory<Key, Value>)) <= static_cast<std::size_t>(bytes);
+}
 
 template <typename Key, typename Value>
 Extent extent_of(std::uint64_t count) {
@@ -91,8 +118,8 @@ void sort(cudaStream_t stream, Columns<Key, Value> columns, std::uint64_t count,
   finish_hard<Key, Value><<<launches.hard_blocks, finish_threads, finish_bytes, stream>>>(columns, state);
   check_launch("finish");
   void* arguments[] = {&columns, &state, &now};
-  check(cudaLaunchCooperativeKernel(sort_what_is_left<Key, Value>, launches.left_blocks, level_threads, arguments,
-                                    sizeof(LeftMemory<Key, Value>), stream),
+  check(cudaLaunchCooperativeKernel(sort_what_is_left<Key, Value>, std::min(launches.left_blocks, blocks),
+                                    level_threads, arguments, sizeof(LeftMemory<Key, Value>), stream),
         "sort what is left");
 }
 
