@@ -59,7 +59,7 @@ def timed(call: Callable[[], Any]) -> float:
 
 
 def sorters(data: Any) -> dict[str, Callable[[], Any]]:
-    """What a user would call; only the donated array is used up."""
+    """What a user would call: none of them changes the array."""
     found: dict[str, Callable[[], Any]] = {
         "linkwise": lambda: linkwise.sort(data),
         "linkwise, unverified": lambda: linkwise.sort(data, verify=False),

@@ -147,6 +147,10 @@ def tpch_markdown(results: dict[str, Any]) -> str:
     return "\n".join([*lines, ""])
 
 
+def _with_range(median: float, times: list[float], form: str) -> str:
+    return f"{median:{form}} ({min(times):{form}} to {max(times):{form}})"
+
+
 def files_markdown(results: dict[str, Any]) -> str:
     """One file of ``benchmarks/files.py`` as a table."""
     names = ("linkwise", "duckdb", "polars")
@@ -155,7 +159,7 @@ def files_markdown(results: dict[str, Any]) -> str:
         if result is None:
             return ""
         peak = f", {result['peak_bytes'] >> 20} MiB" if "peak_bytes" in result else ""
-        return f"{result['median']:.2f} ({min(result['seconds']):.2f} to {max(result['seconds']):.2f}){peak}"
+        return _with_range(result["median"], result["seconds"], ".2f") + peak
 
     heading = "file to file, seconds and most memory | rows | linkwise | DuckDB | Polars | × the better | × its size"
     lines = [
@@ -176,8 +180,7 @@ def local_markdown(results: dict[str, Any]) -> str:
     def told(row: dict[str, Any], name: str) -> str:
         if name not in row["medians"]:
             return ""
-        times = row["seconds"][name]
-        return f"{1e3 * row['medians'][name]:.1f} ({1e3 * min(times):.1f} to {1e3 * max(times):.1f})"
+        return _with_range(1e3 * row["medians"][name], [1e3 * seconds for seconds in row["seconds"][name]], ".1f")
 
     lines = [
         f"{', '.join(results['gpus'])}, {results['date'][:10]}, commit {results['commit']}, CuPy arrays, in turn;",

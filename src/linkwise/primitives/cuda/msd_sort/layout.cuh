@@ -40,7 +40,8 @@ constexpr std::uint32_t item_capacity = 12 * finish_threads;
 /// Parts are planned so full on average that few exceed the capacity.
 constexpr double planned_fill = 0.88;
 
-/// The records lie in three places: what the caller gave (which is not written), the result, and room as large.
+/// The records lie in three places: what the caller gave, the result, and room as large, which may be the first again.
+/// Otherwise the first is not written.
 enum Place : std::uint32_t { in_input, in_result, in_room };
 template <typename Key, typename Value>
 struct Columns {

@@ -8,7 +8,7 @@
 
 namespace linkwise::cuda::msd {
 
-/// Of two counts whose order in memory does not matter.
+/// Takes places at the end of a list, and returns the first of them. Blocks come in any order.
 __device__ inline std::uint32_t append(std::uint32_t& counter, std::uint32_t items) {
   return atomicAdd(&counter, items);
 }
