@@ -247,6 +247,27 @@ def test_order_check_counts_every_step_down(device: OnDevice, key: Any, count: i
         assert int(device.get(violations, np.uint64)[0]) == int((data[1:] < data[:-1]).sum())
 
 
+@pytest.mark.parametrize("count", [1, 2, 33, 5000, 100_000])
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("key", ["u4", "i4", "f4", "u8", "i8", "f8"])
+def test_a_part_is_checked_in_one_reading(device: OnDevice, key: str, descending: bool, count: int) -> None:
+    kind = np.dtype(key)
+    key_type = getattr(_core.KeyType, f"{key[0]}{8 * kind.itemsize}")
+    numbers, codes, total = device.memory(32), device.memory(count * kind.itemsize), device.memory(8)
+    for distribution in ("sorted", "all_equal", "extremes", "uniform", "reversed"):
+        for values in (None, row_values(count, np.uint64)):
+            data = keys(distribution, count, kind)
+            records = device.records(data, values)
+            _core.check_part(device.runtime, device.stream, key_type, descending, records, numbers)
+            _core.encode(device.runtime, device.stream, key_type, descending, device.put(data), codes)
+            _core.checksum(device.runtime, device.stream, records, total)
+            coded = device.get(codes, np.dtype(f"u{kind.itemsize}"))
+            steps = total_order(data)
+            down = steps[1:] > steps[:-1] if descending else steps[1:] < steps[:-1]
+            expected = [int(device.get(total, np.uint64)[0]), int(down.sum()), int(coded[0]), int(coded[-1])]
+            assert device.get(numbers, np.uint64).tolist() == expected, distribution
+
+
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)
 @pytest.mark.parametrize(
     "shape",

@@ -195,6 +195,13 @@ void bind_checks(nb::module_& m) {
       },
       nb::arg("runtime"), nb::arg("stream"), nb::arg("key_bytes"), nb::arg("keys"), nb::arg("violations"));
   m.def(
+      "check_part",
+      [](Runtime& r, Stream s, KeyType type, bool descending, const Records& sorted, const MemoryView& numbers) {
+        check_part(r, s, {type, descending}, sorted, numbers);
+      },
+      nb::arg("runtime"), nb::arg("stream"), nb::arg("type"), nb::arg("descending"), nb::arg("sorted"),
+      nb::arg("numbers"));
+  m.def(
       "select_pivot",
       [](Runtime& r, Stream s, const std::vector<Records>& left, const std::vector<Records>& right,
          const MemoryView& pivot) { select_pivot(r, s, left, right, pivot); },

@@ -106,7 +106,7 @@ void verify_parts(Runtime& runtime,
     }
   };
   for (const int gpu : plan.gpus) chunks.emplace_back(runtime, plan, gpu, RecordType{}, count);
-  SortVerifier verifier(runtime, streams_of(chunks));
+  SortVerifier verifier(runtime, streams_of(chunks), own_codes(KeyWidth::k32));
   fill(before.data(), count);
   verifier.before(records_of(chunks));
   fill(after.data(), after.size());

@@ -77,7 +77,7 @@ class DeviceJoin : DeviceJoinSides {
 
   // Exchanges a side and sorts what each GPU then has.
   void bring(const DeviceSide& side, const JoinSplitters& cuts, bool is_split, Relation& relation) {
-    SortVerifier verifier(runtime_, streams_);
+    SortVerifier verifier(runtime_, streams_, own_codes(side.type.key));
     if (input_.verify) {
       runtime_.set_phase("verify input");
       verifier.before(side.records);

@@ -98,12 +98,13 @@ class Kernels {
 
   /// Of the sort by the most significant digits first; 0 for records that it does not take, or that are too few for it.
   [[nodiscard]] virtual std::uint64_t msd_sort_scratch_bytes(RecordType type, std::uint64_t count) const = 0;
-  /// Prepares `msd_sort` of the same records and scratch. `room_is_input`: its room will be the input itself.
-  virtual void look_at_keys(void* stream, RecordType type, const void* keys, std::uint64_t count, bool room_is_input,
+  /// Prepares `msd_sort` of the same native keys and scratch. `room_is_input`: its room will be the input itself.
+  virtual void look_at_keys(void* stream, KeyCoding coding, void* keys, std::uint64_t count, bool room_is_input,
                             void* scratch, KeySpread* spread) const = 0;
-  /// Sorts `input`, which it leaves as it is unless it is also the room, into `result`.
-  virtual void msd_sort(void* stream, RecordType type, RawRecords input, RawRecords result, RawRecords room,
-                        std::uint64_t count, void* scratch) const = 0;
+  /// Sorts `input`, which it leaves as it is unless it is also the room, into `result`: native keys, by their codes.
+  /// *checksum = Σ record_hash over the native keys that came in; null if nobody wants it.
+  virtual void msd_sort(void* stream, KeyCoding coding, RawRecords input, RawRecords result, RawRecords room,
+                        std::uint64_t count, void* scratch, std::uint64_t* checksum) const = 0;
 
   [[nodiscard]] virtual std::uint64_t merge_scratch_bytes(RecordType type, std::uint64_t left,
                                                           std::uint64_t right) const = 0;
@@ -162,6 +163,10 @@ class Kernels {
   /// *sum = Σ record_hash over the records: equal for equal multisets.
   virtual void checksum(void* stream, RecordType type, RawRecords records, std::uint64_t count,
                         std::uint64_t* sum) const = 0;
+  /// Reads records that are said to be sorted once. Their keys are native, and in order by their codes, of which
+  /// *numbers has the first and the last.
+  virtual void check_part(void* stream, RecordType type, KeyCoding coding, RawRecords records, std::uint64_t count,
+                          PartNumbers* numbers) const = 0;
   /// *violations = number of keys that are less than the key before them.
   virtual void check_order(void* stream, KeyWidth width, const void* keys, std::uint64_t count,
                            std::uint64_t* violations) const = 0;

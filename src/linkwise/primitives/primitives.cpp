@@ -79,23 +79,23 @@ bool suits_msd_sort(const KeySpread& spread) {
   return 0.15 <= first_quarter && first_quarter <= 0.4;
 }
 
-void look_at_keys(Runtime& runtime, Stream stream, const Records& input, bool room_is_input, const MemoryView& scratch,
-                  const MemoryView& spread) {
+void look_at_keys(Runtime& runtime, Stream stream, KeyCoding coding, const Records& input, bool room_is_input,
+                  const MemoryView& scratch, const MemoryView& spread) {
   const Kernels& kernels = runtime.kernels();
   require_here(stream, input.keys, "look_at_keys");
   require(spread.bytes == sizeof(KeySpread), "look_at_keys", "room for a spread");
   require(scratch.bytes >= kernels.msd_sort_scratch_bytes(input.type, input.count), "look_at_keys",
           "the scratch is too small");
   Operation operation{"look at keys", views_of({&input}), {scratch, spread}, {}, {}};
-  operation.run = [&kernels, input, room_is_input, scratch, spread](void* native) {
-    kernels.look_at_keys(native, input.type, input.keys.data, input.count, room_is_input, scratch.data,
+  operation.run = [&kernels, coding, input, room_is_input, scratch, spread](void* native) {
+    kernels.look_at_keys(native, coding, input.keys.data, input.count, room_is_input, scratch.data,
                          reinterpret_cast<KeySpread*>(spread.data));
   };
   runtime.enqueue(stream, std::move(operation));
 }
 
-void msd_sort(Runtime& runtime, Stream stream, const Records& input, const Records& result, const Records& room,
-              const MemoryView& scratch) {
+void msd_sort(Runtime& runtime, Stream stream, KeyCoding coding, const Records& input, const Records& result,
+              const Records& room, const MemoryView& scratch, const MemoryView& checksum) {
   // Of the passes that `sort` makes over keys of 64 bits; measured for uniform keys (docs/performance.md).
   constexpr double passes = 0.4 * 8;
   require(
@@ -108,9 +108,11 @@ void msd_sort(Runtime& runtime, Stream stream, const Records& input, const Recor
   require(kernels.msd_sort_scratch_bytes(input.type, input.count) > 0, "msd_sort", "records that it takes");
   Operation operation{"sort", views_of({&input}), views_of({&result, &room}), {}, {}};
   operation.writes.push_back(scratch);
+  if (checksum.bytes > 0) operation.writes.push_back(checksum);
   operation.work = {"sort", input.count, static_cast<double>(input.type.bytes()), passes};
-  operation.run = [&kernels, input, result, room, scratch](void* native) {
-    kernels.msd_sort(native, input.type, input.raw(), result.raw(), room.raw(), input.count, scratch.data);
+  operation.run = [&kernels, coding, input, result, room, scratch, checksum](void* native) {
+    kernels.msd_sort(native, coding, input.raw(), result.raw(), room.raw(), input.count, scratch.data,
+                     reinterpret_cast<std::uint64_t*>(checksum.data));
   };
   runtime.enqueue(stream, std::move(operation));
 }
@@ -281,6 +283,20 @@ void checksum(Runtime& runtime, Stream stream, const Records& records, const Mem
                            [=, &kernels](void* native) {
                              kernels.checksum(native, records.type, records.raw(), records.count,
                                               reinterpret_cast<std::uint64_t*>(sum.data));
+                           }});
+}
+
+void check_part(Runtime& runtime, Stream stream, KeyCoding coding, const Records& sorted, const MemoryView& numbers) {
+  require(numbers.bytes == sizeof(PartNumbers), "check_part", "room for PartNumbers");
+  require(sorted.count > 0, "check_part", "records");
+  const Kernels& kernels = runtime.kernels();
+  runtime.enqueue(stream, {"check part",
+                           views_of({&sorted}),
+                           {numbers},
+                           {"checksum", sorted.count, static_cast<double>(sorted.type.bytes())},
+                           [=, &kernels](void* native) {
+                             kernels.check_part(native, sorted.type, coding, sorted.raw(), sorted.count,
+                                                reinterpret_cast<PartNumbers*>(numbers.data));
                            }});
 }
 

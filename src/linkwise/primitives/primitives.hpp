@@ -40,13 +40,14 @@ constexpr KeySpread even_spread{0, 1 << 14, 1 << 12, 0};
 /// Whether `msd_sort` is faster than `sort` for keys that lie so: where they are about as dense all over a digit's
 /// range. Where most are at its beginning, level after level leaves nearly all of them together.
 bool suits_msd_sort(const KeySpread& spread);
-/// Says how the keys lie, from a sample, and prepares `msd_sort` in the scratch. `spread`: a KeySpread.
-void look_at_keys(Runtime& runtime, Stream stream, const Records& input, bool room_is_input, const MemoryView& scratch,
-                  const MemoryView& spread);
-/// Sorts into `result` by the most significant digits first, after `look_at_keys` of the same input and scratch; `room`
-/// is as long, and may be the input. Bytes of scratch: kernels().msd_sort_scratch_bytes, which is 0 where it cannot.
-void msd_sort(Runtime& runtime, Stream stream, const Records& input, const Records& result, const Records& room,
-              const MemoryView& scratch);
+/// Says how the native keys lie, from a sample, and prepares `msd_sort` in the scratch. `spread`: a KeySpread.
+void look_at_keys(Runtime& runtime, Stream stream, KeyCoding coding, const Records& input, bool room_is_input,
+                  const MemoryView& scratch, const MemoryView& spread);
+/// Sorts native keys into `result` by the most significant digits first, after `look_at_keys` of the same input and
+/// scratch; `room` is as long, and may be the input. `checksum`: of what came in, 8 bytes, or none. Bytes of scratch:
+/// kernels().msd_sort_scratch_bytes, which is 0 where it cannot.
+void msd_sort(Runtime& runtime, Stream stream, KeyCoding coding, const Records& input, const Records& result,
+              const Records& room, const MemoryView& scratch, const MemoryView& checksum);
 
 /// Merges two sorted inputs into `to`; of equal keys, those of `left` come first.
 void merge(Runtime& runtime, Stream stream, const Records& left, const Records& right, const Records& to,
@@ -74,6 +75,8 @@ void partition(Runtime& runtime, Stream stream, const Records& from, const Split
                const MemoryView& scratch, std::span<const Records> destinations);
 
 void checksum(Runtime& runtime, Stream stream, const Records& records, const MemoryView& sum);
+/// Reads records that are said to be sorted once; numbers: PartNumbers. Not for none.
+void check_part(Runtime& runtime, Stream stream, KeyCoding coding, const Records& sorted, const MemoryView& numbers);
 void check_order(Runtime& runtime, Stream stream, KeyWidth width, const MemoryView& keys, const MemoryView& violations);
 /// `left` and `right` are sorted sequences in pieces, on devices that the stream's device can read.
 void select_pivot(Runtime& runtime, Stream stream, std::span<const Records> left, std::span<const Records> right,

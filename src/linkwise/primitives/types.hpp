@@ -105,6 +105,20 @@ struct KeySpread {
   std::uint32_t equal = 0;             ///< keys found to equal another one
 };
 
+/// How native keys become codes, which are in order as unsigned integers: primitives/encoding.hpp.
+struct KeyCoding {
+  KeyType type = KeyType::u64;
+  bool descending = false;
+};
+
+/// Of keys that are codes already.
+constexpr KeyCoding own_codes(KeyWidth width) { return {width == KeyWidth::k32 ? KeyType::u32 : KeyType::u64, false}; }
+
+/// What is asked of a sorted part that is not empty.
+struct PartNumbers {
+  std::uint64_t checksum = 0, violations = 0, first_key = 0, last_key = 0;
+};
+
 /// What one side of a join finds on the other.
 struct MatchTotals {
   std::uint64_t matches = 0;       ///< pairs of equal keys

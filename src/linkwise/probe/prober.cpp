@@ -61,7 +61,7 @@ class Ends {
     const Buffer numbers = runtime_.allocate(transfer_.to, sizeof(PartNumbers), "verification");
     const Stream stream = runtime_.stream(transfer_.to, "probe");
     const MemoryView all = target_.slice(0, 8 * count_);
-    note_part(runtime_, stream, records_in(all, words, count_), numbers.view());
+    check_part(runtime_, stream, own_codes(words.key), records_in(all, words, count_), numbers.view());
     PartNumbers found;
     runtime_.read_back({stream, numbers.view(), &found});
     std::uint64_t checksum = 0;

@@ -1,6 +1,8 @@
 #include "linkwise/sort/device_sort.hpp"
 
 #include <algorithm>
+#include <optional>
+#include <span>
 #include <utility>
 
 #include "linkwise/device/arena.hpp"
@@ -8,6 +10,7 @@
 #include "linkwise/sort/chunk.hpp"
 #include "linkwise/sort/sort_chunks.hpp"
 #include "linkwise/sort/strategies/device_radix_sort.hpp"
+#include "linkwise/sort/strategies/one_gpu_sort.hpp"
 #include "linkwise/sort/verify.hpp"
 
 namespace linkwise {
@@ -30,8 +33,14 @@ class DeviceSort {
 
   std::vector<SortedPart> run() {
     for (std::size_t g = 0; g < streams_.size(); ++g) runtime_.wait(streams_[g], runtime_.record(callers_[g]));
+    std::vector<SortedPart> parts;
+    if (std::optional<SortedPart> sorted = sort_native_keys()) {
+      parts.push_back(std::move(*sorted));
+      runtime_.flush();
+      return parts;
+    }
     const std::vector<Records> input = encoded_input();
-    SortVerifier verifier(runtime_, streams_);
+    SortVerifier verifier(runtime_, streams_, own_codes(type_.key));
     if (options_.verify) {
       runtime_.set_phase("verify input");
       verifier.before(input);
@@ -48,8 +57,7 @@ class DeviceSort {
       for (const SortedRecords& part : sorted) records.push_back(part.records);
       verifier.check(records);
     }
-    std::vector<SortedPart> parts;
-    for (std::size_t g = 0; g < sorted.size(); ++g) parts.push_back(finished(g, std::move(sorted[g])));
+    for (std::size_t g = 0; g < sorted.size(); ++g) parts.push_back(finished(g, decoded(g, std::move(sorted[g]))));
     runtime_.flush();
     return parts;
   }
@@ -60,17 +68,41 @@ class DeviceSort {
   }
   [[nodiscard]] bool is_narrow() const { return native_key_bytes() < type_.key_bytes(); }
 
+  // One GPU whose records suit the sort that wants nothing encoded.
+  std::optional<SortedPart> sort_native_keys() {
+    if (plan_.strategy != SortStrategy::radix || streams_.size() > 1 || plan_.device_buckets > 1 || is_narrow())
+      return std::nullopt;
+    const KeyCoding coding{columns_.key_type, options_.descending};
+    std::optional<SortVerifier> verifier;
+    if (options_.verify) verifier.emplace(runtime_, streams_, coding);
+    std::optional<SortedRecords> sorted =
+        sort_on_one_gpu(runtime_, streams_.front(), coding, callers_records(0), columns_.donated,
+                        verifier ? verifier->came_in(0) : MemoryView{});
+    if (!sorted) return std::nullopt;
+    if (verifier) {
+      runtime_.set_phase("verify");
+      verifier->check(std::span(&sorted->records, 1));
+    }
+    return finished(0, part_of(0, std::move(*sorted)));
+  }
+
+  [[nodiscard]] Records callers_records(std::size_t g) const {
+    const DevicePart& part = columns_.parts[g];
+    const auto view = [&](void* data, std::uint64_t bytes) {
+      return MemoryView{streams_[g].place, static_cast<std::byte*>(data), bytes, 0, false};
+    };
+    return {type_, part.count, view(part.keys, part.count * native_key_bytes()),
+            view(part.values, part.count * type_.value_bytes())};
+  }
+
   // The caller's records, with codes for keys: in their place where they may be overwritten.
   std::vector<Records> encoded_input() {
     runtime_.set_phase("encode");
     std::vector<Records> input;
     for (std::size_t g = 0; g < streams_.size(); ++g) {
       const DevicePart& part = columns_.parts[g];
-      const auto view = [&](void* data, std::uint64_t bytes) {
-        return MemoryView{streams_[g].place, static_cast<std::byte*>(data), bytes, 0, false};
-      };
-      const MemoryView keys = view(part.keys, part.count * native_key_bytes());
-      Records records{type_, part.count, keys, view(part.values, part.count * type_.value_bytes())};
+      Records records = callers_records(g);
+      const MemoryView keys = records.keys;
       if (!is_own_code(columns_.key_type, options_.descending)) {
         if (!columns_.donated || is_narrow()) {
           codes_.push_back(runtime_.allocate(keys.place, part.count * type_.key_bytes(), "codes"));
@@ -104,11 +136,15 @@ class DeviceSort {
     return sorted;
   }
 
-  // Native keys again, and the caller's stream behind them.
-  SortedPart finished(std::size_t g, SortedRecords sorted) {
+  [[nodiscard]] SortedPart part_of(std::size_t g, SortedRecords sorted) const {
+    return {plan_.gpus[g],       sorted.records.count,  std::move(sorted.memory),
+            sorted.records.keys, sorted.records.values, nullptr};
+  }
+
+  // Native keys again.
+  SortedPart decoded(std::size_t g, SortedRecords sorted) {
     runtime_.set_phase("decode");
-    SortedPart part{plan_.gpus[g],       sorted.records.count,  std::move(sorted.memory),
-                    sorted.records.keys, sorted.records.values, nullptr};
+    SortedPart part = part_of(g, std::move(sorted));
     if (!is_own_code(columns_.key_type, options_.descending)) {
       // Narrow keys shrink where they are, into memory of their own: threads would overtake each other in place.
       if (is_narrow()) {
@@ -126,6 +162,11 @@ class DeviceSort {
         decode(runtime_, streams_[g], columns_.key_type, options_.descending, part.keys, part.keys);
       }
     }
+    return part;
+  }
+
+  // The caller's stream comes behind it.
+  SortedPart finished(std::size_t g, SortedPart part) {
     const Event ready = runtime_.record(streams_[g]);
     runtime_.wait(callers_[g], ready);
     part.ready = runtime_.share(ready);

@@ -99,7 +99,7 @@ class HostSort {
       io_.copy_in(chunks_[g].stream(), begin, records, raw);
       io_.encode_rows(chunks_[g].stream(), begin, records, raw);
     }
-    SortVerifier verifier(runtime_, streams_of(chunks_));
+    SortVerifier verifier(runtime_, streams_of(chunks_), own_codes(type_.key));
     if (options_.verify) {
       runtime_.set_phase("verify input");
       verifier.before(records_of(chunks_));

@@ -1,30 +1,19 @@
 #include "linkwise/sort/verify.hpp"
 
-#include <cstddef>
 #include <utility>
 
 #include "linkwise/error.hpp"
 
 namespace linkwise {
 
-void note_part(Runtime& runtime, Stream stream, const Records& sorted, const MemoryView& numbers) {
-  const std::uint64_t width = sorted.type.key_bytes();
-  checksum(runtime, stream, sorted, numbers.slice(offsetof(PartNumbers, checksum), 8));
-  check_order(runtime, stream, sorted.type.key, sorted.keys, numbers.slice(offsetof(PartNumbers, violations), 8));
-  runtime.copy(stream, numbers.slice(offsetof(PartNumbers, first_key), width), sorted.keys.slice(0, width));
-  runtime.copy(stream, numbers.slice(offsetof(PartNumbers, last_key), width),
-               sorted.keys.slice(sorted.keys.bytes - width, width));
-}
-
-SortVerifier::SortVerifier(Runtime& runtime, std::vector<Stream> streams)
-    : runtime_(runtime), streams_(std::move(streams)) {
+SortVerifier::SortVerifier(Runtime& runtime, std::vector<Stream> streams, KeyCoding coding)
+    : runtime_(runtime), streams_(std::move(streams)), coding_(coding) {
   for (const Stream stream : streams_)
     numbers_.push_back(runtime.allocate(stream.place, sizeof(Numbers), "verification"));
 }
 
 void SortVerifier::before(std::span<const Records> input) {
-  for (std::size_t p = 0; p < input.size(); ++p)
-    checksum(runtime_, streams_[p], input[p], numbers_[p].slice(offsetof(Numbers, came_in), 8));
+  for (std::size_t p = 0; p < input.size(); ++p) checksum(runtime_, streams_[p], input[p], came_in(p));
 }
 
 std::vector<SortVerifier::Numbers> SortVerifier::read(std::span<const Records> sorted) {
@@ -32,7 +21,7 @@ std::vector<SortVerifier::Numbers> SortVerifier::read(std::span<const Records> s
   std::vector<ReadBack> reads;
   for (std::size_t p = 0; p < sorted.size(); ++p) {
     const MemoryView came_out = numbers_[p].slice(offsetof(Numbers, came_out), sizeof(PartNumbers));
-    if (sorted[p].count > 0) note_part(runtime_, streams_[p], sorted[p], came_out);
+    if (sorted[p].count > 0) check_part(runtime_, streams_[p], coding_, sorted[p], came_out);
     reads.push_back({streams_[p], numbers_[p].view(), &numbers[p]});
   }
   runtime_.read_back(reads);

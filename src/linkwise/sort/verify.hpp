@@ -3,20 +3,13 @@
 // between host memory and the GPUs.
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <vector>
 
 #include "linkwise/primitives/primitives.hpp"
 
 namespace linkwise {
-
-/// What is asked of a sorted part that is not empty.
-struct PartNumbers {
-  std::uint64_t checksum = 0, violations = 0, first_key = 0, last_key = 0;
-};
-
-/// Computes them on the part's GPU, into as many bytes there.
-void note_part(Runtime& runtime, Stream stream, const Records& sorted, const MemoryView& numbers);
 
 /// Judges numbers that GPUs computed: what came in, and the sorted parts in their order.
 class ResultCheck {
@@ -40,8 +33,13 @@ class ResultCheck {
 /// Usage: `before` when the input is encoded, then sort, then `check`; with what lies on each stream's GPU.
 class SortVerifier {
  public:
-  SortVerifier(Runtime& runtime, std::vector<Stream> streams);
+  /// `coding`: of the keys that it is given, which may be codes.
+  SortVerifier(Runtime& runtime, std::vector<Stream> streams, KeyCoding coding);
   void before(std::span<const Records> input);
+  /// Instead of `before`: where the sort itself is to write the checksum of what came in.
+  [[nodiscard]] MemoryView came_in(std::size_t part) const {
+    return numbers_[part].slice(offsetof(Numbers, came_in), sizeof Numbers::came_in);
+  }
   /// Reads the results back and returns their checksum. @throws CorruptDataError saying what is wrong and where.
   std::uint64_t check(std::span<const Records> sorted);
   /// The same where each GPU is to have all that came in.
@@ -57,6 +55,7 @@ class SortVerifier {
 
   Runtime& runtime_;
   std::vector<Stream> streams_;
+  KeyCoding coding_;
   std::vector<Buffer> numbers_;  // each a Numbers
 };
 

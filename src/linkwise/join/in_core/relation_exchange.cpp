@@ -88,7 +88,8 @@ void RelationExchange::receive(std::size_t batch, const JoinSplitters& cuts, Fil
 
 void RelationExchange::note_sorted(std::size_t batch, std::size_t gpu, Stream stream, const Records& sorted) {
   if (!verify_ || sorted.count == 0) return;
-  note_part(runtime_, stream, sorted, notes_[gpu].slice(sizeof(PartNumbers) * batch, sizeof(PartNumbers)));
+  check_part(runtime_, stream, own_codes(sorted.type.key), sorted,
+             notes_[gpu].slice(sizeof(PartNumbers) * batch, sizeof(PartNumbers)));
   note_streams_[gpu] = stream;
   noted_[batch][gpu] = true;
 }

@@ -28,7 +28,7 @@ class ReplicatedJoin : DeviceJoinSides {
         shorter_(left_is_longer_ ? right_ : left_),
         everywhere_(runtime, streams_, shorter_.type,
                     std::vector<PartRoom>(streams_.size(), {.rows = shorter_.rows, .borrowed = 0})),
-        verifier_(runtime, streams_) {}
+        verifier_(runtime, streams_, own_codes(shorter_.type.key)) {}
 
   std::vector<SortedPart> rows() {
     if (input_.verify) {

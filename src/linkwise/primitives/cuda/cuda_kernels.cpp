@@ -44,13 +44,13 @@ class CudaKernels final : public Kernels {
   std::uint64_t msd_sort_scratch_bytes(RecordType type, std::uint64_t count) const override {
     return cuda::msd_sort_scratch_bytes(type, count);
   }
-  void look_at_keys(void* stream, RecordType, const void* keys, std::uint64_t count, bool room_is_input, void* scratch,
+  void look_at_keys(void* stream, KeyCoding coding, void* keys, std::uint64_t count, bool room_is_input, void* scratch,
                     KeySpread* spread) const override {
-    cuda::look_at_keys(on(stream), keys, count, room_is_input, scratch, spread);
+    cuda::look_at_keys(on(stream), coding, keys, count, room_is_input, scratch, spread);
   }
-  void msd_sort(void* stream, RecordType, RawRecords input, RawRecords result, RawRecords room, std::uint64_t count,
-                void* scratch) const override {
-    cuda::msd_sort(on(stream), input, result, room, count, scratch);
+  void msd_sort(void* stream, KeyCoding coding, RawRecords input, RawRecords result, RawRecords room,
+                std::uint64_t count, void* scratch, std::uint64_t* checksum) const override {
+    cuda::msd_sort(on(stream), coding, input, result, room, count, scratch, checksum);
   }
   std::uint64_t merge_scratch_bytes(RecordType type, std::uint64_t left, std::uint64_t right) const override {
     return cuda::merge_scratch_bytes(type, left, right);
@@ -119,6 +119,10 @@ class CudaKernels final : public Kernels {
   void checksum(void* stream, RecordType type, RawRecords records, std::uint64_t count,
                 std::uint64_t* sum) const override {
     cuda::checksum(on(stream), type, records, count, sum);
+  }
+  void check_part(void* stream, RecordType type, KeyCoding coding, RawRecords records, std::uint64_t count,
+                  PartNumbers* numbers) const override {
+    cuda::check_part(on(stream), type, coding, records, count, numbers);
   }
   void check_order(void* stream, KeyWidth width, const void* keys, std::uint64_t count,
                    std::uint64_t* violations) const override {

@@ -29,10 +29,10 @@ void radix_sort(cudaStream_t stream, RecordType type, RawRecords primary, RawRec
                 BitRange bits, void* scratch, std::uint64_t scratch_bytes);
 
 std::uint64_t msd_sort_scratch_bytes(RecordType type, std::uint64_t count);
-void look_at_keys(cudaStream_t stream, const void* keys, std::uint64_t count, bool room_is_input, void* scratch,
-                  KeySpread* spread);
-void msd_sort(cudaStream_t stream, RawRecords input, RawRecords result, RawRecords room, std::uint64_t count,
-              void* scratch);
+void look_at_keys(cudaStream_t stream, KeyCoding coding, void* keys, std::uint64_t count, bool room_is_input,
+                  void* scratch, KeySpread* spread);
+void msd_sort(cudaStream_t stream, KeyCoding coding, RawRecords input, RawRecords result, RawRecords room,
+              std::uint64_t count, void* scratch, std::uint64_t* checksum);
 
 std::uint64_t merge_scratch_bytes(RecordType type, std::uint64_t left, std::uint64_t right);
 void merge(cudaStream_t stream, RecordType type, RawRecords left, std::uint64_t left_count, RawRecords right,
@@ -62,6 +62,8 @@ void gather_strings(cudaStream_t stream, int index_bytes, const RawStrings& from
 void histogram(cudaStream_t stream, KeyWidth width, const void* keys, std::uint64_t count, BitRange bits,
                const Prefixes& prefixes, std::uint64_t* counts);
 void checksum(cudaStream_t stream, RecordType type, RawRecords records, std::uint64_t count, std::uint64_t* sum);
+void check_part(cudaStream_t stream, RecordType type, KeyCoding coding, RawRecords records, std::uint64_t count,
+                PartNumbers* numbers);
 void check_order(cudaStream_t stream, KeyWidth width, const void* keys, std::uint64_t count, std::uint64_t* violations);
 void select_pivot(cudaStream_t stream, KeyWidth width, const RawSegments& left, const RawSegments& right,
                   std::uint64_t* pivot);

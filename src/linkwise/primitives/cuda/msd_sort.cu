@@ -29,15 +29,16 @@ std::uint64_t msd_sort_scratch_bytes(RecordType type, std::uint64_t count) {
   return msd::fits_this_device<Key, NoValue>() ? msd::scratch_bytes<Key, NoValue>(count) : 0;
 }
 
-void look_at_keys(cudaStream_t stream, const void* keys, std::uint64_t count, bool room_is_input, void* scratch,
-                  KeySpread* spread) {
-  msd::look<Key, NoValue>(stream, static_cast<const Key*>(keys), count, room_is_input, scratch, spread);
+void look_at_keys(cudaStream_t stream, KeyCoding coding, void* keys, std::uint64_t count, bool room_is_input,
+                  void* scratch, KeySpread* spread) {
+  msd::look<Key, NoValue>(stream, static_cast<Key*>(keys), coding, count, room_is_input, scratch, spread);
 }
 
-void msd_sort(cudaStream_t stream, RawRecords input, RawRecords result, RawRecords room, std::uint64_t count,
-              void* scratch) {
+void msd_sort(cudaStream_t stream, KeyCoding coding, RawRecords input, RawRecords result, RawRecords room,
+              std::uint64_t count, void* scratch, std::uint64_t* checksum) {
   const auto keys = [](RawRecords records) { return static_cast<Key*>(records.keys); };
-  msd::sort<Key, NoValue>(stream, {{keys(input), keys(result), keys(room)}, {}}, count, scratch);
+  const auto columns = msd::columns_of<Key, NoValue>({keys(input), keys(result), keys(room)}, {}, coding, checksum);
+  msd::sort(stream, columns, count, scratch);
 }
 
 }  // namespace linkwise::cuda

@@ -35,6 +35,25 @@ __global__ void checksum_kernel(const Key* keys, const Value* values, std::uint6
   add_block_sum(mine, sum);
 }
 
+template <typename Key, typename Value>
+__global__ void check_part_kernel(const Key* keys, const Value* values, std::uint64_t count, KeyClass key_class,
+                                  bool descending, PartNumbers* numbers) {
+  const auto code = [&](Key key) { return encode_bits(key, key_class, descending); };
+  std::uint64_t sum = 0, violations = 0;
+  for (std::uint64_t i = global_thread(); i < count; i += grid_threads()) {
+    const Key key = keys[i], before = keys[i == 0 ? 0 : i - 1];
+    violations += code(key) < code(before) ? 1 : 0;
+    if constexpr (std::is_same_v<Value, NoValue>) sum += record_hash(key, NoValue{});
+    else sum += record_hash(key, values[i]);
+  }
+  add_block_sum(sum, &numbers->checksum);
+  __syncthreads();  // the sums share memory
+  add_block_sum(violations, &numbers->violations);
+  if (global_thread() != 0) return;
+  numbers->first_key = code(keys[0]);
+  numbers->last_key = code(keys[count - 1]);
+}
+
 template <typename Key>
 __global__ void check_order_kernel(const Key* keys, std::uint64_t count, std::uint64_t* violations) {
   std::uint64_t mine = 0;
@@ -102,8 +121,10 @@ KernelList reduce_kernels() {
       list.insert(list.end(), {address(check_order_kernel<Key>), address(histogram_kernel<Key>),
                                address(select_pivot_kernel<Key>)});
       for (const ValueWidth value_width : {ValueWidth::none, ValueWidth::v4, ValueWidth::v8, ValueWidth::v16})
-        with_value(value_width,
-                   [&](auto value) { list.push_back(address(checksum_kernel<Key, typename decltype(value)::type>)); });
+        with_value(value_width, [&](auto value) {
+          using Value = typename decltype(value)::type;
+          list.insert(list.end(), {address(checksum_kernel<Key, Value>), address(check_part_kernel<Key, Value>)});
+        });
     });
   return list;
 }
@@ -117,6 +138,19 @@ void checksum(cudaStream_t stream, RecordType type, RawRecords records, std::uin
         static_cast<const Key*>(records.keys), static_cast<const Value*>(records.values), count, sum);
   });
   check_launch("checksum");
+}
+
+void check_part(cudaStream_t stream, RecordType type, KeyCoding coding, RawRecords records, std::uint64_t count,
+                PartNumbers* numbers) {
+  check(cudaMemsetAsync(numbers, 0, sizeof *numbers, stream), "clear a part's numbers");
+  with_record(type, [&](auto key, auto value) {
+    using Key = typename decltype(key)::type;
+    using Value = typename decltype(value)::type;
+    check_part_kernel<Key, Value><<<grid_for(count), block_threads, 0, stream>>>(
+        static_cast<const Key*>(records.keys), static_cast<const Value*>(records.values), count, key_class(coding.type),
+        coding.descending, numbers);
+  });
+  check_launch("check part");
 }
 
 void check_order(cudaStream_t stream, KeyWidth width, const void* keys, std::uint64_t count,

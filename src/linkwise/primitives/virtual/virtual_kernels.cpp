@@ -88,22 +88,24 @@ class VirtualKernels final : public Kernels {
     return (1 << 17) + count / 3;
   }
   // The first digit is the quarter of the keys' range, and what is told the quarter of this again.
-  void look_at_keys(void*, RecordType, const void* raw, std::uint64_t count, bool, void*,
+  void look_at_keys(void*, KeyCoding coding, void* native, std::uint64_t count, bool, void*,
                     KeySpread* spread) const override {
-    const auto* const keys = static_cast<const std::uint64_t*>(raw);
-    const auto [least, greatest] = std::minmax_element(keys, keys + count);
+    std::vector<std::uint64_t> keys(count);
+    encode_on_host(coding.type, coding.descending, native, keys.data(), count);
+    const auto [least, greatest] = std::minmax_element(keys.begin(), keys.end());
     const int shift = std::max(static_cast<int>(std::bit_width(*least ^ *greatest)) - 4, 0);
     *spread = {0, static_cast<std::uint32_t>(std::min<std::uint64_t>(count, 1 << 14)), 0, 0};
     for (std::uint64_t i = 0; i < spread->in_digits; ++i)
       spread->in_first_quarter += (keys[i * (count / spread->in_digits)] >> shift & 3) == 0 ? 1 : 0;
   }
   // The room holds anything afterwards.
-  void msd_sort(void*, RecordType, RawRecords input, RawRecords result, RawRecords room, std::uint64_t count,
-                void*) const override {
-    const auto* const from = static_cast<const std::uint64_t*>(input.keys);
+  void msd_sort(void*, KeyCoding coding, RawRecords input, RawRecords result, RawRecords room, std::uint64_t count,
+                void*, std::uint64_t* sum) const override {
+    if (sum != nullptr) checksum(nullptr, {KeyWidth::k64, ValueWidth::none}, input, count, sum);
     auto* const to = static_cast<std::uint64_t*>(result.keys);
-    std::copy_n(from, count, to);
+    encode_on_host(coding.type, coding.descending, input.keys, to, count);
     std::sort(to, to + count);
+    decode_on_host(coding.type, coding.descending, to, to, count);
     std::fill_n(static_cast<std::uint64_t*>(room.keys), count, 0xdeadbeefdeadbeefULL);
   }
 
@@ -273,6 +275,19 @@ class VirtualKernels final : public Kernels {
         if constexpr (has_value<Value>) *sum += record_hash(records.keys[i], records.values[i]);
         else *sum += record_hash(records.keys[i], NoValue{});
       }
+    });
+  }
+
+  void check_part(void*, RecordType type, KeyCoding coding, RawRecords raw, std::uint64_t count,
+                  PartNumbers* numbers) const override {
+    *numbers = {};
+    checksum(nullptr, type, raw, count, &numbers->checksum);
+    with_key(type.key, [&](auto tag) {
+      std::vector<typename decltype(tag)::type> codes(count);
+      encode_on_host(coding.type, coding.descending, raw.keys, codes.data(), count);
+      check_order(nullptr, type.key, codes.data(), count, &numbers->violations);
+      numbers->first_key = codes.front();
+      numbers->last_key = codes.back();
     });
   }
 

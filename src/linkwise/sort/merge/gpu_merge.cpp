@@ -123,7 +123,8 @@ class GpuMerge {
     runtime_.wait(worker.compute, runtime_.record(worker.in));
     const Records merged = sort(runtime_, worker.compute, primary, secondary, bits_of(block), worker.scratch.view());
     if (verify_)
-      note_part(runtime_, worker.compute, merged, worker.notes.slice(sizeof(PartNumbers) * round, sizeof(PartNumbers)));
+      check_part(runtime_, worker.compute, own_codes(merged.type.key), merged,
+                 worker.notes.slice(sizeof(PartNumbers) * round, sizeof(PartNumbers)));
     MemoryView keys = merged.keys;
     if (output_.keys != nullptr) keys = io_.decode_sorted(worker.compute, merged, primary, secondary);
     runtime_.wait(worker.out, runtime_.record(worker.compute));

@@ -1,7 +1,6 @@
 #include "linkwise/sort/strategies/device_radix_sort.hpp"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "linkwise/error.hpp"
@@ -55,12 +54,6 @@ class DeviceRadixSort {
   }
 
   std::vector<SortedRecords> run() {
-    if (input_.size() * buckets_ == 1)
-      if (std::optional<SortedRecords> sorted = sort_from_input()) {
-        std::vector<SortedRecords> all;
-        all.push_back(std::move(*sorted));
-        return all;
-      }
     runtime_.set_phase("partition");
     const std::vector<Event> arrived = input_.size() * buckets_ == 1 || total_ == 0 ? stay() : exchange();
     runtime_.set_phase("sort");
@@ -74,35 +67,6 @@ class DeviceRadixSort {
   }
 
  private:
-  // One GPU, the most significant digits first: nothing is copied before, and where the input may be overwritten, the
-  // result is all that takes memory. Nothing if this sort does not suit the records.
-  std::optional<SortedRecords> sort_from_input() {
-    const Records& input = input_.front();
-    const Stream stream = streams_.front();
-    const std::uint64_t scratch_bytes = runtime_.kernels().msd_sort_scratch_bytes(type_, total_);
-    if (scratch_bytes == 0) return std::nullopt;
-    runtime_.set_phase("sort");
-    Buffer scratch = runtime_.allocate(stream.place, scratch_bytes, "sort scratch");
-    Buffer numbers = runtime_.allocate(stream.place, sizeof(KeySpread), "spread of the keys");
-    look_at_keys(runtime_, stream, input, overwrites_, scratch.view(), numbers.view());
-    KeySpread spread;
-    runtime_.read_back({stream, numbers.view(), &spread, &even_spread});
-    runtime_.retire(std::move(numbers));
-    std::optional<SortedRecords> sorted;
-    if (suits_msd_sort(spread)) {
-      Buffer memory = runtime_.allocate(stream.place, record_bytes(type_, total_), "sorted records");
-      Buffer room;
-      if (!overwrites_) room = runtime_.allocate(stream.place, record_bytes(type_, total_), "room");
-      const Records result = records_in(memory.view(), type_, total_);
-      msd_sort(runtime_, stream, input, result, overwrites_ ? input : records_in(room.view(), type_, total_),
-               scratch.view());
-      if (!overwrites_) runtime_.retire(std::move(room));
-      sorted = SortedRecords{std::move(memory), result};
-    }
-    runtime_.retire(std::move(scratch));
-    return sorted;
-  }
-
   // One bucket on each GPU, of what it brought: where that is one GPU, or nothing at all.
   std::vector<Event> stay() {
     std::vector<Event> arrived;
@@ -178,7 +142,6 @@ class DeviceRadixSort {
     const auto parts = static_cast<int>(input_.size() * buckets_);
     runtime_.reserve(streams_[g].place, record_bytes(type_, share + room) +
                                             max_lanes * kernels.sort_scratch_bytes(type_, per_bucket) +
-                                            (input_.size() == 1 ? kernels.msd_sort_scratch_bytes(type_, total_) : 0) +
                                             kernels.partition_scratch_bytes(type_, input_[g].count, parts) +
                                             sample_bytes(kernels, type_.key, std::min(plan_.samples, total_)) +
                                             msb_bytes(plan_, parts) + small_things);

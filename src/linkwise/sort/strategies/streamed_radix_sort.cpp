@@ -296,8 +296,8 @@ void StreamedRadixSort::sort_and_copy_out(const Run& run, const HostOutputs& out
         sorted = wanted;
       }
       if (run.verify)
-        note_part(runtime_, worker.compute, sorted,
-                  worker.notes[run.number % 2].slice(sizeof(PartNumbers) * b, sizeof(PartNumbers)));
+        check_part(runtime_, worker.compute, own_codes(sorted.type.key), sorted,
+                   worker.notes[run.number % 2].slice(sizeof(PartNumbers) * b, sizeof(PartNumbers)));
       MemoryView keys = sorted.keys;
       if (!as_codes && output.keys != nullptr) keys = io_.decode_sorted(worker.compute, sorted, primary, secondary);
       runtime_.set_phase("DtoH");

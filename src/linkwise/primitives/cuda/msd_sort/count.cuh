@@ -13,6 +13,7 @@ struct CountMemory {
   std::uint32_t counters[most_digits];
   Bucket bucket;
   Key least, greatest;
+  unsigned long long checksum;
 };
 
 /// The block's part of a level's spans: each is counted by digits, and its keys are added to the bucket's range. Half a
@@ -28,6 +29,7 @@ class SpanCount {
 
   __device__ __forceinline__ void run(int now, std::uint32_t spans) {
     if (blockIdx.x >= spans) return;
+    if (threadIdx.x == 0) memory_.checksum = 0;
     Span span = state_.spans[now][blockIdx.x];
     const Key* keys = keys_of(now, span);
     Key first[half], second[half];
@@ -57,8 +59,10 @@ class SpanCount {
       }
       count(digit, counted.count, half, second);
       finish(bucket, counted);
-      if (i >= spans) return;
+      if (i >= spans) break;
     }
+    if (threadIdx.x == 0 && memory_.checksum != 0)
+      atomicAdd(reinterpret_cast<unsigned long long*>(columns_.checksum), memory_.checksum);
   }
 
  private:
@@ -72,9 +76,11 @@ class SpanCount {
       if (level_threads * (from + i) < left) key[i] = __ldcs(keys + threadIdx.x + level_threads * (from + i));
   }
 
-  __device__ __forceinline__ void count(const Digits<Key>& digit, std::uint32_t count, int from,
-                                        const Key (&key)[half]) {
+  __device__ __forceinline__ void count(const Digits<Key>& digit, std::uint32_t count, int from, Key (&key)[half]) {
     const int left = static_cast<int>(count) - static_cast<int>(threadIdx.x);
+    // All keys are in the first bucket, which is counted once.
+    if (columns_.checksum != nullptr && memory_.bucket.is_root) add_hashes(key, left - level_threads * from);
+    columns_.encode(key, memory_.bucket.place);
 #pragma unroll
     for (int i = 0; i < half; ++i) {
       if (level_threads * (from + i) >= left) continue;
@@ -82,6 +88,15 @@ class SpanCount {
       greatest_ = max(greatest_, key[i]);
       atomicAdd(&memory_.counters[digit(key[i])], 1u);
     }
+  }
+
+  __device__ __forceinline__ void add_hashes(const Key (&key)[half], int left) {
+    std::uint64_t sum = 0;
+#pragma unroll
+    for (int i = 0; i < half; ++i)
+      if (level_threads * i < left) sum += record_hash(key[i], NoValue{});
+    for (int i = 16; i > 0; i /= 2) sum += __shfl_xor_sync(~0u, sum, i);
+    if (threadIdx.x % 32 == 0) atomicAdd(&memory_.checksum, static_cast<unsigned long long>(sum));
   }
 
   __device__ __forceinline__ void finish(Bucket& bucket, const Span& span) {

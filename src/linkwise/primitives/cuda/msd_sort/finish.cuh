@@ -72,8 +72,12 @@ class ItemSort {
   }
 
   __device__ __forceinline__ void move(const Item& item) {
-    for (std::uint32_t i = threadIdx.x; i < item.count; i += threads) keys_to(item)[i] = keys_of(item)[i];
-    if constexpr (has_values)
+    if (item.place == in_result && columns_.are_codes) return;
+    for (std::uint32_t i = threadIdx.x; i < item.count; i += threads) {
+      const Key key = keys_of(item)[i];
+      keys_to(item)[i] = item.place == in_input ? key : columns_.native(key);
+    }
+    if (has_values && item.place != in_result)
       for (std::uint32_t i = threadIdx.x; i < item.count; i += threads) values_to(item)[i] = values_of(item)[i];
   }
 
@@ -210,7 +214,7 @@ class ItemSort {
           }
         }
       }
-      to[place] = key;
+      to[place] = columns_.native(key);
     }
   }
 
@@ -234,7 +238,7 @@ class ItemSort {
         const Key other = memory_.keys[j];
         before += other < key || (other == key && memory_.positions[j] < position) ? 1 : 0;
       }
-      to[before] = key;
+      to[before] = columns_.native(key);
       place[i] = static_cast<std::uint16_t>(before);
     }
     __syncthreads();  // an item in its place: all values are read before one is written
@@ -284,7 +288,8 @@ class ItemSort {
     } else BlockSort(memory_.sort).SortBlockedToStriped(key, 0, bits);
 #pragma unroll
     for (int i = 0; i < items; ++i)
-      if (i * threads < left) keys_to(item)[threadIdx.x + i * threads] = static_cast<Key>(key[i] + low);
+      if (i * threads < left)
+        keys_to(item)[threadIdx.x + i * threads] = columns_.native(static_cast<Key>(key[i] + low));
   }
 
   Memory& memory_;

@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "linkwise/primitives/dispatch.hpp"
+#include "linkwise/primitives/encoding.hpp"
 
 namespace linkwise::cuda::msd {
 
@@ -41,12 +42,15 @@ constexpr std::uint32_t item_capacity = 12 * finish_threads;
 constexpr double planned_fill = 0.88;
 
 /// The records lie in three places: what the caller gave, the result, and room as large, which may be the first again.
-/// Otherwise the first is not written.
+/// Otherwise the first is not written. Keys are native in the input and, when all is done, in the result; else codes.
 enum Place : std::uint32_t { in_input, in_result, in_room };
 template <typename Key, typename Value>
 struct Columns {
   Key* keys[3];
   Value* values[3];
+  KeyClass key_class;
+  bool descending, are_codes;  ///< are_codes: native keys are their own codes
+  std::uint64_t* checksum;     ///< of the input, if it is wanted
 
   // Selected, as an index that is known late would move the arrays to memory.
   __device__ Key* keys_at(std::uint32_t place) const {
@@ -54,6 +58,15 @@ struct Columns {
   }
   __device__ Value* values_at(std::uint32_t place) const {
     return place == in_input ? values[in_input] : place == in_result ? values[in_result] : values[in_room];
+  }
+  template <int count>
+  __device__ __forceinline__ void encode(Key (&key)[count], std::uint32_t place) const {
+    if (are_codes || place != in_input) return;
+#pragma unroll
+    for (int i = 0; i < count; ++i) key[i] = encode_bits(key[i], key_class, descending);
+  }
+  __device__ __forceinline__ Key native(Key code) const {
+    return are_codes ? code : decode_bits(code, key_class, descending);
   }
 };
 

@@ -65,6 +65,17 @@ bool fits_this_device() {
 }
 
 template <typename Key, typename Value>
+Columns<Key, Value> columns_of(std::array<Key*, 3> keys, std::array<Value*, 3> values, KeyCoding coding,
+                               std::uint64_t* checksum = nullptr) {
+  return {{keys[in_input], keys[in_result], keys[in_room]},
+          {values[in_input], values[in_result], values[in_room]},
+          key_class(coding.type),
+          coding.descending,
+          is_own_code(coding.type, coding.descending),
+          checksum};
+}
+
+template <typename Key, typename Value>
 Extent extent_of(std::uint64_t count) {
   return {count, Launches<Key, Value>::get().level_blocks, PartitionMemory<Key, Value>::tile};
 }
@@ -83,7 +94,7 @@ State state_in(void* scratch, std::uint64_t count) {
 /// Prepares `sort` of the same records and scratch, and says how their keys lie. `room_is_input`: the sort may write to
 /// the input; then there need be no other room.
 template <typename Key, typename Value>
-void look(cudaStream_t stream, const Key* keys, std::uint64_t count, bool room_is_input, void* scratch,
+void look(cudaStream_t stream, Key* keys, KeyCoding coding, std::uint64_t count, bool room_is_input, void* scratch,
           KeySpread* spread) {
   const State state = state_in<Key, Value>(scratch, count);
   const double parts = static_cast<double>(count) / (planned_fill * item_capacity);
@@ -92,8 +103,9 @@ void look(cudaStream_t stream, const Key* keys, std::uint64_t count, bool room_i
       static_cast<std::uint32_t>(std::min(std::ceil(is_one_level ? parts : std::sqrt(parts)), double{root_digits}));
   // Of two levels, the second ends in the result.
   const Place first = is_one_level || room_is_input ? in_result : in_room;
-  look_at_sample<<<1, sample_threads, 0, stream>>>(keys, static_cast<std::uint32_t>(count), wanted, in_input, first,
-                                                   state, spread);
+  const auto input = columns_of<Key, NoValue>({keys, nullptr, nullptr}, {}, coding);
+  look_at_sample<<<1, sample_threads, 0, stream>>>(input, static_cast<std::uint32_t>(count), wanted, first, state,
+                                                   spread);
   check_launch("look at a sample");
 }
 
@@ -103,6 +115,8 @@ void sort(cudaStream_t stream, Columns<Key, Value> columns, std::uint64_t count,
   State state = state_in<Key, Value>(scratch, count);
   const Launches<Key, Value>& launches = Launches<Key, Value>::get();
   const std::uint32_t blocks = launches.level_blocks;
+  if (columns.checksum != nullptr)
+    check(cudaMemsetAsync(columns.checksum, 0, sizeof *columns.checksum, stream), "clear the checksum");
   int now = 0;
   for (int level = 0; level < usual_levels; ++level, now = 1 - now) {
     count_spans<Key, Value><<<blocks, level_threads, 0, stream>>>(columns, state, now);

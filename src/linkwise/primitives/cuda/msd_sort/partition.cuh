@@ -62,6 +62,7 @@ class SpanPartition {
       const bool moves = is_divided(bucket, digit);
       std::uint16_t rank[Memory::has_values ? items : 1];
       if (moves) {
+        columns_.encode(key, bucket.place);
         find_starts(entries, span, bucket);
         order(digit, key, rank, span);
       }

@@ -90,8 +90,8 @@ __device__ void measure_spread(SampleMemory& memory, const Root& root, const Buc
 /// One block: guesses the Root and makes all records the first bucket. `wanted`: digits of the root.
 template <typename Key>
 __global__ void __launch_bounds__(sample_threads)
-    look_at_sample(const Key* keys, std::uint32_t count, std::uint32_t wanted, Place place, Place next_place,
-                   const __grid_constant__ State state, KeySpread* spread) {
+    look_at_sample(const __grid_constant__ Columns<Key, NoValue> columns, std::uint32_t count, std::uint32_t wanted,
+                   Place next_place, const __grid_constant__ State state, KeySpread* spread) {
   __shared__ SampleMemory memory;
   Key sample[samples_per_thread];
   Key least = static_cast<Key>(~Key{0}), greatest = 0;
@@ -99,8 +99,9 @@ __global__ void __launch_bounds__(sample_threads)
   for (int i = 0; i < samples_per_thread; ++i) {
     const std::uint64_t stratum = static_cast<std::uint64_t>(i) * sample_threads + threadIdx.x;
     const std::uint64_t begin = stratum * count / samples, end = (stratum + 1) * count / samples;
-    sample[i] = keys[begin + (end > begin ? mix64(stratum) % (end - begin) : 0)];
+    sample[i] = columns.keys[in_input][begin + (end > begin ? mix64(stratum) % (end - begin) : 0)];
   }
+  columns.encode(sample, in_input);
 #pragma unroll
   for (int i = 0; i < samples_per_thread; ++i) {
     least = min(least, sample[i]);
@@ -144,7 +145,7 @@ __global__ void __launch_bounds__(sample_threads)
     bucket.count = count;
     bucket.spans = spans;
     bucket.digits = digits + 2;
-    bucket.place = place;
+    bucket.place = in_input;
     bucket.next_place = next_place;
     bucket.is_root = true;
     state.buckets[0][0] = bucket;

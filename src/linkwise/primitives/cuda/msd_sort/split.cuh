@@ -13,9 +13,8 @@ __device__ inline std::uint32_t append(std::uint32_t& counter, std::uint32_t ite
   return atomicAdd(&counter, items);
 }
 
-/// Records with equal keys: they move to the result, unless they are there.
+/// Records with equal keys: they move to the result, or become native there.
 __device__ inline void finish_equal(std::uint32_t begin, std::uint32_t count, std::uint32_t place, const State& state) {
-  if (place == in_result) return;
   const std::uint32_t pieces = (count + copied_at_once - 1) / copied_at_once;
   const std::uint32_t first = append(state.counters->items, pieces);
   for (std::uint32_t i = 0; i < pieces; ++i)
