@@ -87,6 +87,8 @@ def pays(column: pa.ChunkedArray) -> bool:
     sample = pa.concat_arrays([chunk for each in slices for chunk in each.chunks]).drop_null()
     if not len(sample):
         return True
+    if pa.types.is_float16(kind):  # older PyArrows cannot find distinct values of it
+        sample = sample.view(pa.uint16())
     repeated = len(sample) - len(sample.unique())
     if not repeated:
         return False
