@@ -48,7 +48,7 @@ bench: build
 	$(BIN)/python -m linkwise bench join --workload A --output build/bench/join-a.json
 	$(BIN)/python -m linkwise bench join --workload B --output build/bench/join-b.json
 
-## make swarm   sorts and joins drawn at random, for MINUTES=60, each checked against NumPy
+## make swarm   sorts and joins drawn at random, for MINUTES=60, each checked against NumPy, DuckDB and Polars
 MINUTES ?= 60
 swarm: build
 	$(BIN)/python scripts/swarm.py --minutes $(MINUTES) --output build/swarm.json

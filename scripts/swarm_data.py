@@ -1,4 +1,4 @@
-"""Columns drawn at random, and what sorts and joins of them must give, by NumPy alone."""
+"""Columns drawn at random, and what sorts and joins of them must give, by NumPy."""
 
 from __future__ import annotations
 

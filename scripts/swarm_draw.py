@@ -113,6 +113,9 @@ def draw(seed: int) -> Scenario:
         if random.random() < 0.12
         else None,
     }
+    plan = scenario["execution"].get("plan", {})
+    if plan.get("chunkset_records"):  # merging k runs in as many pieces takes k² steps
+        plan["chunkset_records"] = max(plan["chunkset_records"], rows // 400)
     if is_join:
         right = random.choice(SIZES if random.random() < 0.9 else LARGE[:3])
         scenario |= {
@@ -127,7 +130,7 @@ def draw(seed: int) -> Scenario:
             "format": random.choice(kinds),
             "out": random.choice(kinds),
             "compression": random.choice(("none", "lz4", "zstd")),
-            "host memory": random.choice((None, "64KiB", "256KiB", "1MiB")),
+            "host memory": random.choice((None, "64KiB" if rows < 20_000 else "512KiB", "256KiB", "1MiB")),
             "row group": random.choice((7, 100, 1 << 20)),
             "unique": random.random() < 0.15,
         }

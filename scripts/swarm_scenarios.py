@@ -1,4 +1,4 @@
-"""One scenario of the swarm, run by the public functions and checked against NumPy."""
+"""One scenario of the swarm, run by the public functions and checked against NumPy, which DuckDB and Polars check."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from linkwise.runtime import session
 from linkwise.runtime.execution import ExecutionOptions
 from swarm_data import TooLargeError, column_of, exact, firsts, in_order, order_of, pairs_of
 from swarm_draw import Scenario
+from swarm_peers import agree_on_order, agree_on_pairs
 
 
 class WrongError(AssertionError):
@@ -142,7 +143,10 @@ def _by(scenario: Scenario) -> dict[str, Any]:
 
 
 def _order(scenario: Scenario, table: pa.Table) -> Any:
-    return order_of(_keys(scenario, table), scenario["descending"], scenario["nulls"])
+    keys = _keys(scenario, table)
+    order = order_of(keys, scenario["descending"], scenario["nulls"])
+    agree_on_order(keys, scenario["descending"], scenario["nulls"], order)
+    return order
 
 
 def _taken(table: pa.Table, rows: Any) -> pa.Table:
@@ -226,9 +230,9 @@ def _lists(scenario: Scenario, options: dict[str, Any]) -> None:
 
 def _sides(scenario: Scenario) -> tuple[pa.Table, pa.Table, Any]:
     left, right = _table(scenario), _table(scenario, "right ")
-    pairs = pairs_of(
-        _keys(scenario, left), _keys(scenario, right), scenario["how"], nulls_equal=scenario["nulls_equal"]
-    )
+    keys, how, nulls_equal = (_keys(scenario, left), _keys(scenario, right)), scenario["how"], scenario["nulls_equal"]
+    pairs = pairs_of(*keys, how, nulls_equal=nulls_equal)
+    agree_on_pairs(*keys, how, nulls_equal=nulls_equal, pairs=pairs)
     return left, right, pairs
 
 
