@@ -1,5 +1,5 @@
-"""Sorts and joins drawn at random, each checked against NumPy: whatever the machine, plan, limit and order, no byte may
-differ.
+"""Sorts and joins drawn at random, each checked against NumPy, DuckDB and Polars: whatever the machine, plan, limit and
+order, no byte may differ.
 
     python scripts/swarm.py --minutes 60                        # new ones, on all cores; also make swarm MINUTES=60
     python scripts/swarm.py --count 2000 --seed 0               # those numbers, as CI does
