@@ -223,6 +223,11 @@ def in_order(pairs: Integers) -> Integers:
     return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
 
 
+def by_left(pairs: Integers) -> Integers:
+    """In the order of the left rows; where there is none, at the end."""
+    return pairs[np.lexsort((pairs[:, 1], pairs[:, 0].astype(np.uint64)))]
+
+
 def exact(data: Any) -> Any:
     """Something that is equal only if every value has the same bits."""
     if isinstance(data, np.ndarray):

@@ -122,6 +122,7 @@ def draw(seed: int) -> Scenario:
             "right rows": right,
             "how": random.choice(HOWS),
             "nulls_equal": random.random() < 0.3,
+            "join order": random.choice((None, None, "key", "left")),
             "right keys": [told | {"rows": right, "seed": random.randrange(1 << 30)} for told in columns],
         }
     if operation in ("file", "array file", "join files"):

@@ -25,7 +25,7 @@ from linkwise.machines.catalog import load_machine
 from linkwise.machines.description import machine_from_dict, machine_to_dict
 from linkwise.runtime import session
 from linkwise.runtime.execution import ExecutionOptions
-from swarm_data import TooLargeError, column_of, exact, firsts, in_order, order_of, pairs_of
+from swarm_data import TooLargeError, by_left, column_of, exact, firsts, in_order, order_of, pairs_of
 from swarm_draw import Scenario
 from swarm_peers import agree_on_order, agree_on_pairs
 
@@ -243,9 +243,13 @@ def _key_tables(scenario: Scenario, *tables: pa.Table) -> list[pa.Table]:
 def _join_indices(scenario: Scenario, options: dict[str, Any]) -> None:
     left, right, pairs = _sides(scenario)
     found = linkwise.join_indices(
-        *_key_tables(scenario, left, right), scenario["how"], nulls_equal=scenario["nulls_equal"], **options
-    )
-    _same(in_order(np.column_stack(found)), in_order(pairs), "pairs")
+        *_key_tables(scenario, left, right), scenario["how"], nulls_equal=scenario["nulls_equal"],
+        order=scenario.get("join order"), **options,
+    )  # fmt: skip
+    found_pairs = np.column_stack(found)
+    _same(in_order(found_pairs), in_order(pairs), "pairs")
+    if scenario.get("join order") == "left":
+        _same(found_pairs, by_left(pairs), "pairs by left row")
 
 
 def _join_count(scenario: Scenario, options: dict[str, Any]) -> None:
@@ -290,6 +294,9 @@ def _check_joined(result: pa.Table, left: pa.Table, right: pa.Table, pairs: Any,
     columns = [result["row"].to_pylist()]
     columns.append(result["row_right"].to_pylist() if "row_right" in result.column_names else [-1] * result.num_rows)
     found = sorted(tuple(-1 if value is None else value for value in row) for row in zip(*columns, strict=True))
+    is_by_left = scenario.get("join order") == "left" and scenario["how"] not in ("right", "full")
+    if is_by_left and columns[0] != sorted(columns[0]):
+        raise WrongError("the rows of a join are not in the order of the left side")
     if found != _joined(left, right, pairs, scenario):
         raise WrongError(f"{len(found)} rows of a join, or others than there should be ({len(pairs)})")
     whole = [at for at, row in enumerate(result["row"].to_pylist()) if row is not None]
@@ -305,7 +312,10 @@ def _check_joined(result: pa.Table, left: pa.Table, right: pa.Table, pairs: Any,
 def _join(scenario: Scenario, options: dict[str, Any]) -> None:
     left, right, pairs = _numbered(scenario)
     names = [f"k{at}" for at in range(len(scenario["keys"]))]
-    result = linkwise.join(left, right, names, how=scenario["how"], nulls_equal=scenario["nulls_equal"], **options)
+    result = linkwise.join(
+        left, right, names, how=scenario["how"], nulls_equal=scenario["nulls_equal"], order=scenario.get("join order"),
+        **options,
+    )  # fmt: skip
     _check_joined(result, left, right, pairs, scenario)
 
 
@@ -421,6 +431,7 @@ def _join_files(scenario: Scenario, options: dict[str, Any]) -> None:
                 how=scenario["how"],
                 options=FileOptions(),
                 nulls_equal=scenario["nulls_equal"],
+                order=scenario.get("join order"),
                 host_memory_limit=scenario["host memory"],
                 temporary_directory=folder,
             )

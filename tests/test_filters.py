@@ -7,7 +7,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -55,6 +54,7 @@ def drawn(random: Random, depth: int = 0) -> str:
 
 
 def test_text_means_what_it_means_to_duckdb() -> None:
+    duckdb = pytest.importorskip("duckdb")
     random = Random(3)
     connection = duckdb.connect()
     connection.register("given", TABLE)

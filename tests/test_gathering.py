@@ -336,7 +336,7 @@ def test_sides_of_which_the_gpus_gather(gpus_are_faster: list[int]) -> None:
 def test_tables_joined(gpus_are_faster: list[int], machine: str, how: str) -> None:
     left, right = table_of(3000, 1), table_of(2000, 2).slice(50)
     left, right = (side.append_column("key", pa.array(np.arange(len(side)) % 1500)) for side in (left, right))
-    arguments: dict[str, Any] = {"on": ["key", "name"], "how": how}
+    arguments: dict[str, Any] = {"on": ["key", "name"], "how": how, "order": "key"}
     joined = linkwise.join(left, right, machine=machine, **arguments)
     assert gpus_are_faster
     assert joined.equals(linkwise.join(left, right, strategy="cpu", **arguments))

@@ -91,15 +91,18 @@ def test_keys_of_every_type(data: st.DataObject) -> None:
         sides.append((table, [tuple(v[i] for v in values) for i in range(count)]))
     (left, left_keys), (right, right_keys) = sides
     how, nulls_equal = data.draw(st.sampled_from(HOWS)), data.draw(st.booleans())
+    order = data.draw(st.sampled_from([None, "key", "left"]))
     strategy = data.draw(st.sampled_from(["cpu", "radix"]))
     where_to: dict[str, Any] = {"strategy": strategy, "machine": "auto" if strategy == "cpu" else MACHINE}
     on = [f"k{i}" for i in range(len(names))]
 
     expected = expected_pairs(left_keys, right_keys, how, nulls_equal)
     keys = left.select(on), right.select(on)
-    found = linkwise.join_indices(*keys, how, nulls_equal=nulls_equal, **where_to)
+    found = linkwise.join_indices(*keys, how, nulls_equal=nulls_equal, order=order, **where_to)
     pairs = list(zip(*(side.tolist() for side in found), strict=True))
     assert sorted(pairs) == sorted(expected)
+    if order == "left":
+        assert pairs == sorted(expected, key=lambda pair: (pair[0] % 2**64, pair[1]))
     assert linkwise.join_count(*keys, how, nulls_equal=nulls_equal, **where_to) == len(expected)
     ranges = linkwise.join_ranges(*keys, nulls_equal=nulls_equal, **where_to)
     inner = expected_pairs(left_keys, right_keys, "inner", nulls_equal)
@@ -108,7 +111,7 @@ def test_keys_of_every_type(data: st.DataObject) -> None:
     in_order = [linkwise.sort(side, by=on, **CPU) for side in keys]
     assert linkwise.join_count(*in_order, how, nulls_equal=nulls_equal, presorted=True, **CPU) == len(expected)
 
-    result = linkwise.join(left, right, on, how=how, nulls_equal=nulls_equal, **where_to)
+    result = linkwise.join(left, right, on, how=how, nulls_equal=nulls_equal, order=order, **where_to)
     result.validate(full=True)
     if how in ("semi", "anti"):
         assert result["row"].to_pylist() == [i for i, _ in sorted(expected)]
@@ -121,7 +124,8 @@ def test_keys_of_every_type(data: st.DataObject) -> None:
         assert repr(result[name].to_pylist()) == repr(
             column_of(KEY_TYPES[names[number]][0], wanted).to_pylist() if wanted else []
         )
-    assert linkwise.is_sorted(result.select(on), by=on) or any(name.startswith("float") for name in names)
+    is_by_key = linkwise.is_sorted(result.select(on), by=on) or any(name.startswith("float") for name in names)
+    assert is_by_key or order != "key"
 
 
 def pairs_of(ranges: linkwise.JoinRanges) -> list[tuple[int, int]]:
@@ -152,7 +156,7 @@ def test_ranges_of_more_pairs_than_anybody_could_hold() -> None:
 def test_order_and_names() -> None:
     left = pa.table({"k": [2, 1, 2, None], "v": ["a", "b", "c", "d"]}, metadata={"who": "me"})
     right = pa.table({"k": pa.array([2, 3, 2], pa.int8()), "v": [10, 20, 30], "w": [[1], [2], None]})
-    result = linkwise.join(left, right, "k", how="full", **CPU)
+    result = linkwise.join(left, right, "k", how="full", order="key", **CPU)
     assert result.to_pydict() == {
         "k": [1, 2, 2, 2, 2, 3, None],
         "v": ["b", "a", "a", "c", "c", None, "d"],
@@ -219,8 +223,8 @@ def test_bad_calls_are_refused() -> None:
 def test_presorted_sides_are_checked_and_merged() -> None:
     left, right = pa.table({"k": [1, 2, 2, None], "a": range(4)}), pa.table({"k": [0, 2, 2, 3], "b": range(4)})
     for on in ("k", ["k", "k"]):
-        result = linkwise.join(left, right, on, presorted=True, **CPU)
-        assert result.equals(linkwise.join(left, right, on, **CPU)) and result.num_rows == 4
+        result = linkwise.join(left, right, on, presorted=True, order="key", **CPU)
+        assert result.equals(linkwise.join(left, right, on, order="key", **CPU)) and result.num_rows == 4
     long = [
         pa.table({"k": [f"a text that is longer than a word {n}" for n in sorted(map(str, numbers))]})
         for numbers in (range(30), range(20, 60))
@@ -243,9 +247,9 @@ def test_one_side_may_be_presorted(rows: int, machine: str) -> None:
     for presorted in ("left", "right", "both"):
         of_right = right if presorted == "left" else np.sort(right)
         for how in ("inner", "full"):
-            expected = linkwise.join_indices(left, of_right, how, **CPU)  # type: ignore[arg-type]
+            expected = linkwise.join_indices(left, of_right, how, order="key", **CPU)  # type: ignore[arg-type]
             for a, b in ((left, of_right), (pa.array(left), pa.array(of_right))):
-                found = linkwise.join_indices(a, b, how, presorted=presorted, **where)  # type: ignore[arg-type]
+                found = linkwise.join_indices(a, b, how, presorted=presorted, order="key", **where)  # type: ignore[arg-type]
                 assert all((x == y).all() for x, y in zip(found, expected, strict=True))
         count = linkwise.join_count(left, of_right, "left", **CPU)
         assert linkwise.join_count(null, pa.array(of_right), "left", presorted=presorted, **where) == count + 1  # type: ignore[arg-type]
@@ -271,7 +275,7 @@ def test_categories_of_polars(how: Any) -> None:
         found = linkwise.join(left, right, on="k", how=how, **CPU)
         assert sorted(found["k"].cast(pl.String).to_list()) == ["a", "b", "c"][how == "right" :]
     of_one_kind = pl.DataFrame({"k": pl.Series(["b", "a"], dtype=pl.Enum(["b", "a"]))})
-    assert linkwise.join(of_one_kind, of_one_kind, on="k", how=how, **CPU).equals(
+    assert linkwise.join(of_one_kind, of_one_kind, on="k", how=how, order="key", **CPU).equals(
         of_one_kind.sort(pl.col("k").cast(pl.String))
     )
 
@@ -279,7 +283,7 @@ def test_categories_of_polars(how: Any) -> None:
 @pytest.mark.parametrize("unit", "YMWDhms")
 def test_times_of_every_unit_of_numpy(unit: str) -> None:
     left, right = (np.array(values, f"M8[{unit}]") for values in ([3, 1, 2], [2, 3, "NaT"]))
-    found = linkwise.join_indices(left, right, **CPU)
+    found = linkwise.join_indices(left, right, order="key", **CPU)
     assert [rows.tolist() for rows in found] == [[2, 0], [0, 1]]
 
 
@@ -292,6 +296,8 @@ def test_keys_that_numpy_has_and_a_join_not(dtype: str) -> None:
 def test_arguments_of_a_join() -> None:
     table = pa.table({"k": [1], "a": [2]})
     assert linkwise.join(table, table, on=(name for name in ["k"]), **CPU).column_names == ["k", "a", "a_right"]
+    with pytest.raises(linkwise.UsageError, match="order is 'key', 'left' or None, not 'right'"):
+        linkwise.join(table, table, "k", order="right", **CPU)  # type: ignore[arg-type]
     with pytest.raises(linkwise.UsageError, match="suffix is text, as '_right', not None"):
         linkwise.join(table, table, "k", suffix=None, **CPU)  # type: ignore[arg-type]
 
@@ -362,7 +368,7 @@ def test_nulls_on_gpus_as_on_the_cores(how: Any, columns: int, counted_on_gpus: 
             sides.append(pa.table(keys, [f"k{i}" for i in range(columns)]))
         for nulls_equal in (False, True):
             found, expected = (
-                linkwise.join_indices(*sides, how, nulls_equal=nulls_equal, **where)
+                linkwise.join_indices(*sides, how, nulls_equal=nulls_equal, order="key", **where)
                 for where in ({"machine": "delta-d22x", "strategy": "radix"}, CPU)
             )
             assert all((a == b).all() for a, b in zip(found, expected, strict=True))
@@ -401,7 +407,7 @@ def test_command_line(tmp_path: Path) -> None:
     pq.write_table(left, tmp_path / "l.parquet")
     (tmp_path / "r.csv").write_text("key,id\n3,30\n1,10\n1,11\n")
     both = [tmp_path / "l.parquet", tmp_path / "r.csv", "--left-on", "id", "--right-on", "key", "--strategy", "cpu"]
-    done = run(*both, "-o", tmp_path / "o.arrow")
+    done = run(*both, "-o", tmp_path / "o.arrow", "--order", "left")
     assert done.returncode == 0 and done.stdout.startswith(b"3 rows joined"), done.stderr
     result = pa.ipc.open_file((tmp_path / "o.arrow").read_bytes()).read_all()
     assert result.to_pydict() == {
@@ -456,7 +462,7 @@ def test_categories_that_one_byte_cannot_number_together() -> None:
 )
 def test_floats_match_as_numbers_wherever_they_are(encode: Any) -> None:
     left, right = pa.array([float("nan"), -0.0, 1.0]), pa.array([0.0, float("nan"), -1.0])
-    found = linkwise.join_indices(encode(left), encode(right), **CPU)
+    found = linkwise.join_indices(encode(left), encode(right), order="key", **CPU)
     assert [side.tolist() for side in found] == [[1, 0], [0, 1]]
 
 

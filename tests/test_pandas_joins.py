@@ -55,7 +55,7 @@ def test_columns_of_either_side(name: str, how: Literal["inner", "left", "right"
     has = pd.DataFrame({"k": [1, 2, 3], "column": COLUMNS[name]}, index=[7, 8, 9])
     other = pd.DataFrame({"k": [4, 1, 1], "n": [1, 2, 3]})
     for left, right in ((has, other), (other, has)):
-        joined = linkwise.join(left, right, "k", how="full" if how == "outer" else how, **CPU)
+        joined = linkwise.join(left, right, "k", how="full" if how == "outer" else how, order="key", **CPU)
         merged = left.merge(right, how, on="k").sort_values("k", kind="stable").reset_index(drop=True)
         pd.testing.assert_frame_equal(joined, merged)
 

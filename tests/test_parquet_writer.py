@@ -7,9 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import duckdb
 import numpy as np
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -74,6 +72,7 @@ def write(table: pa.Table, path: Path, options: ParquetOptions, **how: Any) -> p
 @pytest.mark.parametrize("dictionary", ["auto", "all", "none"])
 @pytest.mark.parametrize("codec", ["none", "snappy", "zstd:1", "gzip", "lz4", "brotli:2"])
 def test_every_type_is_read_back(codec: str, dictionary: Any, tmp_path: Path) -> None:
+    duckdb, pl = pytest.importorskip("duckdb"), pytest.importorskip("polars")
     table = TABLE
     path = tmp_path / "t.parquet"
     options = ParquetOptions(codec, 1500, dictionary, page_index=True)
@@ -132,6 +131,7 @@ def offset_indexes(data: bytes) -> list[list[int]]:
 
 
 def test_page_indexes_and_bloom_filters_move_along(tmp_path: Path) -> None:
+    duckdb = pytest.importorskip("duckdb")
     table = pa.table({"k": RANDOM.permutation(20_000), "t": [f"{at}" for at in range(20_000)]})
     parts = []
     for first in range(0, 20_000, 6000):

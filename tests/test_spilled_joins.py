@@ -52,7 +52,15 @@ def joined(tmp_path: Path, left: pa.Table, right: pa.Table, on: Any, how: Any, *
     """The join of two files; checks that it counts as many, and that nothing stays behind."""
     pq.write_table(left, tmp_path / "l.parquet", row_group_size=500)
     pq.write_table(right, tmp_path / "r.parquet", row_group_size=300)
-    options = {"on": on, "left_on": None, "right_on": None, "how": how, "options": FileOptions(), **more}
+    options = {
+        "on": on,
+        "left_on": None,
+        "right_on": None,
+        "how": how,
+        "order": "key",
+        "options": FileOptions(),
+        **more,
+    }
     rows, counted = (
         join_files(
             tmp_path / "l.parquet", tmp_path / "r.parquet", out, EXECUTION, host_memory_limit=LITTLE,
@@ -80,9 +88,23 @@ def test_every_join(kinds: tuple[str, str], how: Any, tmp_path: Path) -> None:
     left, right = relation(4000, kinds[0], "left"), relation(900, kinds[1], "right")
     for on, nulls_equal in (("k", False), (["k2", "k"], True)):
         result = joined(tmp_path, left, right, on, how, nulls_equal=nulls_equal)
-        expected = linkwise.join(left, right, on, how=how, nulls_equal=nulls_equal, strategy="cpu")
+        expected = linkwise.join(left, right, on, how=how, nulls_equal=nulls_equal, order="key", strategy="cpu")
         assert result.schema.types[2:] == expected.schema.types[2:]
         assert values(result) == values(expected)
+
+
+@pytest.mark.usefixtures("spill")
+@pytest.mark.parametrize("how", HOWS)
+def test_orders(how: Any, tmp_path: Path) -> None:
+    left, right = relation(4000, "int64", "left"), relation(900, "int64", "right")
+    by_left, anyhow = (joined(tmp_path, left, right, "k", how, order=order) for order in ("left", None))
+    wanted = linkwise.join(left, right, "k", how=how, order="left", strategy="cpu")
+    if how in ("right", "full"):  # rows that only the right side has come last, those of a spilled join by key
+        whole = wanted.num_rows - wanted["left"].null_count
+        assert values(by_left.slice(0, whole)) == values(wanted.slice(0, whole))
+    else:
+        assert values(by_left) == values(wanted)
+    assert sorted(map(str, anyhow.to_pylist())) == sorted(map(str, wanted.to_pylist()))
 
 
 @pytest.mark.usefixtures("spill")
@@ -90,7 +112,7 @@ def test_every_join(kinds: tuple[str, str], how: Any, tmp_path: Path) -> None:
 def test_keys_that_fill_what_is_read(distinct: int, tmp_path: Path) -> None:
     left, right = relation(3000, "int64", "left", distinct), relation(70, "int64", "right", distinct)
     assert values(joined(tmp_path, left, right, "k", "full")) == values(
-        linkwise.join(left, right, "k", how="full", strategy="cpu")
+        linkwise.join(left, right, "k", how="full", order="key", strategy="cpu")
     )
 
 
@@ -100,7 +122,7 @@ def test_empty_sides(empty: str, tmp_path: Path) -> None:
     left, right = relation(3000, "int64", "left"), relation(3000, "int64", "right")
     left, right = left.slice(0, 3000 * (empty == "right")), right.slice(0, 3000 * (empty == "left"))
     for how in HOWS:
-        expected = linkwise.join(left, right, "k", how=how, strategy="cpu")  # type: ignore[arg-type]
+        expected = linkwise.join(left, right, "k", how=how, order="key", strategy="cpu")  # type: ignore[arg-type]
         assert values(joined(tmp_path, left, right, "k", how)) == values(expected)
 
 
@@ -108,7 +130,7 @@ def test_presorted_sides_are_checked_and_merged(spill: Path, tmp_path: Path) -> 
     left, right = (linkwise.sort(relation(rows, "int64", name), by="k", strategy="cpu") for rows, name in
                    ((4000, "left"), (900, "right")))  # fmt: skip
     spill.chmod(0o500)  # nothing is spilled
-    expected = linkwise.join(left, right, "k", strategy="cpu")
+    expected = linkwise.join(left, right, "k", order="key", strategy="cpu")
     assert values(joined(tmp_path, left, right, "k", "inner", presorted=True)) == values(expected)
     moved = pa.concat_tables([right.slice(1), right.slice(0, 1)])
     with pytest.raises(UsageError, match="the right side is not presorted: row 899, counted from 0, is out of order"):
@@ -121,7 +143,7 @@ def test_presorted_floats_of_several_columns(tmp_path: Path) -> None:
     left = pa.table({"k": [-0.0, 0.0] * 3000, "k2": np.arange(6000)[::-1], "left": np.arange(6000)})
     left = linkwise.sort(left, by=["k", "k2"], strategy="cpu")
     right = pa.table({"k": [0.0] * 700, "k2": np.arange(700), "right": np.arange(700)})
-    expected = linkwise.join(left, right, ["k", "k2"], strategy="cpu")
+    expected = linkwise.join(left, right, ["k", "k2"], order="key", strategy="cpu")
     assert expected.num_rows == 700
     assert values(joined(tmp_path, left, right, ["k", "k2"], "inner", presorted=True)) == values(expected)
     turned = pa.concat_tables([left.slice(3000), left.slice(0, 3000)])
@@ -146,7 +168,7 @@ def test_dictionaries_that_differ_by_part(words: int, tmp_path: Path) -> None:
     left = pa.concat_tables(parts)
     right = pa.table({"k": np.arange(3999, -1, -1), "right": np.arange(4000)})
     for how in ("inner", "full", "semi"):
-        expected = linkwise.join(left, right, "k", how=how, strategy="cpu")  # type: ignore[arg-type]
+        expected = linkwise.join(left, right, "k", how=how, order="key", strategy="cpu")  # type: ignore[arg-type]
         result = joined(tmp_path, left, right, "k", how)
         assert values(result) == values(expected) and result.schema.types == expected.schema.types
     pq.write_table(left, tmp_path / "l.parquet", row_group_size=500)

@@ -21,6 +21,7 @@ void bind_device_columns(nanobind::module_& m);
 void bind_device_sort(nanobind::module_& m);
 void bind_foreign_arrays(nanobind::module_& m);
 void bind_join(nanobind::module_& m);
+void bind_hash_join(nanobind::module_& m);
 void bind_host_join(nanobind::module_& m);
 void bind_matching(nanobind::module_& m);
 void bind_apps(nanobind::module_& m);

@@ -44,6 +44,7 @@ NB_MODULE(_core, m) {
   bind_device_sort(m);
   bind_foreign_arrays(m);
   bind_join(m);
+  bind_hash_join(m);
   bind_host_join(m);
   bind_matching(m);
   bind_plan(m);

@@ -54,6 +54,10 @@ def join(
         Literal["neither", "left", "right", "both"],
         typer.Option(help="What lies in the order of its keys, which is checked."),
     ] = "neither",
+    order: Annotated[
+        Literal["none", "key", "left"],
+        typer.Option(help="Of the rows: none is promised, by key, or as the left table has them."),
+    ] = "none",
     machine: options.Machine = "auto",
     gpus: options.Gpus = "auto",
     strategy: options.Strategy = "auto",
@@ -98,6 +102,7 @@ def join(
             nulls_equal=nulls_equal,
             validate=validate,
             presorted=presorted,
+            order=None if order == "none" else order,
             host_memory_limit=host_memory,
             temporary_directory=temporary,
             force=force,

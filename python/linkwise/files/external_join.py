@@ -19,7 +19,7 @@ from linkwise.columns.decode import decoded
 from linkwise.columns.sort_keys import SortKey
 from linkwise.files.external_sort import BATCHES_IN_MEMORY, SpillSort
 from linkwise.files.reader import in_parts, numbered, unused_name
-from linkwise.joining.matching import How, not_presorted
+from linkwise.joining.matching import How, Order, not_presorted
 from linkwise.joining.tables import KeyPairs
 from linkwise.joining.type_promotion import common_type, comparable, has_floats
 from linkwise.runtime.execution import ExecutionOptions
@@ -50,6 +50,7 @@ class SpilledJoin:
     memory: int  # bytes of host memory
     directory: Path | None
     presorted: tuple[bool, bool]
+    order: Order = None
 
     @contextmanager
     def rows(
@@ -57,15 +58,16 @@ class SpilledJoin:
     ) -> Iterator[Iterator[pa.Table]]:
         """The result, a table at a time; ``join`` joins parts that fit into memory.
 
-        Rows come by key; of semi and anti joins as the left relation has them.
+        Rows come by key, or as the left relation has them: of semi and anti joins, and where that is asked for.
         """
-        if self.how not in ("semi", "anti"):
+        if self.how not in ("semi", "anti") and self.order != "left":
             with self.parts(left, right) as parts:
                 yield (table for part in parts for table in join(*part))
             return
-        number = unused_name("row", left.schema.names)
-        schema = left.schema.append(pa.field(number, pa.int64()))
-        with_rows = replace(left, schema=schema, batches=numbered(left.batches, number))
+        number = unused_name("row", [*left.schema.names, *right.schema.names])
+        of_left = left.schema.append(pa.field(number, pa.int64()))
+        with_rows = replace(left, schema=of_left, batches=numbered(left.batches, number))
+        schema = next(join(of_left.empty_table(), right.schema.empty_table())).schema
         with self.parts(with_rows, right) as parts:
             sort = self._sort([SortKey(number)], left.size)
             batches = (batch for part in parts for table in join(*part) for batch in table.to_batches())

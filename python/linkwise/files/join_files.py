@@ -19,7 +19,7 @@ from linkwise.files.free_space import check_room_for_output, check_room_for_runs
 from linkwise.files.reader import Reader, unchanged
 from linkwise.files.readers import open_readers
 from linkwise.files.writer import Writer
-from linkwise.joining.matching import Columns, How, Presorted, sides_of
+from linkwise.joining.matching import Columns, How, Order, Presorted, check_order, sides_of
 from linkwise.joining.tables import KeyPairs, TableJoin, check_how, count_matches, key_pairs
 from linkwise.runtime.execution import ExecutionOptions
 
@@ -42,6 +42,7 @@ def join_files(
     nulls_equal: bool = False,
     validate: str = "m:m",
     presorted: Presorted = False,
+    order: Order = None,
     host_memory_limit: int | str | None = None,
     temporary_directory: Path | None = None,
     force: bool = False,
@@ -51,6 +52,7 @@ def join_files(
     What does not fit into host memory is spilled. Parameters and errors: as ``linkwise.join`` and ``sort_file``.
     """
     check_how(how)
+    check_order(order)
     groups = [expand(left), expand(right)]
     for path in (path for group in groups for path in group):
         if (options.input_format or known_format(path)) in ARRAY_FORMATS:
@@ -58,7 +60,7 @@ def join_files(
     readers = open_readers(groups, options)
     keys = key_pairs(readers[0].columns, readers[1].columns, on, left_on, right_on)
     memory = memory_to_use(host_memory_limit)
-    join = _FileJoin(keys, how, execution, nulls_equal, presorted, memory, temporary_directory)
+    join = _FileJoin(keys, how, execution, nulls_equal, presorted, order, memory, temporary_directory)
     if not force and is_too_large(readers, memory):
         check_room_for_runs(readers, temporary_directory)
     if out is None:
@@ -83,6 +85,7 @@ class _FileJoin:
     execution: ExecutionOptions
     nulls_equal: bool
     presorted: Presorted
+    order: Order
     memory: int
     directory: Path | None
 
@@ -102,7 +105,7 @@ class _FileJoin:
         self._join(*(_schema(reader).empty_table() for reader in readers), **how)  # says what is wrong before the work
 
         def joined(left: pa.Table, right: pa.Table, *, presorted: Presorted = False) -> Iterator[pa.Table]:
-            rows = self._join(left, right, presorted=presorted, **how)
+            rows = self._join(left, right, presorted=presorted, order=self.order, **how)
             return _windows(rows, self.how, self.memory, check_room)
 
         read = read_within(readers, self.memory)
@@ -123,7 +126,9 @@ class _FileJoin:
         return TableJoin(left, right, self.keys, self.execution, self.how, nulls_equal=self.nulls_equal, **how)
 
     def _spilled(self) -> SpilledJoin:
-        return SpilledJoin(self.keys, self.how, self.execution, self.memory, self.directory, sides_of(self.presorted))
+        return SpilledJoin(
+            self.keys, self.how, self.execution, self.memory, self.directory, sides_of(self.presorted), self.order
+        )
 
 
 def _schema(reader: Reader) -> pa.Schema:

@@ -20,7 +20,7 @@ from linkwise.columns.sort_keys import listed
 from linkwise.interop.containers import hold_table, is_frame, labels_named, labels_of
 from linkwise.interop.pandas_frames import PandasFrames
 from linkwise.joining.device_join import GpuJoin, arrays_on_gpus
-from linkwise.joining.matching import Columns, How, Presorted, Validate, matches_of_keys, sides_of
+from linkwise.joining.matching import Columns, How, Order, Presorted, Validate, check_order, matches_of_keys, sides_of
 from linkwise.joining.tables import TableJoin, check_how, key_pairs
 from linkwise.runtime.execution import ExecutionOptions, JoinExecution, takes_execution
 from linkwise.runtime.join_plan import JoinPlan
@@ -41,13 +41,13 @@ def join(
     nulls_equal: bool = False,
     validate: Validate = "m:m",
     presorted: Presorted = False,
+    order: Order = None,
     **execution: Unpack[JoinExecution],
 ) -> Relation:
     """Join two tables by equal keys. Returns a table of the left one's kind.
 
-    The rows come by key, in the order that ``sort`` has, nulls last; within a key by left row, then by right row. A
-    semi or anti join gives rows of the left table in their own order. Floats match as numbers: -0.0 is 0.0, and NaN
-    is NaN, but in pandas, to which it is a null.
+    The rows come in any order unless ``order`` names one; those of a semi or anti join come in the left table's. Floats
+    match as numbers: -0.0 is 0.0, and NaN is NaN, but in pandas, to which it is a null.
 
     Parameters
     ----------
@@ -69,6 +69,10 @@ def join(
     presorted
         ``"left"``, ``"right"``, or ``"both"`` (``True``): the side is in the order of its keys, ascending with nulls
         last, and is not sorted. This is checked.
+    order
+        ``"key"``: by key, in the order that ``sort`` has, nulls last; within a key by left row, then by right row.
+        ``"left"``: by left row, then by right row; rows without a left one come last. Without an order nothing is
+        sorted for it.
     **execution
         Where and how it runs: see ``linkwise.options``.
 
@@ -86,7 +90,7 @@ def join(
     keys = key_pairs(left_table.column_names, right_table.column_names, *named)
     joined = TableJoin(
         left_table, right_table, keys, options, how, suffix=suffix, nulls_equal=nulls_equal, validate=validate,
-        presorted=presorted,
+        presorted=presorted, order=order,
     )  # fmt: skip
     return cast(Relation, give_back(joined.table()))
 
@@ -117,6 +121,7 @@ def join_indices(
     *,
     nulls_equal: bool = False,
     presorted: Presorted = False,
+    order: Order = None,
     **execution: Unpack[JoinExecution],
 ) -> tuple[Any, Any]:
     """The row numbers of the left and the right side for each row of the join, -1 where a side has none.
@@ -126,18 +131,21 @@ def join_indices(
 
     Keys may lie on the GPUs: an array of each side, or a list of them with one for each GPU. Then rows are counted
     through the whole list, two arrays or lists of arrays on the GPUs come back, an equal part of the result on each,
-    and of a semi or anti join ``None`` instead of the second; its rows come by key.
+    and of a semi or anti join ``None`` instead of the second; all come by key.
     """
     check_how(how)
     options = ExecutionOptions.of(execution, JoinPlan)
     on_gpus = arrays_on_gpus(left_keys, right_keys)
     if on_gpus is not None:
         _check_no_presorted(presorted=presorted)
+        if order == "left":
+            raise UsageError("keys on GPUs are joined by key; order='left' is for keys in host memory")
         found_on_gpus = GpuJoin(*on_gpus, how, options).indices()
         if isinstance(left_keys, list | tuple):
             return found_on_gpus
         return tuple(side if side is None else side[0] for side in found_on_gpus)  # type: ignore[return-value]
-    found = matches_of_keys(left_keys, right_keys, options, nulls_equal=nulls_equal, presorted=presorted)
+    check_order(order)
+    found = matches_of_keys(left_keys, right_keys, options, nulls_equal=nulls_equal, presorted=presorted, order=order)
     left, right = found.indices(how)
     return left, np.full(len(left), -1) if right is None else right
 
@@ -212,5 +220,5 @@ def join_ranges(
     options = ExecutionOptions.of(execution, JoinPlan)
     if arrays_on_gpus(left_keys, right_keys) is not None:
         raise UsageError("join_ranges takes keys in host memory; join_indices also takes lists and arrays on GPUs")
-    found = matches_of_keys(left_keys, right_keys, options, nulls_equal=nulls_equal, presorted=presorted)
+    found = matches_of_keys(left_keys, right_keys, options, nulls_equal=nulls_equal, presorted=presorted, order="key")
     return JoinRanges(*found.ranges())

@@ -13,7 +13,7 @@ from linkwise._core import OutOfMemoryError, UsageError
 from linkwise._typing import Array, Rows
 from linkwise.columns.key_types import key_type_of
 from linkwise.exceptions import FallbackWarning, warn_caller
-from linkwise.joining.matches import HostMatches
+from linkwise.joining.matches import Matches
 from linkwise.planning.join import choose_join_plan, join_workload, joins_on_gpus
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.runtime.host_memory import check_rows_fit, uninitialised
@@ -28,13 +28,19 @@ _WORTH_THE_GPUS = 1 << 15
 """Rows; fewer are joined on the cores before GPUs have received them."""
 
 
-def _nobody(_: ExecutionOptions) -> HostMatches:
+def _nobody(_: ExecutionOptions) -> Matches:
     raise AssertionError("only asked whether it could")
 
 
 def without_gpus(execution: ExecutionOptions) -> ExecutionOptions:
     """The same on the cores, for what no plan pins to GPUs."""
     return replace(execution, strategy="cpu", gpus="auto", plan=None)
+
+
+def may_hash(execution: ExecutionOptions) -> bool:
+    """Whether the cores may find matches by hashing, and nobody says how and where both sides are sorted."""
+    says_nothing = (execution.machine, execution.gpus, execution.strategy) == ("auto", "auto", "auto")
+    return execution.plan is None and (execution.strategy == "cpu" or execution.on_cores or says_nothing)
 
 
 def pinned_join(execution: ExecutionOptions) -> dict[str, Any]:
@@ -66,8 +72,7 @@ def leaves_to_gpus(execution: ExecutionOptions, left_rows: int, right_rows: int)
 class GpuMatches:
     """The matches of two arrays of integers of one type. Each question is a join of its own on the GPUs.
 
-    Falls back to the CPU (``on_cores``) on out-of-memory or unsupported operations: there the matches are found in the
-    order of both sides' keys together.
+    Falls back to the cores (``on_cores``) on out-of-memory or unsupported operations.
     """
 
     def __init__(
@@ -75,7 +80,7 @@ class GpuMatches:
         left: Array,
         right: Array,
         execution: ExecutionOptions,
-        on_cores: Callable[[ExecutionOptions], HostMatches],
+        on_cores: Callable[[ExecutionOptions], Matches],
         presorted: tuple[bool, bool] = (False, False),
     ) -> None:
         self._left, self._right, self._execution, self._on_cores = left, right, execution, on_cores
@@ -130,7 +135,7 @@ class GpuMatches:
         """See ``Matches``."""
         return self._or_cores(lambda: self._indices(how, ROW_BYTES), lambda cores: cores.indices(how))
 
-    def rows_to_gather(self, how: str) -> tuple[Rows, Rows | None]:
+    def rows_to_gather(self, how: str) -> tuple[Rows | None, Rows | None]:
         """See ``Matches``: uint32 where no row can be none."""
         fits = max(len(self._left), len(self._right)) < _NO_ROW
         width = 4 if fits and how in ("inner", "semi", "anti") else ROW_BYTES
@@ -156,14 +161,14 @@ class GpuMatches:
         """See ``Matches``."""
         return self._or_cores(lambda: self._is_unique(1), lambda cores: cores.right_is_unique)
 
-    def on_cores(self) -> HostMatches:
+    def on_cores(self) -> Matches:
         """The same, found by the cores. Raises ``UsageError`` if a plan pins how GPUs are to find them."""
         check_can_be_pinned(
             self._execution, "the cores find these rows, which come among others or are too many at once"
         )
         return self._on_cores(self._execution)
 
-    def _or_cores(self, on_gpus: Callable[[], Answer], of_cores: Callable[[HostMatches], Answer]) -> Answer:
+    def _or_cores(self, on_gpus: Callable[[], Answer], of_cores: Callable[[Matches], Answer]) -> Answer:
         try:
             return on_gpus()
         except OutOfMemoryError as error:

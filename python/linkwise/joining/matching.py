@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -16,8 +16,9 @@ from linkwise.columns.key_types import plain_array
 from linkwise.columns.sort_keys import SortKey
 from linkwise.exceptions import FallbackWarning, warn_caller
 from linkwise.interop.containers import ONE_COLUMN, hold
-from linkwise.joining.host_join import GpuMatches, check_can_be_pinned
-from linkwise.joining.matches import HostMatches, Matches
+from linkwise.joining.hash_join import HashMatches
+from linkwise.joining.host_join import GpuMatches, check_can_be_pinned, leaves_to_gpus, may_hash
+from linkwise.joining.matches import HostMatches, Matches, MatchesByLeft
 from linkwise.joining.null_keys import MatchesBesideNulls
 from linkwise.joining.type_promotion import together
 from linkwise.runtime.execution import ExecutionOptions
@@ -27,11 +28,12 @@ from linkwise.sorting.row_keys import RowKeys
 How = Literal["inner", "left", "right", "full", "semi", "anti"]
 Columns = str | Sequence[str] | None
 Validate = Literal["1:1", "1:m", "m:1", "m:m"]
+Order = Literal["key", "left"] | None
 Presorted = bool | Literal["neither", "left", "right", "both"]
 
 
 def matches_of_keys(
-    left: Any, right: Any, execution: ExecutionOptions, *, nulls_equal: bool, presorted: Presorted
+    left: Any, right: Any, execution: ExecutionOptions, *, nulls_equal: bool, presorted: Presorted, order: Order = None
 ) -> Matches:
     """The matches of two arrays, columns or tables of keys; see ``join_indices``."""
     sides = [hold(side).contents for side in (left, right)]
@@ -43,7 +45,9 @@ def matches_of_keys(
                 f"there are {len(columns[0])} columns of keys on the left and {len(columns[1])} on the right"
             )
         names = [("left", "right")] * len(columns[0])
-        return match(columns, names, execution, nulls_equal=nulls_equal, presorted=presorted, on_gpus=on_gpus)
+        return match(
+            columns, names, execution, nulls_equal=nulls_equal, presorted=presorted, order=order, on_gpus=on_gpus
+        )
 
     if all(isinstance(side, np.ndarray) and side.dtype.kind in "iu" for side in sides):
         a, b = (plain_array(side) for side in sides)
@@ -54,7 +58,8 @@ def matches_of_keys(
                 row = first_out_of_order(side, [SortKey(ONE_COLUMN)]) if is_promised else None
                 if row is not None:
                     raise UsageError(not_presorted(name, row))
-            return GpuMatches(a, b, execution, lambda r: cast(HostMatches, of_columns(r, on_gpus=False)), promised)
+            on_gpus = GpuMatches(a, b, execution, lambda r: of_columns(r, on_gpus=False), promised)
+            return MatchesByLeft(on_gpus) if order == "left" else on_gpus
     return of_columns(execution)
 
 
@@ -82,9 +87,11 @@ def match(
     *,
     nulls_equal: bool,
     presorted: Presorted,
+    order: Order = None,
     on_gpus: bool = True,
 ) -> Matches:
     """The matches of two sides' columns of keys, one with the other; ``names`` are for messages."""
+    check_order(order)
     columns = [together(*both) for both in zip(*sides, names, strict=True)]
     left_rows = len(sides[0][0])
     numbers = [str(number) for number in range(len(columns))]
@@ -92,30 +99,63 @@ def match(
     keys = RowKeys(table, by)
     is_sorted = _are_sorted(table, left_rows, [pa.table(side, numbers) for side in sides], by, sides_of(presorted))
 
-    def on_cores(execution: ExecutionOptions) -> HostMatches:
+    def on_cores(execution: ExecutionOptions) -> Matches:
+        if order != "key" and may_hash(execution):
+            valid = None if nulls_equal else _without_nulls(columns)
+            hashed = HashMatches.of(keys, left_rows, valid, is_by_left=order == "left")
+            if hashed is not None:
+                return hashed
         merged = keys.merged(left_rows) if all(is_sorted) else None
         rows, in_order = merged if merged is not None else keys.order_and_words(execution)[:2]
         return HostMatches(_core.Matches(keys.core, in_order, rows, left_rows, nulls_equal))
 
+    found = _match(keys, columns, left_rows, execution, on_cores, is_sorted, nulls_equal=nulls_equal, on_gpus=on_gpus)
+    return found if order != "left" or isinstance(found, HashMatches) else MatchesByLeft(found)
+
+
+def _match(
+    keys: RowKeys,
+    columns: Sequence[pa.ChunkedArray],
+    left_rows: int,
+    execution: ExecutionOptions,
+    on_cores: Callable[[ExecutionOptions], Matches],
+    is_sorted: tuple[bool, bool],
+    *,
+    nulls_equal: bool,
+    on_gpus: bool,
+) -> Matches:
+    """On the GPUs where they can and it is left to them."""
     if not keys.decided_by_word:
         check_can_be_pinned(execution, "these keys are more than 64 bits wide, so both sides are sorted together")
         return on_cores(execution)
-    words = keys.words()
-    of_sides = words[:left_rows], words[left_rows:]
-    if not on_gpus:
-        return on_cores(execution)
-    if not GpuMatches.can(*of_sides, execution):
-        if all(map(len, of_sides)):
+    if not on_gpus or not leaves_to_gpus(execution, left_rows, keys.rows - left_rows):
+        if on_gpus and 0 < left_rows < keys.rows:
             check_can_be_pinned(execution, f"with strategy '{execution.strategy}' the cores find the matches")
         return on_cores(execution)
-
-    # Dictionaries and runs do not count the nulls among their values.
-    with_nulls = [] if nulls_equal else [plain for plain in map(decoded, columns) if plain.null_count]
-    if not with_nulls:
+    words = keys.words()
+    of_sides = words[:left_rows], words[left_rows:]
+    if not GpuMatches.can(*of_sides, execution):
+        return on_cores(execution)
+    valid = None if nulls_equal else _without_nulls(columns)
+    if valid is None:
         return GpuMatches(*of_sides, execution, on_cores, is_sorted)
-    valid = np.logical_and.reduce([pc.is_valid(column).to_numpy() for column in with_nulls])
     valid_sides = valid[:left_rows], valid[left_rows:]
     return MatchesBesideNulls(of_sides, valid_sides, len(columns), execution, on_cores, is_sorted)
+
+
+def _without_nulls(columns: Sequence[pa.ChunkedArray]) -> npt.NDArray[np.bool_] | None:
+    """Which rows have a value in every column; ``None`` for all."""
+    # Dictionaries and runs do not count the nulls among their values.
+    with_nulls = [plain for plain in map(decoded, columns) if plain.null_count]
+    if not with_nulls:
+        return None
+    return cast(npt.NDArray[np.bool_], np.logical_and.reduce([pc.is_valid(column).to_numpy() for column in with_nulls]))
+
+
+def check_order(order: object) -> None:
+    """Raise ``UsageError`` unless it is an order that rows of joins can have."""
+    if order is not None and (not isinstance(order, str) or order not in ("key", "left")):
+        raise UsageError(f"order is 'key', 'left' or None, not {order!r}")
 
 
 def sides_of(presorted: Presorted) -> tuple[bool, bool]:

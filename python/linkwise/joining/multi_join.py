@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import numpy as np
+
 from linkwise._arrow import pa
 from linkwise._core import OutOfMemoryError
 from linkwise.columns.gather import one_array
@@ -131,8 +133,10 @@ class Joiner:
             execution = without_gpus(execution)  # for so few rows, making a plan takes longest
         began = time.perf_counter()
         found = matches_of_keys(of_left, of_right, execution, nulls_equal=False, presorted=False)
-        left_rows, right_rows = found.rows_to_gather("inner")
-        assert right_rows is not None
+        left_rows, right_rows = (
+            np.arange(side.num_rows) if rows is None else rows
+            for rows, side in zip(found.rows_to_gather("inner"), sides, strict=True)
+        )
         self._add(found.phases, time.perf_counter() - began)
         return RowNumbers(self._gpus, left_rows), RowNumbers(self._gpus, right_rows)
 

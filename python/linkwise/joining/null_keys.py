@@ -11,7 +11,7 @@ import numpy as np
 
 from linkwise._typing import Array, Rows
 from linkwise.joining.host_join import ROW_BYTES, GpuMatches
-from linkwise.joining.matches import HostMatches
+from linkwise.joining.matches import Matches
 from linkwise.runtime.execution import ExecutionOptions
 
 _KEEPS = {"left": (True, False), "right": (False, True), "full": (True, True), "anti": (True, False)}
@@ -30,7 +30,7 @@ class MatchesBesideNulls(GpuMatches):
         valid: tuple[Array, Array],
         columns: int,
         execution: ExecutionOptions,
-        on_cores: Callable[[ExecutionOptions], HostMatches],
+        on_cores: Callable[[ExecutionOptions], Matches],
         presorted: tuple[bool, bool],
     ) -> None:
         self._valid_rows: list[Rows] = [np.flatnonzero(of_side) for of_side in valid]

@@ -14,8 +14,9 @@ from linkwise._typing import Rows
 from linkwise.columns.gather import gather_columns, gather_rows
 from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.columns.sort_keys import listed
-from linkwise.joining.matches import HostMatches, Matches
-from linkwise.joining.matching import Columns, How, Presorted, match
+from linkwise.joining.host_join import GpuMatches
+from linkwise.joining.matches import Matches
+from linkwise.joining.matching import Columns, How, Order, Presorted, match
 from linkwise.joining.type_promotion import in_one_type
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.runtime.host_memory import check_rows_fit
@@ -76,9 +77,10 @@ def _found(
     *,
     nulls_equal: bool,
     presorted: Presorted,
+    order: Order = None,
 ) -> Matches:
     sides = [left[name] for name, _ in keys.pairs], [right[name] for _, name in keys.pairs]
-    return match(sides, keys.pairs, execution, nulls_equal=nulls_equal, presorted=presorted)
+    return match(sides, keys.pairs, execution, nulls_equal=nulls_equal, presorted=presorted, order=order)
 
 
 def count_matches(
@@ -104,12 +106,12 @@ class TableJoin:
 
     def __init__(
         self, left: pa.Table, right: pa.Table, keys: KeyPairs, execution: ExecutionOptions, how: How, *, suffix: str,
-        nulls_equal: bool, validate: str, presorted: Presorted = False,
+        nulls_equal: bool, validate: str, presorted: Presorted = False, order: Order = None,
     ) -> None:  # fmt: skip
         self._left, self._right, self._keys, self._how, self._execution = left, right, keys, how, execution
         self._names = _right_names(left, right, keys, suffix) if how not in ("semi", "anti") else {}
         _check_validate(validate)
-        self._found = _found(left, right, keys, execution, nulls_equal=nulls_equal, presorted=presorted)
+        self._found = _found(left, right, keys, execution, nulls_equal=nulls_equal, presorted=presorted, order=order)
         _validate(self._found, validate)
 
     @property
@@ -123,10 +125,11 @@ class TableJoin:
 
     def table(self) -> pa.Table:
         """All of them. Raises ``UsageError`` if they are more than memory holds."""
-        if isinstance(self._found, HostMatches):  # which knows the number of rows before it makes them
+        if not isinstance(self._found, GpuMatches):  # the cores know the number of rows before it makes them
             check_rows_fit(self.count(), self.row_bytes)
         left_rows, right_rows = self._found.rows_to_gather(self._how)
-        check_rows_fit(len(left_rows), self.row_bytes - 16)
+        rows = self._left.num_rows if left_rows is None else len(left_rows)
+        check_rows_fit(rows, self.row_bytes - 16)
         return self._gathered(left_rows, right_rows)
 
     def windows(self, rows: int) -> Iterator[pa.Table]:
@@ -134,12 +137,14 @@ class TableJoin:
         for left_rows, right_rows in self._found.windows(self._how, rows):
             yield self._gathered(left_rows, right_rows)
 
-    def _gathered(self, left_rows: Rows, right_rows: Rows | None) -> pa.Table:
+    def _gathered(self, left_rows: Rows | None, right_rows: Rows | None) -> pa.Table:
+        """Rows of both sides; ``None`` for every row, in its order."""
         left, right, keys = self._left, self._right, self._keys
-        if right_rows is None:
-            return gather_rows(left, left_rows, self._execution)
-        fields, made = list(left.schema), gather_columns(left.columns, left_rows, self._execution)
+        if self._how in ("semi", "anti"):
+            return left if left_rows is None else gather_rows(left, left_rows, self._execution)
+        fields, made = list(left.schema), self._rows_of(left.columns, left_rows)
         if keys.are_one and self._how in ("right", "full"):  # rows that only the right side has bring their key along
+            assert left_rows is not None and right_rows is not None
             rows = np.where(left_rows >= 0, left_rows, left.num_rows + right_rows)
             for name, _ in keys.pairs:
                 at = left.column_names.index(name)
@@ -151,11 +156,14 @@ class TableJoin:
                 if pa.types.is_dictionary(both.type) and known != right.schema.field(name).metadata:
                     fields[at] = fields[at].remove_metadata()
         of_right = [right.schema.get_field_index(name) for name in self._names]
-        made += gather_columns([right.column(at) for at in of_right], right_rows, self._execution)
+        made += self._rows_of([right.column(at) for at in of_right], right_rows)
         fields += [right.schema.field(at).with_name(self._names[right.schema.field(at).name]) for at in of_right]
         metadata = _with_pandas_types(left.schema.metadata, right.schema.metadata, self._names)
         schema = pa.schema([field.with_nullable(True) for field in fields], metadata)
         return pa.table(made, schema=schema)
+
+    def _rows_of(self, columns: list[pa.ChunkedArray], rows: Rows | None) -> list[pa.ChunkedArray]:
+        return columns if rows is None else gather_columns(columns, rows, self._execution)
 
 
 def _with_pandas_types(

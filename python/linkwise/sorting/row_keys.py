@@ -105,6 +105,24 @@ class RowKeys:
         core.write_words(words)
         return words
 
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return len(self._columns[0])
+
+    def hashes(self) -> Array | None:
+        """Of the keys, 64 bits each: equal for equal keys. ``None`` for types that only PyArrow knows."""
+        hashes = np.zeros(self.rows, np.uint64)
+        for column in self._columns:
+            if not _core.hash_rows([chunk for chunk in column.chunks if len(chunk)], hashes):
+                return None
+        return hashes
+
+    def columns_of(self, part: slice) -> list[pa.Array]:
+        """Some rows of what the keys are made of, each column in one piece."""
+        first, end, _ = part.indices(self.rows)
+        return [_in_one_piece(column.slice(first, end - first)) for column in self._columns]
+
     def order(self, execution: ExecutionOptions) -> tuple[Array, SortReport]:
         """The row numbers that sort the rows stably."""
         rows, _, report = self._order(execution, wants_words=False)

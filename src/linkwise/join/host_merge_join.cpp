@@ -13,18 +13,7 @@ namespace {
 
 constexpr std::uint64_t block = 1 << 14;  // rows that a core does at once
 
-bool keeps_left(JoinKind kind) { return kind == JoinKind::left || kind == JoinKind::full; }
-bool keeps_right(JoinKind kind) { return kind == JoinKind::right || kind == JoinKind::full; }
-bool is_filter(JoinKind kind) { return kind == JoinKind::semi || kind == JoinKind::anti; }
-
 }  // namespace
-
-JoinKind join_kind_from(const std::string& name) {
-  static constexpr const char* names[] = {"inner", "left", "right", "full", "semi", "anti"};
-  for (int kind = 0; kind < 6; ++kind)
-    if (name == names[kind]) return static_cast<JoinKind>(kind);
-  throw UsageError("there is no join '" + name + "'; how= is inner, left, right, full, semi or anti");
-}
 
 Matches::Matches(const RowKeys& keys, KeyWidth width, const void* words, int row_bytes, const void* rows,
                  std::uint64_t left_rows, bool nulls_equal)

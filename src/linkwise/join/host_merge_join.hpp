@@ -7,17 +7,12 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
+#include "linkwise/join/join_kind.hpp"
 #include "linkwise/primitives/host/row_keys.hpp"
 
 namespace linkwise {
-
-enum class JoinKind : std::uint8_t { inner, left, right, full, semi, anti };
-
-/// @throws UsageError for a name that is none.
-JoinKind join_kind_from(const std::string& name);
 
 /// The matches key by key, as join25 §3.3.3 leaves them: every row of a key's left range matches every one of its
 /// right range. However many pairs there are, no more rows than both relations have.

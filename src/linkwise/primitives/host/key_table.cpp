@@ -1,0 +1,202 @@
+#include "linkwise/primitives/host/key_table.hpp"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "linkwise/error.hpp"
+#include "linkwise/primitives/dispatch.hpp"
+#include "linkwise/primitives/encoding.hpp"
+#include "linkwise/team.hpp"
+
+namespace linkwise {
+namespace {
+
+constexpr std::uint64_t rows_at_once = 1 << 14;       // by one core
+constexpr std::uint64_t worthwhile = 1 << 15;         // rows that pay for waking the other cores
+constexpr std::uint64_t rows_of_partition = 1 << 14;  // whose part of the table stays in a core's second cache
+constexpr int most_partition_bits = 11;               // more are written no faster than they are read at random
+constexpr int ahead = 32;                             // lookups whose line is on its way
+
+std::uint64_t hash_of_word(std::uint64_t word) { return mix64(word); }
+
+}  // namespace
+
+// Sixteen bytes of a 64-bit key, twelve of a 32-bit one.
+template <typename Key>
+struct KeyTable::Slot {
+  Run run;
+  Key key;
+};
+
+// Which rows are of which partition: for each, the numbers of its rows, rising.
+class KeyTable::Cut {
+ public:
+  template <typename Key>
+  Cut(const KeyWords& keys, const Key* words, int bits) : rows_(keys.rows * sizeof(std::uint32_t)) {
+    const std::size_t partitions = std::size_t{1} << bits;
+    const int threads = team_if(keys.rows >= worthwhile);
+    std::vector<std::vector<std::uint64_t>> next(static_cast<std::size_t>(threads),
+                                                 std::vector<std::uint64_t>(partitions));
+    begins_.resize(partitions + 1);
+    auto* rows = reinterpret_cast<std::uint32_t*>(rows_.data());
+#pragma omp parallel num_threads(threads)
+    {
+      const auto t = static_cast<std::uint64_t>(omp_get_thread_num()),
+                 all = static_cast<std::uint64_t>(omp_get_num_threads());
+      const std::uint64_t begin = keys.rows * t / all, end = keys.rows * (t + 1) / all;
+      std::vector<std::uint64_t>& mine = next[t];
+      const auto each = [&](auto&& with) {
+        for (std::uint64_t row = begin; row < end; ++row)
+          if (keys.valid == nullptr || keys.valid[row] != 0) with(partition_of(hash_of_word(words[row]), bits), row);
+      };
+      each([&](std::size_t p, std::uint64_t) { ++mine[p]; });
+#pragma omp barrier
+#pragma omp single
+      {
+        std::uint64_t sum = 0;
+        for (std::size_t p = 0; p < partitions; ++p) {
+          begins_[p] = sum;
+          for (auto& of_thread : next) sum += std::exchange(of_thread[p], sum);
+        }
+        begins_[partitions] = sum;
+      }
+      each([&](std::size_t p, std::uint64_t row) { rows[mine[p]++] = static_cast<std::uint32_t>(row); });
+    }
+  }
+
+  static std::size_t partition_of(std::uint64_t hash, int bits) { return bits == 0 ? 0 : hash >> (64 - bits); }
+  [[nodiscard]] std::uint64_t begin(std::size_t partition) const { return begins_[partition]; }
+  [[nodiscard]] std::uint64_t count(std::size_t partition) const { return begins_[partition + 1] - begins_[partition]; }
+  [[nodiscard]] const std::uint32_t* rows(std::size_t partition) const {
+    return reinterpret_cast<const std::uint32_t*>(rows_.data()) + begins_[partition];
+  }
+
+ private:
+  HugePageBuffer rows_;
+  std::vector<std::uint64_t> begins_;
+};
+
+KeyTable::KeyTable(const KeyWords& keys) : keys_(keys) {
+  if (keys.rows > most_rows)
+    throw UsageError("a hash table is built of at most " + std::to_string(most_rows) + " rows, not " +
+                     std::to_string(keys.rows));
+  with_key(keys.width, [&](auto tag) { build<typename decltype(tag)::type>(); });
+}
+
+const KeyTable::Run& KeyTable::run(std::uint32_t group) const {
+  const std::size_t bytes = keys_.width == KeyWidth::k32 ? sizeof(Slot<std::uint32_t>) : sizeof(Slot<std::uint64_t>);
+  return *reinterpret_cast<const Run*>(table_->data() + group * bytes);
+}
+
+template <typename Key>
+void KeyTable::build() {
+  const auto* words = static_cast<const Key*>(keys_.words);
+  partition_bits_ = std::min(static_cast<int>(std::bit_width(keys_.rows / rows_of_partition)), most_partition_bits);
+  const Cut cut(keys_, words, partition_bits_);
+  partitions_.resize(std::size_t{1} << partition_bits_);
+  for (std::size_t p = 0; p < partitions_.size(); ++p) {
+    partitions_[p] = {slots_, std::bit_ceil(2 * cut.count(p) + 1) - 1};
+    slots_ += partitions_[p].mask + 1;
+  }
+  table_.emplace(slots_ * sizeof(Slot<Key>));
+  HugePageBuffer slot_of_row(keys_.rows * sizeof(std::uint32_t));  // in the order of the partitions
+  auto* of_row = reinterpret_cast<std::uint32_t*>(slot_of_row.data());
+  Slot<Key>* const table = slots<Key>();
+  bool is_unique = true;
+#pragma omp parallel for schedule(dynamic) reduction(&& : is_unique) num_threads(team_if(keys_.rows >= worthwhile))
+  for (std::size_t p = 0; p < partitions_.size(); ++p) {
+    const Partition& part = partitions_[p];
+    std::memset(static_cast<void*>(table + part.begin), 0, (part.mask + 1) * sizeof(Slot<Key>));
+    const std::uint32_t* rows = cut.rows(p);
+    std::uint32_t* const slot_of = of_row + cut.begin(p);
+    for (std::uint64_t i = 0; i < cut.count(p); ++i) {
+      const Key key = words[rows[i]];
+      std::uint64_t at = part.begin + (hash_of_word(key) & part.mask);
+      for (;; at = at == part.begin + part.mask ? part.begin : at + 1) {
+        Slot<Key>& slot = table[at];
+        if (slot.run.count == 0) {
+          slot = {{rows[i], 1}, key};
+          break;
+        }
+        if (slot.key == key && keys_.same(slot.run.first, keys_, rows[i])) {
+          ++slot.run.count;
+          is_unique = false;
+          break;
+        }
+      }
+      slot_of[i] = static_cast<std::uint32_t>(at);
+    }
+  }
+  is_unique_ = is_unique;
+  if (is_unique) return;
+  group_rows<Key>(cut, of_row);
+}
+
+// The rows of each key side by side: each slot learns where its run ends, and is filled from there.
+template <typename Key>
+void KeyTable::group_rows(const Cut& cut, const std::uint32_t* slot_of_row) {
+  Slot<Key>* const table = slots<Key>();
+  rows_.emplace(keys_.rows * sizeof(std::uint32_t));
+  auto* grouped = reinterpret_cast<std::uint32_t*>(rows_->data());
+#pragma omp parallel for schedule(dynamic) num_threads(team_if(keys_.rows >= worthwhile))
+  for (std::size_t p = 0; p < partitions_.size(); ++p) {
+    const Partition& part = partitions_[p];
+    auto end = static_cast<std::uint32_t>(cut.begin(p));
+    for (std::uint64_t at = part.begin; at <= part.begin + part.mask; ++at)
+      table[at].run.first = end += table[at].run.count;
+    const std::uint32_t* slot_of = slot_of_row + cut.begin(p);
+    for (std::uint64_t i = cut.count(p); i-- > 0;) grouped[--table[slot_of[i]].run.first] = cut.rows(p)[i];
+  }
+}
+
+void KeyTable::find(const KeyWords& others, std::uint32_t* groups) const {
+  if (others.width != keys_.width) throw UsageError("the keys of the two sides have words of two widths");
+  with_key(keys_.width, [&](auto tag) { find_each<typename decltype(tag)::type>(others, groups); });
+}
+
+template <typename Key>
+void KeyTable::find_each(const KeyWords& others, std::uint32_t* groups) const {
+  const auto* words = static_cast<const Key*>(others.words);
+  const Slot<Key>* const table = slots<Key>();
+  const auto blocks = static_cast<std::int64_t>((others.rows + rows_at_once - 1) / rows_at_once);
+#pragma omp parallel for schedule(dynamic) num_threads(team_if(others.rows >= worthwhile))
+  for (std::int64_t b = 0; b < blocks; ++b) {
+    const std::uint64_t first = static_cast<std::uint64_t>(b) * rows_at_once,
+                        end = std::min(first + rows_at_once, others.rows);
+    for (std::uint64_t begin = first; begin < end; begin += ahead) {
+      const std::uint64_t count = std::min<std::uint64_t>(ahead, end - begin);
+      std::uint64_t at[ahead];
+      const Partition* of[ahead];
+      for (std::uint64_t i = 0; i < count; ++i) {
+        const std::uint64_t hash = hash_of_word(words[begin + i]);
+        of[i] = &partitions_[Cut::partition_of(hash, partition_bits_)];
+        at[i] = of[i]->begin + (hash & of[i]->mask);
+        __builtin_prefetch(table + at[i]);
+      }
+      for (std::uint64_t i = 0; i < count; ++i) {
+        const std::uint64_t row = begin + i;
+        std::uint32_t group = nowhere;
+        if (others.valid == nullptr || others.valid[row] != 0) {
+          const Key key = words[row];
+          for (std::uint64_t slot = at[i];; slot = slot == of[i]->begin + of[i]->mask ? of[i]->begin : slot + 1) {
+            const Slot<Key>& there = table[slot];
+            if (there.run.count == 0) break;
+            const auto one_row = [&] { return is_unique_ ? there.run.first : grouped_rows()[there.run.first]; };
+            if (there.key == key && keys_.same(one_row(), others, row)) {
+              group = is_unique_ ? there.run.first : static_cast<std::uint32_t>(slot);
+              break;
+            }
+          }
+        }
+        groups[row] = group;
+      }
+    }
+  }
+}
+
+}  // namespace linkwise

@@ -1,0 +1,96 @@
+// A hash table of the keys of a relation's rows, built by all cores and shared by those that look keys up.
+//
+// Rows are cut by the leading bits of their keys' hashes into partitions that stay in a core's cache while it fills
+// their part of the table, so nothing is locked: the build of the parallel radix join (Balkesen et al., ICDE 2013, the
+// CPU baseline of join25 §4.1.4). Lookups come in the order of the other relation's rows and not by partition: each
+// then costs one line from memory, fetched ahead, and the rows of the result keep an order in which columns are
+// gathered sooner than at random. Linear probing, half full at most.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "linkwise/primitives/host/huge_page_buffer.hpp"
+#include "linkwise/primitives/host/key_column.hpp"
+#include "linkwise/primitives/types.hpp"
+
+namespace linkwise {
+
+/// Keys of rows: words of 32 or 64 bits that are the keys, or hashes of what lies in columns.
+struct KeyWords {
+  KeyWidth width = KeyWidth::k64;
+  const void* words = nullptr;
+  const std::uint8_t* valid = nullptr;  ///< a byte for each row, 0 where its key matches nothing; null: all may match
+  std::uint64_t rows = 0;
+  std::span<const KeyColumn> columns;  ///< what words are hashes of; none where they are the keys
+
+  /// Whether rows with equal words have equal keys.
+  [[nodiscard]] bool same(std::uint64_t row, const KeyWords& others, std::uint64_t other) const {
+    for (std::size_t c = 0; c < columns.size(); ++c)
+      if (compare(columns[c], row, others.columns[c], other) != 0) return false;
+    return true;
+  }
+};
+
+class KeyTable {
+ public:
+  static constexpr std::uint64_t most_rows = std::uint64_t{1} << 29;
+  /// Instead of a group: the key is not there.
+  static constexpr std::uint32_t nowhere = ~std::uint32_t{0};
+
+  /// What `keys` points to must outlive this. @throws UsageError for more rows than `most_rows`, OutOfMemoryError.
+  explicit KeyTable(const KeyWords& keys);
+
+  /// The group of each row of another side with keys of the same types, or `nowhere`.
+  void find(const KeyWords& others, std::uint32_t* groups) const;
+
+  [[nodiscard]] std::uint64_t rows() const { return keys_.rows; }
+
+  /// Whether no key occurs twice. A group then is the number of its row, otherwise a slot of the table.
+  [[nodiscard]] bool is_unique() const { return is_unique_; }
+  /// One past the greatest group there may be.
+  [[nodiscard]] std::uint64_t groups() const { return is_unique_ ? keys_.rows : slots_; }
+  /// How many rows a group has.
+  [[nodiscard]] std::uint32_t rows_of(std::uint32_t group) const { return is_unique_ ? 1 : run(group).count; }
+  /// Row `i` of a group; they rise.
+  [[nodiscard]] std::uint32_t row(std::uint32_t group, std::uint32_t i) const {
+    return is_unique_ ? group : grouped_rows()[run(group).first + i];
+  }
+
+ private:
+  template <typename Key>
+  struct Slot;
+  struct Run {
+    std::uint32_t first = 0, count = 0;  // count 0: an empty slot
+  };
+  struct Partition {
+    std::uint64_t begin = 0, mask = 0;  // of its slots
+  };
+  class Cut;
+
+  template <typename Key>
+  void build();
+  template <typename Key>
+  void group_rows(const Cut& cut, const std::uint32_t* slot_of_row);
+  template <typename Key>
+  void find_each(const KeyWords& others, std::uint32_t* groups) const;
+  template <typename Key>
+  [[nodiscard]] Slot<Key>* slots() const {
+    return reinterpret_cast<Slot<Key>*>(table_->data());
+  }
+  [[nodiscard]] const Run& run(std::uint32_t group) const;
+  [[nodiscard]] const std::uint32_t* grouped_rows() const {
+    return reinterpret_cast<const std::uint32_t*>(rows_->data());
+  }
+
+  KeyWords keys_;
+  int partition_bits_ = 0;
+  std::vector<Partition> partitions_;
+  std::uint64_t slots_ = 0;
+  std::optional<HugePageBuffer> table_, rows_;
+  bool is_unique_ = true;
+};
+
+}  // namespace linkwise
