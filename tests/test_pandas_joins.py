@@ -83,7 +83,7 @@ def test_rows_of_the_left_frame(how: Literal["semi", "anti"]) -> None:
 
 def test_the_other_table_need_not_be_a_frame() -> None:
     left = pd.DataFrame({"k": [3, 1], "thing": [THING, 5]})
-    joined = linkwise.join(left, pa.table({"k": [3], "x": [True]}), "k", how="left", **CPU)
+    joined = linkwise.join(left, pa.table({"k": [3], "x": [True]}), "k", how="left", order="key", **CPU)
     assert joined["thing"].tolist() == [5, THING]
     assert joined["x"].tolist() == [None, True]
     with pytest.raises(UsageError, match="this DataFrame has a column that Arrow cannot hold"):
@@ -107,7 +107,7 @@ def test_columns_of_one_name() -> None:
 def test_integer_keys_of_which_one_side_may_be_missing(how: Literal["inner", "right", "full"]) -> None:
     left = pd.DataFrame({"k": [2**60 + 1, 5]})
     for right in (pd.array([2**60 + 1, None], "Int64"), pd.array([5, None], "Int32")):
-        keys = linkwise.join(left, pd.DataFrame({"k": right}), "k", how=how, **CPU)["k"]
+        keys = linkwise.join(left, pd.DataFrame({"k": right}), "k", how=how, order="key", **CPU)["k"]
         expected = {"inner": [right[0]], "right": [right[0], pd.NA], "full": [5, 2**60 + 1, pd.NA]}[how]
         assert keys.tolist() == expected
     of_objects = pd.DataFrame({"k": pd.Series([2**60 + 1, None], dtype=object)})
