@@ -43,6 +43,10 @@ def sides(kind: str, left_rows: int, right_rows: int, dtype: Any) -> tuple[Array
     most = 2 * max(left_rows, right_rows, 1)
     if kind == "unique":
         return tuple(random.permutation(most)[:rows].astype(dtype) for rows in (left_rows, right_rows))  # type: ignore[return-value]
+    if kind == "spread":  # over the whole width
+        left, right = (random.integers(0, most, rows).astype(dtype) for rows in (left_rows, right_rows))
+        far = np.dtype(f"u{left.itemsize}").type(0x9E3779B97F4A7C15 & (256**left.itemsize - 1))
+        return tuple((side.view(far.dtype) * far).view(dtype) for side in (left, right))  # type: ignore[return-value]
     if kind == "few":
         return tuple(random.integers(0, max(rows // 3, 1), rows).astype(dtype) for rows in (left_rows, right_rows))  # type: ignore[return-value]
     left, right = (random.integers(0, most, rows).astype(dtype) for rows in (left_rows, right_rows))  # one key is heavy
@@ -52,7 +56,7 @@ def sides(kind: str, left_rows: int, right_rows: int, dtype: Any) -> tuple[Array
 
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("dtype", [np.uint32, np.int64])
-@pytest.mark.parametrize("kind", ["unique", "few", "heavy"])
+@pytest.mark.parametrize("kind", ["unique", "few", "heavy", "spread"])
 def test_every_join(kind: str, dtype: Any, how: Any) -> None:
     for rows in ((0, 5), (5, 0), (1, 1), (40, 3000), (70_000, 4095), (16_384, 33_000), (100_000, 120_000)):
         left, right = sides(kind, *rows, dtype)

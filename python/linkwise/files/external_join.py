@@ -28,6 +28,7 @@ from linkwise.sorting.row_keys import RowKeys
 from linkwise.sorting.tables import sort_table
 
 Parts = tuple[pa.Table, pa.Table]
+_PARTS = 16  # of the memory, that parts with few rows fill before they are joined
 _SORTS = 3  # that may have blocks in memory at once: of both sides, and of the rows of semi and anti joins
 
 
@@ -88,7 +89,7 @@ class SpilledJoin:
                 if not self.presorted[at] or keys.order_otherwise:
                     _, tables = stack.enter_context(self._sort(keys.by, side.size).merged(tables))
                 cursors.append(_Cursor(tables, keys, side.schema))
-            yield _parts_of_equal_keys(*cursors)
+            yield _at_least(_parts_of_equal_keys(*cursors), self.memory // _PARTS)
 
     def _sort(self, by: list[SortKey], size: int | None) -> SpillSort:
         return SpillSort(
@@ -193,6 +194,25 @@ def _parts_of_equal_keys(left: _Cursor, right: _Cursor) -> Iterator[Parts]:
                 return
         else:  # one key fills what is at hand
             least.read()
+
+
+def _at_least(parts: Iterator[Parts], size: int) -> Iterator[Parts]:
+    """Parts of so many bytes, but for the last: each join takes its time, however few the rows are."""
+    held: list[Parts] = []
+    held_size = 0
+    for part in parts:
+        held.append(part)
+        held_size += sum(side.nbytes for side in part)
+        if held_size >= size:
+            yield _together(held)
+            held, held_size = [], 0
+    if held:
+        yield _together(held)
+
+
+def _together(parts: list[Parts]) -> Parts:
+    left, right = (pa.concat_tables(side) for side in zip(*parts, strict=True))
+    return left, right
 
 
 def _checked(tables: Iterable[pa.Table], by: list[SortKey], side: str) -> Iterator[pa.Table]:

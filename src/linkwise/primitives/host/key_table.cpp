@@ -20,9 +20,23 @@ constexpr std::uint64_t rows_at_once = 1 << 14;       // by one core
 constexpr std::uint64_t worthwhile = 1 << 15;         // rows that pay for waking the other cores
 constexpr std::uint64_t rows_of_partition = 1 << 14;  // whose part of the table stays in a core's second cache
 constexpr int most_partition_bits = 11;               // more are written no faster than they are read at random
-constexpr int ahead = 32;                             // lookups whose line is on its way
+constexpr std::uint64_t dense = 4;  // words for each row, of which a table of all words is smaller than one of hashes
+constexpr int direct_bits = 16;     // of the words whose part of such a table stays in a core's second cache
+constexpr int ahead = 32;           // lookups whose line is on its way
 
 std::uint64_t hash_of_word(std::uint64_t word) { return mix64(word); }
+
+std::size_t leading(std::uint64_t hash, int bits) { return bits == 0 ? 0 : hash >> (64 - bits); }
+
+// One past the greatest word of a row whose key may match.
+template <typename Key>
+std::uint64_t range_of(const KeyWords& keys, const Key* words) {
+  std::uint64_t greatest = 0;
+#pragma omp parallel for reduction(max : greatest) num_threads(team_if(keys.rows >= worthwhile))
+  for (std::uint64_t row = 0; row < keys.rows; ++row)
+    if (keys.valid == nullptr || keys.valid[row] != 0) greatest = std::max<std::uint64_t>(greatest, words[row]);
+  return greatest == ~std::uint64_t{0} ? greatest : greatest + 1;
+}
 
 }  // namespace
 
@@ -36,9 +50,9 @@ struct KeyTable::Slot {
 // Which rows are of which partition: for each, the numbers of its rows, rising.
 class KeyTable::Cut {
  public:
-  template <typename Key>
-  Cut(const KeyWords& keys, const Key* words, int bits) : rows_(keys.rows * sizeof(std::uint32_t)) {
-    const std::size_t partitions = std::size_t{1} << bits;
+  template <typename Key, typename Of>
+  Cut(const KeyWords& keys, const Key* words, std::size_t partitions, Of&& partition_of)
+      : rows_(keys.rows * sizeof(std::uint32_t)) {
     const int threads = team_if(keys.rows >= worthwhile);
     std::vector<std::vector<std::uint64_t>> next(static_cast<std::size_t>(threads),
                                                  std::vector<std::uint64_t>(partitions));
@@ -52,7 +66,7 @@ class KeyTable::Cut {
       std::vector<std::uint64_t>& mine = next[t];
       const auto each = [&](auto&& with) {
         for (std::uint64_t row = begin; row < end; ++row)
-          if (keys.valid == nullptr || keys.valid[row] != 0) with(partition_of(hash_of_word(words[row]), bits), row);
+          if (keys.valid == nullptr || keys.valid[row] != 0) with(partition_of(words[row]), row);
       };
       each([&](std::size_t p, std::uint64_t) { ++mine[p]; });
 #pragma omp barrier
@@ -69,7 +83,6 @@ class KeyTable::Cut {
     }
   }
 
-  static std::size_t partition_of(std::uint64_t hash, int bits) { return bits == 0 ? 0 : hash >> (64 - bits); }
   [[nodiscard]] std::uint64_t begin(std::size_t partition) const { return begins_[partition]; }
   [[nodiscard]] std::uint64_t count(std::size_t partition) const { return begins_[partition + 1] - begins_[partition]; }
   [[nodiscard]] const std::uint32_t* rows(std::size_t partition) const {
@@ -89,16 +102,21 @@ KeyTable::KeyTable(const KeyWords& keys) : keys_(keys) {
 }
 
 const KeyTable::Run& KeyTable::run(std::uint32_t group) const {
-  const std::size_t bytes = keys_.width == KeyWidth::k32 ? sizeof(Slot<std::uint32_t>) : sizeof(Slot<std::uint64_t>);
+  const std::size_t bytes = is_direct_                     ? sizeof(Run)
+                            : keys_.width == KeyWidth::k32 ? sizeof(Slot<std::uint32_t>)
+                                                           : sizeof(Slot<std::uint64_t>);
   return *reinterpret_cast<const Run*>(table_->data() + group * bytes);
 }
 
 template <typename Key>
 void KeyTable::build() {
   const auto* words = static_cast<const Key*>(keys_.words);
+  if (const std::uint64_t range = range_of(keys_, words); keys_.columns.empty() && range <= dense * keys_.rows)
+    return build_direct<Key>(range);
   partition_bits_ = std::min(static_cast<int>(std::bit_width(keys_.rows / rows_of_partition)), most_partition_bits);
-  const Cut cut(keys_, words, partition_bits_);
   partitions_.resize(std::size_t{1} << partition_bits_);
+  const Cut cut(keys_, words, partitions_.size(),
+                [&](std::uint64_t word) { return leading(hash_of_word(word), partition_bits_); });
   for (std::size_t p = 0; p < partitions_.size(); ++p) {
     partitions_[p] = {slots_, std::bit_ceil(2 * cut.count(p) + 1) - 1};
     slots_ += partitions_[p].mask + 1;
@@ -154,9 +172,65 @@ void KeyTable::group_rows(const Cut& cut, const std::uint32_t* slot_of_row) {
   }
 }
 
+template <typename Key>
+void KeyTable::build_direct(std::uint64_t range) {
+  const auto* words = static_cast<const Key*>(keys_.words);
+  is_direct_ = true;
+  slots_ = range;
+  const int shift = std::max(direct_bits, static_cast<int>(std::bit_width(range)) - most_partition_bits);
+  const std::size_t partitions = (range >> shift) + 1;
+  const Cut cut(keys_, words, partitions, [&](std::uint64_t word) { return word >> shift; });
+  table_.emplace(range * sizeof(Run));
+  auto* runs = reinterpret_cast<Run*>(table_->data());
+  bool is_unique = true;
+#pragma omp parallel for schedule(dynamic) reduction(&& : is_unique) num_threads(team_if(keys_.rows >= worthwhile))
+  for (std::size_t p = 0; p < partitions; ++p) {
+    std::fill(runs + std::min(p << shift, range), runs + std::min((p + 1) << shift, range), Run{});
+    for (std::uint64_t i = 0; i < cut.count(p); ++i) {
+      const std::uint32_t row = cut.rows(p)[i];
+      Run& run = runs[words[row]];
+      if (run.count++ == 0) run.first = row;
+      else is_unique = false;
+    }
+  }
+  is_unique_ = is_unique;
+  rows_.emplace((is_unique ? range : keys_.rows) * sizeof(std::uint32_t));
+  auto* rows = reinterpret_cast<std::uint32_t*>(rows_->data());
+#pragma omp parallel for schedule(dynamic) num_threads(team_if(keys_.rows >= worthwhile))
+  for (std::size_t p = 0; p < partitions; ++p) {
+    auto end = static_cast<std::uint32_t>(cut.begin(p));
+    for (std::uint64_t word = p << shift; word < std::min((p + 1) << shift, range); ++word)
+      if (is_unique) rows[word] = runs[word].count == 0 ? nowhere : runs[word].first;
+      else runs[word].first = end += runs[word].count;
+    for (std::uint64_t i = is_unique ? 0 : cut.count(p); i-- > 0;)
+      rows[--runs[words[cut.rows(p)[i]]].first] = cut.rows(p)[i];
+  }
+  if (is_unique) table_.reset();
+}
+
+template <typename Key>
+void KeyTable::find_direct(const KeyWords& others, std::uint32_t* groups) const {
+  const auto* words = static_cast<const Key*>(others.words);
+  const auto find_by = [&](auto* table, auto&& group_at) {
+#pragma omp parallel for schedule(static) num_threads(team_if(others.rows >= worthwhile))
+    for (std::uint64_t row = 0; row < others.rows; ++row) {
+      if (row + ahead < others.rows) __builtin_prefetch(table + std::min<std::uint64_t>(words[row + ahead], slots_));
+      const bool is_there = words[row] < slots_ && (others.valid == nullptr || others.valid[row] != 0);
+      groups[row] = is_there ? group_at(words[row]) : nowhere;
+    }
+  };
+  if (is_unique_) return find_by(grouped_rows(), [rows = grouped_rows()](std::uint64_t word) { return rows[word]; });
+  const auto* runs = reinterpret_cast<const Run*>(table_->data());
+  find_by(runs, [&](std::uint64_t word) { return runs[word].count == 0 ? nowhere : static_cast<std::uint32_t>(word); });
+}
+
 void KeyTable::find(const KeyWords& others, std::uint32_t* groups) const {
   if (others.width != keys_.width) throw UsageError("the keys of the two sides have words of two widths");
-  with_key(keys_.width, [&](auto tag) { find_each<typename decltype(tag)::type>(others, groups); });
+  with_key(keys_.width, [&](auto tag) {
+    using Key = typename decltype(tag)::type;
+    if (is_direct_) find_direct<Key>(others, groups);
+    else find_each<Key>(others, groups);
+  });
 }
 
 template <typename Key>
@@ -174,7 +248,7 @@ void KeyTable::find_each(const KeyWords& others, std::uint32_t* groups) const {
       const Partition* of[ahead];
       for (std::uint64_t i = 0; i < count; ++i) {
         const std::uint64_t hash = hash_of_word(words[begin + i]);
-        of[i] = &partitions_[Cut::partition_of(hash, partition_bits_)];
+        of[i] = &partitions_[leading(hash, partition_bits_)];
         at[i] = of[i]->begin + (hash & of[i]->mask);
         __builtin_prefetch(table + at[i]);
       }

@@ -4,7 +4,8 @@
 // their part of the table, so nothing is locked: the build of the parallel radix join (Balkesen et al., ICDE 2013, the
 // CPU baseline of join25 §4.1.4). Lookups come in the order of the other relation's rows and not by partition: each
 // then costs one line from memory, fetched ahead, and the rows of the result keep an order in which columns are
-// gathered sooner than at random. Linear probing, half full at most.
+// gathered sooner than at random. Linear probing, half full at most; keys that lie densely are entered where they say,
+// without a hash.
 #pragma once
 
 #include <cstdint>
@@ -73,6 +74,10 @@ class KeyTable {
   template <typename Key>
   void build();
   template <typename Key>
+  void build_direct(std::uint64_t range);
+  template <typename Key>
+  void find_direct(const KeyWords& others, std::uint32_t* groups) const;
+  template <typename Key>
   void group_rows(const Cut& cut, const std::uint32_t* slot_of_row);
   template <typename Key>
   void find_each(const KeyWords& others, std::uint32_t* groups) const;
@@ -91,6 +96,7 @@ class KeyTable {
   std::uint64_t slots_ = 0;
   std::optional<HugePageBuffer> table_, rows_;
   bool is_unique_ = true;
+  bool is_direct_ = false;  // slots are numbered by words, and have no keys; of unique ones only `rows_` is left
 };
 
 }  // namespace linkwise
