@@ -19,7 +19,6 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -30,119 +29,10 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from file_cases import CASES, DUCKDB, Case
+from linkwise import _core
+from linkwise._typing import Array
 from linkwise.bench.results import commit, cores, now
-
-RANDOM = np.random.default_rng(26)
-DUCKDB = "import duckdb; c = duckdb.connect(); c.sql('set enable_progress_bar = false'); "
-
-
-@dataclass
-class Case:
-    """What is sorted how; ``rows`` at scale 1. The programs find IN and OUT replaced."""
-
-    name: str
-    rows: int
-    make: Callable[[int], pa.Table]
-    linkwise: list[str]
-    duckdb: str
-    polars: str | None
-    """Where there is no program for what is asked, there is none."""
-    keys: list[tuple[str, str]]
-    suffix: str = "parquet"
-    limit: int | None = None
-    """So many rows come out, the first ones,"""
-    unique: bool = False
-    """or one of each key,"""
-    below: tuple[str, float] | None = None
-    """of those whose column is below a bound."""
-
-
-def orders(rows: int) -> pa.Table:
-    return pa.table({
-        "k": RANDOM.integers(0, 1 << 32, rows, dtype=np.uint32), "a": RANDOM.integers(-(1 << 62), 1 << 62, rows),
-        "b": RANDOM.integers(0, 1 << 32, rows, dtype=np.uint32), "c": RANDOM.random(rows),
-    })  # fmt: skip
-
-
-def events(rows: int) -> pa.Table:
-    cities = pa.array([f"city{at:06}" for at in range(100_000)])
-    return pa.table({
-        "s": cities.take(pa.array(RANDOM.integers(0, 100_000, rows))),
-        "t": pa.array(RANDOM.integers(0, 10**15, rows), pa.timestamp("us")),
-        "v": RANDOM.random(rows), "id": np.arange(rows),
-    })  # fmt: skip
-
-
-def pairs(rows: int) -> pa.Table:
-    x, y = RANDOM.integers(0, 1000, rows), RANDOM.integers(0, 1000, rows)
-    return pa.table({"x": x, "y": y, "z": RANDOM.random(rows)})
-
-
-def flags(rows: int) -> pa.Table:
-    return pa.table({"f": RANDOM.random(rows) < 0.3, "id": np.arange(rows)})
-
-
-def in_order(rows: int) -> pa.Table:
-    return pa.table({"id": np.arange(rows), "v": RANDOM.random(rows)})
-
-
-def copy(select: str, kind: str = "parquet") -> str:
-    how = "format parquet, compression snappy" if kind == "parquet" else "format csv, header"
-    return f"c.sql(\"copy ({select}) to 'OUT' ({how})\")"
-
-
-def polars(sort: str, kind: str = "parquet") -> str:
-    how = "write_parquet('OUT', compression='snappy')" if kind == "parquet" else "write_csv('OUT')"
-    read = "read_parquet('IN')" if kind == "parquet" else "read_csv('IN', try_parse_dates=True)"
-    return f"import polars as pl; pl.{read}.{sort}.{how}"
-
-
-def by(*names: str) -> list[tuple[str, str]]:
-    return [(name, "ascending") for name in names]
-
-
-BY_STRING = [("s", "ascending"), ("t", "descending")]
-CASES = [
-    Case("u32", 20_000_000, orders, ["-k", "k"], copy("from 'IN' order by k"), polars("sort('k')"), by("k")),
-    Case(
-        "string and timestamp", 10_000_000, events, ["-k", "s", "-k", "t:desc"], copy("from 'IN' order by s, t desc"),
-        polars("sort('s', 't', descending=[False, True])"), BY_STRING,
-    ),
-    Case(
-        "the 10 greatest", 20_000_000, orders, ["-k", "k:desc", "--limit", "10"],
-        copy("from 'IN' order by k desc limit 10"),
-        "import polars as pl; pl.scan_parquet('IN').top_k(10, by='k').sort('k', descending=True).collect()"
-        ".write_parquet('OUT', compression='snappy')", [("k", "descending")], limit=10,
-    ),
-    Case(
-        "CSV", 5_000_000, events, ["-k", "s", "-k", "t:desc"],
-        copy("from 'IN' order by s, t desc", "csv"), polars("sort('s', 't', descending=[False, True])", "csv"),
-        BY_STRING, suffix="csv",
-    ),
-    Case(
-        "unique by two columns", 6_000_000, pairs, ["-u", "-k", "x", "-k", "y"],
-        copy("select distinct on (x, y) * from 'IN' order by x, y"),
-        polars("unique(['x', 'y'], keep='any').sort('x', 'y')"), by("x", "y"),
-        unique=True,
-    ),
-    Case(
-        "first 1,000 of 1 %", 10_000_000, events, ["-k", "t", "--filter", "v < 0.01", "--limit", "1000"],
-        copy("from 'IN' where v < 0.01 order by t limit 1000"),
-        "import polars as pl; pl.scan_parquet('IN').filter(pl.col('v') < 0.01).bottom_k(1000, by='t').sort('t')"
-        ".collect().write_parquet('OUT', compression='snappy')", by("t"), limit=1000, below=("v", 0.01),
-    ),
-    Case("bools", 10_000_000, flags, ["-k", "f"], copy("from 'IN' order by f"), polars("sort('f')"), by("f")),
-    Case(
-        "in order already", 10_000_000, in_order, ["-k", "id"], copy("from 'IN' order by id"), polars("sort('id')"),
-        by("id"),
-    ),
-    Case(
-        "3 GB with 512 MiB", 125_000_000, orders, ["-k", "k", "-S", "512MiB", "-T", "SPILL"],
-        "c.sql(\"set memory_limit = '512MiB'; set temp_directory = 'SPILL'\"); " + copy("from 'IN' order by k"), None,
-        by("k"),
-    ),
-]  # fmt: skip
-
 
 def run(command: list[str]) -> tuple[float, float, int]:
     """Seconds by the clock and of the processors, and the most bytes resident."""
@@ -157,19 +47,43 @@ def run(command: list[str]) -> tuple[float, float, int]:
     return seconds, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, used.ru_maxrss << 10
 
 
-def sums(table: pa.Table) -> dict[str, Any]:
-    """Of each column something that no order changes."""
-    found = {}
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        kind = column.type
-        if pa.types.is_floating(kind):
-            found[name] = int(np.sum(column.to_numpy().view(np.uint64), dtype=np.uint64))
-        elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
-            found[name] = pc.sum(pc.binary_length(column)).as_py()
-        else:
-            of_times = column.cast(pa.timestamp("us")) if pa.types.is_timestamp(kind) else column
-            found[name] = int(np.sum(of_times.cast(pa.int64()).to_numpy().view(np.uint64), dtype=np.uint64))
-    return found
+def numbers_of(column: pa.ChunkedArray) -> Array:
+    """A number of 64 bits for each value of a column, whatever its type: its bits, or how long it is."""
+    kind = column.type
+    if pa.types.is_decimal(kind):
+        words = [
+            np.frombuffer(chunk.buffers()[1], np.uint64).reshape(-1, 2)[chunk.offset : chunk.offset + len(chunk)]
+            for chunk in column.chunks
+        ]
+        return np.concatenate(words).sum(axis=1, dtype=np.uint64)
+    if pa.types.is_floating(kind):
+        return column.cast(pa.float64()).to_numpy().view(np.uint64)
+    if not pa.types.is_primitive(kind):
+        return pc.binary_length(column).to_numpy().astype(np.uint64)
+    if pa.types.is_date32(kind):
+        column = column.cast(pa.int32())
+    elif pa.types.is_timestamp(kind):
+        column = column.cast(pa.timestamp("us"))
+    return column.cast(pa.int64()).to_numpy().view(np.uint64)
+
+
+def sum_of_rows(table: pa.Table) -> int:
+    """Of all rows something that no order changes, but a value that moves to another row does."""
+    mixed = np.zeros(table.num_rows, np.uint64)
+    for column in table.columns:
+        mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0x9E3779B97F4A7C15) + numbers_of(column)
+    return int(np.sum((mixed ^ (mixed >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93), dtype=np.uint64))
+
+
+def is_in_order(table: pa.Table, keys: list[tuple[str, str]]) -> bool:
+    """Whether each row's keys, none of which is null, come before the next row's or are equal to them."""
+    last = table.num_rows - 1
+    so_far: Any = pa.scalar(True)
+    for name, direction in reversed(keys):
+        here, following = table[name].slice(0, last), table[name].slice(1)
+        comes_before = pc.less if direction == "ascending" else pc.greater
+        so_far = pc.or_(comes_before(here, following), pc.and_(pc.equal(here, following), so_far))
+    return bool(pc.all(so_far).as_py()) if last > 0 else True
 
 
 def read(path: Path) -> pa.Table:
@@ -179,7 +93,11 @@ def read(path: Path) -> pa.Table:
 def make(case: Case, scale: float, path: Path) -> int:
     """Write the input, and tell its rows."""
     table = case.make(int(case.rows * scale))
-    if path.suffix == ".parquet":
+    if case.on == "gpus":  # so large that one core would write it for a minute
+        import duckdb  # noqa: PLC0415
+
+        duckdb.from_arrow(table).write_parquet(str(path), compression="snappy", row_group_size=1 << 20)
+    elif path.suffix == ".parquet":
         pq.write_table(table, path, row_group_size=1 << 20)
     else:
         pa.csv.write_csv(table, path)
@@ -187,18 +105,21 @@ def make(case: Case, scale: float, path: Path) -> int:
 
 
 def check(case: Case, source: Path, path: Path) -> None:
-    """The output's keys are in the input's order, and its columns have the input's values."""
+    """The output's keys are in order, and are those of the input; its rows are the input's where all come out."""
     before, after = read(source), read(path)
     if case.below is not None:
         before = before.filter(pc.field(case.below[0]) < case.below[1])
-    keys = before.select([name for name, _ in case.keys])
-    if case.unique:
-        keys = keys.group_by(keys.column_names).aggregate([])
-    keys = keys.take(pc.sort_indices(keys, case.keys)[: case.limit])
-    if not after.select(keys.column_names).cast(keys.schema).equals(keys):
-        raise SystemExit(f"{case.name}: the keys of {path.name} are not those of the input, or not in order")
-    if after.num_rows == before.num_rows and sums(after.select(before.column_names)) != sums(before):
-        raise SystemExit(f"{case.name}: {path.name} has other values")
+    if not is_in_order(after, case.keys):
+        raise SystemExit(f"{case.name}: the keys of {path.name} are not in order")
+    if case.unique or case.limit is not None:
+        keys = before.select([name for name, _ in case.keys])
+        if case.unique:
+            keys = keys.group_by(keys.column_names).aggregate([])
+        keys = keys.take(pc.sort_indices(keys, case.keys)[: case.limit])
+        if not after.select(keys.column_names).cast(keys.schema).equals(keys):
+            raise SystemExit(f"{case.name}: the keys of {path.name} are not those of the input")
+    elif after.num_rows != before.num_rows or sum_of_rows(after.select(before.column_names)) != sum_of_rows(before):
+        raise SystemExit(f"{case.name}: the rows of {path.name} are not those of the input")
 
 
 def in_own_process(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -207,27 +128,96 @@ def in_own_process(function: Callable[..., Any], *arguments: Any) -> Any:
         return pool.submit(function, *arguments).result()
 
 
-def measure(case: Case, folder: Path, spill: Path, scale: float, repetitions: int) -> dict[str, Any]:
+class Fresh:
+    """A program that is a process of its own each time."""
+
+    def __init__(self, command: list[str]) -> None:
+        self._command = command
+
+    def run(self) -> tuple[float, float, int]:
+        """Seconds by the clock and of the processors, and the most bytes resident."""
+        return run(self._command)
+
+    def end(self) -> None:
+        """Nothing is left."""
+
+
+class Warm:
+    """A program that is run again and again by one process: whenever a line comes, and a line tells what it took."""
+
+    _LOOP = """
+import resource, sys, time
+def work():
+    {program}
+for _ in sys.stdin:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    began = time.perf_counter()
+    work()
+    seconds, now = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF)
+    cpu = now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime
+    print('RAN', seconds, cpu, now.ru_maxrss << 10, flush=True)
+"""
+
+    def __init__(self, program: str) -> None:
+        before, _, work = program.rpartition("; ")
+        command = [sys.executable, "-c", before + self._LOOP.format(program=work)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def run(self) -> tuple[float, float, int]:
+        """As ``Fresh.run``."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        for line in self._process.stdout:
+            if line.startswith("RAN"):
+                seconds, cpu, most = line.split()[1:]
+                return float(seconds), float(cpu), int(most)
+        raise SystemExit(f"a warm program ended with {self._process.wait()}")
+
+    def end(self) -> None:
+        """Let the process end."""
+        self._process.communicate()
+
+
+def programs_of(case: Case, folder: Path, spill: Path) -> tuple[dict[str, Fresh | Warm], Path, dict[str, Path]]:
+    """Each program by its name, the input, and the output of each."""
     source = folder / f"in.{case.suffix}"
-    rows = in_own_process(make, case, scale, source)
-    programs = {"linkwise": "", "duckdb": DUCKDB + case.duckdb, "polars": case.polars}
-    out = {name: folder / f"out-{name}.{case.suffix}" for name, program in programs.items() if program is not None}
+    if case.warm:
+        ours = f"import linkwise; linkwise.sort_file('IN', 'OUT', {case.linkwise[0]})"
+    else:
+        ours = "sort IN -o OUT"
+    texts = {"linkwise": ours, "duckdb": DUCKDB + case.duckdb}
+    if case.polars is not None:
+        texts["polars"] = case.polars
+    out = {name: folder / f"out-{name}.{case.suffix}" for name in texts}
 
     def filled(text: str, name: str) -> str:
         places = {"IN": str(source), "OUT": str(out[name]), "SPILL": str(spill)}
         return re.sub("|".join(places), lambda found: places[found[0]], text)
 
-    commands = {
-        name: [sys.executable, "-c", filled(program, name)] for name, program in programs.items() if program is not None
-    }
-    ours = ["sort", "IN", "-o", "OUT", *case.linkwise]
-    commands["linkwise"] = [sys.executable, "-m", "linkwise", *(filled(word, "linkwise") for word in ours)]
-    told: dict[str, list[tuple[float, float, int]]] = {name: [] for name in commands}
-    names = list(commands)
+    programs: dict[str, Fresh | Warm] = {}
+    for name, text in texts.items():
+        if case.warm:
+            programs[name] = Warm(filled(text, name))
+        elif name == "linkwise":
+            words = [*text.split(" "), *case.linkwise]
+            programs[name] = Fresh([sys.executable, "-m", "linkwise", *(filled(word, name) for word in words)])
+        else:
+            programs[name] = Fresh([sys.executable, "-c", filled(text, name)])
+    return programs, source, out
+
+
+def measure(case: Case, folder: Path, spill: Path, scale: float, repetitions: int) -> dict[str, Any]:
+    programs, source, out = programs_of(case, folder, spill)
+    rows = in_own_process(make, case, scale, source)
+    told: dict[str, list[tuple[float, float, int]]] = {name: [] for name in programs}
+    names = list(programs)
     for turn in range(repetitions + 1):  # the first warms up; each is the first as often as the others
         first = turn % len(names)
         for name in names[first:] + names[:first]:
-            told[name].append(run(commands[name]))
+            told[name].append(programs[name].run())
+    for program in programs.values():
+        program.end()
     for path in out.values():
         in_own_process(check, case, source, path)
     results = {
@@ -259,9 +249,10 @@ def main() -> None:
     options = parser.parse_args()
     for folder in (options.folder, options.spill):
         folder.mkdir(parents=True, exist_ok=True)
+    runs_here = [case.name for case in CASES if case.on == "any" or _core.cuda_gpus()]
     results = []
     for case in CASES:
-        if options.only and case.name not in options.only:
+        if case.name not in (options.only or runs_here):
             continue
         result = measure(case, options.folder, options.spill, options.scale, options.repetitions)
         results.append(result)
@@ -271,7 +262,8 @@ def main() -> None:
             f"{case.name}: {told}; {result['ratio']:.2f} × the better, {result['size_ratio']:.3f} × its size",
             flush=True,
         )
-    told = {"date": now(), "commit": commit(), "machine": cores(), "scale": options.scale, "results": results}
+    told = {"date": now(), "commit": commit(), "machine": cores(), "gpus": [gpu.name for gpu in _core.cuda_gpus()],
+        "scale": options.scale, "results": results}
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
 

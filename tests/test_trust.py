@@ -61,13 +61,13 @@ def test_a_bit_of_a_run_that_flips_is_found(at: float, table_file: Path, monkeyp
 
 
 def test_rows_that_are_lost_or_changed_are_found(table_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    really_gather = SortedTable.part
+    really_put_together = SortedTable._table
 
-    def forgetful(self: SortedTable, first: int, count: int) -> pa.Table:
-        result = really_gather(self, first, count)
+    def forgetful(self: SortedTable, columns: dict[int, pa.ChunkedArray]) -> pa.Table:
+        result = really_put_together(self, columns)
         return result.set_column(1, "text", result["text"].combine_chunks()[::-1])
 
-    monkeypatch.setattr(SortedTable, "part", forgetful)
+    monkeypatch.setattr(SortedTable, "_table", forgetful)
     for how in (CPU, SPILLED):
         with pytest.raises(linkwise.CorruptDataError, match="not those of the input"):
             linkwise.sort_file(table_file, table_file.with_name("o.parquet"), by="k", **how)
@@ -174,9 +174,9 @@ def test_an_input_that_becomes_shorter(suffix: str, memory: str | None, tmp_path
 import os, linkwise
 from linkwise.files import file_sort
 really = file_sort.read_within
-def shorten(readers, memory):
+def shorten(*arguments):
     os.truncate({str(path)!r}, 100_000)
-    return really(readers, memory)
+    return really(*arguments)
 file_sort.read_within = shorten
 try:
     linkwise.sort_file({str(path)!r}, {str(tmp_path / f"o{suffix}")!r}, by={"k" if suffix == ".arrow" else None!r},

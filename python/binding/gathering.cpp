@@ -81,31 +81,44 @@ bool mix_into_hashes(const nb::list& chunks, const Hashes& hashes) {
   return true;
 }
 
-std::vector<nb::object> gather_columns(const nb::list& columns, const std::vector<Words>& rows) {
-  if (columns.size() != rows.size()) throw UsageError("the columns have row numbers each");
-  std::vector<std::unique_ptr<OwnedColumn>> owned;
-  std::vector<RowsOfColumn> known;
-  std::vector<std::size_t> number_of_known;
-  for (std::size_t c = 0; c < rows.size(); ++c) {
-    if (rows[c].size() != rows.front().size()) throw UsageError("of all columns, as many rows are gathered");
-    owned.push_back(std::make_unique<OwnedColumn>(nb::cast<nb::list>(columns[c]), OwnedColumn::For::cores));
-    const std::optional<ChunkedColumn>& column = owned.back()->column();
-    if (!column) continue;
-    known.push_back({*column, rows[c].data(), static_cast<int>(rows[c].itemsize())});
-    number_of_known.push_back(c);
+// Columns, each a list of Arrow arrays, whose chunks are looked at once, however often rows of them are gathered.
+class OwnedColumns {
+ public:
+  explicit OwnedColumns(const nb::list& columns) {
+    for (const nb::handle chunks : columns)
+      owned_.push_back(std::make_unique<OwnedColumn>(nb::cast<nb::list>(chunks), OwnedColumn::For::cores));
   }
-  std::vector<std::optional<GatheredColumn>> gathered;
-  {
-    const nb::gil_scoped_release release;
-    gathered = gather_rows(known, rows.empty() ? 0 : rows.front().size());
+  OwnedColumns(const OwnedColumns&) = delete;
+  OwnedColumns& operator=(const OwnedColumns&) = delete;
+
+  // What gather_column returns of each, of as many rows of its own; by any thread.
+  [[nodiscard]] std::vector<nb::object> gather(const std::vector<Words>& rows) const {
+    if (owned_.size() != rows.size()) throw UsageError("the columns have row numbers each");
+    std::vector<RowsOfColumn> known;
+    std::vector<std::size_t> number_of_known;
+    for (std::size_t c = 0; c < rows.size(); ++c) {
+      if (rows[c].size() != rows.front().size()) throw UsageError("of all columns, as many rows are gathered");
+      const std::optional<ChunkedColumn>& column = owned_[c]->column();
+      if (!column) continue;
+      known.push_back({*column, rows[c].data(), static_cast<int>(rows[c].itemsize())});
+      number_of_known.push_back(c);
+    }
+    std::vector<std::optional<GatheredColumn>> gathered;
+    {
+      const nb::gil_scoped_release release;
+      gathered = gather_rows(known, rows.empty() ? 0 : rows.front().size());
+    }
+    std::vector<nb::object> results(owned_.size(), nb::none());
+    for (std::size_t k = 0; k < known.size(); ++k) {
+      std::optional<GatheredColumn>& found = gathered[k];
+      if (found) results[number_of_known[k]] = parts_of(std::move(*found), known[k].column.layout);
+    }
+    return results;
   }
-  std::vector<nb::object> results(owned.size(), nb::none());
-  for (std::size_t k = 0; k < known.size(); ++k) {
-    std::optional<GatheredColumn>& found = gathered[k];
-    if (found) results[number_of_known[k]] = parts_of(std::move(*found), known[k].column.layout);
-  }
-  return results;
-}
+
+ private:
+  std::vector<std::unique_ptr<OwnedColumn>> owned_;
+};
 
 // Whether GPUs gather columns of an Arrow type, which has __arrow_c_schema__.
 bool type_gathers_on_gpus(const nb::object& type) {
@@ -172,9 +185,12 @@ void bind_gathering(nb::module_& m) {
       "hash_rows", &mix_into_hashes, nb::arg("chunks"), nb::arg("hashes"),
       "Mixes the elements of Arrow arrays into the hashes of their rows. False, and nothing done, for types for which "
       "gather_column returns None, and where there are no arrays. Releases the GIL.");
-  m.def("gather_columns", &gather_columns, nb::arg("columns"), nb::arg("rows"),
-        "The same of several columns at once, each a list of Arrow arrays with as many rows of its own; also None for "
-        "those whose strings take more bytes than their offsets count.");
+  nb::class_<OwnedColumns>(m, "ColumnsToGather")
+      .def(nb::init<const nb::list&>(), nb::arg("columns"),
+           "Columns, each a list of Arrow arrays, of which rows are gathered once or many times.")
+      .def("gather", &OwnedColumns::gather, nb::arg("rows"),
+           "What gather_column returns of each column, of as many rows of its own, at once and by any thread; also "
+           "None for those whose strings take more bytes than their offsets count. Releases the GIL.");
   m.def("gathers_on_gpus", &type_gathers_on_gpus, nb::arg("type"),
         "Whether GPUs gather columns of an Arrow type; others are the cores'.");
   m.def("gather_columns_on_gpus", &gather_columns_on_gpus, nb::arg("runtime"), nb::arg("gpus"), nb::arg("columns"),

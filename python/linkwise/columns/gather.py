@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -15,7 +15,7 @@ from linkwise.columns.gather_pyarrow import gather_by_pyarrow, in_one_piece
 from linkwise.columns.key_types import arrow_of_numbers
 from linkwise.exceptions import FallbackWarning, warn_caller
 from linkwise.runtime.execution import ExecutionOptions, gpus_of, memory_limit_of
-from linkwise.runtime.session import open_session, run_interruptibly
+from linkwise.runtime.session import gpus_have_started, open_session, run_interruptibly
 
 _WORTH_A_COPY = 1 << 12  # rows of a chunk
 _MOST_OF_NARROW = 1 << 31  # bytes of strings between offsets of 32 bits, and of these: the cores make several chunks
@@ -77,8 +77,10 @@ def gather_columns_on_gpus(
 
 
 def _gpus_may_gather(rows: Rows, execution: ExecutionOptions) -> bool:
-    """Whether GPUs may be asked at all."""
-    return execution.strategy != "cpu" and len(rows) >= _WORTH_THE_GPUS and not execution.on_cores
+    """Whether GPUs may be asked at all; to gather alone is nothing to start them for."""
+    if execution.strategy == "cpu" or len(rows) < _WORTH_THE_GPUS:
+        return False
+    return gpus_have_started() if execution.says_nothing else not execution.on_cores
 
 
 def _is_for_gpus(column: pa.ChunkedArray) -> bool:
@@ -153,15 +155,43 @@ def _gather_at_once(
     wanted = [at for at, column in enumerate(columns) if at not in there and len(column)]
     if len(wanted) < 2 or len(rows[0]) > _MANY_ROWS:
         return {}
-    found = _core.gather_columns([_filled(columns[at]) for at in wanted], [rows[at] for at in wanted])
-    return {
-        at: pa.chunked_array([_array_of(cast(tuple[Any, ...], parts), columns[at].type, len(rows[at]))])
-        for at, parts in zip(wanted, found, strict=True)
-        if parts is not None
-    }
+    chosen = [columns[at] for at in wanted]
+    found = _known_rows(_known(chosen), chosen, [rows[at] for at in wanted])
+    return {at: column for at, column in zip(wanted, found, strict=True) if column is not None}
 
 
-def to_gather_often(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _known(columns: Sequence[pa.ChunkedArray]) -> _core.ColumnsToGather:
+    return _core.ColumnsToGather([_filled(column) for column in columns])
+
+
+def _known_rows(
+    known: _core.ColumnsToGather, columns: Sequence[pa.ChunkedArray], rows: Sequence[Rows]
+) -> list[pa.ChunkedArray | None]:
+    """``None`` of columns that only PyArrow knows, or whose rows take more than one chunk."""
+    found = cast(list[tuple[Any, ...] | None], known.gather(list(rows)))
+    return [
+        None if parts is None else pa.chunked_array([_array_of(parts, column.type, len(of_column))])
+        for column, of_column, parts in zip(columns, rows, found, strict=True)
+    ]
+
+
+class ColumnsToGather:
+    """Columns of any type of which rows are gathered many times, by any thread: their chunks are looked at once."""
+
+    def __init__(self, columns: Sequence[pa.ChunkedArray]) -> None:
+        self._columns = [_to_gather_often(column) for column in columns]
+        self._known = _known(columns)
+
+    def rows(self, rows: Sequence[Rows]) -> list[pa.ChunkedArray]:
+        """Of each column as many rows of its own, in their order. Row -1 is a null."""
+        found = _known_rows(self._known, self._columns, rows)
+        return [
+            pa.chunked_array(_gather_alone(column, of_column), type=column.type) if known is None else known
+            for column, of_column, known in zip(self._columns, rows, found, strict=True)
+        ]
+
+
+def _to_gather_often(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """The same column as it is to be where rows of it are gathered many times: PyArrow wants it in one piece."""
     is_known = not len(column) or _core.gather_column(_filled(column), np.empty(0, np.uint32)) is not None
     return column if is_known else in_one_piece(column)

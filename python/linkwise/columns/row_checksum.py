@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections import deque
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,6 +13,7 @@ import numpy.typing as npt
 from linkwise import _core
 from linkwise._arrow import pa, pc
 from linkwise.columns.take import plain_of_runs, without_view
+from linkwise.runtime.parallel import in_order
 
 _AT_ONCE = 1 << 18  # rows, whose hashes stay in the cores' caches
 _SUMS = 1 << 64
@@ -18,28 +22,33 @@ Hashes = npt.NDArray[np.uint64]
 
 
 class RowChecksum:
-    """The sum of the hashes of all rows of some tables."""
+    """The sum of the hashes of all rows of some tables, which any threads may add."""
 
     def __init__(self, *tables: pa.Table) -> None:
         self._sum = 0
         self._rows = 0
+        self._lock = threading.Lock()
         for table in tables:
-            self.add(table)
+            self.add_on_all_cores(table)
+
+    def add_on_all_cores(self, table: pa.Table) -> None:
+        """Add a table's rows, some by each core."""
+        slices = (table.slice(first, _AT_ONCE) for first in range(0, table.num_rows, _AT_ONCE))
+        deque(in_order(partial(self.add, each) for each in slices), maxlen=0)
 
     def add(self, table: pa.Table) -> pa.Table:
-        """Add a table's rows, which it gives back."""
+        """Add a table's rows, which it gives back, on the core that asks for it."""
+        total = 0
         for first in range(0, table.num_rows, _AT_ONCE):
             part = table.slice(first, _AT_ONCE)
             hashes = np.zeros(part.num_rows, np.uint64)
             for column in part.columns:
                 _mix(column, hashes)
-            self._sum = (self._sum + int(hashes.sum(dtype=np.uint64))) % _SUMS
-        self._rows += table.num_rows
+            total += int(hashes.sum(dtype=np.uint64))
+        with self._lock:
+            self._sum = (self._sum + total) % _SUMS
+            self._rows += table.num_rows
         return table
-
-    def merge(self, other: RowChecksum) -> None:
-        """Add the rows of another."""
-        self._sum, self._rows = (self._sum + other._sum) % _SUMS, self._rows + other._rows
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, RowChecksum) and (self._sum, self._rows) == (other._sum, other._rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import IO, Any
@@ -17,6 +18,7 @@ from linkwise.encoders.part_writer import PartWriter
 
 _MOST_ROWS = 1 << 18  # of a row group, which the caches of a core hold mostly
 _GROUPS_IN_MEMORY = 4  # parts of the memory, of which the rows of a row group take one
+_GROUPS_ALIKE = 16  # that have dictionaries for the same columns: to decide takes the interpreter, which is one's at a time
 _GROWTH = 2  # bytes of the rows and their encoding, by those of the rows
 
 
@@ -41,6 +43,9 @@ class ParquetWriter(PartWriter[pa.Buffer]):
         self._joined = JoinedFile(empty)
         leaves = pq.ParquetFile(pa.BufferReader(empty)).schema
         self._leaves = _leaves([leaves.column(at).path for at in range(len(leaves))], schema.names)
+        self._deciding = threading.Lock()
+        self._leaves_that_pay: list[str] = []
+        self._encoded_alike = 0  # row groups that have begun
         file.write(self._joined.begin())
         self._waiting: list[pa.Table] = []  # rows that do not fill a row group yet,
         self._waiting_rows = self._waiting_bytes = 0  # so many
@@ -73,11 +78,15 @@ class ParquetWriter(PartWriter[pa.Buffer]):
         return self._file_of(table, use_dictionary=self._with_dictionary(table))
 
     def _with_dictionary(self, table: pa.Table) -> list[str] | bool:
-        """Those leaves that get one, as PyArrow takes it."""
+        """Those leaves that get one, as PyArrow takes it. What a row group tells holds for some after it as well."""
         if self._options.dictionary != "auto":
             return self._options.dictionary == "all"
-        columns = zip(table.column_names, table.columns, strict=True)
-        return [leaf for name, column in columns if pays(column) for leaf in self._leaves[name]]
+        with self._deciding:
+            if self._encoded_alike % _GROUPS_ALIKE == 0:
+                columns = zip(table.column_names, table.columns, strict=True)
+                self._leaves_that_pay = [leaf for name, column in columns if pays(column) for leaf in self._leaves[name]]
+            self._encoded_alike += 1
+            return self._leaves_that_pay
 
     def _file_of(self, table: pa.Table, **arguments: Any) -> pa.Buffer:
         """A file of its own with a row group, or with none of an empty table."""

@@ -14,7 +14,7 @@ from linkwise import _core
 from linkwise._core import UsageError
 from linkwise.files.arrow_sizes import ARROW_FILE, decoded_sizes
 from linkwise.files.formats import one_clear_line
-from linkwise.files.reader import TableReader
+from linkwise.files.reader import Seen, TableReader, not_looked_at
 from linkwise.interop.containers import Contents
 
 _MOST_PARTS = 4  # that a batch may be more than: it can only be decompressed as a whole
@@ -56,11 +56,16 @@ class ArrowReader(TableReader):
                 f"only as a whole; give {-(-2 * largest >> 20)} MiB of host memory at least, or write smaller batches"
             )
 
-    def everything(self) -> Contents:
+    def everything(self, seen: Seen = not_looked_at) -> Contents:
         """See ``Reader``."""
-        with one_clear_line("read", self.path), ThreadPoolExecutor(os.cpu_count()) as pool:
-            batches = pool.map(lambda batch: self._kept(_validated(batch)), self._batches())
-            return pa.Table.from_batches(list(batches), self.schema)
+
+        def kept(batch: pa.RecordBatch) -> pa.RecordBatch:
+            wanted = self._kept(_validated(batch))
+            seen(pa.Table.from_batches([wanted], self.schema))
+            return wanted
+
+        with one_clear_line("read", self.path), ThreadPoolExecutor(os.cpu_count(), initializer=_core.work_alone) as pool:
+            return pa.Table.from_batches(list(pool.map(kept, self._batches())), self.schema)
 
     def check_unchanged(self) -> None:
         """See ``Reader``."""

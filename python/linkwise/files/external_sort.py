@@ -21,7 +21,7 @@ from linkwise._core import UsageError
 from linkwise.columns.dictionaries import SharedDictionaries
 from linkwise.columns.row_checksum import RowChecksum, check_same_rows
 from linkwise.columns.sort_keys import SortKey
-from linkwise.files.reader import Reader, bytes_of_rows, size_of_all, slices_within
+from linkwise.files.reader import Reader, Seen, bytes_of_rows, not_looked_at, size_of_all, slices_within
 from linkwise.files.spill_file import Run, SpillFile
 from linkwise.interop.containers import Contents
 from linkwise.runtime.arguments import parse_bytes
@@ -57,15 +57,18 @@ def is_too_large(readers: Sequence[Reader], memory: int) -> bool:
     return _ROOM * (size_of_all(readers) or 0) > memory
 
 
-def read_within(readers: Sequence[Reader], memory: int) -> ReadWithin:
-    """All of some files where there is room for working on all of it; otherwise a batch at a time."""
+def read_within(readers: Sequence[Reader], memory: int, seen: Seen = not_looked_at) -> ReadWithin:
+    """All of some files where there is room for working on all of it, which ``seen`` is given; otherwise batches."""
     if size_of_all(readers) is not None and not is_too_large(readers, memory):
-        return ReadWithin([reader.everything() for reader in readers], [])
+        return ReadWithin([reader.everything(seen) for reader in readers], [])
     most_bytes = max(memory // (BATCHES_IN_MEMORY * len(readers)), 1)
     batches = [reader.batches(most_bytes) for reader in readers]
     first = [list(itertools.islice(of_one, 2)) for of_one in batches]
     if all(len(some) < 2 for some in first):
-        return ReadWithin([some[0] if some else of.everything() for some, of in zip(first, readers, strict=True)], [])
+        everything = [some[0] if some else of.everything() for some, of in zip(first, readers, strict=True)]
+        for table in everything:
+            seen(table)
+        return ReadWithin(everything, [])
     return ReadWithin(None, [itertools.chain(some, rest) for some, rest in zip(first, batches, strict=True)])
 
 

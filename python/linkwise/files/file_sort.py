@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -19,15 +18,16 @@ from linkwise.columns.key_types import arrow_of_numbers, keys_of_array, plain_ar
 from linkwise.columns.row_checksum import RowChecksum, check_same_rows
 from linkwise.columns.sort_keys import Selection, SortKey
 from linkwise.files.external_sort import BATCHES_IN_MEMORY, SpillSort, is_too_large, read_within
-from linkwise.files.reader import Reader, unused_name
+from linkwise.files.reader import Reader, not_looked_at, unused_name
 from linkwise.files.writer import Writer
 from linkwise.interop.containers import ONE_COLUMN, Contents
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.sorting.arrays import sort_array
 from linkwise.sorting.report import SortReport, Steps
-from linkwise.sorting.tables import order_of_table, sort_table, sorted_table, table_in_order
+from linkwise.sorting.tables import is_in_order, order_of_table, sort_table, sorted_table, table_in_order
 
 Batch = TypeVar("Batch")
+_FIRST_LOOK = 1 << 12  # rows of a part
 _KEYS_AT_ONCE = 1 << 20  # rows, of which those that may be wanted are found in the caches
 
 
@@ -47,13 +47,14 @@ class FileSort:
         """Sort everything that is read, and write it."""
         if self._fetches_few():
             return self._fetch_few(writer)
-        read = read_within([self._reader], self._memory)
+        checked = _CheckedRows(self._keys) if self._execution.verify and self._selection.is_everything else None
+        read = read_within([self._reader], self._memory, not_looked_at if checked is None else checked.see)
         if read.everything is None:
             return self._in_batches(read.batches[0], writer.write)
         contents = read.everything[0]
         self._steps.begin("")
         if isinstance(contents, pa.Table):
-            self._write_table(contents, writer)
+            self._write_table(contents, writer, checked)
         else:
             result = self._sort(contents, self._selection)
             self._steps.begin("write")
@@ -61,32 +62,24 @@ class FileSort:
         self._steps.begin("")
         return self._reports[0].after(self._steps)
 
-    def _write_table(self, table: pa.Table, writer: Writer) -> None:
+    def _write_table(self, table: pa.Table, writer: Writer, checked: _CheckedRows | None) -> None:
         """Sort a table and write it: each core gathers rows and encodes them, and no more of them than that is made."""
-        as_it_is = table_in_order(table, self._keys, self._execution) if self._selection.is_everything else None
-        in_order = as_it_is
-        if in_order is None:
+        in_order = table_in_order(table, self._keys, self._execution) if self._selection.is_everything else None
+        if in_order is not None:
+            checked = None
+        else:
             in_order = sorted_table(table, self._keys, self._execution, self._selection)
         self._reports.append(in_order.report)
-        is_checked = self._execution.verify and self._selection.is_everything and as_it_is is None
-        self._steps.begin("verify")
-        before, after = RowChecksum(*([table] if is_checked else [])), RowChecksum()
+        if checked is not None:
+            self._steps.begin("verify")
+            checked.see_the_rest()
         self._steps.begin("rows")
-        in_order.gather_on_gpus(self._execution)
+        in_order.prepare_parts(self._execution)
         self._steps.begin("write")
-        lock = threading.Lock()
-
-        def part(first: int, count: int) -> pa.Table:
-            rows = in_order.part(first, count)
-            if is_checked:
-                checksum = RowChecksum(rows)
-                with lock:
-                    after.merge(checksum)
-            return rows
-
+        part = in_order.part if checked is None else lambda first, count: checked.after.add(in_order.part(first, count))
         writer.write_parts(len(in_order), in_order.row_bytes, part)
-        if is_checked:
-            check_same_rows(before, after)
+        if checked is not None:
+            check_same_rows(checked.before, checked.after)
 
     def _fetches_few(self) -> bool:
         """Whether the rows that are wanted are found by their keys alone, and then fetched."""
@@ -202,6 +195,30 @@ class FileSort:
                 first = self._sort(table, self._selection)
                 best = first if best is None else self._sort(pa.concat_tables([best, first]), self._selection)
         return best
+
+
+class _CheckedRows:
+    """The sums of rows as they were read and as they are written."""
+
+    def __init__(self, keys: list[SortKey]) -> None:
+        self._keys = keys
+        self._in_order: list[pa.Table] = []
+        self.before, self.after = RowChecksum(), RowChecksum()
+
+    def see(self, part: Contents) -> None:
+        """Add a part of a table that was read, unless all of it may be in order already, and is not to be checked."""
+        if not isinstance(part, pa.Table):
+            return
+        if is_in_order(part.slice(0, _FIRST_LOOK), self._keys):
+            self._in_order.append(part)
+        else:
+            self.before.add(part)
+
+    def see_the_rest(self) -> None:
+        """Add what was left out."""
+        for part in self._in_order:
+            self.before.add_on_all_cores(part)
+        self._in_order = []
 
 
 def _first(limit: int | None, write: Callable[[pa.Table], None]) -> Callable[[pa.Table], None]:

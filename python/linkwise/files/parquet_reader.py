@@ -18,7 +18,7 @@ from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.columns.key_types import arrow_of_numbers
 from linkwise.columns.take import types_inside
 from linkwise.files.formats import one_clear_line
-from linkwise.files.reader import NumbersOf, TableReader, bytes_of_rows, unused_name
+from linkwise.files.reader import NumbersOf, Seen, TableReader, bytes_of_rows, not_looked_at, unused_name
 from linkwise.interop.containers import Contents
 from linkwise.runtime.parallel import in_order
 
@@ -102,10 +102,16 @@ class ParquetReader(TableReader):
                 self._groups = [group.id for group in fragment.subset(rows, schema=file.schema_arrow).row_groups]
             self._estimate(file)
 
-    def everything(self) -> Contents:
+    def everything(self, seen: Seen = not_looked_at) -> Contents:
         """See ``Reader``."""
+
+        def kept(table: pa.Table) -> pa.Table:
+            wanted: pa.Table = self._kept(table)
+            seen(wanted)
+            return wanted
+
         with one_clear_line("read", self.path):
-            return pa.concat_tables(self._decoded(self._named, self._kept))
+            return pa.concat_tables(self._decoded(self._named, kept))
 
     def _decoded(
         self, columns: list[str] | None, kept: Callable[[pa.Table], pa.Table] = lambda table: table

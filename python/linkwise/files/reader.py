@@ -21,6 +21,13 @@ from linkwise.interop.containers import Contents
 NumbersOf = Callable[[Rows], Rows]
 """The numbers that rows of a part have in the whole, as ``Reader.fetch`` takes them."""
 
+Seen = Callable[[Any], object]
+"""What is given each part of the contents by the thread that has decoded it, in whose caches it lies."""
+
+
+def not_looked_at(_: Contents) -> None:
+    """Nobody wants to see parts."""
+
 
 _FEW = 16  # one row of so many: those are fetched when their keys are known
 
@@ -43,8 +50,8 @@ class Reader(ABC):
         """The codecs of a Parquet file's columns."""
 
     @abstractmethod
-    def everything(self) -> Contents:
-        """All of it at once; arrays are mapped, not loaded."""
+    def everything(self, seen: Seen = not_looked_at) -> Contents:
+        """All of it at once, of which ``seen`` is given each part once; arrays are mapped, not loaded."""
 
     @abstractmethod
     def batches(self, most_bytes: int) -> Iterator[Contents]:
@@ -196,9 +203,11 @@ class TableReader(Reader):
         with one_clear_line("read", self.path):
             yield from map(self._kept, self._read(most_bytes))
 
-    def everything(self) -> Contents:
+    def everything(self, seen: Seen = not_looked_at) -> Contents:
         """See ``Reader``."""
-        return pa.Table.from_batches(self.record_batches(), self.schema)
+        table = pa.Table.from_batches(self.record_batches(), self.schema)
+        seen(table)
+        return table
 
     def batches(self, most_bytes: int) -> Iterator[Contents]:
         """See ``Reader``."""
@@ -225,9 +234,9 @@ class SeveralTables(Reader):
             if reader.schema != first.schema:
                 raise UsageError(f"{path} has other columns or types than {paths[0]}; sort them apart, or cast them")
 
-    def everything(self) -> Contents:
+    def everything(self, seen: Seen = not_looked_at) -> Contents:
         """See ``Reader``."""
-        return pa.concat_tables([reader.everything() for reader in self._readers])
+        return pa.concat_tables([reader.everything(seen) for reader in self._readers])
 
     def batches(self, most_bytes: int) -> Iterator[Contents]:
         """See ``Reader``."""

@@ -29,7 +29,7 @@ from linkwise.files.formats import (
     one_clear_line,
 )
 from linkwise.files.parquet_reader import ParquetReader
-from linkwise.files.reader import FileVersion, Reader, SeveralTables, TableReader
+from linkwise.files.reader import FileVersion, Reader, Seen, SeveralTables, TableReader, not_looked_at
 from linkwise.interop.containers import Contents
 
 _MAGIC: dict[bytes, Format] = {
@@ -60,8 +60,9 @@ class ArrayReader(Reader):
             raise UsageError(f"{path}: an array to sort has one dimension, not {len(shape)}")
         super().__init__(kind, size=self.array.nbytes)
 
-    def everything(self) -> Contents:
+    def everything(self, seen: Seen = not_looked_at) -> Contents:
         """See ``Reader``."""
+        seen(self.array)
         return self.array
 
     def batches(self, most_bytes: int) -> Iterator[Contents]:
@@ -110,10 +111,12 @@ class SeveralArrays(Reader):
             if kind != first:
                 raise UsageError(f"{path} has numbers of type {kind}, and {paths[0]} of {first}")
 
-    def everything(self) -> Contents:
+    def everything(self, seen: Seen = not_looked_at) -> Contents:
         """See ``Reader``."""
         arrays = [reader.array for reader in self._readers]
-        return np.concatenate(arrays, dtype=arrays[0].dtype)  # with its byte order
+        whole = np.concatenate(arrays, dtype=arrays[0].dtype)  # with its byte order
+        seen(whole)
+        return whole
 
     def batches(self, most_bytes: int) -> Iterator[Contents]:
         """See ``Reader``."""

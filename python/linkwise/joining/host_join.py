@@ -17,11 +17,13 @@ from linkwise.joining.matches import Matches
 from linkwise.planning.join import choose_join_plan, join_workload, joins_on_gpus
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.runtime.host_memory import check_rows_fit, uninitialised
+from linkwise.runtime.gpu_start import join_is_left_to_cores
 from linkwise.runtime.join_plan import JoinPlan
 from linkwise.runtime.session import open_session, run_interruptibly
 
 Answer = TypeVar("Answer")
 ROW_BYTES = 8
+_KEY_BYTES = 8  # of the words that are joined
 _NO_ROW = (1 << 32) - 1
 
 _WORTH_THE_GPUS = 1 << 15
@@ -39,8 +41,7 @@ def without_gpus(execution: ExecutionOptions) -> ExecutionOptions:
 
 def may_hash(execution: ExecutionOptions) -> bool:
     """Whether the cores may find matches by hashing, and nobody says how and where both sides are sorted."""
-    says_nothing = (execution.machine, execution.gpus, execution.strategy) == ("auto", "auto", "auto")
-    return execution.plan is None and (execution.strategy == "cpu" or execution.on_cores or says_nothing)
+    return execution.says_nothing or (execution.plan is None and (execution.strategy == "cpu" or execution.on_cores))
 
 
 def pinned_join(execution: ExecutionOptions) -> dict[str, Any]:
@@ -58,7 +59,9 @@ def check_can_be_pinned(execution: ExecutionOptions, why: str) -> None:
 
 def leaves_to_gpus(execution: ExecutionOptions, left_rows: int, right_rows: int) -> bool:
     """Whether a call leaves a join of so many rows to GPUs: small ones only if it says so."""
-    if not joins_on_gpus(execution) or not left_rows or not right_rows:
+    if not left_rows or not right_rows or join_is_left_to_cores(execution, (left_rows + right_rows) * _KEY_BYTES):
+        return False
+    if not joins_on_gpus(execution):
         return False
     says_nothing = (
         execution.strategy == "auto"

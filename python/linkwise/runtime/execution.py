@@ -144,6 +144,12 @@ class ExecutionOptions:
         return cls(**_merged(around, given), on_progress=on_progress)
 
     @property
+    def says_nothing(self) -> bool:
+        """Whether where and how it runs is left open in every way."""
+        given = (self.machine, self.gpus, self.strategy, self.memory_limit, self.plan)
+        return given == ("auto", "auto", "auto", None, None)
+
+    @property
     def on_cores(self) -> bool:
         """Whether the cores of this machine do it: because that is asked for, or because there are no GPUs.
 

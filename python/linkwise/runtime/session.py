@@ -40,6 +40,11 @@ def _runtime_of_this_machine() -> _core.Runtime | None:
         return _local_runtime
 
 
+def gpus_have_started() -> bool:
+    """Whether this process uses the GPUs of this machine already."""
+    return _local_runtime is not None
+
+
 def _virtual_runtime(machine: _core.Machine) -> _core.Runtime:
     text = os.environ.get("LINKWISE_SEED", "0")
     if not text.isdecimal() or len(text) > _SEED_DIGITS:

@@ -15,6 +15,7 @@ from linkwise.planning.constraints import pinned_sort, pins_records
 from linkwise.planning.sort import choose_plan
 from linkwise.runtime.arguments import parse_bytes
 from linkwise.runtime.execution import ExecutionOptions, memory_limit_of
+from linkwise.runtime.gpu_start import is_left_to_cores
 from linkwise.runtime.host_memory import uninitialised
 from linkwise.runtime.session import open_session, run_interruptibly
 from linkwise.runtime.sort_plan import SortPlan
@@ -39,15 +40,15 @@ def sort_keys(
     workload.count = len(keys)
     workload.value_bytes = row_number_bytes
     workload.keys_returned = out_keys is not None
-    workload.pageable = not _core.is_pinned(keys)
-    workload.pageable_out = out_keys is None or not _core.is_pinned(out_keys)
     workload.verify = execution.verify
     rows = uninitialised(len(keys), f"u{row_number_bytes}") if row_number_bytes else None
     row_size = row_bytes if row_bytes is not None else keys.itemsize
     options = _core.SortOptions(descending, execution.verify)
-    if execution.on_cores:
+    if is_left_to_cores(execution, len(keys) * (keys.itemsize + row_number_bytes)) or execution.on_cores:
         return rows, _sort_on_cpu(keys, workload, execution, options, out_keys, rows, row_size)
     with open_session(execution.machine) as runtime:
+        workload.pageable = not _core.is_pinned(keys)
+        workload.pageable_out = out_keys is None or not _core.is_pinned(out_keys)
         plan, described = choose_plan(runtime, workload, execution), runtime.machine
         limit = memory_limit_of(execution, described)
         expected = _expected_operations(runtime, workload, plan, execution)

@@ -9,7 +9,7 @@ import numpy as np
 from linkwise import _core
 from linkwise._arrow import pa
 from linkwise._typing import Array
-from linkwise.columns.gather import gather_on_gpus_if_faster, gather_rows, gather_sides, to_gather_often
+from linkwise.columns.gather import ColumnsToGather, gather_on_gpus_if_faster, gather_rows, gather_sides
 from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.columns.key_types import array_of_column, column_of_array, is_number
 from linkwise.columns.sort_keys import EVERYTHING, Selection, SortKey
@@ -78,32 +78,41 @@ class SortedTable:
         self._rows = rows
         self._there = there or {}  # columns in order already, by their number,
         self._nearby, self._places = nearby or ({}, rows)  # others as they were, and again in nearly that order
-        self._others = {at: to_gather_often(column) for at, column in enumerate(table.columns) if at not in self._there}
+        self._others = dict(enumerate(table.columns))
+        self._numbers: list[int] = []  # of the columns that parts are gathered from
+        self._to_gather = ColumnsToGather([])
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    def gather_on_gpus(self, execution: ExecutionOptions) -> None:
-        """Have GPUs gather all rows of those columns for which they are faster than the cores."""
-        numbers = list(self._others)
-        gathered = gather_on_gpus_if_faster(list(self._others.values()), self._rows, execution)
-        self._there |= {numbers[at]: column for at, column in gathered.items()}
+    def prepare_parts(self, execution: ExecutionOptions) -> None:
+        """To be called before ``part``. GPUs gather those columns for which they are faster than the cores."""
+        self._gather_on_gpus(execution)
+        self._numbers = [at for at in self._others if at not in self._there]
+        self._to_gather = ColumnsToGather([self._nearby.get(at, self._others[at]) for at in self._numbers])
+
+    def _gather_on_gpus(self, execution: ExecutionOptions) -> None:
+        left = [at for at in self._others if at not in self._there]
+        gathered = gather_on_gpus_if_faster([self._others[at] for at in left], self._rows, execution)
+        self._there |= {left[at]: column for at, column in gathered.items()}
 
     def part(self, first: int, count: int) -> pa.Table:
         """So many of the rows, gathered by the thread that asks."""
-        part = slice(first, first + count)
-        nearby = {at: column for at, column in self._nearby.items() if at not in self._there}
-        far = {at: column for at, column in self._others.items() if at not in self._there and at not in nearby}
-        sides = [(list(far.values()), self._rows[part]), (list(nearby.values()), self._places[part])]
-        of_far, of_nearby = gather_sides(sides)
-        found = {at: column.slice(first, count) for at, column in self._there.items()}
-        found |= dict(zip(far, of_far, strict=True)) | dict(zip(nearby, of_nearby, strict=True))
-        return pa.table([found[at] for at in range(len(self.schema))], schema=self.schema)
+        far, near = self._rows[first : first + count], self._places[first : first + count]
+        gathered = self._to_gather.rows([near if at in self._nearby else far for at in self._numbers])
+        there = {at: column.slice(first, count) for at, column in self._there.items()}
+        return self._table(there | dict(zip(self._numbers, gathered, strict=True)))
 
     def whole(self, execution: ExecutionOptions) -> pa.Table:
         """All rows, gathered by all cores, or by GPUs where these are faster."""
-        self.gather_on_gpus(execution)
-        return self.part(0, len(self))
+        self._gather_on_gpus(execution)
+        near = {at: column for at, column in self._nearby.items() if at not in self._there}
+        far = {at: column for at, column in self._others.items() if at not in self._there and at not in near}
+        of_far, of_near = gather_sides([(list(far.values()), self._rows), (list(near.values()), self._places)])
+        return self._table(self._there | dict(zip(far, of_far, strict=True)) | dict(zip(near, of_near, strict=True)))
+
+    def _table(self, columns: dict[int, pa.ChunkedArray]) -> pa.Table:
+        return pa.table([columns[at] for at in range(len(self.schema))], schema=self.schema)
 
 
 def sort_table(
@@ -136,7 +145,8 @@ def sorted_table(
 def table_in_order(table: pa.Table, keys: list[SortKey], execution: ExecutionOptions) -> SortedTable | None:
     """A table whose rows are in the order of the keys already, in the chunks that it has; ``None`` if they are not."""
     steps = Steps()
-    if not execution.on_cores or execution.plan is not None or not table.num_rows or not _is_in_order(table, keys):
+    is_free = execution.says_nothing or (execution.plan is None and execution.on_cores)
+    if not is_free or not table.num_rows or not is_in_order(table, keys):
         return None
     steps.end("sort")
     report = report_of_cores(table.num_rows, _row_bytes(table), steps.seconds, verified=execution.verify)
@@ -144,7 +154,7 @@ def table_in_order(table: pa.Table, keys: list[SortKey], execution: ExecutionOpt
     return SortedTable(table, np.empty(table.num_rows, np.uint8), report.after(steps), there=there)
 
 
-def _is_in_order(table: pa.Table, keys: list[SortKey]) -> bool:
+def is_in_order(table: pa.Table, keys: list[SortKey]) -> bool:
     """Whether a table is in order already; of most that are not, little is looked at."""
     leaves_no_ties = _is_by_present_number(table, keys)
     rows = table.num_rows

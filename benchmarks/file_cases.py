@@ -1,0 +1,165 @@
+"""What ``files.py`` measures: tables, how each program is told to sort them, and what must come out."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+RANDOM = np.random.default_rng(26)
+DUCKDB = "import duckdb; c = duckdb.connect(); c.sql('set enable_progress_bar = false'); "
+
+
+@dataclass
+class Case:
+    """What is sorted how; ``rows`` at scale 1. The programs find IN and OUT replaced."""
+
+    name: str
+    rows: int
+    make: Callable[[int], pa.Table]
+    linkwise: list[str]
+    duckdb: str
+    polars: str | None
+    """Where there is no program for what is asked, there is none."""
+    keys: list[tuple[str, str]]
+    suffix: str = "parquet"
+    limit: int | None = None
+    """So many rows come out, the first ones,"""
+    unique: bool = False
+    """or one of each key,"""
+    below: tuple[str, float] | None = None
+    """of those whose column is below a bound."""
+    on: str = "any"
+    """``"gpus"``: only where there are some, on machines with many cores."""
+    warm: bool = False
+    """All runs of each program in one process of its own, of which the first is not counted."""
+
+
+def orders(rows: int) -> pa.Table:
+    return pa.table({
+        "k": RANDOM.integers(0, 1 << 32, rows, dtype=np.uint32), "a": RANDOM.integers(-(1 << 62), 1 << 62, rows),
+        "b": RANDOM.integers(0, 1 << 32, rows, dtype=np.uint32), "c": RANDOM.random(rows),
+    })  # fmt: skip
+
+
+def events(rows: int) -> pa.Table:
+    cities = pa.array([f"city{at:06}" for at in range(100_000)])
+    return pa.table({
+        "s": cities.take(pa.array(RANDOM.integers(0, 100_000, rows))),
+        "t": pa.array(RANDOM.integers(0, 10**15, rows), pa.timestamp("us")),
+        "v": RANDOM.random(rows), "id": np.arange(rows),
+    })  # fmt: skip
+
+
+def pairs(rows: int) -> pa.Table:
+    x, y = RANDOM.integers(0, 1000, rows), RANDOM.integers(0, 1000, rows)
+    return pa.table({"x": x, "y": y, "z": RANDOM.random(rows)})
+
+
+def flags(rows: int) -> pa.Table:
+    return pa.table({"f": RANDOM.random(rows) < 0.3, "id": np.arange(rows)})
+
+
+def in_order(rows: int) -> pa.Table:
+    return pa.table({"id": np.arange(rows), "v": RANDOM.random(rows)})
+
+
+def ten_columns(rows: int) -> pa.Table:
+    from tables import make_table  # noqa: PLC0415 - beside this file, and it loads what no other case needs
+
+    return make_table(rows * 96 / (1 << 30))
+
+
+def line_items(rows: int) -> pa.Table:
+    """TPC-H's table at the scale factor that has about so many rows."""
+    generator = shutil.which("tpchgen-cli") or str(Path(sys.executable).with_name("tpchgen-cli"))
+    with tempfile.TemporaryDirectory() as folder:
+        command = [generator, "parquet", "-s", f"{rows / 6_000_000:g}", "--tables=lineitem", f"--output-dir={folder}"]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        table = pq.read_table(folder)
+    plain = [field.with_type(pa.string()) if pa.types.is_string_view(field.type) else field for field in table.schema]
+    return table.cast(pa.schema(plain))
+
+
+def copy(select: str, kind: str = "parquet") -> str:
+    how = "format parquet, compression snappy" if kind == "parquet" else "format csv, header"
+    return f"c.sql(\"copy ({select}) to 'OUT' ({how})\")"
+
+
+def polars(sort: str, kind: str = "parquet") -> str:
+    how = "write_parquet('OUT', compression='snappy')" if kind == "parquet" else "write_csv('OUT')"
+    read = "read_parquet('IN')" if kind == "parquet" else "read_csv('IN', try_parse_dates=True)"
+    return f"import polars as pl; pl.{read}.{sort}.{how}"
+
+
+def by(*names: str) -> list[tuple[str, str]]:
+    return [(name, "ascending") for name in names]
+
+
+BY_STRING = [("s", "ascending"), ("t", "descending")]
+CASES = [
+    Case("u32", 20_000_000, orders, ["-k", "k"], copy("from 'IN' order by k"), polars("sort('k')"), by("k")),
+    Case(
+        "string and timestamp", 10_000_000, events, ["-k", "s", "-k", "t:desc"], copy("from 'IN' order by s, t desc"),
+        polars("sort('s', 't', descending=[False, True])"), BY_STRING,
+    ),
+    Case(
+        "the 10 greatest", 20_000_000, orders, ["-k", "k:desc", "--limit", "10"],
+        copy("from 'IN' order by k desc limit 10"),
+        "import polars as pl; pl.scan_parquet('IN').top_k(10, by='k').sort('k', descending=True).collect()"
+        ".write_parquet('OUT', compression='snappy')", [("k", "descending")], limit=10,
+    ),
+    Case(
+        "CSV", 5_000_000, events, ["-k", "s", "-k", "t:desc"],
+        copy("from 'IN' order by s, t desc", "csv"), polars("sort('s', 't', descending=[False, True])", "csv"),
+        BY_STRING, suffix="csv",
+    ),
+    Case(
+        "unique by two columns", 6_000_000, pairs, ["-u", "-k", "x", "-k", "y"],
+        copy("select distinct on (x, y) * from 'IN' order by x, y"),
+        polars("unique(['x', 'y'], keep='any').sort('x', 'y')"), by("x", "y"),
+        unique=True,
+    ),
+    Case(
+        "first 1,000 of 1 %", 10_000_000, events, ["-k", "t", "--filter", "v < 0.01", "--limit", "1000"],
+        copy("from 'IN' where v < 0.01 order by t limit 1000"),
+        "import polars as pl; pl.scan_parquet('IN').filter(pl.col('v') < 0.01).bottom_k(1000, by='t').sort('t')"
+        ".collect().write_parquet('OUT', compression='snappy')", by("t"), limit=1000, below=("v", 0.01),
+    ),
+    Case("bools", 10_000_000, flags, ["-k", "f"], copy("from 'IN' order by f"), polars("sort('f')"), by("f")),
+    Case(
+        "in order already", 10_000_000, in_order, ["-k", "id"], copy("from 'IN' order by id"), polars("sort('id')"),
+        by("id"),
+    ),
+    Case(
+        "60 million u32", 60_000_000, orders, ["-k", "k"], copy("from 'IN' order by k"), polars("sort('k')"), by("k"),
+        on="gpus",
+    ),
+    Case(
+        "60 million u32, warm, radix", 60_000_000, orders, ["by='k', strategy='radix'"],
+        copy("from 'IN' order by k"), polars("sort('k')"), by("k"), on="gpus", warm=True,
+    ),
+    Case(
+        "10 GB of ten columns", 104_000_000, ten_columns, ["-k", "name", "-k", "at:desc"],
+        copy("from 'IN' order by name, \"at\" desc"), polars("sort('name', 'at', descending=[False, True])"),
+        [("name", "ascending"), ("at", "descending")], on="gpus",
+    ),
+    Case(
+        "TPC-H lineitem", 60_000_000, line_items, ["-k", "l_shipdate", "-k", "l_orderkey"],
+        copy("from 'IN' order by l_shipdate, l_orderkey"), polars("sort('l_shipdate', 'l_orderkey')"),
+        by("l_shipdate", "l_orderkey"), on="gpus",
+    ),
+    Case(
+        "3 GB with 512 MiB", 125_000_000, orders, ["-k", "k", "-S", "512MiB", "-T", "SPILL"],
+        "c.sql(\"set memory_limit = '512MiB'; set temp_directory = 'SPILL'\"); " + copy("from 'IN' order by k"), None,
+        by("k"),
+    ),
+]  # fmt: skip
