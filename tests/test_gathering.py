@@ -203,7 +203,7 @@ def test_sides_of_which_few_rows_are_gathered_go_together() -> None:
     rows = np.zeros(3, np.uint32)
     for wrong in ([rows], [rows, rows[:2]]):
         with pytest.raises(linkwise.UsageError, match="columns"):
-            _core.ColumnsToGather([[pa.array([1])], [pa.array([2])]]).gather(wrong)
+            _core.Columns([[pa.array([1])], [pa.array([2])]]).gather(wrong)
 
 
 def virtual(seed: int = 0) -> _core.Runtime:
@@ -256,7 +256,7 @@ def test_strings_of_too_many_bytes() -> None:
     rows = np.zeros((1 << 11) + 1, np.uint32)
     with pytest.raises(OverflowError):
         gather_columns_on_gpus(virtual(), [0, 1], [column], rows)
-    long, short = _core.ColumnsToGather([column.chunks, [pa.array(["y"])]]).gather([rows, rows])
+    long, short = _core.Columns([column.chunks, [pa.array(["y"])]]).gather([rows, rows])
     assert long is None and short is not None
 
 

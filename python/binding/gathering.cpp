@@ -116,6 +116,17 @@ class OwnedColumns {
     return results;
   }
 
+  // The sum of the hashes of all rows; nothing if a column is of a type that is not gathered.
+  [[nodiscard]] std::optional<std::uint64_t> sum_of_hashes() const {
+    std::vector<ChunkedColumn> known;
+    for (const auto& column : owned_) {
+      if (!column->column()) return std::nullopt;
+      known.push_back(*column->column());
+    }
+    const nb::gil_scoped_release release;
+    return sum_of_row_hashes(known);
+  }
+
  private:
   std::vector<std::unique_ptr<OwnedColumn>> owned_;
 };
@@ -185,12 +196,15 @@ void bind_gathering(nb::module_& m) {
       "hash_rows", &mix_into_hashes, nb::arg("chunks"), nb::arg("hashes"),
       "Mixes the elements of Arrow arrays into the hashes of their rows. False, and nothing done, for types for which "
       "gather_column returns None, and where there are no arrays. Releases the GIL.");
-  nb::class_<OwnedColumns>(m, "ColumnsToGather")
+  nb::class_<OwnedColumns>(m, "Columns")
       .def(nb::init<const nb::list&>(), nb::arg("columns"),
-           "Columns, each a list of Arrow arrays, of which rows are gathered once or many times.")
+           "Columns, each a list of Arrow arrays, which are looked at once.")
       .def("gather", &OwnedColumns::gather, nb::arg("rows"),
            "What gather_column returns of each column, of as many rows of its own, at once and by any thread; also "
-           "None for those whose strings take more bytes than their offsets count. Releases the GIL.");
+           "None for those whose strings take more bytes than their offsets count. Releases the GIL.")
+      .def("sum_of_hashes", &OwnedColumns::sum_of_hashes,
+           "The sum modulo 2**64 of the hashes of all rows, into which hash_rows mixes one column after the other; None "
+           "if gather_column returns None of one. Releases the GIL.");
   m.def("gathers_on_gpus", &type_gathers_on_gpus, nb::arg("type"),
         "Whether GPUs gather columns of an Arrow type; others are the cores'.");
   m.def("gather_columns_on_gpus", &gather_columns_on_gpus, nb::arg("runtime"), nb::arg("gpus"), nb::arg("columns"),

@@ -160,12 +160,12 @@ def _gather_at_once(
     return {at: column for at, column in zip(wanted, found, strict=True) if column is not None}
 
 
-def _known(columns: Sequence[pa.ChunkedArray]) -> _core.ColumnsToGather:
-    return _core.ColumnsToGather([_filled(column) for column in columns])
+def _known(columns: Sequence[pa.ChunkedArray]) -> _core.Columns:
+    return _core.Columns([_filled(column) for column in columns])
 
 
 def _known_rows(
-    known: _core.ColumnsToGather, columns: Sequence[pa.ChunkedArray], rows: Sequence[Rows]
+    known: _core.Columns, columns: Sequence[pa.ChunkedArray], rows: Sequence[Rows]
 ) -> list[pa.ChunkedArray | None]:
     """``None`` of columns that only PyArrow knows, or whose rows take more than one chunk."""
     found = cast(list[tuple[Any, ...] | None], known.gather(list(rows)))

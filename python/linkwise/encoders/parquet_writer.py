@@ -15,6 +15,7 @@ from linkwise.columns.sort_keys import SortKey
 from linkwise.encoders.parquet_footer import JoinedFile
 from linkwise.encoders.parquet_options import ParquetOptions, codec_arguments, pays
 from linkwise.encoders.part_writer import PartWriter
+from linkwise.runtime.parallel import WriteBehind
 
 _MOST_ROWS = 1 << 18  # of a row group, which the caches of a core hold mostly
 _GROUPS_IN_MEMORY = 4  # parts of the memory, of which the rows of a row group take one
@@ -34,10 +35,11 @@ class ParquetWriter(PartWriter[pa.Buffer]):
         keys: Sequence[SortKey], memory: int,
     ) -> None:  # fmt: skip
         super().__init__(options.row_group_rows or _MOST_ROWS, memory // 2, _GROWTH)
-        self._file, self._schema, self._options = file, schema, options
+        self._file, self._schema, self._options = WriteBehind(file, memory // 8), schema, options
         self._most_bytes = memory
         self._arguments: dict[str, Any] = codec_arguments(options, codecs) | {
             "write_page_index": options.page_index, "sorting_columns": _sorting_columns(schema, keys),
+            "store_decimal_as_integer": True,  # where they have up to 18 digits: less to encode, and not larger
         }  # fmt: skip
         empty = memoryview(self._file_of(schema.empty_table()))
         self._joined = JoinedFile(empty)
@@ -46,7 +48,7 @@ class ParquetWriter(PartWriter[pa.Buffer]):
         self._deciding = threading.Lock()
         self._leaves_that_pay: list[str] = []
         self._encoded_alike = 0  # row groups that have begun
-        file.write(self._joined.begin())
+        self._file.write(self._joined.begin())
         self._waiting: list[pa.Table] = []  # rows that do not fill a row group yet,
         self._waiting_rows = self._waiting_bytes = 0  # so many
 
@@ -103,11 +105,18 @@ class ParquetWriter(PartWriter[pa.Buffer]):
         """See ``PartWriter``."""
         self._write_waiting(1)
         super().flush()
+        self._file.flush()
 
     def close(self) -> None:
         """See ``PartWriter``; the metadata comes last."""
         self.flush()
         self._file.write(self._joined.end())
+        self._file.flush()
+
+    def cancel(self) -> None:
+        """See ``PartWriter``."""
+        super().cancel()
+        self._file.cancel()
 
 
 def _leaves(paths: list[str], names: list[str]) -> dict[str, list[str]]:

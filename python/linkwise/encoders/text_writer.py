@@ -10,6 +10,7 @@ import pyarrow.csv
 
 from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.encoders.part_writer import PartWriter
+from linkwise.runtime.parallel import WriteBehind
 
 _PART_ROWS = 1 << 16
 _GROWTH = 3  # bytes of the rows and their text, by those of the rows
@@ -19,8 +20,8 @@ class TextWriter(PartWriter[pa.Buffer]):
     """Text, with or without a header; see ``PartWriter``."""
 
     def __init__(self, file: IO[bytes], schema: pa.Schema, *, delimiter: str, header: bool, memory: int) -> None:
-        super().__init__(_PART_ROWS, memory, _GROWTH)
-        self._file, self._schema, self._delimiter = file, schema, delimiter
+        super().__init__(_PART_ROWS, memory // 2, _GROWTH)
+        self._file, self._schema, self._delimiter = WriteBehind(file, memory // 2), schema, delimiter
         self._append(self._encoded(schema.empty_table(), header=header))
 
     def _encoded(self, table: pa.Table, *, header: bool = False) -> pa.Buffer:
@@ -38,3 +39,13 @@ class TextWriter(PartWriter[pa.Buffer]):
         for first in range(0, table.num_rows, _PART_ROWS):
             part = table.slice(first, _PART_ROWS)
             self._parts.submit(partial(self._encoded, part), _GROWTH * bytes_of(part))
+
+    def flush(self) -> None:
+        """See ``PartWriter``."""
+        super().flush()
+        self._file.flush()
+
+    def cancel(self) -> None:
+        """See ``PartWriter``."""
+        super().cancel()
+        self._file.cancel()

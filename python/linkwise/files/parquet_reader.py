@@ -78,14 +78,21 @@ class ParquetReader(TableReader):
         if self._is_read_by_groups:
             first = file.read_row_group(self._groups[0], columns=self._named)
             return bytes_of(first) // max(int(first.num_rows), 1)
-        found = 0
-        with self._open(in_pages=True) as in_pages:
-            for group in self._groups[:: -(-len(self._groups) // _SAMPLED_GROUPS)]:
-                batches = in_pages.iter_batches(_SAMPLED_ROWS, row_groups=[group], columns=self._named)
-                batch = next(batches, None)
-                if batch is not None and batch.num_rows:
-                    found = max(found, bytes_of_rows(batch) // batch.num_rows)
-        return found
+        fixed, sampled = 0, self._named
+        if len({*self._needed}) == len(self._needed) and not any("." in name for name in self._needed):
+            widths = {name: _fixed_bytes(file.schema_arrow.field(name).type) for name in self._needed}
+            fixed = sum(width or 0 for width in widths.values())
+            sampled = [name for name, width in widths.items() if width is None]
+            if not sampled:
+                return fixed
+
+        def of_group(group: int) -> int:
+            with self._open(in_pages=True) as in_pages:
+                batch = next(in_pages.iter_batches(_SAMPLED_ROWS, row_groups=[group], columns=sampled), None)
+            return bytes_of_rows(batch) // batch.num_rows if batch is not None and batch.num_rows else 0
+
+        groups = self._groups[:: -(-len(self._groups) // _SAMPLED_GROUPS)]
+        return fixed + max(in_order(partial(of_group, group) for group in groups))
 
     def keep(self, columns: Sequence[str] | None, rows: Any | None) -> None:
         """See ``Reader``. Row groups whose statistics say that no row is wanted are not read."""
@@ -225,6 +232,16 @@ class ParquetReader(TableReader):
     def _tables(self, file: pq.ParquetFile) -> Iterator[pa.Table]:
         groups = (file.read_row_group(group, columns=self._named) for group in self._groups)
         return groups if self._groups else iter([file.schema_arrow.empty_table()])
+
+
+def _fixed_bytes(kind: pa.DataType) -> int | None:
+    """What a value takes in memory, if that is told by its type."""
+    if pa.types.is_dictionary(kind) or pa.types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType):
+        return None
+    try:
+        return -(-kind.bit_width // 8)
+    except ValueError:
+        return None
 
 
 def _has_dictionary_inside(kind: pa.DataType) -> bool:

@@ -1,6 +1,7 @@
 #include "linkwise/device/cuda/driver.hpp"
 
 #include <cuda.h>
+#include <dlfcn.h>
 
 #include <string>
 
@@ -24,6 +25,12 @@ void check_driver(CUresult status, const char* what) {
 CUdeviceptr address(const std::uint32_t* flag) { return reinterpret_cast<CUdeviceptr>(flag); }
 
 }  // namespace
+
+bool is_loaded() {
+  void* driver = dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY);
+  if (driver != nullptr) dlclose(driver);
+  return driver != nullptr;
+}
 
 void set_flag(cudaStream_t stream, std::uint32_t* flag, std::uint32_t value) {
   static const auto write = function<decltype(&cuStreamWriteValue32)>("cuStreamWriteValue32");

@@ -9,6 +9,7 @@
 #include "linkwise/device/arena.hpp"
 #include "linkwise/device/cuda/check.hpp"
 #include "linkwise/device/cuda/cuda.hpp"
+#include "linkwise/device/cuda/driver.hpp"
 #include "linkwise/team.hpp"
 
 namespace linkwise {
@@ -79,7 +80,8 @@ bool is_pinned(const void* data) {
       if (data < begin + bytes) return true;
     }
   }
-  if (count_cuda_gpus() == 0) return false;
+  // Where nobody uses CUDA, nobody has pinned anything; to ask would load the driver, which takes half a second.
+  if (!driver::is_loaded() || count_cuda_gpus() == 0) return false;
   cudaPointerAttributes attributes{};
   const cudaError_t status = cudaPointerGetAttributes(&attributes, data);
   (void)cudaGetLastError();

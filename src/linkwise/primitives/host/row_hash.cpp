@@ -1,6 +1,7 @@
 #include "linkwise/primitives/host/row_hash.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "linkwise/error.hpp"
@@ -89,7 +90,40 @@ class ChunkHash {
   const ColumnChunk& chunk_;
 };
 
+// Mixes the elements of rows from `first` on, which may lie in several chunks.
+void mix_rows(const ChunkedColumn& column, std::uint64_t first, std::span<std::uint64_t> hashes) {
+  for (const ColumnChunk& chunk : column.chunks) {
+    if (hashes.empty()) return;
+    if (first >= chunk.count) {
+      first -= chunk.count;
+      continue;
+    }
+    const std::uint64_t count = std::min<std::uint64_t>(chunk.count - first, hashes.size());
+    ChunkHash(column, chunk).mix_into(hashes.first(count), first);
+    hashes = hashes.subspan(count);
+    first = 0;
+  }
+}
+
 }  // namespace
+
+std::uint64_t sum_of_row_hashes(std::span<const ChunkedColumn> columns) {
+  constexpr std::uint64_t at_once = 1 << 11;
+  const std::uint64_t rows = columns.empty() ? 0 : columns.front().count();
+  for (const ChunkedColumn& column : columns)
+    if (column.count() != rows) throw UsageError("the columns differ in length");
+  const auto blocks = static_cast<std::int64_t>((rows + at_once - 1) / at_once);
+  std::uint64_t sum = 0;
+#pragma omp parallel for schedule(static) num_threads(team_if(blocks > 8)) reduction(+ : sum)
+  for (std::int64_t b = 0; b < blocks; ++b) {
+    std::array<std::uint64_t, at_once> hashes{};
+    const std::uint64_t first = static_cast<std::uint64_t>(b) * at_once;
+    const std::span<std::uint64_t> block = std::span(hashes).first(std::min(at_once, rows - first));
+    for (const ChunkedColumn& column : columns) mix_rows(column, first, block);
+    for (const std::uint64_t hash : block) sum += hash;
+  }
+  return sum;
+}
 
 void hash_rows(const ChunkedColumn& column, std::span<std::uint64_t> hashes) {
   if (column.count() != hashes.size()) throw UsageError("each row has one hash");

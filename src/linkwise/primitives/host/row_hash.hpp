@@ -13,4 +13,8 @@ namespace linkwise {
 /// nobody's business.
 void hash_rows(const ChunkedColumn& column, std::span<std::uint64_t> hashes);
 
+/// The sum of the hashes of all rows, into which all columns, of as many rows each, were mixed one after the other from
+/// 0 on; on all cores, in their caches.
+std::uint64_t sum_of_row_hashes(std::span<const ChunkedColumn> columns);
+
 }  // namespace linkwise
