@@ -83,16 +83,18 @@ class ParquetReader(TableReader):
             widths = {name: _fixed_bytes(file.schema_arrow.field(name).type) for name in self._needed}
             fixed = sum(width or 0 for width in widths.values())
             sampled = [name for name, width in widths.items() if width is None]
-            if not sampled:
-                return fixed
 
-        def of_group(group: int) -> int:
+        def first_of(group: int, columns: list[str] | None) -> int:
             with self._open(in_pages=True) as in_pages:
-                batch = next(in_pages.iter_batches(_SAMPLED_ROWS, row_groups=[group], columns=sampled), None)
-            return bytes_of_rows(batch) // batch.num_rows if batch is not None and batch.num_rows else 0
+                batch = next(in_pages.iter_batches(_SAMPLED_ROWS, row_groups=[group], columns=columns), None)
+            if batch is None or not batch.num_rows:
+                return 0
+            return bytes_of_rows(batch if sampled is None else batch.select(sampled)) // batch.num_rows
 
-        groups = self._groups[:: -(-len(self._groups) // _SAMPLED_GROUPS)]
-        return fixed + max(in_order(partial(of_group, group) for group in groups))
+        groups = self._groups[:: -(-len(self._groups) // _SAMPLED_GROUPS)] if sampled != [] else self._groups[:1]
+        # Of one, all columns: damaged metadata is an error for those who read, and the end of the process for others.
+        asked = [(group, sampled if at else self._named) for at, group in enumerate(groups)]
+        return fixed + max(in_order(partial(first_of, *each) for each in asked))
 
     def keep(self, columns: Sequence[str] | None, rows: Any | None) -> None:
         """See ``Reader``. Row groups whose statistics say that no row is wanted are not read."""
