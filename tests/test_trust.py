@@ -12,6 +12,7 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ import pytest
 import linkwise
 from linkwise import _core
 from linkwise.apps.matrix_market import read_matrix
+from linkwise.columns import row_checksum
 from linkwise.columns.row_checksum import RowChecksum
 from linkwise.files.spill_file import SpillFile
 from linkwise.machines.description import machine_from_dict, machine_to_dict
@@ -74,6 +76,22 @@ def test_rows_that_are_lost_or_changed_are_found(table_file: Path, monkeypatch: 
         assert not table_file.with_name("o.parquet").exists()
         linkwise.sort_file(table_file, table_file.with_name("u.parquet"), by="k", verify=False, **how)
         assert pq.read_metadata(table_file.with_name("u.parquet")).num_rows == TABLE.num_rows
+
+
+class _NothingIsKnown:
+    def __init__(self, _: object) -> None: ...
+
+    def sum_of_hashes(self) -> None: ...
+
+
+def test_checksums_are_the_same_however_columns_are_hashed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All columns at once in the caches, and one after the other, beside those that only PyArrow knows."""
+    wider = TABLE.append_column("f", pa.array(np.arange(20_000) % 3 == 0, mask=np.arange(20_000) % 7 == 0))
+    parts = [wider.slice(0, 100), wider.slice(777, 1), wider.slice(100, 9000)]
+    table = pa.concat_tables([*parts, wider.slice(5, 0)]).append_column("none", pa.nulls(9101))
+    at_once = RowChecksum(table)
+    monkeypatch.setattr(row_checksum, "_core", SimpleNamespace(Columns=_NothingIsKnown, hash_rows=_core.hash_rows))
+    assert RowChecksum(table) == at_once == RowChecksum(*parts) != RowChecksum(*parts[1:])
 
 
 def test_checksums_of_rows_tell_their_values_and_not_their_order() -> None:

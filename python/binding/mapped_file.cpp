@@ -1,10 +1,12 @@
 // Files in memory.
 #include "linkwise/mapped_file.hpp"
+#include "linkwise/mapped_output.hpp"
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 
 #include <cerrno>
+#include <span>
 #include <system_error>
 
 #include "bindings.hpp"
@@ -24,9 +26,24 @@ MappedFile* map_file(const std::string& path) {
   }
 }
 
+void write_array_at(int file, std::uint64_t offset,
+                    const nb::ndarray<const std::uint8_t, nb::ro, nb::c_contig, nb::device::cpu, nb::ndim<1>>& bytes) {
+  try {
+    const nb::gil_scoped_release release;
+    write_at(file, offset, std::as_bytes(std::span(bytes.data(), bytes.size())));
+  } catch (const std::system_error& error) {
+    errno = error.code().value();
+    PyErr_SetFromErrno(PyExc_OSError);
+    throw nb::python_error();
+  }
+}
+
 }  // namespace
 
 void bind_mapped_file(nb::module_& m) {
+  m.def("write_at", &write_array_at, nb::arg("file"), nb::arg("offset"), nb::arg("bytes"),
+        "Writes bytes to a regular file, by its descriptor, beside other threads that write other parts of it. Raises "
+        "OSError. Releases the GIL.");
   nb::class_<MappedFile>(m, "MappedFile", "A file in memory, which others may shorten without ending the process.")
       .def(nb::new_(&map_file), nb::arg("path"), "Maps all of a file for reading. Raises OSError.")
       .def_prop_ro(

@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 
 from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.columns.sort_keys import SortKey
+from linkwise.encoders.output_file import OutputFile
 from linkwise.encoders.parquet_footer import JoinedFile
 from linkwise.encoders.parquet_options import ParquetOptions, codec_arguments, pays
 from linkwise.encoders.part_writer import PartWriter
-from linkwise.runtime.parallel import WriteBehind
 
 _MOST_ROWS = 1 << 18  # of a row group, which the caches of a core hold mostly
 _GROUPS_IN_MEMORY = 4  # parts of the memory, of which the rows of a row group take one
@@ -35,7 +35,7 @@ class ParquetWriter(PartWriter[pa.Buffer]):
         keys: Sequence[SortKey], memory: int,
     ) -> None:  # fmt: skip
         super().__init__(options.row_group_rows or _MOST_ROWS, memory // 2, _GROWTH)
-        self._file, self._schema, self._options = WriteBehind(file, memory // 8), schema, options
+        self._file, self._schema, self._options = OutputFile(file, memory // 8), schema, options
         self._most_bytes = memory
         self._arguments: dict[str, Any] = codec_arguments(options, codecs) | {
             "write_page_index": options.page_index, "sorting_columns": _sorting_columns(schema, keys),

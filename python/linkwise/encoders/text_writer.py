@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.csv
 
 from linkwise.columns.gather_pyarrow import bytes_of
+from linkwise.encoders.output_file import OutputFile
 from linkwise.encoders.part_writer import PartWriter
-from linkwise.runtime.parallel import WriteBehind
 
 _PART_ROWS = 1 << 16
 _GROWTH = 3  # bytes of the rows and their text, by those of the rows
@@ -21,7 +21,7 @@ class TextWriter(PartWriter[pa.Buffer]):
 
     def __init__(self, file: IO[bytes], schema: pa.Schema, *, delimiter: str, header: bool, memory: int) -> None:
         super().__init__(_PART_ROWS, memory // 2, _GROWTH)
-        self._file, self._schema, self._delimiter = WriteBehind(file, memory // 2), schema, delimiter
+        self._file, self._schema, self._delimiter = OutputFile(file, memory // 2), schema, delimiter
         self._append(self._encoded(schema.empty_table(), header=header))
 
     def _encoded(self, table: pa.Table, *, header: bool = False) -> pa.Buffer:

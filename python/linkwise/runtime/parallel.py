@@ -6,7 +6,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import IO, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from linkwise import _core
 
@@ -84,51 +84,6 @@ class InOrder(Generic[Result]):
         self._shut_down()
 
     def _shut_down(self) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
-            self._pool = None
-
-
-class WriteBehind:
-    """A file that one thread writes while others go on. What that raises, a later call raises, ``flush`` at the latest.
-
-    ``most_bytes`` may wait to be written, unless one piece alone is more.
-    """
-
-    def __init__(self, file: IO[bytes], most_bytes: int) -> None:
-        self._file = file
-        self._most_bytes = most_bytes
-        self._pool: ThreadPoolExecutor | None = None
-        self._waiting: deque[tuple[Future[object], int]] = deque()
-        self._bytes = 0
-
-    def write(self, data: Any) -> None:
-        """Write bytes behind those before; ``data`` may not change any more."""
-        size = memoryview(data).nbytes
-        while self._waiting and (self._waiting[0][0].done() or self._bytes + size > self._most_bytes):
-            self._take_first()
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(1, "linkwise")
-        self._bytes += size
-        self._waiting.append((self._pool.submit(self._file.write, data), size))
-
-    def _take_first(self) -> None:
-        future, size = self._waiting.popleft()
-        self._bytes -= size
-        future.result()
-
-    def flush(self) -> None:
-        """Wait until all is written."""
-        try:
-            while self._waiting:
-                self._take_first()
-        finally:
-            self.cancel()
-
-    def cancel(self) -> None:
-        """Write nothing more; waits for what is being written."""
-        self._waiting.clear()
-        self._bytes = 0
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
             self._pool = None

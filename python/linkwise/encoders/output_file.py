@@ -1,0 +1,81 @@
+"""A file that is written while the next parts are still being made."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import IO, Any
+
+import numpy as np
+
+from linkwise import _core
+
+_MANY_CORES = 8  # that make parts faster than one thread writes them
+_WRITERS = 8  # threads; more do not write faster, as the system's memory is one
+
+
+class OutputFile:
+    """An open file to which bytes are written one behind the other, by a thread of its own or, on many cores, by several.
+
+    What such a thread raises, a later call raises, ``flush`` at the latest. ``most_bytes`` may wait to be written, unless
+    one part alone is more. ``side_by_side`` is for tests.
+    """
+
+    def __init__(self, file: IO[bytes], most_bytes: int, *, side_by_side: bool | None = None) -> None:
+        self._file = file
+        self._most_bytes = most_bytes
+        has_many_cores = len(os.sched_getaffinity(0)) >= _MANY_CORES
+        self._side_by_side = _is_regular(file) and (has_many_cores if side_by_side is None else side_by_side)
+        self._end = file.tell() if self._side_by_side else 0
+        self._pool: ThreadPoolExecutor | None = None
+        self._waiting: deque[tuple[Future[object], int]] = deque()
+        self._bytes = 0
+
+    def write(self, data: Any) -> None:
+        """Write bytes behind those before; ``data`` may not change any more."""
+        size = memoryview(data).nbytes
+        if not size:
+            return
+        while self._waiting and (self._waiting[0][0].done() or self._bytes + size > self._most_bytes):
+            self._take_first()
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(_WRITERS if self._side_by_side else 1, "linkwise")
+        self._bytes += size
+        if self._side_by_side:
+            job = self._pool.submit(_core.write_at, self._file.fileno(), self._end, np.frombuffer(data, np.uint8))
+            self._end += size
+        else:
+            job = self._pool.submit(self._file.write, data)
+        self._waiting.append((job, size))
+
+    def _take_first(self) -> None:
+        job, size = self._waiting.popleft()
+        self._bytes -= size
+        job.result()
+
+    def flush(self) -> None:
+        """Wait until all is written."""
+        try:
+            while self._waiting:
+                self._take_first()
+        finally:
+            self.cancel()
+        if self._side_by_side:
+            self._file.seek(self._end)
+
+    def cancel(self) -> None:
+        """Write nothing more; waits for what is being written."""
+        self._waiting.clear()
+        self._bytes = 0
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+            self._pool = None
+
+
+def _is_regular(file: IO[bytes]) -> bool:
+    try:
+        return stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+    except OSError:  # memory
+        return False

@@ -1,0 +1,75 @@
+"""Outputs that are written while their next parts are made."""
+
+from __future__ import annotations
+
+import os
+import resource
+import threading
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from linkwise import _core
+from linkwise.encoders.output_file import OutputFile
+
+PARTS = [np.random.default_rng(size).integers(0, 256, size, dtype=np.uint8).tobytes() for size in (4, 0, 5000, 1, 99_999)]
+
+
+@pytest.mark.parametrize("side_by_side", [False, True])
+def test_parts_lie_behind_each_other(tmp_path: Path, side_by_side: bool) -> None:
+    with (tmp_path / "f").open("w+b") as file:
+        out = OutputFile(file, 10_000, side_by_side=side_by_side)
+        for part in PARTS:
+            out.write(part)
+        out.flush()
+        out.write(pa.py_buffer(b"the end"))
+        out.flush()
+        file.write(b"!")
+    assert (tmp_path / "f").read_bytes() == b"".join(PARTS) + b"the end!"
+
+
+def test_what_is_no_regular_file_is_written_in_order() -> None:
+    source, target = os.pipe()
+    read: list[bytes] = []
+    reader = threading.Thread(target=lambda: read.append(os.fdopen(source, "rb").read()))
+    reader.start()
+    with os.fdopen(target, "wb") as file:
+        out = OutputFile(file, 100, side_by_side=True)
+        for part in PARTS:
+            out.write(part)
+        out.flush()
+    reader.join()
+    assert read == [b"".join(PARTS)]
+
+
+@pytest.mark.parametrize("side_by_side", [False, True])
+def test_a_part_that_finds_no_room(tmp_path: Path, side_by_side: bool) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with (tmp_path / "f").open("w+b", buffering=0) as file:
+        out = OutputFile(file, 1 << 30, side_by_side=side_by_side)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, before[1]))
+        try:
+            out.write(bytes(1 << 14))
+            out.write(bytes(1 << 20))
+            if not side_by_side:  # a write may be cut short first
+                out.write(bytes(1))
+            with pytest.raises(OSError, match="too large"):
+                out.flush()
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_what_is_given_up_is_not_written(tmp_path: Path) -> None:
+    with (tmp_path / "f").open("w+b") as file:
+        out = OutputFile(file, 1 << 20, side_by_side=True)
+        out.write(b"x" * 1000)
+        out.cancel()
+        out.write(b"y")
+        out.flush()
+
+
+def test_closed_descriptors_are_errors() -> None:
+    with pytest.raises(OSError, match="Bad file"):
+        _core.write_at(-1, 0, np.zeros(1, np.uint8))
