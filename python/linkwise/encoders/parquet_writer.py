@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -17,7 +18,9 @@ from linkwise.encoders.parquet_footer import JoinedFile
 from linkwise.encoders.parquet_options import ParquetOptions, codec_arguments, pays
 from linkwise.encoders.part_writer import PartWriter
 
-_MOST_ROWS = 1 << 18  # of a row group, which the caches of a core hold mostly
+_MOST_ROWS = 1 << 18  # of a row group, which the caches of a core hold mostly;
+_ROWS_ON_MANY_CORES = 1 << 19  # where these wait for the interpreter between their steps, fewer steps are worth more
+_MANY_CORES = 16
 _GROUPS_IN_MEMORY = 4  # parts of the memory, of which the rows of a row group take one
 _GROUPS_ALIKE = 16  # that have dictionaries for the same columns: to decide takes the interpreter, which is one's at a time
 _GROWTH = 2  # bytes of the rows and their encoding, by those of the rows
@@ -34,7 +37,7 @@ class ParquetWriter(PartWriter[pa.Buffer]):
         self, file: IO[bytes], schema: pa.Schema, options: ParquetOptions, *, codecs: dict[str, str],
         keys: Sequence[SortKey], memory: int,
     ) -> None:  # fmt: skip
-        super().__init__(options.row_group_rows or _MOST_ROWS, memory // 2, _GROWTH)
+        super().__init__(options.row_group_rows or _rows_of_groups(), memory // 2, _GROWTH)
         self._file, self._schema, self._options = OutputFile(file, memory // 8), schema, options
         self._most_bytes = memory
         self._arguments: dict[str, Any] = codec_arguments(options, codecs) | {
@@ -117,6 +120,10 @@ class ParquetWriter(PartWriter[pa.Buffer]):
         """See ``PartWriter``."""
         super().cancel()
         self._file.cancel()
+
+
+def _rows_of_groups() -> int:
+    return _ROWS_ON_MANY_CORES if len(os.sched_getaffinity(0)) >= _MANY_CORES else _MOST_ROWS
 
 
 def _leaves(paths: list[str], names: list[str]) -> dict[str, list[str]]:
