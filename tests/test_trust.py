@@ -26,9 +26,14 @@ from linkwise import _core
 from linkwise.apps.matrix_market import read_matrix
 from linkwise.columns import row_checksum
 from linkwise.columns.row_checksum import RowChecksum
+from linkwise.files import free_space
+from linkwise.files.formats import FileOptions
+from linkwise.files.join_files import join_files
 from linkwise.files.spill_file import SpillFile
+from linkwise.files.writer import Writer
 from linkwise.machines.description import machine_from_dict, machine_to_dict
 from linkwise.machines.nccl_topology import import_nccl
+from linkwise.runtime.execution import ExecutionOptions
 from linkwise.runtime.host_memory import cgroup_limits
 from linkwise.sorting.tables import SortedTable
 
@@ -375,6 +380,44 @@ def test_what_no_disk_holds_is_not_begun(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 2 and "MiB at least, and" in done.stderr and "--force" in done.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["t.parquet"]
+
+
+@pytest.mark.parametrize("is_heavy", [False, True])
+def test_a_spilled_join_that_no_disk_holds_ends_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_heavy: bool) -> None:
+    """Each of 400 keys has 40,000 rows, and is a sixth of the room; of one alone, all rows of another join are."""
+    rows = 80_000
+    keys = np.where(np.arange(rows) < rows // 2, 77, np.arange(rows)) if is_heavy else np.arange(rows) % 400
+    pq.write_table(pa.table({"k": keys, "row": np.arange(rows)}), tmp_path / "t.parquet")
+    room = 400_000_000 if is_heavy else 40_000_000
+    written: list[int] = []
+
+    def told(_: object) -> SimpleNamespace:
+        return SimpleNamespace(f_bavail=room, f_frsize=1)
+
+    really_write = Writer.write
+
+    def write(self: Writer, contents: pa.Table) -> None:
+        written.append(contents.num_rows)
+        really_write(self, contents)
+
+    monkeypatch.setattr(free_space.os, "statvfs", told)
+    monkeypatch.setattr(Writer, "write", write)
+    how: dict[str, Any] = {
+        "on": "k", "left_on": None, "right_on": None, "how": "inner", "options": FileOptions(), "host_memory_limit": "1MiB",
+    }  # fmt: skip
+    path = tmp_path / "t.parquet"
+    with pytest.raises(linkwise.UsageError, match="MiB at least, and"):
+        join_files(path, path, tmp_path / "o.arrow", ExecutionOptions(strategy="cpu"), **how)
+    assert sum(written) < (1 if is_heavy else rows // 400 * rows // 10)
+    assert [each.name for each in tmp_path.iterdir()] == ["t.parquet"]
+
+
+def test_an_outlook_is_the_least_that_is_left() -> None:
+    checked: list[int] = []
+    outlook = free_space.Outlook(checked.append, 2000)  # of which half may be there
+    for read, rows in ((100, 1000), (100, 100), (100, 5000), (100, 200), (700, 700)):
+        outlook.check(read, rows)
+    assert checked == [1000, 100, 5000, 200 + 600, 700]
 
 
 def test_more_files_than_may_be_open(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@
 #include "bindings.hpp"
 #include "linkwise/primitives/host/arrow.hpp"
 #include "linkwise/primitives/host/row_keys.hpp"
+#include "linkwise/primitives/host/text_rows.hpp"
 #include "linkwise/primitives/host/top_k_filter.hpp"
 #include "linkwise/sort/tie_refinement.hpp"
 #include "linkwise/team.hpp"
@@ -153,6 +154,15 @@ void bind_rows(nb::module_& m) {
       "work_alone", [] { omp_set_num_threads(1); },
       "Has the parallel loops that this thread begins run on it alone: for threads that are as many as there are "
       "cores.");
+  m.def(
+      "end_of_last_row",
+      [](const nb::bytes& text, char delimiter) {
+        const std::string_view letters(text.c_str(), text.size());
+        const nb::gil_scoped_release release;
+        return end_of_last_row(letters, delimiter);
+      },
+      nb::arg("text"), nb::arg("delimiter"),
+      "The position behind the last row that ends in a text which begins with a row; 0 if none does.");
   m.def("drop_spare_memory", &drop_spare_memory, "Gives back to the kernel what arrays have left for the next ones.");
   m.def("row_numbers", &row_numbers, nb::arg("count"), nb::arg("bytes"), "0, 1, … of 4 or 8 bytes each.");
   m.def("positions_of_least", &positions_of_least_words, nb::arg("words"), nb::arg("k"),

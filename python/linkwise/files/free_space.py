@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from linkwise._core import UsageError
@@ -13,6 +15,8 @@ from linkwise.files.reader import Reader
 
 _LEAST_PART = {"npy": 1.0, "bin": 1.0, "arrow": 1.0, "csv": 0.25, "tsv": 0.25, "parquet": 0.05}
 """Of the bytes that rows take in memory, what a file of them takes at least, however well it is compressed."""
+
+_PARTS_THAT_TELL = 4  # of the others
 
 
 def check_room_for_output(path: Path, kind: Format, size: int) -> None:
@@ -27,6 +31,28 @@ def check_room_for_runs(readers: list[Reader], directory: Path | None) -> None:
     sizes = [(reader.size or 0) // (1 if _LEAST_PART[reader.format] == 1 else 4) for reader in readers]
     where = directory or Path(tempfile.gettempdir())
     _check(where, sum(sizes), f"what is spilled to {where}")
+
+
+class Outlook:
+    """What a join takes in all whose parts are counted one by one, each before it is written, as those so far tell.
+
+    The part that has given least for what was read of it speaks for all that are left: a key with many rows is no sign
+    of others. ``size`` is the bytes of both sides in memory, which for Parquet and text are often half of what is told.
+    """
+
+    def __init__(self, check_room: Callable[[int], None], size: int) -> None:
+        self._check_room = check_room
+        self._unread = size // 2
+        self._least = math.inf  # bytes of rows by those of their part
+        self._parts = 0
+
+    def check(self, read: int, rows: int) -> None:
+        """Raise ``UsageError`` if a part of ``read`` bytes, whose rows take so many, and those behind it find no room."""
+        self._parts += 1
+        self._unread = max(self._unread - read, 0)
+        self._least = min(self._least, rows / max(read, 1))
+        behind = int(self._least * self._unread) if self._parts >= _PARTS_THAT_TELL else 0
+        self._check_room(rows + behind)
 
 
 def _check(directory: Path, size: int, what: str) -> None:

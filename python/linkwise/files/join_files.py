@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,11 +13,12 @@ import pyarrow as pa
 
 from linkwise._core import UsageError
 from linkwise._typing import Format
+from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.files.external_join import Side, SpilledJoin
 from linkwise.files.external_sort import is_too_large, memory_to_use, read_within
 from linkwise.files.formats import ARRAY_FORMATS, FileOptions, expand, known_format
-from linkwise.files.free_space import check_room_for_output, check_room_for_runs
-from linkwise.files.reader import Reader, unchanged
+from linkwise.files.free_space import Outlook, check_room_for_output, check_room_for_runs
+from linkwise.files.reader import Reader, size_of_all, unchanged
 from linkwise.files.readers import open_readers
 from linkwise.files.writer import Writer
 from linkwise.joining.matching import Columns, How, Order, Presorted, check_order, sides_of
@@ -104,16 +106,21 @@ class _FileJoin:
         """The result, some of it at a time; there is room for what it takes, in bytes, if that is checked."""
         self._join(*(_schema(reader).empty_table() for reader in readers), **how)  # says what is wrong before the work
 
-        def joined(left: pa.Table, right: pa.Table, *, presorted: Presorted = False) -> Iterator[pa.Table]:
-            rows = self._join(left, right, presorted=presorted, order=self.order, **how)
-            return _windows(rows, self.how, self.memory, check_room)
+        def joined(sides: Sequence[Any], check: Callable[[int], None], presorted: Presorted) -> Iterator[pa.Table]:
+            rows = self._join(*sides, presorted=presorted, order=self.order, **how)
+            return _windows(rows, self.how, self.memory, check)
 
         read = read_within(readers, self.memory)
         if read.everything is not None:
-            yield joined(*read.everything, presorted=self.presorted)
+            yield joined(read.everything, check_room, self.presorted)
             return
+        outlook = Outlook(check_room, size_of_all(readers) or 0)
+
+        def part(left: pa.Table, right: pa.Table) -> Iterator[pa.Table]:
+            return joined((left, right), partial(outlook.check, bytes_of(left) + bytes_of(right)), presorted=False)
+
         left, right = _sides(readers, read.batches)
-        with self._spilled().rows(left, right, joined) as tables:
+        with self._spilled().rows(left, right, part) as tables:
             yield tables
 
     def _count(self, left: Any, right: Any, *, validate: str, presorted: Presorted = False) -> int:

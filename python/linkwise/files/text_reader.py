@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
+from linkwise import _core
 from linkwise._core import Error, UsageError
 from linkwise._typing import Format
 from linkwise.exceptions import FallbackWarning, warn_caller
@@ -19,7 +20,8 @@ from linkwise.files.formats import FileOptions, arrow_type, name_of, one_clear_l
 from linkwise.files.reader import TableReader
 
 _BLOCK = 16 << 20  # bytes of text that are parsed at once, and whose first block tells the types
-_LEAST_BLOCK = 4 << 20  # where little memory is to be used; a row may have no more
+_LEAST_BLOCK = 1 << 20  # where little memory is to be used,
+_LONGEST_ROW = 256 << 20  # of which a row may take more
 _MOST_DIGITS = 38  # of a decimal of 128 bits
 
 
@@ -33,14 +35,14 @@ class TextReader(TableReader):
         self._has_blank_lines = False  # which are rows
         self._types = {name: arrow_type(alias) for name, alias in options.column_types.items()}
         with one_clear_line("read", path):
-            # Two blocks, so that the first is cut off where it will be when all is read.
-            self._first = b"" if pipe is None else _read_all(pipe, 2 * _BLOCK)
-            schema = self._open(self._beginning(), self._types, most_bytes=_BLOCK).schema
+            self._first = b"" if pipe is None else _read_all(pipe, _BLOCK)
+            schema = self._open(self._beginning(), self._types).schema
             if len(schema) == 1:
                 self._has_blank_lines = True
-                schema = self._open(self._beginning(), self._types, most_bytes=_BLOCK).schema
+                schema = self._open(self._beginning(), self._types).schema
             self._types |= self._wide_integers(schema)
             self._types = {field.name: self._types.get(field.name, field.type) for field in schema}
+        self._all_names = list(schema.names)
         self._set_schema(pa.schema([field.with_type(self._types[field.name]) for field in schema]))
         for field in self.schema:
             if pa.types.is_binary(field.type) and field.name not in options.column_types:
@@ -49,21 +51,26 @@ class TextReader(TableReader):
         self.size = None if size is None else 2 * size
 
     def _beginning(self) -> Any:
-        return pa.OSFile(str(self.path)) if self._pipe is None else io.BytesIO(self._first)
+        """The rows that tell the types. PyArrow would read many blocks ahead of what is asked for."""
+        text = self._first
+        if self._pipe is None:
+            with self.path.open("rb") as file:
+                text = file.read(_BLOCK)
+        return io.BytesIO(text if len(text) < _BLOCK else text[: self._end_of_last_row(text) or len(text)])
+
+    def _end_of_last_row(self, text: bytes) -> int:
+        return _core.end_of_last_row(text, self._delimiter)
 
     def _open(
-        self,
-        source: Any,
-        types: dict[str, pa.DataType],
-        columns: list[str] | None = None,
-        most_bytes: int | None = None,
-    ) -> Any:
-        # Threads parse many blocks ahead.
-        block = _BLOCK if most_bytes is None else min(max(most_bytes, _LEAST_BLOCK), _BLOCK)
+        self, source: Any, types: dict[str, pa.DataType], columns: list[str] | None = None, *, threads: bool = False,
+        names: list[str] | None = None, block: int = _BLOCK,
+    ) -> Any:  # fmt: skip
+        """What reads a text batch by batch; its first row has the names of the columns unless they are given."""
         return pa.csv.open_csv(
             source,
             pa.csv.ReadOptions(
-                block_size=block, autogenerate_column_names=not self._header, use_threads=most_bytes is None
+                block_size=block, autogenerate_column_names=not self._header and names is None, use_threads=threads,
+                column_names=names,
             ),
             pa.csv.ParseOptions(
                 delimiter=self._delimiter, newlines_in_values=True, ignore_empty_lines=not self._has_blank_lines
@@ -81,7 +88,7 @@ class TextReader(TableReader):
         if not floats or len(set(schema.names)) < len(schema):
             return {}
         as_text = {name: pa.string() for name in floats}
-        batch = self._open(self._beginning(), self._types | as_text, floats, _BLOCK).read_next_batch()
+        batch = self._open(self._beginning(), self._types | as_text, floats).read_next_batch()
         found = {}
         for name, column in zip(floats, batch.columns, strict=True):
             digits = pc.replace_substring_regex(column.drop_null(), r"^\s*[+-]?0*(\d+)\s*$", r"\1")
@@ -98,14 +105,47 @@ class TextReader(TableReader):
     def _read(self, most_bytes: int | None) -> Iterator[pa.RecordBatch]:
         source = pa.OSFile(str(self.path)) if self._pipe is None else _Behind(self._first, self._pipe)
         self._first = b""
+        rows = 0  # before those that are parsed, of which PyArrow tells which is wrong
         try:
-            yield from self._open(source, self._types, most_bytes=most_bytes)
+            if most_bytes is None:
+                yield from self._open(source, self._types, threads=True)
+                return
+            for number, text in enumerate(self._parts(source, min(max(most_bytes, _LEAST_BLOCK), _BLOCK))):
+                for batch in self._parsed(text, has_names=self._header and not number):
+                    yield batch
+                    rows += batch.num_rows
         except pa.ArrowInvalid as error:
             told = re.sub(r"CSV column #(\d+)", self._named, str(error).splitlines()[0])
+            told = re.sub(r"Row #(\d+)", lambda found: f"Row #{int(found[1]) + rows}", told)
             raise Error(
                 f"cannot read {name_of(self.path, 'read')}: {told}; types are those of the first lines: give the "
                 "column's own with --types NAME=string"
             ) from None
+        finally:
+            source.close()
+
+    def _parts(self, source: Any, size: int) -> Iterator[bytes]:
+        """A text in parts of whole rows, of about so many bytes. Raises ``Error`` where a row has no end."""
+        text = b""
+        while part := source.read(size):
+            text += part
+            end = self._end_of_last_row(text)
+            if end:
+                yield text[:end]
+                text = text[end:]
+            elif len(text) > _LONGEST_ROW:
+                raise Error(
+                    f"cannot read {name_of(self.path, 'read')}: a row takes more than {_LONGEST_ROW >> 20} MiB; is a "
+                    "quote missing?"
+                )
+        if text:
+            yield text
+
+    def _parsed(self, text: bytes, *, has_names: bool) -> list[pa.RecordBatch]:
+        """The rows of a part. Raises ``ArrowInvalid``."""
+        names = None if has_names else self._all_names
+        longest = len(text) + 1  # so that no block ends within a row
+        return list(self._open(pa.BufferReader(text), self._types, names=names, block=longest))
 
     def _named(self, number: re.Match[str]) -> str:
         return f"column {self.columns[int(number[1])]!r}" if int(number[1]) < len(self.columns) else number[0]

@@ -1,0 +1,72 @@
+"""Text that is read part by part: a part ends where a row does."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import linkwise
+from linkwise import _core
+from linkwise.files import text_reader
+
+FIELDS = st.text(st.sampled_from('ab",\n'), max_size=6)
+LITTLE = {"strategy": "cpu", "host_memory_limit": "1MiB"}
+
+
+def rows_of(text: str) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(text, newline="")))
+
+
+@given(st.lists(st.lists(FIELDS, min_size=2, max_size=3), min_size=1, max_size=5), st.integers(0, 200))
+def test_parts_have_whole_rows(rows: list[list[str]], length: int) -> None:
+    out = io.StringIO(newline="")
+    csv.writer(out, lineterminator="\n").writerows(rows)
+    text = out.getvalue()
+    end = _core.end_of_last_row(text[:length].encode(), ",")
+    assert rows_of(text[:end]) + rows_of(text[end:]) == rows
+    ends = [0]
+    for row in rows:
+        one = io.StringIO(newline="")
+        csv.writer(one, lineterminator="\n").writerow(row)
+        ends.append(ends[-1] + len(one.getvalue()))
+    assert end == max(at for at in ends if at <= length) if "\n" in text[:length] else end in ends
+
+
+@pytest.mark.parametrize(
+    "text, end",
+    [("", 0), ("a,b", 0), ("a\n", 2), ("a\rb\r", 4), ('a"b\n"c\nd', 4), ('"a""\n', 0), ('"a""\n"\n', 7), ('"a"b\n"', 5)],
+)
+def test_ends_of_rows(text: str, end: int) -> None:
+    assert _core.end_of_last_row(text.encode(), ",") == end
+
+
+@pytest.mark.parametrize("header", [True, False])
+def test_rows_longer_than_a_part(tmp_path: Path, header: bool) -> None:
+    rows = [(n * 7919 % 1000, f'{n}"\n' + "x" * (3 << 20 if n in (10, 500) else 900)) for n in range(1000)]
+    with (tmp_path / "t.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("k", "text"), *rows] if header else rows)
+    linkwise.sort_file(
+        tmp_path / "t.csv", tmp_path / "o.arrow", by="k" if header else "f0", header=header, **LITTLE,
+    )  # fmt: skip
+    found = pa.ipc.open_file(tmp_path / "o.arrow").read_all()
+    assert list(zip(*(column.to_pylist() for column in found.columns), strict=True)) == sorted(rows)
+
+
+def test_a_row_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_reader, "_LONGEST_ROW", 20 << 20)
+    (tmp_path / "t.csv").write_bytes(b"k,text\n" + b"1,a\n" * (5 << 20) + b'2,"' + b"x\n" * (20 << 20))
+    with pytest.raises(linkwise.Error, match="a row takes more than 20 MiB; is a quote missing"):
+        linkwise.sort_file(tmp_path / "t.csv", tmp_path / "o.csv", by="k", **LITTLE)
+    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
+
+
+def test_the_row_that_is_wrong_is_told(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("k,v\n" + "1,2\n" * 2_000_000 + "1,2,3\n" + "1,2\n" * 2_000_000)
+    with pytest.raises(linkwise.Error, match="Row #2000002"):
+        linkwise.sort_file(tmp_path / "t.csv", tmp_path / "o.csv", by="k", **LITTLE)
