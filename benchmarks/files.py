@@ -34,6 +34,7 @@ from linkwise import _core
 from linkwise._typing import Array
 from linkwise.bench.results import commit, cores, now
 
+
 def run(command: list[str]) -> tuple[float, float, int]:
     """Seconds by the clock and of the processors, and the most bytes resident."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -182,10 +183,7 @@ for _ in sys.stdin:
 def programs_of(case: Case, folder: Path, spill: Path) -> tuple[dict[str, Fresh | Warm], Path, dict[str, Path]]:
     """Each program by its name, the input, and the output of each."""
     source = folder / f"in.{case.suffix}"
-    if case.warm:
-        ours = f"import linkwise; linkwise.sort_file('IN', 'OUT', {case.linkwise[0]})"
-    else:
-        ours = "sort IN -o OUT"
+    ours = f"import linkwise; linkwise.sort_file('IN', 'OUT', {case.linkwise[0]})" if case.warm else "sort IN -o OUT"
     texts = {"linkwise": ours, "duckdb": DUCKDB + case.duckdb}
     if case.polars is not None:
         texts["polars"] = case.polars
@@ -262,8 +260,14 @@ def main() -> None:
             f"{case.name}: {told}; {result['ratio']:.2f} × the better, {result['size_ratio']:.3f} × its size",
             flush=True,
         )
-    told = {"date": now(), "commit": commit(), "machine": cores(), "gpus": [gpu.name for gpu in _core.cuda_gpus()],
-        "scale": options.scale, "results": results}
+    told = {
+        "date": now(),
+        "commit": commit(),
+        "machine": cores(),
+        "gpus": [gpu.name for gpu in _core.cuda_gpus()],
+        "scale": options.scale,
+        "results": results,
+    }
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
 

@@ -14,7 +14,7 @@ import pytest
 from linkwise import _core
 from linkwise.encoders.output_file import OutputFile
 
-PARTS = [np.random.default_rng(size).integers(0, 256, size, dtype=np.uint8).tobytes() for size in (4, 0, 5000, 1, 99_999)]
+PARTS = [np.random.default_rng(n).integers(0, 256, n, dtype=np.uint8).tobytes() for n in (4, 0, 5000, 1, 99_999)]
 
 
 @pytest.mark.parametrize("side_by_side", [False, True])

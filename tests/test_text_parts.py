@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -40,19 +41,23 @@ def test_parts_have_whole_rows(rows: list[list[str]], length: int) -> None:
 
 @pytest.mark.parametrize(
     "text, end",
-    [("", 0), ("a,b", 0), ("a\n", 2), ("a\rb\r", 4), ('a"b\n"c\nd', 4), ('"a""\n', 0), ('"a""\n"\n', 7), ('"a"b\n"', 5)],
+    [
+        *(("", 0), ("a,b", 0), ("a\n", 2), ("a\rb\r", 4), ('a"b\n"c\nd', 4)),
+        *(('"a""\n', 0), ('"a""\n"\n', 7), ('"a"b\n"', 5)),
+    ],
 )
 def test_ends_of_rows(text: str, end: int) -> None:
     assert _core.end_of_last_row(text.encode(), ",") == end
 
 
 @pytest.mark.parametrize("header", [True, False])
-def test_rows_longer_than_a_part(tmp_path: Path, header: bool) -> None:
-    rows = [(n * 7919 % 1000, f'{n}"\n' + "x" * (3 << 20 if n in (10, 500) else 900)) for n in range(1000)]
+@pytest.mark.parametrize("how", [LITTLE, {"strategy": "cpu"}])
+def test_rows_longer_than_a_part(tmp_path: Path, header: bool, how: dict[str, Any]) -> None:
+    rows = [(n * 7919 % 1000, f'{n}"\n' + "x" * (9 << 20 if n in (10, 500) else 900)) for n in range(1000)]
     with (tmp_path / "t.csv").open("w", newline="") as file:
         csv.writer(file).writerows([("k", "text"), *rows] if header else rows)
     linkwise.sort_file(
-        tmp_path / "t.csv", tmp_path / "o.arrow", by="k" if header else "f0", header=header, **LITTLE,
+        tmp_path / "t.csv", tmp_path / "o.arrow", by="k" if header else "f0", header=header, **how,
     )  # fmt: skip
     found = pa.ipc.open_file(tmp_path / "o.arrow").read_all()
     assert list(zip(*(column.to_pylist() for column in found.columns), strict=True)) == sorted(rows)

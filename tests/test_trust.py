@@ -383,8 +383,8 @@ def test_what_no_disk_holds_is_not_begun(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_heavy", [False, True])
-def test_a_spilled_join_that_no_disk_holds_ends_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_heavy: bool) -> None:
-    """Each of 400 keys has 40,000 rows, and is a sixth of the room; of one alone, all rows of another join are."""
+def test_spilled_joins_that_no_disk_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_heavy: bool) -> None:
+    """Each of 400 keys has 40,000 rows, a fiftieth of what there is room for; or one key has more than there is."""
     rows = 80_000
     keys = np.where(np.arange(rows) < rows // 2, 77, np.arange(rows)) if is_heavy else np.arange(rows) % 400
     pq.write_table(pa.table({"k": keys, "row": np.arange(rows)}), tmp_path / "t.parquet")
@@ -402,9 +402,8 @@ def test_a_spilled_join_that_no_disk_holds_ends_early(tmp_path: Path, monkeypatc
 
     monkeypatch.setattr(free_space.os, "statvfs", told)
     monkeypatch.setattr(Writer, "write", write)
-    how: dict[str, Any] = {
-        "on": "k", "left_on": None, "right_on": None, "how": "inner", "options": FileOptions(), "host_memory_limit": "1MiB",
-    }  # fmt: skip
+    how: dict[str, Any] = {"on": "k", "left_on": None, "right_on": None, "how": "inner", "options": FileOptions()}
+    how["host_memory_limit"] = "1MiB"
     path = tmp_path / "t.parquet"
     with pytest.raises(linkwise.UsageError, match="MiB at least, and"):
         join_files(path, path, tmp_path / "o.arrow", ExecutionOptions(strategy="cpu"), **how)

@@ -202,9 +202,10 @@ void bind_gathering(nb::module_& m) {
       .def("gather", &OwnedColumns::gather, nb::arg("rows"),
            "What gather_column returns of each column, of as many rows of its own, at once and by any thread; also "
            "None for those whose strings take more bytes than their offsets count. Releases the GIL.")
-      .def("sum_of_hashes", &OwnedColumns::sum_of_hashes,
-           "The sum modulo 2**64 of the hashes of all rows, into which hash_rows mixes one column after the other; None "
-           "if gather_column returns None of one. Releases the GIL.");
+      .def(
+          "sum_of_hashes", &OwnedColumns::sum_of_hashes,
+          "The sum modulo 2**64 of the hashes of all rows, into which hash_rows mixes one column after the other; None "
+          "if gather_column returns None of one. Releases the GIL.");
   m.def("gathers_on_gpus", &type_gathers_on_gpus, nb::arg("type"),
         "Whether GPUs gather columns of an Arrow type; others are the cores'.");
   m.def("gather_columns_on_gpus", &gather_columns_on_gpus, nb::arg("runtime"), nb::arg("gpus"), nb::arg("columns"),

@@ -23,7 +23,8 @@ void write_as_usual(int file, std::uint64_t offset, std::span<const std::byte> b
   }
 }
 
-// Whether the file has room for them now, so that pages which are mapped can be written. @throws where the disk is full.
+// Whether the file has room for them now, so that pages which are mapped can be written. @throws where the disk is
+// full.
 bool makes_room(int file, std::uint64_t offset, std::uint64_t bytes) {
   while (fallocate(file, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) != 0) {
     if (errno == EINTR) continue;
@@ -39,8 +40,8 @@ void write_at(int file, std::uint64_t offset, std::span<const std::byte> bytes) 
   if (bytes.empty()) return;
   if (!makes_room(file, offset, bytes.size())) return write_as_usual(file, offset, bytes);
   const std::uint64_t before = offset % static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));  // in the first page
-  void* pages =
-      mmap(nullptr, before + bytes.size(), PROT_READ | PROT_WRITE, MAP_SHARED, file, static_cast<off_t>(offset - before));
+  void* pages = mmap(nullptr, before + bytes.size(), PROT_READ | PROT_WRITE, MAP_SHARED, file,
+                     static_cast<off_t>(offset - before));
   if (pages == MAP_FAILED) return write_as_usual(file, offset, bytes);
   std::memcpy(static_cast<std::byte*>(pages) + before, bytes.data(), bytes.size());
   munmap(pages, before + bytes.size());

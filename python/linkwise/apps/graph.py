@@ -109,7 +109,7 @@ class PageRank(OnGraph):
         for _ in range(iterations):
             total = np.bincount(rows, share[self.incoming.column], n)
             share = ((1 - self.damping) / n + self.damping * total) * inverse
-        return float(np.abs(result - share).max() / (1e-4 * share.max()))
+        return float(np.max(np.abs(result - share)) / (1e-4 * np.max(share)))
 
 
 class ShortestPaths(OnGraph):

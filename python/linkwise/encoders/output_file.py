@@ -6,6 +6,7 @@ import os
 import stat
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import IO, Any
 
 import numpy as np
@@ -17,10 +18,10 @@ _WRITERS = 8  # threads; more do not write faster, as the system's memory is one
 
 
 class OutputFile:
-    """An open file to which bytes are written one behind the other, by a thread of its own or, on many cores, by several.
+    """An open file whose parts are written one behind the other, by a thread of its own or, on many cores, by several.
 
-    What such a thread raises, a later call raises, ``flush`` at the latest. ``most_bytes`` may wait to be written, unless
-    one part alone is more. ``side_by_side`` is for tests.
+    What such a thread raises, a later call raises, ``flush`` at the latest. ``most_bytes`` may wait to be written,
+    unless one part alone is more. ``side_by_side`` is for tests.
     """
 
     def __init__(self, file: IO[bytes], most_bytes: int, *, side_by_side: bool | None = None) -> None:
@@ -44,11 +45,11 @@ class OutputFile:
             self._pool = ThreadPoolExecutor(_WRITERS if self._side_by_side else 1, "linkwise")
         self._bytes += size
         if self._side_by_side:
-            job = self._pool.submit(_core.write_at, self._file.fileno(), self._end, np.frombuffer(data, np.uint8))
+            work: Any = partial(_core.write_at, self._file.fileno(), self._end, np.frombuffer(data, np.uint8))
             self._end += size
         else:
-            job = self._pool.submit(self._file.write, data)
-        self._waiting.append((job, size))
+            work = partial(self._file.write, data)
+        self._waiting.append((self._pool.submit(work), size))
 
     def _take_first(self) -> None:
         job, size = self._waiting.popleft()

@@ -22,7 +22,9 @@ _MOST_ROWS = 1 << 18  # of a row group, which the caches of a core hold mostly;
 _ROWS_ON_MANY_CORES = 1 << 19  # where these wait for the interpreter between their steps, fewer steps are worth more
 _MANY_CORES = 16
 _GROUPS_IN_MEMORY = 4  # parts of the memory, of which the rows of a row group take one
-_GROUPS_ALIKE = 16  # that have dictionaries for the same columns: to decide takes the interpreter, which is one's at a time
+_GROUPS_ALIKE = (
+    16  # that have dictionaries for the same columns: to decide takes the interpreter, which is one's at a time
+)
 _GROWTH = 2  # bytes of the rows and their encoding, by those of the rows
 
 
@@ -89,7 +91,9 @@ class ParquetWriter(PartWriter[pa.Buffer]):
         with self._deciding:
             if self._encoded_alike % _GROUPS_ALIKE == 0:
                 columns = zip(table.column_names, table.columns, strict=True)
-                self._leaves_that_pay = [leaf for name, column in columns if pays(column) for leaf in self._leaves[name]]
+                self._leaves_that_pay = [
+                    leaf for name, column in columns if pays(column) for leaf in self._leaves[name]
+                ]
             self._encoded_alike += 1
             return self._leaves_that_pay
 

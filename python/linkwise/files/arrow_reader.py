@@ -64,7 +64,10 @@ class ArrowReader(TableReader):
             seen(pa.Table.from_batches([wanted], self.schema))
             return wanted
 
-        with one_clear_line("read", self.path), ThreadPoolExecutor(os.cpu_count(), initializer=_core.work_alone) as pool:
+        with (
+            one_clear_line("read", self.path),
+            ThreadPoolExecutor(os.cpu_count(), initializer=_core.work_alone) as pool,
+        ):
             return pa.Table.from_batches(list(pool.map(kept, self._batches())), self.schema)
 
     def check_unchanged(self) -> None:

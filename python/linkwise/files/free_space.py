@@ -47,7 +47,7 @@ class Outlook:
         self._parts = 0
 
     def check(self, read: int, rows: int) -> None:
-        """Raise ``UsageError`` if a part of ``read`` bytes, whose rows take so many, and those behind it find no room."""
+        """Raise ``UsageError`` if a part of ``read`` bytes, whose rows take so many, and those behind have no room."""
         self._parts += 1
         self._unread = max(self._unread - read, 0)
         self._least = min(self._least, rows / max(read, 1))

@@ -89,7 +89,7 @@ class ParquetReader(TableReader):
                 batch = next(in_pages.iter_batches(_SAMPLED_ROWS, row_groups=[group], columns=columns), None)
             if batch is None or not batch.num_rows:
                 return 0
-            return bytes_of_rows(batch if sampled is None else batch.select(sampled)) // batch.num_rows
+            return bytes_of_rows(batch if sampled is None else batch.select(sampled)) // int(batch.num_rows)
 
         groups = self._groups[:: -(-len(self._groups) // _SAMPLED_GROUPS)] if sampled != [] else self._groups[:1]
         # Of one, all columns: damaged metadata is an error for those who read, and the end of the process for others.
@@ -241,7 +241,7 @@ def _fixed_bytes(kind: pa.DataType) -> int | None:
     if pa.types.is_dictionary(kind) or pa.types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType):
         return None
     try:
-        return -(-kind.bit_width // 8)
+        return -(-int(kind.bit_width) // 8)
     except ValueError:
         return None
 

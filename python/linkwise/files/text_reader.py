@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import re
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from linkwise.files.formats import FileOptions, arrow_type, name_of, one_clear_l
 from linkwise.files.reader import TableReader
 
 _BLOCK = 16 << 20  # bytes of text that are parsed at once, and whose first block tells the types
+_BLOCK_OF_A_CORE = 4 << 20  # where all is read at once
 _LEAST_BLOCK = 1 << 20  # where little memory is to be used,
 _LONGEST_ROW = 256 << 20  # of which a row may take more
 _MOST_DIGITS = 38  # of a decimal of 128 bits
@@ -62,25 +64,21 @@ class TextReader(TableReader):
         return _core.end_of_last_row(text, self._delimiter)
 
     def _open(
-        self, source: Any, types: dict[str, pa.DataType], columns: list[str] | None = None, *, threads: bool = False,
+        self, source: Any, types: dict[str, pa.DataType], columns: list[str] | None = None,
         names: list[str] | None = None, block: int = _BLOCK,
     ) -> Any:  # fmt: skip
         """What reads a text batch by batch; its first row has the names of the columns unless they are given."""
-        return pa.csv.open_csv(
-            source,
-            pa.csv.ReadOptions(
-                block_size=block, autogenerate_column_names=not self._header and names is None, use_threads=threads,
-                column_names=names,
-            ),
-            pa.csv.ParseOptions(
-                delimiter=self._delimiter, newlines_in_values=True, ignore_empty_lines=not self._has_blank_lines
-            ),
-            # Nothing between two commas is null, as in other engines; "" is a text, and nan a number.
-            pa.csv.ConvertOptions(
-                column_types=types, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False,
-                include_columns=columns or [],
-            ),
+        how = pa.csv.ReadOptions(
+            block_size=block, autogenerate_column_names=not self._header and names is None, use_threads=False,
+            column_names=names,
         )  # fmt: skip
+        return pa.csv.open_csv(source, how, self._parsing, _conversion(types, columns))
+
+    @property
+    def _parsing(self) -> Any:
+        return pa.csv.ParseOptions(
+            delimiter=self._delimiter, newlines_in_values=True, ignore_empty_lines=not self._has_blank_lines
+        )
 
     def _wide_integers(self, schema: pa.Schema) -> dict[str, pa.DataType]:
         """Types of columns of integers beyond 64 bits, of which PyArrow makes floats: different ones would be equal."""
@@ -103,17 +101,23 @@ class TextReader(TableReader):
         return found
 
     def _read(self, most_bytes: int | None) -> Iterator[pa.RecordBatch]:
-        source = pa.OSFile(str(self.path)) if self._pipe is None else _Behind(self._first, self._pipe)
-        self._first = b""
         rows = 0  # before those that are parsed, of which PyArrow tells which is wrong
         try:
-            if most_bytes is None:
-                yield from self._open(source, self._types, threads=True)
-                return
-            for number, text in enumerate(self._parts(source, min(max(most_bytes, _LEAST_BLOCK), _BLOCK))):
-                for batch in self._parsed(text, has_names=self._header and not number):
-                    yield batch
-                    rows += batch.num_rows
+            if most_bytes is None and self._pipe is None:
+                try:
+                    yield from self._read_on_all_cores()
+                    return
+                except pa.ArrowInvalid as error:
+                    if "straddl" not in str(error):  # which a row does that is longer than a block
+                        raise
+            source = pa.OSFile(str(self.path)) if self._pipe is None else _Behind(self._first, self._pipe)
+            self._first = b""
+            size = _BLOCK if most_bytes is None else min(max(most_bytes, _LEAST_BLOCK), _BLOCK)
+            with contextlib.closing(source):
+                for number, text in enumerate(self._parts(source, size)):
+                    for batch in self._parsed(text, has_names=self._header and not number):
+                        yield batch
+                        rows += batch.num_rows
         except pa.ArrowInvalid as error:
             told = re.sub(r"CSV column #(\d+)", self._named, str(error).splitlines()[0])
             told = re.sub(r"Row #(\d+)", lambda found: f"Row #{int(found[1]) + rows}", told)
@@ -121,8 +125,12 @@ class TextReader(TableReader):
                 f"cannot read {name_of(self.path, 'read')}: {told}; types are those of the first lines: give the "
                 "column's own with --types NAME=string"
             ) from None
-        finally:
-            source.close()
+
+    def _read_on_all_cores(self) -> list[pa.RecordBatch]:
+        """All rows of a file. Raises ``ArrowInvalid``."""
+        how = pa.csv.ReadOptions(block_size=_BLOCK_OF_A_CORE, autogenerate_column_names=not self._header)
+        found: pa.Table = pa.csv.read_csv(pa.OSFile(str(self.path)), how, self._parsing, _conversion(self._types))
+        return list(found.to_batches())
 
     def _parts(self, source: Any, size: int) -> Iterator[bytes]:
         """A text in parts of whole rows, of about so many bytes. Raises ``Error`` where a row has no end."""
@@ -149,6 +157,14 @@ class TextReader(TableReader):
 
     def _named(self, number: re.Match[str]) -> str:
         return f"column {self.columns[int(number[1])]!r}" if int(number[1]) < len(self.columns) else number[0]
+
+
+def _conversion(types: dict[str, pa.DataType], columns: list[str] | None = None) -> Any:
+    # Nothing between two commas is null, as in other engines; "" is a text, and nan a number.
+    return pa.csv.ConvertOptions(
+        column_types=types, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False,
+        include_columns=columns or [],
+    )  # fmt: skip
 
 
 def _read_all(pipe: BinaryIO, size: int) -> bytes:

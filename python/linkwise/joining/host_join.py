@@ -16,8 +16,8 @@ from linkwise.exceptions import FallbackWarning, warn_caller
 from linkwise.joining.matches import Matches
 from linkwise.planning.join import choose_join_plan, join_workload, joins_on_gpus
 from linkwise.runtime.execution import ExecutionOptions
-from linkwise.runtime.host_memory import check_rows_fit, uninitialised
 from linkwise.runtime.gpu_start import join_is_left_to_cores
+from linkwise.runtime.host_memory import check_rows_fit, uninitialised
 from linkwise.runtime.join_plan import JoinPlan
 from linkwise.runtime.session import open_session, run_interruptibly
 

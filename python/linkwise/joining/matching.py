@@ -149,7 +149,8 @@ def _without_nulls(columns: Sequence[pa.ChunkedArray]) -> npt.NDArray[np.bool_] 
     with_nulls = [plain for plain in map(decoded, columns) if plain.null_count]
     if not with_nulls:
         return None
-    return cast(npt.NDArray[np.bool_], np.logical_and.reduce([pc.is_valid(column).to_numpy() for column in with_nulls]))
+    are_valid: npt.NDArray[np.bool_] = np.array([pc.is_valid(column).to_numpy() for column in with_nulls])
+    return cast(npt.NDArray[np.bool_], are_valid.all(axis=0))
 
 
 def check_order(order: object) -> None:

@@ -1,8 +1,8 @@
 """Whether work is worth starting the GPUs for.
 
-The first call of a process that uses GPUs waits most of a second for the driver, contexts and kernels. What the cores have done by
-then is theirs. Cores that are asked again and again lose more than a start in the end, so GPUs are started when what
-cores have taken so far adds up to one: nobody ever waits for more than twice of what had been best (ski rental).
+The first call of a process that uses GPUs waits most of a second for the driver, contexts and kernels. What the cores
+have done by then is theirs. Cores that are asked again and again lose more than a start in the end, so GPUs are started
+when what cores have taken so far adds up to one: nobody waits for more than twice of what had been best (ski rental).
 """
 
 from __future__ import annotations
