@@ -161,9 +161,12 @@ def files_markdown(results: dict[str, Any]) -> str:
         peak = f", {result['peak_bytes'] >> 20} MiB" if "peak_bytes" in result else ""
         return _with_range(result["median"], result["seconds"], ".2f") + peak
 
+    gpus = results.get("gpus", [])
+    machine = ", ".join([results["machine"], *([f"{len(gpus)} × {gpus[0]}"] if gpus else [])])
+    scale = f", at {results['scale']:g} of its size" if results.get("scale", 1) != 1 else ""
     heading = "file to file, seconds and most memory | rows | linkwise | DuckDB | Polars | × the better | × its size"
     lines = [
-        f"{results['machine']}, {results['date'][:10]}, commit {results['commit']}, whole processes in turn.", "",
+        f"{machine}, {results['date'][:10]}, commit {results['commit']}{scale}, whole processes in turn.", "",
         f"| {heading} |", "|---|---:|---|---|---|---:|---:|",
     ]  # fmt: skip
     for row in results["results"]:

@@ -222,7 +222,7 @@ def test_payload_of_every_type(chunks: int, monkeypatch: pytest.MonkeyPatch) -> 
 def test_more_bytes_than_offsets_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that do not fit together are gathered apart; keys that do not are copied with wider offsets."""
     calls = []
-    really_take, really_gather = taking.pc.take, gather._core.gather_column
+    really_take, really_gather, really_columns = taking.pc.take, gather._core.gather_column, gather._core.Columns
 
     def take(values: pa.Array, rows: pa.Array) -> pa.Array:
         calls.append(len(rows))
@@ -235,15 +235,20 @@ def test_more_bytes_than_offsets_count(monkeypatch: pytest.MonkeyPatch) -> None:
             raise OverflowError
         return really_gather(chunks, rows)
 
-    def gather_columns(columns: list[list[pa.Array]], rows: list[Any]) -> list[Any]:
-        return [
-            None if pa.types.is_string(chunks[0].type) and len(of_column) > 3 else really_gather(chunks, of_column)
-            for chunks, of_column in zip(columns, rows, strict=True)
-        ]
+    class Columns:
+        def __init__(self, columns: list[list[pa.Array]]) -> None:
+            self._columns = columns
+            self.sum_of_hashes = really_columns(columns).sum_of_hashes
+
+        def gather(self, rows: list[Any]) -> list[Any]:
+            return [
+                None if pa.types.is_string(chunks[0].type) and len(of_column) > 3 else really_gather(chunks, of_column)
+                for chunks, of_column in zip(self._columns, rows, strict=True)
+            ]
 
     monkeypatch.setattr(taking.pc, "take", take)
     monkeypatch.setattr(gather._core, "gather_column", gather_column)
-    monkeypatch.setattr(gather._core, "gather_columns", gather_columns)
+    monkeypatch.setattr(gather._core, "Columns", Columns)
     texts = [str(n) for n in range(10)]
     table = pa.table({"key": range(10, 0, -1), "list": [[n] for n in texts], "text": texts})
     table = pa.concat_tables([table.slice(0, 6), table.slice(6)])

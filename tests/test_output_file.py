@@ -9,10 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
 import pytest
 
+import linkwise
 from linkwise import _core
+from linkwise.encoders import output_file
 from linkwise.encoders.output_file import OutputFile
+from linkwise.files import writer
 
 PARTS = [np.random.default_rng(n).integers(0, 256, n, dtype=np.uint8).tobytes() for n in (4, 0, 5000, 1, 99_999)]
 
@@ -73,3 +78,23 @@ def test_what_is_given_up_is_not_written(tmp_path: Path) -> None:
 def test_closed_descriptors_are_errors() -> None:
     with pytest.raises(OSError, match="Bad file"):
         _core.write_at(-1, 0, np.zeros(1, np.uint8))
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "npy", "csv", "bin"])
+def test_files_that_are_written_side_by_side(tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Byte for byte as by one thread."""
+    numbers = np.random.default_rng(3).permutation(300_000)
+    source = tmp_path / f"t.{suffix}"
+    if suffix == "npy":
+        np.save(source, numbers)
+    elif suffix == "bin":
+        numbers.tofile(source)
+    else:
+        table = pa.table({"k": numbers, "text": [f"row {n}" for n in numbers]})
+        pq.write_table(table, source) if suffix == "parquet" else pa.csv.write_csv(table, source)
+    how = {"by": None if suffix in ("npy", "bin") else "k", "dtype": "int64" if suffix == "bin" else None}
+    monkeypatch.setattr(writer, "_AT_ONCE", 100_000)
+    for name, many_cores in (("one", 1 << 30), ("many", 1)):
+        monkeypatch.setattr(output_file, "_MANY_CORES", many_cores)
+        linkwise.sort_file(source, tmp_path / f"{name}.{suffix}", strategy="cpu", row_group_rows=40_000, **how)
+    assert (tmp_path / f"one.{suffix}").read_bytes() == (tmp_path / f"many.{suffix}").read_bytes()

@@ -104,16 +104,16 @@ def _take_lists(values: pa.Array, rows: Rows) -> pa.Array:
 def _take_of_union(values: pa.UnionArray, rows: Rows) -> pa.Array:
     kind = values.type
     names = [kind.field(i).name for i in range(kind.num_fields)]
-    is_null = rows < 0
+    at = np.where(rows < 0, -1, rows.astype(np.int64))  # a null is behind all others
     # PyArrow's own type_codes and offsets of a slice are those of the whole.
     _, of_codes, *of_places = values.buffers()
     all_codes = np.frombuffer(of_codes, np.int8)[values.offset : values.offset + len(values)]
-    codes = np.append(all_codes, np.int8(kind.type_codes[0]))[np.where(is_null, -1, rows)]
+    codes = np.append(all_codes, np.int8(kind.type_codes[0]))[at]
     if kind.mode == "sparse":
         children = [take(values.field(i), rows) for i in range(kind.num_fields)]
         return pa.UnionArray.from_sparse(pa.array(codes, pa.int8()), children, names, kind.type_codes)
     all_places = np.frombuffer(of_places[0], np.int32)[values.offset : values.offset + len(values)]
-    places = np.append(all_places, np.int32(-1))[np.where(is_null, -1, rows)]
+    places = np.append(all_places, np.int32(-1))[at]
     children, offsets = [], np.empty(len(rows), np.int32)
     for number, code in enumerate(kind.type_codes):
         of_child = codes == code

@@ -22,9 +22,7 @@ _MOST_ROWS = 1 << 18  # of a row group, which the caches of a core hold mostly;
 _ROWS_ON_MANY_CORES = 1 << 19  # where these wait for the interpreter between their steps, fewer steps are worth more
 _MANY_CORES = 16
 _GROUPS_IN_MEMORY = 4  # parts of the memory, of which the rows of a row group take one
-_GROUPS_ALIKE = (
-    16  # that have dictionaries for the same columns: to decide takes the interpreter, which is one's at a time
-)
+_GROUPS_ALIKE = 16  # that have dictionaries for the same columns: deciding takes the interpreter, which all wait for
 _GROWTH = 2  # bytes of the rows and their encoding, by those of the rows
 
 

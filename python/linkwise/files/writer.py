@@ -17,6 +17,7 @@ from linkwise._core import UsageError
 from linkwise._typing import Format
 from linkwise.columns.sort_keys import SortKey
 from linkwise.encoders.arrow_writer import ArrowWriter
+from linkwise.encoders.output_file import OutputFile
 from linkwise.encoders.parquet_writer import ParquetWriter
 from linkwise.encoders.part_writer import PartWriter
 from linkwise.encoders.type_casts import writable, writable_schema
@@ -25,6 +26,7 @@ from linkwise.files.reader import Reader
 from linkwise.interop.containers import Contents
 from linkwise.runtime.atomic_file import AtomicFile
 
+_AT_ONCE = 16 << 20  # bytes of an array
 _PARTS = 4  # of the memory, of which what waits to be encoded and written takes one
 
 
@@ -122,7 +124,11 @@ class Writer:
             self._dtype = contents.dtype
             self._write_header()
         self._rows += len(contents)
-        self._file.write(np.ascontiguousarray(contents).view(np.uint8).data)
+        data = memoryview(np.ascontiguousarray(contents).view(np.uint8))
+        out = OutputFile(self._file, sys.maxsize)  # of which no copy is made
+        for first in range(0, len(data), _AT_ONCE):
+            out.write(data[first : first + _AT_ONCE])
+        out.flush()
 
     def _write_header(self) -> None:
         """Of a ``.npy`` file; it is as long for any number of rows."""

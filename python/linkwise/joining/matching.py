@@ -150,7 +150,7 @@ def _without_nulls(columns: Sequence[pa.ChunkedArray]) -> npt.NDArray[np.bool_] 
     if not with_nulls:
         return None
     are_valid: npt.NDArray[np.bool_] = np.array([pc.is_valid(column).to_numpy() for column in with_nulls])
-    return cast(npt.NDArray[np.bool_], are_valid.all(axis=0))
+    return are_valid.all(axis=0)
 
 
 def check_order(order: object) -> None:
