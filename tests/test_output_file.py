@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import resource
 import threading
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -98,3 +100,36 @@ def test_files_that_are_written_side_by_side(tmp_path: Path, suffix: str, monkey
         monkeypatch.setattr(output_file, "_MANY_CORES", many_cores)
         linkwise.sort_file(source, tmp_path / f"{name}.{suffix}", strategy="cpu", row_group_rows=40_000, **how)
     assert (tmp_path / f"one.{suffix}").read_bytes() == (tmp_path / f"many.{suffix}").read_bytes()
+
+
+def test_nothing_is_written_behind_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What still waited would go to whatever file has the descriptor next."""
+    ran: list[int] = []
+
+    def write_at(_: int, offset: int, data: object) -> None:
+        ran.append(offset)
+        time.sleep(0.01)
+        if offset == 10:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(output_file, "_core", SimpleNamespace(write_at=write_at))
+    with (tmp_path / "f").open("w+b") as file:
+        out = OutputFile(file, 1 << 20, side_by_side=True)
+        with pytest.raises(OSError, match="No space"):
+            for _ in range(100_000):
+                out.write(b"x" * 10)
+                time.sleep(0.0001)
+    tried = len(ran)
+    time.sleep(0.1)
+    assert len(ran) == tried
+
+
+@pytest.mark.parametrize("mode", ["ab", "wb"])
+def test_what_others_write_to_is_appended_to(tmp_path: Path, mode: str) -> None:
+    (tmp_path / "f").write_bytes(b"before ")
+    with (tmp_path / "f").open(mode) as file:
+        out = OutputFile(file, 10_000, side_by_side=True)
+        for part in PARTS:
+            out.write(part)
+        out.flush()
+    assert (tmp_path / "f").read_bytes() == (b"before " if mode == "ab" else b"") + b"".join(PARTS)

@@ -42,7 +42,16 @@ def test_parts_have_whole_rows(rows: list[list[str]], length: int) -> None:
 @pytest.mark.parametrize(
     "text, end",
     [
-        *(("", 0), ("a,b", 0), ("a\n", 2), ("a\rb\r", 4), ('a"b\n"c\nd', 4)),
+        *(
+            ("", 0),
+            ("a,b", 0),
+            ("a\n", 2),
+            ("a\rb\r", 2),
+            ("a\r\nb", 3),
+            ("a\r", 0),
+            ('a\r"b\n"\rc', 7),
+            ('a"b\n"c\nd', 4),
+        ),
         *(('"a""\n', 0), ('"a""\n"\n', 7), ('"a"b\n"', 5)),
     ],
 )
@@ -75,3 +84,27 @@ def test_the_row_that_is_wrong_is_told(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("k,v\n" + "1,2\n" * 2_000_000 + "1,2,3\n" + "1,2\n" * 2_000_000)
     with pytest.raises(linkwise.Error, match="Row #2000002"):
         linkwise.sort_file(tmp_path / "t.csv", tmp_path / "o.csv", by="k", **LITTLE)
+
+
+def test_odd_ends_and_beginnings(tmp_path: Path) -> None:
+    """Rows that end with a carriage return beside a quoted newline, and a mark of byte order that begins a row."""
+    for name, text, rows in (
+        ("r.csv", b'name,k\r"a\nb",1\r' + b"cd,0\r" * (3 << 20), (3 << 20) + 1),
+        ("bom.csv", b"k,name\n1,a\n" + b"\xef\xbb\xbf2,b\n" * 200_000, None),
+    ):
+        (tmp_path / name).write_bytes(text)
+        for how in (LITTLE, {"strategy": "cpu"}):
+            types = {"k": "string", "name": "string"}
+            linkwise.sort_file(tmp_path / name, tmp_path / "o.arrow", by="name", column_types=types, **how)
+            found = pa.ipc.open_file(tmp_path / "o.arrow").read_all()
+            if rows is None:
+                assert set(found["k"].to_pylist()) == {"1", "\ufeff2"} and found.num_rows == 200_001
+            else:
+                assert found.num_rows == rows and found["name"][0].as_py() == "a\nb"
+
+
+def test_first_rows_longer_than_a_block(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("k,text\n2," + "x" * (18 << 20) + "\n1,y\n")
+    for how in (LITTLE, {"strategy": "cpu"}):
+        linkwise.sort_file(tmp_path / "t.csv", tmp_path / "o.arrow", by="k", **how)
+        assert pa.ipc.open_file(tmp_path / "o.arrow").read_all()["k"].to_pylist() == [1, 2]

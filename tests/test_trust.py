@@ -413,10 +413,11 @@ def test_spilled_joins_that_no_disk_holds(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_an_outlook_is_the_least_that_is_left() -> None:
     checked: list[int] = []
-    outlook = free_space.Outlook(checked.append, 2000)  # of which half may be there
-    for read, rows in ((100, 1000), (100, 100), (100, 5000), (100, 200), (700, 700)):
+    readers: list[Any] = [SimpleNamespace(size=1200, format="arrow"), SimpleNamespace(size=3200, format="csv")]
+    outlook = free_space.Outlook(checked.append, readers)  # of whose 2000 bytes half may be there
+    for read, rows in ((0, 0), (100, 1000), (100, 100), (100, 5000), (100, 200), (700, 700)):
         outlook.check(read, rows)
-    assert checked == [1000, 100, 5000, 200 + 600, 700]
+    assert checked == [0, 1000, 100, 5000, 200 + 600, 700]
 
 
 def test_more_files_than_may_be_open(tmp_path: Path) -> None:

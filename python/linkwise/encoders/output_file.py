@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 from collections import deque
@@ -28,19 +29,25 @@ class OutputFile:
         self._file = file
         self._most_bytes = most_bytes
         has_many_cores = len(os.sched_getaffinity(0)) >= _MANY_CORES
-        self._side_by_side = _is_regular(file) and (has_many_cores if side_by_side is None else side_by_side)
+        self._side_by_side = _has_places(file) and (has_many_cores if side_by_side is None else side_by_side)
         self._end = file.tell() if self._side_by_side else 0
         self._pool: ThreadPoolExecutor | None = None
         self._waiting: deque[tuple[Future[object], int]] = deque()
         self._bytes = 0
 
     def write(self, data: Any) -> None:
-        """Write bytes behind those before; ``data`` may not change any more."""
-        size = memoryview(data).nbytes
-        if not size:
-            return
+        """Write bytes behind those before; ``data`` may not change any more. After an error, nothing is written."""
+        try:
+            self._write(data, memoryview(data).nbytes)
+        except BaseException:
+            self.cancel()  # what still waits would be written to whatever has the descriptor then
+            raise
+
+    def _write(self, data: Any, size: int) -> None:
         while self._waiting and (self._waiting[0][0].done() or self._bytes + size > self._most_bytes):
             self._take_first()
+        if not size:
+            return
         if self._pool is None:
             self._pool = ThreadPoolExecutor(_WRITERS if self._side_by_side else 1, "linkwise")
         self._bytes += size
@@ -75,8 +82,12 @@ class OutputFile:
             self._pool = None
 
 
-def _is_regular(file: IO[bytes]) -> bool:
+def _has_places(file: IO[bytes]) -> bool:
+    """Whether any place of a file can be written, and mapped: it is a regular one, opened for both, not to append."""
     try:
-        return stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+        descriptor = file.fileno()
     except OSError:  # memory
         return False
+    flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
+    is_open_for_both = flags & os.O_ACCMODE == os.O_RDWR and not flags & os.O_APPEND
+    return is_open_for_both and stat.S_ISREG(os.fstat(descriptor).st_mode)

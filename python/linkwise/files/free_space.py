@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from linkwise._core import UsageError
@@ -27,32 +27,37 @@ def check_room_for_output(path: Path, kind: Format, size: int) -> None:
 
 def check_room_for_runs(readers: list[Reader], directory: Path | None) -> None:
     """Raise ``UsageError`` if all of what is read cannot be spilled."""
-    # What is known of text and of Parquet is an estimate, which is mostly too large.
-    sizes = [(reader.size or 0) // (1 if _LEAST_PART[reader.format] == 1 else 4) for reader in readers]
     where = directory or Path(tempfile.gettempdir())
-    _check(where, sum(sizes), f"what is spilled to {where}")
+    _check(where, sum(map(_least_size, readers)), f"what is spilled to {where}")
 
 
 class Outlook:
     """What a join takes in all whose parts are counted one by one, each before it is written, as those so far tell.
 
     The part that has given least for what was read of it speaks for all that are left: a key with many rows is no sign
-    of others. ``size`` is the bytes of both sides in memory, which for Parquet and text are often half of what is told.
+    of others.
     """
 
-    def __init__(self, check_room: Callable[[int], None], size: int) -> None:
+    def __init__(self, check_room: Callable[[int], None], readers: Sequence[Reader]) -> None:
         self._check_room = check_room
-        self._unread = size // 2
+        self._unread = sum(map(_least_size, readers)) // 2  # which may still be too much, and would refuse what fits
         self._least = math.inf  # bytes of rows by those of their part
         self._parts = 0
 
     def check(self, read: int, rows: int) -> None:
         """Raise ``UsageError`` if a part of ``read`` bytes, whose rows take so many, and those behind have no room."""
+        if not read:
+            return self._check_room(rows)
         self._parts += 1
         self._unread = max(self._unread - read, 0)
-        self._least = min(self._least, rows / max(read, 1))
+        self._least = min(self._least, rows / read)
         behind = int(self._least * self._unread) if self._parts >= _PARTS_THAT_TELL else 0
-        self._check_room(rows + behind)
+        return self._check_room(rows + behind)
+
+
+def _least_size(reader: Reader) -> int:
+    """Bytes in memory of what is read, about: what is known of text and of Parquet is mostly too large."""
+    return (reader.size or 0) // (1 if _LEAST_PART[reader.format] == 1 else 4)
 
 
 def _check(directory: Path, size: int, what: str) -> None:

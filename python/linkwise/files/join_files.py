@@ -18,7 +18,7 @@ from linkwise.files.external_join import Side, SpilledJoin
 from linkwise.files.external_sort import is_too_large, memory_to_use, read_within
 from linkwise.files.formats import ARRAY_FORMATS, FileOptions, expand, known_format
 from linkwise.files.free_space import Outlook, check_room_for_output, check_room_for_runs
-from linkwise.files.reader import Reader, size_of_all, unchanged
+from linkwise.files.reader import Reader, unchanged
 from linkwise.files.readers import open_readers
 from linkwise.files.writer import Writer
 from linkwise.joining.matching import Columns, How, Order, Presorted, check_order, sides_of
@@ -114,7 +114,7 @@ class _FileJoin:
         if read.everything is not None:
             yield joined(read.everything, check_room, self.presorted)
             return
-        outlook = Outlook(check_room, size_of_all(readers) or 0)
+        outlook = Outlook(check_room, readers)
 
         def part(left: pa.Table, right: pa.Table) -> Iterator[pa.Table]:
             return joined((left, right), partial(outlook.check, bytes_of(left) + bytes_of(right)), presorted=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import io
 import re
@@ -24,6 +25,7 @@ _BLOCK = 16 << 20  # bytes of text that are parsed at once, and whose first bloc
 _BLOCK_OF_A_CORE = 4 << 20  # where all is read at once
 _LEAST_BLOCK = 1 << 20  # where little memory is to be used,
 _LONGEST_ROW = 256 << 20  # of which a row may take more
+_LONGEST_TOLD = 300  # letters of what PyArrow says
 _MOST_DIGITS = 38  # of a decimal of 128 bits
 
 
@@ -37,11 +39,11 @@ class TextReader(TableReader):
         self._has_blank_lines = False  # which are rows
         self._types = {name: arrow_type(alias) for name, alias in options.column_types.items()}
         with one_clear_line("read", path):
-            self._first = b"" if pipe is None else _read_all(pipe, _BLOCK)
-            schema = self._open(self._beginning(), self._types).schema
+            self._first = b"" if pipe is None else self._rows_that_tell(pipe)
+            schema = self._told_by(self._beginning(), self._types)
             if len(schema) == 1:
                 self._has_blank_lines = True
-                schema = self._open(self._beginning(), self._types).schema
+                schema = self._told_by(self._beginning(), self._types)
             self._types |= self._wide_integers(schema)
             self._types = {field.name: self._types.get(field.name, field.type) for field in schema}
         self._all_names = list(schema.names)
@@ -57,8 +59,18 @@ class TextReader(TableReader):
         text = self._first
         if self._pipe is None:
             with self.path.open("rb") as file:
-                text = file.read(_BLOCK)
+                text = self._rows_that_tell(file)
         return io.BytesIO(text if len(text) < _BLOCK else text[: self._end_of_last_row(text) or len(text)])
+
+    def _rows_that_tell(self, source: BinaryIO) -> bytes:
+        """A block of text; more where the first rows are longer."""
+        text = _read_all(source, _BLOCK)
+        while len(text) < _LONGEST_ROW and not self._end_of_last_row(text[: max(self._end_of_last_row(text) - 1, 0)]):
+            more = _read_all(source, _BLOCK)
+            if not more:
+                break
+            text += more
+        return text
 
     def _end_of_last_row(self, text: bytes) -> int:
         return _core.end_of_last_row(text, self._delimiter)
@@ -74,6 +86,9 @@ class TextReader(TableReader):
         )  # fmt: skip
         return pa.csv.open_csv(source, how, self._parsing, _conversion(types, columns))
 
+    def _told_by(self, beginning: io.BytesIO, types: dict[str, pa.DataType]) -> pa.Schema:
+        return self._open(beginning, types, block=len(beginning.getbuffer()) + 1).schema
+
     @property
     def _parsing(self) -> Any:
         return pa.csv.ParseOptions(
@@ -86,7 +101,9 @@ class TextReader(TableReader):
         if not floats or len(set(schema.names)) < len(schema):
             return {}
         as_text = {name: pa.string() for name in floats}
-        batch = self._open(self._beginning(), self._types | as_text, floats).read_next_batch()
+        beginning = self._beginning()
+        longest = len(beginning.getbuffer()) + 1
+        batch = self._open(beginning, self._types | as_text, floats, block=longest).read_next_batch()
         found = {}
         for name, column in zip(floats, batch.columns, strict=True):
             digits = pc.replace_substring_regex(column.drop_null(), r"^\s*[+-]?0*(\d+)\s*$", r"\1")
@@ -115,11 +132,13 @@ class TextReader(TableReader):
             size = _BLOCK if most_bytes is None else min(max(most_bytes, _LEAST_BLOCK), _BLOCK)
             with contextlib.closing(source):
                 for number, text in enumerate(self._parts(source, size)):
+                    if number and text.startswith(codecs.BOM_UTF8):  # of which PyArrow takes one away
+                        text = codecs.BOM_UTF8 + text  # noqa: PLW2901 - the same rows
                     for batch in self._parsed(text, has_names=self._header and not number):
                         yield batch
                         rows += batch.num_rows
         except pa.ArrowInvalid as error:
-            told = re.sub(r"CSV column #(\d+)", self._named, str(error).splitlines()[0])
+            told = re.sub(r"CSV column #(\d+)", self._named, str(error).splitlines()[0][:_LONGEST_TOLD])
             told = re.sub(r"Row #(\d+)", lambda found: f"Row #{int(found[1]) + rows}", told)
             raise Error(
                 f"cannot read {name_of(self.path, 'read')}: {told}; types are those of the first lines: give the "

@@ -4,7 +4,6 @@ namespace linkwise {
 
 std::uint64_t end_of_last_row(std::string_view text, char delimiter) {
   constexpr char quote = '"';
-  const char newline = text.find('\n') != std::string_view::npos ? '\n' : '\r';
   std::uint64_t end = 0;
   bool begins_field = true, is_quoted = false;
   for (std::uint64_t at = 0; at < text.size(); ++at) {
@@ -17,8 +16,9 @@ std::uint64_t end_of_last_row(std::string_view text, char delimiter) {
       is_quoted = true;
       begins_field = false;
     } else {
+      const bool ends_alone = letter == '\r' && at + 1 < text.size() && text[at + 1] != '\n';
+      if (letter == '\n' || ends_alone) end = at + 1;
       begins_field = letter == delimiter || letter == '\n' || letter == '\r';
-      if (letter == newline) end = at + 1;
     }
   }
   return end;
