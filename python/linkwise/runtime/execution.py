@@ -57,8 +57,8 @@ class AnyExecution(Execution, total=False):
 
 _TEXT = """\
 machine
-    ``"auto"``: this machine's GPUs, or its cores where it has none; ``"local"``: GPUs or an error; the name of a
-    described machine or a ``.json`` file: simulated.
+    ``"auto"``: this machine's GPUs, or its cores where it has none, and for what cores do before GPUs have started;
+    ``"local"``: GPUs or an error; the name of a described machine or a ``.json`` file: simulated.
 gpus
     GPU numbers in the order in which they hold the result, or ``"auto"``: those that the plan finds fastest.
 strategy
