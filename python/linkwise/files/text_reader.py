@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import contextlib
-import io
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,11 +39,12 @@ class TextReader(TableReader):
         self._types = {name: arrow_type(alias) for name, alias in options.column_types.items()}
         with one_clear_line("read", path):
             self._first = b"" if pipe is None else self._rows_that_tell(pipe)
-            schema = self._told_by(self._beginning(), self._types)
+            beginning = self._beginning()
+            schema = self._open_whole(beginning, self._types).schema
             if len(schema) == 1:
                 self._has_blank_lines = True
-                schema = self._told_by(self._beginning(), self._types)
-            self._types |= self._wide_integers(schema)
+                schema = self._open_whole(beginning, self._types).schema
+            self._types |= self._wide_integers(schema, beginning)
             self._types = {field.name: self._types.get(field.name, field.type) for field in schema}
         self._all_names = list(schema.names)
         self._set_schema(pa.schema([field.with_type(self._types[field.name]) for field in schema]))
@@ -54,13 +54,13 @@ class TextReader(TableReader):
         size = size_of(path)
         self.size = None if size is None else 2 * size
 
-    def _beginning(self) -> Any:
+    def _beginning(self) -> bytes:
         """The rows that tell the types. PyArrow would read many blocks ahead of what is asked for."""
         text = self._first
         if self._pipe is None:
             with self.path.open("rb") as file:
                 text = self._rows_that_tell(file)
-        return io.BytesIO(text if len(text) < _BLOCK else text[: self._end_of_last_row(text) or len(text)])
+        return text if len(text) < _BLOCK else text[: self._end_of_last_row(text) or len(text)]
 
     def _rows_that_tell(self, source: BinaryIO) -> bytes:
         """A block of text; more where the first rows are longer."""
@@ -86,8 +86,12 @@ class TextReader(TableReader):
         )  # fmt: skip
         return pa.csv.open_csv(source, how, self._parsing, _conversion(types, columns))
 
-    def _told_by(self, beginning: io.BytesIO, types: dict[str, pa.DataType]) -> pa.Schema:
-        return self._open(beginning, types, block=len(beginning.getbuffer()) + 1).schema
+    def _open_whole(
+        self, text: bytes, types: dict[str, pa.DataType], columns: list[str] | None = None,
+        names: list[str] | None = None,
+    ) -> Any:  # fmt: skip
+        """The same of whole rows, in a block that none of them is longer than."""
+        return self._open(pa.BufferReader(text), types, columns, names, block=len(text) + 1)
 
     @property
     def _parsing(self) -> Any:
@@ -95,15 +99,13 @@ class TextReader(TableReader):
             delimiter=self._delimiter, newlines_in_values=True, ignore_empty_lines=not self._has_blank_lines
         )
 
-    def _wide_integers(self, schema: pa.Schema) -> dict[str, pa.DataType]:
+    def _wide_integers(self, schema: pa.Schema, beginning: bytes) -> dict[str, pa.DataType]:
         """Types of columns of integers beyond 64 bits, of which PyArrow makes floats: different ones would be equal."""
         floats = [field.name for field in schema if field.type == pa.float64() and field.name not in self._types]
         if not floats or len(set(schema.names)) < len(schema):
             return {}
         as_text = {name: pa.string() for name in floats}
-        beginning = self._beginning()
-        longest = len(beginning.getbuffer()) + 1
-        batch = self._open(beginning, self._types | as_text, floats, block=longest).read_next_batch()
+        batch = self._open_whole(beginning, self._types | as_text, floats).read_next_batch()
         found = {}
         for name, column in zip(floats, batch.columns, strict=True):
             digits = pc.replace_substring_regex(column.drop_null(), r"^\s*[+-]?0*(\d+)\s*$", r"\1")
@@ -170,9 +172,7 @@ class TextReader(TableReader):
 
     def _parsed(self, text: bytes, *, has_names: bool) -> list[pa.RecordBatch]:
         """The rows of a part. Raises ``ArrowInvalid``."""
-        names = None if has_names else self._all_names
-        longest = len(text) + 1  # so that no block ends within a row
-        return list(self._open(pa.BufferReader(text), self._types, names=names, block=longest))
+        return list(self._open_whole(text, self._types, names=None if has_names else self._all_names))
 
     def _named(self, number: re.Match[str]) -> str:
         return f"column {self.columns[int(number[1])]!r}" if int(number[1]) < len(self.columns) else number[0]
