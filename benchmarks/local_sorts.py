@@ -1,9 +1,10 @@
-"""One GPU: the public call on a CuPy array beside CuPy's and torch's sorts, in one process and in turn.
+"""One GPU: the public call on a CuPy array beside CuPy's and torch's sorts, in one process and in turn. With --gpus, the
+same keys in an array on each of several.
 
     python benchmarks/local_sorts.py --rows 1e9 --output local.json
 
 CuPy and torch check nothing; torch keeps the order of equal keys and gives their positions too. The result of each
-case is compared with CuPy's.
+case is compared with CuPy's; of several GPUs, order and sum are looked at.
 """
 
 from __future__ import annotations
@@ -47,12 +48,17 @@ def keys(case: str, rows: int) -> Any:
     return made.get(case, lambda: uniform)()
 
 
+def wait_for_all() -> None:
+    for gpu in range(cupy.cuda.runtime.getDeviceCount()):
+        cupy.cuda.Device(gpu).synchronize()
+
+
 def timed(call: Callable[[], Any]) -> float:
-    """Seconds until the GPU is done."""
-    cupy.cuda.Device().synchronize()
+    """Seconds until the GPUs are done."""
+    wait_for_all()
     start = time.perf_counter()
     result = call()
-    cupy.cuda.Device().synchronize()
+    wait_for_all()
     seconds = time.perf_counter() - start
     del result
     return seconds
@@ -97,13 +103,53 @@ def run(case: str, rows: int) -> dict[str, Any]:
     return {"case": case, "rows": rows, "seconds": seconds, "medians": medians, "ratio_to_cupy": ratios}
 
 
+def check_parts(case: str, before: list[Any], after: list[Any]) -> None:
+    """Order within the parts and across them, and the sum modulo 2⁶⁴."""
+    previous, change, right = None, 0, True
+    for given, found in zip(before, after, strict=True):
+        with given.device:
+            part = cupy.asarray(found)
+            first, last = part[0].item(), part[-1].item()
+            right &= (previous is None or previous <= first) and bool((part[:-1] <= part[1:]).all())
+            previous = last
+            words = part.view(f"u{part.itemsize}"), given.view(f"u{given.itemsize}")
+            change += int(words[0].sum(dtype=cupy.uint64)) - int(words[1].sum(dtype=cupy.uint64))
+    if not right or change % (1 << 64) != 0:
+        raise SystemExit(f"{case}: wrong result")
+
+
+def run_on_several(case: str, rows: int, gpus: int) -> dict[str, Any]:
+    """Ours alone: neither CuPy nor torch sorts what lies on several."""
+    parts = []
+    for gpu in range(gpus):
+        with cupy.cuda.Device(gpu):
+            parts.append(keys(case, rows // gpus))
+    calls = {"linkwise": lambda: linkwise.sort(parts), "linkwise, unverified": lambda: linkwise.sort(parts, verify=False)}
+    check_parts(case, parts, linkwise.sort(parts))
+    seconds: dict[str, list[float]] = {name: [] for name in calls}
+    for repetition in range(REPETITIONS + 1):
+        for name, call in calls.items():
+            spent = timed(call)
+            if repetition > 0:
+                seconds[name].append(spent)
+    medians = {name: statistics.median(times) for name, times in seconds.items()}
+    told = ", ".join(f"{name} {1e3 * median:.1f} ms" for name, median in medians.items())
+    print(f"{rows:.3g} {case} on {gpus} GPUs: {told}", flush=True)
+    return {"case": case, "rows": rows, "gpus": gpus, "seconds": seconds, "medians": medians}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=float, nargs="+", default=[1e9])
     parser.add_argument("--cases", nargs="+", default=CASES, choices=CASES)
+    parser.add_argument("--gpus", type=int, default=1)
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
-    results = [run(case, int(rows)) for rows in options.rows for case in options.cases]
+    results = [
+        run(case, int(rows)) if options.gpus == 1 else run_on_several(case, int(rows), options.gpus)
+        for rows in options.rows
+        for case in options.cases
+    ]
     if options.output:
         told = {**about(linkwise.local_machine(), simulated=False), "results": results}
         options.output.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -77,6 +77,7 @@ void bind_records(nb::module_& m) {
   nb::class_<Records>(m, "Records")
       .def(nb::init<RecordType, std::uint64_t, MemoryView, MemoryView>(), nb::arg("type"), nb::arg("count"),
            nb::arg("keys"), nb::arg("values"))
+      .def_ro("type", &Records::type)
       .def_ro("count", &Records::count)
       .def_ro("keys", &Records::keys)
       .def_ro("values", &Records::values)
@@ -90,6 +91,12 @@ void bind_scratch(nb::module_& m) {
       "sort_scratch_bytes",
       [](const Runtime& r, RecordType type, std::uint64_t count) {
         return r.kernels().sort_scratch_bytes(type, count);
+      },
+      nb::arg("runtime"), nb::arg("type"), nb::arg("count"));
+  m.def(
+      "msd_sort_scratch_bytes",
+      [](const Runtime& r, RecordType type, std::uint64_t count) {
+        return r.kernels().msd_sort_scratch_bytes(type, count);
       },
       nb::arg("runtime"), nb::arg("type"), nb::arg("count"));
   m.def(
@@ -113,6 +120,29 @@ void bind_sorting(nb::module_& m) {
          const MemoryView& scratch) { return sort(r, s, primary, secondary, {begin_bit, end_bit}, scratch); },
       nb::arg("runtime"), nb::arg("stream"), nb::arg("primary"), nb::arg("secondary"), nb::arg("begin_bit"),
       nb::arg("end_bit"), nb::arg("scratch"));
+  nb::enum_<SortBuffers>(m, "SortBuffers")
+      .value("three", SortBuffers::three)
+      .value("room_is_input", SortBuffers::room_is_input)
+      .value("result_is_input", SortBuffers::result_is_input);
+  m.def(
+      "look_at_keys",
+      [](Runtime& r, Stream s, KeyType type, bool descending, const Records& input, SortBuffers buffers,
+         const MemoryView& scratch) {
+        const Buffer numbers = r.allocate(s.place, sizeof(KeySpread), "spread of the keys");
+        look_at_keys(r, s, {type, descending}, input, buffers, scratch, numbers.view());
+        KeySpread spread;
+        r.read_back({s, numbers.view(), &spread, &even_spread});
+        return suits_msd_sort(spread);
+      },
+      nb::arg("runtime"), nb::arg("stream"), nb::arg("type"), nb::arg("descending"), nb::arg("input"),
+      nb::arg("buffers"), nb::arg("scratch"), "Whether the sort by the most significant digits first suits them.");
+  m.def(
+      "msd_sort",
+      [](Runtime& r, Stream s, KeyType type, bool descending, const Records& input, const Records& result,
+         const Records& room, const MemoryView& scratch,
+         const MemoryView& sum) { msd_sort(r, s, {type, descending}, input, result, room, scratch, sum); },
+      nb::arg("runtime"), nb::arg("stream"), nb::arg("type"), nb::arg("descending"), nb::arg("input"),
+      nb::arg("result"), nb::arg("room"), nb::arg("scratch"), nb::arg("checksum"));
   m.def("merge", &merge, nb::arg("runtime"), nb::arg("stream"), nb::arg("left"), nb::arg("right"), nb::arg("to"),
         nb::arg("scratch"));
   m.def("encode", &encode, nb::arg("runtime"), nb::arg("stream"), nb::arg("type"), nb::arg("descending"),

@@ -96,15 +96,17 @@ class Kernels {
   virtual void sort(void* stream, RecordType type, RawRecords primary, RawRecords secondary, std::uint64_t count,
                     BitRange bits, void* scratch, std::uint64_t scratch_bytes) const = 0;
 
-  /// Of the sort by the most significant digits first; 0 for records that it does not take, or that are too few for it.
+  /// Of the sort by the most significant digits first; 0 for records that it does not take.
   [[nodiscard]] virtual std::uint64_t msd_sort_scratch_bytes(RecordType type, std::uint64_t count) const = 0;
-  /// Prepares `msd_sort` of the same native keys and scratch. `room_is_input`: its room will be the input itself.
-  virtual void look_at_keys(void* stream, KeyCoding coding, void* keys, std::uint64_t count, bool room_is_input,
-                            void* scratch, KeySpread* spread) const = 0;
-  /// Sorts `input`, which it leaves as it is unless it is also the room, into `result`: native keys, by their codes.
-  /// *checksum = Σ record_hash over the native keys that came in; null if nobody wants it.
-  virtual void msd_sort(void* stream, KeyCoding coding, RawRecords input, RawRecords result, RawRecords room,
-                        std::uint64_t count, void* scratch, std::uint64_t* checksum) const = 0;
+  /// Of how many such records on it is worth a look at the keys.
+  [[nodiscard]] virtual std::uint64_t fewest_for_msd_sort(RecordType type) const = 0;
+  /// Prepares `msd_sort` of the same native keys, buffers and scratch.
+  virtual void look_at_keys(void* stream, KeyCoding coding, RawRecords input, RecordType type, std::uint64_t count,
+                            SortBuffers buffers, void* scratch, KeySpread* spread) const = 0;
+  /// Sorts `input`, which it leaves as it is unless the result or the room lies there, into `result`: native keys, by
+  /// their codes. *checksum = Σ record_hash over the native keys that came in; null if nobody wants it.
+  virtual void msd_sort(void* stream, KeyCoding coding, RecordType type, RawRecords input, RawRecords result,
+                        RawRecords room, std::uint64_t count, void* scratch, std::uint64_t* checksum) const = 0;
 
   [[nodiscard]] virtual std::uint64_t merge_scratch_bytes(RecordType type, std::uint64_t left,
                                                           std::uint64_t right) const = 0;

@@ -76,10 +76,14 @@ Records sort(Runtime& runtime, Stream stream, const Records& primary, const Reco
 
 bool suits_msd_sort(const KeySpread& spread) {
   const double first_quarter = static_cast<double>(spread.in_first_quarter) / std::max(spread.in_digits, 1u);
-  return 0.15 <= first_quarter && first_quarter <= 0.4;
+  return 0.15 <= first_quarter && first_quarter <= 0.4 && spread.crowded <= 2.5 * spread.crowded_if_even + 100;
 }
 
-void look_at_keys(Runtime& runtime, Stream stream, KeyCoding coding, const Records& input, bool room_is_input,
+bool may_suit_msd_sort(const Kernels& kernels, RecordType type, std::uint64_t count) {
+  return count >= kernels.fewest_for_msd_sort(type) && kernels.msd_sort_scratch_bytes(type, count) > 0;
+}
+
+void look_at_keys(Runtime& runtime, Stream stream, KeyCoding coding, const Records& input, SortBuffers buffers,
                   const MemoryView& scratch, const MemoryView& spread) {
   const Kernels& kernels = runtime.kernels();
   require_here(stream, input.keys, "look_at_keys");
@@ -87,8 +91,8 @@ void look_at_keys(Runtime& runtime, Stream stream, KeyCoding coding, const Recor
   require(scratch.bytes >= kernels.msd_sort_scratch_bytes(input.type, input.count), "look_at_keys",
           "the scratch is too small");
   Operation operation{"look at keys", views_of({&input}), {scratch, spread}, {}, {}};
-  operation.run = [&kernels, coding, input, room_is_input, scratch, spread](void* native) {
-    kernels.look_at_keys(native, coding, input.keys.data, input.count, room_is_input, scratch.data,
+  operation.run = [&kernels, coding, input, buffers, scratch, spread](void* native) {
+    kernels.look_at_keys(native, coding, input.raw(), input.type, input.count, buffers, scratch.data,
                          reinterpret_cast<KeySpread*>(spread.data));
   };
   runtime.enqueue(stream, std::move(operation));
@@ -96,8 +100,8 @@ void look_at_keys(Runtime& runtime, Stream stream, KeyCoding coding, const Recor
 
 void msd_sort(Runtime& runtime, Stream stream, KeyCoding coding, const Records& input, const Records& result,
               const Records& room, const MemoryView& scratch, const MemoryView& checksum) {
-  // Of the passes that `sort` makes over keys of 64 bits; measured for uniform keys (docs/performance.md).
-  constexpr double passes = 0.4 * 8;
+  // Of the passes that `sort` makes; measured for uniform keys (docs/performance.md).
+  const double passes = input.type.key == KeyWidth::k32 ? 0.62 * 4 : 0.4 * 8;
   require(
       input.type == result.type && input.count == result.count && input.type == room.type && input.count == room.count,
       "msd_sort", "the records differ in shape");
@@ -111,7 +115,7 @@ void msd_sort(Runtime& runtime, Stream stream, KeyCoding coding, const Records& 
   if (checksum.bytes > 0) operation.writes.push_back(checksum);
   operation.work = {"sort", input.count, static_cast<double>(input.type.bytes()), passes};
   operation.run = [&kernels, coding, input, result, room, scratch, checksum](void* native) {
-    kernels.msd_sort(native, coding, input.raw(), result.raw(), room.raw(), input.count, scratch.data,
+    kernels.msd_sort(native, coding, input.type, input.raw(), result.raw(), room.raw(), input.count, scratch.data,
                      reinterpret_cast<std::uint64_t*>(checksum.data));
   };
   runtime.enqueue(stream, std::move(operation));

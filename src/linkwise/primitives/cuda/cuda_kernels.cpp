@@ -44,13 +44,14 @@ class CudaKernels final : public Kernels {
   std::uint64_t msd_sort_scratch_bytes(RecordType type, std::uint64_t count) const override {
     return cuda::msd_sort_scratch_bytes(type, count);
   }
-  void look_at_keys(void* stream, KeyCoding coding, void* keys, std::uint64_t count, bool room_is_input, void* scratch,
-                    KeySpread* spread) const override {
-    cuda::look_at_keys(on(stream), coding, keys, count, room_is_input, scratch, spread);
+  std::uint64_t fewest_for_msd_sort(RecordType type) const override { return cuda::fewest_for_msd_sort(type); }
+  void look_at_keys(void* stream, KeyCoding coding, RawRecords input, RecordType type, std::uint64_t count,
+                    SortBuffers buffers, void* scratch, KeySpread* spread) const override {
+    cuda::look_at_keys(on(stream), coding, input, type, count, buffers, scratch, spread);
   }
-  void msd_sort(void* stream, KeyCoding coding, RawRecords input, RawRecords result, RawRecords room,
+  void msd_sort(void* stream, KeyCoding coding, RecordType type, RawRecords input, RawRecords result, RawRecords room,
                 std::uint64_t count, void* scratch, std::uint64_t* checksum) const override {
-    cuda::msd_sort(on(stream), coding, input, result, room, count, scratch, checksum);
+    cuda::msd_sort(on(stream), coding, type, input, result, room, count, scratch, checksum);
   }
   std::uint64_t merge_scratch_bytes(RecordType type, std::uint64_t left, std::uint64_t right) const override {
     return cuda::merge_scratch_bytes(type, left, right);

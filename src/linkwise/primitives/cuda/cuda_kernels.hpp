@@ -29,10 +29,11 @@ void radix_sort(cudaStream_t stream, RecordType type, RawRecords primary, RawRec
                 BitRange bits, void* scratch, std::uint64_t scratch_bytes);
 
 std::uint64_t msd_sort_scratch_bytes(RecordType type, std::uint64_t count);
-void look_at_keys(cudaStream_t stream, KeyCoding coding, void* keys, std::uint64_t count, bool room_is_input,
-                  void* scratch, KeySpread* spread);
-void msd_sort(cudaStream_t stream, KeyCoding coding, RawRecords input, RawRecords result, RawRecords room,
-              std::uint64_t count, void* scratch, std::uint64_t* checksum);
+std::uint64_t fewest_for_msd_sort(RecordType type);
+void look_at_keys(cudaStream_t stream, KeyCoding coding, RawRecords input, RecordType type, std::uint64_t count,
+                  SortBuffers buffers, void* scratch, KeySpread* spread);
+void msd_sort(cudaStream_t stream, KeyCoding coding, RecordType type, RawRecords input, RawRecords result,
+              RawRecords room, std::uint64_t count, void* scratch, std::uint64_t* checksum);
 
 std::uint64_t merge_scratch_bytes(RecordType type, std::uint64_t left, std::uint64_t right);
 void merge(cudaStream_t stream, RecordType type, RawRecords left, std::uint64_t left_count, RawRecords right,

@@ -82,31 +82,36 @@ class VirtualKernels final : public Kernels {
     });
   }
 
-  // As on CUDA, but of few records too.
   std::uint64_t msd_sort_scratch_bytes(RecordType type, std::uint64_t count) const override {
-    if (type != RecordType{KeyWidth::k64, ValueWidth::none} || count < 1000) return 0;
-    return (1 << 17) + count / 3;
+    return type.value == ValueWidth::none ? (1 << 17) + count / 4 : 0;
   }
+  // On CUDA there have to be more.
+  std::uint64_t fewest_for_msd_sort(RecordType) const override { return 1000; }
   // The first digit is the quarter of the keys' range, and what is told the quarter of this again.
-  void look_at_keys(void*, KeyCoding coding, void* native, std::uint64_t count, bool, void*,
+  void look_at_keys(void*, KeyCoding coding, RawRecords input, RecordType type, std::uint64_t count, SortBuffers, void*,
                     KeySpread* spread) const override {
-    std::vector<std::uint64_t> keys(count);
-    encode_on_host(coding.type, coding.descending, native, keys.data(), count);
-    const auto [least, greatest] = std::minmax_element(keys.begin(), keys.end());
-    const int shift = std::max(static_cast<int>(std::bit_width(*least ^ *greatest)) - 4, 0);
-    *spread = {0, static_cast<std::uint32_t>(std::min<std::uint64_t>(count, 1 << 14)), 0, 0};
-    for (std::uint64_t i = 0; i < spread->in_digits; ++i)
-      spread->in_first_quarter += (keys[i * (count / spread->in_digits)] >> shift & 3) == 0 ? 1 : 0;
+    with_key(type.key, [&](auto key) {
+      std::vector<typename decltype(key)::type> keys(count);
+      encode_on_host(coding.type, coding.descending, input.keys, keys.data(), count);
+      const auto [least, greatest] = std::minmax_element(keys.begin(), keys.end());
+      const int shift = std::max(static_cast<int>(std::bit_width(*least ^ *greatest)) - 4, 0);
+      *spread = {static_cast<std::uint32_t>(std::min<std::uint64_t>(count, 1 << 14)), 0, 0, 0};
+      for (std::uint64_t i = 0; i < spread->in_digits; ++i)
+        spread->in_first_quarter += (keys[i * (count / spread->in_digits)] >> shift & 3) == 0 ? 1 : 0;
+    });
   }
   // The room holds anything afterwards.
-  void msd_sort(void*, KeyCoding coding, RawRecords input, RawRecords result, RawRecords room, std::uint64_t count,
-                void*, std::uint64_t* sum) const override {
-    if (sum != nullptr) checksum(nullptr, {KeyWidth::k64, ValueWidth::none}, input, count, sum);
-    auto* const to = static_cast<std::uint64_t*>(result.keys);
-    encode_on_host(coding.type, coding.descending, input.keys, to, count);
-    std::sort(to, to + count);
-    decode_on_host(coding.type, coding.descending, to, to, count);
-    std::fill_n(static_cast<std::uint64_t*>(room.keys), count, 0xdeadbeefdeadbeefULL);
+  void msd_sort(void*, KeyCoding coding, RecordType type, RawRecords input, RawRecords result, RawRecords room,
+                std::uint64_t count, void*, std::uint64_t* sum) const override {
+    if (sum != nullptr) checksum(nullptr, type, input, count, sum);
+    with_key(type.key, [&](auto key) {
+      using Key = typename decltype(key)::type;
+      std::vector<Key> codes(count);
+      encode_on_host(coding.type, coding.descending, input.keys, codes.data(), count);
+      std::sort(codes.begin(), codes.end());
+      std::fill_n(static_cast<Key*>(room.keys), count, static_cast<Key>(0xdeadbeefdeadbeefULL));
+      decode_on_host(coding.type, coding.descending, codes.data(), result.keys, count);
+    });
   }
 
   std::uint64_t merge_scratch_bytes(RecordType, std::uint64_t left, std::uint64_t right) const override {

@@ -6,6 +6,7 @@
 #include "linkwise/error.hpp"
 #include "linkwise/sort/exchange/msb_cuts.hpp"
 #include "linkwise/sort/exchange/radix_exchange.hpp"
+#include "linkwise/sort/local_sort.hpp"
 
 namespace linkwise {
 namespace {
@@ -55,6 +56,7 @@ class DeviceRadixSort {
 
   std::vector<SortedRecords> run() {
     runtime_.set_phase("partition");
+    by_msd_ = suits_msd();
     const std::vector<Event> arrived = input_.size() * buckets_ == 1 || total_ == 0 ? stay() : exchange();
     runtime_.set_phase("sort");
     std::vector<SortedRecords> sorted;
@@ -107,6 +109,36 @@ class DeviceRadixSort {
     std::vector<Event> arrived = exchange.store(to);
     for (Buffer& buffer : scratch) runtime_.retire(std::move(buffer));
     return arrived;
+  }
+
+  // Whether the shares are sorted by the most significant digits first. They are made of all inputs, so each is asked.
+  // One GPU alone was asked before (one_gpu_sort.hpp).
+  bool suits_msd() {
+    const std::uint64_t even = total_ / (input_.size() * buckets_);
+    if (input_.size() == 1 || !may_suit_msd_sort(runtime_.kernels(), type_, even)) return false;
+    std::vector<Buffer> scratch, numbers;
+    std::vector<KeySpread> spreads(input_.size());
+    std::vector<ReadBack> reads;
+    bool suits = true;
+    try {
+      for (std::size_t g = 0; g < input_.size(); ++g) {
+        if (input_[g].count == 0) continue;
+        const Place place = streams_[g].place;
+        const std::uint64_t bytes = runtime_.kernels().msd_sort_scratch_bytes(type_, input_[g].count);
+        scratch.push_back(runtime_.allocate(place, bytes, "sort scratch"));
+        numbers.push_back(runtime_.allocate(place, sizeof(KeySpread), "spread of the keys"));
+        look_at_keys(runtime_, streams_[g], own_codes(type_.key), input_[g], SortBuffers::three, scratch.back().view(),
+                     numbers.back().view());
+        reads.push_back({streams_[g], numbers.back().view(), &spreads[g], &even_spread});
+      }
+      runtime_.read_back(reads);
+    } catch (const OutOfMemoryError&) {
+      suits = false;
+    }
+    for (Buffer& buffer : scratch) runtime_.retire(std::move(buffer));
+    for (Buffer& buffer : numbers) runtime_.retire(std::move(buffer));
+    for (std::size_t g = 0; g < input_.size(); ++g) suits &= input_[g].count == 0 || suits_msd_sort(spreads[g]);
+    return suits;
   }
 
   // Takes what the plan says or, where it leaves that open, as few as there is memory for: each costs time. Two, if the
@@ -177,11 +209,10 @@ class DeviceRadixSort {
     const Share& share = shares_[g];
     std::vector<Stream> streams{streams_[g]};
     if (share.lanes > 1) streams.push_back(runtime_.stream(streams_[g].place, "compute 2"));
-    std::vector<Buffer> scratch;
+    std::vector<LocalSort> sorts;
     for (const Stream stream : streams) {
       for (const Event event : arrived) runtime_.wait(stream, event);
-      const std::uint64_t bytes = runtime_.kernels().sort_scratch_bytes(type_, share.largest);
-      scratch.push_back(runtime_.allocate(stream.place, bytes, "sort scratch"));
+      sorts.emplace_back(runtime_, stream, type_, share.largest, by_msd_);
     }
     std::vector<Event> done;
     for (std::size_t b = 0; b < share.buckets.size(); ++b) {
@@ -190,13 +221,13 @@ class DeviceRadixSort {
       // The room is as long as two buckets: an odd sort may write over all before its predecessor.
       if (share.is_odd && b > share.lanes) runtime_.wait(streams[lane], done[b - share.lanes - 1]);
       const Records first = share.arriving(type_, bucket), second = other_buffer(g, bucket, lane * share.largest);
-      const Records sorted = sort(runtime_, streams[lane], first, second, bucket.bits, scratch[lane].view());
+      const Records sorted = sorts[lane].sort(first, second, bucket.bits, share.is_odd);
       // A single record is not moved by sorting it.
       if (share.is_odd && sorted.keys.data == first.keys.data) copy(runtime_, streams[lane], second, sorted);
       done.push_back(runtime_.record(streams[lane]));
     }
     for (std::size_t lane = 1; lane < share.lanes; ++lane) runtime_.wait(streams_[g], runtime_.record(streams[lane]));
-    for (Buffer& buffer : scratch) runtime_.retire(std::move(buffer));
+    for (LocalSort& sort : sorts) sort.retire();
   }
 
   // An odd sort's result goes to its place among the sorted records; what an even one needs is anywhere in the room.
@@ -214,6 +245,7 @@ class DeviceRadixSort {
   RecordType type_;
   std::uint64_t total_ = 0;
   std::size_t buckets_ = 1;  // of each GPU
+  bool by_msd_ = false;
   std::vector<Share> shares_;
 };
 

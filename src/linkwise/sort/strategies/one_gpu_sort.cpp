@@ -9,10 +9,10 @@ namespace {
 
 constexpr std::uint64_t small_things = 64 << 10;
 
-KeySpread spread_of(Runtime& runtime, Stream stream, KeyCoding coding, const Records& input, bool overwrites,
+KeySpread spread_of(Runtime& runtime, Stream stream, KeyCoding coding, const Records& input, SortBuffers buffers,
                     const MemoryView& scratch) {
   Buffer numbers = runtime.allocate(stream.place, sizeof(KeySpread), "spread of the keys");
-  look_at_keys(runtime, stream, coding, input, overwrites, scratch, numbers.view());
+  look_at_keys(runtime, stream, coding, input, buffers, scratch, numbers.view());
   KeySpread spread;
   runtime.read_back({stream, numbers.view(), &spread, &even_spread});
   runtime.retire(std::move(numbers));
@@ -23,9 +23,10 @@ KeySpread spread_of(Runtime& runtime, Stream stream, KeyCoding coding, const Rec
 
 std::optional<SortedRecords> sort_on_one_gpu(Runtime& runtime, Stream stream, KeyCoding coding, const Records& input,
                                              bool overwrites, const MemoryView& checksum) {
-  const std::uint64_t scratch_bytes = runtime.kernels().msd_sort_scratch_bytes(input.type, input.count);
-  if (scratch_bytes == 0) return std::nullopt;
+  if (!may_suit_msd_sort(runtime.kernels(), input.type, input.count)) return std::nullopt;
   runtime.set_phase("sort");
+  const std::uint64_t scratch_bytes = runtime.kernels().msd_sort_scratch_bytes(input.type, input.count);
+  const SortBuffers buffers = overwrites ? SortBuffers::room_is_input : SortBuffers::three;
   const std::uint64_t bytes = record_bytes(input.type, input.count);
   try {
     runtime.reserve(stream.place, (overwrites ? bytes : 2 * bytes) + scratch_bytes + small_things);
@@ -34,7 +35,7 @@ std::optional<SortedRecords> sort_on_one_gpu(Runtime& runtime, Stream stream, Ke
   }
   Buffer scratch = runtime.allocate(stream.place, scratch_bytes, "sort scratch");
   std::optional<SortedRecords> sorted;
-  if (suits_msd_sort(spread_of(runtime, stream, coding, input, overwrites, scratch.view()))) {
+  if (suits_msd_sort(spread_of(runtime, stream, coding, input, buffers, scratch.view()))) {
     Buffer memory = runtime.allocate(stream.place, bytes, "sorted records"), room;
     if (!overwrites) room = runtime.allocate(stream.place, bytes, "room");
     const Records result = records_in(memory.view(), input.type, input.count);

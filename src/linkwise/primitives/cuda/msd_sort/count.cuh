@@ -1,131 +1,145 @@
-// Counting: how many records of each span have each digit, and where they go.
+// Counting: how many keys of each span have each digit, and where they go.
 #pragma once
 
 #include <cub/block/block_reduce.cuh>
 #include <cub/block/block_scan.cuh>
 
 #include "linkwise/primitives/cuda/msd_sort/digits.cuh"
+#include "linkwise/primitives/cuda/msd_sort/run_load.cuh"
 
 namespace linkwise::cuda::msd {
 
+/// Two blocks to a multiprocessor: one counts while the other's keys come.
+constexpr int count_blocks = 2;
+template <typename Key>
+constexpr int count_items = 64 / sizeof(Key);  // of a thread, at once
+template <typename Key>
+constexpr int count_keys = count_items<Key> * level_threads;
+
 template <typename Key>
 struct CountMemory {
+  RunMemory<Key, count_keys<Key>> input;
   std::uint32_t counters[most_digits];
-  Bucket bucket;
+  Bucket bucket[2];  // of this span and the next
   Key least, greatest;
   unsigned long long checksum;
 };
 
-/// The block's part of a level's spans: each is counted by digits, and its keys are added to the bucket's range. Half a
-/// span's keys are on their way while the other half is counted.
-template <int items, typename Key, typename Columns>
+/// The block's part of a level's spans: each is counted by digits, and its keys are added to the bucket's range.
+template <typename Key>
 class SpanCount {
-  static constexpr int half = items / 2;
+  static constexpr unsigned at_once = count_keys<Key>;
   using Word = std::conditional_t<sizeof(Key) == 8, unsigned long long, unsigned>;
 
  public:
-  __device__ SpanCount(CountMemory<Key>& memory, const Columns& columns, const State& state, const std::uint32_t* table)
-      : memory_(memory), columns_(columns), state_(state), table_(table) {}
+  __device__ SpanCount(CountMemory<Key>& memory, const Columns<Key>& columns, const State& state, const Cell* table)
+      : memory_(memory), columns_(columns), state_(state), table_(table), input_(memory.input) {}
 
   __device__ __forceinline__ void run(int now, std::uint32_t spans) {
     if (blockIdx.x >= spans) return;
-    if (threadIdx.x == 0) memory_.checksum = 0;
     Span span = state_.spans[now][blockIdx.x];
-    const Key* keys = keys_of(now, span);
-    Key first[half], second[half];
-    fetch(keys, span.count, 0, first);
-    for (std::uint32_t i = blockIdx.x;;) {
-      fetch(keys, span.count, half, second);
-      Bucket& bucket = state_.buckets[now][span.bucket];
+    begin_load(span, state_.buckets[now][span.bucket].place, 0);
+    if (threadIdx.x < bucket_words) bucket_word(0) = word_of(now, span);
+    if (threadIdx.x == 0) memory_.checksum = 0;
+    for (std::uint32_t i = blockIdx.x, slot = 0;; slot = 1 - slot) {
+      i += gridDim.x;
+      const Span next = i < spans ? state_.spans[now][i] : Span{};
       for (unsigned d = threadIdx.x; d < most_digits; d += level_threads) memory_.counters[d] = 0;
-      if (threadIdx.x < bucket_words)
-        reinterpret_cast<std::uint32_t*>(&memory_.bucket)[threadIdx.x] =
-            reinterpret_cast<const std::uint32_t*>(&bucket)[threadIdx.x];
       if (threadIdx.x == 0) {
         memory_.least = static_cast<Key>(~Key{0});
         memory_.greatest = 0;
       }
+      if (threadIdx.x < bucket_words) bucket_word(1 - slot) = word_of(now, next);
       __syncthreads();
-      const Digits<Key> digit(memory_.bucket, *state_.root, table_);
-      least_ = static_cast<Key>(~Key{0});
-      greatest_ = 0;
-      count(digit, span.count, 0, first);
-      i += gridDim.x;
-      const Span counted = span;
-      if (i < spans) {
-        span = state_.spans[now][i];
-        keys = keys_of(now, span);
-        fetch(keys, span.count, 0, first);
+      const Bucket& bucket = memory_.bucket[slot];
+      const Digits<Key> digit(bucket, *state_.root, table_);
+      for (unsigned first = 0; first < span.count; first += at_once) {
+        input_.wait();
+        if (digit.is_plain()) count(digit.plain(), bucket, span.count - first);
+        else count(digit, bucket, span.count - first);
+        __syncthreads();
+        if (first + at_once < span.count) begin_load(span, bucket.place, first + at_once);
       }
-      count(digit, counted.count, half, second);
-      finish(bucket, counted);
+      if (i < spans) begin_load(next, memory_.bucket[1 - slot].place, 0);
+      finish(state_.buckets[now][span.bucket], bucket, span);
       if (i >= spans) break;
+      __syncthreads();
+      span = next;
     }
+    input_.end();
     if (threadIdx.x == 0 && memory_.checksum != 0)
       atomicAdd(reinterpret_cast<unsigned long long*>(columns_.checksum), memory_.checksum);
   }
 
  private:
-  __device__ __forceinline__ const Key* keys_of(int now, const Span& span) const {
-    return columns_.keys_at(state_.buckets[now][span.bucket].place) + span.begin;
+  __device__ __forceinline__ void begin_load(const Span& span, std::uint32_t place, unsigned first) {
+    const unsigned count = min(span.count - first, at_once);
+    input_.begin(columns_.keys_at(place), columns_.count, std::uint64_t{span.begin} + first, count);
   }
-  __device__ __forceinline__ static void fetch(const Key* keys, std::uint32_t count, int from, Key (&key)[half]) {
-    const int left = static_cast<int>(count) - static_cast<int>(threadIdx.x);
-#pragma unroll
-    for (int i = 0; i < half; ++i)
-      if (level_threads * (from + i) < left) key[i] = __ldcs(keys + threadIdx.x + level_threads * (from + i));
+  __device__ __forceinline__ std::uint32_t& bucket_word(std::uint32_t slot) {
+    return reinterpret_cast<std::uint32_t*>(&memory_.bucket[slot])[threadIdx.x];
+  }
+  __device__ __forceinline__ std::uint32_t word_of(int now, const Span& span) const {
+    return reinterpret_cast<const std::uint32_t*>(&state_.buckets[now][span.bucket])[threadIdx.x];
   }
 
-  __device__ __forceinline__ void count(const Digits<Key>& digit, std::uint32_t count, int from, Key (&key)[half]) {
+  template <typename Digit>
+  __device__ __forceinline__ void count(const Digit& digit, const Bucket& bucket, std::uint32_t count) {
+    constexpr int keys_at_once = 4;
+    static_assert(count_items<Key> % keys_at_once == 0);
+    const Key* const keys = input_.elements() + threadIdx.x;
     const int left = static_cast<int>(count) - static_cast<int>(threadIdx.x);
+    Key least = static_cast<Key>(~Key{0}), greatest = 0;
+    std::uint64_t hashes = 0;
     // All keys are in the first bucket, which is counted once.
-    if (columns_.checksum != nullptr && memory_.bucket.is_root) add_hashes(key, left - level_threads * from);
-    columns_.encode(key, memory_.bucket.place);
+    const bool is_summed = columns_.checksum != nullptr && bucket.is_root;
+#pragma unroll 1
+    for (int i = 0; i < count_items<Key>; i += keys_at_once) {
+      Key key[keys_at_once];
 #pragma unroll
-    for (int i = 0; i < half; ++i) {
-      if (level_threads * (from + i) >= left) continue;
-      least_ = min(least_, key[i]);
-      greatest_ = max(greatest_, key[i]);
-      atomicAdd(&memory_.counters[digit(key[i])], 1u);
+      for (int j = 0; j < keys_at_once; ++j)
+        if (level_threads * (i + j) < left) key[j] = keys[level_threads * (i + j)];
+      if (is_summed) {
+#pragma unroll
+        for (int j = 0; j < keys_at_once; ++j)
+          if (level_threads * (i + j) < left) hashes += record_hash(key[j], NoValue{});
+      }
+      columns_.encode(key, bucket.place);
+#pragma unroll
+      for (int j = 0; j < keys_at_once; ++j) {
+        if (level_threads * (i + j) >= left) continue;
+        least = min(least, key[j]);
+        greatest = max(greatest, key[j]);
+        atomicAdd(&memory_.counters[digit(key[j])], 1u);
+      }
     }
-  }
-
-  __device__ __forceinline__ void add_hashes(const Key (&key)[half], int left) {
-    std::uint64_t sum = 0;
-#pragma unroll
-    for (int i = 0; i < half; ++i)
-      if (level_threads * i < left) sum += record_hash(key[i], NoValue{});
-    for (int i = 16; i > 0; i /= 2) sum += __shfl_xor_sync(~0u, sum, i);
-    if (threadIdx.x % 32 == 0) atomicAdd(&memory_.checksum, static_cast<unsigned long long>(sum));
-  }
-
-  __device__ __forceinline__ void finish(Bucket& bucket, const Span& span) {
     for (int i = 16; i > 0; i /= 2) {
-      least_ = min(least_, __shfl_xor_sync(~0u, least_, i));
-      greatest_ = max(greatest_, __shfl_xor_sync(~0u, greatest_, i));
+      least = min(least, __shfl_xor_sync(~0u, least, i));
+      greatest = max(greatest, __shfl_xor_sync(~0u, greatest, i));
+      if (is_summed) hashes += __shfl_xor_sync(~0u, hashes, i);
     }
-    if (threadIdx.x % 32 == 0) {
-      atomicMin(reinterpret_cast<Word*>(&memory_.least), static_cast<Word>(least_));
-      atomicMax(reinterpret_cast<Word*>(&memory_.greatest), static_cast<Word>(greatest_));
-    }
-    __syncthreads();
-    for (unsigned d = threadIdx.x; d < memory_.bucket.digits; d += level_threads)
-      state_.entries[span.entry + d * memory_.bucket.spans] = memory_.counters[d];
-    if (threadIdx.x == 0) {
-      if (memory_.least < memory_.bucket.least)
-        atomicMin(reinterpret_cast<unsigned long long*>(&bucket.least), static_cast<unsigned long long>(memory_.least));
-      if (memory_.greatest > memory_.bucket.greatest)
-        atomicMax(reinterpret_cast<unsigned long long*>(&bucket.greatest),
-                  static_cast<unsigned long long>(memory_.greatest));
-    }
-    __syncthreads();
+    if (threadIdx.x % 32 != 0) return;
+    atomicMin(reinterpret_cast<Word*>(&memory_.least), static_cast<Word>(least));
+    atomicMax(reinterpret_cast<Word*>(&memory_.greatest), static_cast<Word>(greatest));
+    if (is_summed) atomicAdd(&memory_.checksum, static_cast<unsigned long long>(hashes));
+  }
+
+  __device__ __forceinline__ void finish(Bucket& shared, const Bucket& bucket, const Span& span) {
+    for (unsigned d = threadIdx.x; d < bucket.digits; d += level_threads)
+      state_.entries[span.entry + d * bucket.spans] = memory_.counters[d];
+    if (threadIdx.x != 0) return;
+    if (memory_.least < bucket.least)
+      atomicMin(reinterpret_cast<unsigned long long*>(&shared.least), static_cast<unsigned long long>(memory_.least));
+    if (memory_.greatest > bucket.greatest)
+      atomicMax(reinterpret_cast<unsigned long long*>(&shared.greatest),
+                static_cast<unsigned long long>(memory_.greatest));
   }
 
   CountMemory<Key>& memory_;
-  const Columns& columns_;
+  const Columns<Key>& columns_;
   const State& state_;
-  const std::uint32_t* table_;
-  Key least_, greatest_;
+  const Cell* table_;
+  RunLoad<Key, count_keys<Key>> input_;
 };
 
 using LevelScan = cub::BlockScan<std::uint32_t, level_threads>;

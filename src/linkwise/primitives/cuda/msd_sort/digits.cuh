@@ -25,12 +25,23 @@ __device__ inline std::uint64_t first_distance(const Bucket& bucket, unsigned di
   return (((std::uint64_t{digit} << 31) + bucket.scale - 1) / bucket.scale) << bucket.shift;
 }
 
+/// Equal cuts of all keys.
+template <typename Key>
+struct PlainDigits {
+  Key low;
+  unsigned shift, scale, first;
+
+  __device__ __forceinline__ unsigned operator()(Key key) const {
+    return first + scaled_digit(static_cast<std::uint32_t>(static_cast<Key>(key - low) >> shift), scale);
+  }
+};
+
 /// Digits of a bucket's keys rise with the keys.
 template <typename Key>
 class Digits {
  public:
-  /// `table`: the root's, in shared memory, if it has one.
-  __device__ Digits(const Bucket& bucket, const Root& root, const std::uint32_t* table)
+  /// `table`: the root's, in shared memory, if it has one. `is_counted`: the bucket's range is known.
+  __device__ Digits(const Bucket& bucket, const Root& root, const Cell* table, bool is_counted = false)
       : low_(static_cast<Key>(bucket.low)),
         shift_(bucket.shift),
         scale_(bucket.scale),
@@ -41,25 +52,34 @@ class Digits {
     is_tabled_ = root.is_tabled != 0;
     cell_shift_ = root.cell_shift;
     window_ = static_cast<Key>(root.window);
+    const bool covers_all = static_cast<Key>(~window_) == 0;
+    const bool covers_these =
+        is_counted && bucket.least >= bucket.low && bucket.greatest - bucket.low <= root.window;
+    if (is_tabled_ || (!covers_all && !covers_these)) return;
+    is_root_ = false;  // no key lies beyond the sample's range
+    first_ = 1;
   }
+
+  [[nodiscard]] __device__ bool is_plain() const { return !is_root_; }
+  [[nodiscard]] __device__ PlainDigits<Key> plain() const { return {low_, shift_, scale_, first_}; }
 
   __device__ unsigned operator()(Key key) const {
     const Key above = key - low_;
     const unsigned even = scaled_digit(static_cast<std::uint32_t>(above >> shift_), scale_);
-    if (!is_root_) return even;
+    if (!is_root_) return first_ + even;
     if (key < low_) return 0;
     if (above > window_) return last_;
     if (!is_tabled_) return 1 + even;
-    const std::uint32_t cell = table_[static_cast<unsigned>(above >> cell_shift_)];
+    const Cell cell = table_[static_cast<unsigned>(above >> cell_shift_)];
     const Key within = above & ((Key{1} << cell_shift_) - 1);
-    return 1 + (cell & 0xffff) + static_cast<unsigned>(within >> (cell_shift_ - (cell >> 16)));
+    return 1 + first_digit(cell) + static_cast<unsigned>(within >> (cell_shift_ - digit_bits(cell)));
   }
 
  private:
   Key low_, window_ = 0;
-  unsigned shift_, scale_, cell_shift_ = 0, last_ = 0;
+  unsigned shift_, scale_, first_ = 0, cell_shift_ = 0, last_ = 0;
   bool is_root_, is_tabled_ = false;
-  const std::uint32_t* table_;
+  const Cell* table_;
 };
 
 /// Whether a partition would move anything: not where all keys have one digit.

@@ -1,12 +1,9 @@
 // What the kernels of the most-significant-digit radix sort share: buckets, items, and where they lie in the scratch.
 //
-// A *bucket* is a run of records that is too long to be sorted in shared memory, and what is known of its keys. A level
+// A *bucket* is a run of keys that is too long to be sorted in shared memory, and what is known of its keys. A level
 // counts the digits of all buckets, and partitions each by them. A part that fits into shared memory becomes an *item*
 // for the last kernel; a longer one is a bucket of the next level. Blocks work on *spans*, equal cuts of a bucket, in
 // their order: then runs that meet in a sector reach the cache at about the same time, and memory sees whole sectors.
-//
-// So far msd_sort.cu takes keys of 64 bits alone. With values, which the templates sort stably, the partition is no
-// faster than CUB's.
 #pragma once
 
 #include <algorithm>
@@ -26,38 +23,33 @@ constexpr int table_cells = 1 << table_bits;
 constexpr int usual_levels = 3;  // before those that odd keys need
 constexpr std::uint32_t copied_at_once = 1 << 16;
 
-/// Records of the partition's tile: what a block orders at once.
-template <typename Key, typename Value>
-constexpr int tile_items = [] {
-  constexpr std::size_t widest = std::is_same_v<Value, NoValue> ? sizeof(Key) : std::max(sizeof(Key), sizeof(Value));
-  constexpr bool with_values = !std::is_same_v<Value, NoValue>;
-  if (with_values) return widest == 4 ? 20 : widest == 8 ? 14 : 8;
-  return widest == 4 ? 24 : 20;
-}();
+/// Of the partition's tile, which a block orders at once: the longer its runs, the fewer lines blocks write together.
+template <typename Key>
+constexpr int tile_items = 128 / sizeof(Key);  // of a thread
+template <typename Key>
+constexpr int tile_keys = tile_items<Key> * level_threads;
 
-constexpr int finish_threads = 384, finish_blocks = 3;  // these, of a multiprocessor
-/// Records that an item may have: what a block sorts in shared memory.
-constexpr std::uint32_t item_capacity = 12 * finish_threads;
+constexpr int finish_threads = 512, finish_blocks = 2;  // these, of a multiprocessor
+/// Keys that an item may have: what a block sorts in shared memory.
+template <typename Key>
+constexpr std::uint32_t item_capacity = 80 / sizeof(Key) * finish_threads;
 /// Parts are planned so full on average that few exceed the capacity.
 constexpr double planned_fill = 0.88;
 
-/// The records lie in three places: what the caller gave, the result, and room as large, which may be the first again.
-/// Otherwise the first is not written. Keys are native in the input and, when all is done, in the result; else codes.
+/// The keys lie in three places: what the caller gave, the result, and room as large. The first may be one of the
+/// others; otherwise it is not written. Keys are native in the input and, when all is done, in the result; else codes.
 enum Place : std::uint32_t { in_input, in_result, in_room };
-template <typename Key, typename Value>
+template <typename Key>
 struct Columns {
   Key* keys[3];
-  Value* values[3];
   KeyClass key_class;
   bool descending, are_codes;  ///< are_codes: native keys are their own codes
   std::uint64_t* checksum;     ///< of the input, if it is wanted
+  std::uint64_t count;
 
   // Selected, as an index that is known late would move the arrays to memory.
   __device__ Key* keys_at(std::uint32_t place) const {
     return place == in_input ? keys[in_input] : place == in_result ? keys[in_result] : keys[in_room];
-  }
-  __device__ Value* values_at(std::uint32_t place) const {
-    return place == in_input ? values[in_input] : place == in_result ? values[in_result] : values[in_room];
   }
   template <int count>
   __device__ __forceinline__ void encode(Key (&key)[count], std::uint32_t place) const {
@@ -92,27 +84,35 @@ struct alignas(16) Span {
 
 /// Records that one block of the last kernel brings to their place in the result.
 struct Item {
-  std::uint64_t low;  ///< no key is less
-  std::uint32_t begin, count;
-  std::uint32_t place;
-  bool is_equal;  ///< nothing to sort: they only move; may exceed the capacity
+  std::uint64_t low, reach;  ///< keys k have low <= k <= low + reach
+  std::uint32_t begin;
+  std::uint32_t count : 24, place : 4;
+  std::uint32_t is_equal : 1;  ///< nothing to sort: they only move; may exceed the capacity
 };
 
+/// A cell of the root's table: its first digit, and of how many bits its digits are.
+using Cell = std::uint16_t;
+constexpr int cell_digit_bits = 10;
+static_assert(root_digits < 1 << cell_digit_bits);
+constexpr std::uint32_t first_digit(Cell cell) { return cell & ((1u << cell_digit_bits) - 1); }
+constexpr std::uint32_t digit_bits(Cell cell) { return cell >> cell_digit_bits; }
+
 /// How the first level cuts the keys, guessed from a sample: digit 0 takes the keys below `low`, the last digit those
-/// beyond the window. Between, digits are equal cuts or, where the sample is uneven, the table's: a
-/// cell has one digit, which it may share with its neighbours, or many. Any guess sorts; a good one sorts sooner.
+/// beyond the window. Between, digits are equal cuts or, where the sample is uneven, the table's: a cell has one digit,
+/// which it may share with its neighbours, or many. Any guess sorts; a good one sorts sooner.
 struct Root {
   std::uint64_t low;
   std::uint64_t window;  ///< greatest distance from `low`
   std::uint32_t cell_shift;
   std::uint32_t is_tabled;
-  std::uint32_t table[table_cells];          ///< first digit | log2 of digits << 16
+  Cell table[table_cells];
   std::uint64_t digit_low[root_digits + 1];  ///< relative to `low`
 };
 
 struct Counters {
   std::uint32_t buckets[2], spans[2], entries[2];  // of this level and the next, which take turns
   std::uint32_t items, hard_items;
+  std::uint32_t spans_taken;  // by blocks that came for more than they were given
 };
 
 /// What lies in the scratch.
@@ -131,12 +131,15 @@ struct State {
 
 struct Extent {
   std::uint64_t count;
-  std::uint32_t blocks;  ///< of the level kernel
-  std::uint32_t tile;
+  std::uint32_t blocks;    ///< of the level kernel
+  std::uint32_t tile;      ///< keys
+  std::uint32_t capacity;  ///< of an item
 };
 
-/// Few digits make long runs; but with more, two levels do for more records.
-inline std::uint32_t digits_for(std::uint64_t count) { return count < 1'300'000'000 ? 640 : most_digits; }
+/// Few digits make long runs; but with more, two levels do for more keys.
+inline std::uint32_t digits_for(const Extent& extent) {
+  return extent.count < 250'000ull * extent.capacity ? 640 : most_digits;
+}
 
 /// Lays the state out from `base` on and returns its size: with a null base, to learn the size.
 inline std::uint64_t lay_out(void* base, const Extent& extent, State& state) {
@@ -146,9 +149,9 @@ inline std::uint64_t lay_out(void* base, const Extent& extent, State& state) {
     bytes = (bytes + length * sizeof(Type) + 255) / 256 * 256;
   };
   // Buckets exceed the capacity. Spans are tiles but for one of each bucket, and have few digits where that is short.
-  const std::uint64_t buckets = extent.count / item_capacity + 1;
+  const std::uint64_t buckets = extent.count / extent.capacity + 1;
   const std::uint64_t spans = extent.count / extent.tile + buckets + 1;
-  const std::uint64_t entries = (extent.count / extent.tile + 1) * digits_for(extent.count) + 20 * buckets;
+  const std::uint64_t entries = (extent.count / extent.tile + 1) * digits_for(extent) + 20 * buckets;
   take(state.counters, 1);
   take(state.root, 1);
   for (int i = 0; i < 2; ++i) {
@@ -163,7 +166,7 @@ inline std::uint64_t lay_out(void* base, const Extent& extent, State& state) {
   take(state.items, items);
   take(state.hard_items, items);
   state.tile = extent.tile;
-  state.max_digits = digits_for(extent.count);
+  state.max_digits = digits_for(extent);
   return bytes;
 }
 

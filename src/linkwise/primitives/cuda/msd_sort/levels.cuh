@@ -10,33 +10,40 @@
 
 namespace linkwise::cuda::msd {
 
-template <typename Key, typename Value>
+template <typename Key>
 struct LevelMemory {
   union {
     CountMemory<Key> count;
     OffsetMemory offset;
     SplitMemory split;
-    PartitionMemory<Key, Value> partition;
+    PartitionMemory<Key> partition;
   };
-  std::uint32_t table[table_cells];  // the root's
+  Cell table[table_cells];  // the root's
 };
 
-__device__ inline void load_table(std::uint32_t* table, const State& state) {
+__device__ inline void load_table(Cell* table, const State& state) {
   if (state.root->is_tabled == 0) return;
   for (int i = threadIdx.x; i < table_cells; i += level_threads) table[i] = state.root->table[i];
   __syncthreads();
 }
 
-template <typename Key, typename Value>
-__global__ void __launch_bounds__(level_threads, 1)
-    count_spans(const __grid_constant__ Columns<Key, Value> columns, const __grid_constant__ State state, int now) {
-  __shared__ CountMemory<Key> memory;
-  __shared__ std::uint32_t table[table_cells];
+template <typename Key>
+struct SpanCountMemory {
+  CountMemory<Key> count;
+  Cell table[table_cells];  // the root's
+};
+
+template <typename Key>
+__global__ void __launch_bounds__(level_threads, count_blocks)
+    count_spans(const __grid_constant__ Columns<Key> columns, const __grid_constant__ State state, int now) {
+  extern __shared__ __align__(128) unsigned char raw[];
+  auto& memory = *reinterpret_cast<SpanCountMemory<Key>*>(raw);
+  Counters& counters = *state.counters;
   if (blockIdx.x == 0 && threadIdx.x == 0)
-    state.counters->buckets[1 - now] = state.counters->spans[1 - now] = state.counters->entries[1 - now] = 0;
-  load_table(table, state);
-  SpanCount<tile_items<Key, Value>, Key, Columns<Key, Value>>(memory, columns, state, table)
-      .run(now, state.counters->spans[now]);
+    counters.buckets[1 - now] = counters.spans[1 - now] = counters.entries[1 - now] = counters.spans_taken = 0;
+  if (blockIdx.x >= counters.spans[now]) return;
+  load_table(memory.table, state);
+  SpanCount<Key>(memory.count, columns, state, memory.table).run(now, counters.spans[now]);
 }
 
 static __global__ void __launch_bounds__(level_threads) sum_counters(const __grid_constant__ State state, int now) {
@@ -51,7 +58,7 @@ static __global__ void __launch_bounds__(level_threads) scan_counters(const __gr
 template <typename Key>
 __global__ void __launch_bounds__(level_threads) split_buckets(const __grid_constant__ State state, int now) {
   __shared__ SplitMemory memory;
-  __shared__ std::uint32_t table[table_cells];
+  __shared__ Cell table[table_cells];
   const std::uint32_t buckets = state.counters->buckets[now];
   if (blockIdx.x >= buckets) return;
   load_table(table, state);
@@ -59,29 +66,29 @@ __global__ void __launch_bounds__(level_threads) split_buckets(const __grid_cons
     split_bucket<Key>(memory, state.buckets[now][i], table, 1 - now, state);
 }
 
-template <typename Key, typename Value>
+template <typename Key>
 __global__ void __launch_bounds__(level_threads, 1)
-    partition_spans(const __grid_constant__ Columns<Key, Value> columns, const __grid_constant__ State state, int now) {
-  extern __shared__ __align__(16) unsigned char raw[];
-  auto& memory = *reinterpret_cast<LevelMemory<Key, Value>*>(raw);
+    partition_spans(const __grid_constant__ Columns<Key> columns, const __grid_constant__ State state, int now) {
+  extern __shared__ __align__(128) unsigned char raw[];
+  auto& memory = *reinterpret_cast<LevelMemory<Key>*>(raw);
   if (blockIdx.x >= state.counters->spans[now]) return;
   load_table(memory.table, state);
-  SpanPartition<Key, Value>(memory.partition, columns, state, memory.table).run(now, state.counters->spans[now]);
+  SpanPartition<Key>(memory.partition, columns, state, memory.table).run(now, state.counters->spans[now]);
 }
 
-template <typename Key, typename Value>
+template <typename Key>
 union LeftMemory {
-  LevelMemory<Key, Value> level;
-  typename ItemSort<Key, Value, level_threads>::Memory item;
+  LevelMemory<Key> level;
+  typename ItemSort<Key, level_threads>::Memory item;
 };
 
 /// All steps of all levels that are left, and their items.
-template <typename Key, typename Value>
+template <typename Key>
 __global__ void __launch_bounds__(level_threads, 1)
-    sort_what_is_left(const __grid_constant__ Columns<Key, Value> columns, const __grid_constant__ State state,
+    sort_what_is_left(const __grid_constant__ Columns<Key> columns, const __grid_constant__ State state,
                       int now) {
-  extern __shared__ __align__(16) unsigned char raw[];
-  auto& memory = *reinterpret_cast<LeftMemory<Key, Value>*>(raw);
+  extern __shared__ __align__(128) unsigned char raw[];
+  auto& memory = *reinterpret_cast<LeftMemory<Key>*>(raw);
   auto& level = memory.level;
   const auto grid = cooperative_groups::this_grid();
   for (;; now = 1 - now) {
@@ -89,11 +96,10 @@ __global__ void __launch_bounds__(level_threads, 1)
     if (spans == 0) return;
     if (grid.thread_rank() == 0) {
       state.counters->buckets[1 - now] = state.counters->spans[1 - now] = state.counters->entries[1 - now] = 0;
-      state.counters->items = 0;
+      state.counters->items = state.counters->spans_taken = 0;
     }
     load_table(level.table, state);
-    SpanCount<tile_items<Key, Value>, Key, Columns<Key, Value>>(level.count, columns, state, level.table)
-        .run(now, spans);
+    SpanCount<Key>(level.count, columns, state, level.table).run(now, spans);
     grid.sync();
     sum_entries(level.offset, entries, state);
     grid.sync();
@@ -101,13 +107,14 @@ __global__ void __launch_bounds__(level_threads, 1)
     grid.sync();
     for (std::uint32_t i = blockIdx.x; i < state.counters->buckets[now]; i += gridDim.x)
       split_bucket<Key>(level.split, state.buckets[now][i], level.table, 1 - now, state);
-    SpanPartition<Key, Value>(level.partition, columns, state, level.table).run(now, spans);
+    SpanPartition<Key>(level.partition, columns, state, level.table).run(now, spans);
     grid.sync();
-    ItemSort<Key, Value, level_threads> sort(memory.item, columns);
+    ItemSort<Key, level_threads> sort(memory.item, columns);
     for (std::uint32_t i = blockIdx.x; i < state.counters->items; i += gridDim.x) {
       sort.sort_any(state.items[i]);
       __syncthreads();
     }
+    sort.end();
     grid.sync();
   }
 }

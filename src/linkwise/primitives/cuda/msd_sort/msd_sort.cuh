@@ -33,15 +33,16 @@ std::uint32_t resident_blocks(Kernel* kernel, int threads, std::size_t shared_by
   return static_cast<std::uint32_t>(each * current_multiprocessors());
 }
 
-template <typename Key, typename Value>
+template <typename Key>
 struct Launches {
-  std::uint32_t level_blocks, left_blocks, finish_blocks, hard_blocks;
+  std::uint32_t count_blocks, level_blocks, left_blocks, finish_blocks, hard_blocks;
 
   static Launches of_this_device() {
-    return {resident_blocks(partition_spans<Key, Value>, level_threads, sizeof(LevelMemory<Key, Value>)),
-            resident_blocks(sort_what_is_left<Key, Value>, level_threads, sizeof(LeftMemory<Key, Value>)),
-            resident_blocks(finish<Key, Value>, finish_threads, sizeof(typename ItemSort<Key, Value>::Memory)),
-            resident_blocks(finish_hard<Key, Value>, finish_threads, sizeof(typename ItemSort<Key, Value>::Memory))};
+    return {resident_blocks(count_spans<Key>, level_threads, sizeof(SpanCountMemory<Key>)),
+            resident_blocks(partition_spans<Key>, level_threads, sizeof(LevelMemory<Key>)),
+            resident_blocks(sort_what_is_left<Key>, level_threads, sizeof(LeftMemory<Key>)),
+            resident_blocks(finish<Key>, finish_threads, sizeof(typename ItemSort<Key>::Memory)),
+            resident_blocks(finish_hard<Key>, finish_threads, sizeof(typename ItemSort<Key>::Memory))};
   }
 
   /// Of the current device, for which the shared memory is allowed as well.
@@ -54,86 +55,89 @@ struct Launches {
   }
 };
 
-/// Whether the current device has the shared memory: those before Hopper, and small ones since, do not.
-template <typename Key, typename Value>
+/// Whether the current device has what it takes: bulk copies, and the shared memory. Those before Hopper, and small ones
+/// since, do not.
+template <typename Key>
 bool fits_this_device() {
   const int device = current_device();
-  int bytes = 0;
+  int generation = 0, bytes = 0;
+  check(cudaDeviceGetAttribute(&generation, cudaDevAttrComputeCapabilityMajor, device), "ask for its generation");
   check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "ask for shared memory");
-  return device < most_devices &&
-         std::max(sizeof(LevelMemory<Key, Value>), sizeof(LeftMemory<Key, Value>)) <= static_cast<std::size_t>(bytes);
+  return device < most_devices && generation >= 9 &&
+         std::max(sizeof(LevelMemory<Key>), sizeof(LeftMemory<Key>)) <= static_cast<std::size_t>(bytes);
 }
 
-template <typename Key, typename Value>
-Columns<Key, Value> columns_of(std::array<Key*, 3> keys, std::array<Value*, 3> values, KeyCoding coding,
-                               std::uint64_t* checksum = nullptr) {
+template <typename Key>
+Columns<Key> columns_of(std::array<Key*, 3> keys, KeyCoding coding, std::uint64_t count,
+                        std::uint64_t* checksum = nullptr) {
   return {{keys[in_input], keys[in_result], keys[in_room]},
-          {values[in_input], values[in_result], values[in_room]},
           key_class(coding.type),
           coding.descending,
           is_own_code(coding.type, coding.descending),
-          checksum};
+          checksum,
+          count};
 }
 
-template <typename Key, typename Value>
+template <typename Key>
 Extent extent_of(std::uint64_t count) {
-  return {count, Launches<Key, Value>::get().level_blocks, PartitionMemory<Key, Value>::tile};
+  return {count, Launches<Key>::get().level_blocks, tile_keys<Key>, item_capacity<Key>};
 }
-template <typename Key, typename Value>
+template <typename Key>
 std::uint64_t scratch_bytes(std::uint64_t count) {
   State state{};
-  return lay_out(nullptr, extent_of<Key, Value>(count), state);
+  return lay_out(nullptr, extent_of<Key>(count), state);
 }
-template <typename Key, typename Value>
+template <typename Key>
 State state_in(void* scratch, std::uint64_t count) {
   State state{};
-  lay_out(scratch, extent_of<Key, Value>(count), state);
+  lay_out(scratch, extent_of<Key>(count), state);
   return state;
 }
 
-/// Prepares `sort` of the same records and scratch, and says how their keys lie. `room_is_input`: the sort may write to
-/// the input; then there need be no other room.
-template <typename Key, typename Value>
-void look(cudaStream_t stream, Key* keys, KeyCoding coding, std::uint64_t count, bool room_is_input, void* scratch,
+/// Prepares `sort` of the same keys and scratch, and says how they lie.
+template <typename Key>
+void look(cudaStream_t stream, Key* keys, KeyCoding coding, std::uint64_t count, SortBuffers buffers, void* scratch,
           KeySpread* spread) {
-  const State state = state_in<Key, Value>(scratch, count);
-  const double parts = static_cast<double>(count) / (planned_fill * item_capacity);
+  const State state = state_in<Key>(scratch, count);
+  const double parts = static_cast<double>(count) / (planned_fill * item_capacity<Key>);
   const bool is_one_level = parts <= root_digits;
   const auto wanted =
       static_cast<std::uint32_t>(std::min(std::ceil(is_one_level ? parts : std::sqrt(parts)), double{root_digits}));
-  // Of two levels, the second ends in the result.
-  const Place first = is_one_level || room_is_input ? in_result : in_room;
-  const auto input = columns_of<Key, NoValue>({keys, nullptr, nullptr}, {}, coding);
-  look_at_sample<<<1, sample_threads, 0, stream>>>(input, static_cast<std::uint32_t>(count), wanted, first, state,
-                                                   spread);
+  // Not onto the input; of two levels, the second ends in the result where it can.
+  const bool to_result = buffers != SortBuffers::result_is_input &&
+                         (is_one_level || buffers == SortBuffers::room_is_input);
+  const auto input = columns_of<Key>({keys, nullptr, nullptr}, coding, count);
+  look_at_sample<<<1, sample_threads, 0, stream>>>(input, static_cast<std::uint32_t>(count), wanted,
+                                                   is_one_level ? 1 : wanted, to_result ? in_result : in_room, state, spread);
   check_launch("look at a sample");
 }
 
 /// After `look`.
-template <typename Key, typename Value>
-void sort(cudaStream_t stream, Columns<Key, Value> columns, std::uint64_t count, void* scratch) {
-  State state = state_in<Key, Value>(scratch, count);
-  const Launches<Key, Value>& launches = Launches<Key, Value>::get();
+template <typename Key>
+void sort(cudaStream_t stream, Columns<Key> columns, void* scratch) {
+  State state = state_in<Key>(scratch, columns.count);
+  const Launches<Key>& launches = Launches<Key>::get();
   const std::uint32_t blocks = launches.level_blocks;
   if (columns.checksum != nullptr)
     check(cudaMemsetAsync(columns.checksum, 0, sizeof *columns.checksum, stream), "clear the checksum");
   int now = 0;
   for (int level = 0; level < usual_levels; ++level, now = 1 - now) {
-    count_spans<Key, Value><<<blocks, level_threads, 0, stream>>>(columns, state, now);
+    count_spans<Key>
+        <<<launches.count_blocks, level_threads, sizeof(SpanCountMemory<Key>), stream>>>(columns, state, now);
     sum_counters<<<blocks, level_threads, 0, stream>>>(state, now);
     scan_counters<<<blocks, level_threads, 0, stream>>>(state, now);
     split_buckets<Key><<<blocks, level_threads, 0, stream>>>(state, now);
-    partition_spans<Key, Value>
-        <<<blocks, level_threads, sizeof(LevelMemory<Key, Value>), stream>>>(columns, state, now);
+    partition_spans<Key>
+        <<<blocks, level_threads, sizeof(LevelMemory<Key>), stream>>>(columns, state, now);
     check_launch("partition a level");
   }
-  const std::size_t finish_bytes = sizeof(typename ItemSort<Key, Value>::Memory);
-  finish<Key, Value><<<launches.finish_blocks, finish_threads, finish_bytes, stream>>>(columns, state);
-  finish_hard<Key, Value><<<launches.hard_blocks, finish_threads, finish_bytes, stream>>>(columns, state);
+  const std::size_t finish_bytes = sizeof(typename ItemSort<Key>::Memory);
+  finish<Key><<<launches.finish_blocks, finish_threads, finish_bytes, stream>>>(columns, state);
+  finish_hard<Key><<<launches.hard_blocks, finish_threads, finish_bytes, stream>>>(columns, state);
   check_launch("finish");
   void* arguments[] = {&columns, &state, &now};
-  check(cudaLaunchCooperativeKernel(sort_what_is_left<Key, Value>, std::min(launches.left_blocks, blocks),
-                                    level_threads, arguments, sizeof(LeftMemory<Key, Value>), stream),
+  check(cudaLaunchCooperativeKernel(sort_what_is_left<Key>, std::min(launches.left_blocks, blocks),
+                                    level_threads, arguments, sizeof(LeftMemory<Key>), stream),
         "sort what is left");
 }
 

@@ -1,237 +1,186 @@
 // Partition of a span by its bucket's digits: tile after tile is ordered in shared memory and stored in runs.
 //
-// Keys alone need no order among equal digits: a thread learns a key's rank from the counter that it raises. With
-// values the partition is stable: each warp takes consecutive records, lanes of equal digits find each other, and the
-// counters of the warps are added up in their order.
+// Keys alone need no order among equal digits: a thread learns a key's rank from the counter that it raises.
 #pragma once
 
 #include "linkwise/primitives/cuda/msd_sort/count.cuh"
 
 namespace linkwise::cuda::msd {
 
-constexpr int level_warps = level_threads / 32;
-
-template <typename Key, typename Value>
+template <typename Key>
 struct PartitionMemory {
-  static constexpr bool has_values = !std::is_same_v<Value, NoValue>;
-  static constexpr int items = tile_items<Key, Value>;
-  static constexpr int tile = level_threads * items;
+  static constexpr int half = tile_keys<Key> / 2;
 
-  union {
-    Key keys[tile];
-    std::conditional_t<has_values, Value, Key> values[tile];
-    std::uint16_t counters[has_values ? level_warps : 1][most_digits];
-  };
-  std::uint32_t start[most_digits];   // where each digit's next record goes in the tile
-  std::uint32_t offset[most_digits];  // from a record's place in the tile to its place in the destination
-  Bucket bucket[2];                   // of this span and the next
-  typename LevelScan::TempStorage scan[(most_digits + level_threads - 1) / level_threads];
+  RunMemory<Key, half> input;
+  Key keys[tile_keys<Key>];
+  std::uint32_t start[most_digits];                    // where each digit's next key goes in the tile
+  std::uint32_t offset[most_digits];                   // from a key's place in the tile to that in the destination
+  std::uint32_t place[most_digits], end[most_digits];  // of the digit's keys of the next span: its counter and the one behind
+  std::uint32_t first;                                 // counter of the next span's bucket
+  std::uint32_t taken;                                 // number of a span
+  Bucket bucket[3];                                    // of this span, the next, and the one behind it
+  typename LevelScan::TempStorage scan;
 };
 
-template <typename Key, typename Value>
+template <typename Key>
 class SpanPartition {
-  using Memory = PartitionMemory<Key, Value>;
-  static constexpr int items = Memory::items;
-  static constexpr int digits_per_thread = (most_digits + level_threads - 1) / level_threads;
+  using Memory = PartitionMemory<Key>;
+  static constexpr int items = tile_items<Key>;
 
  public:
-  __device__ SpanPartition(Memory& memory, const Columns<Key, Value>& columns, const State& state,
-                           const std::uint32_t* table)
-      : memory_(memory), columns_(columns), state_(state), table_(table) {}
+  __device__ SpanPartition(Memory& memory, const Columns<Key>& columns, const State& state, const Cell* table)
+      : memory_(memory), columns_(columns), state_(state), table_(table), input_(memory.input) {}
 
-  /// The block's part of a level's spans. The next one's keys are on their way while this one's are written.
+  /// The block's part of a level's spans. The next one's keys are on their way while this one's are put in order.
   __device__ __forceinline__ void run(int now, std::uint32_t spans) {
     if (blockIdx.x >= spans) return;
-    Span span = state_.spans[now][blockIdx.x];
-    if (threadIdx.x < bucket_words) bucket_word(0) = word_of(now, span);
-    Span next = blockIdx.x + gridDim.x < spans ? state_.spans[now][blockIdx.x + gridDim.x] : Span{};
+    // The first two of each block are given, the others are taken as blocks come for more.
+    Span span = span_at(now, blockIdx.x, spans), next = span_at(now, blockIdx.x + gridDim.x, spans);
+    if (threadIdx.x == 0) memory_.taken = take();
+    begin_bucket(0, now, span);
+    begin_bucket(1, now, next);
+    wait_for_words();
+    __syncthreads();
+    Span later = span_at(now, memory_.taken, spans);
+    __syncthreads();
+    if (threadIdx.x == 0) memory_.taken = take();
+    begin_load<0>(span, memory_.bucket[0]);
+    begin_counters(span, memory_.bucket[0]);
+    wait_for_words();
     __syncthreads();
     Key key[items];
-    fetch(key, span, memory_.bucket[0]);
-    Entries entries;
-    fetch_entries(entries, span, memory_.bucket[0]);
-    int slot = 0;
-    for (std::uint32_t i = blockIdx.x;; slot = 1 - slot) {
-      i += gridDim.x;
-      const bool has_next = i < spans;
-      const Bucket& bucket = memory_.bucket[slot];
-      const Span later = i + gridDim.x < spans ? state_.spans[now][i + gridDim.x] : Span{};
-      std::uint32_t word = 0;
-      if (has_next && threadIdx.x < bucket_words) word = word_of(now, next);
-      const Digits<Key> digit(bucket, *state_.root, table_);
-      const bool moves = is_divided(bucket, digit);
-      std::uint16_t rank[Memory::has_values ? items : 1];
+    take_keys<0>(key);
+    __syncthreads();
+    begin_load<1>(span, memory_.bucket[0]);
+    take_keys<1>(key);
+    __syncthreads();
+    if (next.count > 0) begin_load<0>(next, memory_.bucket[1]);
+    for (int slot = 0;;) {
+      const int next_slot = slot == 2 ? 0 : slot + 1, later_slot = 3 - slot - next_slot;
+      const Bucket &bucket = memory_.bucket[slot], &next_bucket = memory_.bucket[next_slot];
+      const Span beyond = span_at(now, memory_.taken, spans);
+      std::uint32_t taken = 0;
+      if (threadIdx.x == 0) taken = take();
+      const Digits<Key> digit(bucket, *state_.root, table_, true);
+      const bool moves = is_divided(bucket, digit), is_plain = digit.is_plain(), is_last = next.count == 0;
       if (moves) {
+        find_starts(span, bucket);
         columns_.encode(key, bucket.place);
-        find_starts(entries, span, bucket);
-        order(digit, key, rank, span);
+        if (is_plain) order(digit.plain(), key, span);
+        else order(digit, key, span);
       }
-      if (threadIdx.x < bucket_words) bucket_word(1 - slot) = word;
+      if (!is_last) take_keys<0>(key);
       __syncthreads();
-      if (has_next) fetch_entries(entries, next, memory_.bucket[1 - slot]);
-      if (!Memory::has_values && has_next) fetch(key, next, memory_.bucket[1 - slot]);
-      if (moves) store(digit, rank, span, bucket);
-      if (!has_next) return;
-      if (Memory::has_values) fetch(key, next, memory_.bucket[1 - slot]);
+      if (!is_last) begin_load<1>(next, next_bucket);
+      if (threadIdx.x == 0) memory_.taken = taken;
+      begin_bucket(later_slot, now, later);
+      if (!is_last) begin_counters(next, next_bucket);
+      if (moves && is_plain) store(digit.plain(), span, bucket);
+      if (moves && !is_plain) store(digit, span, bucket);
+      if (is_last) break;
+      take_keys<1>(key);
+      wait_for_words();
       __syncthreads();
+      if (later.count > 0) begin_load<0>(later, memory_.bucket[later_slot]);
       span = next;
       next = later;
+      later = beyond;
+      slot = next_slot;
     }
+    wait_for_words();
+    input_.end();
   }
 
  private:
-  // Where the thread's records begin in the tile, 32 from one to the next: a warp's records are consecutive. Distances
-  // from there are known to the compiler, which has few registers left.
-  __device__ __forceinline__ static int first_at() {
-    return static_cast<int>(threadIdx.x / 32 * 32 * items + threadIdx.x % 32);
+  // Blocks that come for spans in turn stay near each other: then what two write of a sector meets in the cache.
+  __device__ __forceinline__ std::uint32_t take() { return 2 * gridDim.x + atomicAdd(&state_.counters->spans_taken, 1u); }
+  // Empty behind the last.
+  __device__ __forceinline__ Span span_at(int now, std::uint32_t i, std::uint32_t spans) const {
+    return i < spans ? state_.spans[now][i] : Span{};
   }
 
-  __device__ __forceinline__ std::uint32_t& bucket_word(int slot) {
-    return reinterpret_cast<std::uint32_t*>(&memory_.bucket[slot])[threadIdx.x];
+  // Single words on their way into shared memory, and not through registers.
+  __device__ __forceinline__ static void begin_word(void* to, const void* from) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(bulk::shared_address(to)), "l"(from) : "memory");
   }
-  __device__ __forceinline__ std::uint32_t word_of(int now, const Span& span) const {
-    return reinterpret_cast<const std::uint32_t*>(&state_.buckets[now][span.bucket])[threadIdx.x];
+  __device__ __forceinline__ static void wait_for_words() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+  __device__ __forceinline__ void begin_bucket(int slot, int now, const Span& span) {
+    if (threadIdx.x >= bucket_words) return;
+    begin_word(reinterpret_cast<std::uint32_t*>(&memory_.bucket[slot]) + threadIdx.x,
+               reinterpret_cast<const std::uint32_t*>(&state_.buckets[now][span.bucket]) + threadIdx.x);
+  }
+  // The counters of all spans are sums already: the next one tells how many keys this span has of the digit.
+  __device__ __forceinline__ void begin_counters(const Span& span, const Bucket& bucket) {
+    if (threadIdx.x == 0) begin_word(&memory_.first, state_.entries + bucket.first_entry);
+    if (threadIdx.x >= bucket.digits) return;
+    const std::uint32_t* const entry = state_.entries + span.entry + threadIdx.x * bucket.spans;
+    begin_word(memory_.place + threadIdx.x, entry);
+    begin_word(memory_.end + threadIdx.x, entry + 1);
   }
 
-  __device__ __forceinline__ void fetch(Key (&key)[items], const Span& span, const Bucket& bucket) const {
-    const Key* const keys = columns_.keys_at(bucket.place) + span.begin + first_at();
-    const int left = static_cast<int>(span.count) - first_at();
+  // The first half of a span comes while the span before is put in order, the second while that is stored.
+  template <int which>
+  __device__ __forceinline__ void begin_load(const Span& span, const Bucket& bucket) {
+    constexpr unsigned first = which * Memory::half;
+    const unsigned count = span.count > first ? min(span.count - first, unsigned{Memory::half}) : 0;
+    input_.begin(columns_.keys_at(bucket.place), columns_.count, std::uint64_t{span.begin} + first, count);
+  }
+  // Those behind the span's are rubbish.
+  template <int which>
+  __device__ __forceinline__ void take_keys(Key (&key)[items]) {
+    input_.wait();
+    const Key* const keys = input_.elements() + threadIdx.x;
 #pragma unroll
-    for (int i = 0; i < items; ++i)
-      if (32 * i < left) key[i] = __ldcs(keys + 32 * i);
+    for (int i = 0; i < items / 2; ++i) key[which * items / 2 + i] = keys[level_threads * i];
+  }
+
+  // Where each digit's keys go, in the tile and from there.
+  __device__ __forceinline__ void find_starts(const Span& span, const Bucket& bucket) {
+    static_assert(most_digits <= level_threads);
+    const unsigned digit = threadIdx.x;
+    std::uint32_t count = 0, place = 0, start;
+    if (digit < bucket.digits) {
+      const bool is_last = digit + 1 == bucket.digits && span.entry + 1 == bucket.first_entry + bucket.spans;
+      place = memory_.place[digit];
+      count = (is_last ? memory_.first + bucket.count : memory_.end[digit]) - place;
+    }
+    LevelScan(memory_.scan).ExclusiveSum(count, start);
+    if (digit < bucket.digits) {
+      memory_.start[digit] = start;
+      memory_.offset[digit] = place - memory_.first + bucket.begin - start;
+    }
+    __syncthreads();
   }
 
   // The keys, by digits, in shared memory.
-  __device__ __forceinline__ void order(const Digits<Key>& digit, const Key (&key)[items], std::uint16_t* rank,
-                                        const Span& span) {
-    const int left = static_cast<int>(span.count) - first_at();
-    if constexpr (Memory::has_values) {
-      rank_stably(digit, key, rank, left);
-#pragma unroll
-      for (int i = 0; i < items; ++i)
-        if (32 * i < left) memory_.keys[rank[i]] = key[i];
-    } else {
-#pragma unroll
-      for (int i = 0; i < items; ++i) {
-        if (32 * i < left) memory_.keys[atomicAdd(&memory_.start[digit(key[i])], 1u)] = key[i];
-        if (i % 4 == 3) asm volatile("" ::: "memory");  // few at once: the keys take most of the registers
-      }
-    }
-  }
-
-  __device__ __forceinline__ void store(const Digits<Key>& digit, const std::uint16_t* rank, const Span& span,
-                                        const Bucket& bucket) {
-    const auto thread = static_cast<int>(threadIdx.x);
-    const int striped_left = static_cast<int>(span.count) - thread;
-    Key* const to = columns_.keys_at(bucket.next_place);
-    if constexpr (!Memory::has_values) {
-      // Few at once: the registers hold the next keys.
-#pragma unroll 4
-      for (int i = 0; i < items; ++i) {
-        if (level_threads * i >= striped_left) break;
-        const Key moved = memory_.keys[thread + level_threads * i];
-        to[memory_.offset[digit(moved)] + (thread + level_threads * i)] = moved;
-      }
-    } else {
-      std::uint32_t place[items];
-#pragma unroll
-      for (int i = 0; i < items; ++i) {
-        if (level_threads * i >= striped_left) continue;
-        const Key moved = memory_.keys[thread + level_threads * i];
-        place[i] = memory_.offset[digit(moved)] + (thread + level_threads * i);
-        to[place[i]] = moved;
-      }
-      __syncthreads();
-      const Value* const values = columns_.values_at(bucket.place) + span.begin + first_at();
-      const int left = static_cast<int>(span.count) - first_at();
-#pragma unroll
-      for (int i = 0; i < items; ++i)
-        if (32 * i < left) memory_.values[rank[i]] = values[32 * i];
-      __syncthreads();
-      Value* const values_to = columns_.values_at(bucket.next_place);
-#pragma unroll
-      for (int i = 0; i < items; ++i)
-        if (level_threads * i < striped_left) values_to[place[i]] = memory_.values[thread + level_threads * i];
-    }
-  }
-
-  // The counters of all spans are sums already: the next one tells how many records this span has of the digit.
-  // They are only loaded here, and looked at when the span's turn comes.
-  struct Entries {
-    std::uint32_t first, place[digits_per_thread], end[digits_per_thread];
-  };
-  __device__ __forceinline__ void fetch_entries(Entries& entries, const Span& span, const Bucket& bucket) const {
-    entries.first = state_.entries[bucket.first_entry];
-#pragma unroll
-    for (int j = 0; j < digits_per_thread; ++j) {
-      const unsigned digit = threadIdx.x + j * level_threads;
-      if (digit >= bucket.digits) continue;
-      const std::uint32_t* const entry = state_.entries + span.entry + digit * bucket.spans;
-      entries.place[j] = entry[0];
-      entries.end[j] = entry[1];
-    }
-  }
-
-  __device__ __forceinline__ void find_starts(const Entries& entries, const Span& span, const Bucket& bucket) {
-    const std::uint32_t last = bucket.first_entry + bucket.digits * bucket.spans - 1;
-    std::uint32_t before = 0;
-#pragma unroll
-    for (int j = 0; j < digits_per_thread; ++j) {
-      const unsigned digit = threadIdx.x + j * level_threads;
-      const bool is_digit = digit < bucket.digits;
-      const bool is_last = span.entry + digit * bucket.spans == last;
-      const std::uint32_t end = is_last ? entries.first + bucket.count : entries.end[j];
-      std::uint32_t start, total;
-      LevelScan(memory_.scan[j]).ExclusiveSum(is_digit ? end - entries.place[j] : 0, start, total);
-      start += before;
-      before += total;
-      if (!is_digit) continue;
-      memory_.start[digit] = start;
-      memory_.offset[digit] = entries.place[j] - entries.first + bucket.begin - start;
-    }
-    __syncthreads();
-  }
-
-  // Places in the tile, in the order of the records within each digit.
-  __device__ __forceinline__ void rank_stably(const Digits<Key>& digit_of, const Key (&key)[items], std::uint16_t* rank,
-                                              int left) {
-    auto* const words = reinterpret_cast<std::uint32_t*>(&memory_.counters[0][0]);
-    for (int i = threadIdx.x; i < static_cast<int>(sizeof memory_.counters / 4); i += level_threads) words[i] = 0;
-    __syncthreads();
-    const unsigned below = (1u << threadIdx.x % 32) - 1;
-    auto* const mine = memory_.counters[threadIdx.x / 32];
+  template <typename Digit>
+  __device__ __forceinline__ void order(const Digit& digit, const Key (&key)[items], const Span& span) {
+    const int left = static_cast<int>(span.count) - static_cast<int>(threadIdx.x);
 #pragma unroll
     for (int i = 0; i < items; ++i) {
-      const bool is_there = 32 * i < left;
-      const unsigned digit = is_there ? digit_of(key[i]) : most_digits;
-      const unsigned equal = __match_any_sync(~0u, digit);
-      const unsigned earlier = is_there ? mine[digit] : 0;
-      __syncwarp();
-      if (is_there && (equal & below) == 0) mine[digit] = static_cast<std::uint16_t>(earlier + __popc(equal));
-      __syncwarp();
-      rank[i] = static_cast<std::uint16_t>(earlier + __popc(equal & below));
+      if (level_threads * i < left) memory_.keys[atomicAdd(&memory_.start[digit(key[i])], 1u)] = key[i];
+      if (i % 4 == 3) asm volatile("" ::: "memory");  // few at once: the keys take most of the registers
     }
-    __syncthreads();
-    for (unsigned digit = threadIdx.x; digit < most_digits; digit += level_threads) {
-      std::uint32_t sum = memory_.start[digit];
-#pragma unroll
-      for (int warp = 0; warp < level_warps; ++warp) {
-        const std::uint32_t counted = memory_.counters[warp][digit];
-        memory_.counters[warp][digit] = static_cast<std::uint16_t>(sum);
-        sum += counted;
-      }
+  }
+
+  template <typename Digit>
+  __device__ __forceinline__ void store(const Digit& digit, const Span& span, const Bucket& bucket) {
+    const auto thread = static_cast<int>(threadIdx.x);
+    const int left = static_cast<int>(span.count) - thread;
+    Key* const to = columns_.keys_at(bucket.next_place);
+#pragma unroll 4
+    for (int i = 0; i < items; ++i) {
+      if (level_threads * i >= left) break;
+      const Key moved = memory_.keys[thread + level_threads * i];
+      to[memory_.offset[digit(moved)] + (thread + level_threads * i)] = moved;
     }
-    __syncthreads();
-#pragma unroll
-    for (int i = 0; i < items; ++i)
-      if (32 * i < left) rank[i] += mine[digit_of(key[i])];
-    __syncthreads();  // the keys overwrite the counters
   }
 
   Memory& memory_;
-  const Columns<Key, Value>& columns_;
+  const Columns<Key>& columns_;
   const State& state_;
-  const std::uint32_t* table_;
+  const Cell* table_;
+  RunLoad<Key, Memory::half> input_;
 };
 
 }  // namespace linkwise::cuda::msd

@@ -1,6 +1,7 @@
 // The first level's digits, from a sample of the keys.
 #pragma once
 
+#include <cub/block/block_radix_sort.cuh>
 #include <cub/block/block_reduce.cuh>
 #include <cub/block/block_scan.cuh>
 
@@ -11,6 +12,9 @@ namespace linkwise::cuda::msd {
 constexpr int sample_threads = 1024;
 constexpr int samples_per_thread = 16;
 constexpr int samples = sample_threads * samples_per_thread;
+constexpr int compared_per_thread = 4;  // of the samples
+constexpr int compared = sample_threads * compared_per_thread;
+using SampleSort = cub::BlockRadixSort<std::uint32_t, sample_threads, compared_per_thread>;
 
 struct SampleMemory {
   union {
@@ -18,7 +22,11 @@ struct SampleMemory {
     typename cub::BlockScan<unsigned, sample_threads>::TempStorage scan;
   };
   std::uint64_t least, greatest;
-  unsigned cells[table_cells];
+  union {
+    unsigned cells[table_cells];
+    typename SampleSort::TempStorage sort;
+    std::uint32_t sorted[compared];
+  };
 };
 
 struct Least {
@@ -35,18 +43,19 @@ __device__ inline void fill_table(SampleMemory& memory, Root& root, unsigned dig
   for (int i = 0; i < cells; ++i) weight[i] = memory.cells[threadIdx.x * cells + i];
   __syncthreads();
   cub::BlockScan<unsigned, sample_threads>(memory.scan).ExclusiveSum(weight, before, total);
-  const auto first_digit = [&](unsigned sum) { return static_cast<unsigned>(std::uint64_t{sum} * digits / total); };
+  const auto digit_of = [&](unsigned sum) { return static_cast<unsigned>(std::uint64_t{sum} * digits / total); };
   for (int i = 0; i < cells; ++i) {
     const unsigned share = static_cast<unsigned>(std::uint64_t{weight[i]} * digits / total);
     const unsigned log = share > 1 ? min(31 - __clz(static_cast<int>(share)), static_cast<int>(root.cell_shift)) : 0;
-    memory.cells[threadIdx.x * cells + i] = min(first_digit(before[i]), digits - 1) | log << 16;
+    memory.cells[threadIdx.x * cells + i] = min(digit_of(before[i]), digits - 1) | log << cell_digit_bits;
   }
   __syncthreads();
   for (int cell = threadIdx.x; cell < table_cells; cell += sample_threads) {
-    const unsigned entry = memory.cells[cell], first = entry & 0xffff, log = entry >> 16;
+    const auto entry = static_cast<Cell>(memory.cells[cell]);
+    const unsigned first = first_digit(entry), log = digit_bits(entry);
     root.table[cell] = entry;
-    const unsigned previous = cell == 0 ? 0 : memory.cells[cell - 1];
-    const unsigned taken = cell == 0 ? 0 : (previous & 0xffff) + (1u << (previous >> 16));
+    const auto previous = static_cast<Cell>(cell == 0 ? 0 : memory.cells[cell - 1]);
+    const unsigned taken = cell == 0 ? 0 : first_digit(previous) + (1u << digit_bits(previous));
     const std::uint64_t low = static_cast<std::uint64_t>(cell) << root.cell_shift;
     for (unsigned digit = taken; digit <= first; ++digit) root.digit_low[digit] = low;
     for (unsigned i = 1; i < 1u << log; ++i)
@@ -56,42 +65,85 @@ __device__ inline void fill_table(SampleMemory& memory, Root& root, unsigned dig
   }
 }
 
-/// Adds up how the samples lie in their digits, and those that equal another one: about a third of them is found.
+__device__ inline void add_of_warp(std::uint32_t& total, unsigned mine) {
+  mine = __reduce_add_sync(~0u, mine);
+  if (threadIdx.x % 32 == 0) atomicAdd(&total, mine);
+}
+
+/// Adds up how the samples lie in their digits.
 template <typename Key>
-__device__ void measure_spread(SampleMemory& memory, const Root& root, const Bucket& bucket,
-                               const Key (&sample)[samples_per_thread], KeySpread& spread) {
-  for (int i = threadIdx.x; i < table_cells; i += sample_threads) memory.cells[i] = 0;
-  __syncthreads();
-  unsigned in_digits = 0, in_first_quarter = 0, equal = 0;
+__device__ void measure_spread(const Root& root, const Bucket& bucket, const Key (&sample)[samples_per_thread],
+                               KeySpread& spread) {
+  unsigned in_digits = 0, in_first_quarter = 0;
 #pragma unroll
   for (int i = 0; i < samples_per_thread; ++i) {
     const std::uint64_t above = sample[i] - root.low;
     if (root.is_tabled != 0) {
-      const unsigned bits = root.cell_shift - (root.table[above >> root.cell_shift] >> 16);
+      const unsigned bits = root.cell_shift - digit_bits(root.table[above >> root.cell_shift]);
       in_digits += bits >= 2 ? 1 : 0;
       in_first_quarter += bits >= 2 && (above & ((std::uint64_t{1} << bits) - 1)) >> (bits - 2) == 0 ? 1 : 0;
     } else {
       ++in_digits;
       in_first_quarter += (static_cast<std::uint32_t>(above >> bucket.shift) << 1) * bucket.scale < 1u << 30 ? 1 : 0;
     }
-    const std::uint64_t hash = mix64(sample[i]);
-    const auto tag = static_cast<unsigned>(hash >> 32) | 1;
-    equal += atomicExch(&memory.cells[hash % table_cells], tag) == tag ? 1 : 0;
   }
-  const auto add = [&](std::uint32_t& total, unsigned mine) {
-    mine = __reduce_add_sync(~0u, mine);
-    if (threadIdx.x % 32 == 0) atomicAdd(&total, mine);
-  };
-  add(spread.in_digits, in_digits);
-  add(spread.in_first_quarter, in_first_quarter);
-  add(spread.equal, equal);
+  add_of_warp(spread.in_digits, in_digits);
+  add_of_warp(spread.in_first_quarter, in_first_quarter);
 }
 
-/// One block: guesses the Root and makes all records the first bucket. `wanted`: digits of the root.
+/// Counts the neighbours, among some of the samples, that equal cuts of the root's digits leave in one part though they
+/// differ, as far as 32 bits tell.
+template <typename Key>
+__device__ void measure_crowd(SampleMemory& memory, const Root& root, unsigned digits, unsigned cuts,
+                              const Key (&sample)[samples_per_thread], KeySpread& spread) {
+  const int dropped = max(bit_width(root.window) - 32, 0);
+  std::uint32_t above[compared_per_thread];
+#pragma unroll
+  for (int i = 0; i < compared_per_thread; ++i) {
+    // Some of each region of the input, or keys in order would lie too close.
+    const unsigned turn = threadIdx.x % (samples_per_thread / compared_per_thread);
+    Key key = sample[i * (samples_per_thread / compared_per_thread)];
+#pragma unroll
+    for (unsigned other = 1; other < samples_per_thread / compared_per_thread; ++other)
+      if (turn == other) key = sample[i * (samples_per_thread / compared_per_thread) + other];
+    above[i] = static_cast<std::uint32_t>((key - root.low) >> dropped);
+  }
+  __syncthreads();
+  SampleSort(memory.sort).Sort(above);
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < compared_per_thread; ++i) memory.sorted[threadIdx.x * compared_per_thread + i] = above[i];
+  __syncthreads();
+  const auto part_of = [&](std::uint32_t sorted) {
+    const std::uint64_t distance = std::uint64_t{sorted} << dropped;
+    unsigned low = 0, high = digits;  // the digit is the last that does not begin behind it
+    while (high - low > 1) {
+      const unsigned middle = (low + high) / 2;
+      (root.digit_low[middle] <= distance ? low : high) = middle;
+    }
+    const auto reach = static_cast<double>(root.digit_low[low + 1] - root.digit_low[low]);
+    const auto cut = static_cast<unsigned>(static_cast<double>(distance - root.digit_low[low]) / reach * cuts);
+    return low * cuts + cut;
+  };
+  unsigned crowded = 0;
+  for (int i = 0; i < compared_per_thread; ++i) {
+    const int at = static_cast<int>(threadIdx.x) * compared_per_thread + i;
+    if (at + 1 == compared || memory.sorted[at] == memory.sorted[at + 1]) continue;
+    crowded += part_of(memory.sorted[at]) == part_of(memory.sorted[at + 1]) ? 1 : 0;
+  }
+  add_of_warp(spread.crowded, crowded);
+  if (threadIdx.x != 0) return;
+  // Were they spread at random, so many would fall into a part.
+  const float share = static_cast<float>(compared) / static_cast<float>(digits * cuts);
+  spread.crowded_if_even = static_cast<std::uint32_t>(compared * (1 - (1 - __expf(-share)) / share));
+}
+
+/// One block: guesses the Root and makes all keys the first bucket. `wanted`: digits of the root; `cuts`: of each
+/// digit, if there is a second level.
 template <typename Key>
 __global__ void __launch_bounds__(sample_threads)
-    look_at_sample(const __grid_constant__ Columns<Key, NoValue> columns, std::uint32_t count, std::uint32_t wanted,
-                   Place next_place, const __grid_constant__ State state, KeySpread* spread) {
+    look_at_sample(const __grid_constant__ Columns<Key> columns, std::uint32_t count, std::uint32_t wanted,
+                   std::uint32_t cuts, Place next_place, const __grid_constant__ State state, KeySpread* spread) {
   __shared__ SampleMemory memory;
   Key sample[samples_per_thread];
   Key least = static_cast<Key>(~Key{0}), greatest = 0;
@@ -149,11 +201,11 @@ __global__ void __launch_bounds__(sample_threads)
     bucket.next_place = next_place;
     bucket.is_root = true;
     state.buckets[0][0] = bucket;
-    *state.counters = {{1, 0}, {spans, 0}, {spans * bucket.digits, 0}, 0, 0};
+    *state.counters = {{1, 0}, {spans, 0}, {spans * bucket.digits, 0}, 0, 0, 0};
   }
   for (std::uint32_t i = threadIdx.x; i < spans; i += sample_threads)
     state.spans[0][i] = {0, i * state.tile, min(state.tile, count - i * state.tile), i};
-  if (threadIdx.x == 0) *spread = {uneven ? 1u : 0u, 0, 0, 0};
+  if (threadIdx.x == 0) *spread = {};
   __syncthreads();
   if (uneven) {
     for (int i = threadIdx.x; i < table_cells; i += sample_threads) memory.cells[i] = 0;
@@ -165,7 +217,8 @@ __global__ void __launch_bounds__(sample_threads)
   } else
     for (unsigned i = threadIdx.x; i <= digits; i += sample_threads) root.digit_low[i] = first_distance(bucket, i);
   __syncthreads();
-  measure_spread(memory, root, bucket, sample, *spread);
+  measure_spread(root, bucket, sample, *spread);
+  measure_crowd(memory, root, digits, cuts, sample, *spread);
 }
 
 }  // namespace linkwise::cuda::msd

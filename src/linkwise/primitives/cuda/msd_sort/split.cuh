@@ -18,12 +18,13 @@ __device__ inline void finish_equal(std::uint32_t begin, std::uint32_t count, st
   const std::uint32_t pieces = (count + copied_at_once - 1) / copied_at_once;
   const std::uint32_t first = append(state.counters->items, pieces);
   for (std::uint32_t i = 0; i < pieces; ++i)
-    state.items[first + i] = {0, begin + i * copied_at_once, min(copied_at_once, count - i * copied_at_once), place,
-                              true};
+    state.items[first + i] = {0,     0,   begin + i * copied_at_once, min(copied_at_once, count - i * copied_at_once),
+                              place, true};
 }
 
 /// Gives the next level a bucket, with digits that make parts of about the planned fill, though never so few that a
 /// level leaves nearly all to the next.
+template <typename Key>
 __device__ inline void add_bucket(int next, KeySpan keys, std::uint32_t begin, std::uint32_t count, std::uint32_t place,
                                   std::uint32_t next_place, const State& state) {
   if (keys.reach == 0) return finish_equal(begin, count, place, state);
@@ -33,7 +34,7 @@ __device__ inline void add_bucket(int next, KeySpan keys, std::uint32_t begin, s
   bucket.least = ~std::uint64_t{0};
   bucket.begin = begin;
   bucket.count = count;
-  const auto fill = static_cast<std::uint32_t>(planned_fill * item_capacity);
+  const auto fill = static_cast<std::uint32_t>(planned_fill * item_capacity<Key>);
   cut_evenly(bucket, keys.reach, min(max(count / fill + 1, 16u), state.max_digits));
   bucket.spans = (count + state.tile - 1) / state.tile;
   bucket.first_entry = append(state.counters->entries[next], bucket.spans * bucket.digits);
@@ -58,16 +59,17 @@ struct SplitMemory {
   };
   std::uint32_t begin[most_digits + 1];  // of each digit's part, in the bucket
   std::uint32_t starts[most_digits + 1];
+  std::uint16_t last[most_digits];  // digit of each group
 };
 
 /// A whole block. Parts of up to half an item's capacity go together with those that begin in the same half capacity:
 /// that is a whole capacity at most, whatever lies between.
 template <typename Key>
-__device__ void split_bucket(SplitMemory& memory, const Bucket& bucket, const std::uint32_t* table, int next,
+__device__ void split_bucket(SplitMemory& memory, const Bucket& bucket, const Cell* table, int next,
                              const State& state) {
-  if (!is_divided(bucket, Digits<Key>(bucket, *state.root, table))) {
+  if (!is_divided(bucket, Digits<Key>(bucket, *state.root, table, true))) {
     if (threadIdx.x == 0)
-      add_bucket(next, {bucket.least, bucket.greatest - bucket.least}, bucket.begin, bucket.count, bucket.place,
+      add_bucket<Key>(next, {bucket.least, bucket.greatest - bucket.least}, bucket.begin, bucket.count, bucket.place,
                  bucket.next_place, state);
     __syncthreads();
     return;
@@ -78,7 +80,7 @@ __device__ void split_bucket(SplitMemory& memory, const Bucket& bucket, const st
   if (threadIdx.x == 0) memory.begin[bucket.digits] = bucket.count;
   __syncthreads();
   constexpr int each = (most_digits + level_threads - 1) / level_threads;
-  constexpr std::uint32_t half = item_capacity / 2;
+  constexpr std::uint32_t half = item_capacity<Key> / 2;
   const auto size_of = [&](int d) { return memory.begin[d + 1] - memory.begin[d]; };
   int filled[each], before[each];
   for (int i = 0; i < each; ++i) {
@@ -95,18 +97,28 @@ __device__ void split_bucket(SplitMemory& memory, const Bucket& bucket, const st
   }
   LevelScan(memory.scan).ExclusiveSum(starts, rank, total);
   for (int i = 0; i < each; ++i)
-    if (starts[i] != 0) memory.starts[rank[i]] = memory.begin[filled[i]];
-  if (threadIdx.x == 0) memory.starts[total] = bucket.count;
+    if (starts[i] != 0) {
+      memory.starts[rank[i]] = memory.begin[filled[i]];
+      if (rank[i] > 0) memory.last[rank[i] - 1] = static_cast<std::uint16_t>(before[i]);
+    }
+  if (threadIdx.x == 0) {
+    memory.starts[total] = bucket.count;
+    memory.last[total - 1] = static_cast<std::uint16_t>(bucket.digits - 1);
+  }
   __syncthreads();
   for (int i = 0; i < each; ++i) {
     if (starts[i] == 0) continue;
     const std::uint32_t begin = memory.starts[rank[i]], count = memory.starts[rank[i] + 1] - begin;
     const KeySpan keys = keys_of_digit(bucket, *state.root, static_cast<unsigned>(filled[i]));
-    if (count > item_capacity)
-      add_bucket(next, keys, bucket.begin + begin, count, bucket.next_place,
+    if (count > item_capacity<Key>)
+      add_bucket<Key>(next, keys, bucket.begin + begin, count, bucket.next_place,
                  bucket.next_place == in_result ? in_room : in_result, state);
     else
-      state.items[append(state.counters->items, 1)] = {keys.low, bucket.begin + begin, count, bucket.next_place, false};
+{
+      const KeySpan last = keys_of_digit(bucket, *state.root, memory.last[rank[i]]);
+      state.items[append(state.counters->items, 1)] = {
+          keys.low, last.low + last.reach - keys.low, bucket.begin + begin, count, bucket.next_place, false};
+    }
   }
   __syncthreads();
 }

@@ -1,0 +1,130 @@
+// Consecutive records on their way into shared memory while the block does something else: Hopper's bulk copies, which
+// take no registers and no places in the load queue.
+#pragma once
+
+#include <cstdint>
+
+namespace linkwise::cuda::msd {
+
+/// Bulk copies and the barriers in shared memory that count their bytes (PTX: cp.async.bulk, mbarrier). Kernels that use
+/// them are compiled for older devices too, and not launched there.
+namespace bulk {
+
+__device__ inline unsigned shared_address(const void* shared) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(shared));
+}
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+__device__ inline void create(std::uint64_t&) { __trap(); }
+__device__ inline void destroy(std::uint64_t&) { __trap(); }
+__device__ inline void expect(std::uint64_t&, unsigned) { __trap(); }
+__device__ inline void wait(std::uint64_t&, unsigned) { __trap(); }
+__device__ inline void copy(void*, const void*, unsigned, std::uint64_t&) { __trap(); }
+#else
+/// By one thread, with a barrier behind it. What was written to the shared memory before is in order with bulk copies.
+__device__ inline void create(std::uint64_t& barrier) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(&barrier)) : "memory");
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+__device__ inline void destroy(std::uint64_t& barrier) {
+  asm volatile("mbarrier.inval.shared::cta.b64 [%0];" ::"r"(shared_address(&barrier)) : "memory");
+}
+__device__ inline void expect(std::uint64_t& barrier, unsigned bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&barrier)), "r"(bytes)
+               : "memory");
+}
+__device__ inline void wait(std::uint64_t& barrier, unsigned parity) {
+  asm volatile(
+      "{\n"
+      ".reg .pred arrived;\n"
+      "again: mbarrier.try_wait.parity.shared::cta.b64 arrived, [%0], %1;\n"
+      "@!arrived bra again;\n"
+      "}" ::"r"(shared_address(&barrier)),
+      "r"(parity)
+      : "memory");
+}
+/// Units of 16 bytes, which the cache need not keep.
+__device__ inline void copy(void* to, const void* from, unsigned bytes, std::uint64_t& barrier) {
+  std::uint64_t policy;
+  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::"r"(
+          shared_address(to)),
+      "l"(from), "r"(bytes), "r"(shared_address(&barrier)), "l"(policy)
+      : "memory");
+}
+#endif
+
+}  // namespace bulk
+
+/// Room for a run of `capacity` elements, and what tells that it is there. One run at a time.
+template <typename Element, int capacity>
+struct alignas(128) RunMemory {
+  static constexpr int per_unit = 16 / sizeof(Element);  // a bulk copy moves units of 16 bytes, aligned on both sides
+  static constexpr int per_line = 128 / sizeof(Element);
+  Element elements[capacity + per_line];
+  alignas(8) std::uint64_t arrived;
+};
+
+/// Calls are the whole block's, with a barrier between a run's last reading and the next `begin`.
+template <typename Element, int capacity>
+class RunLoad {
+  using Memory = RunMemory<Element, capacity>;
+  static constexpr unsigned per_unit = Memory::per_unit;
+
+ public:
+  __device__ explicit RunLoad(Memory& memory) : memory_(memory) {
+    if (threadIdx.x == 0) bulk::create(memory.arrived);
+    __syncthreads();
+  }
+  RunLoad(const RunLoad&) = delete;
+  RunLoad& operator=(const RunLoad&) = delete;
+
+  /// `count` elements of an array of `length`, from its `first`. What lies around them in their lines comes with them, as
+  /// a line that is not copied whole costs the cache another request; at the array's ends, what is no whole unit is
+  /// loaded as usual.
+  __device__ __forceinline__ void begin(const Element* array, std::uint64_t length, std::uint64_t first,
+                                        unsigned count) {
+    const Element* const from = array + first;
+    const auto of_line = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(from) % 128 / sizeof(Element));
+    const auto of_unit = of_line % per_unit;
+    const bool is_inside = first >= of_line;
+    const unsigned begin = is_inside || of_unit == 0 ? 0 : per_unit;
+    phase_ = is_inside ? of_line : of_unit;
+    const unsigned end = phase_ + count, wanted = (end + per_unit - 1) / per_unit * per_unit;
+    const unsigned until = first + (wanted - phase_) <= length ? wanted : end / per_unit * per_unit;
+    const bool is_any = count > 0 && until > begin;
+    is_loose_ = count > 0 && (begin > phase_ || until < end);
+    if (threadIdx.x == 0) {
+      const auto bytes = static_cast<unsigned>(is_any ? (until - begin) * sizeof(Element) : 0);
+      bulk::expect(memory_.arrived, bytes);
+      if (bytes > 0) bulk::copy(memory_.elements + begin, from - phase_ + begin, bytes, memory_.arrived);
+    }
+    if (!is_loose_ || threadIdx.x >= 64) return;
+    const unsigned lane = threadIdx.x % 32, at = threadIdx.x < 32 ? phase_ + lane : max(until, begin) + lane;
+    if (at < (threadIdx.x < 32 ? min(begin, end) : end)) memory_.elements[at] = from[at - phase_];
+  }
+
+  /// Until the run is there.
+  __device__ __forceinline__ void wait() {
+    if (is_loose_) __syncthreads();
+    bulk::wait(memory_.arrived, parity_);
+    parity_ ^= 1;
+  }
+
+  /// Of the run that was begun last.
+  [[nodiscard]] __device__ __forceinline__ const Element* elements() const { return memory_.elements + phase_; }
+
+  /// Before the memory is used otherwise.
+  __device__ __forceinline__ void end() {
+    __syncthreads();
+    if (threadIdx.x == 0) bulk::destroy(memory_.arrived);
+  }
+
+ private:
+  Memory& memory_;
+  unsigned phase_ = 0, parity_ = 0;
+  bool is_loose_ = false;
+};
+
+}  // namespace linkwise::cuda::msd

@@ -1,0 +1,164 @@
+"""The sort by the most significant digits first, called whether it suits the keys or not: every way through it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from conftest import cuda_runtime
+from data import DISTRIBUTIONS, expected_order, keys
+from linkwise import _core
+from on_device import OnDevice
+
+Array = np.ndarray[Any, Any]
+COUNTS = (1, 2, 33, 5_121, 10_241, 100_003, 1_000_003)
+KEY_TYPES = {
+    np.uint32: _core.KeyType.u32, np.int32: _core.KeyType.i32, np.float32: _core.KeyType.f32,
+    np.uint64: _core.KeyType.u64, np.int64: _core.KeyType.i64, np.float64: _core.KeyType.f64,
+}  # fmt: skip
+
+
+@pytest.fixture
+def device(runtime: _core.Runtime):
+    device = OnDevice(runtime)
+    yield device
+    device.check_canaries()
+
+
+def records_of(view: _core.MemoryView, dtype: Any, count: int, skipped: int = 0) -> _core.Records:
+    """Keys alone, behind some elements that are none of them."""
+    size = np.dtype(dtype).itemsize
+    keys_view = view.slice(skipped * size, count * size)
+    return _core.Records(_core.RecordType(size, 0), count, keys_view, view.slice(0, 0))
+
+
+def sort(
+    device: OnDevice,
+    data: Array,
+    buffers: _core.SortBuffers = _core.SortBuffers.three,
+    descending: bool = False,
+    skipped: int = 0,
+) -> Array:
+    """Sorted on the device, its checksum compared, and the input where nothing may write to it."""
+    dtype, count = data.dtype, len(data)
+    lent = device.put(np.concatenate([np.zeros(skipped, dtype), data]))
+    source = records_of(lent, dtype, count, skipped)
+    new = [records_of(device.memory(data.nbytes), dtype, count) for _ in range(2)]
+    result = source if buffers == _core.SortBuffers.result_is_input else new[0]
+    room = source if buffers == _core.SortBuffers.room_is_input else new[1]
+    scratch = device.memory(_core.msd_sort_scratch_bytes(device.runtime, source.type, count))
+    sums = [device.memory(8), device.memory(8)]
+    _core.checksum(device.runtime, device.stream, source, sums[0])
+    kind = KEY_TYPES[dtype.type]
+    _core.look_at_keys(device.runtime, device.stream, kind, descending, source, buffers, scratch)
+    _core.msd_sort(device.runtime, device.stream, kind, descending, source, result, room, scratch, sums[1])
+    assert device.get(sums[0], np.uint64) == device.get(sums[1], np.uint64)
+    if buffers == _core.SortBuffers.three:
+        assert (device.get(source.keys, np.uint8) == data.view(np.uint8)).all()
+    return device.get(result.keys, dtype)
+
+
+def same(found: Array, expected: Array) -> bool:
+    return found.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize("dtype", [np.uint32, np.uint64], ids=["u32", "u64"])
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+def test_every_distribution_and_size(device: OnDevice, distribution: str, dtype: Any, count: int) -> None:
+    data = keys(distribution, count, dtype)
+    assert same(sort(device, data), np.sort(data))
+
+
+def clusters(random: np.random.Generator, dtype: Any, count: int) -> Array:
+    """Two thousand of them, which the first two levels cannot part."""
+    scale = 1 << (8 * np.dtype(dtype).itemsize - 12)
+    return (random.integers(0, 2_000, count) * scale + random.integers(0, 5_000, count)).astype(dtype)
+
+
+def few_bits(random: np.random.Generator, dtype: Any, count: int) -> Array:
+    """Bits that are seldom set: nearly all keys lie at the beginning of whatever range they are cut by."""
+    words = [random.integers(0, np.iinfo(dtype).max, count, dtype=dtype) for _ in range(3)]
+    return words[0] & words[1] & words[2]
+
+
+def heavy_hitter(random: np.random.Generator, dtype: Any, count: int) -> Array:
+    data = random.integers(0, np.iinfo(dtype).max, count, dtype=dtype)
+    data[random.random(count) < 0.4] = 42
+    return data
+
+
+def gaps_that_double(random: np.random.Generator, dtype: Any, count: int) -> Array:
+    """Each power of two has as many: however a bucket is cut, half of it stays together."""
+    bits = random.integers(0, 8 * np.dtype(dtype).itemsize - 1, count)
+    return (np.ones(count, dtype) << bits.astype(dtype)) + random.integers(0, 3, count).astype(dtype)
+
+
+def beyond_the_sample(random: np.random.Generator, dtype: Any, count: int) -> Array:
+    """A few keys on both sides of the range that a sample sees."""
+    middle = np.iinfo(dtype).max // 2
+    data = (middle + random.integers(0, 1_000_000, count)).astype(dtype)
+    data[random.integers(0, count, 40)] = random.integers(0, middle // 2, 40).astype(dtype)
+    data[random.integers(0, count, 40)] = np.iinfo(dtype).max - random.integers(0, 9, 40).astype(dtype)
+    return data
+
+
+@pytest.mark.parametrize("dtype", [np.uint32, np.uint64], ids=["u32", "u64"])
+@pytest.mark.parametrize("made", [clusters, few_bits, heavy_hitter, gaps_that_double, beyond_the_sample])
+def test_keys_that_do_not_suit_it(device: OnDevice, made: Any, dtype: Any) -> None:
+    random = np.random.default_rng(7)
+    for count in (70_001, 3_000_017):
+        data = made(random, dtype, count)
+        assert same(sort(device, data), np.sort(data))
+
+
+@pytest.mark.gpu
+def test_what_suits_it() -> None:
+    """The question that decides between the sorts: not a matter of time, but of how keys lie."""
+    device = OnDevice(cuda_runtime())
+    random = np.random.default_rng(3)
+
+    def suits(data: Array) -> bool:
+        source = records_of(device.put(data), data.dtype, len(data))
+        scratch = device.memory(_core.msd_sort_scratch_bytes(device.runtime, source.type, len(data)))
+        kind = KEY_TYPES[data.dtype.type]
+        return _core.look_at_keys(
+            device.runtime, device.stream, kind, False, source, _core.SortBuffers.three, scratch
+        )
+
+    count = 5_000_000
+    assert suits(random.integers(0, 1 << 63, count, dtype=np.uint64))
+    assert suits(random.integers(0, 1_000_000_000, count))
+    assert suits(random.standard_normal(count))
+    assert suits(np.arange(count, dtype=np.uint64))
+    assert not suits(few_bits(random, np.uint64, count))
+    assert not suits(clusters(random, np.uint64, count))
+    assert not suits(gaps_that_double(random, np.uint64, count))
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", KEY_TYPES, ids=lambda dtype: np.dtype(dtype).name)
+def test_native_keys(device: OnDevice, dtype: Any, descending: bool) -> None:
+    data = keys("extremes", 50_021, dtype)
+    assert same(sort(device, data, descending=descending), data[expected_order(data, descending=descending)])
+
+
+@pytest.mark.parametrize("buffers", list(_core.SortBuffers), ids=lambda buffers: buffers.name)
+@pytest.mark.parametrize("count", [4_097, 200_003, 6_000_011])
+@pytest.mark.parametrize("dtype", [np.uint32, np.uint64], ids=["u32", "u64"])
+def test_in_two_buffers_or_three(device: OnDevice, dtype: Any, count: int, buffers: _core.SortBuffers) -> None:
+    """Of one level, and of two."""
+    data = keys("uniform", count, dtype)
+    assert same(sort(device, data, buffers), np.sort(data))
+
+
+@pytest.mark.parametrize("skipped", [1, 2, 3, 5, 31])
+@pytest.mark.parametrize("dtype", [np.uint32, np.uint64], ids=["u32", "u64"])
+def test_an_input_that_begins_anywhere(device: OnDevice, dtype: Any, skipped: int) -> None:
+    """Bulk copies move aligned units: what is no whole one at either end comes otherwise."""
+    for count in (7, 9_001, 150_001):
+        data = keys("uniform", count, dtype, skipped)
+        for buffers in _core.SortBuffers:
+            assert same(sort(device, data, buffers, skipped=skipped), np.sort(data))
