@@ -1,5 +1,5 @@
-"""One GPU: the public call on a CuPy array beside CuPy's and torch's sorts, in one process and in turn. With --gpus, the
-same keys in an array on each of several.
+"""One GPU: the public call on a CuPy array beside CuPy's and torch's sorts, in one process and in turn. With --gpus,
+the same keys in an array on each of several.
 
     python benchmarks/local_sorts.py --rows 1e9 --output local.json
 
@@ -124,7 +124,10 @@ def run_on_several(case: str, rows: int, gpus: int) -> dict[str, Any]:
     for gpu in range(gpus):
         with cupy.cuda.Device(gpu):
             parts.append(keys(case, rows // gpus))
-    calls = {"linkwise": lambda: linkwise.sort(parts), "linkwise, unverified": lambda: linkwise.sort(parts, verify=False)}
+    calls = {
+        "linkwise": lambda: linkwise.sort(parts),
+        "linkwise, unverified": lambda: linkwise.sort(parts, verify=False),
+    }
     check_parts(case, parts, linkwise.sort(parts))
     seconds: dict[str, list[float]] = {name: [] for name in calls}
     for repetition in range(REPETITIONS + 1):

@@ -76,7 +76,10 @@ Records sort(Runtime& runtime, Stream stream, const Records& primary, const Reco
 
 bool suits_msd_sort(const KeySpread& spread) {
   const double first_quarter = static_cast<double>(spread.in_first_quarter) / std::max(spread.in_digits, 1u);
-  return 0.15 <= first_quarter && first_quarter <= 0.4 && spread.crowded <= 2.5 * spread.crowded_if_even + 100;
+  // Half of the parts that keys anywhere would fall into, at least, are not empty.
+  const auto parts = static_cast<double>(spread.compared) - spread.crowded;
+  const auto parts_if_even = static_cast<double>(spread.compared) - spread.crowded_if_even;
+  return 0.15 <= first_quarter && first_quarter <= 0.4 && parts >= parts_if_even / 2;
 }
 
 bool may_suit_msd_sort(const Kernels& kernels, RecordType type, std::uint64_t count) {

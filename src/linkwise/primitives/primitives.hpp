@@ -36,7 +36,7 @@ Records sort(Runtime& runtime, Stream stream, const Records& primary, const Reco
              const MemoryView& scratch);
 
 /// How keys lie that `msd_sort` suits: what an estimate takes for granted.
-constexpr KeySpread even_spread{1 << 14, 1 << 12, 0, 0};
+constexpr KeySpread even_spread{1 << 14, 1 << 12, 0, 0, 0};
 /// Whether `msd_sort` is faster than `sort` for keys that lie so: where they are about as dense all over a digit's
 /// range. Where most are at its beginning, or close to each other, level after level leaves them together.
 bool suits_msd_sort(const KeySpread& spread);
@@ -45,9 +45,9 @@ bool may_suit_msd_sort(const Kernels& kernels, RecordType type, std::uint64_t co
 /// Says how the native keys lie, from a sample, and prepares `msd_sort` in the scratch. `spread`: a KeySpread.
 void look_at_keys(Runtime& runtime, Stream stream, KeyCoding coding, const Records& input, SortBuffers buffers,
                   const MemoryView& scratch, const MemoryView& spread);
-/// Sorts native keys into `result` by the most significant digits first, after `look_at_keys` of the same input, buffers
-/// and scratch; `result` and `room` are as long as the input, which may be one of them. `checksum`: of what came in, 8
-/// bytes, or none. Bytes of scratch: kernels().msd_sort_scratch_bytes, which is 0 where it cannot.
+/// Sorts native keys into `result` by the most significant digits first, after `look_at_keys` of the same input,
+/// buffers and scratch; `result` and `room` are as long as the input, which may be one of them. `checksum`: of what
+/// came in, 8 bytes, or none. Bytes of scratch: kernels().msd_sort_scratch_bytes, which is 0 where it cannot.
 void msd_sort(Runtime& runtime, Stream stream, KeyCoding coding, const Records& input, const Records& result,
               const Records& room, const MemoryView& scratch, const MemoryView& checksum);
 

@@ -101,11 +101,13 @@ struct Prefixes {
 struct KeySpread {
   std::uint32_t in_digits = 0;         ///< keys that share a digit of the first level with others …
   std::uint32_t in_first_quarter = 0;  ///< … and of these, in the first quarter of the digit's range
-  std::uint32_t crowded = 0;           ///< keys that two levels leave beside another one, …
-  std::uint32_t crowded_if_even = 0;   ///< … and how many that were if keys lay anywhere
+  std::uint32_t compared = 0;          ///< keys whose part after two levels was looked for …
+  std::uint32_t crowded = 0;           ///< … and of these, how many share theirs with another, greater one, …
+  std::uint32_t crowded_if_even = 0;   ///< … and how many would if keys lay anywhere
 };
 
-/// Which of the memory that a sort by the most significant digits takes is the same: input, result and room are as long.
+/// Which of the memory that a sort by the most significant digits takes is the same: input, result and room are as
+/// long.
 enum class SortBuffers : std::uint8_t { three, room_is_input, result_is_input };
 
 /// How native keys become codes, which are in order as unsigned integers: primitives/encoding.hpp.

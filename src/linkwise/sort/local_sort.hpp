@@ -5,8 +5,8 @@
 
 namespace linkwise {
 
-/// Sorts codes on one stream, one bucket after the other: by the most significant digits first where that suits the keys
-/// and there is memory for it, else by the least.
+/// Sorts codes on one stream, one bucket after the other: by the most significant digits first where that suits the
+/// keys and there is memory for it, else by the least.
 class LocalSort {
  public:
   /// Of up to `most` records. `by_msd`: their keys lie as suits_msd_sort wants it.

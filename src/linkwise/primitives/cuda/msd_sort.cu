@@ -12,10 +12,10 @@ constexpr std::uint64_t most = 0xffffffff;
 template <typename Key>
 void add_kernels(KernelList& list) {
   static_assert(std::max(sizeof(msd::LevelMemory<Key>), sizeof(msd::LeftMemory<Key>)) <= shared_on_hopper);
-  list.insert(list.end(), {address(msd::look_at_sample<Key>), address(msd::count_spans<Key>),
-                           address(msd::split_buckets<Key>), address(msd::partition_spans<Key>),
-                           address(msd::finish<Key>), address(msd::finish_hard<Key>),
-                           address(msd::sort_what_is_left<Key>)});
+  list.insert(list.end(),
+              {address(msd::look_at_sample<Key>), address(msd::count_spans<Key>), address(msd::split_buckets<Key>),
+               address(msd::partition_spans<Key>), address(msd::finish<Key>), address(msd::finish_hard<Key>),
+               address(msd::sort_what_is_left<Key>)});
 }
 
 }  // namespace

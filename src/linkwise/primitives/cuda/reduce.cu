@@ -25,13 +25,50 @@ __device__ void add_block_sum(std::uint64_t mine, std::uint64_t* total) {
   }
 }
 
+/// Calls body(key, the one before it) for all keys, which are loaded 16 bytes at once and several times that before the
+/// first is looked at. Nothing comes before the first key but itself.
+template <typename Key, typename Body>
+__device__ void for_each_key(const Key* keys, std::uint64_t count, Body&& body) {
+  constexpr unsigned width = 16 / sizeof(Key);
+  constexpr int at_once = 4;
+  struct alignas(16) Vector {
+    Key key[width];
+  };
+  const auto misplaced = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(keys) / sizeof(Key) % width);
+  const std::uint64_t head = min(std::uint64_t{(width - misplaced) % width}, count), vectors = (count - head) / width;
+  const auto* const from = reinterpret_cast<const Vector*>(keys + head);
+  for (std::uint64_t i = global_thread(); i < vectors; i += at_once * grid_threads()) {
+    Vector vector[at_once];
+    Key before[at_once];
+#pragma unroll
+    for (int j = 0; j < at_once; ++j) {
+      const std::uint64_t at = i + j * grid_threads(), first = head + at * width;
+      if (at >= vectors) continue;
+      vector[j] = from[at];
+      before[j] = first == 0 ? vector[j].key[0] : keys[first - 1];
+    }
+#pragma unroll
+    for (int j = 0; j < at_once; ++j) {
+      if (i + j * grid_threads() >= vectors) continue;
+      body(vector[j].key[0], before[j]);
+#pragma unroll
+      for (unsigned k = 1; k < width; ++k) body(vector[j].key[k], vector[j].key[k - 1]);
+    }
+  }
+  const std::uint64_t ends = count - vectors * width;
+  for (std::uint64_t i = global_thread(); i < ends; i += grid_threads()) {
+    const std::uint64_t at = i < head ? i : vectors * width + i;
+    body(keys[at], keys[at == 0 ? 0 : at - 1]);
+  }
+}
+
 template <typename Key, typename Value>
 __global__ void checksum_kernel(const Key* keys, const Value* values, std::uint64_t count, std::uint64_t* sum) {
   std::uint64_t mine = 0;
-  for (std::uint64_t i = global_thread(); i < count; i += grid_threads()) {
-    if constexpr (std::is_same_v<Value, NoValue>) mine += record_hash(keys[i], NoValue{});
-    else mine += record_hash(keys[i], values[i]);
-  }
+  if constexpr (std::is_same_v<Value, NoValue>)
+    for_each_key(keys, count, [&](Key key, Key) { mine += record_hash(key, NoValue{}); });
+  else
+    for (std::uint64_t i = global_thread(); i < count; i += grid_threads()) mine += record_hash(keys[i], values[i]);
   add_block_sum(mine, sum);
 }
 
@@ -40,12 +77,16 @@ __global__ void check_part_kernel(const Key* keys, const Value* values, std::uin
                                   bool descending, PartNumbers* numbers) {
   const auto code = [&](Key key) { return encode_bits(key, key_class, descending); };
   std::uint64_t sum = 0, violations = 0;
-  for (std::uint64_t i = global_thread(); i < count; i += grid_threads()) {
-    const Key key = keys[i], before = keys[i == 0 ? 0 : i - 1];
-    violations += code(key) < code(before) ? 1 : 0;
-    if constexpr (std::is_same_v<Value, NoValue>) sum += record_hash(key, NoValue{});
-    else sum += record_hash(key, values[i]);
-  }
+  if constexpr (std::is_same_v<Value, NoValue>)
+    for_each_key(keys, count, [&](Key key, Key before) {
+      violations += code(key) < code(before) ? 1 : 0;
+      sum += record_hash(key, NoValue{});
+    });
+  else
+    for (std::uint64_t i = global_thread(); i < count; i += grid_threads()) {
+      violations += code(keys[i]) < code(keys[i == 0 ? 0 : i - 1]) ? 1 : 0;
+      sum += record_hash(keys[i], values[i]);
+    }
   add_block_sum(sum, &numbers->checksum);
   __syncthreads();  // the sums share memory
   add_block_sum(violations, &numbers->violations);

@@ -22,7 +22,6 @@ struct CountMemory {
   std::uint32_t counters[most_digits];
   Bucket bucket[2];  // of this span and the next
   Key least, greatest;
-  unsigned long long checksum;
 };
 
 /// The block's part of a level's spans: each is counted by digits, and its keys are added to the bucket's range.
@@ -40,7 +39,6 @@ class SpanCount {
     Span span = state_.spans[now][blockIdx.x];
     begin_load(span, state_.buckets[now][span.bucket].place, 0);
     if (threadIdx.x < bucket_words) bucket_word(0) = word_of(now, span);
-    if (threadIdx.x == 0) memory_.checksum = 0;
     for (std::uint32_t i = blockIdx.x, slot = 0;; slot = 1 - slot) {
       i += gridDim.x;
       const Span next = i < spans ? state_.spans[now][i] : Span{};
@@ -67,8 +65,6 @@ class SpanCount {
       span = next;
     }
     input_.end();
-    if (threadIdx.x == 0 && memory_.checksum != 0)
-      atomicAdd(reinterpret_cast<unsigned long long*>(columns_.checksum), memory_.checksum);
   }
 
  private:
@@ -90,20 +86,12 @@ class SpanCount {
     const Key* const keys = input_.elements() + threadIdx.x;
     const int left = static_cast<int>(count) - static_cast<int>(threadIdx.x);
     Key least = static_cast<Key>(~Key{0}), greatest = 0;
-    std::uint64_t hashes = 0;
-    // All keys are in the first bucket, which is counted once.
-    const bool is_summed = columns_.checksum != nullptr && bucket.is_root;
 #pragma unroll 1
     for (int i = 0; i < count_items<Key>; i += keys_at_once) {
       Key key[keys_at_once];
 #pragma unroll
       for (int j = 0; j < keys_at_once; ++j)
         if (level_threads * (i + j) < left) key[j] = keys[level_threads * (i + j)];
-      if (is_summed) {
-#pragma unroll
-        for (int j = 0; j < keys_at_once; ++j)
-          if (level_threads * (i + j) < left) hashes += record_hash(key[j], NoValue{});
-      }
       columns_.encode(key, bucket.place);
 #pragma unroll
       for (int j = 0; j < keys_at_once; ++j) {
@@ -116,12 +104,10 @@ class SpanCount {
     for (int i = 16; i > 0; i /= 2) {
       least = min(least, __shfl_xor_sync(~0u, least, i));
       greatest = max(greatest, __shfl_xor_sync(~0u, greatest, i));
-      if (is_summed) hashes += __shfl_xor_sync(~0u, hashes, i);
     }
     if (threadIdx.x % 32 != 0) return;
     atomicMin(reinterpret_cast<Word*>(&memory_.least), static_cast<Word>(least));
     atomicMax(reinterpret_cast<Word*>(&memory_.greatest), static_cast<Word>(greatest));
-    if (is_summed) atomicAdd(&memory_.checksum, static_cast<unsigned long long>(hashes));
   }
 
   __device__ __forceinline__ void finish(Bucket& shared, const Bucket& bucket, const Span& span) {

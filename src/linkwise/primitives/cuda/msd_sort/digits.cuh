@@ -53,8 +53,7 @@ class Digits {
     cell_shift_ = root.cell_shift;
     window_ = static_cast<Key>(root.window);
     const bool covers_all = static_cast<Key>(~window_) == 0;
-    const bool covers_these =
-        is_counted && bucket.least >= bucket.low && bucket.greatest - bucket.low <= root.window;
+    const bool covers_these = is_counted && bucket.least >= bucket.low && bucket.greatest - bucket.low <= root.window;
     if (is_tabled_ || (!covers_all && !covers_these)) return;
     is_root_ = false;  // no key lies beyond the sample's range
     first_ = 1;

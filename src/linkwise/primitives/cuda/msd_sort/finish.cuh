@@ -51,7 +51,8 @@ class ItemSort {
   /// After its `begin`; begins the next. False if bins are too long: then nothing is written.
   __device__ __forceinline__ bool sort_evenly_spread(const Item& item, const Item& next) {
     input_.wait();
-    if (item.is_equal == 0) return sorted_by_bins(item, input_.elements(), static_cast<Key>(item.low), item.reach, &next);
+    if (item.is_equal == 0)
+      return sorted_by_bins(item, input_.elements(), static_cast<Key>(item.low), item.reach, &next);
     __syncthreads();
     begin(next);
     move(item);

@@ -85,8 +85,7 @@ union LeftMemory {
 /// All steps of all levels that are left, and their items.
 template <typename Key>
 __global__ void __launch_bounds__(level_threads, 1)
-    sort_what_is_left(const __grid_constant__ Columns<Key> columns, const __grid_constant__ State state,
-                      int now) {
+    sort_what_is_left(const __grid_constant__ Columns<Key> columns, const __grid_constant__ State state, int now) {
   extern __shared__ __align__(128) unsigned char raw[];
   auto& memory = *reinterpret_cast<LeftMemory<Key>*>(raw);
   auto& level = memory.level;

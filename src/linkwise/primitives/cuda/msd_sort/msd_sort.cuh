@@ -55,8 +55,8 @@ struct Launches {
   }
 };
 
-/// Whether the current device has what it takes: bulk copies, and the shared memory. Those before Hopper, and small ones
-/// since, do not.
+/// Whether the current device has what it takes: bulk copies, and the shared memory. Those before Hopper, and small
+/// ones since, do not.
 template <typename Key>
 bool fits_this_device() {
   const int device = current_device();
@@ -104,11 +104,12 @@ void look(cudaStream_t stream, Key* keys, KeyCoding coding, std::uint64_t count,
   const auto wanted =
       static_cast<std::uint32_t>(std::min(std::ceil(is_one_level ? parts : std::sqrt(parts)), double{root_digits}));
   // Not onto the input; of two levels, the second ends in the result where it can.
-  const bool to_result = buffers != SortBuffers::result_is_input &&
-                         (is_one_level || buffers == SortBuffers::room_is_input);
+  const bool to_result =
+      buffers != SortBuffers::result_is_input && (is_one_level || buffers == SortBuffers::room_is_input);
   const auto input = columns_of<Key>({keys, nullptr, nullptr}, coding, count);
   look_at_sample<<<1, sample_threads, 0, stream>>>(input, static_cast<std::uint32_t>(count), wanted,
-                                                   is_one_level ? 1 : wanted, to_result ? in_result : in_room, state, spread);
+                                                   is_one_level ? 1 : wanted, to_result ? in_result : in_room, state,
+                                                   spread);
   check_launch("look at a sample");
 }
 
@@ -127,8 +128,7 @@ void sort(cudaStream_t stream, Columns<Key> columns, void* scratch) {
     sum_counters<<<blocks, level_threads, 0, stream>>>(state, now);
     scan_counters<<<blocks, level_threads, 0, stream>>>(state, now);
     split_buckets<Key><<<blocks, level_threads, 0, stream>>>(state, now);
-    partition_spans<Key>
-        <<<blocks, level_threads, sizeof(LevelMemory<Key>), stream>>>(columns, state, now);
+    partition_spans<Key><<<blocks, level_threads, sizeof(LevelMemory<Key>), stream>>>(columns, state, now);
     check_launch("partition a level");
   }
   const std::size_t finish_bytes = sizeof(typename ItemSort<Key>::Memory);
@@ -136,8 +136,8 @@ void sort(cudaStream_t stream, Columns<Key> columns, void* scratch) {
   finish_hard<Key><<<launches.hard_blocks, finish_threads, finish_bytes, stream>>>(columns, state);
   check_launch("finish");
   void* arguments[] = {&columns, &state, &now};
-  check(cudaLaunchCooperativeKernel(sort_what_is_left<Key>, std::min(launches.left_blocks, blocks),
-                                    level_threads, arguments, sizeof(LeftMemory<Key>), stream),
+  check(cudaLaunchCooperativeKernel(sort_what_is_left<Key>, std::min(launches.left_blocks, blocks), level_threads,
+                                    arguments, sizeof(LeftMemory<Key>), stream),
         "sort what is left");
 }
 

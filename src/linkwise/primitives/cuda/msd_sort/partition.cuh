@@ -13,12 +13,14 @@ struct PartitionMemory {
 
   RunMemory<Key, half> input;
   Key keys[tile_keys<Key>];
-  std::uint32_t start[most_digits];                    // where each digit's next key goes in the tile
-  std::uint32_t offset[most_digits];                   // from a key's place in the tile to that in the destination
-  std::uint32_t place[most_digits], end[most_digits];  // of the digit's keys of the next span: its counter and the one behind
-  std::uint32_t first;                                 // counter of the next span's bucket
-  std::uint32_t taken;                                 // number of a span
-  Bucket bucket[3];                                    // of this span, the next, and the one behind it
+  std::uint32_t start[most_digits];   // where each digit's next key goes in the tile
+  std::uint32_t offset[most_digits];  // from a key's place in the tile to that in the destination
+  std::uint32_t place[most_digits],
+      end[most_digits];  // of the digit's keys of the next span: its counter and the one behind
+  std::uint32_t first;   // counter of the next span's bucket
+  std::uint32_t taken;   // number of a span
+  unsigned long long checksum;
+  Bucket bucket[3];  // of this span, the next, and the one behind it
   typename LevelScan::TempStorage scan;
 };
 
@@ -36,7 +38,10 @@ class SpanPartition {
     if (blockIdx.x >= spans) return;
     // The first two of each block are given, the others are taken as blocks come for more.
     Span span = span_at(now, blockIdx.x, spans), next = span_at(now, blockIdx.x + gridDim.x, spans);
-    if (threadIdx.x == 0) memory_.taken = take();
+    if (threadIdx.x == 0) {
+      memory_.taken = take();
+      memory_.checksum = 0;
+    }
     begin_bucket(0, now, span);
     begin_bucket(1, now, next);
     wait_for_words();
@@ -63,11 +68,17 @@ class SpanPartition {
       if (threadIdx.x == 0) taken = take();
       const Digits<Key> digit(bucket, *state_.root, table_, true);
       const bool moves = is_divided(bucket, digit), is_plain = digit.is_plain(), is_last = next.count == 0;
+      // All keys are in the first bucket. Their hashes cost least while others wait for their ranks.
+      const bool is_summed = columns_.checksum != nullptr && bucket.is_root;
+      const bool sums_at_once = is_summed && moves && columns_.are_codes;
+      if (is_summed && !sums_at_once) add_hashes(key, span);
       if (moves) {
         find_starts(span, bucket);
         columns_.encode(key, bucket.place);
-        if (is_plain) order(digit.plain(), key, span);
-        else order(digit, key, span);
+        if (is_plain && sums_at_once) order<true>(digit.plain(), key, span);
+        else if (is_plain) order<false>(digit.plain(), key, span);
+        else if (sums_at_once) order<true>(digit, key, span);
+        else order<false>(digit, key, span);
       }
       if (!is_last) take_keys<0>(key);
       __syncthreads();
@@ -89,11 +100,15 @@ class SpanPartition {
     }
     wait_for_words();
     input_.end();
+    if (threadIdx.x == 0 && memory_.checksum != 0)
+      atomicAdd(reinterpret_cast<unsigned long long*>(columns_.checksum), memory_.checksum);
   }
 
  private:
   // Blocks that come for spans in turn stay near each other: then what two write of a sector meets in the cache.
-  __device__ __forceinline__ std::uint32_t take() { return 2 * gridDim.x + atomicAdd(&state_.counters->spans_taken, 1u); }
+  __device__ __forceinline__ std::uint32_t take() {
+    return 2 * gridDim.x + atomicAdd(&state_.counters->spans_taken, 1u);
+  }
   // Empty behind the last.
   __device__ __forceinline__ Span span_at(int now, std::uint32_t i, std::uint32_t spans) const {
     return i < spans ? state_.spans[now][i] : Span{};
@@ -153,14 +168,32 @@ class SpanPartition {
   }
 
   // The keys, by digits, in shared memory.
-  template <typename Digit>
+  template <bool sums, typename Digit>
   __device__ __forceinline__ void order(const Digit& digit, const Key (&key)[items], const Span& span) {
     const int left = static_cast<int>(span.count) - static_cast<int>(threadIdx.x);
+    std::uint64_t hashes = 0;
 #pragma unroll
     for (int i = 0; i < items; ++i) {
-      if (level_threads * i < left) memory_.keys[atomicAdd(&memory_.start[digit(key[i])], 1u)] = key[i];
+      if (level_threads * i < left) {
+        memory_.keys[atomicAdd(&memory_.start[digit(key[i])], 1u)] = key[i];
+        if (sums) hashes += record_hash(key[i], NoValue{});
+      }
       if (i % 4 == 3) asm volatile("" ::: "memory");  // few at once: the keys take most of the registers
     }
+    if (sums) add_sum(hashes);
+  }
+
+  __device__ __forceinline__ void add_hashes(const Key (&key)[items], const Span& span) {
+    const int left = static_cast<int>(span.count) - static_cast<int>(threadIdx.x);
+    std::uint64_t hashes = 0;
+#pragma unroll
+    for (int i = 0; i < items; ++i)
+      if (level_threads * i < left) hashes += record_hash(key[i], NoValue{});
+    add_sum(hashes);
+  }
+  __device__ __forceinline__ void add_sum(std::uint64_t sum) {
+    for (int i = 16; i > 0; i /= 2) sum += __shfl_xor_sync(~0u, sum, i);
+    if (threadIdx.x % 32 == 0) atomicAdd(&memory_.checksum, static_cast<unsigned long long>(sum));
   }
 
   template <typename Digit>

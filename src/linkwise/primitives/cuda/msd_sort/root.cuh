@@ -133,6 +133,7 @@ __device__ void measure_crowd(SampleMemory& memory, const Root& root, unsigned d
   }
   add_of_warp(spread.crowded, crowded);
   if (threadIdx.x != 0) return;
+  spread.compared = compared;
   // Were they spread at random, so many would fall into a part.
   const float share = static_cast<float>(compared) / static_cast<float>(digits * cuts);
   spread.crowded_if_even = static_cast<std::uint32_t>(compared * (1 - (1 - __expf(-share)) / share));

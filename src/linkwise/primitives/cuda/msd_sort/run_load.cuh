@@ -6,8 +6,8 @@
 
 namespace linkwise::cuda::msd {
 
-/// Bulk copies and the barriers in shared memory that count their bytes (PTX: cp.async.bulk, mbarrier). Kernels that use
-/// them are compiled for older devices too, and not launched there.
+/// Bulk copies and the barriers in shared memory that count their bytes (PTX: cp.async.bulk, mbarrier). Kernels that
+/// use them are compiled for older devices too, and not launched there.
 namespace bulk {
 
 __device__ inline unsigned shared_address(const void* shared) {
@@ -48,8 +48,8 @@ __device__ inline void copy(void* to, const void* from, unsigned bytes, std::uin
   std::uint64_t policy;
   asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
   asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::"r"(
-          shared_address(to)),
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::
+          "r"(shared_address(to)),
       "l"(from), "r"(bytes), "r"(shared_address(&barrier)), "l"(policy)
       : "memory");
 }
@@ -80,8 +80,8 @@ class RunLoad {
   RunLoad(const RunLoad&) = delete;
   RunLoad& operator=(const RunLoad&) = delete;
 
-  /// `count` elements of an array of `length`, from its `first`. What lies around them in their lines comes with them, as
-  /// a line that is not copied whole costs the cache another request; at the array's ends, what is no whole unit is
+  /// `count` elements of an array of `length`, from its `first`. What lies around them in their lines comes with them,
+  /// as a line that is not copied whole costs the cache another request; at the array's ends, what is no whole unit is
   /// loaded as usual.
   __device__ __forceinline__ void begin(const Element* array, std::uint64_t length, std::uint64_t first,
                                         unsigned count) {

@@ -70,7 +70,7 @@ __device__ void split_bucket(SplitMemory& memory, const Bucket& bucket, const Ce
   if (!is_divided(bucket, Digits<Key>(bucket, *state.root, table, true))) {
     if (threadIdx.x == 0)
       add_bucket<Key>(next, {bucket.least, bucket.greatest - bucket.least}, bucket.begin, bucket.count, bucket.place,
-                 bucket.next_place, state);
+                      bucket.next_place, state);
     __syncthreads();
     return;
   }
@@ -112,9 +112,8 @@ __device__ void split_bucket(SplitMemory& memory, const Bucket& bucket, const Ce
     const KeySpan keys = keys_of_digit(bucket, *state.root, static_cast<unsigned>(filled[i]));
     if (count > item_capacity<Key>)
       add_bucket<Key>(next, keys, bucket.begin + begin, count, bucket.next_place,
-                 bucket.next_place == in_result ? in_room : in_result, state);
-    else
-{
+                      bucket.next_place == in_result ? in_room : in_result, state);
+    else {
       const KeySpan last = keys_of_digit(bucket, *state.root, memory.last[rank[i]]);
       state.items[append(state.counters->items, 1)] = {
           keys.low, last.low + last.reach - keys.low, bucket.begin + begin, count, bucket.next_place, false};
