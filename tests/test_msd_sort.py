@@ -74,8 +74,7 @@ def test_every_distribution_and_size(device: OnDevice, distribution: str, dtype:
 
 def clusters(random: np.random.Generator, dtype: Any, count: int) -> Array:
     """Two thousand of them, which the first two levels cannot part."""
-    scale = 1 << (8 * np.dtype(dtype).itemsize - 12)
-    return (random.integers(0, 2_000, count) * scale + random.integers(0, 5_000, count)).astype(dtype)
+    return (random.integers(0, 2_000, count) * (1 << 20) + random.integers(0, 5_000, count)).astype(dtype)
 
 
 def few_bits(random: np.random.Generator, dtype: Any, count: int) -> Array:
@@ -131,6 +130,8 @@ def test_what_suits_it() -> None:
     assert suits(random.integers(0, 1_000_000_000, count))
     assert suits(random.standard_normal(count))
     assert suits(np.arange(count, dtype=np.uint64))
+    assert suits(np.full(count, 77, np.uint64))
+    assert not suits(random.zipf(1.3, count).clip(0, 1 << 31).astype(np.uint32))
     assert not suits(few_bits(random, np.uint64, count))
     assert not suits(clusters(random, np.uint64, 10 * count))
 

@@ -132,7 +132,7 @@ void bind_sorting(nb::module_& m) {
         look_at_keys(r, s, {type, descending}, input, buffers, scratch, numbers.view());
         KeySpread spread;
         r.read_back({s, numbers.view(), &spread, &even_spread});
-        return suits_msd_sort(spread);
+        return suits_msd_sort(input.type.key, spread);
       },
       nb::arg("runtime"), nb::arg("stream"), nb::arg("type"), nb::arg("descending"), nb::arg("input"),
       nb::arg("buffers"), nb::arg("scratch"), "Whether the sort by the most significant digits first suits them.");

@@ -74,12 +74,18 @@ Records sort(Runtime& runtime, Stream stream, const Records& primary, const Reco
   return kernels.sort_lands_in_secondary(primary.type, primary.count, bits) ? secondary : primary;
 }
 
-bool suits_msd_sort(const KeySpread& spread) {
+bool suits_msd_sort(KeyWidth width, const KeySpread& spread) {
+  const auto share_of_compared = [&](std::uint32_t keys) {
+    return static_cast<double>(keys) / std::max(spread.compared, 1u);
+  };
+  const double equal = share_of_compared(spread.equal);
+  if (equal > 0.98) return true;  // equal keys are done as soon as they are alone
+  if (width == KeyWidth::k32 && 0.3 < equal && equal < 0.9) return false;
+  // Half of the parts that keys anywhere would fall into, at least, must not be empty.
+  if (1 - share_of_compared(spread.crowded) < (1 - share_of_compared(spread.crowded_if_even)) / 2) return false;
+  if (spread.in_digits < spread.compared) return true;  // digits are of few keys each
   const double first_quarter = static_cast<double>(spread.in_first_quarter) / std::max(spread.in_digits, 1u);
-  // Half of the parts that keys anywhere would fall into, at least, are not empty.
-  const auto parts = static_cast<double>(spread.compared) - spread.crowded;
-  const auto parts_if_even = static_cast<double>(spread.compared) - spread.crowded_if_even;
-  return 0.15 <= first_quarter && first_quarter <= 0.4 && parts >= parts_if_even / 2;
+  return 0.15 <= first_quarter && first_quarter <= 0.4;
 }
 
 bool may_suit_msd_sort(const Kernels& kernels, RecordType type, std::uint64_t count) {

@@ -38,7 +38,7 @@ std::uint64_t msd_sort_scratch_bytes(RecordType type, std::uint64_t count) {
 }
 
 // With fewer, its launches take too long, above all those of uneven keys.
-std::uint64_t fewest_for_msd_sort(RecordType type) { return type.key == KeyWidth::k32 ? 28'000'000 : 4'000'000; }
+std::uint64_t fewest_for_msd_sort(RecordType type) { return type.key == KeyWidth::k32 ? 36'000'000 : 4'000'000; }
 
 void look_at_keys(cudaStream_t stream, KeyCoding coding, RawRecords input, RecordType type, std::uint64_t count,
                   SortBuffers buffers, void* scratch, KeySpread* spread) {

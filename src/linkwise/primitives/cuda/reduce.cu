@@ -77,12 +77,23 @@ __global__ void check_part_kernel(const Key* keys, const Value* values, std::uin
                                   bool descending, PartNumbers* numbers) {
   const auto code = [&](Key key) { return encode_bits(key, key_class, descending); };
   std::uint64_t sum = 0, violations = 0;
-  if constexpr (std::is_same_v<Value, NoValue>)
-    for_each_key(keys, count, [&](Key key, Key before) {
-      violations += code(key) < code(before) ? 1 : 0;
-      sum += record_hash(key, NoValue{});
-    });
-  else
+  if constexpr (std::is_same_v<Value, NoValue>) {
+    std::uint32_t found = 0;  // of a thread, which does not see 2^32 keys
+    const auto look = [&](auto is_before) {
+      for_each_key(keys, count, [&](Key key, Key before) {
+        found += is_before(key, before) ? 1 : 0;
+        sum += record_hash(key, NoValue{});
+      });
+    };
+    // Instructions bound it, so that the usual kinds are compared without a code.
+    if (key_class == KeyClass::unsigned_integer && !descending) look([](Key a, Key b) { return a < b; });
+    else if (key_class == KeyClass::signed_integer && !descending)
+      look([](Key a, Key b) {
+        return static_cast<std::make_signed_t<Key>>(a) < static_cast<std::make_signed_t<Key>>(b);
+      });
+    else look([&](Key a, Key b) { return code(a) < code(b); });
+    violations = found;
+  } else
     for (std::uint64_t i = global_thread(); i < count; i += grid_threads()) {
       violations += code(keys[i]) < code(keys[i == 0 ? 0 : i - 1]) ? 1 : 0;
       sum += record_hash(keys[i], values[i]);

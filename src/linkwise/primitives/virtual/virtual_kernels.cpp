@@ -95,7 +95,7 @@ class VirtualKernels final : public Kernels {
       encode_on_host(coding.type, coding.descending, input.keys, keys.data(), count);
       const auto [least, greatest] = std::minmax_element(keys.begin(), keys.end());
       const int shift = std::max(static_cast<int>(std::bit_width(*least ^ *greatest)) - 4, 0);
-      *spread = {static_cast<std::uint32_t>(std::min<std::uint64_t>(count, 1 << 14)), 0, 0, 0, 0};
+      *spread = {static_cast<std::uint32_t>(std::min<std::uint64_t>(count, 1 << 14)), 0, 0, 0, 0, 0};
       for (std::uint64_t i = 0; i < spread->in_digits; ++i)
         spread->in_first_quarter += (keys[i * (count / spread->in_digits)] >> shift & 3) == 0 ? 1 : 0;
     });

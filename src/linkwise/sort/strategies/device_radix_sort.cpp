@@ -137,7 +137,8 @@ class DeviceRadixSort {
     }
     for (Buffer& buffer : scratch) runtime_.retire(std::move(buffer));
     for (Buffer& buffer : numbers) runtime_.retire(std::move(buffer));
-    for (std::size_t g = 0; g < input_.size(); ++g) suits &= input_[g].count == 0 || suits_msd_sort(spreads[g]);
+    for (std::size_t g = 0; g < input_.size(); ++g)
+      suits &= input_[g].count == 0 || suits_msd_sort(type_.key, spreads[g]);
     return suits;
   }
 

@@ -9,6 +9,7 @@ __device__ inline int bit_width(std::uint64_t value) { return 64 - __clzll(stati
 
 // Equal cuts, of any number: the distance from the lowest key, less the bits that do not matter, times a scale.
 constexpr int scaled_bits = 21;
+constexpr int scaled_digit_bits = 31;  // a digit's width in the scale
 
 __device__ inline unsigned scaled_digit(std::uint32_t distance, std::uint32_t scale) {
   return __umulhi(distance << 1, scale);
@@ -18,11 +19,11 @@ __device__ inline void cut_evenly(Bucket& bucket, std::uint64_t reach, std::uint
   bucket.shift = static_cast<std::uint32_t>(max(bit_width(reach) - scaled_bits, 0));
   const std::uint64_t distances = (reach >> bucket.shift) + 1;
   bucket.digits = static_cast<std::uint32_t>(min(distances, std::uint64_t{wanted}));
-  bucket.scale = static_cast<std::uint32_t>((std::uint64_t{bucket.digits} << 31) / distances);
+  bucket.scale = static_cast<std::uint32_t>((std::uint64_t{bucket.digits} << scaled_digit_bits) / distances);
 }
 /// The least distance that has the digit, as keys count it.
 __device__ inline std::uint64_t first_distance(const Bucket& bucket, unsigned digit) {
-  return (((std::uint64_t{digit} << 31) + bucket.scale - 1) / bucket.scale) << bucket.shift;
+  return (((std::uint64_t{digit} << scaled_digit_bits) + bucket.scale - 1) / bucket.scale) << bucket.shift;
 }
 
 /// Equal cuts of all keys.
@@ -71,7 +72,7 @@ class Digits {
     if (!is_tabled_) return 1 + even;
     const Cell cell = table_[static_cast<unsigned>(above >> cell_shift_)];
     const Key within = above & ((Key{1} << cell_shift_) - 1);
-    return 1 + first_digit(cell) + static_cast<unsigned>(within >> (cell_shift_ - digit_bits(cell)));
+    return 1 + cell.digit(within, cell_shift_);
   }
 
  private:

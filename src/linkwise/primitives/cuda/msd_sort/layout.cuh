@@ -90,12 +90,39 @@ struct Item {
   std::uint32_t is_equal : 1;  ///< nothing to sort: they only move; may exceed the capacity
 };
 
-/// A cell of the root's table: its first digit, and of how many bits its digits are.
-using Cell = std::uint16_t;
-constexpr int cell_digit_bits = 10;
-static_assert(root_digits < 1 << cell_digit_bits);
-constexpr std::uint32_t first_digit(Cell cell) { return cell & ((1u << cell_digit_bits) - 1); }
-constexpr std::uint32_t digit_bits(Cell cell) { return cell >> cell_digit_bits; }
+/// A cell of the root's table: its first digit, and how many it has, (4 + quarters) · 2^log / 4.
+class Cell {
+ public:
+  Cell() = default;
+  __device__ Cell(std::uint32_t first, std::uint32_t log, std::uint32_t quarters)
+      : bits_(static_cast<std::uint16_t>(first | log << 10 | quarters << 14)) {}
+
+  /// With at most so many digits, in a range of 2^shift keys.
+  __device__ static Cell of(std::uint32_t first, std::uint32_t most, std::uint32_t shift) {
+    if (most < 2) return {first, 0, 0};
+    const auto log = static_cast<std::uint32_t>(31 - __clz(static_cast<int>(most)));
+    return log >= shift ? Cell{first, shift, 0} : Cell{first, log, (most << 2 >> log) - 4};
+  }
+
+  [[nodiscard]] __device__ std::uint32_t first() const { return bits_ & 1023u; }
+  [[nodiscard]] __device__ std::uint32_t digits() const { return times() << log() >> 2; }
+  /// Of a key at that distance from the cell's lowest.
+  template <typename Key>
+  [[nodiscard]] __device__ std::uint32_t digit(Key within, std::uint32_t shift) const {
+    return first() + static_cast<std::uint32_t>(within * times() >> (shift + 2 - log()));
+  }
+  /// The least distance that has the i-th digit.
+  [[nodiscard]] __device__ std::uint64_t distance(std::uint32_t i, std::uint32_t shift) const {
+    return ((std::uint64_t{i} << (shift + 2 - log())) + times() - 1) / times();
+  }
+
+ private:
+  [[nodiscard]] __device__ std::uint32_t log() const { return bits_ >> 10 & 15u; }
+  [[nodiscard]] __device__ std::uint32_t times() const { return 4 + (bits_ >> 14); }
+
+  std::uint16_t bits_;
+};
+static_assert(root_digits <= 1023);
 
 /// How the first level cuts the keys, guessed from a sample: digit 0 takes the keys below `low`, the last digit those
 /// beyond the window. Between, digits are equal cuts or, where the sample is uneven, the table's: a cell has one digit,

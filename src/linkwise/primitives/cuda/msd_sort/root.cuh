@@ -45,23 +45,20 @@ __device__ inline void fill_table(SampleMemory& memory, Root& root, unsigned dig
   cub::BlockScan<unsigned, sample_threads>(memory.scan).ExclusiveSum(weight, before, total);
   const auto digit_of = [&](unsigned sum) { return static_cast<unsigned>(std::uint64_t{sum} * digits / total); };
   for (int i = 0; i < cells; ++i) {
-    const unsigned share = static_cast<unsigned>(std::uint64_t{weight[i]} * digits / total);
-    const unsigned log = share > 1 ? min(31 - __clz(static_cast<int>(share)), static_cast<int>(root.cell_shift)) : 0;
-    memory.cells[threadIdx.x * cells + i] = min(digit_of(before[i]), digits - 1) | log << cell_digit_bits;
+    const unsigned first = min(digit_of(before[i]), digits - 1), next = digit_of(before[i] + weight[i]);
+    root.table[threadIdx.x * cells + i] = Cell::of(first, next - first, root.cell_shift);
   }
   __syncthreads();
-  for (int cell = threadIdx.x; cell < table_cells; cell += sample_threads) {
-    const auto entry = static_cast<Cell>(memory.cells[cell]);
-    const unsigned first = first_digit(entry), log = digit_bits(entry);
-    root.table[cell] = entry;
-    const auto previous = static_cast<Cell>(cell == 0 ? 0 : memory.cells[cell - 1]);
-    const unsigned taken = cell == 0 ? 0 : first_digit(previous) + (1u << digit_bits(previous));
-    const std::uint64_t low = static_cast<std::uint64_t>(cell) << root.cell_shift;
-    for (unsigned digit = taken; digit <= first; ++digit) root.digit_low[digit] = low;
-    for (unsigned i = 1; i < 1u << log; ++i)
-      root.digit_low[first + i] = low + (std::uint64_t{i} << (root.cell_shift - log));
-    if (cell + 1 < table_cells) continue;
-    for (unsigned digit = first + (1u << log); digit <= digits; ++digit) root.digit_low[digit] = root.window + 1;
+  for (int i = threadIdx.x; i < table_cells; i += sample_threads) {
+    const Cell cell = root.table[i];
+    const unsigned taken = i == 0 ? 0 : root.table[i - 1].first() + root.table[i - 1].digits();
+    const std::uint64_t low = static_cast<std::uint64_t>(i) << root.cell_shift;
+    for (unsigned digit = taken; digit <= cell.first(); ++digit) root.digit_low[digit] = low;
+    for (unsigned j = 1; j < cell.digits(); ++j)
+      root.digit_low[cell.first() + j] = low + cell.distance(j, root.cell_shift);
+    if (i + 1 < table_cells) continue;
+    for (unsigned digit = cell.first() + cell.digits(); digit <= digits; ++digit)
+      root.digit_low[digit] = root.window + 1;
   }
 }
 
@@ -70,7 +67,7 @@ __device__ inline void add_of_warp(std::uint32_t& total, unsigned mine) {
   if (threadIdx.x % 32 == 0) atomicAdd(&total, mine);
 }
 
-/// Adds up how the samples lie in their digits.
+/// Adds up how the samples lie in their digits, of those that have four keys at least.
 template <typename Key>
 __device__ void measure_spread(const Root& root, const Bucket& bucket, const Key (&sample)[samples_per_thread],
                                KeySpread& spread) {
@@ -79,10 +76,14 @@ __device__ void measure_spread(const Root& root, const Bucket& bucket, const Key
   for (int i = 0; i < samples_per_thread; ++i) {
     const std::uint64_t above = sample[i] - root.low;
     if (root.is_tabled != 0) {
-      const unsigned bits = root.cell_shift - digit_bits(root.table[above >> root.cell_shift]);
-      in_digits += bits >= 2 ? 1 : 0;
-      in_first_quarter += bits >= 2 && (above & ((std::uint64_t{1} << bits) - 1)) >> (bits - 2) == 0 ? 1 : 0;
-    } else {
+      const Cell cell = root.table[above >> root.cell_shift];
+      const std::uint64_t within = above & ((std::uint64_t{1} << root.cell_shift) - 1);
+      const unsigned digit = cell.digit(within, root.cell_shift) - cell.first();
+      const std::uint64_t begin = cell.distance(digit, root.cell_shift),
+                          end = cell.distance(digit + 1, root.cell_shift);
+      in_digits += end - begin >= 4 ? 1 : 0;
+      in_first_quarter += end - begin >= 4 && within - begin < (end - begin) / 4 ? 1 : 0;
+    } else if (bucket.scale <= 1u << (scaled_digit_bits - 2)) {
       ++in_digits;
       in_first_quarter += (static_cast<std::uint32_t>(above >> bucket.shift) << 1) * bucket.scale < 1u << 30 ? 1 : 0;
     }
@@ -125,12 +126,14 @@ __device__ void measure_crowd(SampleMemory& memory, const Root& root, unsigned d
     const auto cut = static_cast<unsigned>(static_cast<double>(distance - root.digit_low[low]) / reach * cuts);
     return low * cuts + cut;
   };
-  unsigned crowded = 0;
+  unsigned equal = 0, crowded = 0;
   for (int i = 0; i < compared_per_thread; ++i) {
     const int at = static_cast<int>(threadIdx.x) * compared_per_thread + i;
-    if (at + 1 == compared || memory.sorted[at] == memory.sorted[at + 1]) continue;
-    crowded += part_of(memory.sorted[at]) == part_of(memory.sorted[at + 1]) ? 1 : 0;
+    if (at + 1 == compared) continue;
+    if (memory.sorted[at] == memory.sorted[at + 1]) ++equal;
+    else if (part_of(memory.sorted[at]) == part_of(memory.sorted[at + 1])) ++crowded;
   }
+  add_of_warp(spread.equal, equal);
   add_of_warp(spread.crowded, crowded);
   if (threadIdx.x != 0) return;
   spread.compared = compared;
@@ -170,9 +173,12 @@ __global__ void __launch_bounds__(sample_threads)
   }
   for (int i = threadIdx.x; i < table_cells; i += sample_threads) memory.cells[i] = 0;
   __syncthreads();
-  const int window_bits = bit_width(memory.least ^ memory.greatest), cell_bits = min(table_bits, window_bits);
-  const std::uint64_t window = window_bits == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << window_bits) - 1;
-  const std::uint64_t low = memory.least & ~window;
+  // A little more than the sample's range, so that few keys lie beyond it.
+  constexpr std::uint64_t greatest_key = static_cast<Key>(~Key{0});
+  const std::uint64_t margin = (memory.greatest - memory.least) / 256 + 1;
+  const std::uint64_t low = memory.least - min(margin, memory.least);
+  const std::uint64_t window = memory.greatest + min(margin, greatest_key - memory.greatest) - low;
+  const int window_bits = bit_width(window), cell_bits = min(table_bits, window_bits);
   Bucket bucket{};
   cut_evenly(bucket, window, wanted);
   const unsigned digits = bucket.digits;

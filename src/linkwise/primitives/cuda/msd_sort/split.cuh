@@ -115,8 +115,12 @@ __device__ void split_bucket(SplitMemory& memory, const Bucket& bucket, const Ce
                       bucket.next_place == in_result ? in_room : in_result, state);
     else {
       const KeySpan last = keys_of_digit(bucket, *state.root, memory.last[rank[i]]);
-      state.items[append(state.counters->items, 1)] = {
-          keys.low, last.low + last.reach - keys.low, bucket.begin + begin, count, bucket.next_place, false};
+      state.items[append(state.counters->items, 1)] = {keys.low,
+                                                       min(last.low + last.reach, bucket.greatest) - keys.low,
+                                                       bucket.begin + begin,
+                                                       count,
+                                                       bucket.next_place,
+                                                       false};
     }
   }
   __syncthreads();
