@@ -185,14 +185,17 @@ def local_markdown(results: dict[str, Any]) -> str:
             return ""
         return _with_range(1e3 * row["medians"][name], [1e3 * seconds for seconds in row["seconds"][name]], ".1f")
 
+    gpus = results["results"][0].get("gpus", 1)
+    used = f"{results['gpus'][0]}" if gpus == 1 else f"{gpus} × {results['gpus'][0]}"
     lines = [
-        f"{', '.join(results['gpus'])}, {results['date'][:10]}, commit {results['commit']}, CuPy arrays, in turn;",
+        f"{used}, {results['date'][:10]}, commit {results['commit']}, CuPy arrays, in turn;",
         "CuPy and torch check nothing, torch also returns positions and keeps the order of equal keys.", "",
-        "| one GPU, ms | keys | linkwise, verified | unverified | CuPy | torch | verified × CuPy | unverified |",
+        f"| {'one GPU' if gpus == 1 else f'{gpus} GPUs'}, ms | keys | linkwise, verified | unverified | CuPy | torch | verified × CuPy | unverified |",
         "|---|---:|---|---|---|---|---:|---:|",
     ]  # fmt: skip
     for row in results["results"]:
-        ratios = " | ".join(f"{row['ratio_to_cupy'][name]:.2f}" for name in names[:2])
+        ratio_to_cupy = row.get("ratio_to_cupy")  # which sorts on one GPU
+        ratios = " | ".join(f"{ratio_to_cupy[name]:.2f}" if ratio_to_cupy else "" for name in names[:2])
         lines.append(
             f"| {row['case']} | {row['rows']:,} | {' | '.join(told(row, name) for name in names)} | {ratios} |"
         )

@@ -73,8 +73,8 @@ def test_every_distribution_and_size(device: OnDevice, distribution: str, dtype:
 
 
 def clusters(random: np.random.Generator, dtype: Any, count: int) -> Array:
-    """Two thousand of them, which the first two levels cannot part."""
-    return (random.integers(0, 2_000, count) * (1 << 20) + random.integers(0, 5_000, count)).astype(dtype)
+    """Seven hundred of them, which the first two levels cannot part."""
+    return (random.integers(0, 700, count) * (1 << 20) + random.integers(0, 5_000, count)).astype(dtype)
 
 
 def few_bits(random: np.random.Generator, dtype: Any, count: int) -> Array:

@@ -94,7 +94,16 @@ def test_gpus_without_a_link_between_them_are_found() -> None:
 def test_rates_are_found_as_they_are() -> None:
     for name in linkwise.described_machines():
         known, found = linkwise.load_machine(name), linkwise.probe(name).machine
-        for rate in ("sort", "sort with values", "merge", "partition", "histogram", "encode", "checksum"):
+        for rate in (
+            "sort",
+            "sort with values",
+            "sort with leading digits",
+            "merge",
+            "partition",
+            "histogram",
+            "encode",
+            "checksum",
+        ):
             for field in ("fixed_us", "ps_per_record", "ps_per_byte"):
                 expected = getattr(known.gpu.rates.get(rate, known.gpu.rates["sort"]), field)
                 assert getattr(found.gpu.rates[rate], field) == pytest.approx(expected, rel=0.05, abs=0.05), rate

@@ -46,11 +46,14 @@ class GpuRates {
       scratch = std::max({scratch, kernels.sort_scratch_bytes(type, records),
                           kernels.merge_scratch_bytes(type, records / 2, records - records / 2),
                           kernels.partition_scratch_bytes(type, records, destinations)});
+    for (const RecordType type : {narrow, wide_keys})
+      scratch = std::max(scratch, kernels.msd_sort_scratch_bytes(type, records));
     const auto allocate = [&](std::uint64_t bytes) { return runtime.allocate(place_, bytes, "probe"); };
     first_ = allocate(record_bytes(wide, records));
     second_ = allocate(record_bytes(wide, records));
     scratch_ = allocate(scratch);
     counters_ = allocate(8 * 256);
+    spread_ = allocate(sizeof(KeySpread));
     randomize(runtime, first_.view());
   }
 
@@ -63,6 +66,19 @@ class GpuRates {
     };
     rates["sort"] = fit(narrow, wide_keys, sort_all, {}, /*passes_a_byte=*/true);
     rates["sort with values"] = fit({KeyWidth::k32, ValueWidth::v4}, wide, sort_all, {}, /*passes_a_byte=*/true);
+    const Enqueue sort_by_leading_digits = [&](Stream stream, RecordType type, std::uint64_t n) {
+      // Into one half of the second, through the other: the input stays random.
+      const std::uint64_t half = second_.view().bytes / 512 * 256;
+      const Records records = in(first_, type, n), result = records_in(second_.slice(0, half), type, n);
+      const Records room = records_in(second_.slice(half, half), type, n);
+      const KeyCoding coding = own_codes(type.key);
+      look_at_keys(runtime_, stream, coding, records, SortBuffers::three, scratch_.view(), spread_.view());
+      msd_sort(runtime_, stream, coding, records, result, room, scratch_.view(), {});
+    };
+    if (runtime_.kernels().msd_sort_scratch_bytes(narrow, records_) > 0) {
+      randomize(runtime_, first_.view());
+      rates["sort with leading digits"] = fit(narrow, wide_keys, sort_by_leading_digits, {}, /*passes_a_byte=*/true);
+    }
     const Enqueue merge_halves = [&](Stream stream, RecordType type, std::uint64_t n) {
       const Records all = in(first_, type, n);
       merge(runtime_, stream, all.slice(0, n / 2), all.slice(n / 2, n - n / 2), in(second_, type, n), scratch_.view());
@@ -143,7 +159,7 @@ class GpuRates {
   Prober& prober_;
   std::uint64_t records_;
   Place place_ = Place::gpu(0);
-  Buffer first_, second_, scratch_, counters_;
+  Buffer first_, second_, scratch_, counters_, spread_;
 };
 
 // The host's are linear in the bytes that come out; what a start takes is not measured but kept.
