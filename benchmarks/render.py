@@ -186,11 +186,12 @@ def local_markdown(results: dict[str, Any]) -> str:
         return _with_range(1e3 * row["medians"][name], [1e3 * seconds for seconds in row["seconds"][name]], ".1f")
 
     gpus = results["results"][0].get("gpus", 1)
-    used = f"{results['gpus'][0]}" if gpus == 1 else f"{gpus} × {results['gpus'][0]}"
+    used = results["gpus"][0] if gpus == 1 else f"{gpus} × {results['gpus'][0]}"
+    columns = "keys | linkwise, verified | unverified | CuPy | torch | verified × CuPy | unverified"
     lines = [
         f"{used}, {results['date'][:10]}, commit {results['commit']}, CuPy arrays, in turn;",
         "CuPy and torch check nothing, torch also returns positions and keeps the order of equal keys.", "",
-        f"| {'one GPU' if gpus == 1 else f'{gpus} GPUs'}, ms | keys | linkwise, verified | unverified | CuPy | torch | verified × CuPy | unverified |",
+        f"| {'one GPU' if gpus == 1 else f'{gpus} GPUs'}, ms | {columns} |",
         "|---|---:|---|---|---|---|---:|---:|",
     ]  # fmt: skip
     for row in results["results"]:

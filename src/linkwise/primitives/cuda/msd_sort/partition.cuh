@@ -15,10 +15,10 @@ struct PartitionMemory {
   Key keys[tile_keys<Key>];
   std::uint32_t start[most_digits];   // where each digit's next key goes in the tile
   std::uint32_t offset[most_digits];  // from a key's place in the tile to that in the destination
-  std::uint32_t place[most_digits],
-      end[most_digits];  // of the digit's keys of the next span: its counter and the one behind
-  std::uint32_t first;   // counter of the next span's bucket
-  std::uint32_t taken;   // number of a span
+  std::uint32_t place[most_digits];   // counters of the next span …
+  std::uint32_t end[most_digits];     // … and of the one behind it
+  std::uint32_t first;                // counter of the next span's bucket
+  std::uint32_t taken;                // number of a span
   unsigned long long checksum;
   Bucket bucket[3];  // of this span, the next, and the one behind it
   typename LevelScan::TempStorage scan;
