@@ -97,8 +97,9 @@ void look_at_keys(Runtime& runtime, Stream stream, KeyCoding coding, const Recor
   const Kernels& kernels = runtime.kernels();
   require_here(stream, input.keys, "look_at_keys");
   require(spread.bytes == sizeof(KeySpread), "look_at_keys", "room for a spread");
-  require(scratch.bytes >= kernels.msd_sort_scratch_bytes(input.type, input.count), "look_at_keys",
-          "the scratch is too small");
+  const std::uint64_t wanted = kernels.msd_sort_scratch_bytes(input.type, input.count);
+  require(wanted > 0, "look_at_keys", "records that the sort takes");
+  require(scratch.bytes >= wanted, "look_at_keys", "the scratch is too small");
   Operation operation{"look at keys", views_of({&input}), {scratch, spread}, {}, {}};
   operation.run = [&kernels, coding, input, buffers, scratch, spread](void* native) {
     kernels.look_at_keys(native, coding, input.raw(), input.type, input.count, buffers, scratch.data,

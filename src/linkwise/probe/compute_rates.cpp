@@ -68,7 +68,7 @@ class GpuRates {
     rates["sort with values"] = fit({KeyWidth::k32, ValueWidth::v4}, wide, sort_all, {}, /*passes_a_byte=*/true);
     const Enqueue sort_by_leading_digits = [&](Stream stream, RecordType type, std::uint64_t n) {
       // Into one half of the second, through the other: the input stays random.
-      const std::uint64_t half = second_.view().bytes / 512 * 256;
+      const std::uint64_t half = record_bytes(wide_keys, records_);
       const Records records = in(first_, type, n), result = records_in(second_.slice(0, half), type, n);
       const Records room = records_in(second_.slice(half, half), type, n);
       const KeyCoding coding = own_codes(type.key);

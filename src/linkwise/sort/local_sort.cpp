@@ -6,14 +6,17 @@
 
 namespace linkwise {
 
-LocalSort::LocalSort(Runtime& runtime, Stream stream, RecordType type, std::uint64_t most, bool by_msd)
+LocalSort::LocalSort(Runtime& runtime, Stream stream, RecordType type, std::uint64_t most)
     : runtime_(runtime), stream_(stream) {
-  const Kernels& kernels = runtime.kernels();
-  scratch_ = runtime.allocate(stream.place, kernels.sort_scratch_bytes(type, most), "sort scratch");
-  if (!by_msd || !may_suit_msd_sort(kernels, type, most)) return;
+  scratch_ = runtime.allocate(stream.place, runtime.kernels().sort_scratch_bytes(type, most), "sort scratch");
+}
+
+void LocalSort::allow_msd(RecordType type, std::uint64_t most) {
+  const Kernels& kernels = runtime_.kernels();
+  if (!may_suit_msd_sort(kernels, type, most)) return;
   try {
-    msd_scratch_ = runtime.allocate(stream.place, kernels.msd_sort_scratch_bytes(type, most), "sort scratch");
-    spread_ = runtime.allocate(stream.place, sizeof(KeySpread), "spread of the keys");
+    msd_scratch_ = runtime_.allocate(stream_.place, kernels.msd_sort_scratch_bytes(type, most), "sort scratch");
+    spread_ = runtime_.allocate(stream_.place, sizeof(KeySpread), "spread of the keys");
   } catch (const OutOfMemoryError&) {
     return;  // without a spread, the sort by the least digits does
   }

@@ -9,8 +9,11 @@ namespace linkwise {
 /// keys and there is memory for it, else by the least.
 class LocalSort {
  public:
-  /// Of up to `most` records. `by_msd`: their keys lie as suits_msd_sort wants it.
-  LocalSort(Runtime& runtime, Stream stream, RecordType type, std::uint64_t most, bool by_msd);
+  /// Of up to `most` records.
+  LocalSort(Runtime& runtime, Stream stream, RecordType type, std::uint64_t most);
+
+  /// Their keys lie as suits_msd_sort wants it. Takes more memory if there is any.
+  void allow_msd(RecordType type, std::uint64_t most);
 
   /// Sorts `first` by the bits, beyond which the keys do not differ; the result lies in `second` if that `lands` there,
   /// as kernels().sort_lands_in_secondary says of the sort by the least. A single record may stay where it is.

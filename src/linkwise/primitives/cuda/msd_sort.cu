@@ -6,8 +6,8 @@
 namespace linkwise::cuda {
 namespace {
 
-constexpr std::size_t shared_on_hopper = 227 << 10;  // bytes that a block may have
-constexpr std::uint64_t most = 0xffffffff;
+constexpr std::size_t shared_on_hopper = 227 << 10;               // bytes that a block may have
+constexpr std::uint64_t most = 0xffffffff - msd::copied_at_once;  // sums of 32 bits round up
 
 template <typename Key>
 void add_kernels(KernelList& list) {
@@ -32,7 +32,7 @@ std::uint64_t msd_sort_scratch_bytes(RecordType type, std::uint64_t count) {
   std::uint64_t bytes = 0;
   with_key(type.key, [&](auto key) {
     using Key = typename decltype(key)::type;
-    if (msd::fits_this_device<Key>()) bytes = msd::scratch_bytes<Key>(count);
+    if (msd::fits_every_device<Key>()) bytes = msd::scratch_bytes<Key>(count);
   });
   return bytes;
 }

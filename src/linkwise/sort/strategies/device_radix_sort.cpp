@@ -111,12 +111,20 @@ class DeviceRadixSort {
     return arrived;
   }
 
-  // Whether the shares are sorted by the most significant digits first. They are made of all inputs, so each is asked.
-  // One GPU alone was asked before (one_gpu_sort.hpp).
+  // Whether the shares may be sorted by the most significant digits first. One GPU alone was asked before
+  // (one_gpu_sort.hpp).
+  [[nodiscard]] bool may_suit_msd() const {
+    const Kernels& kernels = runtime_.kernels();
+    if (input_.size() == 1 || !may_suit_msd_sort(kernels, type_, total_ / (input_.size() * buckets_))) return false;
+    return std::ranges::all_of(input_, [&](const Records& records) {
+      return records.count == 0 || kernels.msd_sort_scratch_bytes(type_, records.count) > 0;
+    });
+  }
+
+  // Whether they will be. They are made of all inputs, so each is asked.
   bool suits_msd() {
-    const std::uint64_t even = total_ / (input_.size() * buckets_);
-    if (input_.size() == 1 || !may_suit_msd_sort(runtime_.kernels(), type_, even)) return false;
-    std::vector<Buffer> scratch, numbers;
+    if (!has_room_for_msd_) return false;
+    std::vector<Buffer> buffers;
     std::vector<KeySpread> spreads(input_.size());
     std::vector<ReadBack> reads;
     bool suits = true;
@@ -125,18 +133,18 @@ class DeviceRadixSort {
         if (input_[g].count == 0) continue;
         const Place place = streams_[g].place;
         const std::uint64_t bytes = runtime_.kernels().msd_sort_scratch_bytes(type_, input_[g].count);
-        scratch.push_back(runtime_.allocate(place, bytes, "sort scratch"));
-        numbers.push_back(runtime_.allocate(place, sizeof(KeySpread), "spread of the keys"));
-        look_at_keys(runtime_, streams_[g], own_codes(type_.key), input_[g], SortBuffers::three, scratch.back().view(),
-                     numbers.back().view());
-        reads.push_back({streams_[g], numbers.back().view(), &spreads[g], &even_spread});
+        Buffer scratch = runtime_.allocate(place, bytes, "sort scratch");
+        Buffer numbers = runtime_.allocate(place, sizeof(KeySpread), "spread of the keys");
+        look_at_keys(runtime_, streams_[g], own_codes(type_.key), input_[g], SortBuffers::three, scratch.view(),
+                     numbers.view());
+        reads.push_back({streams_[g], numbers.view(), &spreads[g], &even_spread});
+        buffers.push_back(std::move(scratch));
+        buffers.push_back(std::move(numbers));
       }
-      runtime_.read_back(reads);
     } catch (const OutOfMemoryError&) {
       suits = false;
     }
-    for (Buffer& buffer : scratch) runtime_.retire(std::move(buffer));
-    for (Buffer& buffer : numbers) runtime_.retire(std::move(buffer));
+    runtime_.read_back(reads);  // then nothing uses the buffers, whose memory the sort needs
     for (std::size_t g = 0; g < input_.size(); ++g)
       suits &= input_[g].count == 0 || suits_msd_sort(type_.key, spreads[g]);
     return suits;
@@ -153,11 +161,13 @@ class DeviceRadixSort {
                        std::to_string(input_.size()) + " GPUs can have " + std::to_string(most) +
                        "; make it less, or leave it out");
     buckets_ = std::min(wanted, most);
+    has_room_for_msd_ = may_suit_msd();
     while (true) {
       try {
         for (std::size_t g = 0; g < input_.size(); ++g) reserve(g);
         return;
       } catch (const OutOfMemoryError&) {
+        if (std::exchange(has_room_for_msd_, false)) continue;
         if (plan_.device_buckets > 0 || 2 * buckets_ > std::min(most, max_buckets)) throw;
         buckets_ *= 2;
       }
@@ -173,11 +183,13 @@ class DeviceRadixSort {
         overwrites_ && per_bucket <= input_[g].count ? 0 : std::min(max_lanes, buckets_) * per_bucket;
     const Kernels& kernels = runtime_.kernels();
     const auto parts = static_cast<int>(input_.size() * buckets_);
-    runtime_.reserve(streams_[g].place, record_bytes(type_, share + room) +
-                                            max_lanes * kernels.sort_scratch_bytes(type_, per_bucket) +
-                                            kernels.partition_scratch_bytes(type_, input_[g].count, parts) +
-                                            sample_bytes(kernels, type_.key, std::min(plan_.samples, total_)) +
-                                            msb_bytes(plan_, parts) + small_things);
+    runtime_.reserve(
+        streams_[g].place,
+        record_bytes(type_, share + room) + max_lanes * kernels.sort_scratch_bytes(type_, per_bucket) +
+            (has_room_for_msd_ ? std::min(max_lanes, buckets_) * kernels.msd_sort_scratch_bytes(type_, per_bucket)
+                               : 0) +
+            kernels.partition_scratch_bytes(type_, input_[g].count, parts) +
+            sample_bytes(kernels, type_.key, std::min(plan_.samples, total_)) + msb_bytes(plan_, parts) + small_things);
   }
 
   [[nodiscard]] bool lands_in_secondary(const Bucket& bucket, int end) const {
@@ -213,8 +225,10 @@ class DeviceRadixSort {
     std::vector<LocalSort> sorts;
     for (const Stream stream : streams) {
       for (const Event event : arrived) runtime_.wait(stream, event);
-      sorts.emplace_back(runtime_, stream, type_, share.largest, by_msd_);
+      sorts.emplace_back(runtime_, stream, type_, share.largest);
     }
+    if (by_msd_)
+      for (LocalSort& sort : sorts) sort.allow_msd(type_, share.largest);
     std::vector<Event> done;
     for (std::size_t b = 0; b < share.buckets.size(); ++b) {
       const Bucket& bucket = share.buckets[b];
@@ -245,8 +259,8 @@ class DeviceRadixSort {
   bool overwrites_;
   RecordType type_;
   std::uint64_t total_ = 0;
-  std::size_t buckets_ = 1;  // of each GPU
-  bool by_msd_ = false;
+  std::size_t buckets_ = 1;                         // of each GPU
+  bool has_room_for_msd_ = false, by_msd_ = false;  // for the sort by the most significant digits first
   std::vector<Share> shares_;
 };
 

@@ -35,7 +35,7 @@ class SpanCount {
       : memory_(memory), columns_(columns), state_(state), table_(table), input_(memory.input) {}
 
   __device__ __forceinline__ void run(int now, std::uint32_t spans) {
-    if (blockIdx.x >= spans) return;
+    if (blockIdx.x >= spans) return input_.end();
     Span span = state_.spans[now][blockIdx.x];
     begin_load(span, state_.buckets[now][span.bucket].place, 0);
     if (threadIdx.x < bucket_words) bucket_word(0) = word_of(now, span);
@@ -114,9 +114,11 @@ class SpanCount {
     for (unsigned d = threadIdx.x; d < bucket.digits; d += level_threads)
       state_.entries[span.entry + d * bucket.spans] = memory_.counters[d];
     if (threadIdx.x != 0) return;
-    if (memory_.least < bucket.least)
+    // Others change them meanwhile: they are read whole.
+    const auto now = [](const std::uint64_t& bound) { return *static_cast<const volatile std::uint64_t*>(&bound); };
+    if (memory_.least < now(shared.least))
       atomicMin(reinterpret_cast<unsigned long long*>(&shared.least), static_cast<unsigned long long>(memory_.least));
-    if (memory_.greatest > bucket.greatest)
+    if (memory_.greatest > now(shared.greatest))
       atomicMax(reinterpret_cast<unsigned long long*>(&shared.greatest),
                 static_cast<unsigned long long>(memory_.greatest));
   }

@@ -22,6 +22,7 @@ constexpr int table_bits = 12;     // cells of the root's table
 constexpr int table_cells = 1 << table_bits;
 constexpr int usual_levels = 3;  // before those that odd keys need
 constexpr std::uint32_t copied_at_once = 1 << 16;
+constexpr std::uint32_t most_blocks = 1024;  // of a level's kernels but the counting one
 
 /// Of the partition's tile, which a block orders at once: the longer its runs, the fewer lines blocks write together.
 template <typename Key>
@@ -158,7 +159,6 @@ struct State {
 
 struct Extent {
   std::uint64_t count;
-  std::uint32_t blocks;    ///< of the level kernel
   std::uint32_t tile;      ///< keys
   std::uint32_t capacity;  ///< of an item
 };
@@ -186,7 +186,7 @@ inline std::uint64_t lay_out(void* base, const Extent& extent, State& state) {
     take(state.spans[i], spans);
   }
   take(state.entries, entries + 1);
-  take(state.range_sums, extent.blocks);
+  take(state.range_sums, most_blocks);
   // Items that are not short follow each other at half a capacity at least; and a bucket of each level, of which there
   // are at most as many as above, may have two or three that are. The levels after the usual ones finish their own.
   const std::uint64_t items = (4 + 3 * usual_levels) * buckets + 16 + extent.count / copied_at_once;

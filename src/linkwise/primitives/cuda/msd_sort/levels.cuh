@@ -107,6 +107,7 @@ __global__ void __launch_bounds__(level_threads, 1)
     for (std::uint32_t i = blockIdx.x; i < state.counters->buckets[now]; i += gridDim.x)
       split_bucket<Key>(level.split, state.buckets[now][i], level.table, 1 - now, state);
     SpanPartition<Key>(level.partition, columns, state, level.table).run(now, spans);
+    bulk::order_writes();
     grid.sync();
     ItemSort<Key, level_threads> sort(memory.item, columns);
     for (std::uint32_t i = blockIdx.x; i < state.counters->items; i += gridDim.x) {

@@ -55,16 +55,24 @@ struct Launches {
   }
 };
 
-/// Whether the current device has what it takes: bulk copies, and the shared memory. Those before Hopper, and small
-/// ones since, do not.
+/// Whether every device has what it takes: bulk copies, and the shared memory. Those before Hopper, and small ones
+/// since, do not. The caller knows no device yet.
 template <typename Key>
-bool fits_this_device() {
-  const int device = current_device();
-  int generation = 0, bytes = 0;
-  check(cudaDeviceGetAttribute(&generation, cudaDevAttrComputeCapabilityMajor, device), "ask for its generation");
-  check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "ask for shared memory");
-  return device < most_devices && generation >= 9 &&
-         std::max(sizeof(LevelMemory<Key>), sizeof(LeftMemory<Key>)) <= static_cast<std::size_t>(bytes);
+bool fits_every_device() {
+  static const bool fits = [] {
+    int devices = 0;
+    check(cudaGetDeviceCount(&devices), "count devices");
+    bool all = devices <= most_devices;
+    for (int device = 0; device < devices; ++device) {
+      int generation = 0, bytes = 0;
+      check(cudaDeviceGetAttribute(&generation, cudaDevAttrComputeCapabilityMajor, device), "ask for its generation");
+      check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "ask for shared memory");
+      all &= generation >= 9 &&
+             std::max(sizeof(LevelMemory<Key>), sizeof(LeftMemory<Key>)) <= static_cast<std::size_t>(bytes);
+    }
+    return all;
+  }();
+  return fits;
 }
 
 template <typename Key>
@@ -80,7 +88,7 @@ Columns<Key> columns_of(std::array<Key*, 3> keys, KeyCoding coding, std::uint64_
 
 template <typename Key>
 Extent extent_of(std::uint64_t count) {
-  return {count, Launches<Key>::get().level_blocks, tile_keys<Key>, item_capacity<Key>};
+  return {count, tile_keys<Key>, item_capacity<Key>};
 }
 template <typename Key>
 std::uint64_t scratch_bytes(std::uint64_t count) {
@@ -118,7 +126,7 @@ template <typename Key>
 void sort(cudaStream_t stream, Columns<Key> columns, void* scratch) {
   State state = state_in<Key>(scratch, columns.count);
   const Launches<Key>& launches = Launches<Key>::get();
-  const std::uint32_t blocks = launches.level_blocks;
+  const std::uint32_t blocks = std::min(launches.level_blocks, most_blocks);
   if (columns.checksum != nullptr)
     check(cudaMemsetAsync(columns.checksum, 0, sizeof *columns.checksum, stream), "clear the checksum");
   int now = 0;

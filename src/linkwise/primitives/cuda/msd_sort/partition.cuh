@@ -35,7 +35,7 @@ class SpanPartition {
 
   /// The block's part of a level's spans. The next one's keys are on their way while this one's are put in order.
   __device__ __forceinline__ void run(int now, std::uint32_t spans) {
-    if (blockIdx.x >= spans) return;
+    if (blockIdx.x >= spans) return input_.end();
     // The first two of each block are given, the others are taken as blocks come for more.
     Span span = span_at(now, blockIdx.x, spans), next = span_at(now, blockIdx.x + gridDim.x, spans);
     if (threadIdx.x == 0) {

@@ -20,6 +20,7 @@ __device__ inline void destroy(std::uint64_t&) { __trap(); }
 __device__ inline void expect(std::uint64_t&, unsigned) { __trap(); }
 __device__ inline void wait(std::uint64_t&, unsigned) { __trap(); }
 __device__ inline void copy(void*, const void*, unsigned, std::uint64_t&) { __trap(); }
+__device__ inline void order_writes() { __trap(); }
 #else
 /// By one thread, with a barrier behind it. What was written to the shared memory before is in order with bulk copies.
 __device__ inline void create(std::uint64_t& barrier) {
@@ -43,6 +44,8 @@ __device__ inline void wait(std::uint64_t& barrier, unsigned parity) {
       "r"(parity)
       : "memory");
 }
+/// What the thread wrote to memory is in order with bulk copies of the same kernel, behind a barrier of the grid.
+__device__ inline void order_writes() { asm volatile("fence.proxy.async;" ::: "memory"); }
 /// Units of 16 bytes, which the cache need not keep.
 __device__ inline void copy(void* to, const void* from, unsigned bytes, std::uint64_t& barrier) {
   std::uint64_t policy;
