@@ -44,6 +44,7 @@ format: $(VENV)/ready
 bench: build
 	$(BIN)/python benchmarks/files.py
 	$(BIN)/python benchmarks/sort.py
+	$(BIN)/python benchmarks/numpy_arrays.py
 	$(BIN)/python -m linkwise bench plan --output build/bench/plan.json
 	$(BIN)/python -m linkwise bench join --workload A --output build/bench/join-a.json
 	$(BIN)/python -m linkwise bench join --workload B --output build/bench/join-b.json

@@ -203,6 +203,23 @@ def local_markdown(results: dict[str, Any]) -> str:
     return "\n".join([*lines, ""])
 
 
+def numpy_markdown(results: dict[str, Any]) -> str:
+    """One file of ``benchmarks/numpy_arrays.py`` as a table."""
+
+    def told(row: dict[str, Any], name: str) -> str:
+        return _with_range(1e3 * row["medians"][name], [1e3 * seconds for seconds in row["seconds"][name]], ".0f")
+
+    what = f"{results['machine']}, {results['date'][:10]}, commit {results['commit']}, NumPy {results['numpy']}"
+    lines = [
+        f"{what}, in turn.", "",
+        "| NumPy arrays, ms | keys | linkwise, verified | np.sort | × np.sort |", "|---|---:|---|---|---:|",
+    ]  # fmt: skip
+    for row in results["results"]:
+        times = f"{told(row, 'linkwise')} | {told(row, 'numpy')}"
+        lines.append(f"| {row['case']} | {row['rows']:,} | {times} | {row['ratio']:.2f} |")
+    return "\n".join([*lines, ""])
+
+
 def performance_page() -> str:
     """docs/performance.md, made from the raw results."""
     page = [
@@ -221,6 +238,7 @@ def performance_page() -> str:
         ("*sort.json", markdown), ("*join-*.json", join_markdown), ("*tpch-*.json", tpch_markdown),
         ("*proactive-*.json", proactive_markdown), ("*tune-*.json", tune_markdown),
         ("*files.json", files_markdown), ("*local.json", local_markdown),
+        ("*numpy.json", numpy_markdown),
     )  # fmt: skip
     for pattern, written in kinds:
         for path in sorted(RESULTS.glob(pattern), reverse=True):
