@@ -38,8 +38,8 @@ Records sort(Runtime& runtime, Stream stream, const Records& primary, const Reco
 /// How keys lie that `msd_sort` suits: what an estimate takes for granted.
 constexpr KeySpread even_spread{1 << 14, 1 << 12, 0, 0, 0, 0};
 /// Whether `msd_sort` is faster than `sort` for keys that lie so: where they are about as dense all over a digit's
-/// range. Where most are at its beginning, or close to each other, level after level leaves them together. Keys of 32 bits
-/// must not be heavy hitters either, unless nearly all are.
+/// range. Where most are at its beginning, or close to each other, level after level leaves them together. Keys of 32
+/// bits must not be heavy hitters either, unless nearly all are.
 bool suits_msd_sort(KeyWidth width, const KeySpread& spread);
 /// Whether it takes such records, and there are enough of them.
 bool may_suit_msd_sort(const Kernels& kernels, RecordType type, std::uint64_t count);
