@@ -76,19 +76,22 @@ def _copies(arrays: list[Any]) -> list[Any]:
     return made
 
 
-def _check(case: DeviceCase, keys: list[Any], result: list[Any]) -> None:
-    """Order within and across the parts, and the sum modulo 2^64."""
+def check_parts(name: str, keys: list[Any], result: list[Any]) -> None:
+    """Order within and across the parts, and the sum of the bits modulo 2^64."""
     import cupy  # noqa: PLC0415
 
-    previous, change, right = 0, 0, True
+    def sum_of_bits(array: Any) -> int:
+        return int(array.view(f"u{array.itemsize}").sum(dtype=cupy.uint64))
+
+    previous, change, right = None, 0, True
     for before, after in zip(keys, result, strict=True):
         with before.device:
             part = cupy.from_dlpack(after)
-            right &= int(part[0]) >= previous and bool((part[:-1] <= part[1:]).all())
-            previous = int(part[-1])
-            change += int(part.sum(dtype=cupy.uint64)) - int(before.sum(dtype=cupy.uint64))
+            right &= (previous is None or part[0].item() >= previous) and bool((part[:-1] <= part[1:]).all())
+            previous = part[-1].item()
+            change += sum_of_bits(part) - sum_of_bits(before)
     if not right or change % (1 << 64) != 0:
-        raise SystemExit(f"{case.name}: wrong result")
+        raise SystemExit(f"{name}: wrong result")
 
 
 def run(case: DeviceCase) -> dict[str, Any]:
@@ -106,7 +109,7 @@ def run(case: DeviceCase) -> dict[str, Any]:
         seconds = time.perf_counter() - began
         parts = result[0] if carried else result
         if repetition == 0:
-            _check(case, keys, parts)
+            check_parts(case.name, keys, parts)
             load = max(len(part) for part in parts) * case.gpus / case.count
             first = inputs[0].nbytes + (carried[0].nbytes if carried else 0)
             extra = memory_held("local", 0) / first

@@ -7,6 +7,7 @@ import platform
 import statistics
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -67,6 +68,19 @@ def fill(array: Array, distribution: str = "uniform") -> None:
             part[:] = spread.astype(kind)
 
     in_blocks(one, len(array))
+
+
+def times_in_turn(
+    calls: dict[str, Callable[[], Any]], repetitions: int, timed: Callable[[Callable[[], Any]], float]
+) -> dict[str, list[float]]:
+    """Seconds of each call, as `timed` tells them. The calls take turns, and the first of each is not counted."""
+    seconds: dict[str, list[float]] = {name: [] for name in calls}
+    for repetition in range(repetitions + 1):
+        for name, call in calls.items():
+            spent = timed(call)
+            if repetition > 0:
+                seconds[name].append(spent)
+    return seconds
 
 
 def check(name: str, before_sum: int, result: Array) -> None:

@@ -21,7 +21,8 @@ import cupy
 import numpy as np
 
 import linkwise
-from harness import about
+from device_sorts import check_parts
+from harness import about, times_in_turn
 
 REPETITIONS = 9
 CASES = (
@@ -90,32 +91,12 @@ def run(case: str, rows: int) -> dict[str, Any]:
     if not bool((cupy.asarray(found) == expected).all()):
         raise SystemExit(f"{case}: the result is not CuPy's")
     del expected, found
-    seconds: dict[str, list[float]] = {name: [] for name in calls}
-    for repetition in range(REPETITIONS + 1):
-        for name, call in calls.items():
-            spent = timed(call)
-            if repetition > 0:
-                seconds[name].append(spent)
+    seconds = times_in_turn(calls, REPETITIONS, timed)
     medians = {name: statistics.median(times) for name, times in seconds.items()}
     ratios = {name: median / medians["cupy"] for name, median in medians.items()}
     told = ", ".join(f"{name} {1e3 * medians[name]:.1f} ms ({ratios[name]:.2f})" for name in medians)
     print(f"{rows:.3g} {case}: {told}", flush=True)
     return {"case": case, "rows": rows, "seconds": seconds, "medians": medians, "ratio_to_cupy": ratios}
-
-
-def check_parts(case: str, before: list[Any], after: list[Any]) -> None:
-    """Order within the parts and across them, and the sum modulo 2⁶⁴."""
-    previous, change, right = None, 0, True
-    for given, found in zip(before, after, strict=True):
-        with given.device:
-            part = cupy.asarray(found)
-            first, last = part[0].item(), part[-1].item()
-            right &= (previous is None or previous <= first) and bool((part[:-1] <= part[1:]).all())
-            previous = last
-            words = part.view(f"u{part.itemsize}"), given.view(f"u{given.itemsize}")
-            change += int(words[0].sum(dtype=cupy.uint64)) - int(words[1].sum(dtype=cupy.uint64))
-    if not right or change % (1 << 64) != 0:
-        raise SystemExit(f"{case}: wrong result")
 
 
 def run_on_several(case: str, rows: int, gpus: int) -> dict[str, Any]:
@@ -129,12 +110,7 @@ def run_on_several(case: str, rows: int, gpus: int) -> dict[str, Any]:
         "linkwise, unverified": lambda: linkwise.sort(parts, verify=False),
     }
     check_parts(case, parts, linkwise.sort(parts))
-    seconds: dict[str, list[float]] = {name: [] for name in calls}
-    for repetition in range(REPETITIONS + 1):
-        for name, call in calls.items():
-            spent = timed(call)
-            if repetition > 0:
-                seconds[name].append(spent)
+    seconds = times_in_turn(calls, REPETITIONS, timed)
     medians = {name: statistics.median(times) for name, times in seconds.items()}
     told = ", ".join(f"{name} {1e3 * median:.1f} ms" for name, median in medians.items())
     print(f"{rows:.3g} {case} on {gpus} GPUs: {told}", flush=True)

@@ -11,12 +11,14 @@ import argparse
 import json
 import statistics
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import linkwise
+from harness import times_in_turn
 from linkwise.bench.results import commit, cores, now
 
 REPETITIONS = 9
@@ -30,20 +32,20 @@ def keys(dtype: str, rows: int) -> np.ndarray[Any, Any]:
     return random.integers(info.min, info.max, rows, dtype=dtype, endpoint=True)
 
 
+def timed(call: Callable[[], Any]) -> float:
+    began = time.perf_counter()
+    result = call()
+    spent = time.perf_counter() - began
+    del result
+    return spent
+
+
 def run(dtype: str, rows: int) -> dict[str, Any]:
     data = keys(dtype, rows)
     calls = {"linkwise": lambda: linkwise.sort(data), "numpy": lambda: np.sort(data)}
     if not np.array_equal(calls["linkwise"](), calls["numpy"]()):
         raise SystemExit(f"{dtype}: the result is not NumPy's")
-    seconds: dict[str, list[float]] = {name: [] for name in calls}
-    for repetition in range(REPETITIONS + 1):
-        for name, call in calls.items():
-            began = time.perf_counter()
-            result = call()
-            spent = time.perf_counter() - began
-            del result
-            if repetition > 0:
-                seconds[name].append(spent)
+    seconds = times_in_turn(calls, REPETITIONS, timed)
     medians = {name: statistics.median(times) for name, times in seconds.items()}
     ratio = medians["linkwise"] / medians["numpy"]
     told = ", ".join(f"{name} {1e3 * median:.1f} ms" for name, median in medians.items())

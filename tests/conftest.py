@@ -9,6 +9,7 @@ import pytest
 
 import linkwise
 from linkwise import _core
+from on_device import OnDevice
 
 HAVE_GPU = not _core.cuda_unavailable_reason()
 
@@ -22,6 +23,14 @@ def runtime(request: pytest.FixtureRequest) -> _core.Runtime:
     if request.param == "virtual":
         return _core.VirtualRuntime(linkwise.load_machine("h200x8"), _core.VirtualMode.execute, 0)
     return cuda_runtime()
+
+
+@pytest.fixture
+def device(runtime: _core.Runtime):
+    """Its first GPU, on which nothing may write out of bounds."""
+    device = OnDevice(runtime)
+    yield device
+    device.check_canaries()
 
 
 _cuda: list[_core.Runtime] = []

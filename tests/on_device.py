@@ -10,6 +10,12 @@ from linkwise import _core
 
 CANARY = 0xA5
 _GUARD = 256
+KEY_TYPES: dict[_core.KeyType, Any] = {
+    _core.KeyType.u8: np.uint8, _core.KeyType.u16: np.uint16, _core.KeyType.u32: np.uint32,
+    _core.KeyType.u64: np.uint64,
+    _core.KeyType.i8: np.int8, _core.KeyType.i16: np.int16, _core.KeyType.i32: np.int32, _core.KeyType.i64: np.int64,
+    _core.KeyType.f16: np.float16, _core.KeyType.f32: np.float32, _core.KeyType.f64: np.float64,
+}  # fmt: skip
 
 
 class OnDevice:

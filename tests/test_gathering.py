@@ -22,13 +22,6 @@ from on_device import OnDevice
 LONG = "a string that takes more than one turn of its lanes, and begins anywhere"
 
 
-@pytest.fixture
-def device(runtime: _core.Runtime):
-    device = OnDevice(runtime)
-    yield device
-    device.check_canaries()
-
-
 @pytest.mark.parametrize("cuts", [[], [200], [0, 1, 499, 499]])
 @pytest.mark.parametrize("element_bytes", [1, 2, 4, 8, 16])
 @pytest.mark.parametrize("index", [np.uint32, np.uint64])

@@ -17,13 +17,6 @@ COUNTS = ((0, 5), (5, 0), (1, 1), (63, 1000), (5000, 700), (3, 20_000), (30_000,
 EMISSIONS = list(_core.Emission)
 
 
-@pytest.fixture
-def device(runtime: _core.Runtime):
-    device = OnDevice(runtime)
-    yield device
-    device.check_canaries()
-
-
 def sorted_keys(distribution: str, count: int, dtype: Any, seed: int) -> Array:
     """Of few enough different values that many match."""
     return np.sort(keys(distribution, count, dtype, seed) % dtype(max(count, 2)))

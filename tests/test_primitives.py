@@ -10,25 +10,12 @@ import pytest
 import linkwise
 from data import DISTRIBUTIONS, expected_order, keys, total_order
 from linkwise import _core
-from on_device import OnDevice
+from on_device import KEY_TYPES, OnDevice
 
 COUNTS = (0, 1, 2, 31, 1000, 4097, 70_001)
 KEYS = (np.uint32, np.uint64)
 VALUES = (None, np.uint32, np.uint64, np.dtype([("low", "u8"), ("high", "u8")]))
 RECORDS = [(key, value) for key in KEYS for value in VALUES]
-KEY_TYPES = {
-    _core.KeyType.u8: np.uint8, _core.KeyType.u16: np.uint16, _core.KeyType.u32: np.uint32,
-    _core.KeyType.u64: np.uint64,
-    _core.KeyType.i8: np.int8, _core.KeyType.i16: np.int16, _core.KeyType.i32: np.int32, _core.KeyType.i64: np.int64,
-    _core.KeyType.f16: np.float16, _core.KeyType.f32: np.float32, _core.KeyType.f64: np.float64,
-}  # fmt: skip
-
-
-@pytest.fixture
-def device(runtime: _core.Runtime):
-    device = OnDevice(runtime)
-    yield device
-    device.check_canaries()
 
 
 def row_values(count: int, dtype: Any) -> np.ndarray | None:
