@@ -9,6 +9,7 @@
 #include "linkwise/primitives/host/key_codec.hpp"
 #include "linkwise/sort/chunk.hpp"
 #include "linkwise/sort/host_sort.hpp"
+#include "linkwise/sort/key_buckets.hpp"
 #include "linkwise/sort/strategies/cpu_sort.hpp"
 #include "linkwise/sort/verify.hpp"
 
@@ -73,6 +74,14 @@ void sort_arrays_on_cpu(KeyType type, const Input& keys, const std::optional<Inp
   const HostArrays arrays(type, keys, values, out_keys, out_values, row_number_bytes);
   const nb::gil_scoped_release release;
   sort_on_cpu(arrays.input, arrays.output, options, algorithm);
+}
+
+std::optional<KeyBuckets> scatter_into_buckets(KeyType type, const Input& keys, const Output& codes,
+                                               const SortOptions& options) {
+  require(keys.itemsize() == static_cast<std::size_t>(native_bytes(type)), "the keys have not the size of their type");
+  require(codes.size() == keys.size() && codes.itemsize() == keys.itemsize(), "the codes have not the keys' shape");
+  const nb::gil_scoped_release release;
+  return KeyBuckets::scatter(type, options.descending, keys.data(), codes.data(), keys.size(), options.verify);
 }
 
 // The codes of an array's keys: unsigned integers in their order.
@@ -151,6 +160,13 @@ void bind_sort(nb::module_& m) {
         nb::arg("out_keys").none() = nb::none(), nb::arg("out_values").none() = nb::none(),
         nb::arg("row_number_bytes") = 0, nb::arg("options") = SortOptions(), nb::arg("algorithm") = CpuAlgorithm::radix,
         "As sort_host, on the cores of this machine. Releases the GIL.");
+  nb::class_<KeyBuckets>(m, "KeyBuckets")
+      .def_static("scatter", &scatter_into_buckets, nb::arg("key_type"), nb::arg("keys"), nb::arg("codes"),
+                  nb::arg("options"), "The keys' codes in buckets, or None if few of these would have most of the work.")
+      .def_prop_ro("begins", &KeyBuckets::begins, "Where each begins, and where the last one ends.")
+      .def("finish", &KeyBuckets::finish, nb::arg("bucket"), nb::call_guard<nb::gil_scoped_release>(),
+           "Takes one whose codes have been sorted, and makes them keys again.")
+      .def("check", &KeyBuckets::check, "After all of them. Raises CorruptDataError.");
   m.def("report_of", &report_of, nb::arg("runtime"), nb::arg("options"), nb::call_guard<nb::gil_scoped_release>(),
         "Of the sort that the runtime has run last.");
   m.def("encode_keys", &encode_keys, nb::arg("key_type"), nb::arg("descending"), nb::arg("keys"));

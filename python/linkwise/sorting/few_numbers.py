@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 
 from linkwise._typing import Array
 
-MOST_FEW = 1 << 18
-"""Numbers; of more, the cores together are faster."""
+MOST_FEW = 1 << (18 if len(os.sched_getaffinity(0)) >= 8 else 20)
+"""Numbers; of more, the cores together are faster, by the more the more there are."""
 
 
 def sorted_few(values: Array, *, descending: bool) -> Array | None:

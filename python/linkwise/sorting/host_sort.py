@@ -19,6 +19,7 @@ from linkwise.runtime.gpu_start import is_left_to_cores
 from linkwise.runtime.host_memory import uninitialised
 from linkwise.runtime.session import open_session, run_interruptibly
 from linkwise.runtime.sort_plan import SortPlan
+from linkwise.sorting.bucket_sort import sort_in_buckets
 from linkwise.sorting.report import SortReport, phases_of
 
 _LEAST_ROUND = 1 << 16  # rows; a GPU that has no room even for them has none
@@ -112,12 +113,15 @@ def _sort_on_cpu(
     parse_bytes(execution.memory_limit, 1)  # says what is wrong with it
     pinned = pinned_sort(execution) or SortPlan()
     pinned.check_for("host")
-    algorithm = pinned.cpu_algorithm or "radix"
+    algorithm: str | None = pinned.cpu_algorithm
     began = time.perf_counter()
-    _core.sort_on_cpu(
-        workload.key_type, keys, None, out_keys, rows, workload.value_bytes, options,
-        getattr(_core.CpuAlgorithm, algorithm),
-    )  # fmt: skip
+    keys_alone = out_keys if rows is None else None
+    if algorithm or keys_alone is None or not sort_in_buckets(workload.key_type, keys, keys_alone, options):
+        algorithm = algorithm or "radix"
+        _core.sort_on_cpu(
+            workload.key_type, keys, None, out_keys, rows, workload.value_bytes, options,
+            getattr(_core.CpuAlgorithm, algorithm),
+        )  # fmt: skip
     seconds = time.perf_counter() - began
     return report_of_cores(len(keys), row_bytes, {"sort": seconds}, algorithm, verified=execution.verify)
 

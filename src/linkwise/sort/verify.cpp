@@ -50,7 +50,8 @@ void SortVerifier::check_copies(std::span<const Records> sorted) {
 }
 
 void ResultCheck::came_out(Place place, const PartNumbers& part) {
-  const std::string where = "the sorted data on GPU " + std::to_string(place.index);
+  const std::string where =
+      "the sorted data " + (place.is_gpu() ? "on GPU " + std::to_string(place.index) : "in host memory");
   if (part.violations > 0)
     throw CorruptDataError(where + " is out of order in " + std::to_string(part.violations) +
                            " places; check the GPU's memory and run again");

@@ -1,0 +1,61 @@
+"""Keys alone on the cores: one scatter into buckets that fit a core's cache, and NumPy's sort of each.
+
+NumPy sorts numbers in the caches with the widest vectors that a machine has (from version 2.0 on), which takes half of
+what our radix passes take there. It needs memory for the result alone. Keys with values, which are to stay in their
+order, and keys that lie so that few buckets hold most of them, are left to the passes.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from linkwise import _core
+from linkwise._typing import Array
+from linkwise.runtime.parallel import in_order
+
+_BUCKETS_AT_ONCE = 8  # that a core takes
+_TRIED = 1 << 14  # keys
+
+
+def sort_in_buckets(key_type: _core.KeyType, keys: Array, out: Array, options: _core.SortOptions) -> bool:
+    """Sort into ``out``, if that pays here and for these keys. Raises ``CorruptDataError``."""
+    if keys.itemsize < 4 or not _pays(keys.itemsize):
+        return False
+    buckets = _core.KeyBuckets.scatter(key_type, keys, out, options)
+    if buckets is None:
+        return False
+    begins = buckets.begins
+    codes = out.view(f"u{out.itemsize}")
+
+    def sort(first: int) -> None:
+        for bucket in range(first, min(first + _BUCKETS_AT_ONCE, len(begins) - 1)):
+            codes[begins[bucket] : begins[bucket + 1]].sort()
+            buckets.finish(bucket)
+
+    for _ in in_order(functools.partial(sort, first) for first in range(0, len(begins) - 1, _BUCKETS_AT_ONCE)):
+        pass
+    buckets.check()
+    return True
+
+
+@functools.cache
+def _pays(width: int) -> bool:
+    """Whether NumPy sorts codes of so many bytes in a cache clearly sooner than the core does: tried once."""
+    codes = np.random.default_rng(0).integers(0, np.iinfo(f"u{width}").max, _TRIED, f"u{width}")
+    out, options = np.empty_like(codes), _core.SortOptions(False, False)
+    key_type = _core.KeyType.u32 if width == 4 else _core.KeyType.u64
+    ours = _least_seconds(lambda: _core.sort_on_cpu(key_type, codes, None, out, None, 0, options))
+    return _least_seconds(lambda: np.sort(codes)) < 0.75 * ours
+
+
+def _least_seconds(call: Callable[[], object]) -> float:
+    seconds = []
+    for _ in range(3):
+        began = time.perf_counter()
+        call()
+        seconds.append(time.perf_counter() - began)
+    return min(seconds)

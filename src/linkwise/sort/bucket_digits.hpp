@@ -1,0 +1,111 @@
+// To which of the buckets that a sample suggests a code belongs.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
+
+namespace linkwise {
+
+/// The sample's range is cut into cells; a cell that holds much is cut into buckets, and those that hold little share
+/// one. The order of the buckets is that of their codes, whatever the sample was.
+template <typename Code>
+class BucketDigits {
+ public:
+  /// `wanted`: buckets, of about as many codes each.
+  BucketDigits(const std::vector<Code>& sample, std::uint64_t wanted) {
+    const auto [least, greatest] = std::ranges::minmax(sample);
+    low_ = least;
+    high_ = greatest;
+    shift_ = std::max(static_cast<int>(std::bit_width(static_cast<Code>(high_ - low_))) - cell_bits, 0);
+    std::array<std::uint64_t, cells> held{};
+    for (const Code code : sample) ++held[static_cast<std::size_t>((code - low_) >> shift_)];
+    // A cell that holds more than a bucket should is cut into a power of two of them.
+    std::uint64_t bucket = 0, in_bucket = 0;
+    const std::uint64_t enough = std::max<std::uint64_t>(sample.size() / wanted, 1);
+    for (std::size_t c = 0; c < cells; ++c) {
+      const int bits = std::min(shift_, static_cast<int>(std::bit_width(held[c] / enough)));
+      const bool is_cut = bits > 1;
+      if (in_bucket + held[c] > enough || is_cut) bucket += std::exchange(in_bucket, 0) > 0 ? 1 : 0;
+      cells_[c] = static_cast<std::uint32_t>(bucket) << 8 | static_cast<std::uint32_t>(is_cut ? shift_ - bits : shift_);
+      if (is_cut) bucket += std::uint64_t{1} << bits;
+      else in_bucket += held[c];
+    }
+    count_ = bucket + 1;
+  }
+
+  /// How many buckets there are.
+  [[nodiscard]] std::uint64_t count() const { return count_; }
+
+  /// The buckets of so many codes.
+  void find(const Code* codes, std::uint32_t* buckets, std::uint64_t count) const {
+    std::uint64_t i = 0;
+#ifdef __x86_64__
+    static const bool has_vectors = __builtin_cpu_supports("avx512f") != 0;
+    if (has_vectors) i = find_by_vectors(codes, buckets, count);
+#endif
+    const Code low = low_, high = high_, within = static_cast<Code>((Code{1} << shift_) - 1);
+    const int shift = shift_;
+    for (; i < count; ++i) {
+      const Code offset = static_cast<Code>(std::min(std::max(codes[i], low), high) - low);
+      const std::uint32_t cell = cells_[static_cast<std::size_t>(offset >> shift)];
+      buckets[i] = (cell >> 8) + static_cast<std::uint32_t>((offset & within) >> (cell & 0xff));
+    }
+  }
+
+ private:
+  static constexpr int cell_bits = 11;
+  static constexpr std::size_t cells = std::size_t{1} << cell_bits;
+
+#ifdef __x86_64__
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // of GCC's own headers
+  // The same for as many as whole vectors hold. Compilers do not gather unless they are told to.
+  [[gnu::target("avx512f")]] std::uint64_t find_by_vectors(const Code* codes, std::uint32_t* buckets,
+                                                           std::uint64_t count) const {
+    const __m128i shift = _mm_cvtsi32_si128(shift_);
+    std::uint64_t i = 0;
+    if constexpr (sizeof(Code) == 4) {
+      const __m512i low = _mm512_set1_epi32(static_cast<int>(low_)), high = _mm512_set1_epi32(static_cast<int>(high_)),
+                    within = _mm512_set1_epi32((1 << shift_) - 1), byte = _mm512_set1_epi32(0xff);
+      for (; i + 16 <= count; i += 16) {
+        const __m512i code = _mm512_min_epu32(_mm512_max_epu32(_mm512_loadu_si512(codes + i), low), high);
+        const __m512i offset = _mm512_sub_epi32(code, low);
+        const __m512i cell = _mm512_i32gather_epi32(_mm512_srl_epi32(offset, shift), cells_.data(), 4);
+        const __m512i rest = _mm512_srlv_epi32(_mm512_and_si512(offset, within), _mm512_and_si512(cell, byte));
+        _mm512_storeu_si512(buckets + i, _mm512_add_epi32(_mm512_srli_epi32(cell, 8), rest));
+      }
+    } else {
+      const __m512i low = _mm512_set1_epi64(static_cast<long long>(low_)),
+                    high = _mm512_set1_epi64(static_cast<long long>(high_)),
+                    within = _mm512_set1_epi64((1LL << shift_) - 1), byte = _mm512_set1_epi64(0xff);
+      for (; i + 8 <= count; i += 8) {
+        const __m512i code = _mm512_min_epu64(_mm512_max_epu64(_mm512_loadu_si512(codes + i), low), high);
+        const __m512i offset = _mm512_sub_epi64(code, low);
+        const __m512i cell =
+            _mm512_cvtepu32_epi64(_mm512_i64gather_epi32(_mm512_srl_epi64(offset, shift), cells_.data(), 4));
+        const __m512i rest = _mm512_srlv_epi64(_mm512_and_si512(offset, within), _mm512_and_si512(cell, byte));
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(buckets + i),
+                            _mm512_cvtepi64_epi32(_mm512_add_epi64(_mm512_srli_epi64(cell, 8), rest)));
+      }
+    }
+    return i;
+  }
+#pragma GCC diagnostic pop
+#endif
+
+  Code low_ = 0, high_ = 0;
+  int shift_ = 0;
+  std::uint64_t count_ = 0;
+  std::array<std::uint32_t, cells> cells_{};  // of each its first bucket, and, in a byte, the bits that do not matter
+};
+
+}  // namespace linkwise

@@ -1,0 +1,158 @@
+"""Keys alone on the cores: the core's buckets, NumPy's sort of each, and what is verified."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import linkwise
+from linkwise import _core
+from linkwise.columns.key_types import key_type_of
+from linkwise.sorting import bucket_sort, few_numbers
+
+TYPES = ("uint32", "int32", "float32", "uint64", "int64", "float64")
+
+
+@pytest.fixture(autouse=True)
+def _numpy_pays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bucket_sort, "_pays", lambda width: True)
+
+
+def in_order(values: np.ndarray, *, descending: bool = False) -> np.ndarray:
+    """By the core's passes, which tests of their own hold against NumPy's order."""
+    out = np.empty_like(values)
+    options = _core.SortOptions(descending, False)
+    _core.sort_on_cpu(key_type_of(values.dtype), values, None, out, None, 0, options, _core.CpuAlgorithm.comparison)
+    return out
+
+
+def assert_same_bits(found: np.ndarray, expected: np.ndarray) -> None:
+    assert np.array_equal(found.view(f"u{found.itemsize}"), expected.view(f"u{expected.itemsize}"))
+
+
+def sorted_in_buckets(values: np.ndarray, *, descending: bool = False, verify: bool = True) -> np.ndarray | None:
+    out = np.full_like(values, 7)
+    options = _core.SortOptions(descending, verify)
+    if bucket_sort.sort_in_buckets(key_type_of(values.dtype), values, out, options):
+        return out
+    assert (out == 7).all()  # what is declined is untouched
+    return None
+
+
+def spread_out(kind: str, dtype: str, count: int) -> np.ndarray:
+    random = np.random.default_rng(3)
+    whole = np.dtype(f"u{np.dtype(dtype).itemsize}")
+    bits = random.integers(0, np.iinfo(whole).max, count, whole, endpoint=True)
+    if kind == "all bits":  # NaNs of all kinds, infinities and both zeros among the floats
+        return bits.view(dtype)
+    if kind == "normal":
+        middle = 0 if np.dtype(dtype).kind == "f" else 1 << 24
+        return (middle + (1 << 20) * random.standard_normal(count)).astype(dtype)
+    if kind == "narrow":
+        return random.integers(0, 1 << 20, count).astype(dtype)
+    if kind == "clusters":
+        return (random.integers(0, 50, count) * 4_000_000 + random.integers(0, 300, count)).astype(dtype)
+    assert kind == "far outliers"
+    values = random.integers(0, 1 << 16, count).astype(dtype)
+    values[:3] = np.iinfo(dtype).max if np.dtype(dtype).kind in "iu" else np.finfo(dtype).max
+    return values
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("kind", ["all bits", "normal", "narrow", "clusters", "far outliers"])
+@pytest.mark.parametrize("dtype", TYPES)
+def test_it_is_the_order_of_the_passes(dtype: str, kind: str, descending: bool) -> None:
+    values = spread_out(kind, dtype, 300_001)
+    found = sorted_in_buckets(values, descending=descending)
+    assert found is not None
+    assert_same_bits(found, in_order(values, descending=descending))
+
+
+@pytest.mark.parametrize("count", [0, 1, 63, 64, 1000, 4097, 65_536])
+@pytest.mark.parametrize("dtype", ["uint32", "float64"])
+def test_any_number_of_keys(dtype: str, count: int) -> None:
+    values = spread_out("all bits", dtype, count)
+    found = sorted_in_buckets(values)
+    if count >= 4097:
+        assert found is not None
+    if found is not None:
+        assert_same_bits(found, in_order(values))
+
+
+@pytest.mark.parametrize("first", [0, 1, 3, 5])
+def test_arrays_that_begin_anywhere(first: int) -> None:
+    values = spread_out("all bits", "uint32", 50_000)[first:]
+    room = np.full(50_010, 9, np.uint32)
+    out = room[first + 2 : first + 2 + len(values)]
+    assert bucket_sort.sort_in_buckets(_core.KeyType.u32, values, out, _core.SortOptions(False, True))
+    assert np.array_equal(out, np.sort(values))
+    assert (room[: first + 2] == 9).all() and (room[first + 2 + len(values) :] == 9).all()
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.full(100_000, 5, np.uint32),
+        np.repeat(np.arange(2, dtype=np.int64), 50_000),
+        np.where(np.arange(100_000) % 2, 1e300, np.arange(100_000)),
+    ],
+    ids=["equal", "two values", "half of them equal"],
+)
+def test_what_few_buckets_would_hold_is_declined(values: np.ndarray) -> None:
+    assert sorted_in_buckets(values) is None
+
+
+def test_keys_of_one_and_two_bytes_are_declined() -> None:
+    assert sorted_in_buckets(spread_out("all bits", "uint16", 100_000)) is None
+
+
+def buckets_of(values: np.ndarray) -> tuple[_core.KeyBuckets, np.ndarray]:
+    codes = np.empty_like(values)
+    buckets = _core.KeyBuckets.scatter(_core.KeyType.u32, values, codes, _core.SortOptions(False, True))
+    assert buckets is not None
+    return buckets, codes
+
+
+@pytest.mark.parametrize("fault", ["changed", "lost", "not sorted", "wrong bucket"])
+def test_what_goes_wrong_in_between_is_found(fault: str) -> None:
+    buckets, codes = buckets_of(spread_out("all bits", "uint32", 100_000))
+    begins = buckets.begins
+    middle = len(begins) // 2
+    if fault == "changed":
+        codes[begins[middle]] ^= 1 << 3
+    elif fault == "lost":
+        codes[begins[middle]] = codes[begins[middle] + 1]
+    elif fault == "wrong bucket":
+        codes[begins[middle]], codes[begins[middle + 1]] = codes[begins[middle + 1]], codes[begins[middle]]
+    for bucket in range(len(begins) - 1):
+        of_bucket = codes[begins[bucket] : begins[bucket + 1]]
+        of_bucket.sort()
+        if fault == "not sorted" and bucket == middle:
+            of_bucket[[0, -1]] = of_bucket[[-1, 0]]
+        buckets.finish(bucket)
+    with pytest.raises(linkwise.CorruptDataError, match="in host memory|came in"):
+        buckets.check()
+
+
+def test_a_call_with_its_defaults_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(few_numbers, "MOST_FEW", 1000)
+    taken = []
+    scatter = _core.KeyBuckets.scatter
+
+    class Seen:
+        @staticmethod
+        def scatter(*arguments: object) -> _core.KeyBuckets | None:
+            taken.append(True)
+            return scatter(*arguments)
+
+    monkeypatch.setattr(_core, "KeyBuckets", Seen)
+    values = spread_out("all bits", "float64", 200_000)
+    assert_same_bits(linkwise.sort(values, machine="auto", strategy="cpu"), in_order(values))
+    assert taken
+
+
+def test_a_named_algorithm_is_taken_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_core, "KeyBuckets", None)
+    values = spread_out("all bits", "uint64", 100_000)
+    plan = linkwise.SortPlan(strategy="cpu", cpu_algorithm="radix")
+    assert np.array_equal(linkwise.sort(values, plan=plan), np.sort(values))
