@@ -49,7 +49,7 @@ def test_files_are_written_in_row_groups(how: Any, strategy: str, tmp_path: Path
         return join_files(
             tmp_path / "l.parquet", tmp_path / "r.parquet", out, execution, host_memory_limit=memory,
             on="k", left_on=None, right_on=None, how=how, options=FileOptions(None, {}, True, None, None),
-        )  # fmt: skip
+        ).rows  # fmt: skip
 
     rows = joined(tmp_path / "whole.parquet", None)
     assert joined(tmp_path / "parts.parquet", ROOM_FOR_INPUTS) == rows

@@ -65,7 +65,7 @@ def joined(tmp_path: Path, left: pa.Table, right: pa.Table, on: Any, how: Any, *
         join_files(
             tmp_path / "l.parquet", tmp_path / "r.parquet", out, EXECUTION, host_memory_limit=LITTLE,
             temporary_directory=tmp_path / "spill", **options,
-        )
+        ).rows
         for out in (tmp_path / "o.arrow", None)
     )  # fmt: skip
     assert not list((tmp_path / "spill").iterdir()), "a run was left behind"

@@ -47,6 +47,12 @@ class OwnedKeyWords {
   std::vector<KeyColumn> columns_;
 };
 
+struct SharedTable {
+  std::shared_ptr<const KeyTable> table;
+
+  explicit SharedTable(const OwnedKeyWords& keys) : table(std::make_shared<const KeyTable>(keys.keys())) {}
+};
+
 template <typename Row>
 nb::object rows_of(std::optional<HugePageBuffer>&& rows, std::uint64_t count) {
   return rows ? nb::cast(numpy_of<Row>(std::move(*rows), count)) : nb::none();
@@ -84,7 +90,40 @@ void bind_hash_join(nb::module_& m) {
            nb::arg("columns"),
            "The keys of a side: words that are the keys, or hashes of what lies in columns, each in one piece; and for "
            "each row a byte that is 0 where its key matches nothing.");
+  nb::class_<SharedTable>(m, "KeyTable", "A hash table of a side's keys, for all who look up keys in it.")
+      .def(nb::init<const OwnedKeyWords&>(), nb::arg("keys"), nb::keep_alive<1, 2>(),
+           nb::call_guard<nb::gil_scoped_release>())
+      .def_prop_ro("is_unique", [](const SharedTable& self) { return self.table->is_unique(); });
+  nb::class_<FoundRows>(m, "FoundRows", "Which rows of a table's side have been found by anybody.")
+      .def(
+          "__init__", [](FoundRows* self, const SharedTable& table) { new (self) FoundRows(table.table); },
+          nb::arg("table"), nb::keep_alive<1, 2>())
+      .def(
+          "add", [](FoundRows& self, const HashMatches& matches) { matches.add_to(self); }, nb::arg("matches"),
+          nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "rows",
+          [](const FoundRows& self, bool found) {
+            std::optional<HugePageBuffer> numbers;
+            std::uint64_t count = 0;
+            {
+              const nb::gil_scoped_release release;
+              const std::vector<std::uint32_t> rows = self.rows(found);
+              count = rows.size();
+              numbers.emplace(count * sizeof(std::int64_t));
+              std::ranges::copy(rows, reinterpret_cast<std::int64_t*>(numbers->data()));
+            }
+            return rows_of<std::int64_t>(std::move(numbers), count);
+          },
+          nb::arg("found"), "Their numbers, rising: of those that were found, or of the others.");
   nb::class_<HashMatches>(m, "HashMatches")
+      .def(
+          "__init__",
+          [](HashMatches* self, const SharedTable& table, const OwnedKeyWords& others, bool build_left) {
+            const nb::gil_scoped_release release;
+            new (self) HashMatches(table.table, others.keys(), build_left);
+          },
+          nb::arg("table"), nb::arg("others"), nb::arg("build_left"), nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>())
       .def(
           "__init__",
           [](HashMatches* self, const OwnedKeyWords& left, const OwnedKeyWords& right, bool build_left) {

@@ -9,12 +9,14 @@ from linkwise._core import OutOfMemoryError as OutOfMemoryError
 from linkwise._core import UsageError as UsageError
 from linkwise.exceptions import FallbackWarning as FallbackWarning
 from linkwise.exceptions import NominalMachineWarning as NominalMachineWarning
+from linkwise.files.join_files import join_file as join_file
 from linkwise.files.sort_file import sort_file as sort_file
 from linkwise.joining.api import JoinRanges as JoinRanges
 from linkwise.joining.api import join as join
 from linkwise.joining.api import join_count as join_count
 from linkwise.joining.api import join_indices as join_indices
 from linkwise.joining.api import join_ranges as join_ranges
+from linkwise.joining.report import JoinReport as JoinReport
 from linkwise.machines.catalog import described_machines as described_machines
 from linkwise.machines.catalog import load_machine as load_machine
 from linkwise.machines.local import local_machine as local_machine

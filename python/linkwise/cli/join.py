@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-import time
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -12,9 +12,11 @@ import typer
 from linkwise._core import UsageError
 from linkwise.cli import options
 from linkwise.cli.errors import interrupt_is_a_failure
+from linkwise.cli.progress import progress_bar
 from linkwise.encoders.parquet_options import ParquetOptions
 from linkwise.files.formats import PIPE, FileOptions
 from linkwise.files.join_files import join_files
+from linkwise.reports.summary import join_summary
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.runtime.join_plan import JoinPlan
 
@@ -74,15 +76,22 @@ def join(
     dictionary: options.DictionaryColumns = "auto",
     page_index: options.PageIndex = False,
     force: options.Force = False,
+    left_columns: Annotated[str | None, typer.Option(metavar="COL[,COL]", help="Only these columns of L.")] = None,
+    right_columns: Annotated[str | None, typer.Option(metavar="COL[,COL]", help="Only these columns of R.")] = None,
+    left_filter: Annotated[
+        str | None, typer.Option(metavar="ROWS", help="Only such rows of L, as 'price > 3'.")
+    ] = None,
+    right_filter: Annotated[str | None, typer.Option(metavar="ROWS", help="Only such rows of R.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object about the join.")] = False,
 ) -> None:
     """Join two files by equal keys, and write the result to another."""
     if (out is None) == (not count):
         raise UsageError("name the file to write with -o, or --count the rows")
     parquet = ParquetOptions(compression, row_group_rows, dictionary, page_index)
-    began = time.perf_counter()
-    with interrupt_is_a_failure():
-        rows = join_files(
+    kept = (_columns(left_columns), left_filter), (_columns(right_columns), right_filter)
+    with progress_bar() as step, interrupt_is_a_failure():
+        advance = step(f"join {Path(left).name}")
+        report = join_files(
             left,
             right,
             out,
@@ -92,6 +101,7 @@ def join(
                 strategy=strategy,
                 memory_limit=memory_limit,
                 plan=None if plan is None else JoinPlan.parse(plan),
+                on_progress=advance,
             ),
             on=_columns(on),
             left_on=_columns(left_on),
@@ -105,10 +115,8 @@ def join(
             order=None if order == "none" else order,
             host_memory_limit=host_memory,
             temporary_directory=temporary,
+            sides=kept,
             force=force,
         )
-    seconds = time.perf_counter() - began
-    told = f"{rows}" if count else f"{rows} rows joined in {seconds:.3g} s"
-    typer.echo(
-        json.dumps({"rows": rows, "how": how, "seconds": {"wall": seconds}}) if as_json else told, err=out == PIPE
-    )
+    in_words = str(report.rows) if count else join_summary(report)
+    typer.echo(json.dumps(report.as_dict()) if as_json else in_words, err=out == PIPE)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal, TextIO
+from typing import Annotated, Literal
 
 import typer
 
 from linkwise._core import UsageError
 from linkwise.cli import options
 from linkwise.cli.errors import fail, interrupt_is_a_failure
+from linkwise.cli.progress import is_terminal, progress_bar
 from linkwise.columns.sort_keys import Selection, SortKey, sort_keys_from_text
 from linkwise.encoders.parquet_options import ParquetOptions
 from linkwise.files.formats import PIPE, FileOptions
@@ -27,31 +27,6 @@ from linkwise.runtime.execution import ExecutionOptions
 from linkwise.runtime.session import ADVICE_TO_PROBE
 from linkwise.runtime.sort_plan import SortPlan
 from linkwise.sorting.report import SortReport
-
-
-def _is_terminal(stream: TextIO | None) -> bool:
-    """Whether someone looks at it; ``None`` is one that was closed before."""
-    return stream is not None and stream.isatty()
-
-
-@contextmanager
-def _progress_bar() -> Any:
-    """Yields a function ``step(name) -> advance(fraction)``; draws on a terminal only."""
-    if not _is_terminal(sys.stderr):
-        yield lambda name: lambda fraction: None
-        return
-    # What draws takes longer to load than small files to sort.
-    from rich.console import Console  # noqa: PLC0415
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-
-        def step(name: str) -> Any:
-            task = progress.add_task(name, total=1.0)
-            return lambda fraction: progress.update(task, completed=fraction)
-
-        yield step
 
 
 def sort(
@@ -131,7 +106,7 @@ def sort(
             paths, row = found
             fail(f"{', '.join(map(str, paths))}: row {row}, counted from 0, is out of order", 1)
         return
-    with _progress_bar() as step, interrupt_is_a_failure():
+    with progress_bar() as step, interrupt_is_a_failure():
         advance = step(f"sort {Path(source[0]).name}")
         execution = ExecutionOptions(
             machine=machine, gpus=options.parse_gpus(gpus), strategy=strategy, memory_limit=memory_limit,
@@ -154,7 +129,7 @@ def _tell(report: SortReport, *, explain: bool, as_json: bool, to_stderr: bool) 
         told = report.as_dict() | ({"predicted": report.predicted_phases()} if explain else {})
         typer.echo(json.dumps(told), err=to_stderr)
         return
-    if explain or _is_terminal(sys.stderr if to_stderr else sys.stdout):
+    if explain or is_terminal(sys.stderr if to_stderr else sys.stdout):
         from rich.console import Console  # noqa: PLC0415
 
         from linkwise.reports.terminal import print_explanation, print_report  # noqa: PLC0415

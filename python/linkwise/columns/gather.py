@@ -59,6 +59,16 @@ def one_array(column: pa.ChunkedArray) -> pa.Array | None:
     return None if pieces is None else pieces[0]
 
 
+def in_one_array(column: pa.ChunkedArray) -> pa.Array:
+    """The same for a column of any type; strings whose offsets are too short together get longer ones."""
+    whole = one_array(column)
+    if whole is not None:
+        return whole
+    if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
+        return in_one_array(column.cast(pa.large_string() if pa.types.is_string(column.type) else pa.large_binary()))
+    return column.combine_chunks() if column.num_chunks else pa.array([], column.type)
+
+
 def gather_columns_on_gpus(
     runtime: _core.Runtime, gpus: list[int], columns: list[pa.ChunkedArray], rows: Rows
 ) -> list[pa.ChunkedArray]:

@@ -19,8 +19,8 @@ from linkwise.columns.decode import decoded
 from linkwise.columns.sort_keys import SortKey
 from linkwise.files.external_sort import BATCHES_IN_MEMORY, SpillSort
 from linkwise.files.reader import in_parts, numbered, unused_name
+from linkwise.joining.joined_rows import KeyPairs
 from linkwise.joining.matching import How, Order, not_presorted
-from linkwise.joining.tables import KeyPairs
 from linkwise.joining.type_promotion import common_type, comparable, has_floats
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.sorting.check import each_checked

@@ -78,6 +78,7 @@ class FileSort:
         self._steps.begin("write")
         part = in_order.part if checked is None else lambda first, count: checked.after.add(in_order.part(first, count))
         writer.write_parts(len(in_order), in_order.row_bytes, part)
+        writer.flush()
         if checked is not None:
             check_same_rows(checked.before, checked.after)
 

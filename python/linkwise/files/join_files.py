@@ -2,36 +2,113 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
 import pyarrow as pa
 
 from linkwise._core import UsageError
 from linkwise._typing import Format
 from linkwise.columns.gather_pyarrow import bytes_of
+from linkwise.encoders.parquet_options import Dictionary, ParquetOptions
 from linkwise.files.external_join import Side, SpilledJoin
 from linkwise.files.external_sort import is_too_large, memory_to_use, read_within
-from linkwise.files.formats import ARRAY_FORMATS, FileOptions, expand, known_format
+from linkwise.files.formats import ARRAY_FORMATS, FileOptions, as_path, expand, known_format
 from linkwise.files.free_space import Outlook, check_room_for_output, check_room_for_runs
 from linkwise.files.reader import Reader, unchanged
-from linkwise.files.readers import open_readers
+from linkwise.files.readers import keep_of_tables, open_readers
+from linkwise.files.streamed_join import StreamedJoin
 from linkwise.files.writer import Writer
-from linkwise.joining.matching import Columns, How, Order, Presorted, check_order, sides_of
-from linkwise.joining.tables import KeyPairs, TableJoin, check_how, count_matches, key_pairs
-from linkwise.runtime.execution import ExecutionOptions
+from linkwise.joining.joined_rows import KeyPairs
+from linkwise.joining.matching import Columns, How, Order, Presorted, Validate, check_order, sides_of
+from linkwise.joining.report import JoinReport
+from linkwise.joining.tables import TableJoin, check_how, check_validate, count_matches, key_pairs
+from linkwise.runtime.execution import ExecutionOptions, JoinExecution, Progress, takes_execution
+from linkwise.runtime.join_plan import JoinPlan
+from linkwise.sorting.report import Steps
 
 _ROOM = 3  # times a part: its row numbers, its rows, and what writing them takes
 _MOST_ROWS = 1 << 24  # of a part: more of them at once are no faster
 
 
+@takes_execution(JoinExecution)
+def join_file(
+    left: str | Path | Sequence[str | Path],
+    right: str | Path | Sequence[str | Path],
+    out: str | Path | None,
+    on: Columns = None,
+    *,
+    left_on: Columns = None,
+    right_on: Columns = None,
+    how: How = "inner",
+    suffix: str = "_right",
+    nulls_equal: bool = False,
+    validate: Validate = "m:m",
+    presorted: Presorted = False,
+    order: Order = None,
+    host_memory_limit: int | str | None = None,
+    temporary_directory: str | Path | None = None,
+    column_types: Mapping[str, str] | None = None,
+    header: bool = True,
+    input_format: str | None = None,
+    output_format: str | None = None,
+    left_columns: Sequence[str] | None = None,
+    right_columns: Sequence[str] | None = None,
+    left_filter: Any | None = None,
+    right_filter: Any | None = None,
+    compression: str | None = None,
+    row_group_rows: int | None = None,
+    dictionary: Dictionary = "auto",
+    page_index: bool = False,
+    force: bool = False,
+    on_progress: Progress | None = None,
+    **execution: Unpack[JoinExecution],
+) -> JoinReport:
+    """Join two files, or several as one on either side, and write one; without ``out``, only count the rows.
+
+    Of a side that fits into host memory a hash table is made, in which the other one is looked up as it is read, and
+    the result is written as it comes. What does not fit is spilled. Counts read keys alone, and semi and anti joins
+    those of the right side. The output appears complete or not at all. Parameters that are not named here, and errors:
+    as ``linkwise.join`` and ``linkwise.sort_file``.
+
+    Parameters
+    ----------
+    left, right, out
+        File names, which tell the formats, or patterns like ``part-*.parquet``.
+    left_columns, right_columns
+        The columns that are read and come into the result, the keys among them.
+    left_filter, right_filter
+        The rows of a side that take part, as ``sort_file`` has its ``filter``.
+    on_progress
+        Told the fraction of the rows that have been joined, from 0 to 1.
+    **execution
+        Where and how it runs: see ``linkwise.options``.
+
+    """
+    parquet = ParquetOptions(compression, row_group_rows, dictionary, page_index)
+    return join_files(
+        left, right, None if out is None else as_path(out), ExecutionOptions.of(execution, JoinPlan, on_progress),
+        on=on, left_on=left_on, right_on=right_on, how=how, suffix=suffix, nulls_equal=nulls_equal, validate=validate,
+        presorted=presorted, order=order, host_memory_limit=host_memory_limit,
+        temporary_directory=None if temporary_directory is None else Path(temporary_directory),
+        sides=((left_columns, left_filter), (right_columns, right_filter)), force=force,
+        options=FileOptions(None, dict(column_types or {}), header, input_format, output_format, parquet=parquet),
+    )  # fmt: skip
+
+
+Kept = tuple[Sequence[str] | None, Any | None]
+"""The columns and the rows of a side that are read."""
+_EVERYTHING: Kept = (None, None)
+
+
 def join_files(
-    left: str | Path,
-    right: str | Path,
+    left: str | Path | Sequence[str | Path],
+    right: str | Path | Sequence[str | Path],
     out: Path | None,
     execution: ExecutionOptions,
     *,
@@ -47,37 +124,68 @@ def join_files(
     order: Order = None,
     host_memory_limit: int | str | None = None,
     temporary_directory: Path | None = None,
+    sides: tuple[Kept, Kept] = (_EVERYTHING, _EVERYTHING),
     force: bool = False,
-) -> int:
-    """Join two files (or patterns of files) into one; returns the number of rows. Without ``out``, only counts them.
-
-    What does not fit into host memory is spilled. Parameters and errors: as ``linkwise.join`` and ``sort_file``.
-    """
+) -> JoinReport:
+    """Join files; see ``join_file``."""
+    began = time.perf_counter()
+    steps = Steps()
     check_how(how)
     check_order(order)
+    check_validate(validate)
     groups = [expand(left), expand(right)]
     for path in (path for group in groups for path in group):
         if (options.input_format or known_format(path)) in ARRAY_FORMATS:
             raise UsageError(f"{path} has no columns; a join takes tables")
     readers = open_readers(groups, options)
     keys = key_pairs(readers[0].columns, readers[1].columns, on, left_on, right_on)
+    for at, (reader, side) in enumerate(zip(readers, sides, strict=True)):
+        only_keys = out is None or (how in ("semi", "anti") and at == 1)
+        _keep(reader, [pair[at] for pair in keys.pairs], side, only_keys=only_keys)
     memory = memory_to_use(host_memory_limit)
-    join = _FileJoin(keys, how, execution, nulls_equal, presorted, order, memory, temporary_directory)
-    if not force and is_too_large(readers, memory):
+    streamed = StreamedJoin.of(
+        readers, keys, how, execution, steps, order=order, presorted=any(sides_of(presorted)), validate=validate,
+        nulls_equal=nulls_equal, memory=memory,
+    )  # fmt: skip
+    in_memory = _FileJoin(
+        keys, how, replace(execution, on_progress=None), nulls_equal, presorted, order, memory, temporary_directory
+    )
+    is_spilled = streamed is None and is_too_large(readers, memory)
+    if not force and is_spilled:
         check_room_for_runs(readers, temporary_directory)
+    told = streamed.told if streamed is not None else "sorted runs, spilled and merged" if is_spilled else "in memory"
+    on_progress = execution.on_progress or (lambda _: None)
     if out is None:
         with unchanged(readers):
-            return join.count(readers, validate=validate)
-    rows = 0
-    with (
-        Writer(out, options, like=readers[0], memory=memory, force=force) as writer,
-        unchanged(readers),
-        join.rows(readers, room_for(out, writer.format, force=force), suffix=suffix, validate=validate) as tables,
-    ):
-        for table in tables:
-            writer.write(table)
-            rows += table.num_rows
-    return rows
+            rows = streamed.count(on_progress) if streamed is not None else in_memory.count(readers, validate=validate)
+    else:
+        with (
+            Writer(out, options, like=readers[0], memory=memory, force=force) as writer,
+            unchanged(readers),
+        ):
+            check_room = room_for(out, writer.format, force=force)
+            if streamed is not None:
+                rows = streamed.write(writer, suffix, check_room, on_progress)
+            else:
+                rows = 0
+                with in_memory.rows(readers, check_room, suffix=suffix, validate=validate) as tables:
+                    for table in tables:
+                        writer.write(table)
+                        rows += table.num_rows
+    steps.begin("")
+    return JoinReport(rows, how, told, time.perf_counter() - began, steps.seconds)
+
+
+def _keep(reader: Reader, keys: list[str], side: Kept, *, only_keys: bool) -> None:
+    """Have a side's columns and rows that are wanted. Raises ``UsageError`` if a key is not among them."""
+    columns, rows = side
+    if columns is not None:
+        for name in keys:
+            if name not in columns:
+                raise UsageError(f"'{name}' is joined by, and not among the columns that are kept; name it as well")
+    if only_keys and len(set(keys)) < len(reader.columns):
+        columns = list(dict.fromkeys(keys))
+    keep_of_tables(reader, columns, rows)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.columns.key_types import arrow_of_numbers
 from linkwise.columns.take import types_inside
 from linkwise.files.formats import one_clear_line
-from linkwise.files.reader import NumbersOf, Seen, TableReader, bytes_of_rows, not_looked_at, unused_name
+from linkwise.files.reader import NumbersOf, Part, Seen, TableReader, bytes_of_rows, not_looked_at, unused_name
 from linkwise.interop.containers import Contents
 from linkwise.runtime.parallel import in_order
 
@@ -26,6 +26,7 @@ _ROWS_AT_ONCE = 1 << 17
 _WORTH_A_CORE = 1 << 16  # rows of a row group on average; with fewer, the cores share columns instead
 _PAGE = 1 << 16  # bytes that are fetched at once where little memory is to be used
 _SAMPLED_GROUPS, _SAMPLED_ROWS = 8, 64  # which tell what a row takes when it is decoded
+_LARGE = 8  # times as many rows as a part is to have, of which a row group is decoded bit by bit instead
 _PARTS = 4  # that are decoded of what may be in memory: rows may take more than those that were sampled
 
 
@@ -104,12 +105,23 @@ class ParquetReader(TableReader):
         self._needed = [name for name in before if name in wanted]
         with one_clear_line("read", self.path), self._open() as file:
             if rows is not None:
-                import pyarrow.dataset  # noqa: PLC0415 - which takes long, as it looks for pandas
-                from pyarrow.fs import LocalFileSystem  # noqa: PLC0415
-
-                fragment = pyarrow.dataset.ParquetFileFormat().make_fragment(str(self.path), LocalFileSystem())
-                self._groups = [group.id for group in fragment.subset(rows, schema=file.schema_arrow).row_groups]
+                self._groups = self._groups_with(rows, file)
             self._estimate(file)
+
+    def _groups_with(self, rows: Any, file: pq.ParquetFile) -> list[int]:
+        """The row groups that may hold such rows, as their statistics say."""
+        import pyarrow.dataset  # noqa: PLC0415 - which takes long, as it looks for pandas
+        from pyarrow.fs import LocalFileSystem  # noqa: PLC0415
+
+        fragment = pyarrow.dataset.ParquetFileFormat().make_fragment(str(self.path), LocalFileSystem())
+        return [group.id for group in fragment.subset(rows, schema=file.schema_arrow).row_groups]
+
+    def leave_out(self, rows: Any) -> None:
+        """See ``Reader``."""
+        if len(self._groups) > 1:
+            with one_clear_line("read", self.path), self._open() as file:
+                kept = {*self._groups_with(rows, file)}
+                self._groups = [group for group in self._groups if group in kept]
 
     def everything(self, seen: Seen = not_looked_at) -> Contents:
         """See ``Reader``."""
@@ -139,6 +151,40 @@ class ParquetReader(TableReader):
             if not self._groups:
                 return iter([kept(file.schema_arrow.empty_table())])
             return iter([kept(_with_sound_dictionaries(file.read_row_groups(self._groups, columns=columns)))])
+
+    def parts(self, rows: int, most_bytes: int) -> Iterator[Part]:
+        """See ``Reader``. Row groups, or several small ones; large ones come in parts, one after the other."""
+        lengths = self._lengths[self._groups]
+        most_rows = min(_LARGE * rows, max(most_bytes // self._row_bytes, 1))
+        if not len(lengths) or int(lengths.max()) > most_rows:
+            yield from super().parts(rows, most_bytes)
+            return
+        groups: list[int] = []
+        held = 0
+        for group, length in zip(self._groups, lengths.tolist(), strict=True):
+            if groups and held + length > rows:
+                yield Part(held, partial(self._decoded_groups, groups))
+                groups, held = [], 0
+            groups.append(group)
+            held += length
+        yield Part(held, partial(self._decoded_groups, groups))
+
+    def _decoded_groups(self, groups: list[int], columns: Sequence[str] | None) -> pa.Table:
+        asked = columns if self._filter is None and self._named_alone(columns) else None
+        with one_clear_line("read", self.path):
+            with self._open() as file:
+                named = self._named if asked is None else list(asked)
+                tables = [
+                    _with_sound_dictionaries(file.read_row_group(group, columns=named, use_threads=False))
+                    for group in groups
+                ]
+            whole = pa.concat_tables(tables)
+            kept = whole if asked is not None else self._kept(whole)
+            return kept if columns is None or kept.column_names == list(columns) else kept.select(list(columns))
+
+    def _named_alone(self, columns: Sequence[str] | None) -> bool:
+        """Whether PyArrow takes these names for these columns and nothing else."""
+        return columns is not None and not self._is_read_by_groups and not any("." in name for name in self._needed)
 
     @property
     def _named(self) -> list[str] | None:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +30,15 @@ def not_looked_at(_: Contents) -> None:
 
 
 _FEW = 16  # one row of so many: those are fetched when their keys are known
+
+
+class Part(NamedTuple):
+    """Consecutive rows that any thread may decode."""
+
+    rows: int
+    """Before they are filtered."""
+    decode: Callable[[Sequence[str] | None], pa.Table]
+    """Makes a table of some columns, by their names, or of all that are wanted; it may be asked several times."""
 
 
 class Reader(ABC):
@@ -56,6 +65,16 @@ class Reader(ABC):
     @abstractmethod
     def batches(self, most_bytes: int) -> Iterator[Contents]:
         """Consecutive parts that take about that much memory."""
+
+    def parts(self, rows: int, most_bytes: int) -> Iterator[Part]:
+        """Consecutive parts of about so many rows, that take about so much memory at most. Only of tables."""
+        raise NotImplementedError
+
+    def leave_out(self, rows: Any) -> None:  # noqa: B027 - most formats have no statistics
+        """Do not read what holds none of the rows that an expression names, as far as statistics tell.
+
+        What is read may still hold others.
+        """
 
     @property
     def rows(self) -> int | None:
@@ -90,6 +109,20 @@ class Reader(ABC):
     @abstractmethod
     def check_unchanged(self) -> None:
         """Raise ``Error`` if what was read is no longer what is there: whatever was made of it may be anything."""
+
+
+def _decoded_part(table: pa.Table) -> Part:
+    return Part(table.num_rows, lambda columns: table if columns is None else table.select(list(columns)))
+
+
+def _joined_part(parts: Sequence[Part]) -> Part:
+    """Several as one."""
+    if len(parts) == 1:
+        return parts[0]
+    return Part(
+        sum(part.rows for part in parts),
+        lambda columns: pa.concat_tables([part.decode(columns) for part in parts]),
+    )
 
 
 class FileVersion:
@@ -213,6 +246,12 @@ class TableReader(Reader):
         """See ``Reader``."""
         return in_parts(self.record_batches(most_bytes), self.schema, most_bytes)
 
+    def parts(self, rows: int, most_bytes: int) -> Iterator[Part]:
+        """See ``Reader``. Here they are decoded one after the other, when they are asked for."""
+        for table in in_parts(self.record_batches(most_bytes), self.schema, most_bytes):
+            for first in range(0, table.num_rows, rows):
+                yield _decoded_part(table.slice(first, rows))
+
     def check_unchanged(self) -> None:
         """See ``Reader``."""
         self._version.check()
@@ -242,6 +281,22 @@ class SeveralTables(Reader):
         """See ``Reader``."""
         every = (batch for reader in self._readers for batch in reader.record_batches(most_bytes))
         yield from in_parts(every, self.schema, most_bytes)
+
+    def parts(self, rows: int, most_bytes: int) -> Iterator[Part]:
+        """See ``Reader``. Small files are taken together."""
+        held: list[Part] = []
+        for part in (part for reader in self._readers for part in reader.parts(rows, most_bytes)):
+            if held and sum(each.rows for each in held) + part.rows > rows:
+                yield _joined_part(held)
+                held = []
+            held.append(part)
+        if held:
+            yield _joined_part(held)
+
+    def leave_out(self, rows: Any) -> None:
+        """See ``Reader``."""
+        for reader in self._readers:
+            reader.leave_out(rows)
 
     @property
     def rows(self) -> int | None:

@@ -16,6 +16,7 @@ from linkwise import _core
 from linkwise._core import UsageError
 from linkwise._typing import Format
 from linkwise.columns.key_types import key_type_of
+from linkwise.columns.row_filter import filter_from_text
 from linkwise.files.arrow_reader import ArrowReader
 from linkwise.files.arrow_sizes import ARROW_FILE
 from linkwise.files.formats import (
@@ -197,3 +198,13 @@ def _open_group(paths: Sequence[Path], options: FileOptions) -> Reader:
     if arrays and tables:
         raise UsageError("arrays and tables cannot be sorted together; name files of one kind")
     return SeveralArrays(arrays, paths) if arrays else SeveralTables(tables, paths)
+
+
+def keep_of_tables(reader: Reader, columns: Sequence[str] | None, rows: Any | None) -> None:
+    """Have a reader give no more than these columns and rows: an expression or text. Raises ``UsageError``."""
+    if columns is None and rows is None:
+        return
+    for name in columns or ():
+        if name not in reader.columns:
+            raise UsageError(f"there is no column '{name}' to keep; there are {', '.join(reader.columns)}")
+    reader.keep(columns, filter_from_text(rows, reader.schema) if isinstance(rows, str) and reader.columns else rows)

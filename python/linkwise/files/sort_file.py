@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from linkwise._core import UsageError
-from linkwise.columns.row_filter import filter_from_text
 from linkwise.columns.sort_keys import By, Descending, Nulls, Selection, SortKey, sort_keys_of
 from linkwise.encoders.parquet_options import Dictionary, ParquetOptions
 from linkwise.files.external_sort import is_too_large, memory_to_use
@@ -17,7 +16,7 @@ from linkwise.files.file_sort import FileSort
 from linkwise.files.formats import FileOptions, as_path, expand
 from linkwise.files.free_space import check_room_for_output, check_room_for_runs
 from linkwise.files.reader import Reader, unchanged
-from linkwise.files.readers import open_reader
+from linkwise.files.readers import keep_of_tables, open_reader
 from linkwise.files.writer import Writer
 from linkwise.interop.containers import ONE_COLUMN
 from linkwise.runtime.execution import ExecutionOptions, Progress, SortExecution, takes_execution
@@ -153,18 +152,10 @@ def _opened(
 
 
 def _keep(reader: Reader, keys: list[SortKey], options: FileOptions) -> None:
-    columns = options.columns
-    if columns is not None:
-        for name in columns:
-            if name not in reader.columns:
-                raise UsageError(f"there is no column '{name}' to keep; there are {', '.join(reader.columns)}")
-        for key in keys:
-            if key.column not in columns:
-                raise UsageError(
-                    f"'{key.column}' is sorted by, and not among the columns that are kept; name it as well"
-                )
-    rows = options.filter
-    reader.keep(columns, filter_from_text(rows, reader.schema) if isinstance(rows, str) and reader.columns else rows)
+    keep_of_tables(reader, options.columns, options.filter)
+    for key in keys:
+        if options.columns is not None and key.column not in options.columns:
+            raise UsageError(f"'{key.column}' is sorted by, and not among the columns that are kept; name it as well")
 
 
 def sort_reader(

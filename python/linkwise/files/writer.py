@@ -104,7 +104,10 @@ class Writer:
         return writable(table, writable_schema(table.schema, self._kind))
 
     def write_parts(self, rows: int, row_bytes: int, make: Callable[[int, int], pa.Table]) -> None:
-        """Append so many rows of a table, which the cores make when they come to them: by the first, and how many."""
+        """Append so many rows of a table, which the cores make when they come to them: by the first, and how many.
+
+        Until ``flush``, some of them may not have been made.
+        """
         with one_clear_line("write", self._path):
             if self._stream is None:
                 self._stream = self._open_stream(make(0, 0).schema)
@@ -117,7 +120,12 @@ class Writer:
                     return self._writable(make(first, count))
 
                 self._stream.write_made(made, count * row_bytes)
-            self._stream.flush()
+
+    def flush(self) -> None:
+        """Wait until all that was appended has been made and written."""
+        with one_clear_line("write", self._path):
+            if self._stream is not None:
+                self._stream.flush()
 
     def _write_array(self, contents: np.ndarray[Any, Any]) -> None:
         if self._dtype is None:

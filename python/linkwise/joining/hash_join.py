@@ -23,9 +23,8 @@ class HashMatches:
     left side, it is of the right one.
     """
 
-    def __init__(self, left: _core.KeyWords, right: _core.KeyWords, rows: tuple[int, int], *, build_left: bool) -> None:
-        self._rows, self._build_left = rows, build_left
-        self._core = _core.HashMatches(left, right, build_left)
+    def __init__(self, core: _core.HashMatches, rows: tuple[int, int], *, build_left: bool) -> None:
+        self.core, self._rows, self._build_left = core, rows, build_left
         self.phases: dict[str, float] = {}
 
     @classmethod
@@ -47,26 +46,26 @@ class HashMatches:
             columns: list[pa.Array] = [] if keys.decided_by_word else keys.columns_of(side)
             is_valid = None if valid is None else valid[side].view(np.uint8)
             of_sides.append(_core.KeyWords(words[side], is_valid, columns))
-        return cls(of_sides[0], of_sides[1], rows, build_left=build_left)
+        return cls(_core.HashMatches(of_sides[0], of_sides[1], build_left), rows, build_left=build_left)
 
     @property
     def left_is_unique(self) -> bool:
         """See ``Matches``."""
-        return self._core.left_is_unique
+        return self.core.left_is_unique
 
     @property
     def right_is_unique(self) -> bool:
         """See ``Matches``."""
-        return self._core.right_is_unique
+        return self.core.right_is_unique
 
     def count(self, how: str) -> int:
         """See ``Matches``."""
-        return int(self._core.count(how))
+        return int(self.core.count(how))
 
     def indices(self, how: str) -> tuple[Rows, Rows | None]:
         """See ``Matches``."""
         check_rows_fit(self.count(how), _PAIR_BYTES)
-        left, right = self._core.indices(how)
+        left, right = self.core.indices(how)
         return left, right
 
     def rows_to_gather(self, how: str) -> tuple[Rows | None, Rows | None]:
@@ -74,16 +73,16 @@ class HashMatches:
         rows = self.count(how)
         has_none = how not in ("inner", "semi", "anti")
         width = 8 if has_none or max(*self._rows) >= _NO_ROW else 4
-        is_whole = how not in ("right", "full") and self._core.keeps_each_row(how)
+        is_whole = how not in ("right", "full") and self.core.keeps_each_row(how)
         wants = [not (is_whole and looked_up) for looked_up in (not self._build_left, self._build_left)]
         check_rows_fit(rows, width * sum(wants))
-        left, right = self._core.indices(how, row_bytes=width, left=wants[0], right=wants[1])
+        left, right = self.core.indices(how, row_bytes=width, left=wants[0], right=wants[1])
         return left, right
 
     def windows(self, how: str, rows: int) -> Iterator[tuple[Rows, Rows | None]]:
         """See ``Matches``."""
         for first in range(0, self.count(how), rows):
-            left, right = self._core.indices(how, first, rows)
+            left, right = self.core.indices(how, first, rows)
             yield left, right
 
     def ranges(self) -> tuple[Rows, Rows, Rows, Rows]:

@@ -1,9 +1,10 @@
-"""What a sort did, in a line of plain text."""
+"""What a sort or a join did, in a line of plain text."""
 
 from __future__ import annotations
 
 import os
 
+from linkwise.joining.report import JoinReport
 from linkwise.sorting.report import SortReport
 
 
@@ -23,7 +24,7 @@ def format_bytes(count: float) -> str:
     return f"{count:.0f} bytes"
 
 
-_STEPS = ("read", "keys", "sort", "ties", "verify", "rows", "spill", "merge", "write")
+_STEPS = ("read", "table", "join", "keys", "sort", "ties", "verify", "rows", "spill", "merge", "write")
 """In the order in which they are told."""
 
 
@@ -43,9 +44,19 @@ def where_it_ran(report: SortReport) -> str:
 
 def summary(report: SortReport) -> str:
     """One line: what the caller waited, for what, and where it ran."""
-    in_order = sorted(report.steps.items(), key=lambda step: _STEPS.index(step[0]))
-    steps = ", ".join(f"{step} {format_seconds(seconds)}" for step, seconds in in_order)
     line = f"{report.rows:,} rows sorted in {format_seconds(report.wall_seconds)} {where_it_ran(report)}"
     if report.simulated:
         line += f", which would take {format_seconds(report.seconds)} for its keys"
-    return f"{line}{': ' * bool(steps)}{steps}"
+    return line + _told(report.steps)
+
+
+def join_summary(report: JoinReport) -> str:
+    """The same of a join."""
+    took = format_seconds(report.wall_seconds)
+    return f"{report.rows:,} rows joined in {took} on {_cores()}, {report.strategy}{_told(report.steps)}"
+
+
+def _told(steps: dict[str, float]) -> str:
+    in_order = sorted(steps.items(), key=lambda step: _STEPS.index(step[0]))
+    told = ", ".join(f"{step} {format_seconds(seconds)}" for step, seconds in in_order)
+    return f"{': ' * bool(told)}{told}"

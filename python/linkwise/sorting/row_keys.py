@@ -13,7 +13,7 @@ from linkwise._core import UsageError
 from linkwise._typing import Array
 from linkwise.columns.decode import check_key, decoded
 from linkwise.columns.dictionaries import in_one_dictionary, in_one_order
-from linkwise.columns.gather import gather_columns, one_array, rows_of_rows
+from linkwise.columns.gather import gather_columns, in_one_array, rows_of_rows
 from linkwise.columns.sort_keys import SortKey
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.runtime.host_memory import uninitialised
@@ -45,15 +45,6 @@ def _ranks(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array([in_order.take(chunk.indices) for chunk in column.chunks], type=pa.uint32())
 
 
-def _in_one_piece(column: pa.ChunkedArray) -> pa.Array:
-    whole = one_array(column)
-    if whole is not None:
-        return whole
-    if pa.types.is_string(column.type) or pa.types.is_binary(column.type):  # whose offsets are too short together
-        return _in_one_piece(column.cast(pa.large_string() if pa.types.is_string(column.type) else pa.large_binary()))
-    return column.combine_chunks() if column.num_chunks else pa.array([], column.type)
-
-
 def _comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """What a column's values are compared by: of ordered dictionaries their categories' places, as the type states."""
     if not pa.types.is_dictionary(column.type) or not column.type.ordered or column.num_chunks == 0:
@@ -82,7 +73,7 @@ class RowKeys:
     @cached_property
     def core(self) -> _core.RowKeys:
         """The keys, each column in one piece."""
-        return _core.RowKeys([[_in_one_piece(column) for column in self._columns]], *self._directions)
+        return _core.RowKeys([[in_one_array(column) for column in self._columns]], *self._directions)
 
     @cached_property
     def _where_they_lie(self) -> _core.RowKeys:
@@ -121,7 +112,7 @@ class RowKeys:
     def columns_of(self, part: slice) -> list[pa.Array]:
         """Some rows of what the keys are made of, each column in one piece."""
         first, end, _ = part.indices(self.rows)
-        return [_in_one_piece(column.slice(first, end - first)) for column in self._columns]
+        return [in_one_array(column.slice(first, end - first)) for column in self._columns]
 
     def order(self, execution: ExecutionOptions) -> tuple[Array, SortReport]:
         """The row numbers that sort the rows stably."""
@@ -167,7 +158,7 @@ class RowKeys:
         sampled = np.linspace(0, len(rows) - 1, min(len(rows), _SAMPLED_FOR_TIES), dtype=np.int64)[:-1]
         if not len(sampled) or np.mean(in_order[sampled] == in_order[sampled + 1]) < _MANY_TIES:
             return None
-        gathered = [_in_one_piece(column) for column in gather_columns(self._columns, rows, execution)]
+        gathered = [in_one_array(column) for column in gather_columns(self._columns, rows, execution)]
         wide = [pa.large_string(), pa.large_binary()]  # columns whose offsets are too short in one piece
         if any(
             piece.type in wide and column.type not in wide

@@ -17,12 +17,33 @@ std::uint64_t blocks_of(std::uint64_t rows) { return (rows + block - 1) / block;
 
 }  // namespace
 
-HashMatches::HashMatches(const KeyWords& left, const KeyWords& right, bool build_left)
+void FoundRows::add(const std::uint32_t* groups, std::uint64_t rows) {
+#pragma omp parallel for num_threads(team_if(rows > block))
+  for (std::uint64_t row = 0; row < rows; ++row)
+    if (groups[row] != KeyTable::nowhere) std::atomic_ref(groups_[groups[row]]).store(1, std::memory_order_relaxed);
+}
+
+std::vector<std::uint32_t> FoundRows::rows(bool found) const {
+  std::vector<std::uint8_t> of_rows;
+  if (!table_->is_unique()) {
+    of_rows.resize(table_->rows());
+#pragma omp parallel for schedule(dynamic, 1024) num_threads(team_if(table_->groups() > block))
+    for (std::uint64_t group = 0; group < table_->groups(); ++group)
+      for (std::uint32_t i = 0; groups_[group] != 0 && i < table_->rows_of(static_cast<std::uint32_t>(group)); ++i)
+        of_rows[table_->row(static_cast<std::uint32_t>(group), i)] = 1;
+  }
+  const std::vector<std::uint8_t>& flags = table_->is_unique() ? groups_ : of_rows;
+  const std::vector<std::uint64_t> rows =
+      positions_where(table_->rows(), [&](std::uint64_t row) { return (flags[row] != 0) == found; });
+  return {rows.begin(), rows.end()};
+}
+
+HashMatches::HashMatches(std::shared_ptr<const KeyTable> table, const KeyWords& others, bool build_left)
     : build_left_(build_left),
-      others_(build_left ? right : left),
-      table_(build_left ? left : right),
+      others_(others),
+      table_(std::move(table)),
       groups_(others_.rows * sizeof(std::uint32_t)) {
-  table_.find(others_, reinterpret_cast<std::uint32_t*>(groups_.data()));
+  table_->find(others_, reinterpret_cast<std::uint32_t*>(groups_.data()));
 }
 
 HashMatches::Wanted HashMatches::wanted(JoinKind kind) const {
@@ -37,7 +58,7 @@ HashMatches::Wanted HashMatches::wanted(JoinKind kind) const {
 
 std::uint64_t HashMatches::rows_for(std::uint32_t group, const Wanted& wanted) const {
   if (group == KeyTable::nowhere) return wanted.unmatched ? 1 : 0;
-  return wanted.pairs ? table_.rows_of(group) : wanted.once ? 1 : 0;
+  return wanted.pairs ? table_->rows_of(group) : wanted.once ? 1 : 0;
 }
 
 void HashMatches::prepare(JoinKind kind) {
@@ -53,30 +74,12 @@ void HashMatches::prepare(JoinKind kind) {
   }
   add_up(ends_);
   table_rows_.clear();
-  if (of_kind.of_table) find_rows_of_table(of_kind.of_table_found);
-  prepared_ = of_kind;
-}
-
-// The rows of the table's side that somebody found, or nobody, rising.
-void HashMatches::find_rows_of_table(bool found) {
-  std::vector<std::uint8_t> group_is_found(table_.groups());
-#pragma omp parallel for num_threads(team_if(others_.rows > block))
-  for (std::uint64_t row = 0; row < others_.rows; ++row)
-    if (groups()[row] != KeyTable::nowhere)
-      std::atomic_ref(group_is_found[groups()[row]]).store(1, std::memory_order_relaxed);
-  std::vector<std::uint8_t> row_is_found;
-  if (!table_.is_unique()) {
-    row_is_found.resize(table_.rows());
-#pragma omp parallel for schedule(dynamic, 1024) num_threads(team_if(table_.groups() > block))
-    for (std::uint64_t group = 0; group < table_.groups(); ++group)
-      for (std::uint32_t i = 0; group_is_found[group] != 0 && i < table_.rows_of(static_cast<std::uint32_t>(group));
-           ++i)
-        row_is_found[table_.row(static_cast<std::uint32_t>(group), i)] = 1;
+  if (of_kind.of_table) {
+    FoundRows found(table_);
+    add_to(found);
+    table_rows_ = found.rows(of_kind.of_table_found);
   }
-  const std::vector<std::uint8_t>& flags = table_.is_unique() ? group_is_found : row_is_found;
-  const std::vector<std::uint64_t> rows =
-      positions_where(table_.rows(), [&](std::uint64_t row) { return (flags[row] != 0) == found; });
-  table_rows_.assign(rows.begin(), rows.end());
+  prepared_ = of_kind;
 }
 
 std::uint64_t HashMatches::count(JoinKind kind) {
@@ -87,7 +90,7 @@ std::uint64_t HashMatches::count(JoinKind kind) {
 bool HashMatches::keeps_each_row(JoinKind kind) {
   const Wanted of_kind = wanted(kind);
   if (of_kind.of_table && !of_kind.pairs) return false;
-  if (of_kind.pairs && !table_.is_unique()) return false;
+  if (of_kind.pairs && !table_->is_unique()) return false;
   return count(kind) == others_.rows && table_rows_.empty();
 }
 
@@ -120,7 +123,7 @@ void HashMatches::write_rows(const Wanted& wanted, std::uint64_t first, std::uin
       const bool is_pair = wanted.pairs && group != KeyTable::nowhere;
       for (std::uint64_t i = std::max(at, part.from); i < std::min(at + rows, part.to); ++i)
         put(i, static_cast<Row>(row),
-            is_pair ? static_cast<Row>(table_.row(group, static_cast<std::uint32_t>(i - at))) : none);
+            is_pair ? static_cast<Row>(table_->row(group, static_cast<std::uint32_t>(i - at))) : none);
       at += rows;
     }
   }

@@ -6,7 +6,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "linkwise/join/join_kind.hpp"
@@ -21,11 +23,33 @@ struct RowsOfJoin {
   void *left = nullptr, *right = nullptr;  ///< right: null for semi and anti joins
 };
 
+/// Which rows of a table's side somebody has found, of all those that look keys up in it, one after the other or at
+/// once.
+class FoundRows {
+ public:
+  explicit FoundRows(std::shared_ptr<const KeyTable> table) : table_(std::move(table)), groups_(table_->groups()) {}
+  /// Adds what each of some rows has found. By any thread.
+  void add(const std::uint32_t* groups, std::uint64_t rows);
+  /// The rows that were found, or those that nobody found, rising.
+  [[nodiscard]] std::vector<std::uint32_t> rows(bool found) const;
+
+ private:
+  std::shared_ptr<const KeyTable> table_;
+  std::vector<std::uint8_t> groups_;
+};
+
 class HashMatches {
  public:
-  /// The table is of the left side or of the right. What the keys point to must outlive this.
+  /// The table is of the left side or of the right, and of nobody else. What the keys point to must outlive this.
   /// @throws UsageError if that side has more rows than a table takes, OutOfMemoryError.
-  HashMatches(const KeyWords& left, const KeyWords& right, bool build_left);
+  HashMatches(const KeyWords& left, const KeyWords& right, bool build_left)
+      : HashMatches(std::make_shared<const KeyTable>(build_left ? left : right), build_left ? right : left,
+                    build_left) {}
+  /// Some rows of the side that is looked up, in a table that others may share.
+  HashMatches(std::shared_ptr<const KeyTable> table, const KeyWords& others, bool build_left);
+
+  /// Adds the rows of the table's side that were found here.
+  void add_to(FoundRows& found) const { found.add(groups(), others_.rows); }
 
   /// Rows of the result. @throws UsageError if they are more than 2^63 - 1.
   [[nodiscard]] std::uint64_t count(JoinKind kind);
@@ -36,8 +60,8 @@ class HashMatches {
   [[nodiscard]] bool builds_left() const { return build_left_; }
 
   /// Whether no key occurs twice among the rows that can match.
-  [[nodiscard]] bool left_is_unique() const { return build_left_ ? table_.is_unique() : others_are_unique(); }
-  [[nodiscard]] bool right_is_unique() const { return build_left_ ? others_are_unique() : table_.is_unique(); }
+  [[nodiscard]] bool left_is_unique() const { return build_left_ ? table_->is_unique() : others_are_unique(); }
+  [[nodiscard]] bool right_is_unique() const { return build_left_ ? others_are_unique() : table_->is_unique(); }
 
  private:
   /// What a kind of join keeps, seen from the side that is looked up.
@@ -52,7 +76,6 @@ class HashMatches {
   [[nodiscard]] Wanted wanted(JoinKind kind) const;
   [[nodiscard]] std::uint64_t rows_for(std::uint32_t group, const Wanted& wanted) const;
   void prepare(JoinKind kind);
-  void find_rows_of_table(bool found);
   [[nodiscard]] bool others_are_unique() const { return KeyTable(others_).is_unique(); }
   template <typename Row>
   void write_rows(const Wanted& wanted, std::uint64_t first, std::uint64_t count, Row* of_others, Row* of_table) const;
@@ -60,7 +83,7 @@ class HashMatches {
 
   bool build_left_;
   KeyWords others_;
-  KeyTable table_;
+  std::shared_ptr<const KeyTable> table_;
   HugePageBuffer groups_;                  // of each row that is looked up
   std::optional<Wanted> prepared_;         // for what the following is known
   std::vector<std::uint64_t> ends_;        // where each block of looked-up rows ends in the result

@@ -1,0 +1,217 @@
+"""Joins of files one of which fits into memory: the other one streams by, part by part, and the result is written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from linkwise import _core
+from linkwise._core import UsageError
+from linkwise.files.free_space import Outlook
+from linkwise.files.reader import Part, Reader
+from linkwise.files.writer import Writer
+from linkwise.joining.hash_join import HashMatches
+from linkwise.joining.host_join import may_hash
+from linkwise.joining.joined_rows import JoinedRows, KeyPairs
+from linkwise.joining.shared_table import SharedTable
+from linkwise.joining.type_promotion import common_type
+from linkwise.runtime.execution import ExecutionOptions, Progress
+from linkwise.runtime.parallel import in_order
+from linkwise.sorting.report import Steps
+
+_PART_ROWS = 1 << 18
+_TABLE_BYTES = 40  # of a row of the side that is held: its place in the table, and what that is made of
+_OF_MEMORY = 3  # one part of it may be that side's
+_PARTS_AHEAD = 4  # of each core: decoded, joined, encoded, and one that waits
+_ON_CORES = ExecutionOptions(strategy="cpu")
+
+
+@dataclass(frozen=True)
+class StreamedJoin:
+    """Which side is held, and how the other one, which is never in memory as a whole, is joined with it."""
+
+    readers: Sequence[Reader]
+    keys: KeyPairs
+    how: str
+    held: int
+    nulls_equal: bool
+    memory: int
+    validate: str
+    steps: Steps
+
+    @classmethod
+    def of(
+        cls, readers: Sequence[Reader], keys: KeyPairs, how: str, execution: ExecutionOptions, steps: Steps, *,
+        order: str | None, presorted: bool, validate: str, nulls_equal: bool, memory: int,
+    ) -> StreamedJoin | None:  # fmt: skip
+        """``None`` where another way is asked for, or no side fits into memory."""
+        if order == "key" or presorted or not may_hash(execution) or not _can_be_hashed(readers, keys):
+            return None
+        if how in ("right", "full") and keys.are_one and _has_dictionaries(readers, keys):
+            return None  # the values of both sides make one dictionary
+        sides = [side for side in (0, 1) if _is_unique_by_table(side, validate)]
+        if order == "left" and how not in ("semi", "anti"):
+            sides = [side for side in sides if side == 1]
+        sized = [(size, side) for side in sides if (size := _held_bytes(readers[side])) is not None]
+        if not sized or min(sized)[0] > memory // _OF_MEMORY:
+            return None
+        return cls(readers, keys, how, min(sized)[1], nulls_equal, memory, validate, steps)
+
+    @property
+    def told(self) -> str:
+        """How it is joined, in words."""
+        return f"hash table of the {('left', 'right')[self.held]} side, the other one streamed"
+
+    def count(self, on_progress: Progress) -> int:
+        """How many rows there are."""
+        table = self._table()
+        rows = sum(0 if matches is None else table.count(matches) for _, matches in self._looked_up(table, on_progress))
+        left, right = table.rows_behind()
+        return rows + len(left if left is not None else right if right is not None else ())
+
+    def write(self, writer: Writer, suffix: str, check_room: Callable[[int], None], on_progress: Progress) -> int:
+        """Write the result; returns its rows."""
+        schemas = [reader.schema for reader in self.readers]
+        joined = JoinedRows(schemas[0], schemas[1], self.keys, self.how, suffix, _ON_CORES)
+        nothing = [schema.empty_table() for schema in schemas]  # type: ignore[union-attr]
+        no_rows = np.empty(0, np.int64)
+        writer.write(joined.gathered(nothing[0], nothing[1], no_rows, no_rows))  # says what is wrong before the work
+        table = self._table()
+        whole_sides = self.how in ("right", "full") and self.keys.are_one
+        outlook = Outlook(check_room, self.readers)
+        row_bytes = [_row_bytes(reader) for reader in self.readers]
+        of_result = row_bytes[0] if self.how in ("semi", "anti") else sum(row_bytes)
+        rows = 0
+
+        def rows_of(part: pa.Table, matches: HashMatches, first: int, count: int) -> pa.Table:
+            return table.rows(joined, part, matches, first, count, whole_sides=whole_sides)
+
+        for part, matches in self._looked_up(table, on_progress):
+            count = 0 if matches is None else table.count(matches)
+            outlook.check(part.num_rows * row_bytes[1 - self.held], count * of_result)
+            if matches is not None:
+                if count < _PART_ROWS // 4:
+                    writer.write(rows_of(part, matches, 0, count))
+                else:
+                    writer.write_parts(count, of_result, partial(rows_of, part, matches))
+                rows += count
+        left, right = table.rows_behind()
+        numbers = left if self.held == 0 else right
+        if numbers is not None and len(numbers):
+            sides = [table.table if side == self.held else nothing[side] for side in (0, 1)]
+
+            def behind(first: int, count: int) -> pa.Table:
+                some = slice(first, first + count)
+                of_sides = [None if all_rows is None else all_rows[some] for all_rows in (left, right)]
+                return joined.gathered(*sides, *of_sides)
+
+            writer.write_parts(len(numbers), of_result, behind)
+            rows += len(numbers)
+        self.steps.begin("write")
+        writer.flush()
+        return rows
+
+    def _table(self) -> SharedTable:
+        self.steps.begin("read")
+        held = self.readers[self.held].everything()
+        self.steps.begin("table")
+        others = self.readers[1 - self.held]
+        table = SharedTable(
+            held, others.schema, self.keys, self.how, is_left=self.held == 0, nulls_equal=self.nulls_equal
+        )
+        if self.validate[2 * self.held] == "1" and not table.is_unique:
+            side = ("left", "right")[self.held]
+            raise UsageError(f"a key occurs more than once on the {side}, which validate='{self.validate}' rules out")
+        if self._drops_unmatched and not self.nulls_equal:
+            self._leave_out_others(table)
+        self.steps.begin("join")
+        return table
+
+    def _leave_out_others(self, table: SharedTable) -> None:
+        """Do not read row groups of the other side in which no key can be one of the table's."""
+        others, name = self.readers[1 - self.held], self.keys.pairs[0][1 - self.held]
+        assert others.schema is not None
+        kind, of_keys = others.schema.field(name).type, table.key_range
+        if of_keys is None or not (pa.types.is_primitive(kind) or pa.types.is_string(kind)):
+            return
+        try:
+            least, greatest = (bound.cast(kind) for bound in of_keys)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # values that the other side cannot have
+            return
+        others.leave_out((pc.field(name) >= least) & (pc.field(name) <= greatest))
+
+    @property
+    def _drops_unmatched(self) -> bool:
+        """Whether rows of the side that streams by are in the result only with a match."""
+        return self.how in ("inner", ("left", "right")[self.held]) or (
+            self.how == "semi" or (self.how == "anti" and self.held == 0)
+        )
+
+    def _looked_up(self, table: SharedTable, on_progress: Progress) -> Iterator[tuple[pa.Table, HashMatches | None]]:
+        """The parts of the other side with their matches, in order."""
+        reader = self.readers[1 - self.held]
+        cores = len(os.sched_getaffinity(0))
+        most_bytes = max(self.memory // _OF_MEMORY // (_PARTS_AHEAD * cores), 1)
+        names = list(dict.fromkeys(pair[1 - self.held] for pair in self.keys.pairs))
+        keys_first = self._drops_unmatched and len(names) < len(reader.columns)
+        all_rows, done = reader.rows, 0
+
+        def looked_up(part: Part) -> tuple[int, pa.Table, HashMatches | None]:
+            if not keys_first:
+                whole = part.decode(None)
+                return part.rows, whole, table.look_up(whole)
+            of_keys = part.decode(names)
+            matches = table.look_up(of_keys)
+            if matches is None:
+                return part.rows, of_keys, None
+            others = part.decode([name for name in reader.columns if name not in names])
+            columns = [(of_keys if name in names else others)[name] for name in reader.columns]
+            return part.rows, pa.table(columns, schema=reader.schema), matches
+
+        for rows, decoded, matches in in_order(
+            partial(looked_up, part) for part in reader.parts(_PART_ROWS, most_bytes)
+        ):
+            yield decoded, matches
+            done += rows
+            if all_rows:
+                on_progress(min(done / all_rows, 1.0))
+
+
+def _is_unique_by_table(side: int, validate: str) -> bool:
+    """Whether a table of that side tells all that is to be validated."""
+    return validate[2 * (1 - side)] != "1"
+
+
+def _held_bytes(reader: Reader) -> int | None:
+    return None if reader.size is None else reader.size + _TABLE_BYTES * (reader.size // _row_bytes(reader))
+
+
+def _row_bytes(reader: Reader) -> int:
+    rows = reader.rows
+    if rows and reader.size:
+        return max(reader.size // rows, 1)
+    return 8 * max(len(reader.columns), 1)
+
+
+def _kinds(readers: Sequence[Reader], keys: KeyPairs) -> list[pa.DataType]:
+    left, right = (reader.schema for reader in readers)
+    assert left is not None and right is not None
+    return [common_type(left.field(pair[0]).type, right.field(pair[1]).type, pair) for pair in keys.pairs]
+
+
+def _can_be_hashed(readers: Sequence[Reader], keys: KeyPairs) -> bool:
+    for kind in _kinds(readers, keys):
+        plain = kind.value_type if pa.types.is_dictionary(kind) else kind
+        if not _core.hash_rows([pa.array([], plain)], np.zeros(0, np.uint64)):
+            return False
+    return True
+
+
+def _has_dictionaries(readers: Sequence[Reader], keys: KeyPairs) -> bool:
+    return any(pa.types.is_dictionary(kind) for kind in _kinds(readers, keys))

@@ -1,0 +1,94 @@
+"""The rows of a join, made of those of its two sides."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import numpy as np
+
+from linkwise._arrow import pa
+from linkwise._core import UsageError
+from linkwise._typing import Rows
+from linkwise.columns.gather import gather_columns, gather_rows
+from linkwise.joining.type_promotion import in_one_type
+from linkwise.runtime.execution import ExecutionOptions
+
+_PANDAS = b"pandas"
+
+
+@dataclass(frozen=True)
+class KeyPairs:
+    """The columns whose values must be equal, and whether a pair comes as one column in the result."""
+
+    pairs: list[tuple[str, str]]
+    are_one: bool
+
+
+class JoinedRows:
+    """How rows of two sides with these columns become rows of their join. Raises ``UsageError`` if names collide."""
+
+    def __init__(
+        self, left: pa.Schema, right: pa.Schema, keys: KeyPairs, how: str, suffix: str, execution: ExecutionOptions
+    ) -> None:
+        self._keys, self._how, self._execution = keys, how, execution
+        self._names = _right_names(left, right, keys, suffix) if how not in ("semi", "anti") else {}
+
+    def gathered(self, left: pa.Table, right: pa.Table, left_rows: Rows | None, right_rows: Rows | None) -> pa.Table:
+        """Rows of both sides, -1 for none; ``None`` for every row, in its order."""
+        keys = self._keys
+        if self._how in ("semi", "anti"):
+            return left if left_rows is None else gather_rows(left, left_rows, self._execution)
+        fields, made = list(left.schema), self._rows_of(left.columns, left_rows)
+        if keys.are_one and self._how in ("right", "full"):  # rows that only the right side has bring their key along
+            assert left_rows is not None and right_rows is not None
+            rows = np.where(left_rows >= 0, left_rows, left.num_rows + right_rows)
+            for name, _ in keys.pairs:
+                at = left.column_names.index(name)
+                both = in_one_type(left[name], right[name], (name, name))
+                made[at] = gather_columns([both], rows, self._execution)[0]
+                known = fields[at].metadata
+                fields[at] = fields[at].with_type(both.type)
+                # What Polars notes of a column's categories may be of one side.
+                if pa.types.is_dictionary(both.type) and known != right.schema.field(name).metadata:
+                    fields[at] = fields[at].remove_metadata()
+        of_right = [right.schema.get_field_index(name) for name in self._names]
+        made += self._rows_of([right.column(at) for at in of_right], right_rows)
+        fields += [right.schema.field(at).with_name(self._names[right.schema.field(at).name]) for at in of_right]
+        metadata = _with_pandas_types(left.schema.metadata, right.schema.metadata, self._names)
+        schema = pa.schema([field.with_nullable(True) for field in fields], metadata)
+        return pa.table(made, schema=schema)
+
+    def _rows_of(self, columns: list[pa.ChunkedArray], rows: Rows | None) -> list[pa.ChunkedArray]:
+        return columns if rows is None else gather_columns(columns, rows, self._execution)
+
+
+def _with_pandas_types(
+    left: dict[bytes, bytes] | None, right: dict[bytes, bytes] | None, names: dict[str, str]
+) -> dict[bytes, bytes] | None:
+    """The left table's metadata; where both come from pandas, with what it says of the right columns' types."""
+    if not left or not right or _PANDAS not in left or _PANDAS not in right:
+        return left
+    told, of_right = json.loads(left[_PANDAS]), json.loads(right[_PANDAS])
+    told["columns"] += [
+        {**column, "name": names[column["name"]], "field_name": names[column["name"]]}
+        for column in of_right["columns"]
+        if column["name"] in names
+    ]
+    return {**left, _PANDAS: json.dumps(told).encode()}
+
+
+def _right_names(left: pa.Schema, right: pa.Schema, keys: KeyPairs, suffix: str) -> dict[str, str]:
+    """The names in the result of the right table's columns that come into it."""
+    if len(set(right.names)) < len(right.names):
+        raise UsageError("the right table has several columns of one name; rename them")
+    once = {name for _, name in keys.pairs} if keys.are_one else set()
+    taken = set(left.names)
+    if not isinstance(suffix, str):
+        raise UsageError(f"suffix is text, as '_right', not {suffix!r}")
+    names = {name: name + suffix if name in taken else name for name in right.names if name not in once}
+    everything = [*left.names, *names.values()]
+    for name in names.values():
+        if everything.count(name) > 1:
+            raise UsageError(f"the result would have several columns '{name}'; choose another suffix=")
+    return names

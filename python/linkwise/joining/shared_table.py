@@ -1,0 +1,176 @@
+"""Joins of a side that comes part by part: each part looks its keys up in one hash table of the other side's.
+
+The table is built once, by all cores, and shared; parts are looked up by one core each (the probe phase of the parallel
+radix hash join of Balkesen et al., ICDE 2013, join25 §4.1.4, over morsels of the probe side). So the longer side need
+never be in memory as a whole, and what is made of one part is encoded while others are read.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+
+from linkwise import _core
+from linkwise._arrow import pa, pc
+from linkwise._core import UsageError
+from linkwise._typing import Array, Rows
+from linkwise.columns.decode import decoded
+from linkwise.columns.gather import in_one_array
+from linkwise.joining.hash_join import HashMatches
+from linkwise.joining.joined_rows import JoinedRows, KeyPairs
+from linkwise.joining.type_promotion import common_type, comparable
+
+# What each part contributes, and what of the table's side comes behind all parts: rows that were found by somebody, or
+# that were not. By the kind of join, where the table is of the right side and where it is of the left one.
+_OF_PARTS: dict[bool, dict[str, str | None]] = {
+    False: {"inner": "inner", "left": "left", "right": "inner", "full": "left", "semi": "semi", "anti": "anti"},
+    True: {"inner": "inner", "left": "inner", "right": "right", "full": "right", "semi": None, "anti": None},
+}
+_BEHIND = {
+    False: {"right": False, "full": False},
+    True: {"left": False, "full": False, "semi": True, "anti": False},
+}
+
+
+class SharedTable:
+    """A side of a join with a hash table of its keys. Raises ``UsageError`` if it has too many rows, or odd keys."""
+
+    def __init__(
+        self, table: pa.Table, others: pa.Schema, keys: KeyPairs, how: str, *, is_left: bool, nulls_equal: bool
+    ) -> None:
+        self.table, self.is_left = table, is_left
+        self._own, self._others = (0, 1) if is_left else (1, 0)
+        self._keys, self._nulls_equal = keys, nulls_equal
+        self._kinds = [
+            common_type(table.schema.field(pair[self._own]).type, others.field(pair[self._others]).type, pair)
+            for pair in keys.pairs
+        ]
+        self._how_of_parts = _OF_PARTS[is_left][how]
+        self._behind = _BEHIND[is_left].get(how)
+        self._base: np.generic | None = None
+        columns = self._columns(table, self._own)
+        # A single number is its own word. With nulls that match each other it is not all of the key.
+        self._is_word = len(columns) == 1 and not nulls_equal and _is_number(columns[0].type)
+        self._core = _core.KeyTable(self._words(columns))
+        self._found = None if self._behind is None else _core.FoundRows(self._core)
+
+    @property
+    def is_unique(self) -> bool:
+        """Whether no key occurs twice among its rows that can match."""
+        return bool(self._core.is_unique)
+
+    @property
+    def key_range(self) -> tuple[pa.Scalar, pa.Scalar] | None:
+        """The least and the greatest value of the only key; ``None`` of several, and if there is none."""
+        column = decoded(self.table[self._keys.pairs[0][self._own]])
+        if len(self._keys.pairs) > 1 or column.null_count == len(column) or pa.types.is_floating(column.type):
+            return None
+        try:
+            least, greatest = pc.min_max(column).values()
+        except pa.ArrowNotImplementedError:  # of this type
+            return None
+        return least, greatest
+
+    def look_up(self, part: pa.Table) -> HashMatches | None:
+        """The matches of some rows of the other side; ``None`` if none of them is in the result.
+
+        By any thread.
+        """
+        rows = self.table.num_rows, part.num_rows
+        found = HashMatches(
+            _core.HashMatches(self._core, self._words(self._columns(part, self._others)), self.is_left),
+            rows if self.is_left else rows[::-1],
+            build_left=self.is_left,
+        )
+        if self._found is not None:
+            self._found.add(found.core)
+        return found if self._how_of_parts is not None and self.count(found) else None
+
+    def count(self, matches: HashMatches) -> int:
+        """How many rows of the result some rows of the other side make."""
+        assert self._how_of_parts is not None
+        return matches.count(self._how_of_parts)
+
+    def rows(
+        self, joined: JoinedRows, part: pa.Table, matches: HashMatches, first: int, count: int, *, whole_sides: bool
+    ) -> pa.Table:
+        """Some of the rows that a part of the other side makes.
+
+        ``whole_sides``: whether the rows of both sides are numbered even where every one of a side comes once.
+        """
+        how = self._how_of_parts
+        assert how is not None
+        each_comes_once = not whole_sides and matches.core.keeps_each_row(how)
+        wants = self.is_left or not each_comes_once, not self.is_left or not each_comes_once
+        width = 4 if how in ("inner", "semi", "anti") and not whole_sides else 8
+        left, right = matches.core.indices(how, first, count, row_bytes=width, left=wants[0], right=wants[1])
+        if each_comes_once:
+            part = part.slice(first, count)
+        sides = (self.table, part) if self.is_left else (part, self.table)
+        return joined.gathered(*sides, left, right)
+
+    def rows_behind(self) -> tuple[Rows | None, Rows | None]:
+        """What of this side comes behind all parts, as numbers of left and of right rows, -1 for none."""
+        numbers: Rows = np.empty(0, np.int64)
+        if self._found is not None:
+            numbers = cast(Rows, self._found.rows(bool(self._behind)))
+        none = None if self._how_of_parts is None else np.full(len(numbers), -1)
+        return (numbers, none) if self.is_left else (none, numbers)
+
+    def _columns(self, table: pa.Table, side: int) -> list[pa.ChunkedArray]:
+        pairs = zip(self._keys.pairs, self._kinds, strict=True)
+        return [decoded(comparable(table[pair[side]], kind, pair)) for pair, kind in pairs]
+
+    def _words(self, columns: list[pa.ChunkedArray]) -> _core.KeyWords:
+        rows = len(columns[0])
+        valid = None if self._nulls_equal else _without_nulls(columns, rows)
+        if self._is_word:
+            return _core.KeyWords(self._numbers(columns[0], valid), valid, [])
+        hashes = np.zeros(rows, np.uint64)
+        for column in columns:
+            if not _core.hash_rows([chunk for chunk in column.chunks if len(chunk)], hashes):
+                raise UsageError(f"keys of type {column.type} are joined in memory only")
+        return _core.KeyWords(hashes, valid, [in_one_array(column) for column in columns])
+
+    def _numbers(self, column: pa.ChunkedArray, valid: Array | None) -> Array:
+        """Numbers, less the least one of this side: where its keys lie densely, the table is an array by them."""
+        numbers = _bits(column)
+        if self._base is None:
+            of_keys = numbers if valid is None else numbers[valid.view(bool)]
+            is_float = pa.types.is_floating(column.type)
+            self._base = numbers.dtype.type(0) if is_float or not len(of_keys) else of_keys.min()
+        unsigned = f"u{numbers.itemsize}"
+        return np.asarray(numbers.view(unsigned) - self._base.view(unsigned))
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_primitive(kind)) and kind.bit_width <= 64
+
+
+def _bits(column: pa.ChunkedArray) -> Array:
+    """The values as numbers of 4 or 8 bytes, whatever they are where they are null."""
+    kind = column.type
+    if pa.types.is_boolean(kind) or (pa.types.is_integer(kind) and kind.bit_width < 32):
+        column = column.cast(pa.int32())
+    elif pa.types.is_floating(kind):
+        column = pa.chunked_array(
+            [chunk.view(pa.int32() if kind.bit_width == 32 else pa.int64()) for chunk in column.chunks],
+            pa.int32() if kind.bit_width == 32 else pa.int64(),
+        )
+    whole = in_one_array(column)
+    width = whole.type.bit_width // 8
+    signed = not pa.types.is_unsigned_integer(whole.type)
+    values = np.frombuffer(whole.buffers()[1] or b"", f"{'i' if signed else 'u'}{width}")
+    return values[whole.offset : whole.offset + len(whole)]
+
+
+def _without_nulls(columns: list[pa.ChunkedArray], rows: int) -> Array | None:
+    """A byte for each row, 0 where one of its columns is null; ``None`` where none is."""
+    with_nulls = [column for column in columns if column.null_count]
+    if not with_nulls:
+        return None
+    valid = np.ones(rows, bool)
+    for column in with_nulls:
+        valid &= pc.is_valid(column).to_numpy()
+    return valid.view(np.uint8)
