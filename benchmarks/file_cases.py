@@ -1,4 +1,4 @@
-"""What ``files.py`` measures: tables, how each program is told to sort them, and what must come out."""
+"""What ``files.py`` measures: tables, how each program is told to sort or join them, and what must come out."""
 
 from __future__ import annotations
 
@@ -41,6 +41,9 @@ class Case:
     """``"gpus"``: only where there are some, on machines with many cores."""
     warm: bool = False
     """All runs of each program in one process of its own, of which the first is not counted."""
+    right: Callable[[int], pa.Table] | None = None
+    """The other table of a join, of as many rows times the scale; its programs find RIGHT replaced as well."""
+    right_rows: int = 0
 
 
 def orders(rows: int) -> pa.Table:
@@ -72,6 +75,21 @@ def in_order(rows: int) -> pa.Table:
     return pa.table({"id": np.arange(rows), "v": RANDOM.random(rows)})
 
 
+def lines(rows: int) -> pa.Table:
+    return pa.table({"k": RANDOM.integers(0, rows // 10, rows), "a": RANDOM.integers(0, 1 << 40, rows),
+                     "x": RANDOM.random(rows)})  # fmt: skip
+
+
+def heads(rows: int) -> pa.Table:
+    return pa.table({"k": RANDOM.permutation(rows), "b": RANDOM.integers(0, 1 << 30, rows, dtype=np.int32),
+                     "y": RANDOM.random(rows)})  # fmt: skip
+
+
+def skewed(rows: int) -> pa.Table:
+    keys = np.where(RANDOM.random(rows) < 0.1, 7, RANDOM.integers(0, 20_000_000, rows))
+    return pa.table({"k": keys, f"v{rows % 97}": np.arange(rows)})
+
+
 def ten_columns(rows: int) -> pa.Table:
     from tables import make_table  # noqa: PLC0415 - beside this file, and it loads what no other case needs
 
@@ -98,6 +116,18 @@ def polars(sort: str, kind: str = "parquet") -> str:
     how = "write_parquet('OUT', compression='snappy')" if kind == "parquet" else "write_csv('OUT')"
     read = "read_parquet('IN')" if kind == "parquet" else "read_csv('IN', try_parse_dates=True)"
     return f"import polars as pl; pl.{read}.{sort}.{how}"
+
+
+def duckdb_join(select: str) -> str:
+    return "c.sql('set preserve_insertion_order = false'); " + copy(select)
+
+
+def polars_join(then: str) -> str:
+    return f"import polars as pl; pl.scan_parquet('IN').join(pl.scan_parquet('RIGHT'), on='k', {then}"
+
+
+WRITTEN = ".sink_parquet('OUT', compression='snappy')"
+COUNT = "print(c.sql(\"select count(*) from 'IN' join 'RIGHT' using (k)\").fetchall())"
 
 
 def by(*names: str) -> list[tuple[str, str]]:
@@ -161,5 +191,25 @@ CASES = [
         "3 GB with 512 MiB", 125_000_000, orders, ["-k", "k", "-S", "512MiB", "-T", "SPILL"],
         "c.sql(\"set memory_limit = '512MiB'; set temp_directory = 'SPILL'\"); " + copy("from 'IN' order by k"), None,
         by("k"),
+    ),
+    Case(
+        "join", 20_000_000, lines, ["--on", "k"],
+        duckdb_join("select l.*, r.b, r.y from 'IN' l join 'RIGHT' r using (k)"), polars_join("how='inner')" + WRITTEN),
+        [], right=heads, right_rows=2_000_000,
+    ),
+    Case(
+        "semi join with 1 %", 20_000_000, lines, ["--on", "k", "--how", "semi"],
+        duckdb_join("select * from 'IN' semi join 'RIGHT' using (k)"), polars_join("how='semi')" + WRITTEN),
+        [], right=heads, right_rows=20_000,
+    ),
+    Case(
+        "one key is 10 % of both sides, counted", 20_000_000, skewed, ["--on", "k", "--count"],
+        COUNT, polars_join("how='inner').select(pl.len()).collect().item()"),
+        [], right=skewed, right_rows=2_000_000,
+    ),
+    Case(
+        "join of 60 with 6 million", 60_000_000, lines, ["--on", "k"],
+        duckdb_join("select l.*, r.b, r.y from 'IN' l join 'RIGHT' r using (k)"), polars_join("how='inner')" + WRITTEN),
+        [], right=heads, right_rows=6_000_000, on="gpus",
     ),
 ]  # fmt: skip

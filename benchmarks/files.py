@@ -1,9 +1,10 @@
-"""From the user's file to the user's file: Linkwise, DuckDB and Polars, each a process of its own, in turn.
+"""From the user's files to the user's file: Linkwise, DuckDB and Polars, each a process of its own, in turn.
 
     python benchmarks/files.py --folder /dev/shm/bench --output build/bench/files.json
 
-Every output is checked: its keys are those of the input in order, and its columns add up to the input's. Ratios are to
-the better of the other two. Only ``linkwise sort`` with its defaults is called.
+Every output is checked: of a sort, its keys are those of the input in order, and its columns add up to the input's; of
+a join, all three have the same rows. Ratios are to the better of the other two. Only ``linkwise sort`` and ``linkwise
+join`` with their defaults are called.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ from file_cases import CASES, DUCKDB, Case
 from linkwise import _core
 from linkwise._typing import Array
 from linkwise.bench.results import commit, cores, now
+
+RIGHT = "right.parquet"
 
 
 def run(command: list[str]) -> tuple[float, float, int]:
@@ -91,9 +94,14 @@ def read(path: Path) -> pa.Table:
     return pq.read_table(path) if path.suffix == ".parquet" else pa.csv.read_csv(path)
 
 
-def make(case: Case, scale: float, path: Path) -> int:
+def make(case: Case, scale: float, path: Path, right: Path) -> int:
     """Write the input, and tell its rows."""
-    table = case.make(int(case.rows * scale))
+    if case.right is not None:
+        write(case, case.right(int(case.right_rows * scale)), right)
+    return write(case, case.make(int(case.rows * scale)), path)
+
+
+def write(case: Case, table: pa.Table, path: Path) -> int:
     if case.on == "gpus":  # so large that one core would write it for a minute
         import duckdb  # noqa: PLC0415
 
@@ -121,6 +129,14 @@ def check(case: Case, source: Path, path: Path) -> None:
             raise SystemExit(f"{case.name}: the keys of {path.name} are not those of the input")
     elif after.num_rows != before.num_rows or sum_of_rows(after.select(before.column_names)) != sum_of_rows(before):
         raise SystemExit(f"{case.name}: the rows of {path.name} are not those of the input")
+
+
+def check_joined(case: Case, paths: list[Path]) -> None:
+    """All programs have found the same rows."""
+    tables = [read(path) for path in paths]
+    names = sorted(tables[0].column_names)
+    if len({(table.num_rows, sum_of_rows(table.select(names))) for table in tables}) > 1:
+        raise SystemExit(f"{case.name}: {', '.join(path.name for path in paths)} have different rows")
 
 
 def in_own_process(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -184,13 +200,15 @@ def programs_of(case: Case, folder: Path, spill: Path) -> tuple[dict[str, Fresh 
     """Each program by its name, the input, and the output of each."""
     source = folder / f"in.{case.suffix}"
     ours = f"import linkwise; linkwise.sort_file('IN', 'OUT', {case.linkwise[0]})" if case.warm else "sort IN -o OUT"
+    if case.right is not None:
+        ours = "join IN RIGHT" if "--count" in case.linkwise else "join IN RIGHT -o OUT"
     texts = {"linkwise": ours, "duckdb": DUCKDB + case.duckdb}
     if case.polars is not None:
         texts["polars"] = case.polars
     out = {name: folder / f"out-{name}.{case.suffix}" for name in texts}
 
     def filled(text: str, name: str) -> str:
-        places = {"IN": str(source), "OUT": str(out[name]), "SPILL": str(spill)}
+        places = {"IN": str(source), "RIGHT": str(folder / RIGHT), "OUT": str(out[name]), "SPILL": str(spill)}
         return re.sub("|".join(places), lambda found: places[found[0]], text)
 
     programs: dict[str, Fresh | Warm] = {}
@@ -207,7 +225,7 @@ def programs_of(case: Case, folder: Path, spill: Path) -> tuple[dict[str, Fresh 
 
 def measure(case: Case, folder: Path, spill: Path, scale: float, repetitions: int) -> dict[str, Any]:
     programs, source, out = programs_of(case, folder, spill)
-    rows = in_own_process(make, case, scale, source)
+    rows = in_own_process(make, case, scale, source, folder / RIGHT)
     told: dict[str, list[tuple[float, float, int]]] = {name: [] for name in programs}
     names = list(programs)
     for turn in range(repetitions + 1):  # the first warms up; each is the first as often as the others
@@ -216,23 +234,26 @@ def measure(case: Case, folder: Path, spill: Path, scale: float, repetitions: in
             told[name].append(programs[name].run())
     for program in programs.values():
         program.end()
-    for path in out.values():
+    out = {name: path for name, path in out.items() if path.exists()}  # a count writes none
+    if case.right is not None and out:
+        in_own_process(check_joined, case, list(out.values()))
+    for path in out.values() if case.right is None else ():
         in_own_process(check, case, source, path)
     results = {
         name: {
             "seconds": [seconds for seconds, _, _ in runs[1:]], "median": statistics.median(run[0] for run in runs[1:]),
             "cpu_seconds": statistics.median(run[1] for run in runs[1:]), "peak_bytes": max(run[2] for run in runs[1:]),
-            "bytes": out[name].stat().st_size,
+            "bytes": out[name].stat().st_size if name in out else 0,
         }
         for name, runs in told.items()
     }  # fmt: skip
     others = [result for name, result in results.items() if name != "linkwise"]
     better, smaller = (min(other[what] for other in others) for what in ("median", "bytes"))
-    for path in (source, *out.values()):
-        path.unlink()
+    for path in (source, folder / RIGHT, *out.values()):
+        path.unlink(missing_ok=True)
     return {
         "case": case.name, "rows": rows, **results, "ratio": results["linkwise"]["median"] / better,
-        "size_ratio": results["linkwise"]["bytes"] / smaller,
+        "size_ratio": results["linkwise"]["bytes"] / max(smaller, 1),
     }  # fmt: skip
 
 

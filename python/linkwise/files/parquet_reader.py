@@ -105,23 +105,29 @@ class ParquetReader(TableReader):
         self._needed = [name for name in before if name in wanted]
         with one_clear_line("read", self.path), self._open() as file:
             if rows is not None:
-                self._groups = self._groups_with(rows, file)
+                import pyarrow.dataset  # noqa: PLC0415 - which takes long, as it looks for pandas
+                from pyarrow.fs import LocalFileSystem  # noqa: PLC0415
+
+                fragment = pyarrow.dataset.ParquetFileFormat().make_fragment(str(self.path), LocalFileSystem())
+                self._groups = [group.id for group in fragment.subset(rows, schema=file.schema_arrow).row_groups]
             self._estimate(file)
 
-    def _groups_with(self, rows: Any, file: pq.ParquetFile) -> list[int]:
-        """The row groups that may hold such rows, as their statistics say."""
-        import pyarrow.dataset  # noqa: PLC0415 - which takes long, as it looks for pandas
-        from pyarrow.fs import LocalFileSystem  # noqa: PLC0415
-
-        fragment = pyarrow.dataset.ParquetFileFormat().make_fragment(str(self.path), LocalFileSystem())
-        return [group.id for group in fragment.subset(rows, schema=file.schema_arrow).row_groups]
-
-    def leave_out(self, rows: Any) -> None:
+    def leave_out(self, column: str, least: Any, greatest: Any) -> None:
         """See ``Reader``."""
-        if len(self._groups) > 1:
-            with one_clear_line("read", self.path), self._open() as file:
-                kept = {*self._groups_with(rows, file)}
-                self._groups = [group for group in self._groups if group in kept]
+        assert self._metadata is not None
+        paths = [self._metadata.schema.column(at).path for at in range(self._metadata.num_columns)]
+        if paths.count(column) != 1:
+            return
+        at = paths.index(column)
+
+        def may_hold(group: int) -> bool:
+            told = self._metadata.row_group(group).column(at).statistics  # type: ignore[union-attr]
+            try:
+                return told is None or not told.has_min_max or bool(told.max >= least and told.min <= greatest)
+            except TypeError:  # values that Python does not compare
+                return True
+
+        self._groups = [group for group in self._groups if may_hold(group)]
 
     def everything(self, seen: Seen = not_looked_at) -> Contents:
         """See ``Reader``."""

@@ -70,8 +70,8 @@ class Reader(ABC):
         """Consecutive parts of about so many rows, that take about so much memory at most. Only of tables."""
         raise NotImplementedError
 
-    def leave_out(self, rows: Any) -> None:  # noqa: B027 - most formats have no statistics
-        """Do not read what holds none of the rows that an expression names, as far as statistics tell.
+    def leave_out(self, column: str, least: Any, greatest: Any) -> None:  # noqa: B027 - most have no statistics
+        """Do not read what holds no value of a column from the least to the greatest, as far as statistics tell.
 
         What is read may still hold others.
         """
@@ -293,10 +293,10 @@ class SeveralTables(Reader):
         if held:
             yield _joined_part(held)
 
-    def leave_out(self, rows: Any) -> None:
+    def leave_out(self, column: str, least: Any, greatest: Any) -> None:
         """See ``Reader``."""
         for reader in self._readers:
-            reader.leave_out(rows)
+            reader.leave_out(column, least, greatest)
 
     @property
     def rows(self) -> int | None:

@@ -9,7 +9,6 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from linkwise import _core
 from linkwise._core import UsageError
@@ -137,14 +136,8 @@ class StreamedJoin:
         """Do not read row groups of the other side in which no key can be one of the table's."""
         others, name = self.readers[1 - self.held], self.keys.pairs[0][1 - self.held]
         assert others.schema is not None
-        kind, of_keys = others.schema.field(name).type, table.key_range
-        if of_keys is None or not (pa.types.is_primitive(kind) or pa.types.is_string(kind)):
-            return
-        try:
-            least, greatest = (bound.cast(kind) for bound in of_keys)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # values that the other side cannot have
-            return
-        others.leave_out((pc.field(name) >= least) & (pc.field(name) <= greatest))
+        if table.key_range is not None:
+            others.leave_out(name, *table.key_range)
 
     @property
     def _drops_unmatched(self) -> bool:

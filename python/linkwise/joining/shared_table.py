@@ -61,16 +61,18 @@ class SharedTable:
         return bool(self._core.is_unique)
 
     @property
-    def key_range(self) -> tuple[pa.Scalar, pa.Scalar] | None:
-        """The least and the greatest value of the only key; ``None`` of several, and if there is none."""
+    def key_range(self) -> tuple[object, object] | None:
+        """The least and the greatest value of the only key, as Python has it; ``None`` where that tells nothing.
+
+        Integers compare with those of other types, dates and texts with their like.
+        """
         column = decoded(self.table[self._keys.pairs[0][self._own]])
-        if len(self._keys.pairs) > 1 or column.null_count == len(column) or pa.types.is_floating(column.type):
+        kind = column.type
+        can_tell = pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_date32(kind)
+        if len(self._keys.pairs) > 1 or not can_tell or column.null_count == len(column):
             return None
-        try:
-            least, greatest = pc.min_max(column).values()
-        except pa.ArrowNotImplementedError:  # of this type
-            return None
-        return least, greatest
+        least, greatest = pc.min_max(column).values()
+        return least.as_py(), greatest.as_py()
 
     def look_up(self, part: pa.Table) -> HashMatches | None:
         """The matches of some rows of the other side; ``None`` if none of them is in the result.
