@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from linkwise.runtime import gpu_start
@@ -34,6 +36,22 @@ def test_what_takes_longer_than_a_start_is_the_gpus() -> None:
 )
 def test_who_says_where_it_runs_is_heard(said: dict[str, object]) -> None:
     assert not gpu_start.is_left_to_cores(ExecutionOptions(**said), 1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("said", "size", "starts"),
+    [
+        ({}, SOME, False), ({}, 10**10, True), ({"strategy": "radix"}, SOME, True), ({"strategy": "cpu"}, 10**10, False),
+        ({"machine": "h200x8"}, 10**10, False),
+    ],
+)  # fmt: skip
+def test_the_driver_is_loaded_beside_reading_for_whom_gpus_will_sort(
+    said: dict[str, object], size: int, starts: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = threading.Event()
+    monkeypatch.setattr(gpu_start, "local_machine", begun.set)
+    gpu_start.start_beside(ExecutionOptions(**said), size)  # type: ignore[arg-type]
+    assert begun.wait(5 if starts else 0.05) == starts
 
 
 def test_gpus_that_have_started_are_used(monkeypatch: pytest.MonkeyPatch) -> None:

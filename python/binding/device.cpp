@@ -247,14 +247,15 @@ void bind_gpus(nb::module_& m) {
       .def_ro("pcie_width", &GpuSeat::pcie_width)
       .def_ro("nvlinks", &GpuSeat::nvlinks);
   m.def("gpu_seats", &gpu_seats, "Where each GPU sits, as NVML and the kernel say.");
-  m.def("cuda_gpus", &cuda_gpus, "What CUDA says about each GPU that it can use here.");
+  m.def("cuda_gpus", &cuda_gpus, nb::call_guard<nb::gil_scoped_release>(),
+        "What CUDA says about each GPU that it can use here.");
   m.def(
       "cuda_unavailable_reason",
       [] {
         std::string why;
         return count_cuda_gpus(&why) > 0 ? std::string() : why;
       },
-      "Why CUDA cannot be used here; empty where it can.");
+      nb::call_guard<nb::gil_scoped_release>(), "Why CUDA cannot be used here; empty where it can.");
 }
 
 }  // namespace

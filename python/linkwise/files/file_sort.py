@@ -22,12 +22,14 @@ from linkwise.files.reader import Reader, not_looked_at, unused_name
 from linkwise.files.writer import Writer
 from linkwise.interop.containers import ONE_COLUMN, Contents
 from linkwise.runtime.execution import ExecutionOptions
+from linkwise.runtime.gpu_start import start_beside
 from linkwise.sorting.arrays import sort_array
 from linkwise.sorting.report import SortReport, Steps
 from linkwise.sorting.tables import is_in_order, order_of_table, sort_table, sorted_table, table_in_order
 
 Batch = TypeVar("Batch")
 _FIRST_LOOK = 1 << 12  # rows of a part
+_KEY_BYTES = 12  # of a row, with its number
 _KEYS_AT_ONCE = 1 << 20  # rows, of which those that may be wanted are found in the caches
 
 
@@ -47,6 +49,7 @@ class FileSort:
         """Sort everything that is read, and write it."""
         if self._fetches_few():
             return self._fetch_few(writer)
+        start_beside(self._execution, _KEY_BYTES * (self._reader.rows or 0))
         checked = _CheckedRows(self._keys) if self._execution.verify and self._selection.is_everything else None
         read = read_within([self._reader], self._memory, not_looked_at if checked is None else checked.see)
         if read.everything is None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import threading
 
+from linkwise.machines.local import local_machine
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.runtime.session import gpus_have_started
 
@@ -26,12 +27,29 @@ def is_left_to_cores(execution: ExecutionOptions, sorted_bytes: int) -> bool:
     global _taken_by_cores  # noqa: PLW0603 - of the process, as the start is
     if not execution.says_nothing or gpus_have_started():
         return False
-    seconds = sorted_bytes / min(_CORE_BYTES * len(os.sched_getaffinity(0)), _HOST_BYTES)
+    seconds = _seconds_of_cores(sorted_bytes)
     with _lock:
         if _taken_by_cores + seconds > _START_SECONDS:
             return False
         _taken_by_cores += seconds
     return True
+
+
+def _seconds_of_cores(sorted_bytes: int) -> float:
+    return sorted_bytes / min(_CORE_BYTES * len(os.sched_getaffinity(0)), _HOST_BYTES)
+
+
+def start_beside(execution: ExecutionOptions, sorted_bytes: int) -> None:
+    """Load the driver, which takes most of a start, on a thread of its own if GPUs will sort what is yet to be read.
+
+    Contexts and kernels are for the GPUs of a plan, which is made when all has been read.
+    """
+    of_this_machine = execution.machine in ("auto", "local") and execution.strategy != "cpu"
+    if not of_this_machine or gpus_have_started():
+        return
+    if execution.says_nothing and _taken_by_cores + _seconds_of_cores(sorted_bytes) <= _START_SECONDS:
+        return
+    threading.Thread(target=local_machine, name="linkwise GPU start", daemon=True).start()
 
 
 def join_is_left_to_cores(execution: ExecutionOptions, key_bytes: int) -> bool:
