@@ -41,8 +41,8 @@ def test_who_says_where_it_runs_is_heard(said: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     ("said", "size", "starts"),
     [
-        ({}, SOME, False), ({}, 10**10, True), ({"strategy": "radix"}, SOME, True), ({"strategy": "cpu"}, 10**10, False),
-        ({"machine": "h200x8"}, 10**10, False),
+        ({}, SOME, False), ({}, 10**10, True), ({"strategy": "radix"}, SOME, True),
+        ({"strategy": "cpu"}, 10**10, False), ({"machine": "h200x8"}, 10**10, False),
     ],
 )  # fmt: skip
 def test_the_driver_is_loaded_beside_reading_for_whom_gpus_will_sort(

@@ -61,6 +61,21 @@ Positions starts_of_runs(const OwnedRowKeys& self, const Words& rows) {
   return positions_of(std::move(starts));
 }
 
+nb::tuple rows_of_text_as_arrays(
+    const nb::ndarray<const std::uint8_t, nb::ro, nb::c_contig, nb::device::cpu, nb::ndim<1>>& text, char delimiter,
+    bool keeps_blank) {
+  std::optional<TextRows> rows;
+  {
+    const nb::gil_scoped_release release;
+    rows = rows_of_text({reinterpret_cast<const char*>(text.data()), text.size()}, delimiter, keeps_blank);
+  }
+  const auto letters =
+      static_cast<std::uint64_t>(reinterpret_cast<const std::int64_t*>(rows->offsets.data())[rows->count]);
+  return nb::make_tuple(
+      rows->letters ? nb::cast(numpy_of<std::uint8_t>(std::move(*rows->letters), letters)) : nb::none(),
+      numpy_of<std::int64_t>(std::move(rows->offsets), rows->count + 1));
+}
+
 nb::object huge_bytes(std::uint64_t bytes) { return nb::cast(numpy_of<std::uint8_t>(HugePageBuffer(bytes), bytes)); }
 
 // 0, 1, … in memory on huge pages.
@@ -163,6 +178,10 @@ void bind_rows(nb::module_& m) {
       },
       nb::arg("text"), nb::arg("delimiter"),
       "The position behind the last row that ends in a text which begins with a row; 0 if none does.");
+  m.def(
+      "rows_of_text", &rows_of_text_as_arrays, nb::arg("text"), nb::arg("delimiter"), nb::arg("keeps_blank"),
+      "The rows of a whole text as they are: their letters, each row with its end, None where these are the text; and "
+      "where rows begin.");
   m.def("drop_spare_memory", &drop_spare_memory, "Gives back to the kernel what arrays have left for the next ones.");
   m.def("row_numbers", &row_numbers, nb::arg("count"), nb::arg("bytes"), "0, 1, … of 4 or 8 bytes each.");
   m.def("positions_of_least", &positions_of_least_words, nb::arg("words"), nb::arg("k"),

@@ -5,9 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import IO
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
+from linkwise.columns.gather import in_one_array
 from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.encoders.output_file import OutputFile
 from linkwise.encoders.part_writer import PartWriter
@@ -49,3 +51,21 @@ class TextWriter(PartWriter[pa.Buffer]):
         """See ``PartWriter``."""
         super().cancel()
         self._file.cancel()
+
+
+class CarriedTextWriter(TextWriter):
+    """Rows of text as they were read, which one column holds."""
+
+    def __init__(self, file: IO[bytes], column: str, header: bytes, memory: int) -> None:
+        PartWriter.__init__(self, _PART_ROWS, memory // 2)
+        self._file, self._column = OutputFile(file, memory // 2), column
+        self._append(pa.py_buffer(header))
+
+    def _encoded(self, table: pa.Table, *, header: bool = False) -> pa.Buffer:
+        del header
+        rows = in_one_array(table[self._column])
+        if not len(rows):
+            return pa.py_buffer(b"")
+        _, offsets, letters = rows.buffers()
+        ends = np.frombuffer(offsets, np.int64)[rows.offset : rows.offset + len(rows) + 1]
+        return letters.slice(int(ends[0]), int(ends[-1] - ends[0]))

@@ -29,6 +29,7 @@ _BY_SUFFIX: dict[str, Format] = {
 }
 
 ARRAY_FORMATS = ("npy", "bin")
+TEXT_FORMATS = ("csv", "tsv")
 
 PIPE = Path("-")
 """Stands for standard input and output."""

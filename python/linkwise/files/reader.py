@@ -32,6 +32,15 @@ def not_looked_at(_: Contents) -> None:
 _FEW = 16  # one row of so many: those are fetched when their keys are known
 
 
+class CarriedRows(NamedTuple):
+    """How rows of text go from file to file as they are, letter by letter."""
+
+    column: str
+    """That holds them, each with its end."""
+    header: bytes
+    """What comes before them."""
+
+
 class Part(NamedTuple):
     """Consecutive rows that any thread may decode."""
 
@@ -57,6 +66,8 @@ class Reader(ABC):
         """Bytes in memory, about; ``None`` if nobody knows before all has been read."""
         self.compression = compression or {}
         """The codecs of a Parquet file's columns."""
+        self.carried: CarriedRows | None = None
+        """Of text, if rows are read as they are, beside the columns that somebody looks at."""
 
     @abstractmethod
     def everything(self, seen: Seen = not_looked_at) -> Contents:
@@ -69,6 +80,9 @@ class Reader(ABC):
     def parts(self, rows: int, most_bytes: int) -> Iterator[Part]:
         """Consecutive parts of about so many rows, that take about so much memory at most. Only of tables."""
         raise NotImplementedError
+
+    def carry_rows(self, columns: Sequence[str]) -> None:  # noqa: B027 - only text is carried
+        """Of text, read these columns alone, and each row as it is in one more column."""
 
     def leave_out(self, column: str, least: Any, greatest: Any) -> None:  # noqa: B027 - most have no statistics
         """Do not read what holds no value of a column from the least to the greatest, as far as statistics tell.
@@ -202,6 +216,8 @@ class TableReader(Reader):
         super().__init__(kind)
         self.path = path
         self._version = FileVersion(path)
+        self.header_as_it_is = b""
+        """Of text, up to the end of the line."""
         self._filter: Any | None = None  # an expression,
         self._referenced: list[str] = []  # and the columns in it
 
@@ -292,6 +308,14 @@ class SeveralTables(Reader):
             held.append(part)
         if held:
             yield _joined_part(held)
+
+    def carry_rows(self, columns: Sequence[str]) -> None:
+        """See ``Reader``. Files whose headers differ are not carried: one of them could not stand for all rows."""
+        if len({reader.header_as_it_is for reader in self._readers}) == 1:
+            for reader in self._readers:
+                reader.carry_rows(columns)
+            first = self._readers[0]
+            self.schema, self.columns, self.carried = first.schema, first.columns, first.carried
 
     def leave_out(self, column: str, least: Any, greatest: Any) -> None:
         """See ``Reader``."""

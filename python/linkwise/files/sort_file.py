@@ -13,11 +13,11 @@ from linkwise.columns.sort_keys import By, Descending, Nulls, Selection, SortKey
 from linkwise.encoders.parquet_options import Dictionary, ParquetOptions
 from linkwise.files.external_sort import is_too_large, memory_to_use
 from linkwise.files.file_sort import FileSort
-from linkwise.files.formats import FileOptions, as_path, expand
+from linkwise.files.formats import TEXT_FORMATS, FileOptions, as_path, expand
 from linkwise.files.free_space import check_room_for_output, check_room_for_runs
 from linkwise.files.reader import Reader, unchanged
 from linkwise.files.readers import keep_of_tables, open_reader
-from linkwise.files.writer import Writer
+from linkwise.files.writer import Writer, format_of_output
 from linkwise.interop.containers import ONE_COLUMN
 from linkwise.runtime.execution import ExecutionOptions, Progress, SortExecution, takes_execution
 from linkwise.runtime.sort_plan import SortPlan
@@ -175,6 +175,9 @@ def sort_reader(
     if selection.limit is not None and selection.limit < 0:
         raise UsageError(f"limit is {selection.limit}; it is a number of rows")
     began = time.perf_counter()
+    is_text = reader.format in TEXT_FORMATS and format_of_output(out, options, reader) == reader.format
+    if is_text and options.columns is None:
+        reader.carry_rows([key.column for key in keys])  # what nobody looks at stays as it was written
     by = keys if reader.columns else ()
     directory = None if temporary_directory is None else Path(temporary_directory)
     with Writer(out, options, like=reader, schema=reader.schema, keys=by, memory=memory, force=force) as writer:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import codecs
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
@@ -18,7 +19,7 @@ from linkwise._core import Error, UsageError
 from linkwise._typing import Format
 from linkwise.exceptions import FallbackWarning, warn_caller
 from linkwise.files.formats import FileOptions, arrow_type, name_of, one_clear_line, size_of
-from linkwise.files.reader import TableReader
+from linkwise.files.reader import CarriedRows, TableReader, unused_name
 
 _BLOCK = 16 << 20  # bytes of text that are parsed at once, and whose first block tells the types
 _BLOCK_OF_A_CORE = 4 << 20  # where all is read at once
@@ -47,12 +48,31 @@ class TextReader(TableReader):
             self._types |= self._wide_integers(schema, beginning)
             self._types = {field.name: self._types.get(field.name, field.type) for field in schema}
         self._all_names = list(schema.names)
+        self._mapped: _core.MappedFile | None = None  # which carried rows lie in
+        self._parsed_names: list[str] = []  # the columns that are parsed, if rows are carried as they are
+        if options.header:
+            self.header_as_it_is = _rows_of(beginning, self._delimiter, keeps_blank=False)[0].as_py()
+        self._can_be_carried = options.header or not beginning.startswith(codecs.BOM_UTF8)
         self._set_schema(pa.schema([field.with_type(self._types[field.name]) for field in schema]))
         for field in self.schema:
             if pa.types.is_binary(field.type) and field.name not in options.column_types:
                 raise UsageError(f"{path}: column {field.name!r} is not UTF-8; convert it, or give it the type binary")
         size = size_of(path)
         self.size = None if size is None else 2 * size
+
+    def carry_rows(self, columns: Sequence[str]) -> None:
+        """See ``Reader``."""
+        if not self._can_be_carried or len({*self._all_names}) < len(self._all_names):
+            return
+        kept = dict.fromkeys([*columns, *self._referenced])
+        self._parsed_names = list(kept)
+        row = unused_name("row", self._all_names)
+        self._set_schema(pa.schema([*(self.schema.field(name) for name in kept), pa.field(row, pa.large_binary())]))
+        self.carried = CarriedRows(row, self.header_as_it_is)
+
+    def check_unchanged(self) -> None:
+        """See ``Reader``."""
+        self._version.check(is_whole=self._mapped is None or self._mapped.is_whole())
 
     def _beginning(self) -> bytes:
         """The rows that tell the types. PyArrow would read many blocks ahead of what is asked for."""
@@ -150,8 +170,31 @@ class TextReader(TableReader):
     def _read_on_all_cores(self) -> list[pa.RecordBatch]:
         """All rows of a file. Raises ``ArrowInvalid``."""
         how = pa.csv.ReadOptions(block_size=_BLOCK_OF_A_CORE, autogenerate_column_names=not self._header)
-        found: pa.Table = pa.csv.read_csv(pa.OSFile(str(self.path)), how, self._parsing, _conversion(self._types))
-        return list(found.to_batches())
+        if self.carried is None:
+            source = pa.OSFile(str(self.path))
+            found: pa.Table = pa.csv.read_csv(source, how, self._parsing, _conversion(self._types))
+            return list(found.to_batches())
+        self._mapped = _core.MappedFile(str(self.path))
+        text = pa.py_buffer(self._mapped.bytes)
+        conversion = _conversion(self._types, self._parsed_names)
+        found = pa.csv.read_csv(pa.BufferReader(text), how, self._parsing, conversion)
+        return self._beside_rows(list(found.to_batches()), text, has_names=self._header)
+
+    def _beside_rows(self, batches: list[pa.RecordBatch], text: Any, *, has_names: bool) -> list[pa.RecordBatch]:
+        """What was parsed of a text, and beside it the rows as they are."""
+        rows = _rows_of(text, self._delimiter, keeps_blank=self._has_blank_lines)[int(has_names) :]
+        if len(rows) != sum(batch.num_rows for batch in batches):
+            raise Error(
+                f"cannot read {name_of(self.path, 'read')}: it is not clear where its rows end; write another format, "
+                "as .parquet, for which each value is read"
+            )
+        first, beside = 0, []
+        for batch in batches:
+            beside.append(
+                pa.RecordBatch.from_arrays([*batch.columns, rows.slice(first, batch.num_rows)], schema=self.schema)
+            )
+            first += batch.num_rows
+        return beside
 
     def _parts(self, source: Any, size: int) -> Iterator[bytes]:
         """A text in parts of whole rows, of about so many bytes. Raises ``Error`` where a row has no end."""
@@ -172,10 +215,21 @@ class TextReader(TableReader):
 
     def _parsed(self, text: bytes, *, has_names: bool) -> list[pa.RecordBatch]:
         """The rows of a part. Raises ``ArrowInvalid``."""
-        return list(self._open_whole(text, self._types, names=None if has_names else self._all_names))
+        names = None if has_names else self._all_names
+        if self.carried is None:
+            return list(self._open_whole(text, self._types, names=names))
+        parsed = list(self._open_whole(text, self._types, self._parsed_names, names))
+        return self._beside_rows(parsed, text, has_names=has_names)
 
     def _named(self, number: re.Match[str]) -> str:
         return f"column {self.columns[int(number[1])]!r}" if int(number[1]) < len(self.columns) else number[0]
+
+
+def _rows_of(text: Any, delimiter: str, *, keeps_blank: bool) -> pa.Array:
+    """The rows of a text as they are, each with its end."""
+    letters, offsets = _core.rows_of_text(np.frombuffer(text, np.uint8), delimiter, keeps_blank)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(text if letters is None else letters)]
+    return pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
 
 
 def _conversion(types: dict[str, pa.DataType], columns: list[str] | None = None) -> Any:

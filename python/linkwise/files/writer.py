@@ -30,6 +30,11 @@ _AT_ONCE = 16 << 20  # bytes of an array
 _PARTS = 4  # of the memory, of which what waits to be encoded and written takes one
 
 
+def format_of_output(path: Path, options: FileOptions, like: Reader) -> Format:
+    """As named, or by the end of its name; of standard output, the input's. Raises ``UsageError``."""
+    return format_of(path, options.output_format or (like.format if path == PIPE else None))
+
+
 class Writer:
     """Writes a file that appears complete or not at all. To be entered before the first rows come.
 
@@ -48,7 +53,7 @@ class Writer:
         memory: int = sys.maxsize,
         force: bool = False,
     ) -> None:
-        kind = format_of(path, options.output_format or (like.format if path == PIPE else None))
+        kind = format_of_output(path, options, like)
         if (kind in ARRAY_FORMATS) != (like.format in ARRAY_FORMATS):
             raise UsageError(f"{path}: {like.format} cannot become {kind}; give both the same kind of contents")
         if path == PIPE and kind not in ("arrow", "csv", "tsv"):
@@ -63,6 +68,7 @@ class Writer:
         self._kind, self._options, self._keys = kind, options, keys
         self._schema = schema
         self._codecs = like.compression
+        self._carried = like.carried if kind == like.format else None
         self._file: Any = None
         self._stream: PartWriter[Any] | None = None  # of a table, into the file
         self._rows = 0
@@ -101,7 +107,7 @@ class Writer:
             self._stream.write_table(self._writable(contents))
 
     def _writable(self, table: pa.Table) -> pa.Table:
-        return writable(table, writable_schema(table.schema, self._kind))
+        return table if self._carried else writable(table, writable_schema(table.schema, self._kind))
 
     def write_parts(self, rows: int, row_bytes: int, make: Callable[[int, int], pa.Table]) -> None:
         """Append so many rows of a table, which the cores make when they come to them: by the first, and how many.
@@ -145,7 +151,7 @@ class Writer:
             np.lib.format.write_array_header_2_0(self._file, header)
 
     def _open_stream(self, schema: pa.Schema) -> PartWriter[Any]:
-        schema = writable_schema(schema, self._kind)
+        schema = schema if self._carried else writable_schema(schema, self._kind)
         try:
             return self._new_stream(self._file, schema)
         except (pa.ArrowException, OSError) as error:
@@ -171,8 +177,11 @@ class Writer:
             )
         if self._kind == "arrow":
             return ArrowWriter(file, schema, stream=self._path == PIPE, memory=memory)
-        from linkwise.encoders.text_writer import TextWriter  # noqa: PLC0415 - it loads what other formats do without
+        # It loads what other formats do without.
+        from linkwise.encoders.text_writer import CarriedTextWriter, TextWriter  # noqa: PLC0415
 
+        if self._carried is not None:
+            return CarriedTextWriter(file, *self._carried, memory)
         delimiter = "\t" if self._kind == "tsv" else ","
         return TextWriter(file, schema, delimiter=delimiter, header=self._options.header, memory=memory)
 

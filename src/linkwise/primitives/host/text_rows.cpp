@@ -1,27 +1,169 @@
 #include "linkwise/primitives/host/text_rows.hpp"
 
-namespace linkwise {
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <utility>
 
-std::uint64_t end_of_last_row(std::string_view text, char delimiter) {
-  constexpr char quote = '"';
-  std::uint64_t end = 0;
-  bool begins_field = true, is_quoted = false;
-  for (std::uint64_t at = 0; at < text.size(); ++at) {
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+#include "linkwise/team.hpp"
+
+namespace linkwise {
+namespace {
+
+constexpr char quote = '"';
+constexpr std::uint64_t part_letters = 4 << 20;  // by one core
+
+// A bit for each letter of 64 that may change where rows end.
+std::uint64_t marks(const char* letters) {
+#ifdef __SSE2__
+  std::uint64_t found = 0;
+  for (int q = 0; q < 4; ++q) {
+    const __m128i some = _mm_loadu_si128(reinterpret_cast<const __m128i*>(letters) + q);
+    const __m128i any = _mm_or_si128(
+        _mm_cmpeq_epi8(some, _mm_set1_epi8(quote)),
+        _mm_or_si128(_mm_cmpeq_epi8(some, _mm_set1_epi8('\n')), _mm_cmpeq_epi8(some, _mm_set1_epi8('\r'))));
+    found |= std::uint64_t{static_cast<std::uint32_t>(_mm_movemask_epi8(any))} << (16 * q);
+  }
+  return found;
+#else
+  std::uint64_t found = 0;
+  for (int i = 0; i < 64; ++i)
+    found |= std::uint64_t{letters[i] == quote || letters[i] == '\n' || letters[i] == '\r'} << i;
+  return found;
+#endif
+}
+
+// Calls `ends(at)` behind each row that ends, from a row's beginning on or, if `is_quoted`, inside of quotes; tells
+// whether the text ends inside of quotes.
+template <typename Ends>
+bool for_each_end(std::string_view text, char delimiter, bool is_quoted, const Ends& ends) {
+  std::uint64_t next = 0;  // the first letter that has not been looked at
+  const auto begins_field = [&](std::uint64_t at) {
+    return at == 0 || text[at - 1] == delimiter || text[at - 1] == '\n' || text[at - 1] == '\r';
+  };
+  const auto look = [&](std::uint64_t at) {
     const char letter = text[at];
     if (is_quoted) {
-      if (letter != quote) continue;
-      if (at + 1 < text.size() && text[at + 1] == quote) ++at;
+      if (letter != quote) return;
+      if (at + 1 < text.size() && text[at + 1] == quote) next = at + 2;
       else is_quoted = false;
-    } else if (letter == quote && begins_field) {
-      is_quoted = true;
-      begins_field = false;
-    } else {
-      const bool ends_alone = letter == '\r' && at + 1 < text.size() && text[at + 1] != '\n';
-      if (letter == '\n' || ends_alone) end = at + 1;
-      begins_field = letter == delimiter || letter == '\n' || letter == '\r';
+    } else if (letter == quote) {
+      is_quoted = begins_field(at);
+    } else if (letter == '\n' || (at + 1 < text.size() && text[at + 1] != '\n')) {
+      ends(at + 1);
+    }
+  };
+  std::array<char, 64> last{};
+  for (std::uint64_t block = 0; block < text.size(); block += last.size()) {
+    const char* letters = text.data() + block;
+    if (text.size() - block < last.size()) {
+      std::memcpy(last.data(), letters, text.size() - block);
+      letters = last.data();
+    }
+    for (std::uint64_t found = marks(letters); found != 0; found &= found - 1) {
+      const std::uint64_t at = block + static_cast<std::uint64_t>(std::countr_zero(found));
+      if (at >= next) look(at);
     }
   }
+  return is_quoted;
+}
+
+// Where parts begin that end behind \n each, and where the last one ends.
+std::vector<std::uint64_t> parts_of(std::string_view text) {
+  std::vector<std::uint64_t> begins{0};
+  while (begins.back() + part_letters < text.size()) {
+    const std::size_t end = text.find('\n', begins.back() + part_letters);
+    if (end == std::string_view::npos) break;
+    begins.push_back(end + 1);
+  }
+  if (begins.back() < text.size() || begins.size() == 1) begins.push_back(text.size());
+  return begins;
+}
+
+std::vector<std::vector<std::uint64_t>> ends_of_parts(std::string_view text, char delimiter,
+                                                      const std::vector<std::uint64_t>& begins) {
+  const std::size_t parts = begins.size() - 1;
+  std::vector<std::vector<std::uint64_t>> ends(parts);
+  std::vector<std::uint8_t> is_left_open(parts);
+  const auto look = [&](std::size_t p, bool is_quoted) {
+    ends[p].clear();
+    is_left_open[p] = for_each_end(text.substr(begins[p], begins[p + 1] - begins[p]), delimiter, is_quoted,
+                                   [&](std::uint64_t at) { ends[p].push_back(begins[p] + at); });
+  };
+#pragma omp parallel for schedule(dynamic) num_threads(team_if(parts > 1))
+  for (std::size_t p = 0; p < parts; ++p) look(p, false);
+  for (std::size_t p = 1; p < parts; ++p)
+    if (is_left_open[p - 1]) look(p, true);
+  return ends;
+}
+
+bool is_end(char letter) { return letter == '\n' || letter == '\r'; }
+
+}  // namespace
+
+std::uint64_t end_of_last_row(std::string_view text, char delimiter) {
+  std::uint64_t end = 0;
+  for_each_end(text, delimiter, false, [&](std::uint64_t at) { end = at; });
   return end;
+}
+
+TextRows rows_of_text(std::string_view text, char delimiter, bool keeps_blank) {
+  const std::vector<std::uint64_t> begins = parts_of(text);
+  std::vector<std::vector<std::uint64_t>> ends = ends_of_parts(text, delimiter, begins);
+  const std::size_t parts = ends.size();
+  std::vector<std::uint64_t> first_begin(parts), rows(parts + 1), letters(parts + 1);
+  std::uint64_t last_end = 0;
+  for (std::size_t p = 0; p < parts; ++p) {
+    first_begin[p] = last_end;
+    if (!ends[p].empty()) last_end = ends[p].back();
+  }
+  const bool lacks_end = last_end < text.size() && text.back() != '\r';
+  if (last_end < text.size()) ends.back().push_back(text.size());
+  const auto each_row = [&](std::size_t p, auto&& body) {
+    std::uint64_t begin = first_begin[p];
+    for (const std::uint64_t end : ends[p]) {
+      // Longer rows need not be looked at.
+      const bool is_blank = end - begin <= 2 && std::ranges::all_of(text.substr(begin, end - begin), is_end);
+      if (keeps_blank || !is_blank) body(begin, end);
+      begin = end;
+    }
+  };
+#pragma omp parallel for schedule(dynamic) num_threads(team_if(parts > 1))
+  for (std::size_t p = 0; p < parts; ++p) {
+    std::uint64_t count = 0, length = 0;
+    each_row(p, [&](std::uint64_t begin, std::uint64_t end) {
+      ++count;
+      length += end - begin;
+    });
+    rows[p + 1] = count;
+    letters[p + 1] = length;
+  }
+  for (std::size_t p = 0; p < parts; ++p) {
+    rows[p + 1] += rows[p];
+    letters[p + 1] += letters[p];
+  }
+  const bool is_copied = lacks_end || letters[parts] < text.size();
+  TextRows found{rows[parts], {}, HugePageBuffer((rows[parts] + 1) * sizeof(std::int64_t))};
+  if (is_copied) found.letters.emplace(letters[parts] + (lacks_end ? 1 : 0));
+  auto* to = is_copied ? reinterpret_cast<char*>(found.letters->data()) : nullptr;
+  auto* offsets = reinterpret_cast<std::int64_t*>(found.offsets.data());
+#pragma omp parallel for schedule(dynamic) num_threads(team_if(parts > 1))
+  for (std::size_t p = 0; p < parts; ++p) {
+    std::uint64_t row = rows[p], at = letters[p];
+    each_row(p, [&](std::uint64_t begin, std::uint64_t end) {
+      offsets[row++] = static_cast<std::int64_t>(at);
+      if (is_copied) std::memcpy(to + at, text.data() + begin, end - begin);
+      at += end - begin;
+    });
+  }
+  if (lacks_end) to[letters[parts]] = '\n';
+  offsets[rows[parts]] = static_cast<std::int64_t>(letters[parts] + (lacks_end ? 1 : 0));
+  return found;
 }
 
 }  // namespace linkwise
