@@ -98,7 +98,7 @@ def name_of(path: Path, what: Literal["read", "write"]) -> str:
 
 
 def expand(sources: str | Path | Sequence[str | Path]) -> list[Path]:
-    """The files that are meant, patterns like ``part-*.csv`` expanded in the order of their names."""
+    """The files that are meant, in the order of their names: those like a pattern, and those in a directory."""
     paths: list[Path] = []
     if not isinstance(sources, str | Path | Sequence):
         raise UsageError(f"name files to read, not a {type(sources).__name__}")
@@ -109,11 +109,30 @@ def expand(sources: str | Path | Sequence[str | Path]) -> list[Path]:
             if not found:
                 raise UsageError(f"no file is like {source}")
             paths += map(Path, found)
+        elif path != PIPE and os.path.isdir(path):
+            paths += _files_in(path)
         else:
             paths.append(path)
     if not paths:
         raise UsageError("name at least one file to read")
     return paths
+
+
+def _files_in(directory: Path) -> list[Path]:
+    """The tables in a directory and those inside of it; what begins with a dot or a low line is no part of them."""
+    found: list[Path] = []
+    for folder, folders, names in os.walk(directory):
+        folders[:] = [name for name in folders if not name.startswith((".", "_"))]
+        inside = [Path(folder, name) for name in names if not name.startswith((".", "_"))]
+        found += [path for path in inside if known_format(path) not in (None, *ARRAY_FORMATS)]
+    kinds = sorted({str(known_format(path)) for path in found})
+    if not found:
+        raise UsageError(f"there is no table in the directory {directory}")
+    if len(kinds) > 1:
+        raise UsageError(
+            f"{directory} has tables of several formats, {', '.join(kinds)}; name those of one, as '*.parquet'"
+        )
+    return sorted(found)
 
 
 def arrow_type(name: str) -> pa.DataType:

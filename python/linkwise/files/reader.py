@@ -278,16 +278,13 @@ class SeveralTables(Reader):
 
     schema: pa.Schema
 
-    def __init__(self, readers: Sequence[TableReader], paths: Sequence[Path]) -> None:
+    def __init__(self, readers: Sequence[Any]) -> None:
         first = readers[0]
         super().__init__(
             first.format, schema=first.schema, columns=first.columns, size=size_of_all(readers),
             compression=first.compression,
         )  # fmt: skip
-        self._readers = readers
-        for reader, path in zip(readers, paths, strict=True):
-            if reader.schema != first.schema:
-                raise UsageError(f"{path} has other columns or types than {paths[0]}; sort them apart, or cast them")
+        self._readers = readers  # of tables
 
     def everything(self, seen: Seen = not_looked_at) -> Contents:
         """See ``Reader``."""
@@ -311,7 +308,8 @@ class SeveralTables(Reader):
 
     def carry_rows(self, columns: Sequence[str]) -> None:
         """See ``Reader``. Files whose headers differ are not carried: one of them could not stand for all rows."""
-        if len({reader.header_as_it_is for reader in self._readers}) == 1:
+        headers = {reader.header_as_it_is for reader in self._readers}
+        if len(headers) == 1 and None not in headers:
             for reader in self._readers:
                 reader.carry_rows(columns)
             first = self._readers[0]

@@ -19,6 +19,7 @@ from linkwise.columns.key_types import key_type_of
 from linkwise.columns.row_filter import filter_from_text
 from linkwise.files.arrow_reader import ArrowReader
 from linkwise.files.arrow_sizes import ARROW_FILE
+from linkwise.files.conformed import ConformedReader, partition_of, partition_types, partition_values, unified_schema
 from linkwise.files.formats import (
     ARRAY_FORMATS,
     PIPE,
@@ -191,13 +192,30 @@ def open_readers(groups: Sequence[Sequence[Path]], options: FileOptions) -> list
 
 def _open_group(paths: Sequence[Path], options: FileOptions) -> Reader:
     readers = [_open_one(path, options) for path in paths]
-    if len(readers) == 1:
-        return readers[0]
     arrays = [reader for reader in readers if isinstance(reader, ArrayReader)]
     tables = [reader for reader in readers if isinstance(reader, TableReader)]
     if arrays and tables:
         raise UsageError("arrays and tables cannot be sorted together; name files of one kind")
-    return SeveralArrays(arrays, paths) if arrays else SeveralTables(tables, paths)
+    if arrays:
+        return arrays[0] if len(arrays) == 1 else SeveralArrays(arrays, paths)
+    conformed = _in_one_schema(tables, paths)
+    return conformed[0] if len(conformed) == 1 else SeveralTables(conformed)
+
+
+def _in_one_schema(readers: Sequence[TableReader], paths: Sequence[Path]) -> Sequence[TableReader | ConformedReader]:
+    """Files of one table, which may differ in some columns, and whose directories may tell some."""
+    partitions = [partition_of(path) for path in paths]
+    names = [name for name in partitions[0] if all(name not in reader.columns for reader in readers)]
+    are_partitioned = bool(names) and all(list(each) == list(partitions[0]) for each in partitions)
+    if not are_partitioned and all(reader.schema == readers[0].schema for reader in readers):
+        return readers
+    schema = unified_schema([reader.schema for reader in readers], paths)
+    types = partition_types(partitions) if are_partitioned else {}
+    types = {name: types[name] for name in types if name in names}
+    for name, kind in types.items():
+        schema = schema.append(pa.field(name, kind))
+    values = [partition_values(each, types) for each in partitions]
+    return [ConformedReader(reader, schema, of_file) for reader, of_file in zip(readers, values, strict=True)]
 
 
 def keep_of_tables(reader: Reader, columns: Sequence[str] | None, rows: Any | None) -> None:

@@ -90,6 +90,11 @@ def _innermost(kind: pa.DataType) -> pa.DataType:
     return _innermost(kind.value_type) if encoded else kind
 
 
+def common_value_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+    """A type that has the values of both, whatever they are; ``None`` if there is none."""
+    return left if left == right else _common_type(_innermost(left), _innermost(right))
+
+
 def has_floats(kind: pa.DataType) -> bool:
     """Whether its values are floats, whatever they are wrapped in."""
     return bool(pa.types.is_floating(_innermost(kind)))
@@ -107,7 +112,7 @@ def _with_one_zero(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def common_type(left: pa.DataType, right: pa.DataType, names: tuple[str, str]) -> pa.DataType:
     """A type that has the values of both. Raises ``UsageError`` if there is none."""
-    kind = left if left == right else _common_type(_innermost(left), _innermost(right))
+    kind = common_value_type(left, right)
     if kind is None:
         raise UsageError(f"'{names[0]}' of {left} and '{names[1]}' of {right} cannot be compared; cast one")
     if not _core.can_be_key(_innermost(kind)):

@@ -1,0 +1,209 @@
+"""Files of one table whose columns differ a little: in their order, in types that have a common one, by some column.
+
+Columns are found by their names. Directories like ``day=2024-05-01`` give one more column each, as Hive has them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from linkwise._core import Error, UsageError
+from linkwise._typing import Rows
+from linkwise.columns.decode import decoded
+from linkwise.files.reader import NumbersOf, Part, Reader, Seen, TableReader, columns_in, in_parts, not_looked_at
+from linkwise.interop.containers import Contents
+from linkwise.joining.type_promotion import common_value_type
+
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+_ADDED_BYTES = 8  # of a value in a column that the file has not got
+_HIVE = re.compile(r"([^=/]+)=(.*)")
+
+
+def partition_of(path: Path) -> dict[str, str | None]:
+    """The columns that the directories of a file's path name, and their values as text; ``None`` for null."""
+    found = [match for part in path.parts[:-1] if (match := _HIVE.fullmatch(part))]
+    return {
+        unquote(name): None if value == _NO_VALUE else unquote(value) for name, value in map(re.Match.groups, found)
+    }
+
+
+def partition_types(partitions: Sequence[Mapping[str, str | None]]) -> dict[str, pa.DataType]:
+    """The type of each column: integers and dates where all values are such, otherwise text."""
+    types: dict[str, pa.DataType] = {}
+    for name in partitions[0]:
+        values = [value for each in partitions if (value := each[name]) is not None]
+        fits = (kind for kind, of in _OF_TEXT.items() if values and all(of(value) is not None for value in values))
+        types[name] = next(fits, pa.string())
+    return types
+
+
+def partition_values(partition: Mapping[str, str | None], types: Mapping[str, pa.DataType]) -> dict[str, pa.Scalar]:
+    """The values of one file in these types."""
+    made: dict[str, pa.Scalar] = {}
+    for name, kind in types.items():
+        text, of_text = partition[name], _OF_TEXT.get(kind)
+        made[name] = pa.scalar(text if text is None or of_text is None else of_text(text), kind)
+    return made
+
+
+def _as_integer(text: str) -> int | None:
+    return int(text) if re.fullmatch(r"-?(0|[1-9]\d{0,17})", text) else None
+
+
+def _as_date(text: str) -> date | None:
+    try:
+        return date.fromisoformat(text) if re.fullmatch(r"\d{4}-\d\d-\d\d", text) else None
+    except ValueError:
+        return None
+
+
+_OF_TEXT: dict[pa.DataType, Callable[[str], Any]] = {pa.int64(): _as_integer, pa.date32(): _as_date}
+
+
+def unified_schema(schemas: Sequence[pa.Schema], paths: Sequence[Path]) -> pa.Schema:
+    """Columns of all files by their names, those of the first file first. Raises ``UsageError``."""
+    fields: dict[str, tuple[pa.Field, Path]] = {}
+    for schema, path in zip(schemas, paths, strict=True):
+        if len({*schema.names}) < len(schema.names):
+            raise UsageError(f"{path} has several columns of one name, and other columns than {paths[0]}; rename them")
+        for field in schema:
+            known, first = fields.get(field.name, (field, path))
+            kind = common_value_type(known.type, field.type)
+            if kind is None:
+                raise UsageError(
+                    f"column '{field.name}' is {known.type} in {first} and {field.type} in {path}; cast one of them"
+                )
+            fields[field.name] = known.with_type(kind).with_nullable(True), first
+    return pa.schema([field for field, _ in fields.values()], schemas[0].metadata)
+
+
+class ConformedReader(Reader):
+    """A file's rows with the columns of a schema: cast where types differ, null or constant where it has none."""
+
+    schema: pa.Schema
+    header_as_it_is = None
+    """Rows of text are values here, and not carried."""
+
+    def __init__(self, inner: TableReader, schema: pa.Schema, constants: Mapping[str, pa.Scalar]) -> None:
+        super().__init__(inner.format, schema=schema, columns=list(schema.names), compression=inner.compression)
+        self._inner, self._all, self._constants = inner, schema, constants
+        self._of_file = dict(zip(inner.schema.names, inner.schema.types, strict=True))
+        self._filter: Any | None = None  # unless the file's own reader has it,
+        self._referenced: list[str] = []  # and the columns in it
+        self._set_size()
+
+    def _set_size(self) -> None:
+        added = sum(name not in self._of_file for name in self.columns)
+        self.size = None if self._inner.size is None else self._inner.size + _ADDED_BYTES * added * (self.rows or 0)
+
+    def keep(self, columns: Sequence[str] | None, rows: Any | None) -> None:
+        """See ``Reader``."""
+        kept = self.columns if columns is None else list(columns)
+        if rows is not None:
+            try:
+                self._referenced = columns_in(rows, self._all)
+            except pa.ArrowException as error:
+                raise UsageError(f"{self._inner.path}: the filter does not suit its columns: {error}") from None
+        is_of_file = all(self._of_file.get(name) == self._all.field(name).type for name in self._referenced)
+        self._filter = None if is_of_file else rows
+        needed = [*kept, *(name for name in self._referenced if name not in kept)] if not is_of_file else kept
+        # Of no column nobody could tell how many rows there are.
+        in_file = [name for name in needed if name in self._of_file] or self._inner.columns[:1]
+        self._inner.keep(in_file, rows if is_of_file else None)
+        self.schema = pa.schema([self._all.field(name) for name in kept], self._all.metadata)
+        self.columns = kept
+        self._set_size()
+
+    def _conformed(self, table: pa.Table, columns: Sequence[str] | None = None) -> pa.Table:
+        """A table of the file's rows with some of the columns, or with all that are wanted, and the rows that are."""
+        wanted = self.columns if columns is None else list(columns)
+        names = wanted if self._filter is None else list(dict.fromkeys([*wanted, *self._referenced]))
+        made = pa.table([self._column(table, name) for name in names], self._schema_of(names))
+        return made if self._filter is None else made.filter(self._filter).select(wanted)
+
+    def _schema_of(self, names: Sequence[str]) -> pa.Schema:
+        return pa.schema([self._all.field(name) for name in names], self._all.metadata)
+
+    def _column(self, table: pa.Table, name: str) -> Any:
+        kind = self._all.field(name).type
+        if name in self._constants:
+            return pa.repeat(self._constants[name], table.num_rows)
+        if name not in self._of_file:
+            return pa.nulls(table.num_rows, kind)
+        column = table[name]
+        if column.type == kind:
+            return column
+        try:
+            return decoded(column).cast(kind)
+        except pa.ArrowException as error:
+            raise Error(
+                f"cannot read {self._inner.path}: column '{name}' of {column.type} as {kind}: {error}"
+            ) from None
+
+    def _names_in_file(self, columns: Sequence[str] | None) -> list[str] | None:
+        """What to ask the file's own reader for."""
+        if columns is None:
+            return None
+        asked = dict.fromkeys([*columns, *self._referenced])
+        return [name for name in asked if name in self._inner.columns] or self._inner.columns[:1]
+
+    def everything(self, seen: Seen = not_looked_at) -> Contents:
+        """See ``Reader``."""
+        table = self._conformed(self._inner.everything())
+        seen(table)
+        return table
+
+    def record_batches(self, most_bytes: int | None = None) -> Iterator[pa.RecordBatch]:
+        """See ``TableReader``."""
+        for batch in self._inner.record_batches(most_bytes):
+            yield from self._conformed(pa.Table.from_batches([batch])).to_batches()
+
+    def batches(self, most_bytes: int) -> Iterator[Contents]:
+        """See ``Reader``."""
+        return in_parts(self.record_batches(most_bytes), self.schema, most_bytes)
+
+    def parts(self, rows: int, most_bytes: int) -> Iterator[Part]:
+        """See ``Reader``."""
+        for part in self._inner.parts(rows, most_bytes):
+
+            def decode(columns: Sequence[str] | None, part: Part = part) -> pa.Table:
+                return self._conformed(part.decode(self._names_in_file(columns)), columns)
+
+            yield Part(part.rows, decode)
+
+    def leave_out(self, column: str, least: Any, greatest: Any) -> None:
+        """See ``Reader``."""
+        if column in self._of_file:
+            self._inner.leave_out(column, least, greatest)
+
+    @property
+    def rows(self) -> int | None:
+        """See ``Reader``."""
+        return None if self._filter is not None else self._inner.rows
+
+    def is_read_sooner_by_keys(self, wanted: int) -> bool:
+        """See ``Reader``."""
+        return self._filter is None and self._inner.is_read_sooner_by_keys(wanted)
+
+    def numbered(
+        self, columns: Sequence[str], most_bytes: int | None, first: int = 0
+    ) -> Iterator[tuple[pa.Table, NumbersOf]]:
+        """See ``Reader``."""
+        in_file = [name for name in columns if name in self._of_file] or self._inner.columns[:1]
+        for table, numbers_of in self._inner.numbered(in_file, most_bytes, first):
+            yield self._conformed(table, columns), numbers_of
+
+    def fetch(self, rows: Rows, most_bytes: int | None) -> pa.Table:
+        """See ``Reader``."""
+        return self._conformed(self._inner.fetch(rows, most_bytes))
+
+    def check_unchanged(self) -> None:
+        """See ``Reader``."""
+        self._inner.check_unchanged()
