@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import linkwise
 from linkwise import _core
-from linkwise.files import text_reader
+from linkwise.files import line_reader
 
 FIELDS = st.text(st.sampled_from('ab",\n'), max_size=6)
 LITTLE = {"strategy": "cpu", "host_memory_limit": "1MiB"}
@@ -73,7 +73,7 @@ def test_rows_longer_than_a_part(tmp_path: Path, header: bool, how: dict[str, An
 
 
 def test_a_row_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_reader, "_LONGEST_ROW", 20 << 20)
+    monkeypatch.setattr(line_reader, "_LONGEST_ROW", 20 << 20)
     (tmp_path / "t.csv").write_bytes(b"k,text\n" + b"1,a\n" * (5 << 20) + b'2,"' + b"x\n" * (20 << 20))
     with pytest.raises(linkwise.Error, match="a row takes more than 20 MiB; is a quote missing"):
         linkwise.sort_file(tmp_path / "t.csv", tmp_path / "o.csv", by="k", **LITTLE)

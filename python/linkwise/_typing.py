@@ -16,5 +16,5 @@ Rows = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
 """Memory, byte by byte."""
 
-Format = Literal["parquet", "arrow", "csv", "tsv", "npy", "bin"]
+Format = Literal["parquet", "arrow", "csv", "tsv", "jsonl", "npy", "bin"]
 """Of a file."""

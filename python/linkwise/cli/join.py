@@ -37,7 +37,7 @@ def _columns(text: str | None) -> list[str] | None:
 
 
 def join(
-    left: Annotated[str, typer.Argument(metavar="L", help="A table, or a pattern of files; - for stdin.")],
+    left: Annotated[str, typer.Argument(metavar="L", help="A table, a pattern of files or a directory; - for stdin.")],
     right: Annotated[str, typer.Argument(metavar="R", help="Another one.")],
     out: options.Output = None,
     on: _Columns = None,
@@ -71,6 +71,8 @@ def join(
     header: options.Header = True,
     input_format: options.InputFormat = None,
     output_format: options.OutputFormat = None,
+    delimiter: options.Delimiter = None,
+    null_string: options.NullString = "",
     compression: options.Compression = None,
     row_group_rows: options.RowGroupRows = None,
     dictionary: options.DictionaryColumns = "auto",
@@ -107,7 +109,18 @@ def join(
             left_on=_columns(left_on),
             right_on=_columns(right_on),
             how=how,
-            options=FileOptions(None, options.parse_types(types), header, input_format, output_format, parquet=parquet),
+            options=FileOptions(
+                None,
+                options.parse_types(types),
+                header,
+                input_format,
+                output_format,
+                None,
+                None,
+                delimiter,
+                null_string,
+                parquet,
+            ),
             suffix=suffix,
             nulls_equal=nulls_equal,
             validate=validate,

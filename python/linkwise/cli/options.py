@@ -60,6 +60,8 @@ Force = Annotated[
 Header = Annotated[bool, typer.Option(help="Whether text begins with the columns' names.")]
 InputFormat = Annotated[str | None, typer.Option(metavar="csv", help="If the name does not tell.")]
 OutputFormat = Annotated[str | None, typer.Option(metavar="arrow", help="If the name does not tell.")]
+Delimiter = Annotated[str | None, typer.Option(metavar="';'", help="Between the values of CSV.")]
+NullString = Annotated[str, typer.Option(metavar="TEXT", help="What stands for null in CSV that is read.")]
 Columns = Annotated[
     list[str] | None,
     typer.Option("--column", "--columns", metavar="COL,…", help="Only these columns; several, one by one."),

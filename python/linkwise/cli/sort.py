@@ -33,7 +33,8 @@ def sort(
     source: Annotated[
         list[str],
         typer.Argument(
-            metavar="IN...", help="Files or patterns: .parquet, .arrow, .csv, .tsv, .npy, .bin; - for stdin."
+            metavar="IN...",
+            help="Files, patterns, directories: parquet, arrow, csv, tsv, jsonl, npy, bin; - for stdin.",
         ),
     ],
     out: options.Output = None,
@@ -62,6 +63,8 @@ def sort(
     header: options.Header = True,
     input_format: options.InputFormat = None,
     output_format: options.OutputFormat = None,
+    delimiter: options.Delimiter = None,
+    null_string: options.NullString = "",
     columns: options.Columns = None,
     filter: options.Filter = None,
     compression: options.Compression = None,
@@ -90,8 +93,9 @@ def sort(
     parquet = ParquetOptions(compression, row_group_rows, dictionary, page_index)
     kept = None if columns is None else [name for text in columns for name in text.split(",")]
     file_options = FileOptions(
-        dtype, options.parse_types(types), header, input_format, output_format, kept, filter, parquet
-    )
+        dtype, options.parse_types(types), header, input_format, output_format, kept, filter, delimiter, null_string,
+        parquet,
+    )  # fmt: skip
 
     def keys_of(reader: Reader, paths: Sequence[Path]) -> list[SortKey]:
         if unique and not by:

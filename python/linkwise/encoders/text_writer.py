@@ -1,9 +1,11 @@
-"""CSV and TSV, encoded by all cores part by part."""
+"""CSV, TSV and lines of JSON, encoded and compressed by all cores part by part."""
 
 from __future__ import annotations
 
+import json
+import math
 from functools import partial
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,18 +21,35 @@ _GROWTH = 3  # bytes of the rows and their text, by those of the rows
 
 
 class TextWriter(PartWriter[pa.Buffer]):
-    """Text, with or without a header; see ``PartWriter``."""
+    """Text, with or without a header; see ``PartWriter``.
 
-    def __init__(self, file: IO[bytes], schema: pa.Schema, *, delimiter: str, header: bool, memory: int) -> None:
+    With a codec, parts are compressed one by one: what gzip, zstd and bzip2 read as one text.
+    """
+
+    def __init__(
+        self, file: IO[bytes], schema: pa.Schema, *, delimiter: str, header: bool, memory: int, codec: str | None = None
+    ) -> None:
         super().__init__(_PART_ROWS, memory // 2, _GROWTH)
         self._file, self._schema, self._delimiter = OutputFile(file, memory // 2), schema, delimiter
-        self._append(self._encoded(schema.empty_table(), header=header))
+        self._codec = codec
+        self._append(self._compressed(self._text_of(schema.empty_table(), header=header)))
 
-    def _encoded(self, table: pa.Table, *, header: bool = False) -> pa.Buffer:
+    def _encoded(self, table: pa.Table) -> pa.Buffer:
+        return self._compressed(self._text_of(table))
+
+    def _text_of(self, table: pa.Table, *, header: bool = False) -> pa.Buffer:
         out = pa.BufferOutputStream()
         options = pa.csv.WriteOptions(include_header=header, delimiter=self._delimiter)
         with pa.csv.CSVWriter(out, self._schema, write_options=options) as writer:
             writer.write_table(table)
+        return out.getvalue()
+
+    def _compressed(self, text: pa.Buffer) -> pa.Buffer:
+        if self._codec is None or not len(text):
+            return text
+        out = pa.BufferOutputStream()
+        with pa.CompressedOutputStream(out, self._codec) as compressed:
+            compressed.write(text)
         return out.getvalue()
 
     def _append(self, encoded: pa.Buffer) -> None:
@@ -53,15 +72,41 @@ class TextWriter(PartWriter[pa.Buffer]):
         self._file.cancel()
 
 
+class JsonWriter(TextWriter):
+    """A line for each row, an object. Times are text as ISO 8601 has them, decimals too; NaN and infinities are null.
+
+    Raises ``ArrowNotImplementedError`` for bytes, which JSON has no way to write.
+    """
+
+    def __init__(self, file: IO[bytes], schema: pa.Schema, *, memory: int, codec: str | None = None) -> None:
+        for field in schema:
+            if pa.types.is_binary(field.type) or pa.types.is_large_binary(field.type):
+                raise pa.ArrowNotImplementedError("JSON has no bytes")
+        super().__init__(file, schema, delimiter=",", header=False, memory=memory, codec=codec)
+
+    def _text_of(self, table: pa.Table, *, header: bool = False) -> pa.Buffer:
+        del header
+        lines = [json.dumps(_finite(row), ensure_ascii=False, default=_as_text) for row in table.to_pylist()]
+        return pa.py_buffer("".join(f"{line}\n" for line in lines).encode())
+
+
+def _finite(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: None if isinstance(v, float) and not math.isfinite(v) else v for name, v in row.items()}
+
+
+def _as_text(value: Any) -> str:
+    return str(value.isoformat() if hasattr(value, "isoformat") else value)
+
+
 class CarriedTextWriter(TextWriter):
     """Rows of text as they were read, which one column holds."""
 
-    def __init__(self, file: IO[bytes], column: str, header: bytes, memory: int) -> None:
+    def __init__(self, file: IO[bytes], column: str, header: bytes, *, memory: int, codec: str | None = None) -> None:
         PartWriter.__init__(self, _PART_ROWS, memory // 2)
-        self._file, self._column = OutputFile(file, memory // 2), column
-        self._append(pa.py_buffer(header))
+        self._file, self._column, self._codec = OutputFile(file, memory // 2), column, codec
+        self._append(self._compressed(pa.py_buffer(header)))
 
-    def _encoded(self, table: pa.Table, *, header: bool = False) -> pa.Buffer:
+    def _text_of(self, table: pa.Table, *, header: bool = False) -> pa.Buffer:
         del header
         rows = in_one_array(table[self._column])
         if not len(rows):

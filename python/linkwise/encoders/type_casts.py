@@ -13,7 +13,7 @@ from linkwise.columns.take import without_view
 
 def writable_type(kind: pa.DataType, file_format: Format) -> pa.DataType:
     """The type that stands for another in a file: the same, unless the format has not got it."""
-    if file_format not in ("csv", "tsv", "parquet"):
+    if file_format not in ("csv", "tsv", "jsonl", "parquet"):
         return kind
     is_text = file_format != "parquet"
     if pa.types.is_run_end_encoded(kind) or (is_text and isinstance(kind, pa.BaseExtensionType)):

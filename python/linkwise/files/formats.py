@@ -24,12 +24,16 @@ _BY_SUFFIX: dict[str, Format] = {
     ".ipc": "arrow",
     ".csv": "csv",
     ".tsv": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
     ".npy": "npy",
     ".bin": "bin",
 }
 
 ARRAY_FORMATS = ("npy", "bin")
-TEXT_FORMATS = ("csv", "tsv")
+TEXT_FORMATS = ("csv", "tsv", "jsonl")
+
+_CODECS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 
 PIPE = Path("-")
 """Stands for standard input and output."""
@@ -51,8 +55,18 @@ class FileOptions:
     """Those that are read and written; all unless given."""
     filter: Any | None = None
     """Which rows are: a PyArrow expression, or text (see ``columns/row_filter.py``)."""
+    delimiter: str | None = None
+    """Between the values of text; what the format says unless given."""
+    null_string: str = ""
+    """What stands for null in text that is read."""
     parquet: ParquetOptions = field(default_factory=ParquetOptions)
     """How a Parquet file is written."""
+
+
+def check_delimiter(delimiter: str | None) -> None:
+    """Raise ``UsageError`` unless it is one letter that can stand between values."""
+    if delimiter is not None and (len(delimiter.encode()) != 1 or delimiter in '"\r\n'):
+        raise UsageError(f"a delimiter is one letter, as ';' or '|', not {delimiter!r}")
 
 
 def format_of(path: Path, named: str | None = None) -> Format:
@@ -65,15 +79,23 @@ def format_of(path: Path, named: str | None = None) -> Format:
     if kind is None:
         *most, last = _BY_SUFFIX
         raise UsageError(
-            f"{path}: cannot tell the format; file names end in {', '.join(most)} or {last}, or name the format with "
-            "--input-format or --output-format"
+            f"{path}: cannot tell the format; file names end in {', '.join(most)} or {last}, those of text also in "
+            f"{', '.join(_CODECS)} behind that, or name the format with --input-format or --output-format"
         )
     return kind
 
 
 def known_format(path: Path) -> Format | None:
-    """What the end of a file's name tells."""
-    return _BY_SUFFIX.get(path.suffix.lower())
+    """What the end of a file's name tells; text may be compressed, as ``.csv.gz``."""
+    if codec_of(path) is None:
+        return _BY_SUFFIX.get(path.suffix.lower())
+    kind = _BY_SUFFIX.get(Path(path.stem).suffix.lower())
+    return kind if kind in TEXT_FORMATS else None
+
+
+def codec_of(path: Path) -> str | None:
+    """How a file is compressed as a whole, as the end of its name tells."""
+    return _CODECS.get(path.suffix.lower())
 
 
 def is_pipe(path: Path) -> bool:

@@ -13,7 +13,7 @@ from linkwise._typing import Format
 from linkwise.files.formats import PIPE, is_pipe
 from linkwise.files.reader import Reader
 
-_LEAST_PART = {"npy": 1.0, "bin": 1.0, "arrow": 1.0, "csv": 0.25, "tsv": 0.25, "parquet": 0.05}
+_LEAST_PART = {"npy": 1.0, "bin": 1.0, "arrow": 1.0, "csv": 0.25, "tsv": 0.25, "jsonl": 0.25, "parquet": 0.05}
 """Of the bytes that rows take in memory, what a file of them takes at least, however well it is compressed."""
 
 _PARTS_THAT_TELL = 4  # of the others

@@ -57,6 +57,8 @@ def join_file(
     header: bool = True,
     input_format: str | None = None,
     output_format: str | None = None,
+    delimiter: str | None = None,
+    null_string: str = "",
     left_columns: Sequence[str] | None = None,
     right_columns: Sequence[str] | None = None,
     left_filter: Any | None = None,
@@ -79,7 +81,7 @@ def join_file(
     Parameters
     ----------
     left, right, out
-        File names, which tell the formats, or patterns like ``part-*.parquet``.
+        File names, which tell the formats, patterns like ``part-*.parquet``, or directories.
     left_columns, right_columns
         The columns that are read and come into the result, the keys among them.
     left_filter, right_filter
@@ -97,7 +99,10 @@ def join_file(
         presorted=presorted, order=order, host_memory_limit=host_memory_limit,
         temporary_directory=None if temporary_directory is None else Path(temporary_directory),
         sides=((left_columns, left_filter), (right_columns, right_filter)), force=force,
-        options=FileOptions(None, dict(column_types or {}), header, input_format, output_format, parquet=parquet),
+        options=FileOptions(
+            None, dict(column_types or {}), header, input_format, output_format, None, None, delimiter, null_string,
+            parquet,
+        ),
     )  # fmt: skip
 
 

@@ -23,7 +23,10 @@ from linkwise.files.conformed import ConformedReader, partition_of, partition_ty
 from linkwise.files.formats import (
     ARRAY_FORMATS,
     PIPE,
+    TEXT_FORMATS,
     FileOptions,
+    check_delimiter,
+    codec_of,
     format_of,
     is_pipe,
     known_format,
@@ -41,7 +44,7 @@ _MAGIC: dict[bytes, Format] = {
     b"\x93NUMPY": "npy",
 }
 
-_GZIP = b"\x1f\x8b"
+_COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2"}
 
 
 class ArrayReader(Reader):
@@ -132,8 +135,14 @@ class SeveralArrays(Reader):
 
 
 def _text_reader(path: Path, source: Any, kind: Format, options: FileOptions) -> TableReader:
-    from linkwise.files.text_reader import TextReader  # noqa: PLC0415 - it loads much that other formats do without
+    # They load much that other formats do without.
+    if kind == "jsonl":
+        from linkwise.files.json_reader import JsonReader  # noqa: PLC0415
 
+        return JsonReader(path, source, options)
+    from linkwise.files.text_reader import TextReader  # noqa: PLC0415
+
+    check_delimiter(options.delimiter)
     return TextReader(path, source, kind, options)
 
 
@@ -142,14 +151,16 @@ def _open_pipe(path: Path, options: FileOptions) -> TableReader:
     with one_clear_line("read", path):
         source = sys.stdin.buffer if path == PIPE else path.open("rb")
         begins = source.peek(len(ARROW_FILE)) if isinstance(source, io.BufferedReader) else b""
-    if begins.startswith(_GZIP):
-        raise UsageError(f"{name_of(path, 'read')} is compressed; pipe it through gunzip first")
+        codec = next((codec for magic, codec in _COMPRESSED.items() if begins.startswith(magic)), None)
+        if codec is not None:
+            source = pa.CompressedInputStream(pa.PythonFile(source, "r"), codec)
+            begins = b""  # text
     named = options.input_format or known_format(path)
     kind = format_of(path, named or next((kind for magic, kind in _MAGIC.items() if begins.startswith(magic)), "csv"))
-    if kind in ("csv", "tsv"):
+    if kind in TEXT_FORMATS:
         return _text_reader(path, source, kind, options)
     if kind != "arrow":
-        raise UsageError(f"{kind} cannot be read from {name_of(path, 'read')}; Arrow's formats, csv and tsv can")
+        raise UsageError(f"{kind} cannot be read from {name_of(path, 'read')}; Arrow's formats and text can")
     if begins.startswith(ARROW_FILE):
         with one_clear_line("read", path):
             source = pa.BufferReader(source.read())
@@ -168,7 +179,9 @@ def _open_one(path: Path, options: FileOptions) -> Reader:
         path.open("rb").close()
         if kind == "arrow":
             return ArrowReader(path, None, _core.MappedFile(str(path)))
-        return _text_reader(path, None, kind, options)
+        codec = codec_of(path)
+        source = None if codec is None else pa.CompressedInputStream(pa.OSFile(str(path)), codec)
+        return _text_reader(path, source, kind, options)
 
 
 def open_reader(paths: Sequence[Path], options: FileOptions) -> Reader:

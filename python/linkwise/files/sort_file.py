@@ -44,6 +44,8 @@ def sort_file(
     header: bool = True,
     input_format: str | None = None,
     output_format: str | None = None,
+    delimiter: str | None = None,
+    null_string: str = "",
     columns: Sequence[str] | None = None,
     filter: Any | None = None,
     compression: str | None = None,
@@ -54,7 +56,7 @@ def sort_file(
     on_progress: Progress | None = None,
     **execution: Unpack[SortExecution],
 ) -> SortReport:
-    """Sort files and write one: tables (Parquet, Arrow, CSV, TSV) by columns, ``.npy`` and raw ``.bin`` by value.
+    """Sort files and write one: tables (Parquet, Arrow, CSV, TSV, JSON lines) by columns, arrays (``.npy``, ``.bin``).
 
     What does not fit into host memory is sorted in runs, which are spilled and merged back as a stream. The output
     appears complete or not at all, and no run is left behind. Parameters that are not named here, and errors: as
@@ -63,9 +65,11 @@ def sort_file(
     Parameters
     ----------
     source, out
-        File names, which tell the formats: ``.parquet``; ``.arrow``, ``.feather``, ``.ipc``; ``.csv``, ``.tsv``;
-        ``.npy``; ``.bin``. Several sources, or a pattern like ``part-*.csv``, are sorted as one. ``-`` is standard
-        input or output.
+        File names, which tell the formats: ``.parquet``; ``.arrow``, ``.feather``, ``.ipc``; ``.csv``, ``.tsv``,
+        ``.jsonl``, and these with ``.gz``, ``.zst`` or ``.bz2`` behind; ``.npy``; ``.bin``. Several sources, a pattern
+        like ``part-*.csv`` or a directory are sorted as one: columns by their names, in types that have all values, and
+        those that directories like ``day=2024-05-01`` tell. ``-`` is standard input or output. Rows of text that are
+        written as text are written as they are.
     limit, unique
         As ``top_k`` and ``unique`` have it: write the first rows only, and one row of each key.
     host_memory_limit
@@ -78,7 +82,9 @@ def sort_file(
         Of text files: Arrow names of the types of columns, which are inferred from the first lines otherwise, and
         whether the first line has the columns' names.
     input_format, output_format
-        Instead of what the names end in: parquet, arrow, csv, tsv, npy or bin.
+        Instead of what the names end in: parquet, arrow, csv, tsv, jsonl, npy or bin.
+    delimiter, null_string
+        Of CSV: what stands between values, and what is null where it stands alone.
     columns, filter
         Of tables: the columns that are kept, and the rows: a PyArrow expression, or text like
         ``"price > 3 and (city in ('Oslo', 'Lima') or note is null)"``. Parquet row groups in which nothing of it is
@@ -96,8 +102,9 @@ def sort_file(
     parquet = ParquetOptions(compression, row_group_rows, dictionary, page_index)
     kept = None if columns is None else list(columns)
     file_options = FileOptions(
-        dtype, dict(column_types or {}), header, input_format, output_format, kept, filter, parquet
-    )
+        dtype, dict(column_types or {}), header, input_format, output_format, kept, filter, delimiter, null_string,
+        parquet,
+    )  # fmt: skip
 
     def keys(reader: Reader, paths: Sequence[Path]) -> list[SortKey]:
         return keys_of_files(reader, paths, by, descending, nulls, unique=unique)

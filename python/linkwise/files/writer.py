@@ -21,7 +21,17 @@ from linkwise.encoders.output_file import OutputFile
 from linkwise.encoders.parquet_writer import ParquetWriter
 from linkwise.encoders.part_writer import PartWriter
 from linkwise.encoders.type_casts import writable, writable_schema
-from linkwise.files.formats import ARRAY_FORMATS, PIPE, FileOptions, format_of, is_pipe, name_of, one_clear_line
+from linkwise.files.formats import (
+    ARRAY_FORMATS,
+    PIPE,
+    TEXT_FORMATS,
+    FileOptions,
+    codec_of,
+    format_of,
+    is_pipe,
+    name_of,
+    one_clear_line,
+)
 from linkwise.files.reader import Reader
 from linkwise.interop.containers import Contents
 from linkwise.runtime.atomic_file import AtomicFile
@@ -56,8 +66,8 @@ class Writer:
         kind = format_of_output(path, options, like)
         if (kind in ARRAY_FORMATS) != (like.format in ARRAY_FORMATS):
             raise UsageError(f"{path}: {like.format} cannot become {kind}; give both the same kind of contents")
-        if path == PIPE and kind not in ("arrow", "csv", "tsv"):
-            raise UsageError(f"{kind} cannot be written to standard output; Arrow's stream format, csv and tsv can")
+        if path == PIPE and kind not in ("arrow", *TEXT_FORMATS):
+            raise UsageError(f"{kind} cannot be written to standard output; Arrow's stream format and text can")
         self._path = path
         with one_clear_line("write", path):
             # A pipe or a device stays what it is; nothing can be written beside it.
@@ -177,13 +187,17 @@ class Writer:
             )
         if self._kind == "arrow":
             return ArrowWriter(file, schema, stream=self._path == PIPE, memory=memory)
-        # It loads what other formats do without.
-        from linkwise.encoders.text_writer import CarriedTextWriter, TextWriter  # noqa: PLC0415
+        # They load what other formats do without.
+        from linkwise.encoders.text_writer import CarriedTextWriter, JsonWriter, TextWriter  # noqa: PLC0415
 
+        codec = codec_of(self._path)
         if self._carried is not None:
-            return CarriedTextWriter(file, *self._carried, memory)
-        delimiter = "\t" if self._kind == "tsv" else ","
-        return TextWriter(file, schema, delimiter=delimiter, header=self._options.header, memory=memory)
+            return CarriedTextWriter(file, *self._carried, memory=memory, codec=codec)
+        if self._kind == "jsonl":
+            return JsonWriter(file, schema, memory=memory, codec=codec)
+        delimiter = self._options.delimiter or ("\t" if self._kind == "tsv" else ",")
+        header = self._options.header
+        return TextWriter(file, schema, delimiter=delimiter, header=header, memory=memory, codec=codec)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -53,7 +53,7 @@ bool for_each_end(std::string_view text, char delimiter, bool is_quoted, const E
       if (at + 1 < text.size() && text[at + 1] == quote) next = at + 2;
       else is_quoted = false;
     } else if (letter == quote) {
-      is_quoted = begins_field(at);
+      is_quoted = delimiter != '\0' && begins_field(at);
     } else if (letter == '\n' || (at + 1 < text.size() && text[at + 1] != '\n')) {
       ends(at + 1);
     }

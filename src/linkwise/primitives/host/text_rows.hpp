@@ -24,6 +24,7 @@ struct TextRows {
 /// The last row gets an end if it has none; lines without a letter are rows only where `keeps_blank`. Parts of the text
 /// are looked at side by side: each begins behind a line's end as if that ended a row, and is looked at again where it
 /// did not.
+/// Without a delimiter, 0, no letter is a quote, and every line is a row.
 TextRows rows_of_text(std::string_view text, char delimiter, bool keeps_blank);
 
 }  // namespace linkwise

@@ -1,0 +1,157 @@
+"""Reading text by its lines: in parts of whole rows, and as the rows are, for files that they go to unchanged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+
+from linkwise import _core
+from linkwise._core import Error
+from linkwise._typing import Format
+from linkwise.files.formats import name_of, size_of
+from linkwise.files.reader import CarriedRows, TableReader, unused_name
+
+BLOCK = 16 << 20
+"""Bytes of text that are parsed at once, and whose first block tells the types."""
+BLOCK_OF_A_CORE = 4 << 20
+"""The same where all is read at once."""
+_LEAST_BLOCK = 1 << 20  # where little memory is to be used,
+_LONGEST_ROW = 256 << 20  # of which a row may take more
+
+
+class LineReader(TableReader):
+    """A file of text, or a pipe, whose first lines are looked at before it is read.
+
+    With a delimiter, rows go on inside of quotes; without one, every line is a row.
+    """
+
+    def __init__(self, path: Path, pipe: BinaryIO | None, kind: Format, delimiter: str, *, header: bool) -> None:
+        super().__init__(path, kind)
+        self._pipe, self._delimiter, self._header = pipe, delimiter, header
+        self._first = b""  # what has been read of a pipe
+        self._has_blank_lines = False  # which are rows
+        self._all_names: list[str] = []
+        self._mapped: _core.MappedFile | None = None  # which carried rows lie in
+        self._parsed_names: list[str] = []  # the columns that are parsed, if rows are carried as they are
+        self._can_be_carried = True
+        size = None if pipe is not None else size_of(path)
+        self.size = None if size is None else 2 * size
+
+    def carry_rows(self, columns: Sequence[str]) -> None:
+        """See ``Reader``."""
+        if not self._can_be_carried or len({*self._all_names}) < len(self._all_names):
+            return
+        kept = dict.fromkeys([*columns, *self._referenced])
+        self._parsed_names = list(kept)
+        row = unused_name("row", self._all_names)
+        self._set_schema(pa.schema([*(self.schema.field(name) for name in kept), pa.field(row, pa.large_binary())]))
+        self.carried = CarriedRows(row, self.header_as_it_is)
+
+    def check_unchanged(self) -> None:
+        """See ``Reader``."""
+        self._version.check(is_whole=self._mapped is None or self._mapped.is_whole())
+
+    def _beginning(self) -> bytes:
+        """The rows that tell the types. PyArrow would read many blocks ahead of what is asked for."""
+        if self._pipe is None:
+            with self.path.open("rb") as file:
+                text = self._rows_that_tell(file)
+        else:
+            text = self._first = self._rows_that_tell(self._pipe)
+        return text if len(text) < BLOCK else text[: self._end_of_last_row(text) or len(text)]
+
+    def _rows_that_tell(self, source: BinaryIO) -> bytes:
+        """A block of text; more where the first rows are longer."""
+        text = _read_all(source, BLOCK)
+        while len(text) < _LONGEST_ROW and not self._end_of_last_row(text[: max(self._end_of_last_row(text) - 1, 0)]):
+            more = _read_all(source, BLOCK)
+            if not more:
+                break
+            text += more
+        return text
+
+    def _end_of_last_row(self, text: bytes) -> int:
+        return _core.end_of_last_row(text, self._delimiter) if self._delimiter else text.rfind(b"\n") + 1
+
+    def _beside_rows(self, batches: list[pa.RecordBatch], text: Any, *, has_names: bool) -> list[pa.RecordBatch]:
+        """What was parsed of a text, and beside it the rows as they are."""
+        rows = rows_of(text, self._delimiter, keeps_blank=self._has_blank_lines)[int(has_names) :]
+        if len(rows) != sum(batch.num_rows for batch in batches):
+            raise Error(
+                f"cannot read {name_of(self.path, 'read')}: it is not clear where its rows end; write another format, "
+                "as .parquet, for which each value is read"
+            )
+        first, beside = 0, []
+        for batch in batches:
+            beside.append(
+                pa.RecordBatch.from_arrays([*batch.columns, rows.slice(first, batch.num_rows)], schema=self.schema)
+            )
+            first += batch.num_rows
+        return beside
+
+    def _source(self) -> Any:
+        """What the text is read from, from its beginning on."""
+        source = pa.OSFile(str(self.path)) if self._pipe is None else _Behind(self._first, self._pipe)
+        self._first = b""
+        return source
+
+    def _map(self) -> Any:
+        """The whole text, where it lies."""
+        self._mapped = _core.MappedFile(str(self.path))
+        return pa.py_buffer(self._mapped.bytes)
+
+    def _parts(self, source: Any, most_bytes: int | None) -> Iterator[bytes]:
+        """A text in parts of whole rows, of about so many bytes. Raises ``Error`` where a row has no end."""
+        size = BLOCK if most_bytes is None else min(max(most_bytes, _LEAST_BLOCK), BLOCK)
+        text = b""
+        while part := source.read(size):
+            text += part
+            end = self._end_of_last_row(text)
+            if end:
+                yield text[:end]
+                text = text[end:]
+            elif len(text) > _LONGEST_ROW:
+                raise Error(
+                    f"cannot read {name_of(self.path, 'read')}: a row takes more than {_LONGEST_ROW >> 20} MiB; is a "
+                    "quote missing?"
+                )
+        if text:
+            yield text
+
+
+def rows_of(text: Any, delimiter: str, *, keeps_blank: bool) -> pa.Array:
+    """The rows of a text as they are, each with its end."""
+    letters, offsets = _core.rows_of_text(np.frombuffer(text, np.uint8), delimiter or "\0", keeps_blank)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(text if letters is None else letters)]
+    return pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
+
+
+def _read_all(pipe: BinaryIO, size: int) -> bytes:
+    """So many bytes, unless the pipe ends before."""
+    parts = []
+    while size and (part := pipe.read(size)):
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+class _Behind:
+    """A pipe whose first bytes have been read already."""
+
+    def __init__(self, first: bytes, pipe: BinaryIO) -> None:
+        self._first, self._pipe = memoryview(first), pipe
+        self.closed = False
+
+    def read(self, size: int = -1) -> bytes:
+        if not self._first:
+            return self._pipe.read(size)
+        part = self._first if size < 0 else self._first[:size]
+        self._first = self._first[len(part) :]
+        return bytes(part)
+
+    def close(self) -> None:
+        self.closed = True

@@ -1,0 +1,180 @@
+"""Text as people have it: compressed, as lines of JSON, with other delimiters and words for null."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import linkwise
+
+CPU: dict[str, Any] = {"strategy": "cpu"}
+
+
+def _unzst(data: bytes) -> bytes:
+    return pa.CompressedInputStream(pa.BufferReader(data), "zstd").read()
+
+
+CODECS: dict[str, Callable[[bytes], bytes]] = {"gz": gzip.decompress, "bz2": bz2.decompress, "zst": _unzst}
+
+
+def compressed(text: bytes, suffix: str) -> bytes:
+    out = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(out, {"gz": "gzip", "bz2": "bz2", "zst": "zstd"}[suffix]) as stream:
+        stream.write(text)
+    return out.getvalue().to_pybytes()
+
+
+@pytest.mark.parametrize("memory", [None, "1MiB"])
+@pytest.mark.parametrize("suffix", CODECS)
+def test_compressed_text_in_and_out(suffix: str, memory: str | None, tmp_path: Path) -> None:
+    draw = random.Random(3)
+    rows = [(draw.randrange(10_000), f"{n:05},{n}.50") for n in range(100_000)]
+    text = "k,n,v\n" + "".join(f"{k},{rest}\n" for k, rest in rows)
+    (tmp_path / f"t.csv.{suffix}").write_bytes(compressed(text.encode(), suffix))
+    expected = "k,n,v\n" + "".join(f"{k},{rest}\n" for k, rest in sorted(rows, key=lambda row: row[0]))
+    out = tmp_path / f"o.csv.{suffix}"
+    linkwise.sort_file(tmp_path / f"t.csv.{suffix}", out, by="k", host_memory_limit=memory, **CPU)
+    assert CODECS[suffix](out.read_bytes()).decode() == expected
+    linkwise.sort_file(tmp_path / f"t.csv.{suffix}", tmp_path / "o.csv", by="k", **CPU)
+    assert (tmp_path / "o.csv").read_text() == expected
+    # A pipe says itself how it is compressed.
+    done = subprocess.run(
+        [sys.executable, "-m", "linkwise", "sort", "-", "-o", "-", "-k", "k", "--strategy", "cpu"],
+        input=compressed(text.encode(), suffix), capture_output=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.decode() == expected
+
+
+def test_damaged_compression_is_one_line(tmp_path: Path) -> None:
+    whole = compressed(b"k,v\n" + b"1,2\n" * 100_000, "gz")
+    (tmp_path / "t.csv.gz").write_bytes(whole[: len(whole) // 2] + bytes(50) + whole[len(whole) // 2 + 50 :])
+    with pytest.raises(linkwise.Error, match=r"cannot read .*t\.csv\.gz: ") as told:
+        linkwise.sort_file(tmp_path / "t.csv.gz", tmp_path / "o.csv", by="k", **CPU)
+    assert "\n" not in str(told.value) and not (tmp_path / "o.csv").exists()
+
+
+def test_tables_become_compressed_text(tmp_path: Path) -> None:
+    table = pa.table({"k": range(200_000, 0, -1), "s": ["x"] * 200_000})
+    pq.write_table(table, tmp_path / "t.parquet")
+    linkwise.sort_file(tmp_path / "t.parquet", tmp_path / "o.tsv.gz", by="k", **CPU)
+    lines = gzip.decompress((tmp_path / "o.tsv.gz").read_bytes()).decode().splitlines()
+    assert lines[:2] == ['"k"\t"s"', '1\t"x"'] and len(lines) == 200_001
+
+
+def objects(rows: int) -> list[dict[str, Any]]:
+    draw = random.Random(8)
+    return [
+        {"id": draw.randrange(1000), "name": f'n"{n}é', "at": f"2024-01-{1 + n % 28:02} 00:00:00", "x": n / 7,
+         "tags": ["a", "b"][: n % 3], "where": {"city": f"c{n % 5}"}} | ({"rare": True} if n % 10 == 0 else {})
+        for n in range(rows)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("memory", [None, "1MiB"])
+@pytest.mark.parametrize("suffix", ["jsonl", "ndjson", "jsonl.gz"])
+def test_lines_of_json_stay_as_they_are(suffix: str, memory: str | None, tmp_path: Path) -> None:
+    rows = objects(20_000)
+    lines = [json.dumps(row, ensure_ascii=bool(n % 2), separators=(",", ": ")) for n, row in enumerate(rows)]
+    text = ("\n".join(lines)).encode()  # without an end of the last one
+    path = tmp_path / f"t.{suffix}"
+    path.write_bytes(compressed(text, "gz") if suffix.endswith("gz") else text)
+    linkwise.sort_file(path, tmp_path / "o.jsonl", by="id", host_memory_limit=memory, **CPU)
+    order = sorted(range(len(rows)), key=lambda n: rows[n]["id"])
+    assert (tmp_path / "o.jsonl").read_text().splitlines() == [lines[n] for n in order]
+
+
+def test_json_and_tables(tmp_path: Path) -> None:
+    rows = objects(500)
+    (tmp_path / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    linkwise.sort_file(tmp_path / "t.jsonl", tmp_path / "o.parquet", by=["id", "x"], **CPU)
+    found = pq.read_table(tmp_path / "o.parquet")
+    assert found.column_names == ["id", "name", "at", "x", "tags", "where", "rare"]
+    expected = sorted(rows, key=lambda row: (row["id"], row["x"]))
+    assert found["tags"].to_pylist() == [row["tags"] for row in expected]
+    assert found["rare"].to_pylist() == [row.get("rare") for row in expected]
+    linkwise.sort_file(tmp_path / "o.parquet", tmp_path / "b.jsonl", by="x", **CPU)
+    back = [json.loads(line) for line in (tmp_path / "b.jsonl").read_text().splitlines()]
+    by_x = sorted(rows, key=lambda row: row["x"])
+    assert [row["name"] for row in back] == [row["name"] for row in by_x]
+    assert back[1] == by_x[1] | {"at": "2024-01-02T00:00:00", "rare": None}
+    path = tmp_path / "b.jsonl"
+    assert duckdb.sql(f"select count(*), sum(id) from read_json('{path}')").fetchall() == [
+        (500, sum(row["id"] for row in rows))
+    ]
+
+
+def test_values_that_json_has_not(tmp_path: Path) -> None:
+    table = pa.table({"k": [2, 1], "x": [float("nan"), float("inf")], "d": [Decimal("1.10"), None]})
+    pq.write_table(table, tmp_path / "t.parquet")
+    linkwise.sort_file(tmp_path / "t.parquet", tmp_path / "o.jsonl", by="k", **CPU)
+    assert (tmp_path / "o.jsonl").read_text() == '{"k": 1, "x": null, "d": null}\n{"k": 2, "x": null, "d": "1.10"}\n'
+    pq.write_table(pa.table({"k": [1], "b": [b"x"]}), tmp_path / "t.parquet")
+    with pytest.raises(linkwise.UsageError, match=r"o\.jsonl, column 'b': JSON has no bytes"):
+        linkwise.sort_file(tmp_path / "t.parquet", tmp_path / "o.jsonl", by="k", **CPU)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('{"a": 1}\n{"a": \n', "JSON parse error"),
+        ('{"a": 1}\n[1]\n', "JSON parse error"),
+        ("a,b\n1,2\n", "JSON parse error"),
+        ("", "Empty JSON"),
+    ],
+)
+def test_what_is_no_json_is_one_line(text: str, told: str, tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").write_text(text)
+    with pytest.raises(linkwise.Error, match=r"cannot read .*t\.jsonl: .*" + told) as error:
+        linkwise.sort_file(tmp_path / "t.jsonl", tmp_path / "o.jsonl", by="a", **CPU)
+    assert "\n" not in str(error.value) and not (tmp_path / "o.jsonl").exists()
+
+
+def test_types_of_json_columns(tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").write_text('{"b": "x", "a": "10"}\n{"b": "y", "a": "9"}\n')
+    linkwise.sort_file(tmp_path / "t.jsonl", tmp_path / "o.parquet", by="b", column_types={"a": "large_string"}, **CPU)
+    found = pq.read_table(tmp_path / "o.parquet")
+    assert found.column_names == ["b", "a"] and found["a"].type == pa.large_string()
+
+
+def test_delimiters_and_words_for_null(tmp_path: Path) -> None:
+    text = "k;v;w\n3;NA;1,5\n1;2;NA\n2;;x\n"
+    (tmp_path / "t.csv").write_text(text)
+    options: dict[str, Any] = {"delimiter": ";", "null_string": "NA"}
+    linkwise.sort_file(tmp_path / "t.csv", tmp_path / "o.csv", by="k", **options, **CPU)
+    assert (tmp_path / "o.csv").read_text() == "k;v;w\n1;2;NA\n2;;x\n3;NA;1,5\n"
+    linkwise.sort_file(tmp_path / "t.csv", tmp_path / "o.parquet", by="k", **options, **CPU)
+    assert pq.read_table(tmp_path / "o.parquet").to_pydict() == {
+        "k": [1, 2, 3], "v": ["2", "", None], "w": [None, "x", "1,5"],
+    }  # fmt: skip
+    pq.write_table(pa.table({"k": [2, 1], "t": ["a;b", "c"]}), tmp_path / "t.parquet")
+    linkwise.sort_file(tmp_path / "t.parquet", tmp_path / "o.csv", by="k", delimiter="|", **CPU)
+    assert (tmp_path / "o.csv").read_text() == '"k"|"t"\n1|"c"\n2|"a;b"\n'
+    done = subprocess.run(
+        [sys.executable, "-m", "linkwise", "sort", str(tmp_path / "t.csv"), "-o", "-", "-k", "v:nulls-first",
+         "--delimiter", ";", "--null-string", "NA", "--strategy", "cpu"],
+        capture_output=True, check=True, text=True,
+    )  # fmt: skip
+    assert done.stdout == "k;v;w\n3;NA;1,5\n2;;x\n1;2;NA\n"
+
+
+def test_joins_of_text(tmp_path: Path) -> None:
+    (tmp_path / "l.jsonl.gz").write_bytes(gzip.compress(b'{"k": 1, "a": "x"}\n{"k": 2, "a": "y"}\n'))
+    (tmp_path / "r.csv").write_text("k|b\n2|q\n3|r\n")
+    for how, rows in (("inner", 1), ("full", 3), ("anti", 1)):
+        report = linkwise.join_file(
+            tmp_path / "l.jsonl.gz", tmp_path / "r.csv", tmp_path / "o.jsonl", "k", how=how, delimiter="|"
+        )
+        assert report.rows == rows == len((tmp_path / "o.jsonl").read_text().splitlines())
