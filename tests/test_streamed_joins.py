@@ -130,8 +130,9 @@ def test_the_order_of_the_left_side(how: Any, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("empty", [0, 1])
-def test_an_empty_side(how: Any, empty: int, tmp_path: Path) -> None:
-    sides = [side("int64", 300, 1, "a"), side("int64", 200, 5, "b")]
+@pytest.mark.parametrize("kind", ["int64", "string"])
+def test_an_empty_side(how: Any, empty: int, kind: str, tmp_path: Path) -> None:
+    sides = [side(kind, 300, 1, "a"), side(kind, 200, 5, "b")]
     sides[empty] = sides[empty].slice(0, 0)
     report = linkwise.join_file(*written(tmp_path, *sides), tmp_path / "o.parquet", "k0", how=how)
     found = pq.read_table(tmp_path / "o.parquet")

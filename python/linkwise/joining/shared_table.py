@@ -131,7 +131,7 @@ class SharedTable:
             return _core.KeyWords(self._numbers(columns[0], valid), valid, [])
         hashes = np.zeros(rows, np.uint64)
         for column in columns:
-            if not _core.hash_rows([chunk for chunk in column.chunks if len(chunk)], hashes):
+            if rows and not _core.hash_rows([chunk for chunk in column.chunks if len(chunk)], hashes):
                 raise UsageError(f"keys of type {column.type} are joined in memory only")
         return _core.KeyWords(hashes, valid, [in_one_array(column) for column in columns])
 
