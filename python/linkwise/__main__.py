@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from typing import NoReturn
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -19,6 +20,8 @@ def main() -> None:
     """Run the command line."""
     # Memory that Arrow's allocator gives back at once would be taken again, and each page cleared, for the next rows.
     os.environ.setdefault("MIMALLOC_PURGE_DELAY", "1000")
+    if sys.argv[1:2] in (["sort"], ["join"]):  # which solve no equations, for which NumPy would start threads
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     for each in _SIGNALS:
         signal.signal(each, _end)
     from linkwise._core import huge_pages_pay  # noqa: PLC0415
