@@ -162,7 +162,8 @@ void bind_sort(nb::module_& m) {
         "As sort_host, on the cores of this machine. Releases the GIL.");
   nb::class_<KeyBuckets>(m, "KeyBuckets")
       .def_static("scatter", &scatter_into_buckets, nb::arg("key_type"), nb::arg("keys"), nb::arg("codes"),
-                  nb::arg("options"), "The keys' codes in buckets, or None if few of these would have most of the work.")
+                  nb::arg("options"),
+                  "The keys' codes in buckets, or None if few of these would have most of the work.")
       .def_prop_ro("begins", &KeyBuckets::begins, "Where each begins, and where the last one ends.")
       .def("finish", &KeyBuckets::finish, nb::arg("bucket"), nb::call_guard<nb::gil_scoped_release>(),
            "Takes one whose codes have been sorted, and makes them keys again.")

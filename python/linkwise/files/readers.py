@@ -34,7 +34,8 @@ from linkwise.files.formats import (
     one_clear_line,
 )
 from linkwise.files.parquet_reader import ParquetReader
-from linkwise.files.reader import FileVersion, Reader, Seen, SeveralTables, TableReader, not_looked_at
+from linkwise.files.reader import FileVersion, Reader, Seen, TableReader, not_looked_at
+from linkwise.files.several_tables import SeveralTables
 from linkwise.interop.containers import Contents
 
 _MAGIC: dict[bytes, Format] = {

@@ -1,0 +1,113 @@
+"""Several tables of files as one, one behind the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from linkwise._typing import Rows
+from linkwise.files.reader import NumbersOf, Part, Reader, Seen, in_parts, not_looked_at, size_of_all
+from linkwise.interop.containers import Contents
+
+
+class SeveralTables(Reader):
+    """Several tables with the same columns, one behind the other."""
+
+    schema: pa.Schema
+
+    def __init__(self, readers: Sequence[Any]) -> None:
+        first = readers[0]
+        super().__init__(
+            first.format, schema=first.schema, columns=first.columns, size=size_of_all(readers),
+            compression=first.compression,
+        )  # fmt: skip
+        self._readers = readers  # of tables
+
+    def everything(self, seen: Seen = not_looked_at) -> Contents:
+        """See ``Reader``."""
+        return pa.concat_tables([reader.everything(seen) for reader in self._readers])
+
+    def batches(self, most_bytes: int) -> Iterator[Contents]:
+        """See ``Reader``."""
+        every = (batch for reader in self._readers for batch in reader.record_batches(most_bytes))
+        yield from in_parts(every, self.schema, most_bytes)
+
+    def parts(self, rows: int, most_bytes: int) -> Iterator[Part]:
+        """See ``Reader``. Small files are taken together."""
+        held: list[Part] = []
+        for part in (part for reader in self._readers for part in reader.parts(rows, most_bytes)):
+            if held and sum(each.rows for each in held) + part.rows > rows:
+                yield _joined_part(held)
+                held = []
+            held.append(part)
+        if held:
+            yield _joined_part(held)
+
+    def carry_rows(self, columns: Sequence[str]) -> None:
+        """See ``Reader``. Files whose headers differ are not carried: one of them could not stand for all rows."""
+        headers = {reader.header_as_it_is for reader in self._readers}
+        if len(headers) == 1 and None not in headers:
+            for reader in self._readers:
+                reader.carry_rows(columns)
+            first = self._readers[0]
+            self.schema, self.columns, self.carried = first.schema, first.columns, first.carried
+
+    def leave_out(self, column: str, least: Any, greatest: Any) -> None:
+        """See ``Reader``."""
+        for reader in self._readers:
+            reader.leave_out(column, least, greatest)
+
+    @property
+    def rows(self) -> int | None:
+        """See ``Reader``."""
+        rows = [reader.rows for reader in self._readers]
+        return None if None in rows else sum(filter(None, rows))
+
+    def keep(self, columns: Sequence[str] | None, rows: Any | None) -> None:
+        """See ``Reader``."""
+        for reader in self._readers:
+            reader.keep(columns, rows)
+        self.schema, self.columns = self._readers[0].schema, self._readers[0].columns
+        self.size = size_of_all(self._readers)
+
+    def is_read_sooner_by_keys(self, wanted: int) -> bool:
+        """See ``Reader``."""
+        return self.rows is not None and all(reader.is_read_sooner_by_keys(wanted) for reader in self._readers)
+
+    def numbered(
+        self, columns: Sequence[str], most_bytes: int | None, first: int = 0
+    ) -> Iterator[tuple[pa.Table, NumbersOf]]:
+        """See ``Reader``."""
+        for reader in self._readers:
+            yield from reader.numbered(columns, most_bytes, first)
+            first += reader.rows or 0
+
+    def fetch(self, rows: Rows, most_bytes: int | None) -> pa.Table:
+        """See ``Reader``."""
+        parts: list[pa.Table] = []
+        first = 0
+        for reader in self._readers:
+            end = first + (reader.rows or 0)
+            of_this = rows[np.searchsorted(rows, first) : np.searchsorted(rows, end)]
+            if len(of_this) or not parts:
+                parts.append(reader.fetch(of_this - first, most_bytes))
+            first = end
+        return pa.concat_tables(parts)
+
+    def check_unchanged(self) -> None:
+        """See ``Reader``."""
+        for reader in self._readers:
+            reader.check_unchanged()
+
+
+def _joined_part(parts: Sequence[Part]) -> Part:
+    """Several as one."""
+    if len(parts) == 1:
+        return parts[0]
+    return Part(
+        sum(part.rows for part in parts),
+        lambda columns: pa.concat_tables([part.decode(columns) for part in parts]),
+    )
