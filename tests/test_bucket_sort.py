@@ -102,6 +102,15 @@ def test_what_few_buckets_would_hold_is_declined(values: np.ndarray) -> None:
     assert sorted_in_buckets(values) is None
 
 
+def test_what_lies_across_words_is_declined() -> None:
+    count = 1 << 20
+    values = np.random.default_rng(4).permutation(count)
+    across = np.frombuffer(bytearray(8 * count + 64), np.uint8)[4 : 4 + 8 * count].view(np.int64)
+    assert not across.flags.aligned
+    assert _core.KeyBuckets.scatter(_core.KeyType.i64, values, across, _core.SortOptions(False, True)) is None
+    assert (linkwise.sort(values, out=across, strategy="cpu") == np.arange(count)).all()
+
+
 def test_keys_of_one_and_two_bytes_are_declined() -> None:
     assert sorted_in_buckets(spread_out("all bits", "uint16", 100_000)) is None
 

@@ -82,6 +82,8 @@ def test_lines_that_end_in_other_ways(tmp_path: Path) -> None:
     assert sorted_text(tmp_path, "a,b\n\n2,x\n\n\n1,y", "a") == "a,b\n1,y\n2,x\n"
     assert sorted_text(tmp_path, "a\n2\n\n1\n", "a") == "a\n1\n2\n\n"  # of one column, an empty line is a null
     assert sorted_text(tmp_path, b"\xef\xbb\xbfa,b\n2,x\n1,y\n", "a") == "\ufeffa,b\n1,y\n2,x\n"
+    quoted = b'\xef\xbb\xbf"a\n1",b\n'  # behind the mark, the first field
+    assert sorted_text(tmp_path, quoted + b"2,y\n1,x\n", "b") == quoted.decode() + "1,x\n2,y\n"
 
 
 @pytest.mark.parametrize("memory", [None, "1MiB"])

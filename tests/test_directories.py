@@ -142,6 +142,35 @@ def test_what_cannot_be_one_table_is_one_line(tmp_path: Path) -> None:
     assert not (tmp_path / "o.parquet").exists()
 
 
+def written(folder: Path, files: dict[str, pa.Table]) -> Path:
+    for name, table in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(table, folder / name)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("files", "days"),
+    [
+        ({"a.parquet": {"k": [1]}, "day=2/b.parquet": {"k": [2]}}, [None, 2]),
+        ({"day=3/h=1/a.parquet": {"k": [1]}, "h=1/day=2/b.parquet": {"k": [2]}}, [3, 2]),
+        ({"day=9/a.parquet": {"k": [1], "day": [7]}, "day=2/b.parquet": {"k": [2]}}, [7, 2]),
+        ({"day=9/a.parquet": {"k": [1], "day": [7]}, "day=9/b.parquet": {"k": [2], "day": [8]}}, [7, 8]),
+    ],
+)
+def test_directories_that_differ(files: dict[str, Any], days: list[int | None], tmp_path: Path) -> None:
+    folder = written(tmp_path / "in", {name: pa.table(columns) for name, columns in files.items()})
+    linkwise.sort_file(folder, tmp_path / "o.parquet", by="k", **CPU)
+    assert pq.read_table(tmp_path / "o.parquet")["day"].to_pylist() == days
+
+
+@pytest.mark.parametrize("pattern", ["day=*", "*", "**", "**/*.parquet"])
+def test_patterns_of_directories(pattern: str, tmp_path: Path) -> None:
+    folder = written(tmp_path / "in", {f"day={day}/a.parquet": pa.table({"k": [day]}) for day in (1, 2)})
+    linkwise.sort_file(f"{folder}/{pattern}", tmp_path / "o.parquet", by="k", **CPU)
+    assert pq.read_table(tmp_path / "o.parquet").to_pydict() == {"k": [1, 2], "day": [1, 2]}
+
+
 def test_a_thousand_small_files(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     keys = np.random.default_rng(1).permutation(3000)

@@ -263,6 +263,26 @@ def test_several_files_of_any_format(suffix: str, categories: bool, tmp_path: Pa
             assert found.num_rows == expected.num_rows
 
 
+def test_several_columns_of_one_name(tmp_path: Path) -> None:
+    long = pa.table([np.arange(1000), np.arange(1000), np.arange(1000)], names=["k", "x", "x"])
+    pq.write_table(long, tmp_path / "l.parquet")
+    pq.write_table(pa.table({"k": [1, 2], "y": [5, 6]}), tmp_path / "r.parquet")
+    report = linkwise.join_file(tmp_path / "l.parquet", tmp_path / "r.parquet", tmp_path / "o.arrow", "k")
+    assert report.rows == 2
+
+
+def test_text_that_is_no_utf8(tmp_path: Path) -> None:
+    """Neither the least key of a side nor what Parquet's statistics tell can be had of it."""
+    odd = pa.Array.from_buffers(pa.string(), 3, pa.array([b"a", b"\xff\xfe", b"c"]).buffers())
+    pq.write_table(pa.table({"k": pa.chunked_array([odd] * 200), "v": range(600)}), tmp_path / "odd.parquet")
+    pq.write_table(pa.table({"k": ["a", "c", "d"] * 200, "w": range(600)}), tmp_path / "long.parquet")
+    pq.write_table(pa.table({"k": ["a", "c"], "w": [1, 2]}), tmp_path / "short.parquet")
+    pq.write_table(pa.table({"k": odd, "v": [1, 2, 3]}), tmp_path / "short odd.parquet")
+    for left, right in (("odd", "short"), ("long", "short odd")):
+        report = linkwise.join_file(tmp_path / f"{left}.parquet", tmp_path / f"{right}.parquet", None, "k")
+        assert report.rows == 400
+
+
 def test_progress_goes_up_to_the_end(tmp_path: Path) -> None:
     paths = written(tmp_path, side("int64", 3000, 1, "a"), side("int64", 60, 5, "b"))
     told: list[float] = []

@@ -127,6 +127,70 @@ def test_values_that_json_has_not(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("column", "text"),
+    [
+        (pa.array([[1.5, float("nan")]]), "[1.5, null]"),
+        (pa.array([{"x": float("inf")}]), '{"x": null}'),
+        (pa.array([1], pa.timestamp("ns")), '"1970-01-01T00:00:00.000000001"'),
+        (pa.array([1], pa.time64("ns")), '"00:00:00.000000001"'),
+    ],
+)
+def test_values_that_python_writes_otherwise(column: pa.Array, text: str, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"k": [1], "v": column}), tmp_path / "t.parquet")
+    linkwise.sort_file(tmp_path / "t.parquet", tmp_path / "o.jsonl", by="k", **CPU)
+    assert (tmp_path / "o.jsonl").read_text() == f'{{"k": 1, "v": {text}}}\n'
+
+
+@pytest.mark.parametrize(
+    "column", [pa.array([b"abcd"], pa.binary(4)), pa.array([[b"x"]]), pa.array([b"x"]).dictionary_encode()]
+)
+def test_bytes_anywhere_are_one_line(column: pa.Array, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"k": [1], "v": column}), tmp_path / "t.parquet")
+    with pytest.raises(linkwise.UsageError, match="column 'v': JSON has no bytes"):
+        linkwise.sort_file(tmp_path / "t.parquet", tmp_path / "o.jsonl", by="k", **CPU)
+
+
+def test_columns_of_one_name_do_not_become_json(tmp_path: Path) -> None:
+    pq.write_table(pa.table([[1], [2], [3]], names=["k", "x", "x"]), tmp_path / "t.parquet")
+    with pytest.raises(linkwise.UsageError, match="there are several columns 'x', and JSON has one value of a name"):
+        linkwise.sort_file(tmp_path / "t.parquet", tmp_path / "o.jsonl", by="k", **CPU)
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ('{"k":3}\n   \n \t{"k":1} \r\n', ['{"k":1}', '{"k":3}']),
+        ('{"k":9}{"k":0}\n{"k":5\n}\n{"k":4}\n', None),  # as many objects as lines
+        ('{"k":1,\n"v":"a"}\n{"k":0}{"k":5}\n', None),
+    ],
+)
+def test_lines_that_are_no_objects(text: str, lines: list[str] | None, tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").write_text(text)
+    if lines is None:
+        with pytest.raises(linkwise.Error, match="it is not clear where its rows end"):
+            linkwise.sort_file(tmp_path / "t.jsonl", tmp_path / "o.jsonl", by="k", **CPU)
+    else:
+        linkwise.sort_file(tmp_path / "t.jsonl", tmp_path / "o.jsonl", by="k", **CPU)
+        assert [line.strip() for line in (tmp_path / "o.jsonl").read_text().splitlines()] == lines
+    linkwise.sort_file(tmp_path / "t.jsonl", tmp_path / "o.parquet", by="k", **CPU)
+    assert pq.read_table(tmp_path / "o.parquet")["k"].is_valid().to_pylist().count(True) == text.count('"k"')
+
+
+def test_a_line_longer_than_a_block(tmp_path: Path) -> None:
+    lines = ['{"k":3}', f'{{"k":2,"s":"{"x" * (9 << 20)}"}}', '{"k":1}']
+    (tmp_path / "t.jsonl").write_text('{"k":4}\n' * 10 + "".join(f"{line}\n" for line in lines))
+    linkwise.sort_file(tmp_path / "t.jsonl", tmp_path / "o.jsonl", by="k", **CPU)
+    assert (tmp_path / "o.jsonl").read_text().splitlines() == [*lines[::-1], *['{"k":4}'] * 10]
+
+
+@pytest.mark.parametrize("suffix", CODECS)
+def test_no_rows_are_compressed_as_well(suffix: str, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"k": pa.array([], pa.int64())}), tmp_path / "t.parquet")
+    linkwise.sort_file(tmp_path / "t.parquet", tmp_path / f"o.jsonl.{suffix}", by="k", **CPU)
+    assert CODECS[suffix]((tmp_path / f"o.jsonl.{suffix}").read_bytes()) == b""
+
+
+@pytest.mark.parametrize(
     ("text", "told"),
     [
         ('{"a": 1}\n{"a": \n', "JSON parse error"),
@@ -147,6 +211,11 @@ def test_types_of_json_columns(tmp_path: Path) -> None:
     linkwise.sort_file(tmp_path / "t.jsonl", tmp_path / "o.parquet", by="b", column_types={"a": "large_string"}, **CPU)
     found = pq.read_table(tmp_path / "o.parquet")
     assert found.column_names == ["b", "a"] and found["a"].type == pa.large_string()
+    of_all = {"a": "string", "b": "string"}
+    linkwise.sort_file(tmp_path / "t.jsonl", tmp_path / "o.parquet", by="b", column_types=of_all, **CPU)
+    assert pq.read_table(tmp_path / "o.parquet").column_names == ["b", "a"]
+    with pytest.raises(linkwise.UsageError, match="there is no column 'c', whose type is given; there are 'b', 'a'"):
+        linkwise.sort_file(tmp_path / "t.jsonl", tmp_path / "o.parquet", by="b", column_types={"c": "int64"}, **CPU)
 
 
 def test_delimiters_and_words_for_null(tmp_path: Path) -> None:

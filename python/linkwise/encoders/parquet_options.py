@@ -89,7 +89,10 @@ def pays(column: pa.ChunkedArray) -> bool:
         return True
     if pa.types.is_float16(kind):  # older PyArrows cannot find distinct values of it
         sample = sample.view(pa.uint16())
-    repeated = len(sample) - len(sample.unique())
+    try:
+        repeated = len(sample) - len(sample.unique())
+    except pa.ArrowNotImplementedError:  # of narrow decimals
+        return True
     if not repeated:
         return False
     # Of n equally likely values, s draws repeat about s²/2n; of others, of which a dictionary has less, more.

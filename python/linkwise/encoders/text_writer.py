@@ -9,8 +9,10 @@ from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 
+from linkwise._core import UsageError
 from linkwise.columns.gather import in_one_array
 from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.encoders.output_file import OutputFile
@@ -30,6 +32,7 @@ class TextWriter(PartWriter[pa.Buffer]):
         self, file: IO[bytes], schema: pa.Schema, *, delimiter: str, header: bool, memory: int, codec: str | None = None
     ) -> None:
         super().__init__(_PART_ROWS, memory // 2, _GROWTH)
+        self._is_empty = True
         self._file, self._schema, self._delimiter = OutputFile(file, memory // 2), schema, delimiter
         self._codec = codec
         self._append(self._compressed(self._text_of(schema.empty_table(), header=header)))
@@ -47,12 +50,16 @@ class TextWriter(PartWriter[pa.Buffer]):
     def _compressed(self, text: pa.Buffer) -> pa.Buffer:
         if self._codec is None or not len(text):
             return text
+        return self._member_of(text)
+
+    def _member_of(self, text: pa.Buffer) -> pa.Buffer:
         out = pa.BufferOutputStream()
         with pa.CompressedOutputStream(out, self._codec) as compressed:
             compressed.write(text)
         return out.getvalue()
 
     def _append(self, encoded: pa.Buffer) -> None:
+        self._is_empty = self._is_empty and not len(encoded)
         self._file.write(memoryview(encoded))
 
     def write_table(self, table: pa.Table) -> None:
@@ -66,6 +73,13 @@ class TextWriter(PartWriter[pa.Buffer]):
         super().flush()
         self._file.flush()
 
+    def close(self) -> None:
+        """See ``PartWriter``."""
+        super().close()
+        if self._is_empty and self._codec is not None:  # no text is something too where it is compressed
+            self._append(self._member_of(pa.py_buffer(b"")))
+            self._file.flush()
+
     def cancel(self) -> None:
         """See ``PartWriter``."""
         super().cancel()
@@ -75,23 +89,61 @@ class TextWriter(PartWriter[pa.Buffer]):
 class JsonWriter(TextWriter):
     """A line for each row, an object. Times are text as ISO 8601 has them, decimals too; NaN and infinities are null.
 
-    Raises ``ArrowNotImplementedError`` for bytes, which JSON has no way to write.
+    Raises ``UsageError`` for two columns of one name, and ``ArrowNotImplementedError`` for bytes, which JSON has no way
+    to write.
     """
 
     def __init__(self, file: IO[bytes], schema: pa.Schema, *, memory: int, codec: str | None = None) -> None:
         for field in schema:
-            if pa.types.is_binary(field.type) or pa.types.is_large_binary(field.type):
-                raise pa.ArrowNotImplementedError("JSON has no bytes")
+            if schema.names.count(field.name) > 1:
+                raise UsageError(
+                    f"there are several columns '{field.name}', and JSON has one value of a name; rename one"
+                )
+            _check(field.type, is_inside=False)
         super().__init__(file, schema, delimiter=",", header=False, memory=memory, codec=codec)
 
     def _text_of(self, table: pa.Table, *, header: bool = False) -> pa.Buffer:
         del header
-        lines = [json.dumps(_finite(row), ensure_ascii=False, default=_as_text) for row in table.to_pylist()]
-        return pa.py_buffer("".join(f"{line}\n" for line in lines).encode())
+        names, columns = table.column_names, [_without_nanoseconds(column) for column in table.columns]
+        rows = pa.table(columns, names).to_pylist()
+        return pa.py_buffer("".join(f"{_line_of(row)}\n" for row in rows).encode())
 
 
-def _finite(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: None if isinstance(v, float) and not math.isfinite(v) else v for name, v in row.items()}
+def _check(kind: pa.DataType, *, is_inside: bool) -> None:
+    """Raise ``ArrowNotImplementedError`` if there is no JSON for it, which may be inside of a list or a struct."""
+    types = pa.types
+    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
+        raise pa.ArrowNotImplementedError("JSON has no bytes")
+    if is_inside and kind == pa.time64("ns"):
+        raise pa.ArrowNotImplementedError("JSON is not written of nanoseconds inside of lists and structs")
+    inner = [kind.value_type] if types.is_dictionary(kind) else [kind.field(i).type for i in range(kind.num_fields)]
+    for each in inner:
+        _check(each, is_inside=True)
+
+
+def _without_nanoseconds(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """As text where Python's times are too coarse."""
+    if column.type == pa.time64("ns"):
+        return column.cast(pa.string())
+    if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
+        return pc.replace_substring(column.cast(pa.string()), " ", "T", max_replacements=1)
+    return column
+
+
+def _line_of(row: dict[str, Any]) -> str:
+    try:
+        return json.dumps(row, ensure_ascii=False, allow_nan=False, default=_as_text)
+    except ValueError:  # a NaN, or an infinity
+        return json.dumps(_finite(row), ensure_ascii=False, default=_as_text)
+
+
+def _finite(value: Any) -> Any:
+    """The same with nulls in place of what JSON has no numbers for."""
+    if isinstance(value, dict):
+        return {name: _finite(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _as_text(value: Any) -> str:
@@ -103,6 +155,7 @@ class CarriedTextWriter(TextWriter):
 
     def __init__(self, file: IO[bytes], column: str, header: bytes, *, memory: int, codec: str | None = None) -> None:
         PartWriter.__init__(self, _PART_ROWS, memory // 2)
+        self._is_empty = True
         self._file, self._column, self._codec = OutputFile(file, memory // 2), column, codec
         self._append(self._compressed(pa.py_buffer(header)))
 

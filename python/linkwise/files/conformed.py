@@ -35,10 +35,10 @@ def partition_of(path: Path) -> dict[str, str | None]:
 
 
 def partition_types(partitions: Sequence[Mapping[str, str | None]]) -> dict[str, pa.DataType]:
-    """The type of each column: integers and dates where all values are such, otherwise text."""
+    """The type of each column that some files have: integers and dates where all values are such, otherwise text."""
     types: dict[str, pa.DataType] = {}
-    for name in partitions[0]:
-        values = [value for each in partitions if (value := each[name]) is not None]
+    for name in dict.fromkeys(name for each in partitions for name in each):
+        values = [value for each in partitions if (value := each.get(name)) is not None]
         fits = (kind for kind, of in _OF_TEXT.items() if values and all(of(value) is not None for value in values))
         types[name] = next(fits, pa.string())
     return types
@@ -47,10 +47,16 @@ def partition_types(partitions: Sequence[Mapping[str, str | None]]) -> dict[str,
 def partition_values(partition: Mapping[str, str | None], types: Mapping[str, pa.DataType]) -> dict[str, pa.Scalar]:
     """The values of one file in these types."""
     made: dict[str, pa.Scalar] = {}
-    for name, kind in types.items():
-        text, of_text = partition[name], _OF_TEXT.get(kind)
-        made[name] = pa.scalar(text if text is None or of_text is None else of_text(text), kind)
+    for name, text in partition.items():
+        of_text = _OF_TEXT.get(types[name])
+        made[name] = pa.scalar(text if text is None or of_text is None else of_text(text), types[name])
     return made
+
+
+def with_constants(schema: pa.Schema, constants: Mapping[str, pa.Scalar]) -> pa.Schema:
+    """A file's columns, and behind them those that its directories tell."""
+    told = [pa.field(name, value.type) for name, value in constants.items()]
+    return pa.schema([*schema, *told], schema.metadata)
 
 
 def _as_integer(text: str) -> int | None:
@@ -134,7 +140,7 @@ class ConformedReader(Reader):
     def _column(self, table: pa.Table, name: str) -> Any:
         kind = self._all.field(name).type
         if name in self._constants:
-            return pa.repeat(self._constants[name], table.num_rows)
+            return pa.repeat(self._constants[name], table.num_rows).cast(kind)
         if name not in self._of_file:
             return pa.nulls(table.num_rows, kind)
         column = table[name]

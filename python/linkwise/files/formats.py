@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import itertools
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -130,7 +131,8 @@ def expand(sources: str | Path | Sequence[str | Path]) -> list[Path]:
             found = sorted(glob.glob(str(source), recursive=True))
             if not found:
                 raise UsageError(f"no file is like {source}")
-            paths += map(Path, found)
+            every = (_files_in(each) if each.is_dir() else [each] for each in map(Path, found))
+            paths += dict.fromkeys(itertools.chain(*every))  # '**' finds directories and what is in them
         elif path != PIPE and os.path.isdir(path):
             paths += _files_in(path)
         else:

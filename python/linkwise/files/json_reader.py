@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.json
 
 from linkwise._core import Error
 from linkwise.files.formats import FileOptions, arrow_type, name_of, one_clear_line
-from linkwise.files.line_reader import BLOCK, BLOCK_OF_A_CORE, LineReader
+from linkwise.files.line_reader import BLOCK_OF_A_CORE, LineReader, rows_of
+
+_LOOKED_AT = 100  # lines that tell the order of columns
 
 
 class JsonReader(LineReader):
@@ -20,14 +24,19 @@ class JsonReader(LineReader):
 
     def __init__(self, path: Path, pipe: BinaryIO | None, options: FileOptions) -> None:
         super().__init__(path, pipe, "jsonl", "", header=False)
-        given = [pa.field(name, arrow_type(alias)) for name, alias in options.column_types.items()]
         with one_clear_line("read", path):
             beginning = self._beginning()
+            given = {
+                name: arrow_type(alias)
+                for name, alias in options.column_types.items()
+                if json.dumps(name, ensure_ascii=False).encode() in beginning
+            }
             how = pa.json.ReadOptions(block_size=max(len(beginning), 1))
-            found = pa.json.read_json(pa.BufferReader(beginning), how, _parsing(pa.schema(given), "infer"))
-        names = {field.name for field in given}
-        in_order = [field.name for field in found.schema if field.name not in names]
-        self._all_names = [*in_order, *names] if not in_order else list(_names_of(beginning, found.schema.names))
+            found = pa.json.read_json(
+                pa.BufferReader(beginning), how, _parsing(pa.schema(list(given.items())), "infer")
+            )
+        # PyArrow puts columns whose types are given before the others.
+        self._all_names = _as_lines_have_them(found.schema.names, beginning) if given else found.schema.names
         self._set_schema(pa.schema([found.schema.field(name) for name in self._all_names]))
         self._all = self.schema
 
@@ -35,9 +44,12 @@ class JsonReader(LineReader):
         rows = 0
         try:
             if most_bytes is None and self._pipe is None:
-                text = self._map()
-                yield from self._batches_of(text, BLOCK_OF_A_CORE)
-                return
+                try:
+                    yield from self._batches_of(self._map(), BLOCK_OF_A_CORE)
+                    return
+                except pa.ArrowInvalid as error:
+                    if "straddl" not in str(error):  # which a row does that is longer than a block
+                        raise
             with contextlib.closing(self._source()) as source:
                 for text in self._parts(source, most_bytes):
                     for batch in self._batches_of(text, max(len(text), 1)):
@@ -52,20 +64,38 @@ class JsonReader(LineReader):
 
     def _batches_of(self, text: Any, block: int) -> list[pa.RecordBatch]:
         """The rows of a part. Raises ``ArrowInvalid``."""
-        how = pa.json.ReadOptions(block_size=min(block, BLOCK))
+        how = pa.json.ReadOptions(block_size=block)
         wanted = self._all if self.carried is None else pa.schema([self._all.field(n) for n in self._parsed_names])
         others = "error" if self.carried is None else "ignore"
         found = pa.json.read_json(pa.BufferReader(text), how, _parsing(wanted, others)).select(wanted.names)
         batches = list(found.to_batches())
         return batches if self.carried is None else self._beside_rows(batches, text, has_names=False)
 
+    def _rows_as_they_are(self, text: Any) -> pa.Array | None:
+        """See ``LineReader``. JSON may have objects of several lines, and several in one; then lines are no rows."""
+        rows = rows_of(text, "", keeps_blank=False)
+        if _are_objects(rows, b"}\n"):
+            return rows
+        inner = pc.ascii_trim_whitespace(rows.view(pa.large_string()))
+        is_blank = pc.equal(pc.binary_length(inner), 0)
+        is_row = pc.invert(is_blank)
+        return rows.filter(is_row) if _are_objects(inner.filter(is_row), b"}") else None
+
+
+def _are_objects(lines: pa.Array, end: bytes) -> bool:
+    """Whether each begins with a brace and ends with one, and so none goes on in the next: a comma would be between."""
+    begin_and_end = pc.and_(pc.starts_with(lines, pattern="{"), pc.ends_with(lines, pattern=end))
+    return bool(pc.all(begin_and_end, min_count=0).as_py())
+
 
 def _parsing(schema: pa.Schema, others: str) -> Any:
     return pa.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior=others)
 
 
-def _names_of(beginning: bytes, names: list[str]) -> Iterator[str]:
-    """Columns as the lines have them: PyArrow puts those whose types are given before the others."""
-    found = pa.json.read_json(pa.BufferReader(beginning), pa.json.ReadOptions(block_size=max(len(beginning), 1)))
-    yield from (name for name in found.schema.names if name in names)
-    yield from (name for name in names if name not in found.schema.names)
+def _as_lines_have_them(names: list[str], text: bytes) -> list[str]:
+    """Names in the order of the first lines, and behind them those that come later."""
+    seen: dict[str, None] = {}
+    for line in text.split(b"\n", _LOOKED_AT)[:_LOOKED_AT]:
+        with contextlib.suppress(ValueError):  # an object of several lines
+            seen |= dict.fromkeys(json.loads(line))
+    return [*(name for name in seen if name in names), *(name for name in names if name not in seen)]

@@ -79,8 +79,10 @@ class LineReader(TableReader):
 
     def _beside_rows(self, batches: list[pa.RecordBatch], text: Any, *, has_names: bool) -> list[pa.RecordBatch]:
         """What was parsed of a text, and beside it the rows as they are."""
-        rows = rows_of(text, self._delimiter, keeps_blank=self._has_blank_lines)[int(has_names) :]
-        if len(rows) != sum(batch.num_rows for batch in batches):
+        rows = self._rows_as_they_are(text)
+        if rows is not None:
+            rows = rows[int(has_names) :]
+        if rows is None or len(rows) != sum(batch.num_rows for batch in batches):
             raise Error(
                 f"cannot read {name_of(self.path, 'read')}: it is not clear where its rows end; write another format, "
                 "as .parquet, for which each value is read"
@@ -92,6 +94,10 @@ class LineReader(TableReader):
             )
             first += batch.num_rows
         return beside
+
+    def _rows_as_they_are(self, text: Any) -> pa.Array | None:
+        """``None`` where they do not lie one behind the other."""
+        return rows_of(text, self._delimiter, keeps_blank=self._has_blank_lines)
 
     def _source(self) -> Any:
         """What the text is read from, from its beginning on."""

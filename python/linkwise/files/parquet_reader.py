@@ -124,7 +124,7 @@ class ParquetReader(TableReader):
             told = self._metadata.row_group(group).column(at).statistics  # type: ignore[union-attr]
             try:
                 return told is None or not told.has_min_max or bool(told.max >= least and told.min <= greatest)
-            except TypeError:  # values that Python does not compare
+            except (TypeError, ValueError, NotImplementedError):  # values that Python does not have, or compare
                 return True
 
         self._groups = [group for group in self._groups if may_hold(group)]

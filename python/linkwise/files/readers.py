@@ -19,7 +19,14 @@ from linkwise.columns.key_types import key_type_of
 from linkwise.columns.row_filter import filter_from_text
 from linkwise.files.arrow_reader import ArrowReader
 from linkwise.files.arrow_sizes import ARROW_FILE
-from linkwise.files.conformed import ConformedReader, partition_of, partition_types, partition_values, unified_schema
+from linkwise.files.conformed import (
+    ConformedReader,
+    partition_of,
+    partition_types,
+    partition_values,
+    unified_schema,
+    with_constants,
+)
 from linkwise.files.formats import (
     ARRAY_FORMATS,
     PIPE,
@@ -219,17 +226,18 @@ def _open_group(paths: Sequence[Path], options: FileOptions) -> Reader:
 def _in_one_schema(readers: Sequence[TableReader], paths: Sequence[Path]) -> Sequence[TableReader | ConformedReader]:
     """Files of one table, which may differ in some columns, and whose directories may tell some."""
     partitions = [partition_of(path) for path in paths]
-    names = [name for name in partitions[0] if all(name not in reader.columns for reader in readers)]
-    are_partitioned = bool(names) and all(list(each) == list(partitions[0]) for each in partitions)
-    if not are_partitioned and all(reader.schema == readers[0].schema for reader in readers):
+    types = partition_types(partitions)
+    # What a file has itself counts more than what its directories say.
+    constants = [
+        {name: value for name, value in partition_values(told, types).items() if name not in reader.columns}
+        for told, reader in zip(partitions, readers, strict=True)
+    ]
+    if not any(constants) and all(reader.schema == readers[0].schema for reader in readers):
         return readers
-    schema = unified_schema([reader.schema for reader in readers], paths)
-    types = partition_types(partitions) if are_partitioned else {}
-    types = {name: types[name] for name in types if name in names}
-    for name, kind in types.items():
-        schema = schema.append(pa.field(name, kind))
-    values = [partition_values(each, types) for each in partitions]
-    return [ConformedReader(reader, schema, of_file) for reader, of_file in zip(readers, values, strict=True)]
+    schema = unified_schema(
+        [with_constants(reader.schema, of_file) for reader, of_file in zip(readers, constants, strict=True)], paths
+    )
+    return [ConformedReader(reader, schema, of_file) for reader, of_file in zip(readers, constants, strict=True)]
 
 
 def keep_of_tables(reader: Reader, columns: Sequence[str] | None, rows: Any | None) -> None:

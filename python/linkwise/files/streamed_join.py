@@ -152,7 +152,8 @@ class StreamedJoin:
         cores = len(os.sched_getaffinity(0))
         most_bytes = max(self.memory // _OF_MEMORY // (_PARTS_AHEAD * cores), 1)
         names = list(dict.fromkeys(pair[1 - self.held] for pair in self.keys.pairs))
-        keys_first = self._drops_unmatched and len(names) < len(reader.columns)
+        are_distinct = len({*reader.columns}) == len(reader.columns)
+        keys_first = self._drops_unmatched and len(names) < len(reader.columns) and are_distinct
         all_rows, done = reader.rows, 0
 
         def looked_up(part: Part) -> tuple[int, pa.Table, HashMatches | None]:

@@ -72,7 +72,10 @@ class SharedTable:
         if len(self._keys.pairs) > 1 or not can_tell or column.null_count == len(column):
             return None
         least, greatest = pc.min_max(column).values()
-        return least.as_py(), greatest.as_py()
+        try:
+            return least.as_py(), greatest.as_py()
+        except UnicodeDecodeError:  # text that is none
+            return None
 
     def look_up(self, part: pa.Table) -> HashMatches | None:
         """The matches of some rows of the other side; ``None`` if none of them is in the result.

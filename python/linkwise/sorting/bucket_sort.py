@@ -45,7 +45,10 @@ def sort_in_buckets(key_type: _core.KeyType, keys: Array, out: Array, options: _
 @functools.cache
 def _pays(width: int) -> bool:
     """Whether NumPy sorts codes of so many bytes in a cache clearly sooner than the core does: tried once."""
-    codes = np.random.default_rng(0).integers(0, np.iinfo(f"u{width}").max, _TRIED, f"u{width}")
+    # Without NumPy's generators, which take longer to load than this does to try.
+    mixed = np.arange(_TRIED, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+    codes = (mixed >> np.uint64(64 - 8 * width)).astype(f"u{width}")
     out, options = np.empty_like(codes), _core.SortOptions(False, False)
     key_type = _core.KeyType.u32 if width == 4 else _core.KeyType.u64
     ours = _least_seconds(lambda: _core.sort_on_cpu(key_type, codes, None, out, None, 0, options))

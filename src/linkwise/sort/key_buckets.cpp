@@ -206,6 +206,10 @@ bool scatter_codes(KeyType type, bool descending, const Code* keys, Code* codes,
 std::optional<KeyBuckets> KeyBuckets::scatter(KeyType type, bool descending, const void* keys, void* codes,
                                               std::uint64_t count, bool verify) {
   if (native_bytes(type) < 4) return {};
+  const auto is_aligned = [width = native_bytes(type)](const void* at) {
+    return reinterpret_cast<std::uintptr_t>(at) % width == 0;
+  };
+  if (!is_aligned(keys) || !is_aligned(codes)) return {};
   KeyBuckets buckets(type, descending, codes, verify);
   bool is_scattered = false;
   with_key(key_width(type), [&](auto tag) {

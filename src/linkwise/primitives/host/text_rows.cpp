@@ -38,13 +38,16 @@ std::uint64_t marks(const char* letters) {
 #endif
 }
 
+// Where the first field of a whole text begins: behind a byte order mark.
+std::uint64_t first_field_of(std::string_view text) { return text.starts_with("\xEF\xBB\xBF") ? 3 : 0; }
+
 // Calls `ends(at)` behind each row that ends, from a row's beginning on or, if `is_quoted`, inside of quotes; tells
 // whether the text ends inside of quotes.
 template <typename Ends>
-bool for_each_end(std::string_view text, char delimiter, bool is_quoted, const Ends& ends) {
+bool for_each_end(std::string_view text, char delimiter, bool is_quoted, std::uint64_t first_field, const Ends& ends) {
   std::uint64_t next = 0;  // the first letter that has not been looked at
   const auto begins_field = [&](std::uint64_t at) {
-    return at == 0 || text[at - 1] == delimiter || text[at - 1] == '\n' || text[at - 1] == '\r';
+    return at == first_field || text[at - 1] == delimiter || text[at - 1] == '\n' || text[at - 1] == '\r';
   };
   const auto look = [&](std::uint64_t at) {
     const char letter = text[at];
@@ -92,8 +95,9 @@ std::vector<std::vector<std::uint64_t>> ends_of_parts(std::string_view text, cha
   std::vector<std::uint8_t> is_left_open(parts);
   const auto look = [&](std::size_t p, bool is_quoted) {
     ends[p].clear();
-    is_left_open[p] = for_each_end(text.substr(begins[p], begins[p + 1] - begins[p]), delimiter, is_quoted,
-                                   [&](std::uint64_t at) { ends[p].push_back(begins[p] + at); });
+    is_left_open[p] =
+        for_each_end(text.substr(begins[p], begins[p + 1] - begins[p]), delimiter, is_quoted,
+                     p == 0 ? first_field_of(text) : 0, [&](std::uint64_t at) { ends[p].push_back(begins[p] + at); });
   };
 #pragma omp parallel for schedule(dynamic) num_threads(team_if(parts > 1))
   for (std::size_t p = 0; p < parts; ++p) look(p, false);
@@ -108,7 +112,7 @@ bool is_end(char letter) { return letter == '\n' || letter == '\r'; }
 
 std::uint64_t end_of_last_row(std::string_view text, char delimiter) {
   std::uint64_t end = 0;
-  for_each_end(text, delimiter, false, [&](std::uint64_t at) { end = at; });
+  for_each_end(text, delimiter, false, first_field_of(text), [&](std::uint64_t at) { end = at; });
   return end;
 }
 
