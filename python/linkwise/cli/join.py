@@ -14,8 +14,9 @@ from linkwise.cli import options
 from linkwise.cli.errors import interrupt_is_a_failure
 from linkwise.cli.progress import progress_bar
 from linkwise.encoders.parquet_options import ParquetOptions
-from linkwise.files.formats import PIPE, FileOptions
+from linkwise.files.formats import FileOptions
 from linkwise.files.join_files import join_files
+from linkwise.files.locations import PIPE
 from linkwise.reports.summary import join_summary
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.runtime.join_plan import JoinPlan
@@ -77,6 +78,8 @@ def join(
     row_group_rows: options.RowGroupRows = None,
     dictionary: options.DictionaryColumns = "auto",
     page_index: options.PageIndex = False,
+    partition_by: options.PartitionBy = None,
+    file_rows: options.FileRows = None,
     force: options.Force = False,
     left_columns: Annotated[str | None, typer.Option(metavar="COL[,COL]", help="Only these columns of L.")] = None,
     right_columns: Annotated[str | None, typer.Option(metavar="COL[,COL]", help="Only these columns of R.")] = None,
@@ -119,6 +122,8 @@ def join(
                 None,
                 delimiter,
                 null_string,
+                tuple(_columns(partition_by) or ()),
+                file_rows,
                 parquet,
             ),
             suffix=suffix,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from linkwise import _core
 from linkwise._core import UsageError
-from linkwise.files.formats import as_path
+from linkwise.files.locations import target_of
 from linkwise.machines.catalog import load_machine
 from linkwise.machines.local import local_machine
 from linkwise.runtime.execution import Gpus as GpuNumbers
@@ -19,8 +19,8 @@ MOST_SHOWN = 12
 """Rows of a table that is sorted by what matters."""
 
 Output = Annotated[
-    Path | None,
-    typer.Option("-o", "--output", parser=as_path, metavar="OUT", help="Where the result goes; - for stdout."),
+    Any,  # a path or a remote file, or none: typer takes no two types
+    typer.Option("-o", "--output", parser=target_of, metavar="OUT", help="Where the result goes; - for stdout."),
 ]
 
 Machine = Annotated[
@@ -78,6 +78,13 @@ DictionaryColumns = Annotated[
     Literal["auto", "all", "none"], typer.Option("--dictionary", help="Which columns of a Parquet output have one.")
 ]
 PageIndex = Annotated[bool, typer.Option("--page-index", help="Have an index of pages in a Parquet output.")]
+PartitionBy = Annotated[
+    str | None,
+    typer.Option(metavar="COL[,COL]", help="Write a directory, with one like day=2024-05-01 for each value."),
+]
+FileRows = Annotated[
+    int | None, typer.Option(metavar="ROWS", min=1, help="Write a directory of files of so many rows.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 RawResults = Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the raw results.")]
 

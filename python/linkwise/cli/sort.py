@@ -16,9 +16,10 @@ from linkwise.cli.errors import fail, interrupt_is_a_failure
 from linkwise.cli.progress import is_terminal, progress_bar
 from linkwise.columns.sort_keys import Selection, SortKey, sort_keys_from_text
 from linkwise.encoders.parquet_options import ParquetOptions
-from linkwise.files.formats import PIPE, FileOptions
+from linkwise.files.formats import FileOptions
+from linkwise.files.locations import PIPE, Location
 from linkwise.files.reader import Reader
-from linkwise.files.sort_file import first_out_of_order_in, keys_of_files, sort_paths
+from linkwise.files.sort_file import first_out_of_order_in, keys_of_files, names_inside_of, sort_paths
 from linkwise.machines.local import is_nominal
 from linkwise.reports.plots import check_picture, phase_picture
 from linkwise.reports.summary import summary, where_it_ran
@@ -71,6 +72,8 @@ def sort(
     row_group_rows: options.RowGroupRows = None,
     dictionary: options.DictionaryColumns = "auto",
     page_index: options.PageIndex = False,
+    partition_by: options.PartitionBy = None,
+    file_rows: options.FileRows = None,
     force: options.Force = False,
     trace: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a Chrome/Perfetto trace.")] = None,
     picture: Annotated[
@@ -94,14 +97,14 @@ def sort(
     kept = None if columns is None else [name for text in columns for name in text.split(",")]
     file_options = FileOptions(
         dtype, options.parse_types(types), header, input_format, output_format, kept, filter, delimiter, null_string,
-        parquet,
+        tuple(partition_by.split(",")) if partition_by else (), file_rows, parquet,
     )  # fmt: skip
 
-    def keys_of(reader: Reader, paths: Sequence[Path]) -> list[SortKey]:
+    def keys_of(reader: Reader, paths: Sequence[Location]) -> list[SortKey]:
         if unique and not by:
             keys = keys_of_files(reader, paths, None, False, nulls, unique=True)
         else:
-            keys = sort_keys_from_text(by or [], reader.columns, nulls)
+            keys = sort_keys_from_text(by or [], reader.columns, nulls, inside=names_inside_of(reader))
         return [key.reversed() for key in keys] if reverse else keys
 
     if out is None:

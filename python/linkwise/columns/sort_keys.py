@@ -79,17 +79,22 @@ def _one_each(given: Any, count: int, what: str) -> list[Any]:
     return list(given)
 
 
-def sort_keys_of(columns: Sequence[str], by: By, descending: Descending, nulls: Nulls) -> list[SortKey]:
-    """What to sort a table with these columns by; the first key decides first. Raises ``UsageError``."""
+def sort_keys_of(
+    columns: Sequence[str], by: By, descending: Descending, nulls: Nulls, *, inside: Sequence[str] = ()
+) -> list[SortKey]:
+    """What to sort a table with these columns by; the first key decides first. Raises ``UsageError``.
+
+    ``inside`` are the names of what is in its columns, as ``address.city``.
+    """
     check_nulls(nulls)
     names = listed(by)
     there_are = ", ".join(map(repr, columns))
     if not names:
         raise UsageError(f"by= must name a column: {there_are}")
     for name in names:
-        if name not in columns:
+        if name not in columns and name not in inside:
             raise UsageError(f"there is no column '{name}'; there are {there_are}")
-        if columns.count(name) > 1:
+        if columns.count(name) > 1 or (name not in columns and inside.count(name) > 1):
             raise UsageError(f"there are several columns '{name}'; rename them, for by= cannot tell them apart")
     directions = _one_each(descending, len(names), "descending")
     ends = _one_each(nulls, len(names), "nulls")
@@ -102,7 +107,9 @@ def sort_keys_of(columns: Sequence[str], by: By, descending: Descending, nulls: 
 _MODIFIERS = ("asc", "desc", "nulls-first", "nulls-last")
 
 
-def sort_keys_from_text(texts: Sequence[str], columns: Sequence[str], nulls: NullsEnd) -> list[SortKey]:
+def sort_keys_from_text(
+    texts: Sequence[str], columns: Sequence[str], nulls: NullsEnd, *, inside: Sequence[str] = ()
+) -> list[SortKey]:
     """As ``sort_keys_of``, from texts like ``COL:desc:nulls-first``, each of which may have several with commas.
 
     ``COL`` is a name, or a number from 1 on. What has no columns takes ``:asc`` and ``:desc``. Raises ``UsageError``.
@@ -115,27 +122,30 @@ def sort_keys_from_text(texts: Sequence[str], columns: Sequence[str], nulls: Nul
         raise UsageError(f"--by must name a column: {', '.join(columns)}")
     keys: list[SortKey] = []
     for text in texts:
-        for part in [text] if _key_of_text(text, columns, nulls) else text.split(","):  # a name may have commas in it
-            key = _key_of_text(part, columns, nulls)
+        # A name may have commas in it.
+        for part in [text] if _key_of_text(text, columns, nulls, inside) else text.split(","):
+            key = _key_of_text(part, columns, nulls, inside)
             if key is None:
                 there_are = ", ".join(columns)
                 raise UsageError(f"there is no column '{part}' among {there_are}; --by is COL, or COL:desc:nulls-first")
             keys.append(key)
     return sort_keys_of(
-        columns, [key.column for key in keys], [key.descending for key in keys], [key.nulls for key in keys]
-    )
+        columns, [key.column for key in keys], [key.descending for key in keys], [key.nulls for key in keys],
+        inside=inside,
+    )  # fmt: skip
 
 
-def _key_of_text(text: str, columns: Sequence[str], nulls: NullsEnd) -> SortKey | None:
+def _key_of_text(text: str, columns: Sequence[str], nulls: NullsEnd, inside: Sequence[str]) -> SortKey | None:
     name, modifiers = text, []
-    while name not in columns and name.rpartition(":")[2] in _MODIFIERS:  # a name may have a colon in it
+    names = {*columns, *inside}
+    while name not in names and name.rpartition(":")[2] in _MODIFIERS:  # a name may have a colon in it
         name, _, modifier = name.rpartition(":")
         modifiers.append(modifier)
-    if name not in columns and name.isdecimal() and 1 <= int(name) <= len(columns):
+    if name not in names and name.isdecimal() and 1 <= int(name) <= len(columns):
         name = columns[int(name) - 1]
     if "nulls-first" in modifiers or "nulls-last" in modifiers:
         nulls = "first" if "nulls-first" in modifiers else "last"
-    return SortKey(name, "desc" in modifiers, nulls) if name in columns else None
+    return SortKey(name, "desc" in modifiers, nulls) if name in names else None
 
 
 def one_direction(descending: Descending) -> bool:

@@ -87,12 +87,10 @@ def pays(column: pa.ChunkedArray) -> bool:
     sample = pa.concat_arrays([chunk for each in slices for chunk in each.chunks]).drop_null()
     if not len(sample):
         return True
-    if pa.types.is_float16(kind):  # older PyArrows cannot find distinct values of it
-        sample = sample.view(pa.uint16())
-    try:
-        repeated = len(sample) - len(sample.unique())
-    except pa.ArrowNotImplementedError:  # of narrow decimals
-        return True
+    if pa.types.is_float16(kind) or str(kind).startswith(("decimal32", "decimal64")):
+        # Of which PyArrow, or an older one, does not find distinct values.
+        sample = sample.view({16: pa.uint16(), 32: pa.uint32(), 64: pa.uint64()}[kind.bit_width])
+    repeated = len(sample) - len(sample.unique())
     if not repeated:
         return False
     # Of n equally likely values, s draws repeat about s²/2n; of others, of which a dictionary has less, more.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
@@ -14,6 +13,7 @@ from linkwise import _core
 from linkwise._core import UsageError
 from linkwise.files.arrow_sizes import ARROW_FILE, decoded_sizes
 from linkwise.files.formats import one_clear_line
+from linkwise.files.locations import Location
 from linkwise.files.reader import Seen, TableReader, not_looked_at
 from linkwise.interop.containers import Contents
 
@@ -22,9 +22,14 @@ _ALWAYS_FITS = 1 << 20  # bytes
 
 
 class ArrowReader(TableReader):
-    """Arrow's file format or its stream format, from a mapped file or, without one, from a pipe."""
+    """Arrow's file format or its stream format, from a mapped file or, without one, from what is open already.
 
-    def __init__(self, path: Path, source: Any, mapped: _core.MappedFile | None = None) -> None:
+    That may be read at any place if it is a file.
+    """
+
+    def __init__(
+        self, path: Location, source: Any, mapped: _core.MappedFile | None = None, *, is_file: bool = False
+    ) -> None:
         super().__init__(path, "arrow")
         self._mapped = mapped
         with one_clear_line("read", path):
@@ -35,7 +40,7 @@ class ArrowReader(TableReader):
                 self.size = sum(self._sizes)
                 source = pa.BufferReader(pa.py_buffer(mapped.bytes))
             else:
-                self._is_file, self._sizes = isinstance(source, pa.BufferReader), []
+                self._is_file, self._sizes = is_file, []
             self._source = pa.ipc.open_file(source) if self._is_file else pa.ipc.open_stream(source)
         self._set_schema(self._source.schema)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -17,21 +16,21 @@ import pyarrow as pa
 from linkwise._core import Error, UsageError
 from linkwise._typing import Rows
 from linkwise.columns.decode import decoded
+from linkwise.files.locations import Location
 from linkwise.files.reader import NumbersOf, Part, Reader, Seen, TableReader, columns_in, in_parts, not_looked_at
 from linkwise.interop.containers import Contents
 from linkwise.joining.type_promotion import common_value_type
 
-_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+"""What a directory is called by for null."""
 _ADDED_BYTES = 8  # of a value in a column that the file has not got
 _HIVE = re.compile(r"([^=/]+)=(.*)")
 
 
-def partition_of(path: Path) -> dict[str, str | None]:
+def partition_of(path: Location) -> dict[str, str | None]:
     """The columns that the directories of a file's path name, and their values as text; ``None`` for null."""
     found = [match for part in path.parts[:-1] if (match := _HIVE.fullmatch(part))]
-    return {
-        unquote(name): None if value == _NO_VALUE else unquote(value) for name, value in map(re.Match.groups, found)
-    }
+    return {unquote(name): None if value == NO_VALUE else unquote(value) for name, value in map(re.Match.groups, found)}
 
 
 def partition_types(partitions: Sequence[Mapping[str, str | None]]) -> dict[str, pa.DataType]:
@@ -73,9 +72,9 @@ def _as_date(text: str) -> date | None:
 _OF_TEXT: dict[pa.DataType, Callable[[str], Any]] = {pa.int64(): _as_integer, pa.date32(): _as_date}
 
 
-def unified_schema(schemas: Sequence[pa.Schema], paths: Sequence[Path]) -> pa.Schema:
+def unified_schema(schemas: Sequence[pa.Schema], paths: Sequence[Location]) -> pa.Schema:
     """Columns of all files by their names, those of the first file first. Raises ``UsageError``."""
-    fields: dict[str, tuple[pa.Field, Path]] = {}
+    fields: dict[str, tuple[pa.Field, Location]] = {}
     for schema, path in zip(schemas, paths, strict=True):
         if len({*schema.names}) < len(schema.names):
             raise UsageError(f"{path} has several columns of one name, and other columns than {paths[0]}; rename them")

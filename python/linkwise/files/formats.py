@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import glob
-import itertools
-import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +14,7 @@ import pyarrow as pa
 from linkwise._core import Error, UsageError
 from linkwise._typing import Format
 from linkwise.encoders.parquet_options import ParquetOptions
+from linkwise.files.locations import Location, TableSource, name_of
 
 _BY_SUFFIX: dict[str, Format] = {
     ".parquet": "parquet",
@@ -35,9 +33,6 @@ ARRAY_FORMATS = ("npy", "bin")
 TEXT_FORMATS = ("csv", "tsv", "jsonl")
 
 _CODECS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
-
-PIPE = Path("-")
-"""Stands for standard input and output."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +55,10 @@ class FileOptions:
     """Between the values of text; what the format says unless given."""
     null_string: str = ""
     """What stands for null in text that is read."""
+    partition_by: tuple[str, ...] = ()
+    """Columns by whose values the output is a directory of directories of files."""
+    file_rows: int | None = None
+    """Rows of a file of the output, which is a directory then."""
     parquet: ParquetOptions = field(default_factory=ParquetOptions)
     """How a Parquet file is written."""
 
@@ -70,7 +69,7 @@ def check_delimiter(delimiter: str | None) -> None:
         raise UsageError(f"a delimiter is one letter, as ';' or '|', not {delimiter!r}")
 
 
-def format_of(path: Path, named: str | None = None) -> Format:
+def format_of(path: Location, named: str | None = None) -> Format:
     """The format of a file: as named, or by the end of its name. Raises ``UsageError``."""
     if named is not None:
         if named not in _BY_SUFFIX.values():
@@ -86,77 +85,19 @@ def format_of(path: Path, named: str | None = None) -> Format:
     return kind
 
 
-def known_format(path: Path) -> Format | None:
+def known_format(path: Location) -> Format | None:
     """What the end of a file's name tells; text may be compressed, as ``.csv.gz``."""
+    if isinstance(path, TableSource):
+        return "arrow"
     if codec_of(path) is None:
         return _BY_SUFFIX.get(path.suffix.lower())
     kind = _BY_SUFFIX.get(Path(path.stem).suffix.lower())
     return kind if kind in TEXT_FORMATS else None
 
 
-def codec_of(path: Path) -> str | None:
+def codec_of(path: Location) -> str | None:
     """How a file is compressed as a whole, as the end of its name tells."""
-    return _CODECS.get(path.suffix.lower())
-
-
-def is_pipe(path: Path) -> bool:
-    """Whether it is a stream: standard input or output, a named pipe, a device."""
-    # Unlike the methods of a path, these take any name.
-    return path == PIPE or (os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path))
-
-
-def size_of(path: Path) -> int | None:
-    """Bytes of a file; nobody knows a stream's."""
-    return None if is_pipe(path) else path.stat().st_size
-
-
-def as_path(name: str | Path) -> Path:
-    """A file's name, by which the standard streams may be meant."""
-    return PIPE if str(name) in ("-", "/dev/stdin", "/dev/stdout") else Path(name)
-
-
-def name_of(path: Path, what: Literal["read", "write"]) -> str:
-    """What to call a file in a message."""
-    return {"read": "standard input", "write": "standard output"}[what] if path == PIPE else str(path)
-
-
-def expand(sources: str | Path | Sequence[str | Path]) -> list[Path]:
-    """The files that are meant, in the order of their names: those like a pattern, and those in a directory."""
-    paths: list[Path] = []
-    if not isinstance(sources, str | Path | Sequence):
-        raise UsageError(f"name files to read, not a {type(sources).__name__}")
-    for source in [sources] if isinstance(sources, str | Path) else sources:
-        path = as_path(source)
-        if path != PIPE and not os.path.exists(path) and glob.has_magic(str(source)):
-            found = sorted(glob.glob(str(source), recursive=True))
-            if not found:
-                raise UsageError(f"no file is like {source}")
-            every = (_files_in(each) if each.is_dir() else [each] for each in map(Path, found))
-            paths += dict.fromkeys(itertools.chain(*every))  # '**' finds directories and what is in them
-        elif path != PIPE and os.path.isdir(path):
-            paths += _files_in(path)
-        else:
-            paths.append(path)
-    if not paths:
-        raise UsageError("name at least one file to read")
-    return paths
-
-
-def _files_in(directory: Path) -> list[Path]:
-    """The tables in a directory and those inside of it; what begins with a dot or a low line is no part of them."""
-    found: list[Path] = []
-    for folder, folders, names in os.walk(directory):
-        folders[:] = [name for name in folders if not name.startswith((".", "_"))]
-        inside = [Path(folder, name) for name in names if not name.startswith((".", "_"))]
-        found += [path for path in inside if known_format(path) not in (None, *ARRAY_FORMATS)]
-    kinds = sorted({str(known_format(path)) for path in found})
-    if not found:
-        raise UsageError(f"there is no table in the directory {directory}")
-    if len(kinds) > 1:
-        raise UsageError(
-            f"{directory} has tables of several formats, {', '.join(kinds)}; name those of one, as '*.parquet'"
-        )
-    return sorted(found)
+    return None if isinstance(path, TableSource) else _CODECS.get(path.suffix.lower())
 
 
 def arrow_type(name: str) -> pa.DataType:
@@ -169,7 +110,7 @@ def arrow_type(name: str) -> pa.DataType:
 
 
 @contextmanager
-def one_clear_line(what: Literal["read", "write"], path: Path) -> Iterator[None]:
+def one_clear_line(what: Literal["read", "write"], path: Location) -> Iterator[None]:
     """Turn what libraries raise about a file into an ``Error`` that names it."""
     try:
         yield

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from linkwise._core import UsageError
 from linkwise._typing import Format
-from linkwise.files.formats import PIPE, is_pipe
+from linkwise.files.locations import PIPE, Location, is_pipe
 from linkwise.files.reader import Reader
 
 _LEAST_PART = {"npy": 1.0, "bin": 1.0, "arrow": 1.0, "csv": 0.25, "tsv": 0.25, "jsonl": 0.25, "parquet": 0.05}
@@ -19,9 +19,9 @@ _LEAST_PART = {"npy": 1.0, "bin": 1.0, "arrow": 1.0, "csv": 0.25, "tsv": 0.25, "
 _PARTS_THAT_TELL = 4  # of the others
 
 
-def check_room_for_output(path: Path, kind: Format, size: int) -> None:
+def check_room_for_output(path: Location, kind: Format, size: int) -> None:
     """Raise ``UsageError`` if a file of rows that take ``size`` bytes in memory cannot be written."""
-    if path != PIPE and not is_pipe(path):
+    if isinstance(path, Path) and path != PIPE and not is_pipe(path):
         _check(path.resolve().parent, int(size * _LEAST_PART[kind]), f"the output {path}")
 
 

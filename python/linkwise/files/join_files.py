@@ -15,15 +15,18 @@ import pyarrow as pa
 from linkwise._core import UsageError
 from linkwise._typing import Format
 from linkwise.columns.gather_pyarrow import bytes_of
+from linkwise.columns.sort_keys import listed
 from linkwise.encoders.parquet_options import Dictionary, ParquetOptions
+from linkwise.files.directory_writer import writer_of
 from linkwise.files.external_join import Side, SpilledJoin
 from linkwise.files.external_sort import is_too_large, memory_to_use, read_within
-from linkwise.files.formats import ARRAY_FORMATS, FileOptions, as_path, expand, known_format
+from linkwise.files.formats import ARRAY_FORMATS, FileOptions, known_format
 from linkwise.files.free_space import Outlook, check_room_for_output, check_room_for_runs
+from linkwise.files.listing import expand
+from linkwise.files.locations import RemoteFile, Source, target_of
 from linkwise.files.reader import Reader, unchanged
 from linkwise.files.readers import keep_of_tables, open_readers
 from linkwise.files.streamed_join import StreamedJoin
-from linkwise.files.writer import Writer
 from linkwise.joining.joined_rows import KeyPairs
 from linkwise.joining.matching import Columns, How, Order, Presorted, Validate, check_order, sides_of
 from linkwise.joining.report import JoinReport
@@ -38,8 +41,8 @@ _MOST_ROWS = 1 << 24  # of a part: more of them at once are no faster
 
 @takes_execution(JoinExecution)
 def join_file(
-    left: str | Path | Sequence[str | Path],
-    right: str | Path | Sequence[str | Path],
+    left: Source | Sequence[Source],
+    right: Source | Sequence[Source],
     out: str | Path | None,
     on: Columns = None,
     *,
@@ -67,6 +70,8 @@ def join_file(
     row_group_rows: int | None = None,
     dictionary: Dictionary = "auto",
     page_index: bool = False,
+    partition_by: str | Sequence[str] = (),
+    file_rows: int | None = None,
     force: bool = False,
     on_progress: Progress | None = None,
     **execution: Unpack[JoinExecution],
@@ -81,7 +86,8 @@ def join_file(
     Parameters
     ----------
     left, right, out
-        File names, which tell the formats, patterns like ``part-*.parquet``, or directories.
+        File names, which tell the formats, patterns like ``part-*.parquet``, directories, URIs, or objects, as
+        ``sort_file`` has them.
     left_columns, right_columns
         The columns that are read and come into the result, the keys among them.
     left_filter, right_filter
@@ -94,14 +100,14 @@ def join_file(
     """
     parquet = ParquetOptions(compression, row_group_rows, dictionary, page_index)
     return join_files(
-        left, right, None if out is None else as_path(out), ExecutionOptions.of(execution, JoinPlan, on_progress),
+        left, right, None if out is None else target_of(out), ExecutionOptions.of(execution, JoinPlan, on_progress),
         on=on, left_on=left_on, right_on=right_on, how=how, suffix=suffix, nulls_equal=nulls_equal, validate=validate,
         presorted=presorted, order=order, host_memory_limit=host_memory_limit,
         temporary_directory=None if temporary_directory is None else Path(temporary_directory),
         sides=((left_columns, left_filter), (right_columns, right_filter)), force=force,
         options=FileOptions(
             None, dict(column_types or {}), header, input_format, output_format, None, None, delimiter, null_string,
-            parquet,
+            tuple(listed(partition_by)), file_rows, parquet,
         ),
     )  # fmt: skip
 
@@ -112,9 +118,9 @@ _EVERYTHING: Kept = (None, None)
 
 
 def join_files(
-    left: str | Path | Sequence[str | Path],
-    right: str | Path | Sequence[str | Path],
-    out: Path | None,
+    left: Source | Sequence[Source],
+    right: Source | Sequence[Source],
+    out: Path | RemoteFile | None,
     execution: ExecutionOptions,
     *,
     on: Columns,
@@ -165,7 +171,7 @@ def join_files(
             rows = streamed.count(on_progress) if streamed is not None else in_memory.count(readers, validate=validate)
     else:
         with (
-            Writer(out, options, like=readers[0], memory=memory, force=force) as writer,
+            writer_of(out, options, like=readers[0], memory=memory, force=force) as writer,
             unchanged(readers),
         ):
             check_room = room_for(out, writer.format, force=force)
@@ -259,7 +265,7 @@ def _sides(readers: Sequence[Reader], batches: Sequence[Any]) -> list[Side]:
     return [Side(_schema(reader), of_one, reader.size) for reader, of_one in zip(readers, batches, strict=True)]
 
 
-def room_for(out: Path, kind: Format, *, force: bool) -> Callable[[int], None]:
+def room_for(out: Path | RemoteFile, kind: Format, *, force: bool) -> Callable[[int], None]:
     """Checks whether some bytes of rows can be written."""
     return (lambda size: None) if force else (lambda size: check_room_for_output(out, kind, size))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -13,8 +12,9 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 from linkwise._core import Error
-from linkwise.files.formats import FileOptions, arrow_type, name_of, one_clear_line
+from linkwise.files.formats import FileOptions, arrow_type, one_clear_line
 from linkwise.files.line_reader import BLOCK_OF_A_CORE, LineReader, rows_of
+from linkwise.files.locations import Location, name_of
 
 _LOOKED_AT = 100  # lines that tell the order of columns
 
@@ -22,7 +22,7 @@ _LOOKED_AT = 100  # lines that tell the order of columns
 class JsonReader(LineReader):
     """A file, or a pipe, whose first lines tell the columns and their types."""
 
-    def __init__(self, path: Path, pipe: BinaryIO | None, options: FileOptions) -> None:
+    def __init__(self, path: Location, pipe: BinaryIO | None, options: FileOptions) -> None:
         super().__init__(path, pipe, "jsonl", "", header=False)
         with one_clear_line("read", path):
             beginning = self._beginning()

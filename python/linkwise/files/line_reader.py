@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -12,7 +11,7 @@ import pyarrow as pa
 from linkwise import _core
 from linkwise._core import Error
 from linkwise._typing import Format
-from linkwise.files.formats import name_of, size_of
+from linkwise.files.locations import Location, name_of, size_of
 from linkwise.files.reader import CarriedRows, TableReader, unused_name
 
 BLOCK = 16 << 20
@@ -29,7 +28,7 @@ class LineReader(TableReader):
     With a delimiter, rows go on inside of quotes; without one, every line is a row.
     """
 
-    def __init__(self, path: Path, pipe: BinaryIO | None, kind: Format, delimiter: str, *, header: bool) -> None:
+    def __init__(self, path: Location, pipe: BinaryIO | None, kind: Format, delimiter: str, *, header: bool) -> None:
         super().__init__(path, kind)
         self._pipe, self._delimiter, self._header = pipe, delimiter, header
         self._first = b""  # what has been read of a pipe
@@ -58,7 +57,7 @@ class LineReader(TableReader):
     def _beginning(self) -> bytes:
         """The rows that tell the types. PyArrow would read many blocks ahead of what is asked for."""
         if self._pipe is None:
-            with self.path.open("rb") as file:
+            with open(str(self.path), "rb") as file:
                 text = self._rows_that_tell(file)
         else:
             text = self._first = self._rows_that_tell(self._pipe)

@@ -18,6 +18,7 @@ from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.columns.key_types import arrow_of_numbers
 from linkwise.columns.take import types_inside
 from linkwise.files.formats import one_clear_line
+from linkwise.files.locations import RemoteFile
 from linkwise.files.reader import NumbersOf, Part, Seen, TableReader, bytes_of_rows, not_looked_at, unused_name
 from linkwise.interop.containers import Contents
 from linkwise.runtime.parallel import in_order
@@ -33,10 +34,14 @@ _PARTS = 4  # that are decoded of what may be in memory: rows may take more than
 class ParquetReader(TableReader):
     """A Parquet file."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | RemoteFile) -> None:
         super().__init__(path, "parquet")
+        self._file = path
+        self.spool: Any | None = None
+        """What is to be kept open as long as this is read."""
         with one_clear_line("read", path):
-            path.open("rb").close()  # says what is wrong better than the library does
+            if isinstance(path, Path):
+                path.open("rb").close()  # says what is wrong better than the library does
             self._metadata: pq.FileMetaData | None = None
             with self._open() as file:
                 self._metadata = file.metadata
@@ -56,7 +61,10 @@ class ParquetReader(TableReader):
     def _open(self, *, in_pages: bool = False) -> pq.ParquetFile:
         # Buffering in advance would keep what was read, and whole row groups would be fetched for their first rows.
         buffer = _PAGE if in_pages else 0
-        return pq.ParquetFile(self.path, metadata=self._metadata, pre_buffer=False, buffer_size=buffer)
+        if isinstance(self._file, Path):
+            return pq.ParquetFile(self._file, metadata=self._metadata, pre_buffer=False, buffer_size=buffer)
+        # What is far away is asked for once for several columns, and at the same time.
+        return pq.ParquetFile(self._file.open(), metadata=self._metadata, pre_buffer=not in_pages, buffer_size=buffer)
 
     def _encoded_bytes(self, file: pq.ParquetFile) -> int:
         """Of the columns and row groups that are read, before they are compressed."""
@@ -105,12 +113,19 @@ class ParquetReader(TableReader):
         self._needed = [name for name in before if name in wanted]
         with one_clear_line("read", self.path), self._open() as file:
             if rows is not None:
-                import pyarrow.dataset  # noqa: PLC0415 - which takes long, as it looks for pandas
-                from pyarrow.fs import LocalFileSystem  # noqa: PLC0415
-
-                fragment = pyarrow.dataset.ParquetFileFormat().make_fragment(str(self.path), LocalFileSystem())
-                self._groups = [group.id for group in fragment.subset(rows, schema=file.schema_arrow).row_groups]
+                subset = self._fragment().subset(rows, schema=file.schema_arrow)
+                self._groups = [group.id for group in subset.row_groups]
             self._estimate(file)
+
+    def _fragment(self) -> Any:
+        """The file as datasets have it, which look at statistics."""
+        import pyarrow.dataset  # noqa: PLC0415 - which takes long, as it looks for pandas
+        from pyarrow.fs import LocalFileSystem  # noqa: PLC0415
+
+        of_parquet = pyarrow.dataset.ParquetFileFormat()
+        if isinstance(self._file, Path):
+            return of_parquet.make_fragment(str(self._file), LocalFileSystem())
+        return of_parquet.make_fragment(self._file.path, self._file.filesystem)
 
     def leave_out(self, column: str, least: Any, greatest: Any) -> None:
         """See ``Reader``."""

@@ -15,7 +15,8 @@ from linkwise._core import Error, UsageError
 from linkwise._typing import Format, Rows
 from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.columns.take import compact_views
-from linkwise.files.formats import is_pipe, one_clear_line
+from linkwise.files.formats import one_clear_line
+from linkwise.files.locations import Location, RemoteFile, is_pipe
 from linkwise.interop.containers import Contents
 
 NumbersOf = Callable[[Rows], Rows]
@@ -132,12 +133,14 @@ def _decoded_part(table: pa.Table) -> Part:
 class FileVersion:
     """A file as it was when it was opened."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Location) -> None:
         self._path = path
         self._version = self._now()
 
-    def _now(self) -> tuple[int, ...] | None:
-        if is_pipe(self._path):
+    def _now(self) -> tuple[object, ...] | None:
+        if isinstance(self._path, RemoteFile):
+            return self._path.version()
+        if not isinstance(self._path, Path) or is_pipe(self._path):
             return None
         try:
             told = self._path.stat()
@@ -202,10 +205,11 @@ class TableReader(Reader):
 
     schema: pa.Schema
 
-    def __init__(self, path: Path, kind: Format) -> None:
+    def __init__(self, path: Location, kind: Format) -> None:
         super().__init__(kind)
         self.path = path
-        self._version = FileVersion(path)
+        with one_clear_line("read", path):
+            self._version = FileVersion(path)
         self.header_as_it_is = b""
         """Of text, up to the end of the line."""
         self._filter: Any | None = None  # an expression,

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import io
-import math
+import shutil
 import sys
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from linkwise import _core
 from linkwise._core import UsageError
 from linkwise._typing import Format
-from linkwise.columns.key_types import key_type_of
 from linkwise.columns.row_filter import filter_from_text
+from linkwise.files.array_reader import ArrayReader, SeveralArrays
 from linkwise.files.arrow_reader import ArrowReader
 from linkwise.files.arrow_sizes import ARROW_FILE
+from linkwise.files.batch_reader import BatchReader
 from linkwise.files.conformed import (
     ConformedReader,
     partition_of,
@@ -29,21 +30,18 @@ from linkwise.files.conformed import (
 )
 from linkwise.files.formats import (
     ARRAY_FORMATS,
-    PIPE,
     TEXT_FORMATS,
     FileOptions,
     check_delimiter,
     codec_of,
     format_of,
-    is_pipe,
     known_format,
-    name_of,
     one_clear_line,
 )
+from linkwise.files.locations import PIPE, Location, RemoteFile, TableSource, is_pipe, name_of
 from linkwise.files.parquet_reader import ParquetReader
-from linkwise.files.reader import FileVersion, Reader, Seen, TableReader, not_looked_at
+from linkwise.files.reader import Reader, TableReader
 from linkwise.files.several_tables import SeveralTables
-from linkwise.interop.containers import Contents
 
 _MAGIC: dict[bytes, Format] = {
     ARROW_FILE: "arrow",
@@ -52,97 +50,11 @@ _MAGIC: dict[bytes, Format] = {
     b"\x93NUMPY": "npy",
 }
 
+_SPOOLED_AT_ONCE = 16 << 20  # bytes
 _COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2"}
 
 
-class ArrayReader(Reader):
-    """NumPy's ``.npy``, or raw numbers; mapped."""
-
-    def __init__(self, path: Path, kind: Format, dtype: str | None) -> None:
-        self._version = FileVersion(path)
-        with one_clear_line("read", path):
-            path.open("rb").close()  # says what is wrong better than the libraries do
-            of_numbers, self._begin, shape = _header_of(path) if kind == "npy" else (_named_type(path, dtype), 0, None)
-            _check_type(of_numbers)
-            self._mapped = _core.MappedFile(str(path))
-            contents = self._mapped.bytes[self._begin :]
-            if shape is None and len(contents) % of_numbers.itemsize:
-                raise UsageError(f"cannot read {path}: {len(contents)} bytes are no whole number of {of_numbers}")
-            self.array = contents[: None if shape is None else math.prod(shape) * of_numbers.itemsize].view(of_numbers)
-        if shape is not None and len(shape) != 1:
-            raise UsageError(f"{path}: an array to sort has one dimension, not {len(shape)}")
-        super().__init__(kind, size=self.array.nbytes)
-
-    def everything(self, seen: Seen = not_looked_at) -> Contents:
-        """See ``Reader``."""
-        seen(self.array)
-        return self.array
-
-    def batches(self, most_bytes: int) -> Iterator[Contents]:
-        """See ``Reader``."""
-        width = self.array.itemsize
-        rows = max(most_bytes // width, 1)
-        for first in range(0, len(self.array), rows):
-            yield np.array(self.array[first : first + rows])
-            self._mapped.forget(0, self._begin + (first + rows) * width)
-
-    def check_unchanged(self) -> None:
-        """See ``Reader``."""
-        self._version.check(is_whole=self._mapped.is_whole())
-
-
-def _header_of(path: Path) -> tuple[np.dtype[Any], int, tuple[int, ...]]:
-    """The type of a ``.npy`` file's numbers, where they begin, and their shape."""
-    array = np.load(path, mmap_mode="r", allow_pickle=False)  # also looks whether all of them are there
-    if isinstance(array, np.memmap):
-        return array.dtype, array.offset, array.shape
-    raise UsageError(f"{path} is no .npy file")
-
-
-def _named_type(path: Path, dtype: str | None) -> np.dtype[Any]:
-    if dtype is None:
-        raise UsageError(f"{path}: a .bin file is raw; name the type of its numbers with --dtype, as uint32 or f8")
-    try:
-        return np.dtype(dtype)
-    except Exception:  # NumPy evaluates what it is given
-        raise UsageError(f"there is no type '{dtype}'; name one like uint32, int64 or f8") from None
-
-
-def _check_type(kind: np.dtype[Any]) -> None:
-    """Before anything is looked at: elements that are references would be followed."""
-    key_type_of(np.dtype(np.uint64) if kind.kind in "bmM" else kind.newbyteorder("="))
-
-
-class SeveralArrays(Reader):
-    """Several of them with numbers of one type, one behind the other."""
-
-    def __init__(self, readers: Sequence[ArrayReader], paths: Sequence[Path]) -> None:
-        super().__init__(readers[0].format, size=sum(reader.array.nbytes for reader in readers))
-        self._readers = readers
-        for reader, path in zip(readers, paths, strict=True):
-            kind, first = reader.array.dtype, readers[0].array.dtype
-            if kind != first:
-                raise UsageError(f"{path} has numbers of type {kind}, and {paths[0]} of {first}")
-
-    def everything(self, seen: Seen = not_looked_at) -> Contents:
-        """See ``Reader``."""
-        arrays = [reader.array for reader in self._readers]
-        whole = np.concatenate(arrays, dtype=arrays[0].dtype)  # with its byte order
-        seen(whole)
-        return whole
-
-    def batches(self, most_bytes: int) -> Iterator[Contents]:
-        """See ``Reader``."""
-        for reader in self._readers:
-            yield from reader.batches(most_bytes)
-
-    def check_unchanged(self) -> None:
-        """See ``Reader``."""
-        for reader in self._readers:
-            reader.check_unchanged()
-
-
-def _text_reader(path: Path, source: Any, kind: Format, options: FileOptions) -> TableReader:
+def _text_reader(path: Location, source: Any, kind: Format, options: FileOptions) -> TableReader:
     # They load much that other formats do without.
     if kind == "jsonl":
         from linkwise.files.json_reader import JsonReader  # noqa: PLC0415
@@ -167,17 +79,53 @@ def _open_pipe(path: Path, options: FileOptions) -> TableReader:
     kind = format_of(path, named or next((kind for magic, kind in _MAGIC.items() if begins.startswith(magic)), "csv"))
     if kind in TEXT_FORMATS:
         return _text_reader(path, source, kind, options)
+    if kind == "parquet":
+        return _spooled(path, source)
     if kind != "arrow":
-        raise UsageError(f"{kind} cannot be read from {name_of(path, 'read')}; Arrow's formats and text can")
+        raise UsageError(f"{kind} cannot be read from {name_of(path, 'read')}; tables can")
     if begins.startswith(ARROW_FILE):
         with one_clear_line("read", path):
-            source = pa.BufferReader(source.read())
+            return ArrowReader(path, pa.BufferReader(source.read()), is_file=True)
     return ArrowReader(path, source)
 
 
-def _open_one(path: Path, options: FileOptions) -> Reader:
-    if is_pipe(path):
-        return _open_pipe(path, options)
+def _spooled(path: Location, source: Any) -> TableReader:
+    """Parquet, which ends with what tells where all is, from a file without a name."""
+    from pyarrow.fs import LocalFileSystem  # noqa: PLC0415
+
+    with one_clear_line("read", path):
+        spool = tempfile.TemporaryFile()  # noqa: SIM115 - which goes with the reader
+        shutil.copyfileobj(source, spool, _SPOOLED_AT_ONCE)
+        spool.flush()
+    reader = ParquetReader(RemoteFile(LocalFileSystem(), f"/proc/self/fd/{spool.fileno()}", name_of(path, "read")))
+    reader.spool = spool
+    return reader
+
+
+def _open_remote(file: RemoteFile, options: FileOptions) -> TableReader:
+    kind = format_of(file, options.input_format)
+    with one_clear_line("read", file):
+        if kind == "parquet" and file.is_http:
+            return _spooled(file, file.open_stream(None))
+        if kind == "parquet":
+            return ParquetReader(file)
+        if kind == "arrow":
+            source = pa.BufferReader(file.open_stream(None).read()) if file.is_http else file.open()
+            return ArrowReader(file, source, is_file=source.read_at(len(ARROW_FILE), 0) == ARROW_FILE)
+        if kind in ARRAY_FORMATS:
+            raise UsageError(f"{file}: arrays are read from files of this machine; copy it, or make it a table")
+        return _text_reader(file, file.open_stream(codec_of(file)), kind, options)
+
+
+def _open_one(path: Location, options: FileOptions) -> Reader:
+    if isinstance(path, TableSource):
+        return BatchReader(path)
+    if isinstance(path, RemoteFile):
+        return _open_remote(path, options)
+    return _open_pipe(path, options) if is_pipe(path) else _open_here(path, options)
+
+
+def _open_here(path: Path, options: FileOptions) -> Reader:
     kind = format_of(path, options.input_format)
     if kind in ARRAY_FORMATS:
         return ArrayReader(path, kind, options.dtype)
@@ -192,12 +140,12 @@ def _open_one(path: Path, options: FileOptions) -> Reader:
         return _text_reader(path, source, kind, options)
 
 
-def open_reader(paths: Sequence[Path], options: FileOptions) -> Reader:
+def open_reader(paths: Sequence[Location], options: FileOptions) -> Reader:
     """A reader of files of one kind. Raises ``Error`` with one clear line."""
     return open_readers([paths], options)[0]
 
 
-def open_readers(groups: Sequence[Sequence[Path]], options: FileOptions) -> list[Reader]:
+def open_readers(groups: Sequence[Sequence[Location]], options: FileOptions) -> list[Reader]:
     """As ``open_reader``, of several groups of files; options may name the columns of any. Raises ``Error``."""
     if [path for paths in groups for path in paths].count(PIPE) > 1:
         raise UsageError("standard input can be named once")
@@ -211,7 +159,7 @@ def open_readers(groups: Sequence[Sequence[Path]], options: FileOptions) -> list
     return readers
 
 
-def _open_group(paths: Sequence[Path], options: FileOptions) -> Reader:
+def _open_group(paths: Sequence[Location], options: FileOptions) -> Reader:
     readers = [_open_one(path, options) for path in paths]
     arrays = [reader for reader in readers if isinstance(reader, ArrayReader)]
     tables = [reader for reader in readers if isinstance(reader, TableReader)]
@@ -223,7 +171,9 @@ def _open_group(paths: Sequence[Path], options: FileOptions) -> Reader:
     return conformed[0] if len(conformed) == 1 else SeveralTables(conformed)
 
 
-def _in_one_schema(readers: Sequence[TableReader], paths: Sequence[Path]) -> Sequence[TableReader | ConformedReader]:
+def _in_one_schema(
+    readers: Sequence[TableReader], paths: Sequence[Location]
+) -> Sequence[TableReader | ConformedReader]:
     """Files of one table, which may differ in some columns, and whose directories may tell some."""
     partitions = [partition_of(path) for path in paths]
     types = partition_types(partitions)

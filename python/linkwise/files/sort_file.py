@@ -9,15 +9,18 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from linkwise._core import UsageError
-from linkwise.columns.sort_keys import By, Descending, Nulls, Selection, SortKey, sort_keys_of
+from linkwise.columns.inside import names_inside, outer_columns
+from linkwise.columns.sort_keys import By, Descending, Nulls, Selection, SortKey, listed, sort_keys_of
 from linkwise.encoders.parquet_options import Dictionary, ParquetOptions
+from linkwise.files.directory_writer import format_of_output, writer_of
 from linkwise.files.external_sort import is_too_large, memory_to_use
 from linkwise.files.file_sort import FileSort
-from linkwise.files.formats import TEXT_FORMATS, FileOptions, as_path, expand
+from linkwise.files.formats import TEXT_FORMATS, FileOptions
 from linkwise.files.free_space import check_room_for_output, check_room_for_runs
+from linkwise.files.listing import expand
+from linkwise.files.locations import Location, RemoteFile, Source, target_of
 from linkwise.files.reader import Reader, unchanged
 from linkwise.files.readers import keep_of_tables, open_reader
-from linkwise.files.writer import Writer, format_of_output
 from linkwise.interop.containers import ONE_COLUMN
 from linkwise.runtime.execution import ExecutionOptions, Progress, SortExecution, takes_execution
 from linkwise.runtime.sort_plan import SortPlan
@@ -29,7 +32,7 @@ _AT_ONCE = 256 << 20  # bytes of a file
 
 @takes_execution(SortExecution)
 def sort_file(
-    source: str | Path | Sequence[str | Path],
+    source: Source | Sequence[Source],
     out: str | Path,
     *,
     by: By = None,
@@ -52,6 +55,8 @@ def sort_file(
     row_group_rows: int | None = None,
     dictionary: Dictionary = "auto",
     page_index: bool = False,
+    partition_by: str | Sequence[str] = (),
+    file_rows: int | None = None,
     force: bool = False,
     on_progress: Progress | None = None,
     **execution: Unpack[SortExecution],
@@ -68,8 +73,10 @@ def sort_file(
         File names, which tell the formats: ``.parquet``; ``.arrow``, ``.feather``, ``.ipc``; ``.csv``, ``.tsv``,
         ``.jsonl``, and these with ``.gz``, ``.zst`` or ``.bz2`` behind; ``.npy``; ``.bin``. Several sources, a pattern
         like ``part-*.csv`` or a directory are sorted as one: columns by their names, in types that have all values, and
-        those that directories like ``day=2024-05-01`` tell. ``-`` is standard input or output. Rows of text that are
-        written as text are written as they are.
+        those that directories like ``day=2024-05-01`` tell. URIs like ``s3://bucket/trips/`` name files that others
+        keep. ``-`` is standard input or output. Rows of text that are written as text are written as they are. A source
+        may also be an object: what has a stream of Arrow's (a table, a batch reader, a relation of DuckDB), a dataset
+        of PyArrow's or a lazy frame of Polars'.
     limit, unique
         As ``top_k`` and ``unique`` have it: write the first rows only, and one row of each key.
     host_memory_limit
@@ -93,8 +100,12 @@ def sort_file(
         Of a Parquet output: a codec with or without its level, as ``"zstd:3"`` (the input's unless given), the rows of
         a row group, which columns have a dictionary (``"auto"``: those where a sample says that it pays, ``"all"`` or
         ``"none"``), and whether there is an index of pages.
+    partition_by, file_rows
+        Write a directory of files, which appears complete or not at all: one of directories like ``day=2024-05-01`` by
+        the values of these columns, in each of which the rows are in order, and so many rows a file.
     force
-        Replace a read-only output, and begin what free space on the disks seems too little for.
+        Replace a read-only output, or a directory with files in it, and begin what free space on the disks seems too
+        little for.
     **execution
         Where and how it runs: see ``linkwise.options``.
 
@@ -103,25 +114,25 @@ def sort_file(
     kept = None if columns is None else list(columns)
     file_options = FileOptions(
         dtype, dict(column_types or {}), header, input_format, output_format, kept, filter, delimiter, null_string,
-        parquet,
+        tuple(listed(partition_by)), file_rows, parquet,
     )  # fmt: skip
 
-    def keys(reader: Reader, paths: Sequence[Path]) -> list[SortKey]:
+    def keys(reader: Reader, paths: Sequence[Location]) -> list[SortKey]:
         return keys_of_files(reader, paths, by, descending, nulls, unique=unique)
 
     return sort_paths(
-        source, as_path(out), keys, ExecutionOptions.of(execution, SortPlan, on_progress), Selection(unique, limit),
+        source, target_of(out), keys, ExecutionOptions.of(execution, SortPlan, on_progress), Selection(unique, limit),
         file_options, host_memory_limit, temporary_directory, force=force,
     )  # fmt: skip
 
 
-KeysOf = Callable[[Reader, Sequence[Path]], list[SortKey]]
+KeysOf = Callable[[Reader, Sequence[Location]], list[SortKey]]
 """What to sort files by, when they are open."""
 
 
 def sort_paths(
-    source: str | Path | Sequence[str | Path],
-    out: Path,
+    source: Source | Sequence[Source],
+    out: Path | RemoteFile,
     keys_of: KeysOf,
     execution: ExecutionOptions,
     selection: Selection,
@@ -139,8 +150,8 @@ def sort_paths(
 
 
 def first_out_of_order_in(
-    source: str | Path | Sequence[str | Path], keys_of: KeysOf, options: FileOptions, *, unique: bool = False
-) -> tuple[list[Path], int] | None:
+    source: Source | Sequence[Source], keys_of: KeysOf, options: FileOptions, *, unique: bool = False
+) -> tuple[list[Location], int] | None:
     """The files, and the number of their first row that is out of order, some at a time; ``None`` if none is."""
     paths, reader, keys = _opened(source, keys_of, options)
     checked = each_checked(reader.batches(_AT_ONCE), keys, unique=unique)
@@ -148,8 +159,8 @@ def first_out_of_order_in(
 
 
 def _opened(
-    source: str | Path | Sequence[str | Path], keys_of: KeysOf, options: FileOptions
-) -> tuple[list[Path], Reader, list[SortKey]]:
+    source: Source | Sequence[Source], keys_of: KeysOf, options: FileOptions
+) -> tuple[list[Location], Reader, list[SortKey]]:
     paths = expand(source)
     reader = open_reader(paths, options)
     keys = keys_of(reader, paths)
@@ -159,15 +170,15 @@ def _opened(
 
 
 def _keep(reader: Reader, keys: list[SortKey], options: FileOptions) -> None:
+    for name in outer_columns([key.column for key in keys], reader.columns):
+        if options.columns is not None and name not in options.columns:
+            raise UsageError(f"'{name}' is sorted by, and not among the columns that are kept; name it as well")
     keep_of_tables(reader, options.columns, options.filter)
-    for key in keys:
-        if options.columns is not None and key.column not in options.columns:
-            raise UsageError(f"'{key.column}' is sorted by, and not among the columns that are kept; name it as well")
 
 
 def sort_reader(
     reader: Reader,
-    out: Path,
+    out: Path | RemoteFile,
     keys: list[SortKey],
     execution: ExecutionOptions,
     selection: Selection,
@@ -183,11 +194,18 @@ def sort_reader(
         raise UsageError(f"limit is {selection.limit}; it is a number of rows")
     began = time.perf_counter()
     is_text = reader.format in TEXT_FORMATS and format_of_output(out, options, reader) == reader.format
-    if is_text and options.columns is None:
-        reader.carry_rows([key.column for key in keys])  # what nobody looks at stays as it was written
+    if is_text and options.columns is None and not options.partition_by:
+        reader.carry_rows(
+            outer_columns([key.column for key in keys], reader.columns)
+        )  # what nobody looks at stays as it was written
     by = keys if reader.columns else ()
+    is_grouped = selection.is_everything
+    if options.partition_by and is_grouped:  # one directory behind the other
+        keys = _by_directory(keys, options.partition_by)
     directory = None if temporary_directory is None else Path(temporary_directory)
-    with Writer(out, options, like=reader, schema=reader.schema, keys=by, memory=memory, force=force) as writer:
+    with writer_of(
+        out, options, like=reader, schema=reader.schema, keys=by, memory=memory, force=force, is_grouped=is_grouped
+    ) as writer:
         if not force and selection.is_everything and options.filter is None:
             check_room_for_output(out, writer.format, reader.size or 0)
             if is_too_large([reader], memory):
@@ -197,8 +215,19 @@ def sort_reader(
     return dataclasses.replace(report, wall_seconds=time.perf_counter() - began)
 
 
+def _by_directory(keys: list[SortKey], columns: Sequence[str]) -> list[SortKey]:
+    """The keys behind those of the directories, unless they begin with these."""
+    first = {key.column for key in keys[: len(columns)]}
+    return keys if first == {*columns} else [*map(SortKey, columns), *keys]
+
+
+def names_inside_of(reader: Reader) -> list[str]:
+    """What may be sorted by that is in its columns."""
+    return [] if reader.schema is None else names_inside(reader.schema)
+
+
 def keys_of_files(
-    reader: Reader, paths: Sequence[Path], by: By, descending: Descending, nulls: Nulls, *, unique: bool = False
+    reader: Reader, paths: Sequence[Location], by: By, descending: Descending, nulls: Nulls, *, unique: bool = False
 ) -> list[SortKey]:
     """What to sort files by. Raises ``UsageError``."""
     named = ", ".join(map(str, paths))
@@ -207,6 +236,9 @@ def keys_of_files(
             raise UsageError(f"{named} has no columns; leave by= out")
         return sort_keys_of([ONE_COLUMN], ONE_COLUMN, descending, nulls)
     try:
-        return sort_keys_of(reader.columns, reader.columns if by is None and unique else by, descending, nulls)
+        return sort_keys_of(
+            reader.columns, reader.columns if by is None and unique else by, descending, nulls,
+            inside=names_inside_of(reader),
+        )  # fmt: skip
     except UsageError as error:
         raise UsageError(f"{named}: {error}") from None

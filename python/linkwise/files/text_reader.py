@@ -6,7 +6,6 @@ import codecs
 import contextlib
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -16,8 +15,9 @@ import pyarrow.csv
 from linkwise._core import Error, UsageError
 from linkwise._typing import Format
 from linkwise.exceptions import FallbackWarning, warn_caller
-from linkwise.files.formats import FileOptions, arrow_type, name_of, one_clear_line
+from linkwise.files.formats import FileOptions, arrow_type, one_clear_line
 from linkwise.files.line_reader import BLOCK, BLOCK_OF_A_CORE, LineReader, rows_of
+from linkwise.files.locations import Location, name_of
 
 _LONGEST_TOLD = 300  # letters of what PyArrow says
 _MOST_DIGITS = 38  # of a decimal of 128 bits
@@ -26,7 +26,7 @@ _MOST_DIGITS = 38  # of a decimal of 128 bits
 class TextReader(LineReader):
     """A file, or a pipe, of rows whose values have a delimiter between them."""
 
-    def __init__(self, path: Path, pipe: BinaryIO | None, kind: Format, options: FileOptions) -> None:
+    def __init__(self, path: Location, pipe: BinaryIO | None, kind: Format, options: FileOptions) -> None:
         delimiter = options.delimiter or ("\t" if kind == "tsv" else ",")
         super().__init__(path, pipe, kind, delimiter, header=options.header)
         self._null_string = options.null_string

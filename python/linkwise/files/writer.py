@@ -23,26 +23,19 @@ from linkwise.encoders.part_writer import PartWriter
 from linkwise.encoders.type_casts import writable, writable_schema
 from linkwise.files.formats import (
     ARRAY_FORMATS,
-    PIPE,
-    TEXT_FORMATS,
     FileOptions,
     codec_of,
     format_of,
-    is_pipe,
-    name_of,
     one_clear_line,
 )
+from linkwise.files.locations import PIPE, RemoteFile, is_pipe, name_of
 from linkwise.files.reader import Reader
+from linkwise.files.remote_output import RemoteOutput
 from linkwise.interop.containers import Contents
 from linkwise.runtime.atomic_file import AtomicFile
 
 _AT_ONCE = 16 << 20  # bytes of an array
 _PARTS = 4  # of the memory, of which what waits to be encoded and written takes one
-
-
-def format_of_output(path: Path, options: FileOptions, like: Reader) -> Format:
-    """As named, or by the end of its name; of standard output, the input's. Raises ``UsageError``."""
-    return format_of(path, options.output_format or (like.format if path == PIPE else None))
 
 
 class Writer:
@@ -54,7 +47,7 @@ class Writer:
 
     def __init__(
         self,
-        path: Path,
+        path: Path | RemoteFile,
         options: FileOptions,
         *,
         like: Reader,
@@ -63,16 +56,20 @@ class Writer:
         memory: int = sys.maxsize,
         force: bool = False,
     ) -> None:
-        kind = format_of_output(path, options, like)
+        kind = format_of(path, options.output_format or (like.format if path == PIPE else None))
         if (kind in ARRAY_FORMATS) != (like.format in ARRAY_FORMATS):
             raise UsageError(f"{path}: {like.format} cannot become {kind}; give both the same kind of contents")
-        if path == PIPE and kind not in ("arrow", *TEXT_FORMATS):
-            raise UsageError(f"{kind} cannot be written to standard output; Arrow's stream format and text can")
+        if path == PIPE and kind in ARRAY_FORMATS:
+            raise UsageError(f"{kind} cannot be written to standard output; tables can")
         self._path = path
         with one_clear_line("write", path):
             # A pipe or a device stays what it is; nothing can be written beside it.
             self._is_special = path != PIPE and is_pipe(path)
-            self._atomic = AtomicFile(path, force=force) if path != PIPE and not self._is_special else None
+            self._atomic: AtomicFile | RemoteOutput | None = None
+            if isinstance(path, RemoteFile):
+                self._atomic = RemoteOutput(path)
+            elif path != PIPE and not self._is_special:
+                self._atomic = AtomicFile(path, force=force)
             if self._is_special and kind == "npy":
                 raise UsageError(f"{path} is no regular file, and .npy says its length first; write .bin or .arrow")
         self._kind, self._options, self._keys = kind, options, keys
@@ -95,7 +92,7 @@ class Writer:
             if self._atomic is not None:
                 self._file = self._atomic.__enter__().file
             else:
-                self._file = sys.stdout.buffer if self._path == PIPE else self._path.open("wb")
+                self._file = sys.stdout.buffer if self._path == PIPE else open(str(self._path), "wb")
         if self._schema is not None and self._path != PIPE:  # so is a type that the format does not have
             try:
                 with one_clear_line("write", self._path):

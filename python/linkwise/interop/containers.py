@@ -18,6 +18,7 @@ from linkwise._arrow import pa
 from linkwise._core import UsageError
 from linkwise._typing import Array
 from linkwise.columns.decode import check_key
+from linkwise.columns.inside import names_inside
 from linkwise.columns.sort_keys import By, Descending, Nulls, SortKey, sort_keys_of
 from linkwise.interop.pandas_frames import cannot_convert, told_of
 
@@ -58,7 +59,8 @@ class Held:
             if by is None:
                 raise UsageError(f"by= must name a column: {', '.join(map(repr, self.labels))}")
             by = [str(_number_of(label, self.labels)) for label in labels_named(by, self.labels)]
-        keys = sort_keys_of(columns, by, descending, nulls)
+        inside = () if isinstance(self.contents, np.ndarray) else names_inside(self.contents.schema)
+        keys = sort_keys_of(columns, by, descending, nulls, inside=inside)
         if self.labels is not None:  # by which a column is to be called, before it is spoken of by its number
             for key in keys:
                 check_key(self.labels[int(key.column)], cast(pa.Table, self.contents)[key.column].type)

@@ -14,6 +14,7 @@ from linkwise._typing import Array
 from linkwise.columns.decode import check_key, decoded
 from linkwise.columns.dictionaries import in_one_dictionary, in_one_order
 from linkwise.columns.gather import gather_columns, in_one_array, rows_of_rows
+from linkwise.columns.inside import column_named
 from linkwise.columns.sort_keys import SortKey
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.runtime.host_memory import uninitialised
@@ -62,9 +63,9 @@ class RowKeys:
     """
 
     def __init__(self, table: pa.Table, keys: list[SortKey], *, comparable: bool = False) -> None:
-        for key in keys:
-            check_key(key.column, table[key.column].type)
-        self._originals = [(key.column, table[key.column]) for key in keys]
+        self._originals = [(key.column, column_named(table, key.column)) for key in keys]
+        for name, column in self._originals:
+            check_key(name, column.type)
         self._columns = [_comparable(c if comparable else _ranks(c)) for _, c in self._originals]
         self._gathered: list[pa.Array] = []  # the columns by their first words,
         self._places: Array | None = None  # and where in them each row of the order is

@@ -11,6 +11,7 @@ from linkwise._arrow import pa
 from linkwise._typing import Array
 from linkwise.columns.gather import ColumnsToGather, gather_on_gpus_if_faster, gather_rows, gather_sides
 from linkwise.columns.gather_pyarrow import bytes_of
+from linkwise.columns.inside import column_named, outer_columns
 from linkwise.columns.key_types import array_of_column, column_of_array, is_number
 from linkwise.columns.sort_keys import EVERYTHING, Selection, SortKey
 from linkwise.runtime.execution import ExecutionOptions
@@ -26,19 +27,19 @@ _FIRST_LOOK, _LOOK = 1 << 9, 1 << 18  # rows that are looked at whether they are
 
 def _is_by_number(table: pa.Table, keys: list[SortKey]) -> bool:
     """Whether the key is one number, which is sorted as it is and not gathered afterwards."""
-    return len(keys) == 1 and is_number(table[keys[0].column].type)
+    return len(keys) == 1 and is_number(column_named(table, keys[0].column).type)
 
 
 def _is_by_present_number(table: pa.Table, keys: list[SortKey]) -> bool:
     """Whether the key is one number that all rows have: as an integer, it leaves no ties but those of equal rows."""
-    return _is_by_number(table, keys) and not table[keys[0].column].null_count
+    return _is_by_number(table, keys) and not column_named(table, keys[0].column).null_count
 
 
 class _Number:
     """The only key of a table, where it is a number: its values, and which rows have none."""
 
     def __init__(self, table: pa.Table, key: SortKey) -> None:
-        self._column = table[key.column]
+        self._column = column_named(table, key.column)
         self._key = key
         self._valid: Array | None = None
         self._null: Array | None = None
@@ -138,7 +139,7 @@ def sorted_table(
     rows, report = row_keys.order(execution)
     report = replace(report, rows=table.num_rows, bytes=table.num_rows * _row_bytes(table))
     near, places = row_keys.columns_nearby()
-    nearby = {table.column_names.index(name): column for name, column in near.items()}
+    nearby = {table.column_names.index(name): column for name, column in near.items() if name in table.column_names}
     return SortedTable(table, rows, report, nearby=(nearby, rows if places is None else places))
 
 
@@ -174,7 +175,8 @@ def _sorted_by_number(table: pa.Table, key: SortKey, execution: ExecutionOptions
     steps = Steps()
     number = _Number(table, key)
     sorted_values = uninitialised(len(number.values), number.values.dtype)
-    width = row_number_bytes(table.num_rows) if table.num_columns > 1 else 0
+    is_column = key.column in table.column_names
+    width = row_number_bytes(table.num_rows) if table.num_columns > 1 or not is_column else 0
     steps.end("keys")
     by_number, report = sort_keys(
         number.values, execution, descending=key.descending, out_keys=sorted_values, row_number_bytes=width,
@@ -184,7 +186,7 @@ def _sorted_by_number(table: pa.Table, key: SortKey, execution: ExecutionOptions
     column = number.column(sorted_values)
     rows = number.place_nulls(by_number) if by_number is not None else np.empty(table.num_rows, np.uint8)
     report = replace(report, rows=table.num_rows).after(steps)  # with those without a key
-    return SortedTable(table, rows, report, there={table.column_names.index(key.column): column})
+    return SortedTable(table, rows, report, there={table.column_names.index(key.column): column} if is_column else {})
 
 
 def order_of_table(
@@ -194,7 +196,7 @@ def order_of_table(
     if selection.may_skip(table.num_rows):
         assert selection.limit is not None
         candidates = _core.positions_of_least(_first_words(table, keys), selection.limit)
-        columns = list(dict.fromkeys(key.column for key in keys))
+        columns = outer_columns([key.column for key in keys], table.column_names)
         rows, report = _order_of_rows(gather_rows(table.select(columns), candidates), keys, execution)
         rows = candidates[rows]
     elif selection.unique:
@@ -215,7 +217,7 @@ def _first_words(table: pa.Table, keys: list[SortKey]) -> Array:
     """Numbers in the order of the rows, which may leave ties."""
     if not _is_by_present_number(table, keys):
         return RowKeys(table, keys).words()
-    return codes_of_array(array_of_column(table[keys[0].column]), descending=keys[0].descending)
+    return codes_of_array(array_of_column(column_named(table, keys[0].column)), descending=keys[0].descending)
 
 
 def _row_bytes(table: pa.Table) -> int:

@@ -1,0 +1,48 @@
+"""Columns inside of structs, called by the names on the way to them with dots between, as ``address.city``.
+
+A column that has such a name itself comes before them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from linkwise._arrow import pa, pc
+
+
+def names_inside(schema: pa.Schema) -> list[str]:
+    """The names of all fields of structs, at any depth."""
+    return [name for field in schema for name in _inside(field)]
+
+
+def _inside(field: pa.Field) -> Iterator[str]:
+    if not pa.types.is_struct(field.type):
+        return
+    for at in range(field.type.num_fields):
+        inner = field.type.field(at)
+        yield f"{field.name}.{inner.name}"
+        yield from (f"{field.name}.{name}" for name in _inside(inner))
+
+
+def _way_to(name: str, columns: Sequence[str]) -> tuple[str, str]:
+    """The column that it is in, and its name there; none of a column itself."""
+    if name in columns:
+        return name, ""
+    outer = max((c for c in columns if name.startswith(f"{c}.")), key=len)
+    return outer, name.removeprefix(f"{outer}.")
+
+
+def outer_columns(names: Sequence[str], columns: Sequence[str]) -> list[str]:
+    """Those that have all these, or have them inside, each once."""
+    return list(dict.fromkeys(_way_to(name, columns)[0] for name in names))
+
+
+def column_named(table: pa.Table, name: str) -> pa.ChunkedArray:
+    """A column of a table, or one inside of it, which is null where what it is in is null."""
+    outer, inner = _way_to(name, table.column_names)
+    column = table[outer]
+    while inner:
+        fields = [column.type.field(at).name for at in range(column.type.num_fields)]
+        field, inner = _way_to(inner, fields)
+        column = pc.struct_field(column, field)
+    return column

@@ -1,0 +1,86 @@
+"""Reading what a program holds or makes: tables, streams of batches, datasets, lazy frames, relations of DuckDB."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from linkwise._core import UsageError
+from linkwise.encoders.type_casts import writable_schema
+from linkwise.files.formats import one_clear_line
+from linkwise.files.locations import TableSource
+from linkwise.files.reader import TableReader
+
+
+class BatchReader(TableReader):
+    """Whatever gives Arrow's batches. Datasets and lazy frames are asked for the columns alone that are wanted.
+
+    What is a stream can be read once.
+    """
+
+    def __init__(self, location: TableSource) -> None:
+        super().__init__(location, "arrow")
+        with one_clear_line("read", location):
+            self._source = _as_pyarrow(location.source)
+            schema = _schema_of(self._source)
+            # Views are text as other engines hold it; of PyArrow's functions many do not know them.
+            self._plain = writable_schema(schema, "parquet")
+            self._has_views = self._plain != schema
+            self._set_schema(self._plain)
+        if isinstance(self._source, pa.Table):
+            self.size = self._source.nbytes
+
+    def keep(self, columns: Sequence[str] | None, rows: Any | None) -> None:
+        """See ``Reader``."""
+        super().keep(columns, rows)
+        needed = [*self.columns, *(name for name in self._referenced if name not in self.columns)]
+        if isinstance(self._source, pa.Table) or _is_lazy_frame(self._source):
+            self._source = self._source.select(needed)
+        elif hasattr(self._source, "scanner"):
+            self._source = self._source.scanner(columns=needed, filter=self._filter)
+
+    def _read(self, most_bytes: int | None) -> Iterator[pa.RecordBatch]:
+        del most_bytes  # whoever makes the batches has chosen their size
+        source = self._source
+        if _is_lazy_frame(source):
+            frames = source.collect_batches(maintain_order=True)
+            batches = (batch for frame in frames for batch in pa.table(frame).to_batches())
+        else:
+            batches = source.to_batches() if hasattr(source, "to_batches") else source
+        for batch in batches:
+            yield self._without_views(batch) if self._has_views else batch
+
+    def _without_views(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        plain = [self._plain.field(name) for name in batch.schema.names]
+        columns = [column.cast(field.type) for column, field in zip(batch.columns, plain, strict=True)]
+        return pa.RecordBatch.from_arrays(columns, schema=pa.schema(plain, batch.schema.metadata))
+
+    def check_unchanged(self) -> None:
+        """See ``Reader``. What a program holds, it does not change meanwhile."""
+
+
+def _is_lazy_frame(source: Any) -> bool:
+    return hasattr(source, "collect_schema") and hasattr(source, "collect_batches")
+
+
+def _as_pyarrow(source: Any) -> Any:
+    """A table, a stream of batches, a dataset or a scanner of PyArrow's, or a lazy frame as it is."""
+    if isinstance(source, pa.Table | pa.RecordBatchReader) or _is_lazy_frame(source):
+        return source
+    if hasattr(source, "scanner"):
+        return source
+    if hasattr(source, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(source)
+    if hasattr(source, "to_reader"):
+        return source.to_reader()
+    raise UsageError(f"tables cannot be read from a {type(source).__name__}; collect() it first")
+
+
+def _schema_of(source: Any) -> pa.Schema:
+    if not _is_lazy_frame(source):
+        return source.schema
+    import polars  # noqa: PLC0415 - whose frame it is
+
+    return pa.table(polars.DataFrame(schema=source.collect_schema())).schema

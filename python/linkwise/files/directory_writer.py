@@ -1,0 +1,247 @@
+"""Writing several files into a directory: so many rows each, or by the values of some columns, as Hive has them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+from urllib.parse import quote
+
+import numpy as np
+import pyarrow as pa
+
+from linkwise._core import Error, UsageError
+from linkwise._typing import Format
+from linkwise.columns.gather import gather_rows
+from linkwise.columns.sort_keys import SortKey
+from linkwise.files.conformed import NO_VALUE
+from linkwise.files.formats import ARRAY_FORMATS, FileOptions, format_of, known_format, one_clear_line
+from linkwise.files.locations import PIPE, RemoteFile, is_pipe
+from linkwise.files.reader import Reader
+from linkwise.files.writer import Writer
+from linkwise.interop.containers import Contents
+from linkwise.runtime.atomic_directory import AtomicDirectory
+from linkwise.runtime.execution import ExecutionOptions
+from linkwise.runtime.parallel import in_order
+from linkwise.sorting.row_keys import RowKeys
+
+_AT_ONCE = 1 << 18  # rows
+_PLAIN = " ,:;()@!$&'+~"  # in the name of a directory, beside letters and digits
+_MOST_OPEN = 64  # files, where rows come in any order; of more, those that have waited longest are ended
+
+
+def _named(name: str, value: str | None) -> str:
+    return f"{quote(name, safe=_PLAIN)}={NO_VALUE if value is None else quote(value, safe=_PLAIN)}"
+
+
+def is_directory(options: FileOptions) -> bool:
+    """Whether the output is a directory of files."""
+    return bool(options.partition_by) or options.file_rows is not None
+
+
+def format_of_output(path: Path | RemoteFile, options: FileOptions, like: Reader) -> Format:
+    """As named, or by the end of its name; otherwise, of standard output and of a directory's files, the input's.
+
+    Raises ``UsageError``.
+    """
+    named = options.output_format
+    if is_directory(options):
+        return format_of(path, named or known_format(path) or like.format)
+    return format_of(path, named or (like.format if path == PIPE else None))
+
+
+def writer_of(
+    path: Path | RemoteFile, options: FileOptions, *, like: Reader, schema: pa.Schema | None = None,
+    keys: Sequence[SortKey] = (), memory: int = sys.maxsize, force: bool = False, is_grouped: bool = False,
+) -> Writer | DirectoryWriter:  # fmt: skip
+    """What writes a file, or a directory of them where the options say so; see both."""
+    if is_directory(options):
+        return DirectoryWriter(
+            path, options, like=like, schema=schema, keys=keys, memory=memory, force=force, is_grouped=is_grouped
+        )
+    return Writer(path, options, like=like, schema=schema, keys=keys, memory=memory, force=force)
+
+
+class DirectoryWriter:
+    """As ``Writer``; the directory appears complete or not at all. Files are numbered in the order of their rows.
+
+    ``is_grouped``: whether rows of the same directory come one behind the other.
+    """
+
+    def __init__(
+        self, path: Path | RemoteFile, options: FileOptions, *, like: Reader, schema: pa.Schema | None = None,
+        keys: Sequence[SortKey] = (), memory: int = sys.maxsize, force: bool = False, is_grouped: bool = False,
+    ) -> None:  # fmt: skip
+        if isinstance(path, RemoteFile) or path == PIPE or is_pipe(path):
+            raise UsageError(f"{path}: several files are written into a directory of this machine; name one")
+        if like.format in ARRAY_FORMATS:
+            raise UsageError(f"{path}: several files are written of tables, and {like.format} has no columns")
+        if options.file_rows is not None and options.file_rows < 1:
+            raise UsageError(f"file_rows is {options.file_rows}; a file has one row at least")
+        self.format = format_of_output(path, options, like)
+        """Of the files."""
+        self._path, self._options, self._like = path, options, like
+        self._by = list(options.partition_by)
+        self._keys = [key for key in keys if key.column not in self._by]
+        self._schema = schema
+        self._directory = AtomicDirectory(path, force=force)
+        self._is_grouped = is_grouped or not self._by
+        self._memory = memory if self._is_grouped else memory // _MOST_OPEN
+        self._open: dict[str, _Files] = {}  # by their directory, the one that has waited longest first
+        self._numbers: dict[str, int] = {}  # of the next file
+        if schema is not None:
+            self._check(schema)
+
+    def _check(self, schema: pa.Schema) -> None:
+        for name in self._by:
+            if name not in schema.names:
+                raise UsageError(f"there is no column '{name}' to partition by; there are {', '.join(schema.names)}")
+            try:
+                pa.array([], schema.field(name).type).cast(pa.string())
+            except pa.ArrowException:
+                kind = schema.field(name).type
+                raise UsageError(f"column '{name}' of {kind} has no text that a directory could be called") from None
+        if len(set(self._by)) == len(schema.names):
+            raise UsageError("every column is partitioned by; files need one of their own")
+
+    def __enter__(self) -> Self:
+        with one_clear_line("write", self._path):
+            self._directory.__enter__()
+        return self
+
+    def write(self, contents: Contents) -> None:
+        """Append rows."""
+        assert isinstance(contents, pa.Table)
+        if self._schema is None:
+            self._check(contents.schema)
+            self._schema = contents.schema
+        for directory, rows in self._by_directory(contents):
+            self._files_of(directory).write(rows)
+
+    def write_parts(self, rows: int, row_bytes: int, make: Callable[[int, int], pa.Table]) -> None:
+        """Append so many rows of a table, which the cores make: by the first, and how many."""
+        del row_bytes
+        self.write(make(0, 0))
+        for part in in_order(partial(make, at, min(_AT_ONCE, rows - at)) for at in range(0, rows, _AT_ONCE)):
+            self.write(part)
+
+    def flush(self) -> None:
+        """Wait until all that was appended has been made and written."""
+        for files in self._open.values():
+            files.flush()
+
+    def _by_directory(self, table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+        """The rows that belong to each directory, without the columns that it tells."""
+        if not self._by:
+            yield "", table
+            return
+        if not table.num_rows:
+            return
+        # Of rows that come in any order, copies are made: what is kept of one directory must not hold all others.
+        keys = RowKeys(table, [SortKey(name) for name in self._by])
+        rows = None if self._is_grouped else keys.order(ExecutionOptions(strategy="cpu"))[0]
+        numbers = np.arange(table.num_rows, dtype=np.uint64) if rows is None else rows.astype(np.uint64)
+        starts = keys.core.starts_of_runs(numbers)
+        texts = [table[name].take(pa.array(numbers[starts])).cast(pa.string()).to_pylist() for name in self._by]
+        others = table.drop_columns(self._by)
+        for number, (begin, end) in enumerate(zip(starts, [*starts[1:], table.num_rows], strict=True)):
+            some = others.slice(begin, end - begin) if rows is None else gather_rows(others, rows[begin:end])
+            yield "/".join(_named(name, of[number]) for name, of in zip(self._by, texts, strict=True)), some
+
+    def _files_of(self, directory: str) -> _Files:
+        files = self._open.pop(directory, None)
+        if files is None:
+            if len(self._open) >= (1 if self._is_grouped else _MOST_OPEN):
+                self._end(next(iter(self._open)))
+            files = self._files_in(directory)
+        self._open[directory] = files
+        return files
+
+    def _files_in(self, directory: str) -> _Files:
+        most_rows = self._options.file_rows or sys.maxsize
+        return _Files(self._directory.path / directory, self._numbers.get(directory, 0), most_rows, self._new)
+
+    def _end(self, directory: str) -> None:
+        files = self._open[directory]
+        files.end()
+        del self._open[directory]
+        self._numbers[directory] = files.number
+
+    def _new(self, folder: Path, number: int) -> Writer:
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"part-{number:05}.{self.format}"
+        return Writer(path, self._options, like=self._like, keys=self._keys, memory=self._memory)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                with one_clear_line("write", self._path):
+                    self._finish()
+                return
+        except BaseException:
+            self._give_up()
+            raise
+        self._give_up()
+
+    def _finish(self) -> None:
+        for directory in list(self._open):
+            self._end(directory)
+        if not self._numbers and self._schema is not None:  # no rows have columns as well
+            nothing = self._files_in("")
+            nothing.write(self._schema.empty_table().drop_columns(self._by))
+            nothing.end()
+        self._directory.commit()
+
+    def _give_up(self) -> None:
+        for files in self._open.values():
+            with suppress(Exception):
+                files.give_up()
+        self._directory.discard()
+
+
+class _Files:
+    """The files of one directory, one of which is written."""
+
+    def __init__(self, folder: Path, number: int, most_rows: int, new: Callable[[Path, int], Writer]) -> None:
+        self._folder, self._most_rows, self._new = folder, most_rows, new
+        self.number = number
+        """Of the next one."""
+        self._writer: Writer | None = None
+        self._left = 0  # rows that there is room for in the one that is written
+
+    def write(self, table: pa.Table) -> None:
+        """Append rows, to as many files as they need."""
+        first = 0
+        while first < table.num_rows or self._writer is None:
+            if self._writer is None:
+                self._writer = self._new(self._folder, self.number).__enter__()
+                self.number += 1
+                self._left = self._most_rows
+            some = table.slice(first, self._left)
+            self._writer.write(some)
+            first += some.num_rows
+            self._left -= some.num_rows
+            if not self._left:
+                self.end()
+
+    def flush(self) -> None:
+        """Wait until all has been written."""
+        if self._writer is not None:
+            self._writer.flush()
+
+    def end(self) -> None:
+        """Complete the file that is written."""
+        if self._writer is not None:
+            writer, self._writer = self._writer, None
+            writer.__exit__(None, None, None)
+
+    def give_up(self) -> None:
+        """Leave nothing of it."""
+        if self._writer is not None:
+            self._writer.__exit__(Error, None, None)

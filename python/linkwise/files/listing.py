@@ -1,0 +1,118 @@
+"""Which files are meant: those that are named, those like a pattern, and those in a directory."""
+
+from __future__ import annotations
+
+import glob
+import itertools
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from linkwise._core import UsageError
+from linkwise.files.formats import ARRAY_FORMATS, known_format, one_clear_line
+from linkwise.files.locations import PIPE, Location, RemoteFile, is_uri, location_of, remote_file
+
+_HIDDEN = (".", "_")  # what begins so is no part of a directory's table
+_MAGIC = re.compile(r"[*\[]")  # in a URI, where a question mark means something else
+
+
+def expand(sources: Any) -> list[Location]:
+    """The files that are meant, in the order of their names. Raises ``UsageError``."""
+    several = sources if isinstance(sources, Sequence) and not isinstance(sources, str) else [sources]
+    found = [each for source in several for each in _expanded(source)]
+    if not found:
+        raise UsageError("name at least one file to read")
+    return found
+
+
+def _expanded(source: Any) -> Iterable[Location]:
+    if is_uri(source):
+        return _remote(source)
+    location = location_of(source)
+    if not isinstance(location, Path) or location == PIPE:
+        return [location]
+    if not os.path.exists(location) and glob.has_magic(str(source)):
+        found = sorted(glob.glob(str(source), recursive=True))
+        if not found:
+            raise UsageError(f"no file is like {source}")
+        every = (_files_in(each) if each.is_dir() else [each] for each in map(Path, found))
+        return dict.fromkeys(itertools.chain(*every))  # '**' finds directories and what is in them
+    return _files_in(location) if os.path.isdir(location) else [location]
+
+
+def _files_in(directory: Path) -> list[Path]:
+    """The tables in a directory and those inside of it. Raises ``UsageError``."""
+    found: list[Path] = []
+    for folder, folders, names in os.walk(directory):
+        folders[:] = [name for name in folders if not name.startswith(_HIDDEN)]
+        inside = [Path(folder, name) for name in names if not name.startswith(_HIDDEN)]
+        found += [path for path in inside if known_format(path) not in (None, *ARRAY_FORMATS)]
+    _check_of_one_format(found, directory)
+    return sorted(found)
+
+
+def _check_of_one_format(found: Sequence[Location], directory: object) -> None:
+    kinds = sorted({str(known_format(each)) for each in found})
+    if not found:
+        raise UsageError(f"there is no table in the directory {directory}")
+    if len(kinds) > 1:
+        raise UsageError(
+            f"{directory} has tables of several formats, {', '.join(kinds)}; name those of one, as '*.parquet'"
+        )
+
+
+def _remote(uri: str) -> Iterable[Location]:
+    """The file that a URI names, those like its pattern, or those in its directory."""
+    name, mark, query = uri.partition("?")
+    magic = _MAGIC.search(name)
+    base = name if magic is None else name[: name.rindex("/", 0, magic.start())]
+    directory = remote_file(base + mark + query)
+    if isinstance(directory, Path):
+        return _expanded(f"{directory}{name[len(base) :]}")
+    with one_clear_line("read", directory):
+        if magic is None:
+            from pyarrow.fs import FileType  # noqa: PLC0415
+
+            told = directory.filesystem.get_file_info(directory.path)
+            if told.type != FileType.Directory:
+                return [directory]
+        listed = sorted(_listed(directory), key=lambda each: each.path)
+    if magic is None:
+        shown = [each for each in listed if not _is_hidden(each, directory)]
+        found = [each for each in shown if known_format(each) not in (None, *ARRAY_FORMATS)]
+        _check_of_one_format(found, directory)
+        return found
+    is_like = re.compile(_as_expression(name[len(base) + 1 :]))
+    like = [each for each in listed if is_like.fullmatch(_inside(each, directory))]
+    if not like:
+        raise UsageError(f"no file is like {name}")
+    return like
+
+
+def _listed(directory: RemoteFile) -> Iterator[RemoteFile]:
+    """All files in a directory and those inside of it."""
+    from pyarrow.fs import FileSelector, FileType  # noqa: PLC0415
+
+    for told in directory.filesystem.get_file_info(FileSelector(directory.path, recursive=True)):
+        if told.type == FileType.File:
+            inside = told.path[len(directory.path.rstrip("/")) + 1 :]
+            yield RemoteFile(directory.filesystem, told.path, f"{directory.uri.rstrip('/')}/{inside}")
+
+
+def _inside(file: RemoteFile, directory: RemoteFile) -> str:
+    return file.path[len(directory.path.rstrip("/")) + 1 :]
+
+
+def _is_hidden(file: RemoteFile, directory: RemoteFile) -> bool:
+    return any(part.startswith(_HIDDEN) for part in _inside(file, directory).split("/"))
+
+
+def _as_expression(pattern: str) -> str:
+    """A regular expression for a pattern, in which ``*`` is in one directory and ``**`` in any below."""
+    parts = re.split(r"(\*\*/|\*\*|\*|\[[^]]*\])", pattern)
+    made = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*"}
+    return "".join(
+        made.get(part, part.replace("[!", "[^") if part.startswith("[") else re.escape(part)) for part in parts
+    )

@@ -1,0 +1,173 @@
+"""Where tables lie: files of this machine, files that others have, by their URIs, and what a program holds already."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal, TypeAlias
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+
+from linkwise._core import UsageError
+
+PIPE = Path("-")
+"""Stands for standard input and output."""
+
+_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")  # a letter alone would be a disk of another system
+
+
+@dataclass(frozen=True, eq=False)
+class RemoteFile:
+    """A file that a URI names, as ``s3://bucket/key``, or a directory."""
+
+    filesystem: Any
+    """One of PyArrow's, or fsspec's by way of it."""
+    path: str
+    """As the file system has it."""
+    uri: str
+
+    def __str__(self) -> str:
+        return self.uri
+
+    @cached_property
+    def _name(self) -> PurePosixPath:
+        return PurePosixPath(self.path)
+
+    @property
+    def suffix(self) -> str:
+        """As a path's; so are these."""
+        return self._name.suffix
+
+    @property
+    def stem(self) -> str:
+        """The name without its suffix."""
+        return self._name.stem
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The directories, and the name."""
+        return self._name.parts
+
+    @property
+    def is_http(self) -> bool:
+        """Whether it is part of the web."""
+        return self.uri.startswith(("http://", "https://"))
+
+    def open(self) -> pa.NativeFile:
+        """To read it from any place."""
+        return self.filesystem.open_input_file(self.path)
+
+    def open_stream(self, codec: str | None) -> pa.NativeFile:
+        """To read it from its beginning."""
+        if self.is_http:  # of which not every server gives parts
+            whole = pa.PythonFile(self.filesystem.handler.fs.open(self.path, block_size=0), "r")
+            return whole if codec is None else pa.CompressedInputStream(whole, codec)
+        return self.filesystem.open_input_stream(self.path, compression=codec)
+
+    def version(self) -> tuple[object, ...]:
+        """What tells whether it is still the same."""
+        told = self.filesystem.get_file_info(self.path)
+        return told.type, told.size, told.mtime_ns
+
+
+@dataclass(frozen=True, eq=False)
+class TableSource:
+    """What a program holds, or makes when it is asked for: what has a stream of Arrow's, a dataset, a lazy frame."""
+
+    source: Any
+
+    def __str__(self) -> str:
+        return f"the {type(self.source).__name__}"
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Lies in no directory."""
+        return (str(self),)
+
+
+Location: TypeAlias = Path | RemoteFile | TableSource
+
+Source: TypeAlias = Any
+"""What may be read as tables: a name, a path, a URI, or an object as ``TableSource`` has it."""
+
+
+def location_of(named: Any) -> Location:
+    """What a name, a URI or an object means. Raises ``UsageError``."""
+    if isinstance(named, Path | RemoteFile | TableSource):
+        return named
+    if isinstance(named, os.PathLike):
+        named = os.fspath(named)
+    if not isinstance(named, str):
+        if is_table_source(named):
+            return TableSource(named)
+        raise UsageError(f"name files to read, not a {type(named).__name__}")
+    if is_uri(named):
+        return remote_file(named)
+    return PIPE if named in ("-", "/dev/stdin", "/dev/stdout") else Path(named)
+
+
+def target_of(named: Any) -> Path | RemoteFile:
+    """Where a result goes. Raises ``UsageError``."""
+    location = location_of(named)
+    if isinstance(location, TableSource):
+        raise UsageError(f"name a file to write, not {location}")
+    return location
+
+
+def is_table_source(value: Any) -> bool:
+    """Whether tables can be had from an object that is no name."""
+    has_ways = ("__arrow_c_stream__", "scanner", "to_reader", "collect_schema")
+    return not isinstance(value, type) and any(hasattr(value, way) for way in has_ways)
+
+
+def is_uri(name: object) -> bool:
+    """Whether a name is a URI."""
+    return isinstance(name, str) and _URI.match(name) is not None
+
+
+def remote_file(uri: str) -> Path | RemoteFile:
+    """The file of a URI; one of this machine is a path. Raises ``UsageError``."""
+    from pyarrow import fs  # noqa: PLC0415 - which loads libraries of the clouds
+
+    parts = urlsplit(uri)
+    if parts.scheme == "file":
+        return Path(unquote(parts.path))
+    try:
+        if parts.scheme not in ("http", "https"):
+            filesystem, path = fs.FileSystem.from_uri(uri)
+            return RemoteFile(filesystem, path, uri.partition("?")[0])
+    except pa.ArrowInvalid as error:
+        if "Unrecognized filesystem" not in str(error):
+            raise UsageError(f"{uri}: {error}") from None
+    except (pa.ArrowException, OSError, ImportError) as error:
+        raise UsageError(f"{uri}: {error}") from None
+    try:
+        import fsspec  # type: ignore[import-untyped] # noqa: PLC0415
+
+        filesystem, path = fsspec.core.url_to_fs(uri)
+    except (ImportError, ValueError) as error:
+        raise UsageError(f"{uri}: {error}; pip install 'linkwise[remote]' has what most need") from None
+    return RemoteFile(fs.PyFileSystem(fs.FSSpecHandler(filesystem)), path, uri)
+
+
+def is_pipe(location: Location) -> bool:
+    """Whether it is a stream: standard input or output, a named pipe, a device."""
+    if not isinstance(location, Path):
+        return False
+    # Unlike the methods of a path, these take any name.
+    is_there = os.path.exists(location)
+    return location == PIPE or (is_there and not os.path.isfile(location) and not os.path.isdir(location))
+
+
+def size_of(location: Location) -> int | None:
+    """Bytes of a file; nobody knows a stream's."""
+    return location.stat().st_size if isinstance(location, Path) and not is_pipe(location) else None
+
+
+def name_of(location: Location, what: Literal["read", "write"]) -> str:
+    """What to call it in a message."""
+    return {"read": "standard input", "write": "standard output"}[what] if location == PIPE else str(location)

@@ -1,0 +1,102 @@
+"""Directories that appear complete or not at all; see ``atomic_file``."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import secrets
+import shutil
+from pathlib import Path
+from typing import Self
+
+from linkwise._core import UsageError
+
+_SUFFIX = "linkwise-tmp"
+
+
+class AtomicDirectory:
+    """A directory that is to be filled, and takes its place when it is complete. Raises ``OSError``, ``UsageError``.
+
+    What is there already is replaced if it is an empty directory, or if ``force`` says so. Until it is complete, it has
+    another name beside its place, and is locked: what is not locked was left by a process that is gone, and the next to
+    write the same directory removes it.
+    """
+
+    def __init__(self, path: Path, *, force: bool = False) -> None:
+        self._target = Path(os.path.abspath(path))
+        self._force = force
+        self.path = self._beside()
+        """Where it is filled."""
+        self._lock = -1
+
+    def _beside(self) -> Path:
+        return self._target.with_name(f".{self._target.name}.{secrets.token_hex(4)}.{_SUFFIX}")
+
+    def __enter__(self) -> Self:
+        if self._target.exists() and not self._target.is_dir():
+            raise UsageError(f"{self._target} is a file; name a directory, in which several files can be")
+        if not self._force and self._target.exists() and any(self._target.iterdir()):
+            raise UsageError(f"{self._target} has files in it; name another directory, or replace it (--force)")
+        self._sweep()
+        self.path.mkdir()
+        self._lock = _locked(self.path)
+        return self
+
+    def commit(self) -> None:
+        """Put it in its place."""
+        _sync(self.path)
+        before = self._beside() if self._target.exists() else None
+        if before is not None:
+            self._target.rename(before)
+        try:
+            self.path.rename(self._target)
+        except BaseException:
+            if before is not None:
+                before.rename(self._target)
+            raise
+        _sync(self._target.parent)
+        os.close(self._lock)
+        if before is not None:
+            shutil.rmtree(before, ignore_errors=True)
+
+    def discard(self) -> None:
+        """Leave everything as it was."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        if self._lock >= 0:
+            os.close(self._lock)
+
+    def _sweep(self) -> None:
+        """Remove what processes that are gone have left of the same directory."""
+        ours = re.compile(rf"\.{re.escape(self._target.name)}\.[0-9a-f]{{8}}\.{_SUFFIX}", re.DOTALL)
+        with contextlib.suppress(OSError):
+            for entry in self._target.parent.iterdir():
+                if ours.fullmatch(entry.name) and entry.is_dir() and not entry.is_symlink():
+                    _remove_if_abandoned(entry)
+
+
+def _locked(path: Path) -> int:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    with contextlib.suppress(OSError):  # where directories cannot be locked, none is taken for abandoned
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return descriptor
+
+
+def _remove_if_abandoned(path: Path) -> None:
+    with contextlib.suppress(OSError):  # somebody writes it, or we may not
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(path, ignore_errors=True)
+        finally:
+            os.close(descriptor)
+
+
+def _sync(directory: Path) -> None:
+    with contextlib.suppress(OSError):  # some file systems cannot
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
