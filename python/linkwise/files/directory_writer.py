@@ -114,7 +114,7 @@ class DirectoryWriter:
         return self
 
     def write(self, contents: Contents) -> None:
-        """Append rows."""
+        """See ``TableWriter``."""
         assert isinstance(contents, pa.Table)
         if self._schema is None:
             self._check(contents.schema)
@@ -123,23 +123,23 @@ class DirectoryWriter:
             self._files_of(directory).write(rows)
 
     def write_parts(self, rows: int, row_bytes: int, make: Callable[[int, int], pa.Table]) -> None:
-        """Append so many rows of a table, which the cores make: by the first, and how many."""
+        """See ``TableWriter``."""
         del row_bytes
         self.write(make(0, 0))
         for part in in_order(partial(make, at, min(_AT_ONCE, rows - at)) for at in range(0, rows, _AT_ONCE)):
             self.write(part)
 
     def flush(self) -> None:
-        """Wait until all that was appended has been made and written."""
+        """See ``TableWriter``."""
         for files in self._open.values():
             files.flush()
 
     def _by_directory(self, table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
         """The rows that belong to each directory, without the columns that it tells."""
+        if not table.num_rows:
+            return
         if not self._by:
             yield "", table
-            return
-        if not table.num_rows:
             return
         # Of rows that come in any order, copies are made: what is kept of one directory must not hold all others.
         keys = RowKeys(table, [SortKey(name) for name in self._by])
@@ -193,9 +193,8 @@ class DirectoryWriter:
         for directory in list(self._open):
             self._end(directory)
         if not self._numbers and self._schema is not None:  # no rows have columns as well
-            nothing = self._files_in("")
-            nothing.write(self._schema.empty_table().drop_columns(self._by))
-            nothing.end()
+            with self._new(self._directory.path, 0) as nothing:
+                nothing.write(self._schema.empty_table().drop_columns(self._by))
         self._directory.commit()
 
     def _give_up(self) -> None:
@@ -218,7 +217,7 @@ class _Files:
     def write(self, table: pa.Table) -> None:
         """Append rows, to as many files as they need."""
         first = 0
-        while first < table.num_rows or self._writer is None:
+        while first < table.num_rows:
             if self._writer is None:
                 self._writer = self._new(self._folder, self.number).__enter__()
                 self.number += 1

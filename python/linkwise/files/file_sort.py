@@ -18,10 +18,9 @@ from linkwise.columns.inside import outer_columns
 from linkwise.columns.key_types import arrow_of_numbers, keys_of_array, plain_array, times_of_keys
 from linkwise.columns.row_checksum import RowChecksum, check_same_rows
 from linkwise.columns.sort_keys import Selection, SortKey
-from linkwise.files.directory_writer import DirectoryWriter
 from linkwise.files.external_sort import BATCHES_IN_MEMORY, SpillSort, is_too_large, read_within
 from linkwise.files.reader import Reader, not_looked_at, unused_name
-from linkwise.files.writer import Writer
+from linkwise.files.writer import TableWriter
 from linkwise.interop.containers import ONE_COLUMN, Contents
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.runtime.gpu_start import start_beside
@@ -47,7 +46,7 @@ class FileSort:
         self._reports: list[SortReport] = []
         self._steps = Steps("read")
 
-    def run(self, writer: Writer | DirectoryWriter) -> SortReport:
+    def run(self, writer: TableWriter) -> SortReport:
         """Sort everything that is read, and write it."""
         if self._fetches_few():
             return self._fetch_few(writer)
@@ -67,7 +66,7 @@ class FileSort:
         self._steps.begin("")
         return self._reports[0].after(self._steps)
 
-    def _write_table(self, table: pa.Table, writer: Writer | DirectoryWriter, checked: _CheckedRows | None) -> None:
+    def _write_table(self, table: pa.Table, writer: TableWriter, checked: _CheckedRows | None) -> None:
         """Sort a table and write it: each core gathers rows and encodes them, and no more of them than that is made."""
         in_order = table_in_order(table, self._keys, self._execution) if self._selection.is_everything else None
         if in_order is not None:
@@ -92,7 +91,7 @@ class FileSort:
         limit, unique = self._selection.limit, self._selection.unique
         return limit is not None and not unique and self._reader.is_read_sooner_by_keys(limit)
 
-    def _fetch_few(self, writer: Writer | DirectoryWriter) -> SortReport:
+    def _fetch_few(self, writer: TableWriter) -> SortReport:
         reader, names = self._reader, outer_columns([key.column for key in self._keys], self._reader.columns)
         number = unused_name("number", names)
         at_once = self._memory // BATCHES_IN_MEMORY if is_too_large([reader], self._memory) else None

@@ -21,6 +21,7 @@ from linkwise.files.listing import expand
 from linkwise.files.locations import Location, RemoteFile, Source, target_of
 from linkwise.files.reader import Reader, unchanged
 from linkwise.files.readers import keep_of_tables, open_reader
+from linkwise.files.writer import TableWriter
 from linkwise.interop.containers import ONE_COLUMN
 from linkwise.runtime.execution import ExecutionOptions, Progress, SortExecution, takes_execution
 from linkwise.runtime.sort_plan import SortPlan
@@ -143,7 +144,7 @@ def sort_paths(
     force: bool = False,
 ) -> SortReport:
     """Sort files into one; see ``sort_file``."""
-    _, reader, keys = _opened(source, keys_of, options)
+    _, reader, keys = opened(source, keys_of, options)
     return sort_reader(
         reader, out, keys, execution, selection, options, host_memory_limit, temporary_directory, force=force
     )
@@ -153,14 +154,15 @@ def first_out_of_order_in(
     source: Source | Sequence[Source], keys_of: KeysOf, options: FileOptions, *, unique: bool = False
 ) -> tuple[list[Location], int] | None:
     """The files, and the number of their first row that is out of order, some at a time; ``None`` if none is."""
-    paths, reader, keys = _opened(source, keys_of, options)
+    paths, reader, keys = opened(source, keys_of, options)
     checked = each_checked(reader.batches(_AT_ONCE), keys, unique=unique)
     return next(((paths, row) for _, row in checked if row is not None), None)
 
 
-def _opened(
+def opened(
     source: Source | Sequence[Source], keys_of: KeysOf, options: FileOptions
 ) -> tuple[list[Location], Reader, list[SortKey]]:
+    """The files that are meant, what reads them, and what they are sorted by; only what is wanted will be read."""
     paths = expand(source)
     reader = open_reader(paths, options)
     keys = keys_of(reader, paths)
@@ -190,29 +192,39 @@ def sort_reader(
 ) -> SortReport:
     """Sort what is read into a file; see ``sort_file``."""
     memory = memory_to_use(host_memory_limit)
-    if selection.limit is not None and selection.limit < 0:
-        raise UsageError(f"limit is {selection.limit}; it is a number of rows")
     began = time.perf_counter()
     is_text = reader.format in TEXT_FORMATS and format_of_output(out, options, reader) == reader.format
     if is_text and options.columns is None and not options.partition_by:
-        reader.carry_rows(
-            outer_columns([key.column for key in keys], reader.columns)
-        )  # what nobody looks at stays as it was written
+        # What nobody looks at stays as it was written.
+        reader.carry_rows(outer_columns([key.column for key in keys], reader.columns))
     by = keys if reader.columns else ()
     is_grouped = selection.is_everything
     if options.partition_by and is_grouped:  # one directory behind the other
         keys = _by_directory(keys, options.partition_by)
-    directory = None if temporary_directory is None else Path(temporary_directory)
     with writer_of(
         out, options, like=reader, schema=reader.schema, keys=by, memory=memory, force=force, is_grouped=is_grouped
     ) as writer:
-        if not force and selection.is_everything and options.filter is None:
+        is_checked = not force and selection.is_everything and options.filter is None
+        if is_checked:
             check_room_for_output(out, writer.format, reader.size or 0)
-            if is_too_large([reader], memory):
-                check_room_for_runs([reader], directory)
-        with unchanged([reader]):
-            report = FileSort(reader, keys, selection, execution, memory, directory).run(writer)
+        report = sort_into(
+            writer, reader, keys, execution, selection, memory, temporary_directory, check_room=is_checked
+        )
     return dataclasses.replace(report, wall_seconds=time.perf_counter() - began)
+
+
+def sort_into(
+    writer: TableWriter, reader: Reader, keys: list[SortKey], execution: ExecutionOptions, selection: Selection,
+    memory: int, temporary_directory: str | Path | None, *, check_room: bool,
+) -> SortReport:  # fmt: skip
+    """Sort what is read into whatever takes tables, which is open; whether there is room for runs may be checked."""
+    if selection.limit is not None and selection.limit < 0:
+        raise UsageError(f"limit is {selection.limit}; it is a number of rows")
+    directory = None if temporary_directory is None else Path(temporary_directory)
+    if check_room and is_too_large([reader], memory):
+        check_room_for_runs([reader], directory)
+    with unchanged([reader]):
+        return FileSort(reader, keys, selection, execution, memory, directory).run(writer)
 
 
 def _by_directory(keys: list[SortKey], columns: Sequence[str]) -> list[SortKey]:

@@ -12,10 +12,9 @@ import pyarrow as pa
 
 from linkwise import _core
 from linkwise._core import UsageError
-from linkwise.files.directory_writer import DirectoryWriter
 from linkwise.files.free_space import Outlook
 from linkwise.files.reader import Part, Reader
-from linkwise.files.writer import Writer
+from linkwise.files.writer import TableWriter
 from linkwise.joining.hash_join import HashMatches
 from linkwise.joining.host_join import may_hash
 from linkwise.joining.joined_rows import JoinedRows, KeyPairs
@@ -75,9 +74,7 @@ class StreamedJoin:
         left, right = table.rows_behind()
         return rows + len(left if left is not None else right if right is not None else ())
 
-    def write(
-        self, writer: Writer | DirectoryWriter, suffix: str, check_room: Callable[[int], None], on_progress: Progress
-    ) -> int:
+    def write(self, writer: TableWriter, suffix: str, check_room: Callable[[int], None], on_progress: Progress) -> int:
         """Write the result; returns its rows."""
         schemas = [reader.schema for reader in self.readers]
         joined = JoinedRows(schemas[0], schemas[1], self.keys, self.how, suffix, _ON_CORES)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +36,22 @@ from linkwise.runtime.atomic_file import AtomicFile
 
 _AT_ONCE = 16 << 20  # bytes of an array
 _PARTS = 4  # of the memory, of which what waits to be encoded and written takes one
+
+
+class TableWriter(Protocol):
+    """What takes the rows of a result, in their order."""
+
+    def write(self, contents: Contents) -> None:
+        """Append rows."""
+
+    def write_parts(self, rows: int, row_bytes: int, make: Callable[[int, int], pa.Table]) -> None:
+        """Append so many rows of a table, which the cores make when they come to them: by the first, and how many.
+
+        Until ``flush``, some of them may not have been made.
+        """
+
+    def flush(self) -> None:
+        """Wait until all that was appended has been made and written."""
 
 
 class Writer:
@@ -103,7 +119,7 @@ class Writer:
         return self
 
     def write(self, contents: Contents) -> None:
-        """Append rows."""
+        """See ``TableWriter``."""
         with one_clear_line("write", self._path):
             if isinstance(contents, np.ndarray):
                 self._write_array(contents)
@@ -117,10 +133,7 @@ class Writer:
         return table if self._carried else writable(table, writable_schema(table.schema, self._kind))
 
     def write_parts(self, rows: int, row_bytes: int, make: Callable[[int, int], pa.Table]) -> None:
-        """Append so many rows of a table, which the cores make when they come to them: by the first, and how many.
-
-        Until ``flush``, some of them may not have been made.
-        """
+        """See ``TableWriter``."""
         with one_clear_line("write", self._path):
             if self._stream is None:
                 self._stream = self._open_stream(make(0, 0).schema)
@@ -135,7 +148,7 @@ class Writer:
                 self._stream.write_made(made, count * row_bytes)
 
     def flush(self) -> None:
-        """Wait until all that was appended has been made and written."""
+        """See ``TableWriter``."""
         with one_clear_line("write", self._path):
             if self._stream is not None:
                 self._stream.flush()

@@ -1,0 +1,123 @@
+"""Sorted rows as a stream of batches, for whoever goes on with them."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Unpack, cast
+
+import pyarrow as pa
+
+from linkwise._core import Cancelled, UsageError
+from linkwise.columns.sort_keys import By, Descending, Nulls, Selection
+from linkwise.files.external_sort import memory_to_use
+from linkwise.files.formats import FileOptions
+from linkwise.files.locations import Source
+from linkwise.files.sort_file import keys_of_files, opened, sort_into
+from linkwise.interop.containers import Contents
+from linkwise.runtime.execution import ExecutionOptions, SortExecution, takes_execution
+from linkwise.runtime.parallel import in_order
+from linkwise.runtime.sort_plan import SortPlan
+
+_AT_ONCE = 1 << 17  # rows of a batch
+_WAITING = 4  # batches that nobody has asked for yet
+
+
+@takes_execution(SortExecution)
+def sort_batches(
+    source: Source | Sequence[Source],
+    *,
+    by: By = None,
+    descending: Descending = False,
+    nulls: Nulls = "last",
+    limit: int | None = None,
+    unique: bool = False,
+    host_memory_limit: int | str | None = None,
+    temporary_directory: str | Path | None = None,
+    column_types: Mapping[str, str] | None = None,
+    header: bool = True,
+    input_format: str | None = None,
+    delimiter: str | None = None,
+    null_string: str = "",
+    columns: Sequence[str] | None = None,
+    filter: Any | None = None,
+    **execution: Unpack[SortExecution],
+) -> pa.RecordBatchReader:
+    """Sort tables as ``sort_file`` does, and give the rows as a stream of Arrow batches instead of writing a file.
+
+    A thread sorts, and waits while nobody takes its batches. What goes wrong is raised by the reader; one that is
+    closed, or let go of, ends the work, and no run is left behind. Parameters and errors: as ``sort_file``.
+    """
+    kept = None if columns is None else list(columns)
+    options = FileOptions(
+        None, dict(column_types or {}), header, input_format, None, kept, filter, delimiter, null_string
+    )
+    keys_of = partial(keys_of_files, by=by, descending=descending, nulls=nulls, unique=unique)
+    _, reader, keys = opened(source, keys_of, options)
+    if reader.schema is None:
+        raise UsageError("batches are made of tables; sort_file sorts arrays")
+    batches = BatchQueue()
+    how = ExecutionOptions.of(execution, SortPlan, None)
+
+    def work() -> None:
+        sort_into(
+            batches, reader, keys, how, Selection(unique, limit), memory_to_use(host_memory_limit),
+            temporary_directory, check_room=True,
+        )  # fmt: skip
+
+    return pa.RecordBatchReader.from_batches(reader.schema, batches.filled_by(work))
+
+
+class BatchQueue:
+    """What a sort writes into, as into a file, and somebody else takes batches out of."""
+
+    def __init__(self) -> None:
+        self._batches: queue.Queue[pa.RecordBatch | BaseException | None] = queue.Queue(_WAITING)
+        self._is_abandoned = threading.Event()
+
+    def filled_by(self, work: Callable[[], object]) -> Iterator[pa.RecordBatch]:
+        """The batches that work in a thread of its own writes. Raises what the work does."""
+
+        def run() -> None:
+            try:
+                work()
+                self._put(None)
+            except BaseException as error:
+                if not self._is_abandoned.is_set():
+                    self._put(error)
+
+        thread = threading.Thread(target=run, name="linkwise", daemon=True)
+        thread.start()
+        try:
+            while (batch := self._batches.get()) is not None:
+                if isinstance(batch, BaseException):
+                    raise batch
+                yield batch
+        finally:
+            self._is_abandoned.set()
+            thread.join()
+
+    def _put(self, batch: pa.RecordBatch | BaseException | None) -> None:
+        while not self._is_abandoned.is_set():
+            try:
+                return self._batches.put(batch, timeout=0.1)
+            except queue.Full:
+                continue
+        raise Cancelled("nobody wants the batches any more")
+
+    def write(self, contents: Contents) -> None:
+        """See ``TableWriter``."""
+        for batch in cast(pa.Table, contents).to_batches(_AT_ONCE):
+            self._put(batch)
+
+    def write_parts(self, rows: int, row_bytes: int, make: Callable[[int, int], pa.Table]) -> None:
+        """See ``TableWriter``."""
+        del row_bytes
+        for part in in_order(partial(make, at, min(_AT_ONCE, rows - at)) for at in range(0, rows, _AT_ONCE)):
+            self.write(part)
+
+    def flush(self) -> None:
+        """See ``TableWriter``. What was given waits to be taken."""
