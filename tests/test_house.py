@@ -30,6 +30,7 @@ PUBLIC = [
         "probe",
         "sort",
         "sort_and_report",
+        "sort_batches",
         "sort_file",
         "sort_indices",
         "top_k",
@@ -38,7 +39,7 @@ PUBLIC = [
 ]
 EXECUTION = ["machine", "gpus", "strategy", "memory_limit", "verify", "plan"]
 TAKE_THEM = [
-    *("sort", "sort_and_report", "sort_indices", "top_k", "unique", "sort_file", "plan_sort"),
+    *("sort", "sort_and_report", "sort_indices", "top_k", "unique", "sort_file", "sort_batches", "plan_sort"),
     *("join", "join_count", "join_file", "join_indices", "join_ranges", "plan_join"),
 ]
 KEYS = np.random.default_rng(2).integers(0, 1 << 32, 2000, dtype=np.uint32)

@@ -172,10 +172,11 @@ def opened(
 
 
 def _keep(reader: Reader, keys: list[SortKey], options: FileOptions) -> None:
-    for name in outer_columns([key.column for key in keys], reader.columns):
+    sorted_by = outer_columns([key.column for key in keys], reader.columns)
+    keep_of_tables(reader, options.columns, options.filter)
+    for name in sorted_by:
         if options.columns is not None and name not in options.columns:
             raise UsageError(f"'{name}' is sorted by, and not among the columns that are kept; name it as well")
-    keep_of_tables(reader, options.columns, options.filter)
 
 
 def sort_reader(
