@@ -22,11 +22,13 @@ from linkwise.files.external_join import Side, SpilledJoin
 from linkwise.files.external_sort import is_too_large, memory_to_use, read_within
 from linkwise.files.formats import ARRAY_FORMATS, FileOptions, known_format
 from linkwise.files.free_space import Outlook, check_room_for_output, check_room_for_runs
+from linkwise.files.grace_join import GraceJoin
 from linkwise.files.listing import expand
 from linkwise.files.locations import RemoteFile, Source, target_of
 from linkwise.files.reader import Reader, unchanged
 from linkwise.files.readers import keep_of_tables, open_readers
 from linkwise.files.streamed_join import StreamedJoin
+from linkwise.files.writer import TableWriter
 from linkwise.joining.joined_rows import KeyPairs
 from linkwise.joining.matching import Columns, How, Order, Presorted, Validate, check_order, sides_of
 from linkwise.joining.report import JoinReport
@@ -161,28 +163,37 @@ def join_files(
     in_memory = _FileJoin(
         keys, how, replace(execution, on_progress=None), nulls_equal, presorted, order, memory, temporary_directory
     )
+    grace = None
+    if streamed is not None and streamed.held is None:
+        is_partitioned = order is None and is_too_large(readers, memory)
+        grace = GraceJoin.of(streamed, temporary_directory) if is_partitioned else None
+        streamed = None
     is_spilled = streamed is None and is_too_large(readers, memory)
     if not force and is_spilled:
         check_room_for_runs(readers, temporary_directory)
-    told = streamed.told if streamed is not None else "sorted runs, spilled and merged" if is_spilled else "in memory"
+    by_runs = "sorted runs, spilled and merged" if is_spilled else "in memory"
+    told = streamed.told if streamed is not None else grace.told if grace is not None else by_runs
     on_progress = execution.on_progress or (lambda _: None)
     if out is None:
         with unchanged(readers):
-            rows = streamed.count(on_progress) if streamed is not None else in_memory.count(readers, validate=validate)
+            counted = partial(in_memory.count, validate=validate)
+            if streamed is not None:
+                rows = streamed.count(on_progress)
+            else:
+                rows = counted(readers) if grace is None else grace.count(counted, on_progress)
     else:
         with (
             writer_of(out, options, like=readers[0], memory=memory, force=force) as writer,
             unchanged(readers),
         ):
             check_room = room_for(out, writer.format, force=force)
+            otherwise = partial(in_memory.write, writer, check_room, suffix=suffix, validate=validate)
             if streamed is not None:
                 rows = streamed.write(writer, suffix, check_room, on_progress)
+            elif grace is not None:
+                rows = grace.write(writer, suffix, check_room, otherwise, on_progress)
             else:
-                rows = 0
-                with in_memory.rows(readers, check_room, suffix=suffix, validate=validate) as tables:
-                    for table in tables:
-                        writer.write(table)
-                        rows += table.num_rows
+                rows = otherwise(readers)
     steps.begin("")
     return JoinReport(rows, how, told, time.perf_counter() - began, steps.seconds)
 
@@ -218,8 +229,18 @@ class _FileJoin:
         with self._spilled().parts(left, right) as parts:
             return sum(self._count(*part, validate=validate) for part in parts)
 
+    def write(
+        self, writer: TableWriter, check_room: Callable[[int], None], readers: Sequence[Reader], **how: Any
+    ) -> int:
+        rows = 0
+        with self._rows(readers, check_room, **how) as tables:
+            for table in tables:
+                writer.write(table)
+                rows += table.num_rows
+        return rows
+
     @contextmanager
-    def rows(
+    def _rows(
         self, readers: Sequence[Reader], check_room: Callable[[int], None], **how: Any
     ) -> Iterator[Iterator[pa.Table]]:
         """The result, some of it at a time; there is room for what it takes, in bytes, if that is checked."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 import pyarrow as pa
@@ -33,12 +33,13 @@ _ON_CORES = ExecutionOptions(strategy="cpu")
 
 @dataclass(frozen=True)
 class StreamedJoin:
-    """Which side is held, and how the other one, which is never in memory as a whole, is joined with it."""
+    """Which side may be held, and how the other one, which is never in memory as a whole, is joined with it."""
 
     readers: Sequence[Reader]
     keys: KeyPairs
     how: str
-    held: int
+    sides: list[int]
+    """Of which one may be held, however large."""
     nulls_equal: bool
     memory: int
     validate: str
@@ -49,7 +50,7 @@ class StreamedJoin:
         cls, readers: Sequence[Reader], keys: KeyPairs, how: str, execution: ExecutionOptions, steps: Steps, *,
         order: str | None, presorted: bool, validate: str, nulls_equal: bool, memory: int,
     ) -> StreamedJoin | None:  # fmt: skip
-        """``None`` where another way is asked for, or no side fits into memory."""
+        """``None`` where another way is asked for, or is needed for these keys."""
         if order == "key" or presorted or not may_hash(execution) or not _can_be_hashed(readers, keys):
             return None
         if how in ("right", "full") and keys.are_one and _has_dictionaries(readers, keys):
@@ -57,14 +58,23 @@ class StreamedJoin:
         sides = [side for side in (0, 1) if _is_unique_by_table(side, validate)]
         if order == "left" and how not in ("semi", "anti"):
             sides = [side for side in sides if side == 1]
-        sized = [(size, side) for side in sides if (size := _held_bytes(readers[side])) is not None]
-        if not sized or min(sized)[0] > memory // _OF_MEMORY:
-            return None
-        return cls(readers, keys, how, min(sized)[1], nulls_equal, memory, validate, steps)
+        return cls(readers, keys, how, sides, nulls_equal, memory, validate, steps) if sides else None
+
+    @property
+    def most_held(self) -> int:
+        """Bytes that the side that is held may take, with its table."""
+        return max(self.memory // _OF_MEMORY, 1)
+
+    @cached_property
+    def held(self) -> int | None:
+        """The side that fits into memory; ``None`` if neither does."""
+        sized = [(size, side) for side in self.sides if (size := held_bytes(self.readers[side])) is not None]
+        return min(sized)[1] if sized and min(sized)[0] <= self.most_held else None
 
     @property
     def told(self) -> str:
         """How it is joined, in words."""
+        assert self.held is not None
         return f"hash table of the {('left', 'right')[self.held]} side, the other one streamed"
 
     def count(self, on_progress: Progress) -> int:
@@ -76,12 +86,10 @@ class StreamedJoin:
 
     def write(self, writer: TableWriter, suffix: str, check_room: Callable[[int], None], on_progress: Progress) -> int:
         """Write the result; returns its rows."""
-        schemas = [reader.schema for reader in self.readers]
-        joined = JoinedRows(schemas[0], schemas[1], self.keys, self.how, suffix, _ON_CORES)
-        nothing = [schema.empty_table() for schema in schemas]  # type: ignore[union-attr]
-        no_rows = np.empty(0, np.int64)
-        writer.write(joined.gathered(nothing[0], nothing[1], no_rows, no_rows))  # says what is wrong before the work
-        table = self._table()
+        joined = self.write_nothing(writer, suffix)  # says what is wrong before the work
+        nothing = [reader.schema.empty_table() for reader in self.readers]  # type: ignore[union-attr]
+        held, table = self.held, self._table()
+        assert held is not None
         whole_sides = self.how in ("right", "full") and self.keys.are_one
         outlook = Outlook(check_room, self.readers)
         row_bytes = [_row_bytes(reader) for reader in self.readers]
@@ -93,7 +101,7 @@ class StreamedJoin:
 
         for part, matches in self._looked_up(table, on_progress):
             count = 0 if matches is None else table.count(matches)
-            outlook.check(part.num_rows * row_bytes[1 - self.held], count * of_result)
+            outlook.check(part.num_rows * row_bytes[1 - held], count * of_result)
             if matches is not None:
                 if count < _PART_ROWS // 4:
                     writer.write(rows_of(part, matches, 0, count))
@@ -101,9 +109,9 @@ class StreamedJoin:
                     writer.write_parts(count, of_result, partial(rows_of, part, matches))
                 rows += count
         left, right = table.rows_behind()
-        numbers = left if self.held == 0 else right
+        numbers = left if held == 0 else right
         if numbers is not None and len(numbers):
-            sides = [table.table if side == self.held else nothing[side] for side in (0, 1)]
+            sides = [table.table if side == held else nothing[side] for side in (0, 1)]
 
             def behind(first: int, count: int) -> pa.Table:
                 some = slice(first, first + count)
@@ -116,7 +124,17 @@ class StreamedJoin:
         writer.flush()
         return rows
 
+    def write_nothing(self, writer: TableWriter, suffix: str) -> JoinedRows:
+        """Write no row of the result; returns what makes its rows."""
+        left, right = (reader.schema for reader in self.readers)
+        assert left is not None and right is not None
+        joined = JoinedRows(left, right, self.keys, self.how, suffix, _ON_CORES)
+        no_rows = np.empty(0, np.int64)
+        writer.write(joined.gathered(left.empty_table(), right.empty_table(), no_rows, no_rows))
+        return joined
+
     def _table(self) -> SharedTable:
+        assert self.held is not None
         self.steps.begin("read")
         held = self.readers[self.held].everything()
         self.steps.begin("table")
@@ -134,6 +152,7 @@ class StreamedJoin:
 
     def _leave_out_others(self, table: SharedTable) -> None:
         """Do not read row groups of the other side in which no key can be one of the table's."""
+        assert self.held is not None
         others, name = self.readers[1 - self.held], self.keys.pairs[0][1 - self.held]
         assert others.schema is not None
         if table.key_range is not None:
@@ -142,15 +161,15 @@ class StreamedJoin:
     @property
     def _drops_unmatched(self) -> bool:
         """Whether rows of the side that streams by are in the result only with a match."""
+        assert self.held is not None
         return self.how in ("inner", ("left", "right")[self.held]) or (
             self.how == "semi" or (self.how == "anti" and self.held == 0)
         )
 
     def _looked_up(self, table: SharedTable, on_progress: Progress) -> Iterator[tuple[pa.Table, HashMatches | None]]:
         """The parts of the other side with their matches, in order."""
+        assert self.held is not None
         reader = self.readers[1 - self.held]
-        cores = len(os.sched_getaffinity(0))
-        most_bytes = max(self.memory // _OF_MEMORY // (_PARTS_AHEAD * cores), 1)
         names = list(dict.fromkeys(pair[1 - self.held] for pair in self.keys.pairs))
         are_distinct = len({*reader.columns}) == len(reader.columns)
         keys_first = self._drops_unmatched and len(names) < len(reader.columns) and are_distinct
@@ -168,13 +187,17 @@ class StreamedJoin:
             columns = [(of_keys if name in names else others)[name] for name in reader.columns]
             return part.rows, pa.table(columns, schema=reader.schema), matches
 
-        for rows, decoded, matches in in_order(
-            partial(looked_up, part) for part in reader.parts(_PART_ROWS, most_bytes)
-        ):
+        for rows, decoded, matches in in_order(partial(looked_up, part) for part in parts_of(reader, self.memory)):
             yield decoded, matches
             done += rows
             if all_rows:
                 on_progress(min(done / all_rows, 1.0))
+
+
+def parts_of(reader: Reader, memory: int) -> Iterator[Part]:
+    """Parts of a side that is not held, of which the cores work on some at a time."""
+    cores = len(os.sched_getaffinity(0))
+    return reader.parts(_PART_ROWS, max(memory // _OF_MEMORY // (_PARTS_AHEAD * cores), 1))
 
 
 def _is_unique_by_table(side: int, validate: str) -> bool:
@@ -182,7 +205,8 @@ def _is_unique_by_table(side: int, validate: str) -> bool:
     return validate[2 * (1 - side)] != "1"
 
 
-def _held_bytes(reader: Reader) -> int | None:
+def held_bytes(reader: Reader) -> int | None:
+    """What a side takes in memory, with its table; ``None`` if nobody knows."""
     return None if reader.size is None else reader.size + _TABLE_BYTES * (reader.size // _row_bytes(reader))
 
 
@@ -193,14 +217,15 @@ def _row_bytes(reader: Reader) -> int:
     return 8 * max(len(reader.columns), 1)
 
 
-def _kinds(readers: Sequence[Reader], keys: KeyPairs) -> list[pa.DataType]:
+def key_kinds(readers: Sequence[Reader], keys: KeyPairs) -> list[pa.DataType]:
+    """The types that the keys of both sides have in common."""
     left, right = (reader.schema for reader in readers)
     assert left is not None and right is not None
     return [common_type(left.field(pair[0]).type, right.field(pair[1]).type, pair) for pair in keys.pairs]
 
 
 def _can_be_hashed(readers: Sequence[Reader], keys: KeyPairs) -> bool:
-    for kind in _kinds(readers, keys):
+    for kind in key_kinds(readers, keys):
         plain = kind.value_type if pa.types.is_dictionary(kind) else kind
         if not _core.hash_rows([pa.array([], plain)], np.zeros(0, np.uint64)):
             return False
@@ -208,4 +233,4 @@ def _can_be_hashed(readers: Sequence[Reader], keys: KeyPairs) -> bool:
 
 
 def _has_dictionaries(readers: Sequence[Reader], keys: KeyPairs) -> bool:
-    return any(pa.types.is_dictionary(kind) for kind in _kinds(readers, keys))
+    return any(pa.types.is_dictionary(kind) for kind in key_kinds(readers, keys))

@@ -1,0 +1,195 @@
+"""Joins of files neither of which fits into memory: both are partitioned by hashes of their keys, and spilled.
+
+The rows of a key come into one partition of each side, and of each pair of partitions one side fits into memory: it is
+held, and the other one streams by (the Grace hash join: Kitsuregawa et al., New Generation Computing 1, 1983). Pairs
+that still do not fit are partitioned again by other hashes; those of a key with very many rows are joined otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from linkwise import _core
+from linkwise._typing import Array
+from linkwise.columns.decode import decoded
+from linkwise.columns.gather import gather_rows
+from linkwise.files.reader import Part, Reader, Seen, bytes_of_rows, in_parts, not_looked_at
+from linkwise.files.spill_file import Run, SpillFile
+from linkwise.files.streamed_join import StreamedJoin, held_bytes, key_kinds, parts_of
+from linkwise.files.writer import TableWriter
+from linkwise.interop.containers import Contents
+from linkwise.joining.type_promotion import comparable
+from linkwise.runtime.execution import Progress
+from linkwise.runtime.parallel import in_order
+
+_MOST_PARTITIONS = 256
+_UNEVEN = 1.5  # times its share, which a partition may be
+_MOST_LEVELS = 3  # of partitions inside of partitions
+# By level, odd: what hashes are multiplied by, whose leading bits then tell the partition.
+_MULTIPLIERS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
+
+Otherwise = Callable[[Sequence[Reader]], int]
+"""Joins a pair of partitions in any other way; returns its rows."""
+
+
+@dataclass(frozen=True)
+class GraceJoin:
+    """How two relations are partitioned, and each pair of partitions is joined."""
+
+    join: StreamedJoin
+    """Of a pair, with whatever readers."""
+    partitions: int
+    directory: Path | None
+    level: int = 0
+
+    @classmethod
+    def of(cls, join: StreamedJoin, directory: Path | None, level: int = 0) -> GraceJoin | None:
+        """``None`` where no number of partitions would help."""
+        sizes = [size for side in join.sides if (size := held_bytes(join.readers[side])) is not None]
+        if not sizes or level == _MOST_LEVELS:
+            return None
+        partitions = int(_UNEVEN * min(sizes) / join.most_held) + 1
+        return cls(join, min(max(partitions, 2), _MOST_PARTITIONS), directory, level)
+
+    @property
+    def told(self) -> str:
+        """How it is joined, in words."""
+        return f"{self.partitions} partitions by hashes of the keys, spilled, each joined by a hash table"
+
+    def count(self, otherwise: Otherwise, on_progress: Progress) -> int:
+        """How many rows there are."""
+        return self._each(otherwise, on_progress, lambda join, progress: join.count(progress))
+
+    def write(
+        self, writer: TableWriter, suffix: str, check_room: Callable[[int], None], otherwise: Otherwise,
+        on_progress: Progress,
+    ) -> int:  # fmt: skip
+        """Write the result; returns its rows."""
+        self.join.write_nothing(writer, suffix)  # says what is wrong before the work
+        return self._each(
+            otherwise, on_progress, lambda join, progress: join.write(writer, suffix, check_room, progress)
+        )
+
+    def _each(
+        self, otherwise: Otherwise, on_progress: Progress, joined: Callable[[StreamedJoin, Progress], int]
+    ) -> int:
+        """The rows of all pairs."""
+        rows = 0
+        with self._partitioned(lambda done: on_progress(done / 2)) as pairs:
+            for at, pair in enumerate(pairs):
+
+                def progress(done: float, at: int = at) -> None:
+                    on_progress(0.5 + (at + done) / len(pairs) / 2)
+
+                join = replace(self.join, readers=pair)
+                if join.held is not None:
+                    rows += joined(join, progress)
+                    continue
+                finer = GraceJoin.of(join, self.directory, self.level + 1)
+                rows += otherwise(pair) if finer is None else finer._each(otherwise, progress, joined)
+        return rows
+
+    @contextmanager
+    def _partitioned(self, on_progress: Progress) -> Iterator[list[list[Reader]]]:
+        """Both sides of each partition. No run is left behind."""
+        steps = self.join.steps
+        with SpillFile(self.directory) as file:
+            steps.begin("spill")
+            sides = []
+            for side in (0, 1):
+                progress = lambda done, side=side: on_progress((side + done) / 2)  # noqa: E731
+                sides.append(self._spilled(side, file, progress))
+            yield [list(pair) for pair in zip(*sides, strict=True)]
+
+    def _spilled(self, side: int, file: SpillFile, on_progress: Progress) -> list[SpilledRows]:
+        reader = self.join.readers[side]
+        assert reader.schema is not None
+        kinds = key_kinds(self.join.readers, self.join.keys)
+        runs: list[list[Run]] = [[] for _ in range(self.partitions)]
+        sizes = [0] * self.partitions
+
+        def partitioned(part: Part) -> tuple[int, pa.Table, Array]:
+            table = part.decode(None)
+            hashes = np.zeros(table.num_rows, np.uint64)
+            for pair, kind in zip(self.join.keys.pairs, kinds, strict=True):
+                column = decoded(comparable(table[pair[side]], kind, pair))
+                _core.hash_rows([chunk for chunk in column.chunks if len(chunk)], hashes)
+            numbers = self._partition_of(hashes)
+            ends = np.cumsum(np.bincount(numbers, minlength=self.partitions))
+            return part.rows, gather_rows(table, np.argsort(numbers, kind="stable")), ends
+
+        done, all_rows = 0, reader.rows
+        for rows, table, ends in in_order(partial(partitioned, part) for part in parts_of(reader, self.join.memory)):
+            row_bytes = bytes_of_rows(table) / max(table.num_rows, 1)
+            for number, (begin, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
+                if end > begin:
+                    runs[number].append(file.write(table.schema, [table.slice(begin, end - begin)]))
+                    sizes[number] += int(row_bytes * (end - begin))
+            done += rows
+            if all_rows:
+                on_progress(min(done / all_rows, 1.0))
+        return [SpilledRows(file, reader.schema, *each) for each in zip(runs, sizes, strict=True)]
+
+    def _partition_of(self, hashes: Array) -> Array:
+        mixed = hashes * np.uint64(_MULTIPLIERS[self.level])
+        return ((mixed >> np.uint64(32)) * np.uint64(self.partitions) >> np.uint64(32)).astype(np.uint8)
+
+
+class SpilledRows(Reader):
+    """Rows that were spilled in several runs."""
+
+    schema: pa.Schema
+
+    def __init__(self, file: SpillFile, schema: pa.Schema, runs: list[Run], size: int) -> None:
+        super().__init__("arrow", schema=schema, columns=list(schema.names), size=size)
+        self._file, self._runs = file, runs
+
+    def _tables(self) -> Iterator[pa.Table]:
+        return (table for run in self._runs for table in self._file.read(run))
+
+    def everything(self, seen: Seen = not_looked_at) -> Contents:
+        """See ``Reader``."""
+        table = pa.concat_tables([self.schema.empty_table(), *in_order(partial(self._run, run) for run in self._runs)])
+        seen(table)
+        return table
+
+    def _run(self, run: Run) -> pa.Table:
+        return pa.concat_tables(self._file.read(run))
+
+    def batches(self, most_bytes: int) -> Iterator[Contents]:
+        """See ``Reader``."""
+        return in_parts((batch for table in self._tables() for batch in table.to_batches()), self.schema, most_bytes)
+
+    def parts(self, rows: int, most_bytes: int) -> Iterator[Part]:
+        """See ``Reader``: as many runs as have so many rows."""
+        held: list[Run] = []
+        most_rows = min(rows, max(most_bytes * (self.rows or 1) // max(self.size or 1, 1), 1))
+        for run in self._runs:
+            if held and sum(each.rows for each in held) + run.rows > most_rows:
+                yield self._part(held)
+                held = []
+            held.append(run)
+        if held:
+            yield self._part(held)
+
+    def _part(self, runs: list[Run]) -> Part:
+        def decode(columns: Sequence[str] | None) -> pa.Table:
+            table = pa.concat_tables(map(self._run, runs))
+            return table if columns is None else table.select(list(columns))
+
+        return Part(sum(run.rows for run in runs), decode)
+
+    @property
+    def rows(self) -> int | None:
+        """See ``Reader``."""
+        return sum(run.rows for run in self._runs)
+
+    def check_unchanged(self) -> None:
+        """See ``Reader``. Runs have checksums."""
