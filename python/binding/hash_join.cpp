@@ -24,8 +24,8 @@ using Valid = nb::ndarray<const std::uint8_t, nb::ro, nb::c_contig, nb::device::
 class OwnedKeyWords {
  public:
   // Columns: what words are hashes of, arrays with __arrow_c_array__; none where words are the keys.
-  OwnedKeyWords(Words words, std::optional<Valid> valid, const nb::list& columns)
-      : words_(std::move(words)), valid_(std::move(valid)) {
+  OwnedKeyWords(Words words, std::optional<Valid> valid, const nb::list& columns, std::uint64_t base)
+      : words_(std::move(words)), valid_(std::move(valid)), base_(base) {
     if (valid_ && valid_->size() != words_.size()) throw UsageError("each row is valid or not");
     for (const nb::handle column : columns) {
       owned_.push_back(std::make_unique<ArrowColumn>(nb::borrow<nb::object>(column)));
@@ -37,7 +37,7 @@ class OwnedKeyWords {
   OwnedKeyWords& operator=(const OwnedKeyWords&) = delete;
 
   [[nodiscard]] KeyWords keys() const {
-    return {width_of(words_), words_.data(), valid_ ? valid_->data() : nullptr, words_.size(), columns_};
+    return {width_of(words_), words_.data(), valid_ ? valid_->data() : nullptr, words_.size(), columns_, base_};
   }
 
  private:
@@ -45,6 +45,7 @@ class OwnedKeyWords {
   std::optional<Valid> valid_;
   std::vector<std::unique_ptr<ArrowColumn>> owned_;
   std::vector<KeyColumn> columns_;
+  std::uint64_t base_;
 };
 
 struct SharedTable {
@@ -86,10 +87,10 @@ nb::tuple indices_of(HashMatches& self, const std::string& how, std::uint64_t fi
 void bind_hash_join(nb::module_& m) {
   m.attr("MOST_ROWS_OF_TABLE") = KeyTable::most_rows;
   nb::class_<OwnedKeyWords>(m, "KeyWords")
-      .def(nb::init<Words, std::optional<Valid>, const nb::list&>(), nb::arg("words"), nb::arg("valid").none(),
-           nb::arg("columns"),
-           "The keys of a side: words that are the keys, or hashes of what lies in columns, each in one piece; and for "
-           "each row a byte that is 0 where its key matches nothing.");
+      .def(nb::init<Words, std::optional<Valid>, const nb::list&, std::uint64_t>(), nb::arg("words"),
+           nb::arg("valid").none(), nb::arg("columns"), nb::arg("base") = 0,
+           "The keys of a side: words that are the keys, or hashes of what lies in columns, each in one piece; for "
+           "each row a byte that is 0 where its key matches nothing; and what is to be taken off the words.");
   nb::class_<SharedTable>(m, "KeyTable", "A hash table of a side's keys, for all who look up keys in it.")
       .def(nb::init<const OwnedKeyWords&>(), nb::arg("keys"), nb::keep_alive<1, 2>(),
            nb::call_guard<nb::gil_scoped_release>())

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from linkwise import _core
 from linkwise._arrow import pa
 from linkwise._typing import Array, Rows
+from linkwise.joining.key_bits import base_of, bits_of, without_nulls
 from linkwise.runtime.host_memory import check_rows_fit
 from linkwise.sorting.row_keys import RowKeys
 
@@ -47,6 +48,20 @@ class HashMatches:
             is_valid = None if valid is None else valid[side].view(np.uint8)
             of_sides.append(_core.KeyWords(words[side], is_valid, columns))
         return cls(_core.HashMatches(of_sides[0], of_sides[1], build_left), rows, build_left=build_left)
+
+    @classmethod
+    def of_numbers(cls, columns: Sequence[pa.ChunkedArray], *, is_by_left: bool) -> HashMatches | None:
+        """Of two columns of integers or times of one type, whose nulls match nothing; their bits are the words."""
+        rows = len(columns[0]), len(columns[1])
+        build_left = not is_by_left and rows[0] < rows[1]
+        table = 0 if build_left else 1
+        if rows[table] > _core.MOST_ROWS_OF_TABLE:
+            return None
+        valid = [without_nulls([column]) for column in columns]
+        bits = [bits_of(column) for column in columns]
+        base = base_of(columns[table], bits[table], valid[table])
+        left, right = (_core.KeyWords(words, of_side, [], base) for words, of_side in zip(bits, valid, strict=True))
+        return cls(_core.HashMatches(left, right, build_left), rows, build_left=build_left)
 
     @property
     def left_is_unique(self) -> bool:

@@ -18,6 +18,7 @@ from linkwise.exceptions import FallbackWarning, warn_caller
 from linkwise.interop.containers import ONE_COLUMN, hold
 from linkwise.joining.hash_join import HashMatches
 from linkwise.joining.host_join import GpuMatches, check_can_be_pinned, leaves_to_gpus, may_hash
+from linkwise.joining.key_bits import is_number
 from linkwise.joining.matches import HostMatches, Matches, MatchesByLeft
 from linkwise.joining.null_keys import MatchesBesideNulls
 from linkwise.joining.type_promotion import together
@@ -94,6 +95,9 @@ def match(
     check_order(order)
     columns = [together(*both) for both in zip(*sides, names, strict=True)]
     left_rows = len(sides[0][0])
+    hashed = _by_bits(columns, left_rows, execution, order, nulls_equal=nulls_equal, presorted=presorted)
+    if hashed is not None:
+        return hashed
     numbers = [str(number) for number in range(len(columns))]
     table, by = pa.table(columns, numbers), [SortKey(number) for number in numbers]
     keys = RowKeys(table, by)
@@ -111,6 +115,21 @@ def match(
 
     found = _match(keys, columns, left_rows, execution, on_cores, is_sorted, nulls_equal=nulls_equal, on_gpus=on_gpus)
     return found if order != "left" or isinstance(found, HashMatches) else MatchesByLeft(found)
+
+
+def _by_bits(
+    columns: Sequence[pa.ChunkedArray], left_rows: int, execution: ExecutionOptions, order: Order, *, nulls_equal: bool,
+    presorted: Presorted,
+) -> HashMatches | None:  # fmt: skip
+    """Where the key is one integer, or time, and the cores hash it: no words are made."""
+    kind, rows = columns[0].type, len(columns[0])
+    is_one_word = len(columns) == 1 and is_number(kind) and not pa.types.is_floating(kind) and not nulls_equal
+    if not is_one_word or order == "key" or any(sides_of(presorted)) or not may_hash(execution):
+        return None
+    if leaves_to_gpus(execution, left_rows, rows - left_rows):
+        return None
+    sides = columns[0].slice(0, left_rows), columns[0].slice(left_rows)
+    return HashMatches.of_numbers(sides, is_by_left=order == "left")
 
 
 def _match(

@@ -14,11 +14,12 @@ import numpy as np
 from linkwise import _core
 from linkwise._arrow import pa, pc
 from linkwise._core import UsageError
-from linkwise._typing import Array, Rows
+from linkwise._typing import Rows
 from linkwise.columns.decode import decoded
 from linkwise.columns.gather import in_one_array
 from linkwise.joining.hash_join import HashMatches
 from linkwise.joining.joined_rows import JoinedRows, KeyPairs
+from linkwise.joining.key_bits import base_of, bits_of, is_number, without_nulls
 from linkwise.joining.type_promotion import common_type, comparable
 
 # What each part contributes, and what of the table's side comes behind all parts: rows that were found by somebody, or
@@ -48,10 +49,10 @@ class SharedTable:
         ]
         self._how_of_parts = _OF_PARTS[is_left][how]
         self._behind = _BEHIND[is_left].get(how)
-        self._base: np.generic | None = None
+        self._base: int | None = None
         columns = self._columns(table, self._own)
         # A single number is its own word. With nulls that match each other it is not all of the key.
-        self._is_word = len(columns) == 1 and not nulls_equal and _is_number(columns[0].type)
+        self._is_word = len(columns) == 1 and not nulls_equal and is_number(columns[0].type)
         self._core = _core.KeyTable(self._words(columns))
         self._found = None if self._behind is None else _core.FoundRows(self._core)
 
@@ -129,53 +130,14 @@ class SharedTable:
 
     def _words(self, columns: list[pa.ChunkedArray]) -> _core.KeyWords:
         rows = len(columns[0])
-        valid = None if self._nulls_equal else _without_nulls(columns, rows)
+        valid = None if self._nulls_equal else without_nulls(columns)
         if self._is_word:
-            return _core.KeyWords(self._numbers(columns[0], valid), valid, [])
+            numbers = bits_of(columns[0])
+            if self._base is None:  # of the table's side, whose words come first
+                self._base = base_of(columns[0], numbers, valid)
+            return _core.KeyWords(numbers, valid, [], self._base)
         hashes = np.zeros(rows, np.uint64)
         for column in columns:
             if rows and not _core.hash_rows([chunk for chunk in column.chunks if len(chunk)], hashes):
                 raise UsageError(f"keys of type {column.type} are joined in memory only")
         return _core.KeyWords(hashes, valid, [in_one_array(column) for column in columns])
-
-    def _numbers(self, column: pa.ChunkedArray, valid: Array | None) -> Array:
-        """Numbers, less the least one of this side: where its keys lie densely, the table is an array by them."""
-        numbers = _bits(column)
-        if self._base is None:
-            of_keys = numbers if valid is None else numbers[valid.view(bool)]
-            is_float = pa.types.is_floating(column.type)
-            self._base = numbers.dtype.type(0) if is_float or not len(of_keys) else of_keys.min()
-        unsigned = f"u{numbers.itemsize}"
-        return np.asarray(numbers.view(unsigned) - self._base.view(unsigned))
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_primitive(kind)) and kind.bit_width <= 64
-
-
-def _bits(column: pa.ChunkedArray) -> Array:
-    """The values as numbers of 4 or 8 bytes, whatever they are where they are null."""
-    kind = column.type
-    if pa.types.is_boolean(kind) or (pa.types.is_integer(kind) and kind.bit_width < 32):
-        column = column.cast(pa.int32())
-    elif pa.types.is_floating(kind):
-        column = pa.chunked_array(
-            [chunk.view(pa.int32() if kind.bit_width == 32 else pa.int64()) for chunk in column.chunks],
-            pa.int32() if kind.bit_width == 32 else pa.int64(),
-        )
-    whole = in_one_array(column)
-    width = whole.type.bit_width // 8
-    signed = not pa.types.is_unsigned_integer(whole.type)
-    values = np.frombuffer(whole.buffers()[1] or b"", f"{'i' if signed else 'u'}{width}")
-    return values[whole.offset : whole.offset + len(whole)]
-
-
-def _without_nulls(columns: list[pa.ChunkedArray], rows: int) -> Array | None:
-    """A byte for each row, 0 where one of its columns is null; ``None`` where none is."""
-    with_nulls = [column for column in columns if column.null_count]
-    if not with_nulls:
-        return None
-    valid = np.ones(rows, bool)
-    for column in with_nulls:
-        valid &= pc.is_valid(column).to_numpy()
-    return valid.view(np.uint8)

@@ -65,13 +65,17 @@ void HashMatches::prepare(JoinKind kind) {
   const Wanted of_kind = wanted(kind);
   if (prepared_ == of_kind) return;
   ends_.assign(blocks_of(others_.rows), 0);
+  const auto sum_up = [&](auto&& rows_of_group) {
 #pragma omp parallel for schedule(dynamic, 4) num_threads(team_if(others_.rows > 4 * block))
-  for (std::uint64_t b = 0; b < ends_.size(); ++b) {
-    std::uint64_t sum = 0;  // of at most 2^12 times 2^30
-    for (std::uint64_t row = b * block; row < std::min((b + 1) * block, others_.rows); ++row)
-      sum += rows_for(groups()[row], of_kind);
-    ends_[b] = sum;
-  }
+    for (std::uint64_t b = 0; b < ends_.size(); ++b) {
+      std::uint64_t sum = 0;  // of at most 2^12 times 2^30
+      for (std::uint64_t row = b * block; row < std::min((b + 1) * block, others_.rows); ++row)
+        sum += rows_of_group(groups()[row]);
+      ends_[b] = sum;
+    }
+  };
+  if (comes_once(of_kind)) sum_up([kept = kept_of(of_kind)](std::uint32_t group) { return kept.of(group); });
+  else sum_up([&](std::uint32_t group) { return rows_for(group, of_kind); });
   add_up(ends_);
   table_rows_.clear();
   if (of_kind.of_table) {
@@ -117,6 +121,15 @@ void HashMatches::write_rows(const Wanted& wanted, std::uint64_t first, std::uin
   for (std::size_t p = 0; p < parts.size(); ++p) {
     const Part& part = parts[p];
     std::uint64_t at = begin_of(part.block);
+    if (comes_once(wanted) && part.from == at) {  // a row that is not kept is written over by the next one
+      const Kept kept = kept_of(wanted);
+      for (std::uint64_t row = part.block * block; at < part.to; ++row) {
+        const std::uint32_t group = groups()[row];
+        put(at, static_cast<Row>(row), wanted.pairs && group != KeyTable::nowhere ? static_cast<Row>(group) : none);
+        at += kept.of(group);
+      }
+      continue;
+    }
     for (std::uint64_t row = part.block * block; at < part.to; ++row) {
       const std::uint32_t group = groups()[row];
       const std::uint64_t rows = rows_for(group, wanted);

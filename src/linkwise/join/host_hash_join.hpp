@@ -73,6 +73,15 @@ class HashMatches {
     bool of_table_found = false;  // that somebody found, or nobody
     friend bool operator==(const Wanted&, const Wanted&) = default;
   };
+  /// Where every row that is looked up comes once at most: how often one comes that was found, or was not.
+  struct Kept {
+    std::uint32_t found = 0, unmatched = 0;
+    [[nodiscard]] std::uint32_t of(std::uint32_t group) const { return group == KeyTable::nowhere ? unmatched : found; }
+  };
+  [[nodiscard]] bool comes_once(const Wanted& wanted) const { return !wanted.pairs || table_->is_unique(); }
+  [[nodiscard]] static Kept kept_of(const Wanted& wanted) {
+    return {wanted.pairs || wanted.once ? 1U : 0U, wanted.unmatched ? 1U : 0U};
+  }
   [[nodiscard]] Wanted wanted(JoinKind kind) const;
   [[nodiscard]] std::uint64_t rows_for(std::uint32_t group, const Wanted& wanted) const;
   void prepare(JoinKind kind);

@@ -28,9 +28,22 @@ std::uint64_t hash_of_word(std::uint64_t word) { return mix64(word); }
 
 std::size_t leading(std::uint64_t hash, int bits) { return bits == 0 ? 0 : hash >> (64 - bits); }
 
+// Words less their base.
+template <typename Key>
+class WordsFrom {
+ public:
+  explicit WordsFrom(const KeyWords& keys)
+      : words_(static_cast<const Key*>(keys.words)), base_(static_cast<Key>(keys.base)) {}
+  Key operator[](std::uint64_t row) const { return static_cast<Key>(words_[row] - base_); }
+
+ private:
+  const Key* words_;
+  Key base_;
+};
+
 // One past the greatest word of a row whose key may match.
 template <typename Key>
-std::uint64_t range_of(const KeyWords& keys, const Key* words) {
+std::uint64_t range_of(const KeyWords& keys, WordsFrom<Key> words) {
   std::uint64_t greatest = 0;
 #pragma omp parallel for reduction(max : greatest) num_threads(team_if(keys.rows >= worthwhile))
   for (std::uint64_t row = 0; row < keys.rows; ++row)
@@ -51,7 +64,7 @@ struct KeyTable::Slot {
 class KeyTable::Cut {
  public:
   template <typename Key, typename Of>
-  Cut(const KeyWords& keys, const Key* words, std::size_t partitions, Of&& partition_of)
+  Cut(const KeyWords& keys, WordsFrom<Key> words, std::size_t partitions, Of&& partition_of)
       : rows_(keys.rows * sizeof(std::uint32_t)) {
     const int threads = team_if(keys.rows >= worthwhile);
     std::vector<std::vector<std::uint64_t>> next(static_cast<std::size_t>(threads),
@@ -110,7 +123,7 @@ const KeyTable::Run& KeyTable::run(std::uint32_t group) const {
 
 template <typename Key>
 void KeyTable::build() {
-  const auto* words = static_cast<const Key*>(keys_.words);
+  const WordsFrom<Key> words(keys_);
   if (const std::uint64_t range = range_of(keys_, words); keys_.columns.empty() && range <= dense * keys_.rows)
     return build_direct<Key>(range);
   partition_bits_ = std::min(static_cast<int>(std::bit_width(keys_.rows / rows_of_partition)), most_partition_bits);
@@ -174,7 +187,7 @@ void KeyTable::group_rows(const Cut& cut, const std::uint32_t* slot_of_row) {
 
 template <typename Key>
 void KeyTable::build_direct(std::uint64_t range) {
-  const auto* words = static_cast<const Key*>(keys_.words);
+  const WordsFrom<Key> words(keys_);
   is_direct_ = true;
   slots_ = range;
   const int shift = std::max(direct_bits, static_cast<int>(std::bit_width(range)) - most_partition_bits);
@@ -210,7 +223,7 @@ void KeyTable::build_direct(std::uint64_t range) {
 
 template <typename Key>
 void KeyTable::find_direct(const KeyWords& others, std::uint32_t* groups) const {
-  const auto* words = static_cast<const Key*>(others.words);
+  const WordsFrom<Key> words(others);
   const auto find_by = [&](auto* table, auto&& group_at) {
 #pragma omp parallel for schedule(static) num_threads(team_if(others.rows >= worthwhile))
     for (std::uint64_t row = 0; row < others.rows; ++row) {
@@ -235,7 +248,7 @@ void KeyTable::find(const KeyWords& others, std::uint32_t* groups) const {
 
 template <typename Key>
 void KeyTable::find_each(const KeyWords& others, std::uint32_t* groups) const {
-  const auto* words = static_cast<const Key*>(others.words);
+  const WordsFrom<Key> words(others);
   const Slot<Key>* const table = slots<Key>();
   const auto blocks = static_cast<std::int64_t>((others.rows + rows_at_once - 1) / rows_at_once);
 #pragma omp parallel for schedule(dynamic) num_threads(team_if(others.rows >= worthwhile))

@@ -26,6 +26,8 @@ struct KeyWords {
   const std::uint8_t* valid = nullptr;  ///< a byte for each row, 0 where its key matches nothing; null: all may match
   std::uint64_t rows = 0;
   std::span<const KeyColumn> columns;  ///< what words are hashes of; none where they are the keys
+  /// What is to be taken off the words, modulo their width: dense keys then begin at 0. The same on both sides.
+  std::uint64_t base = 0;
 
   /// Whether rows with equal words have equal keys.
   [[nodiscard]] bool same(std::uint64_t row, const KeyWords& others, std::uint64_t other) const {
