@@ -85,6 +85,10 @@ def heads(rows: int) -> pa.Table:
                      "y": RANDOM.random(rows)})  # fmt: skip
 
 
+def others(rows: int) -> pa.Table:
+    return heads(rows).rename_columns(["k", "c", "z"])
+
+
 def skewed(rows: int) -> pa.Table:
     keys = np.where(RANDOM.random(rows) < 0.1, 7, RANDOM.integers(0, 2_000_000, rows))
     return pa.table({"k": keys, f"v{rows % 97}": np.arange(rows)})
@@ -196,6 +200,12 @@ CASES = [
         "join", 20_000_000, lines, ["--on", "k"],
         duckdb_join("select l.*, r.b, r.y from 'IN' l join 'RIGHT' r using (k)"), polars_join("how='inner')" + WRITTEN),
         [], right=heads, right_rows=2_000_000,
+    ),
+    Case(
+        "join at a quarter of the memory", 20_000_000, heads, ["--on", "k", "-S", "300MiB", "-T", "SPILL"],
+        "c.sql(\"set memory_limit = '300MiB'; set temp_directory = 'SPILL'\"); "
+        + duckdb_join("select l.*, r.c, r.z from 'IN' l join 'RIGHT' r using (k)"), None,
+        [], right=others, right_rows=20_000_000,
     ),
     Case(
         "semi join with 1 %", 20_000_000, lines, ["--on", "k", "--how", "semi"],
