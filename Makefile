@@ -45,6 +45,7 @@ bench: build
 	$(BIN)/python benchmarks/files.py
 	$(BIN)/python benchmarks/sort.py
 	$(BIN)/python benchmarks/numpy_arrays.py
+	$(BIN)/python benchmarks/arrow_joins.py
 	$(BIN)/python -m linkwise bench plan --output build/bench/plan.json
 	$(BIN)/python -m linkwise bench join --workload A --output build/bench/join-a.json
 	$(BIN)/python -m linkwise bench join --workload B --output build/bench/join-b.json

@@ -220,6 +220,25 @@ def numpy_markdown(results: dict[str, Any]) -> str:
     return "\n".join([*lines, ""])
 
 
+def arrow_joins_markdown(results: dict[str, Any]) -> str:
+    """One file of benchmarks/arrow_joins.py as a table."""
+    names = ("linkwise", "duckdb", "polars")
+
+    def told(row: dict[str, Any], name: str) -> str:
+        return _with_range(1e3 * row["medians"][name], [1e3 * seconds for seconds in row["seconds"][name]], ".0f")
+
+    versions = "DuckDB {duckdb}, Polars {polars}".format(**results["versions"])
+    lines = [
+        f"{results['machine']}, {results['date'][:10]}, commit {results['commit']}, {versions}, in turn.", "",
+        "| Arrow tables, ms | rows, and a tenth | linkwise | DuckDB | Polars | × the better |",
+        "|---|---:|---|---|---|---:|",
+    ]  # fmt: skip
+    for row in results["results"]:
+        times = " | ".join(told(row, name) for name in names)
+        lines.append(f"| {row['case']} | {row['rows']:,} | {times} | {row['ratio']:.2f} |")
+    return "\n".join([*lines, ""])
+
+
 def performance_page() -> str:
     """docs/performance.md, made from the raw results."""
     page = [
@@ -238,7 +257,7 @@ def performance_page() -> str:
         ("*sort.json", markdown), ("*join-*.json", join_markdown), ("*tpch-*.json", tpch_markdown),
         ("*proactive-*.json", proactive_markdown), ("*tune-*.json", tune_markdown),
         ("*files.json", files_markdown), ("*local.json", local_markdown),
-        ("*numpy.json", numpy_markdown),
+        ("*numpy.json", numpy_markdown), ("*arrow-joins.json", arrow_joins_markdown),
     )  # fmt: skip
     for pattern, written in kinds:
         for path in sorted(RESULTS.glob(pattern), reverse=True):
