@@ -144,6 +144,12 @@ def tpch_markdown(results: dict[str, Any]) -> str:
         )
         joins, whole = (f"{row['seconds'][name] * 1e3:.0f}" for name in ("joins", "whole"))
         lines.append(f"| {row['query']} | {joins} | {shares} | {joins_of_duckdb} | {whole} | {of_duckdb} |")
+    if results.get("from_files"):
+        lines += ["", "| from files to the result, ms | linkwise | DuckDB | × |", "|---|---|---|---:|"]
+    for row in results.get("from_files", []):
+        ours, theirs = ([1e3 * seconds for seconds in row[name]] for name in ("seconds", "duckdb_seconds"))
+        times = f"{_with_range(median(ours), ours, '.0f')} | {_with_range(median(theirs), theirs, '.0f')}"
+        lines.append(f"| {row['query']} | {times} | {median(ours) / median(theirs):.2f} |")
     return "\n".join([*lines, ""])
 
 

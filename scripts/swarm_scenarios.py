@@ -19,12 +19,9 @@ import pyarrow.parquet as pq
 
 import linkwise
 from linkwise import _core
-from linkwise.files.formats import FileOptions
-from linkwise.files.join_files import join_files
 from linkwise.machines.catalog import load_machine
 from linkwise.machines.description import machine_from_dict, machine_to_dict
 from linkwise.runtime import session
-from linkwise.runtime.execution import ExecutionOptions
 from swarm_data import TooLargeError, by_left, column_of, exact, firsts, in_order, order_of, pairs_of
 from swarm_draw import Scenario
 from swarm_peers import agree_on_order, agree_on_pairs
@@ -421,15 +418,12 @@ def _join_files(scenario: Scenario, options: dict[str, Any]) -> None:
         for table, path in zip((left, right), paths, strict=True):
             _write(table, path, scenario)
         try:
-            join_files(
+            linkwise.join_file(
                 *paths,
                 out,
-                ExecutionOptions(**({"gpus": "auto"} | options)),
-                on=[f"k{at}" for at in range(len(scenario["keys"]))],
-                left_on=None,
-                right_on=None,
+                [f"k{at}" for at in range(len(scenario["keys"]))],
                 how=scenario["how"],
-                options=FileOptions(),
+                **options,
                 nulls_equal=scenario["nulls_equal"],
                 order=scenario.get("join order"),
                 host_memory_limit=scenario["host memory"],

@@ -48,6 +48,25 @@ def test_options() -> None:
     assert linkwise.sort_batches(table.slice(0, 0), by="k", **CPU).read_all().num_rows == 0
 
 
+@pytest.mark.parametrize("memory", [None, "2MiB"])
+@pytest.mark.parametrize("how", ["inner", "left", "full", "semi"])
+def test_joins(how: Any, memory: str | None, tmp_path: Path) -> None:
+    left, right = rows(100_000), rows(60_000).rename_columns(["k", "w"])
+    expected = linkwise.join(left, right, "k", how=how).sort_by("k")
+    pq.write_table(left, tmp_path / "l.parquet")
+    found = linkwise.join_batches(
+        tmp_path / "l.parquet", right, "k", how=how, host_memory_limit=memory, temporary_directory=tmp_path
+    )
+    assert found.read_all().sort_by("k").equals(expected)
+    few = linkwise.join_batches(left, right, "k", left_columns=["k"], right_filter="w < 0.5", host_memory_limit=memory)
+    assert (
+        few.schema.names == ["k", "w"]
+        and few.read_all().num_rows == pa.compute.sum(pa.compute.less(right["w"], 0.5)).as_py()
+    )
+    with pytest.raises(linkwise.UsageError, match="has not one column 'x'"):
+        linkwise.join_batches(left, right, "x")
+
+
 def test_others_go_on_with_them() -> None:
     table = rows(10_000)
     assert duckdb.sql("select 1").fetchall() == [(1,)]

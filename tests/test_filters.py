@@ -154,3 +154,22 @@ def test_wrong_names_are_one_clear_line(tmp_path: Path) -> None:
     np.save(tmp_path / "n.npy", np.arange(9))
     with pytest.raises(UsageError, match="no columns"):
         linkwise.sort_file(tmp_path / "n.npy", tmp_path / "o.npy", filter="x > 3", strategy="cpu")
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "arrow"])
+@pytest.mark.parametrize("limit", [None, 5])
+def test_views_of_text(suffix: str, limit: int | None, tmp_path: Path) -> None:
+    """Which PyArrow's filters do not take."""
+    plain = pa.table({"k": range(3000, 0, -1), "s": [f"text {n % 7}" for n in range(3000)], "b": [b"x"] * 3000})
+    views = plain.cast(pa.schema([("k", pa.int64()), ("s", pa.string_view()), ("b", pa.binary_view())]))
+    path = tmp_path / f"t.{suffix}"
+    if suffix == "parquet":
+        pq.write_table(views, path, row_group_size=500)
+    else:
+        with pa.ipc.new_file(path, views.schema) as out:
+            out.write_table(views, max_chunksize=500)
+    linkwise.sort_file(path, tmp_path / "o.parquet", by="k", filter="s = 'text 3'", limit=limit, strategy="cpu")
+    expected = plain.filter(pc.field("s") == "text 3").sort_by("k").slice(0, limit)
+    assert pq.read_table(tmp_path / "o.parquet").cast(plain.schema).equals(expected)
+    linkwise.join_file(path, expected, tmp_path / "o.parquet", "k", how="semi", left_filter="s > 'text 2'")
+    assert pq.read_table(tmp_path / "o.parquet").num_rows == expected.num_rows

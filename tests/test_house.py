@@ -21,7 +21,7 @@ PUBLIC = [
     *("Cancelled", "CorruptDataError", "DeviceArray", "DeviceError", "Error", "FallbackWarning", "JoinPlan"),
     *("JoinPlanReport", "JoinRanges", "JoinReport", "Machine", "NominalMachineWarning", "OutOfMemoryError"),
     *("PlanReport", "Profile", "SortPlan", "SortReport", "UsageError", "described_machines", "empty", "is_sorted"),
-    *("join", "join_count", "join_file", "join_indices", "join_ranges", "load_machine", "load_profile"),
+    *("join", "join_batches", "join_count", "join_file", "join_indices", "join_ranges", "load_machine", "load_profile"),
     *(
         "local_machine",
         "options",
@@ -40,7 +40,7 @@ PUBLIC = [
 EXECUTION = ["machine", "gpus", "strategy", "memory_limit", "verify", "plan"]
 TAKE_THEM = [
     *("sort", "sort_and_report", "sort_indices", "top_k", "unique", "sort_file", "sort_batches", "plan_sort"),
-    *("join", "join_count", "join_file", "join_indices", "join_ranges", "plan_join"),
+    *("join", "join_batches", "join_count", "join_file", "join_indices", "join_ranges", "plan_join"),
 ]
 KEYS = np.random.default_rng(2).integers(0, 1 << 32, 2000, dtype=np.uint32)
 

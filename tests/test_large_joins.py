@@ -13,9 +13,6 @@ from pyarrow import feather
 
 import linkwise
 from linkwise import UsageError
-from linkwise.files.formats import FileOptions
-from linkwise.files.join_files import join_files
-from linkwise.runtime.execution import ExecutionOptions
 
 ROOM_FOR_INPUTS = 100_000  # bytes; the results take more
 
@@ -43,13 +40,12 @@ def test_files_are_written_in_row_groups(how: Any, strategy: str, tmp_path: Path
     for name, table in (("l", left), ("r", right)):
         pq.write_table(table, tmp_path / f"{name}.parquet")
 
-    execution = ExecutionOptions(machine="auto" if strategy == "cpu" else "dgx-a100", strategy=strategy)
+    where: dict[str, Any] = {"machine": "auto" if strategy == "cpu" else "dgx-a100", "strategy": strategy}
 
     def joined(out: Path, memory: int | None) -> int:
-        return join_files(
-            tmp_path / "l.parquet", tmp_path / "r.parquet", out, execution, host_memory_limit=memory,
-            on="k", left_on=None, right_on=None, how=how, options=FileOptions(None, {}, True, None, None),
-        ).rows  # fmt: skip
+        return linkwise.join_file(
+            tmp_path / "l.parquet", tmp_path / "r.parquet", out, "k", how=how, host_memory_limit=memory, **where
+        ).rows
 
     rows = joined(tmp_path / "whole.parquet", None)
     assert joined(tmp_path / "parts.parquet", ROOM_FOR_INPUTS) == rows
@@ -66,10 +62,9 @@ def test_few_rows_beside_many_that_are_spilled(how: Any, tmp_path: Path) -> None
     right = pa.table({"k": np.arange(0, 40_000, 8) // 800 * 800, "b": np.arange(5000)})
     feather.write_feather(left, tmp_path / "l.arrow")
     feather.write_feather(pa.concat_tables([right] * 8), tmp_path / "r.arrow", chunksize=150)
-    join_files(
-        tmp_path / "l.arrow", tmp_path / "r.arrow", tmp_path / "o.arrow", ExecutionOptions(strategy="cpu"),
-        host_memory_limit="64KiB", on="k", left_on=None, right_on=None, how=how,
-        options=FileOptions(None, {}, True, None, None),
+    linkwise.join_file(
+        tmp_path / "l.arrow", tmp_path / "r.arrow", tmp_path / "o.arrow", "k", how=how, host_memory_limit="64KiB",
+        strategy="cpu",
     )  # fmt: skip
     expected = left.take(np.arange(int(how == "anti"), 100, 2))
     assert feather.read_table(tmp_path / "o.arrow").equals(expected)

@@ -12,11 +12,7 @@ import pytest
 
 import linkwise
 from linkwise import UsageError
-from linkwise.files.formats import FileOptions
-from linkwise.files.join_files import join_files
-from linkwise.runtime.execution import ExecutionOptions
 
-EXECUTION = ExecutionOptions(strategy="cpu")
 LITTLE = "64KiB"  # of host memory: many runs of each side
 HOWS = ["inner", "left", "right", "full", "semi", "anti"]
 
@@ -52,19 +48,10 @@ def joined(tmp_path: Path, left: pa.Table, right: pa.Table, on: Any, how: Any, *
     """The join of two files; checks that it counts as many, and that nothing stays behind."""
     pq.write_table(left, tmp_path / "l.parquet", row_group_size=500)
     pq.write_table(right, tmp_path / "r.parquet", row_group_size=300)
-    options = {
-        "on": on,
-        "left_on": None,
-        "right_on": None,
-        "how": how,
-        "order": "key",
-        "options": FileOptions(),
-        **more,
-    }
+    options = {"how": how, "order": "key", "host_memory_limit": LITTLE, "strategy": "cpu", **more}
     rows, counted = (
-        join_files(
-            tmp_path / "l.parquet", tmp_path / "r.parquet", out, EXECUTION, host_memory_limit=LITTLE,
-            temporary_directory=tmp_path / "spill", **options,
+        linkwise.join_file(
+            tmp_path / "l.parquet", tmp_path / "r.parquet", out, on, temporary_directory=tmp_path / "spill", **options
         ).rows
         for out in (tmp_path / "o.arrow", None)
     )  # fmt: skip
@@ -191,9 +178,8 @@ def test_what_is_wrong_is_said_before_the_work(spill: Path, tmp_path: Path) -> N
     with pytest.raises(UsageError, match="a key occurs more than once on the right, which validate='m:1' rules out"):
         joined(tmp_path, left, twice, "k", "inner", validate="m:1")
     with pytest.raises(UsageError, match="cannot spill to .*; name an existing directory"):
-        join_files(
-            tmp_path / "l.parquet", tmp_path / "r.parquet", tmp_path / "o.arrow", EXECUTION, on="k", left_on=None,
-            right_on=None, how="inner", options=FileOptions(), host_memory_limit=LITTLE,
-            temporary_directory=tmp_path / "none",
+        linkwise.join_file(
+            tmp_path / "l.parquet", tmp_path / "r.parquet", tmp_path / "o.arrow", "k", host_memory_limit=LITTLE,
+            temporary_directory=tmp_path / "none", strategy="cpu",
         )  # fmt: skip
     assert not list(spill.iterdir()) and not (tmp_path / "o.arrow").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import subprocess
 import sys
@@ -247,3 +248,22 @@ def test_the_command(tmp_path: Path) -> None:
     )  # fmt: skip
     assert "rows joined in" in done.stdout and "hash table of the right side" in done.stdout
     assert pq.read_table(tmp_path / "o.parquet").column_names == ["k0", "a", "b", "b text"]
+
+
+@pytest.mark.parametrize("memory", ["64KiB", None])
+def test_traces_and_explanations(memory: str | None, tmp_path: Path) -> None:
+    written(tmp_path, side("dense", 3000, 1, "a"), side("dense", 3000, 5, "b"))
+    limit = ["-S", memory] if memory else []
+    done = subprocess.run(
+        [sys.executable, "-m", "linkwise", "join", "l.parquet", "r.parquet", "-o", "o.parquet", "--on", "k0", "--trace",
+         "t.json", "--explain", *limit],
+        cwd=tmp_path, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    told = " ".join(done.stderr.split())
+    assert "3,000 rows joined in" in told and "left 1 file, about 0 MiB in memory" in told
+    assert ("partitions by hashes" if memory else "hash table of the") in told and "look up" in told
+    events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    names = {event["name"] for event in events if event["ph"] == "X"}
+    assert {"decode", "table", "look up", "gather"} <= names and ("spill" in names) == (memory is not None)
+    threads = {event["tid"] for event in events if event["ph"] == "M"}
+    assert all(event["tid"] in threads and event["dur"] >= 0 for event in events if event["ph"] == "X")

@@ -11,7 +11,7 @@ import pytest
 
 from conftest import cuda_runtime
 from linkwise import CorruptDataError, UsageError
-from linkwise.bench import tpch_queries
+from linkwise.bench import tpch_files, tpch_queries
 from linkwise.bench.tpch import bench_tpch
 
 
@@ -24,6 +24,19 @@ def test_queries_have_duckdbs_results(machine: str, tmp_path: Path) -> None:
         assert query.rows == query.joins[-1][2] > 0
         assert sum(query.shares.values()) <= query.seconds["joins"] < query.seconds["whole"]
     assert (tmp_path / "lineitem.parquet").exists()
+
+
+def test_queries_from_files_have_duckdbs_results(tmp_path: Path) -> None:
+    from_files = bench_tpch(0.02, machine="cpu", data=tmp_path, repetitions=1).from_files
+    assert [query.query for query in from_files] == ["Q3", "Q5", "Q9", "Q18", "Q21"]
+    assert all(query.rows and query.ratio for query in from_files)
+
+
+def test_a_wrong_result_from_files_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = tpch_files.top_k
+    monkeypatch.setattr(tpch_files, "top_k", lambda table, rows, **how: right(table, rows - 1, **how))
+    with pytest.raises(CorruptDataError, match="Q3 has another result than DuckDB"):
+        bench_tpch(0.01, machine="cpu", data=tmp_path, repetitions=1)
 
 
 def test_a_wrong_result_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,13 +27,10 @@ from linkwise.apps.matrix_market import read_matrix
 from linkwise.columns import row_checksum
 from linkwise.columns.row_checksum import RowChecksum
 from linkwise.files import free_space
-from linkwise.files.formats import FileOptions
-from linkwise.files.join_files import join_files
 from linkwise.files.spill_file import SpillFile
 from linkwise.files.writer import Writer
 from linkwise.machines.description import machine_from_dict, machine_to_dict
 from linkwise.machines.nccl_topology import import_nccl
-from linkwise.runtime.execution import ExecutionOptions
 from linkwise.runtime.host_memory import cgroup_limits
 from linkwise.sorting.tables import SortedTable
 
@@ -402,11 +399,9 @@ def test_spilled_joins_that_no_disk_holds(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(free_space.os, "statvfs", told)
     monkeypatch.setattr(Writer, "write", write)
-    how: dict[str, Any] = {"on": "k", "left_on": None, "right_on": None, "how": "inner", "options": FileOptions()}
-    how["host_memory_limit"] = "1MiB"
     path = tmp_path / "t.parquet"
     with pytest.raises(linkwise.UsageError, match="MiB at least, and"):
-        join_files(path, path, tmp_path / "o.arrow", ExecutionOptions(strategy="cpu"), **how)
+        linkwise.join_file(path, path, tmp_path / "o.arrow", "k", host_memory_limit="1MiB", strategy="cpu")
     assert sum(written) < (1 if is_heavy else rows // 400 * rows // 10)
     assert [each.name for each in tmp_path.iterdir()] == ["t.parquet"]
 

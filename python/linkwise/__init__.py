@@ -20,7 +20,7 @@ _NAMES = {
         "UsageError",
     ],
     "linkwise.exceptions": ["FallbackWarning", "NominalMachineWarning"],
-    "linkwise.files.batch_stream": ["sort_batches"],
+    "linkwise.files.batch_stream": ["join_batches", "sort_batches"],
     "linkwise.files.join_files": ["join_file"],
     "linkwise.files.sort_file": ["sort_file"],
     "linkwise.joining.api": ["JoinRanges", "join", "join_count", "join_indices", "join_ranges"],

@@ -9,6 +9,7 @@ from linkwise._core import OutOfMemoryError as OutOfMemoryError
 from linkwise._core import UsageError as UsageError
 from linkwise.exceptions import FallbackWarning as FallbackWarning
 from linkwise.exceptions import NominalMachineWarning as NominalMachineWarning
+from linkwise.files.batch_stream import join_batches as join_batches
 from linkwise.files.batch_stream import sort_batches as sort_batches
 from linkwise.files.join_files import join_file as join_file
 from linkwise.files.sort_file import sort_file as sort_file

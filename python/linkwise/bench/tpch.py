@@ -1,4 +1,4 @@
-"""The joins of TPC-H Q3 and Q5 as join25 (§4.6) runs them: inputs filtered first, every join materialised.
+"""TPC-H: whole queries from files, and the joins of Q3 and Q5 as join25 (§4.6) runs them, on filtered inputs.
 
 The data come from tpchgen-cli; group-by and order-by complete the queries, whose results are compared with DuckDB's.
 """
@@ -10,9 +10,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from linkwise._core import CorruptDataError, Machine, UsageError
 from linkwise.bench.duckdb_baseline import Baseline, Tables, run_duckdb
 from linkwise.bench.results import Results, commit, cores, now
+from linkwise.bench.tpch_files import TABLES, FromFiles, run_from_files
 from linkwise.bench.tpch_queries import QUERIES, TABLE_COLUMNS, Query
 from linkwise.columns.gather import one_array
 from linkwise.joining.multi_join import SORTING_PHASES, Joiner
@@ -37,7 +38,7 @@ _MOST_SCALE = 10_000.0
 @contextmanager
 def _generated(scale: float, folder: Path | None) -> Iterator[Path]:
     """A folder with the tables, made unless they are there."""
-    if folder is not None and all((folder / f"{name}.parquet").exists() for name in TABLE_COLUMNS):
+    if folder is not None and all((folder / f"{name}.parquet").exists() for name in TABLES):
         yield folder
         return
     beside = Path(sys.executable).parent / "tpchgen-cli"
@@ -47,7 +48,7 @@ def _generated(scale: float, folder: Path | None) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="linkwise-tpch-") as temporary:
         target = folder or Path(temporary)
         done = subprocess.run(
-            [generator, "parquet", "-s", f"{scale:g}", f"--tables={','.join(TABLE_COLUMNS)}", f"--output-dir={target}"],
+            [generator, "parquet", "-s", f"{scale:g}", f"--tables={','.join(TABLES)}", f"--output-dir={target}"],
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         if done.returncode != 0:
@@ -116,15 +117,18 @@ class TpchResults(Results):
     cpu: str
     scale: float
     queries: list[TimedQuery]
+    from_files: list[FromFiles] = field(default_factory=list)
+    """Of a machine that is there: on its cores, whatever does the joins of the others."""
 
 
 def bench_tpch(
     scale: float = 1.0, *, machine: str = "auto", gpus: Gpus = "auto", data: Path | None = None, repetitions: int = 5
 ) -> TpchResults:
-    """Run the joins of Q3 and Q5, and the whole queries, and compare with DuckDB where it is installed.
+    """Run the joins of Q3 and Q5, and whole queries, and compare with DuckDB where it is installed.
 
-    Of the joins alone, both sides have the filtered tables in memory: DuckDB in tables of its own, we in page-locked
-    memory, and the result is written to memory.
+    Q3, Q5, Q9, Q18 and Q21 go from Parquet files to their results, of which nothing is prepared. Of the joins alone,
+    both sides have the filtered tables in memory: DuckDB in tables of its own, we in page-locked memory, and the result
+    is written to memory.
 
     Parameters
     ----------
@@ -148,19 +152,22 @@ def bench_tpch(
         raise UsageError(f"there is at least one repetition, not {repetitions}")
     described = machine not in ("auto", "local", "cpu")
 
-    def results(queries: list[TimedQuery]) -> TpchResults:
+    def results(queries: list[TimedQuery], from_files: Sequence[FromFiles] = ()) -> TpchResults:
         return TpchResults(
-            date=now(), commit=commit(), cpu=cores(), scale=scale, machine=machine, simulated=described, queries=queries
-        )
+            date=now(), commit=commit(), cpu=cores(), scale=scale, machine=machine, simulated=described,
+            queries=queries, from_files=list(from_files),
+        )  # fmt: skip
 
     if described:
         return results(_simulated(load_machine(machine), scale, gpus))
     where = "auto" if machine == "cpu" else machine
     execution = ExecutionOptions(machine=where, gpus=gpus, strategy="cpu" if machine == "cpu" else "auto")
     with _generated(scale, data) as folder:
+        from_files = run_from_files(folder, repetitions)
         tables = _read(folder)
         baseline = run_duckdb(QUERIES, tables, repetitions)
-        return results([_run(query, tables, execution, baseline.get(query.name), repetitions) for query in QUERIES])
+        queries = [_run(query, tables, execution, baseline.get(query.name), repetitions) for query in QUERIES]
+        return results(queries, from_files)
 
 
 def _run(

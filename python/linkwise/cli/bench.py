@@ -100,7 +100,7 @@ def bench_of_tpch(
     out: options.RawResults = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Run the joins of TPC-H Q3 and Q5, and the whole queries, checked against DuckDB where it is installed."""
+    """Run TPC-H queries from files, and the joins of Q3 and Q5, checked against DuckDB where it is installed."""
     with interrupt_is_a_failure():
         results = bench_tpch(sf, machine=machine, gpus=options.parse_gpus(gpus), data=data, repetitions=repetitions)
     _finish(results, out, print_tpch, as_json=as_json)
@@ -248,3 +248,17 @@ def print_tpch(console: Console, results: TpchResults) -> None:
         joins = format_seconds(row.seconds["joins"])
         table.add_row(row.query, joins, parts, joins_of_duckdb, of_whole, of_duckdb, checked)
     console.print(table)
+    if results.from_files:
+        console.print("From Parquet files to the result: nothing is prepared.")
+        console.print(_from_files_table(results))
+
+
+def _from_files_table(results: TpchResults) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading in ("", "from files", "DuckDB's", "×", "rows"):
+        table.add_column(heading, justify="right" if heading else "left")
+    for row in results.from_files:
+        of_duckdb = "" if row.duckdb_seconds is None else format_seconds(median(row.duckdb_seconds))
+        ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
+        table.add_row(row.query, format_seconds(median(row.seconds)), of_duckdb, ratio, str(row.rows))
+    return table

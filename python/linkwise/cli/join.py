@@ -14,10 +14,12 @@ from linkwise.cli import options
 from linkwise.cli.errors import interrupt_is_a_failure
 from linkwise.cli.progress import progress_bar
 from linkwise.encoders.parquet_options import ParquetOptions
+from linkwise.files.file_join import JoinRequest
 from linkwise.files.formats import FileOptions
 from linkwise.files.join_files import join_files
 from linkwise.files.locations import PIPE
 from linkwise.reports.summary import join_summary
+from linkwise.reports.trace import check_trace, write_join_trace
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.runtime.join_plan import JoinPlan
 
@@ -87,54 +89,44 @@ def join(
         str | None, typer.Option(metavar="ROWS", help="Only such rows of L, as 'price > 3'.")
     ] = None,
     right_filter: Annotated[str | None, typer.Option(metavar="ROWS", help="Only such rows of R.")] = None,
+    trace: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a Chrome/Perfetto trace.")] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show what decided how it was joined, and what that took.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object about the join.")] = False,
 ) -> None:
     """Join two files by equal keys, and write the result to another."""
     if (out is None) == (not count):
         raise UsageError("name the file to write with -o, or --count the rows")
+    if trace is not None:
+        check_trace(trace)
     parquet = ParquetOptions(compression, row_group_rows, dictionary, page_index)
     kept = (_columns(left_columns), left_filter), (_columns(right_columns), right_filter)
     with progress_bar() as step, interrupt_is_a_failure():
         advance = step(f"join {Path(left).name}")
-        report = join_files(
-            left,
-            right,
-            out,
-            ExecutionOptions(
-                machine=machine,
-                gpus=options.parse_gpus(gpus),
-                strategy=strategy,
-                memory_limit=memory_limit,
-                plan=None if plan is None else JoinPlan.parse(plan),
-                on_progress=advance,
-            ),
-            on=_columns(on),
-            left_on=_columns(left_on),
-            right_on=_columns(right_on),
-            how=how,
+        execution = ExecutionOptions(
+            machine=machine, gpus=options.parse_gpus(gpus), strategy=strategy, memory_limit=memory_limit,
+            plan=None if plan is None else JoinPlan.parse(plan), on_progress=advance,
+        )  # fmt: skip
+        asked = JoinRequest(
+            left=left, right=right, on=_columns(on), left_on=_columns(left_on), right_on=_columns(right_on), how=how,
             options=FileOptions(
-                None,
-                options.parse_types(types),
-                header,
-                input_format,
-                output_format,
-                None,
-                None,
-                delimiter,
-                null_string,
-                tuple(_columns(partition_by) or ()),
-                file_rows,
-                parquet,
+                None, options.parse_types(types), header, input_format, output_format, None, None, delimiter,
+                null_string, tuple(_columns(partition_by) or ()), file_rows, parquet,
             ),
-            suffix=suffix,
-            nulls_equal=nulls_equal,
-            validate=validate,
-            presorted=presorted,
-            order=None if order == "none" else order,
-            host_memory_limit=host_memory,
-            temporary_directory=temporary,
-            sides=kept,
-            force=force,
-        )
+            suffix=suffix, nulls_equal=nulls_equal, validate=validate, presorted=presorted,
+            order=None if order == "none" else order, host_memory_limit=host_memory, temporary_directory=temporary,
+            sides=kept, force=force,
+        )  # fmt: skip
+        report = join_files(asked, out, execution)
+    if trace is not None:
+        write_join_trace(trace, report)
+    if explain and not as_json:
+        from rich.console import Console  # noqa: PLC0415
+
+        from linkwise.reports.terminal import print_join_explanation  # noqa: PLC0415
+
+        print_join_explanation(Console(stderr=True), report)
     in_words = str(report.rows) if count else join_summary(report)
-    typer.echo(json.dumps(report.as_dict()) if as_json else in_words, err=out == PIPE)
+    if count or as_json or not explain:
+        typer.echo(json.dumps(report.as_dict()) if as_json else in_words, err=out == PIPE)

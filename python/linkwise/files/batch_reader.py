@@ -8,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 
 from linkwise._core import UsageError
-from linkwise.encoders.type_casts import writable_schema
 from linkwise.files.formats import one_clear_line
 from linkwise.files.locations import TableSource
 from linkwise.files.reader import TableReader
@@ -24,11 +23,7 @@ class BatchReader(TableReader):
         super().__init__(location, "arrow")
         with one_clear_line("read", location):
             self._source = _as_pyarrow(location.source)
-            schema = _schema_of(self._source)
-            # Views are text as other engines hold it; of PyArrow's functions many do not know them.
-            self._plain = writable_schema(schema, "parquet")
-            self._has_views = self._plain != schema
-            self._set_schema(self._plain)
+            self._set_plain(_schema_of(self._source))
         if isinstance(self._source, pa.Table):
             self.size = self._source.nbytes
 
@@ -45,17 +40,10 @@ class BatchReader(TableReader):
         del most_bytes  # whoever makes the batches has chosen their size
         source = self._source
         if _is_lazy_frame(source):
-            frames = source.collect_batches(maintain_order=True)
-            batches = (batch for frame in frames for batch in pa.table(frame).to_batches())
+            for frame in source.collect_batches(maintain_order=True):
+                yield from pa.table(frame).to_batches()
         else:
-            batches = source.to_batches() if hasattr(source, "to_batches") else source
-        for batch in batches:
-            yield self._without_views(batch) if self._has_views else batch
-
-    def _without_views(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        plain = [self._plain.field(name) for name in batch.schema.names]
-        columns = [column.cast(field.type) for column, field in zip(batch.columns, plain, strict=True)]
-        return pa.RecordBatch.from_arrays(columns, schema=pa.schema(plain, batch.schema.metadata))
+            yield from source.to_batches() if hasattr(source, "to_batches") else source
 
     def check_unchanged(self) -> None:
         """See ``Reader``. What a program holds, it does not change meanwhile."""

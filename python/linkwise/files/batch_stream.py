@@ -1,4 +1,4 @@
-"""Sorted rows as a stream of batches, for whoever goes on with them."""
+"""Sorted and joined rows as streams of batches, for whoever goes on with them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ import pyarrow as pa
 from linkwise._core import Cancelled, UsageError
 from linkwise.columns.sort_keys import By, Descending, Nulls, Selection
 from linkwise.files.external_sort import memory_to_use
+from linkwise.files.file_join import FileJoin, JoinRequest
 from linkwise.files.formats import FileOptions
 from linkwise.files.locations import Source
 from linkwise.files.sort_file import keys_of_files, opened, sort_into
 from linkwise.interop.containers import Contents
-from linkwise.runtime.execution import ExecutionOptions, SortExecution, takes_execution
+from linkwise.joining.matching import Columns, How, Order, Presorted, Validate
+from linkwise.runtime.execution import ExecutionOptions, JoinExecution, SortExecution, takes_execution
+from linkwise.runtime.join_plan import JoinPlan
 from linkwise.runtime.parallel import in_order
 from linkwise.runtime.sort_plan import SortPlan
 
@@ -69,6 +72,54 @@ def sort_batches(
         )  # fmt: skip
 
     return pa.RecordBatchReader.from_batches(reader.schema, batches.filled_by(work))
+
+
+@takes_execution(JoinExecution)
+def join_batches(
+    left: Source | Sequence[Source],
+    right: Source | Sequence[Source],
+    on: Columns = None,
+    *,
+    left_on: Columns = None,
+    right_on: Columns = None,
+    how: How = "inner",
+    suffix: str = "_right",
+    nulls_equal: bool = False,
+    validate: Validate = "m:m",
+    presorted: Presorted = False,
+    order: Order = None,
+    host_memory_limit: int | str | None = None,
+    temporary_directory: str | Path | None = None,
+    column_types: Mapping[str, str] | None = None,
+    header: bool = True,
+    input_format: str | None = None,
+    delimiter: str | None = None,
+    null_string: str = "",
+    left_columns: Sequence[str] | None = None,
+    right_columns: Sequence[str] | None = None,
+    left_filter: Any | None = None,
+    right_filter: Any | None = None,
+    **execution: Unpack[JoinExecution],
+) -> pa.RecordBatchReader:
+    """Join tables as ``join_file`` does, and give the rows as a stream of Arrow batches; see ``sort_batches``.
+
+    Parameters and errors: as ``join_file``.
+    """
+    asked = JoinRequest(
+        left=left, right=right, on=on, left_on=left_on, right_on=right_on, how=how, suffix=suffix,
+        nulls_equal=nulls_equal, validate=validate, presorted=presorted, order=order,
+        host_memory_limit=host_memory_limit,
+        temporary_directory=None if temporary_directory is None else Path(temporary_directory),
+        sides=((left_columns, left_filter), (right_columns, right_filter)),
+        options=FileOptions(
+            None, dict(column_types or {}), header, input_format, None, None, None, delimiter, null_string
+        ),
+    )  # fmt: skip
+    join = FileJoin(asked, ExecutionOptions.of(execution, JoinPlan, None), only_count=False)
+    batches = BatchQueue()
+    return pa.RecordBatchReader.from_batches(
+        join.schema(), batches.filled_by(lambda: join.write(batches, lambda _: None))
+    )
 
 
 class BatchQueue:

@@ -20,6 +20,7 @@ from linkwise import _core
 from linkwise._typing import Array
 from linkwise.columns.decode import decoded
 from linkwise.columns.gather import gather_rows
+from linkwise.files.free_space import Outlook
 from linkwise.files.reader import Part, Reader, Seen, bytes_of_rows, in_parts, not_looked_at
 from linkwise.files.spill_file import Run, SpillFile
 from linkwise.files.streamed_join import StreamedJoin, held_bytes, key_kinds, parts_of
@@ -31,6 +32,7 @@ from linkwise.runtime.parallel import in_order
 
 _MOST_PARTITIONS = 256
 _UNEVEN = 1.5  # times its share, which a partition may be
+_HELD = 8  # parts of the memory, of which those that are about to be spilled take one
 _MOST_LEVELS = 3  # of partitions inside of partitions
 # By level, odd: what hashes are multiplied by, whose leading bits then tell the partition.
 _MULTIPLIERS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
@@ -68,14 +70,11 @@ class GraceJoin:
         return self._each(otherwise, on_progress, lambda join, progress: join.count(progress))
 
     def write(
-        self, writer: TableWriter, suffix: str, check_room: Callable[[int], None], otherwise: Otherwise,
-        on_progress: Progress,
-    ) -> int:  # fmt: skip
-        """Write the result; returns its rows."""
+        self, writer: TableWriter, suffix: str, outlook: Outlook, otherwise: Otherwise, on_progress: Progress
+    ) -> int:
+        """Write the result, as far as it has room; returns its rows."""
         self.join.write_nothing(writer, suffix)  # says what is wrong before the work
-        return self._each(
-            otherwise, on_progress, lambda join, progress: join.write(writer, suffix, check_room, progress)
-        )
+        return self._each(otherwise, on_progress, lambda join, progress: join.write(writer, suffix, outlook, progress))
 
     def _each(
         self, otherwise: Otherwise, on_progress: Progress, joined: Callable[[StreamedJoin, Progress], int]
@@ -106,7 +105,9 @@ class GraceJoin:
             for side in (0, 1):
                 progress = lambda done, side=side: on_progress((side + done) / 2)  # noqa: E731
                 sides.append(self._spilled(side, file, progress))
-            yield [list(pair) for pair in zip(*sides, strict=True)]
+            pairs = [list(pair) for pair in zip(*sides, strict=True)]
+            # If there is no room for a key with very many rows, that is to be found first.
+            yield sorted(pairs, key=lambda pair: -sum(each.size or 0 for each in pair))
 
     def _spilled(self, side: int, file: SpillFile, on_progress: Progress) -> list[SpilledRows]:
         reader = self.join.readers[side]
@@ -116,25 +117,44 @@ class GraceJoin:
         sizes = [0] * self.partitions
 
         def partitioned(part: Part) -> tuple[int, pa.Table, Array]:
-            table = part.decode(None)
+            with self.join.steps.span("decode"):
+                table = part.decode(None)
+            with self.join.steps.span("partition"):
+                return part.rows, *by_partition(table)
+
+        def by_partition(table: pa.Table) -> tuple[pa.Table, Array]:
             hashes = np.zeros(table.num_rows, np.uint64)
             for pair, kind in zip(self.join.keys.pairs, kinds, strict=True):
                 column = decoded(comparable(table[pair[side]], kind, pair))
                 _core.hash_rows([chunk for chunk in column.chunks if len(chunk)], hashes)
             numbers = self._partition_of(hashes)
-            ends = np.cumsum(np.bincount(numbers, minlength=self.partitions))
-            return part.rows, gather_rows(table, np.argsort(numbers, kind="stable")), ends
+            ends = np.concatenate([[0], np.cumsum(np.bincount(numbers, minlength=self.partitions))])
+            return gather_rows(table, np.argsort(numbers, kind="stable")), ends
+
+        held: list[tuple[pa.Table, Array]] = []  # until they are worth a run of each partition
+        held_bytes = 0
+
+        def spill() -> None:
+            for number in range(self.partitions):
+                parts = [table.slice(ends[number], ends[number + 1] - ends[number]) for table, ends in held]
+                rows = pa.concat_tables(parts)
+                if rows.num_rows:
+                    runs[number].append(file.write(rows.schema, [rows]))
+                    sizes[number] += bytes_of_rows(rows)
 
         done, all_rows = 0, reader.rows
         for rows, table, ends in in_order(partial(partitioned, part) for part in parts_of(reader, self.join.memory)):
-            row_bytes = bytes_of_rows(table) / max(table.num_rows, 1)
-            for number, (begin, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
-                if end > begin:
-                    runs[number].append(file.write(table.schema, [table.slice(begin, end - begin)]))
-                    sizes[number] += int(row_bytes * (end - begin))
+            held.append((table, ends))
+            held_bytes += bytes_of_rows(table)
+            if held_bytes >= self.join.memory // _HELD:
+                with self.join.steps.span("spill"):
+                    spill()
+                held, held_bytes = [], 0
             done += rows
             if all_rows:
                 on_progress(min(done / all_rows, 1.0))
+        if held:
+            spill()
         return [SpilledRows(file, reader.schema, *each) for each in zip(runs, sizes, strict=True)]
 
     def _partition_of(self, hashes: Array) -> Array:

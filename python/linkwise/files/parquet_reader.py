@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
@@ -113,8 +114,11 @@ class ParquetReader(TableReader):
         self._needed = [name for name in before if name in wanted]
         with one_clear_line("read", self.path), self._open() as file:
             if rows is not None:
-                subset = self._fragment().subset(rows, schema=file.schema_arrow)
-                self._groups = [group.id for group in subset.row_groups]
+                with contextlib.suppress(
+                    pa.ArrowNotImplementedError
+                ):  # of types whose statistics PyArrow cannot compare
+                    subset = self._fragment().subset(rows, schema=self._plain or file.schema_arrow)
+                    self._groups = [group.id for group in subset.row_groups]
             self._estimate(file)
 
     def _fragment(self) -> Any:
@@ -200,7 +204,7 @@ class ParquetReader(TableReader):
                     for group in groups
                 ]
             whole = pa.concat_tables(tables)
-            kept = whole if asked is not None else self._kept(whole)
+            kept = self._as_plain(whole) if asked is not None else self._kept(whole)
             return kept if columns is None or kept.column_names == list(columns) else kept.select(list(columns))
 
     def _named_alone(self, columns: Sequence[str] | None) -> bool:
@@ -254,7 +258,7 @@ class ParquetReader(TableReader):
                 decoded = (_with_sound_dictionaries(pa.Table.from_batches([batch])) for batch in batches)
                 tables = itertools.chain([nothing], decoded)
             begin = 0
-            for table in tables:
+            for table in map(self._as_plain, tables):
                 positions = None
                 wanted = table
                 if self._filter is not None:
@@ -292,7 +296,7 @@ class ParquetReader(TableReader):
             of_group = rows[np.searchsorted(rows, first) : np.searchsorted(rows, end)] - first
             with self._open() as file:
                 whole = file.read_row_group(group, columns=self._named, use_threads=one_by_one)
-            return gather_rows(_with_sound_dictionaries(whole).select(self.columns), of_group)
+            return gather_rows(self._as_plain(_with_sound_dictionaries(whole)).select(self.columns), of_group)
 
         with one_clear_line("read", self.path):
             parts = map(fetched, groups) if one_by_one else in_order(partial(fetched, group) for group in groups)

@@ -15,6 +15,7 @@ from linkwise._core import Error, UsageError
 from linkwise._typing import Format, Rows
 from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.columns.take import compact_views
+from linkwise.encoders.type_casts import writable_schema
 from linkwise.files.formats import one_clear_line
 from linkwise.files.locations import Location, RemoteFile, is_pipe
 from linkwise.interop.containers import Contents
@@ -214,10 +215,12 @@ class TableReader(Reader):
         """Of text, up to the end of the line."""
         self._filter: Any | None = None  # an expression,
         self._referenced: list[str] = []  # and the columns in it
+        self._plain: pa.Schema | None = None  # of all columns, where some are read as other types than they have
 
     def keep(self, columns: Sequence[str] | None, rows: Any | None) -> None:
         """See ``Reader``."""
         if rows is not None:
+            self._set_plain(self.schema)
             try:
                 self._referenced = columns_in(rows, self.schema)
             except pa.ArrowException as error:
@@ -226,8 +229,22 @@ class TableReader(Reader):
         kept = [self.schema.field(name) for name in (self.columns if columns is None else columns)]
         self._set_schema(pa.schema(kept, self.schema.metadata))
 
+    def _set_plain(self, schema: pa.Schema) -> None:
+        """Read views, and runs of equal values, as PyArrow's filters know them."""
+        plain = writable_schema(schema, "parquet")
+        if plain.types != schema.types:
+            self._plain = plain
+        self._set_schema(plain)
+
+    def _as_plain(self, rows: Any) -> Any:
+        """A table or batch in the types in which it is read."""
+        if self._plain is None:
+            return rows
+        return rows.cast(pa.schema([self._plain.field(name) for name in rows.schema.names], rows.schema.metadata))
+
     def _kept(self, rows: Any) -> Any:
         """Of a table or batch, the rows and columns that are wanted."""
+        rows = self._as_plain(rows)
         if self._filter is not None:
             rows = rows.filter(self._filter)
         return rows if rows.schema.names == self.columns else rows.select(self.columns)

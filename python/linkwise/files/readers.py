@@ -16,6 +16,7 @@ from linkwise import _core
 from linkwise._core import UsageError
 from linkwise._typing import Format
 from linkwise.columns.row_filter import filter_from_text
+from linkwise.encoders.type_casts import writable_schema
 from linkwise.files.array_reader import ArrayReader, SeveralArrays
 from linkwise.files.arrow_reader import ArrowReader
 from linkwise.files.arrow_sizes import ARROW_FILE
@@ -197,4 +198,6 @@ def keep_of_tables(reader: Reader, columns: Sequence[str] | None, rows: Any | No
     for name in columns or ():
         if name not in reader.columns:
             raise UsageError(f"there is no column '{name}' to keep; there are {', '.join(reader.columns)}")
-    reader.keep(columns, filter_from_text(rows, reader.schema) if isinstance(rows, str) and reader.columns else rows)
+    if isinstance(rows, str) and reader.schema is not None:
+        rows = filter_from_text(rows, writable_schema(reader.schema, "parquet"))  # views compare as text
+    reader.keep(columns, rows)

@@ -172,7 +172,7 @@ def opened(
 
 
 def _keep(reader: Reader, keys: list[SortKey], options: FileOptions) -> None:
-    sorted_by = outer_columns([key.column for key in keys], reader.columns)
+    sorted_by = outer_columns([key.column for key in keys], reader.columns) if reader.columns else []
     keep_of_tables(reader, options.columns, options.filter)
     for name in sorted_by:
         if options.columns is not None and name not in options.columns:

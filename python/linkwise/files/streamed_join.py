@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -84,20 +84,20 @@ class StreamedJoin:
         left, right = table.rows_behind()
         return rows + len(left if left is not None else right if right is not None else ())
 
-    def write(self, writer: TableWriter, suffix: str, check_room: Callable[[int], None], on_progress: Progress) -> int:
-        """Write the result; returns its rows."""
+    def write(self, writer: TableWriter, suffix: str, outlook: Outlook, on_progress: Progress) -> int:
+        """Write the result, as far as it has room; returns its rows."""
         joined = self.write_nothing(writer, suffix)  # says what is wrong before the work
         nothing = [reader.schema.empty_table() for reader in self.readers]  # type: ignore[union-attr]
         held, table = self.held, self._table()
         assert held is not None
         whole_sides = self.how in ("right", "full") and self.keys.are_one
-        outlook = Outlook(check_room, self.readers)
         row_bytes = [_row_bytes(reader) for reader in self.readers]
         of_result = row_bytes[0] if self.how in ("semi", "anti") else sum(row_bytes)
         rows = 0
 
         def rows_of(part: pa.Table, matches: HashMatches, first: int, count: int) -> pa.Table:
-            return table.rows(joined, part, matches, first, count, whole_sides=whole_sides)
+            with self.steps.span("gather"):
+                return table.rows(joined, part, matches, first, count, whole_sides=whole_sides)
 
         for part, matches in self._looked_up(table, on_progress):
             count = 0 if matches is None else table.count(matches)
@@ -136,12 +136,14 @@ class StreamedJoin:
     def _table(self) -> SharedTable:
         assert self.held is not None
         self.steps.begin("read")
-        held = self.readers[self.held].everything()
+        with self.steps.span("read"):
+            held = self.readers[self.held].everything()
         self.steps.begin("table")
         others = self.readers[1 - self.held]
-        table = SharedTable(
-            held, others.schema, self.keys, self.how, is_left=self.held == 0, nulls_equal=self.nulls_equal
-        )
+        with self.steps.span("table"):
+            table = SharedTable(
+                held, others.schema, self.keys, self.how, is_left=self.held == 0, nulls_equal=self.nulls_equal
+            )
         if self.validate[2 * self.held] == "1" and not table.is_unique:
             side = ("left", "right")[self.held]
             raise UsageError(f"a key occurs more than once on the {side}, which validate='{self.validate}' rules out")
@@ -176,14 +178,14 @@ class StreamedJoin:
         all_rows, done = reader.rows, 0
 
         def looked_up(part: Part) -> tuple[int, pa.Table, HashMatches | None]:
-            if not keys_first:
-                whole = part.decode(None)
-                return part.rows, whole, table.look_up(whole)
-            of_keys = part.decode(names)
-            matches = table.look_up(of_keys)
-            if matches is None:
-                return part.rows, of_keys, None
-            others = part.decode([name for name in reader.columns if name not in names])
+            with self.steps.span("decode"):
+                of_keys = part.decode(names if keys_first else None)
+            with self.steps.span("look up"):
+                matches = table.look_up(of_keys)
+            if matches is None or not keys_first:
+                return part.rows, of_keys, matches
+            with self.steps.span("decode"):
+                others = part.decode([name for name in reader.columns if name not in names])
             columns = [(of_keys if name in names else others)[name] for name in reader.columns]
             return part.rows, pa.table(columns, schema=reader.schema), matches
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from linkwise.sorting.report import Span
+
 
 @dataclass(frozen=True)
 class JoinReport:
@@ -20,6 +22,10 @@ class JoinReport:
     strategy: str
     wall_seconds: float
     steps: dict[str, float] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+    """What decided how, in words: the sides, the memory, and what of it the side that is held takes."""
+    spans: list[Span] = field(default_factory=list)
+    """What each thread did when, where parts of one side stream by."""
 
     def as_dict(self) -> dict[str, Any]:
         """The report as plain values, as ``linkwise join --json`` prints it."""
@@ -27,5 +33,6 @@ class JoinReport:
             "rows": self.rows,
             "how": self.how,
             "strategy": self.strategy,
+            "reasons": self.reasons,
             "seconds": {"wall": self.wall_seconds, "steps": self.steps},
         }

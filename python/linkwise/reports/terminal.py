@@ -10,7 +10,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from linkwise.reports.summary import format_bytes, format_seconds, summary
+from linkwise.joining.report import JoinReport
+from linkwise.reports.summary import format_bytes, format_seconds, join_summary, summary
 from linkwise.reports.trace import trace_events
 from linkwise.sorting.report import SortReport
 
@@ -116,9 +117,26 @@ def print_explanation(console: Console, report: SortReport) -> None:
     console.print(table)
 
 
-def print_names(names: Mapping[str, str]) -> None:
+def print_join_explanation(console: Console, report: JoinReport) -> None:
+    """Print what decided how a join went, and what its threads did for how long."""
+    console.print(f"[bold]{escape(join_summary(report))}[/bold]")
+    print_names(report.reasons, console)
+    if not report.spans:
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading in ("", "parts", "in all", "longest", "threads"):
+        table.add_column(heading, justify="right" if heading else "left")
+    for name in dict.fromkeys(span.name for span in report.spans):
+        spans = [span for span in report.spans if span.name == name]
+        seconds = [span.end - span.begin for span in spans]
+        threads = len({span.thread for span in spans})
+        table.add_row(name, str(len(spans)), format_seconds(sum(seconds)), format_seconds(max(seconds)), str(threads))
+    console.print(table)
+
+
+def print_names(names: Mapping[str, str], console: Console | None = None) -> None:
     """Print names and what they are, a line each."""
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for name, what in names.items():
         table.add_row(name, what)
-    Console().print(table)
+    (console or Console()).print(table)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from linkwise._core import Place, UsageError
+from linkwise.joining.report import JoinReport
 from linkwise.runtime.atomic_file import write_json
 from linkwise.sorting.report import SortReport
 
@@ -85,3 +86,21 @@ def write_trace(path: str | Path, report: SortReport) -> None:
         "otherData": {"machine": report.machine, "simulated": report.simulated, "plan": report.told_plan()},
     }
     write_json(Path(path), document)
+
+
+def write_join_trace(path: Path, report: JoinReport) -> None:
+    """Write the trace of a join of files: a track a thread."""
+    threads = {name: number for number, name in enumerate(dict.fromkeys(span.thread for span in report.spans), 1)}
+    events: list[dict[str, Any]] = [
+        {"ph": "M", "name": "thread_name", "pid": 1, "tid": number, "args": {"name": name}}
+        for name, number in threads.items()
+    ]
+    events += [
+        {
+            "ph": "X", "name": span.name, "cat": "join", "pid": 1, "tid": threads[span.thread],
+            "ts": 1e6 * span.begin, "dur": 1e6 * (span.end - span.begin),
+        }
+        for span in report.spans
+    ]  # fmt: skip
+    told = {"strategy": report.strategy, "rows": report.rows}
+    write_json(path, {"traceEvents": events, "displayTimeUnit": "ms", "otherData": told})

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from linkwise import _core
 from linkwise.runtime.plan_fields import On
 from linkwise.runtime.sort_plan import SortPlan
+
+
+class Span(NamedTuple):
+    """What a thread did from when to when, in seconds from the beginning of all."""
+
+    name: str
+    thread: str
+    begin: float
+    end: float
 
 
 class Steps:
@@ -20,7 +30,20 @@ class Steps:
     def __init__(self, first: str = "") -> None:
         self.seconds: dict[str, float] = {}
         self._current = first
-        self._since = time.perf_counter()
+        self._since = self._beginning = time.perf_counter()
+        self.spans: list[Span] = []
+        """What threads did, as far as they told."""
+
+    @contextmanager
+    def span(self, name: str) -> Iterator[None]:
+        """Tell what is done here, by any thread."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            ended = time.perf_counter()
+            thread = threading.current_thread().name
+            self.spans.append(Span(name, thread, began - self._beginning, ended - self._beginning))
 
     def begin(self, step: str) -> None:
         """End what was done until now, and begin another step, or more of it. The time of ``""`` is told elsewhere."""

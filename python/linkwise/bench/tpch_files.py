@@ -1,0 +1,281 @@
+"""TPC-H Q3, Q5, Q9, Q18 and Q21 from Parquet files to their results: read, filter, join, group, order.
+
+Ours are what a user would write: short tables are read, and long ones stream by them (``linkwise.join_batches``).
+What is left is grouped by PyArrow. Nothing is prepared, and DuckDB reads the same files.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from linkwise._core import CorruptDataError
+from linkwise.files.batch_stream import join_batches
+from linkwise.files.formats import FileOptions
+from linkwise.files.readers import keep_of_tables, open_reader
+from linkwise.joining.api import join
+from linkwise.sorting.api import sort, top_k
+
+_ONE = pa.scalar(1, pa.decimal128(15, 2))
+
+
+class Files:
+    """The tables in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def path(self, name: str) -> Path:
+        """Of a table's file."""
+        return self._folder / f"{name}.parquet"
+
+    def read(self, name: str, columns: Sequence[str], rows: pc.Expression | None = None) -> pa.Table:
+        """Some columns of the rows for which an expression is true."""
+        reader = open_reader([self.path(name)], FileOptions())
+        keep_of_tables(reader, columns, rows)
+        return reader.everything()
+
+    def by(
+        self, name: str, columns: Sequence[str], others: pa.Table, on: tuple[str, str], how: Any = "inner",
+        rows: pc.Expression | None = None,
+    ) -> pa.Table:  # fmt: skip
+        """The rows of a table that streams by another one, joined with it."""
+        stream = join_batches(
+            self.path(name),
+            others,
+            left_on=on[0],
+            right_on=on[1],
+            how=how,
+            left_columns=list(columns),
+            left_filter=rows,
+        )
+        return stream.read_all()
+
+
+def _revenue(table: pa.Table, keys: list[str]) -> pa.Table:
+    product = pc.multiply(table["l_extendedprice"], pc.subtract(_ONE, table["l_discount"]))
+    return table.select(keys).append_column("revenue", product).group_by(keys).aggregate([("revenue", "sum")])
+
+
+def q3(files: Files) -> pa.Table:
+    """The ten unshipped orders of the highest value."""
+    day = pa.scalar(date(1995, 3, 15))
+    customers = files.read("customer", ["c_custkey"], pc.field("c_mktsegment") == "BUILDING")
+    orders = files.by(
+        "orders", ["o_orderkey", "o_custkey", "o_orderdate", "o_shippriority"], customers, ("o_custkey", "c_custkey"),
+        "semi", pc.field("o_orderdate") < day,
+    )  # fmt: skip
+    lines = files.by(
+        "lineitem", ["l_orderkey", "l_extendedprice", "l_discount"], orders, ("l_orderkey", "o_orderkey"),
+        rows=pc.field("l_shipdate") > day,
+    )  # fmt: skip
+    groups = _revenue(lines, ["l_orderkey", "o_orderdate", "o_shippriority"])
+    first = top_k(groups, 10, by=["revenue_sum", "o_orderdate", "l_orderkey"], descending=[True, False, False])
+    return first.select(["l_orderkey", "revenue_sum", "o_orderdate", "o_shippriority"])
+
+
+def q5(files: Files) -> pa.Table:
+    """Revenue between customers and suppliers of one nation, by nation."""
+    regions = files.read("region", ["r_regionkey"], pc.field("r_name") == "ASIA")
+    nations = files.read("nation", ["n_nationkey", "n_name", "n_regionkey"])
+    nations = join(nations, regions, left_on="n_regionkey", right_on="r_regionkey", how="semi")
+    suppliers = files.by("supplier", ["s_suppkey", "s_nationkey"], nations, ("s_nationkey", "n_nationkey"))
+    customers = files.by("customer", ["c_custkey", "c_nationkey"], nations, ("c_nationkey", "n_nationkey"), "semi")
+    in_year = (pc.field("o_orderdate") >= pa.scalar(date(1994, 1, 1))) & (
+        pc.field("o_orderdate") < pa.scalar(date(1995, 1, 1))
+    )
+    orders = files.by(
+        "orders", ["o_orderkey", "o_custkey"], customers, ("o_custkey", "c_custkey"), rows=in_year
+    ).select(["o_orderkey", "c_nationkey"])
+    lines = files.by(
+        "lineitem", ["l_orderkey", "l_suppkey", "l_extendedprice", "l_discount"], orders, ("l_orderkey", "o_orderkey")
+    )
+    local = join(
+        lines, suppliers, left_on=["l_suppkey", "c_nationkey"], right_on=["s_suppkey", "s_nationkey"]
+    )  # fmt: skip
+    return sort(_revenue(local, ["n_name"]), by="revenue_sum", descending=True).select(["n_name", "revenue_sum"])
+
+
+def q9(files: Files) -> pa.Table:
+    """Profit with parts that are called green, by nation and year."""
+    parts = files.read("part", ["p_partkey"], pc.match_substring(pc.field("p_name"), "green"))
+    offers = files.by(
+        "partsupp", ["ps_partkey", "ps_suppkey", "ps_supplycost"], parts, ("ps_partkey", "p_partkey"), "semi"
+    )
+    lines = files.by(
+        "lineitem", ["l_orderkey", "l_partkey", "l_suppkey", "l_quantity", "l_extendedprice", "l_discount"], parts,
+        ("l_partkey", "p_partkey"), "semi",
+    )  # fmt: skip
+    lines = join(lines, offers, left_on=["l_partkey", "l_suppkey"], right_on=["ps_partkey", "ps_suppkey"])
+    nations = files.read("nation", ["n_nationkey", "n_name"])
+    suppliers = files.by("supplier", ["s_suppkey", "s_nationkey"], nations, ("s_nationkey", "n_nationkey"))
+    lines = join(lines, suppliers.select(["s_suppkey", "n_name"]), left_on="l_suppkey", right_on="s_suppkey")
+    lines = lines.select(["l_orderkey", "l_quantity", "l_extendedprice", "l_discount", "ps_supplycost", "n_name"])
+    sold = files.by("orders", ["o_orderkey", "o_orderdate"], lines, ("o_orderkey", "l_orderkey"))
+    income = pc.multiply(sold["l_extendedprice"], pc.subtract(_ONE, sold["l_discount"]))
+    profit = pc.subtract(income, pc.multiply(sold["ps_supplycost"], sold["l_quantity"]))
+    of_year = pa.table([sold["n_name"], pc.year(sold["o_orderdate"]), profit], ["nation", "year", "profit"])
+    groups = of_year.group_by(["nation", "year"]).aggregate([("profit", "sum")])
+    return sort(groups, by=["nation", "year"], descending=[False, True])
+
+
+def q18(files: Files) -> pa.Table:
+    """The hundred largest orders of more than 300 pieces."""
+    pieces = files.read("lineitem", ["l_orderkey", "l_quantity"])
+    sums = pieces.group_by("l_orderkey").aggregate([("l_quantity", "sum")])
+    large = sums.filter(pc.field("l_quantity_sum") > pa.scalar(300, pa.decimal128(5, 2)))
+    orders = files.by(
+        "orders", ["o_orderkey", "o_custkey", "o_orderdate", "o_totalprice"], large, ("o_orderkey", "l_orderkey")
+    )
+    sold = files.by("customer", ["c_custkey", "c_name"], orders, ("c_custkey", "o_custkey"))
+    first = top_k(sold, 100, by=["o_totalprice", "o_orderdate", "o_orderkey"], descending=[True, False, False])
+    columns = ["c_name", "c_custkey", "o_orderkey", "o_orderdate", "o_totalprice", "l_quantity_sum"]
+    return first.select(columns)
+
+
+def q21(files: Files) -> pa.Table:
+    """Suppliers who alone kept an order of several waiting."""
+    nations = files.read("nation", ["n_nationkey"], pc.field("n_name") == "SAUDI ARABIA")
+    suppliers = files.by(
+        "supplier", ["s_suppkey", "s_name", "s_nationkey"], nations, ("s_nationkey", "n_nationkey"), "semi"
+    )
+    is_late = pc.field("l_receiptdate") > pc.field("l_commitdate")
+    waiting = files.by("lineitem", ["l_orderkey", "l_suppkey"], suppliers, ("l_suppkey", "s_suppkey"), rows=is_late)
+    orders = files.by(
+        "orders", ["o_orderkey"], waiting, ("o_orderkey", "l_orderkey"), "semi", pc.field("o_orderstatus") == "F"
+    )
+    columns = ["l_orderkey", "l_suppkey", "l_receiptdate", "l_commitdate"]
+    lines = files.by("lineitem", columns, orders, ("l_orderkey", "o_orderkey"), "semi")
+    of_suppliers: Any = [("l_suppkey", "min"), ("l_suppkey", "max")]
+    everybody = lines.group_by("l_orderkey").aggregate(of_suppliers)
+    late = lines.filter(is_late).group_by("l_orderkey").aggregate(of_suppliers)
+    is_one = pc.field("l_suppkey_min") == pc.field("l_suppkey_max")
+    alone = join(late.filter(is_one), everybody.filter(~is_one), "l_orderkey", how="semi")
+    blamed = join(waiting, alone, "l_orderkey", how="semi")
+    counts = join(
+        blamed.group_by("l_suppkey").aggregate([([], "count_all")]),
+        suppliers,
+        left_on="l_suppkey",
+        right_on="s_suppkey",
+    )
+    first = top_k(counts, 100, by=["count_all", "s_name"], descending=[True, False])
+    return first.select(["s_name", "count_all"])
+
+
+@dataclass(frozen=True)
+class FileQuery:
+    """A query, ours and in SQL."""
+
+    name: str
+    ours: Callable[[Files], pa.Table]
+    sql: str
+
+
+QUERIES = (
+    FileQuery(
+        "Q3", q3,
+        "select l_orderkey, sum(l_extendedprice * (1 - l_discount)) as revenue, o_orderdate, o_shippriority "
+        "from customer, orders, lineitem where c_mktsegment = 'BUILDING' and c_custkey = o_custkey "
+        "and l_orderkey = o_orderkey and o_orderdate < date '1995-03-15' and l_shipdate > date '1995-03-15' "
+        "group by l_orderkey, o_orderdate, o_shippriority order by revenue desc, o_orderdate, l_orderkey limit 10",
+    ),
+    FileQuery(
+        "Q5", q5,
+        "select n_name, sum(l_extendedprice * (1 - l_discount)) as revenue "
+        "from customer, orders, lineitem, supplier, nation, region where c_custkey = o_custkey "
+        "and l_orderkey = o_orderkey and l_suppkey = s_suppkey and c_nationkey = s_nationkey "
+        "and s_nationkey = n_nationkey and n_regionkey = r_regionkey and r_name = 'ASIA' "
+        "and o_orderdate >= date '1994-01-01' and o_orderdate < date '1995-01-01' "
+        "group by n_name order by revenue desc",
+    ),
+    FileQuery(
+        "Q9", q9,
+        "select nation, o_year, sum(amount) from (select n_name as nation, year(o_orderdate) as o_year, "
+        "l_extendedprice * (1 - l_discount) - ps_supplycost * l_quantity as amount "
+        "from part, supplier, lineitem, partsupp, orders, nation where s_suppkey = l_suppkey "
+        "and ps_suppkey = l_suppkey and ps_partkey = l_partkey and p_partkey = l_partkey and o_orderkey = l_orderkey "
+        "and s_nationkey = n_nationkey and p_name like '%green%') group by nation, o_year "
+        "order by nation, o_year desc",
+    ),
+    FileQuery(
+        "Q18", q18,
+        "select c_name, c_custkey, o_orderkey, o_orderdate, o_totalprice, sum(l_quantity) "
+        "from customer, orders, lineitem where o_orderkey in (select l_orderkey from lineitem group by l_orderkey "
+        "having sum(l_quantity) > 300) and c_custkey = o_custkey and o_orderkey = l_orderkey "
+        "group by c_name, c_custkey, o_orderkey, o_orderdate, o_totalprice "
+        "order by o_totalprice desc, o_orderdate, o_orderkey limit 100",
+    ),
+    FileQuery(
+        "Q21", q21,
+        "select s_name, count(*) as numwait from supplier, lineitem l1, orders, nation where s_suppkey = l1.l_suppkey "
+        "and o_orderkey = l1.l_orderkey and o_orderstatus = 'F' and l1.l_receiptdate > l1.l_commitdate "
+        "and exists (select * from lineitem l2 where l2.l_orderkey = l1.l_orderkey "
+        "and l2.l_suppkey <> l1.l_suppkey) and not exists (select * from lineitem l3 "
+        "where l3.l_orderkey = l1.l_orderkey and l3.l_suppkey <> l1.l_suppkey "
+        "and l3.l_receiptdate > l3.l_commitdate) and s_nationkey = n_nationkey and n_name = 'SAUDI ARABIA' "
+        "group by s_name order by numwait desc, s_name limit 100",
+    ),
+)  # fmt: skip
+TABLES = ("customer", "lineitem", "nation", "orders", "part", "partsupp", "region", "supplier")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FromFiles:
+    """What a whole query took from its files to its result, and DuckDB with the same files."""
+
+    query: str
+    seconds: list[float]
+    rows: int
+    duckdb_seconds: list[float] | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        """Of the medians, ours to DuckDB's."""
+        if self.duckdb_seconds is None:
+            return None
+        return statistics.median(self.seconds) / statistics.median(self.duckdb_seconds)
+
+
+def run_from_files(folder: Path, repetitions: int) -> list[FromFiles]:
+    """Each query in turn with DuckDB, where it is installed, after a run of both that is not counted.
+
+    Raises ``CorruptDataError`` if the results differ.
+    """
+    connection: Any = None
+    if find_spec("duckdb") is not None:
+        import duckdb  # noqa: PLC0415 - where it is
+
+        connection = duckdb.connect()
+        for name in TABLES:
+            connection.execute(f"create view {name} as select * from '{folder}/{name}.parquet'")
+    files, found = Files(folder), []
+    for query in QUERIES:
+        ours: list[float] = []
+        theirs: list[float] = []
+        for _ in range(repetitions + 1):
+            began = time.perf_counter()
+            result = query.ours(files)
+            ours.append(time.perf_counter() - began)
+            if connection is not None:
+                began = time.perf_counter()
+                expected = connection.execute(query.sql).fetchall()
+                theirs.append(time.perf_counter() - began)
+        if connection is not None and not _are_same(result, expected):
+            raise CorruptDataError(f"{query.name} has another result than DuckDB finds: one of the two is wrong")
+        of_duckdb = theirs[1:] if connection is not None else None
+        found.append(FromFiles(query=query.name, seconds=ours[1:], rows=result.num_rows, duckdb_seconds=of_duckdb))
+    return found
+
+
+def _are_same(result: pa.Table, expected: list[tuple[Any, ...]]) -> bool:
+    found = [tuple(row.values()) for row in result.to_pylist()]
+    return [tuple(map(str, row)) for row in found] == [tuple(map(str, row)) for row in expected]

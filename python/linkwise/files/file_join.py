@@ -1,0 +1,260 @@
+"""One join of files: which way it goes, with a side in memory, partitioned, or sorted by spilled runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow as pa
+
+from linkwise._core import UsageError
+from linkwise.columns.gather_pyarrow import bytes_of
+from linkwise.files.external_join import Side, SpilledJoin
+from linkwise.files.external_sort import is_too_large, memory_to_use, read_within
+from linkwise.files.formats import ARRAY_FORMATS, FileOptions, known_format
+from linkwise.files.free_space import Outlook, check_room_for_runs
+from linkwise.files.grace_join import GraceJoin
+from linkwise.files.listing import expand
+from linkwise.files.locations import Source
+from linkwise.files.reader import Reader, unchanged
+from linkwise.files.readers import keep_of_tables, open_readers
+from linkwise.files.streamed_join import StreamedJoin
+from linkwise.files.writer import TableWriter
+from linkwise.joining.joined_rows import KeyPairs
+from linkwise.joining.matching import Columns, How, Order, Presorted, check_order, sides_of
+from linkwise.joining.tables import TableJoin, check_how, check_validate, count_matches, key_pairs
+from linkwise.runtime.execution import ExecutionOptions
+from linkwise.sorting.report import Steps
+
+_ROOM = 3  # times a part: its row numbers, its rows, and what writing them takes
+_MOST_ROWS = 1 << 24  # of a part: more of them at once are no faster
+
+Kept = tuple[Sequence[str] | None, Any | None]
+"""The columns and the rows of a side that are read."""
+EVERYTHING: Kept = (None, None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JoinRequest:
+    """What is joined how, as ``join_file`` has it."""
+
+    left: Source | Sequence[Source]
+    right: Source | Sequence[Source]
+    on: Columns
+    left_on: Columns
+    right_on: Columns
+    how: How
+    options: FileOptions
+    suffix: str = "_right"
+    nulls_equal: bool = False
+    validate: str = "m:m"
+    presorted: Presorted = False
+    order: Order = None
+    host_memory_limit: int | str | None = None
+    temporary_directory: Path | None = None
+    sides: tuple[Kept, Kept] = (EVERYTHING, EVERYTHING)
+    force: bool = False
+
+
+class FileJoin:
+    """A join whose files are open; only what is wanted of them will be read. Raises ``Error`` with one clear line."""
+
+    def __init__(self, asked: JoinRequest, execution: ExecutionOptions, *, only_count: bool) -> None:
+        check_how(asked.how)
+        check_order(asked.order)
+        check_validate(asked.validate)
+        groups = [expand(asked.left), expand(asked.right)]
+        for path in (path for group in groups for path in group):
+            if (asked.options.input_format or known_format(path)) in ARRAY_FORMATS:
+                raise UsageError(f"{path} has no columns; a join takes tables")
+        self._files = [len(group) for group in groups]
+        self.readers = open_readers(groups, asked.options)
+        keys = key_pairs(self.readers[0].columns, self.readers[1].columns, asked.on, asked.left_on, asked.right_on)
+        for at, (reader, side) in enumerate(zip(self.readers, asked.sides, strict=True)):
+            only_keys = only_count or (asked.how in ("semi", "anti") and at == 1)
+            _keep(reader, [pair[at] for pair in keys.pairs], side, only_keys=only_keys)
+        self.memory = memory_to_use(asked.host_memory_limit)
+        self.steps = Steps()
+        self._asked = asked
+        self._on_progress = execution.on_progress or (lambda _: None)
+        self._otherwise = _InMemory(
+            keys, asked.how, replace(execution, on_progress=None), asked.nulls_equal, asked.presorted, asked.order,
+            self.memory, asked.temporary_directory,
+        )  # fmt: skip
+        is_too_much = is_too_large(self.readers, self.memory)
+        self._by_hash = self._hashing(keys, execution, is_too_much=is_too_much)
+        if not asked.force and is_too_much and not isinstance(self._by_hash, StreamedJoin):
+            check_room_for_runs(self.readers, asked.temporary_directory)
+        by_runs = "sorted runs, spilled and merged" if is_too_much else "in memory"
+        self.told = by_runs if self._by_hash is None else self._by_hash.told
+        """How it is joined, in words."""
+
+    def _hashing(
+        self, keys: KeyPairs, execution: ExecutionOptions, *, is_too_much: bool
+    ) -> StreamedJoin | GraceJoin | None:
+        asked = self._asked
+        streamed = StreamedJoin.of(
+            self.readers, keys, asked.how, execution, self.steps, order=asked.order,
+            presorted=any(sides_of(asked.presorted)), validate=asked.validate, nulls_equal=asked.nulls_equal,
+            memory=self.memory,
+        )  # fmt: skip
+        if streamed is None or streamed.held is not None:
+            return streamed
+        is_partitioned = asked.order is None and is_too_much
+        return GraceJoin.of(streamed, asked.temporary_directory) if is_partitioned else None
+
+    def reasons(self) -> dict[str, str]:
+        """What decided how, in words."""
+        told = {
+            name: f"{count} file{'s' * (count != 1)}, {_size_of(reader)} in memory"
+            for name, count, reader in zip(("left", "right"), self._files, self.readers, strict=True)
+        }
+        told["memory"] = f"{self.memory >> 20} MiB"
+        if isinstance(self._by_hash, StreamedJoin):
+            told["held"] = f"{self._by_hash.told}: a side may take {self._by_hash.most_held >> 20} MiB with its table"
+        elif self._by_hash is not None:
+            most = self._by_hash.join.most_held >> 20
+            told["held"] = f"neither side takes {most} MiB or less with a table: {self._by_hash.told}"
+        else:
+            told["held"] = (
+                f"no hash table of a side, as an order, these keys or a plan ask for another way: {self.told}"
+            )
+        return told
+
+    def schema(self) -> pa.Schema:
+        """Of the result. Raises ``UsageError`` for what cannot be joined."""
+        asked = self._asked
+        return self._otherwise.nothing(self.readers, suffix=asked.suffix, validate=asked.validate).schema
+
+    def count(self) -> int:
+        """How many rows there are."""
+        count = partial(self._otherwise.count, validate=self._asked.validate)
+        with unchanged(self.readers):
+            if isinstance(self._by_hash, StreamedJoin):
+                return self._by_hash.count(self._on_progress)
+            return count(self.readers) if self._by_hash is None else self._by_hash.count(count, self._on_progress)
+
+    def write(self, writer: TableWriter, check_room: Callable[[int], None]) -> int:
+        """Write the result, for whose bytes there is room, if that is checked; returns its rows."""
+        suffix = self._asked.suffix
+        write = partial(self._otherwise.write, writer, check_room, suffix=suffix, validate=self._asked.validate)
+        outlook = Outlook(check_room, self.readers)
+        with unchanged(self.readers):
+            if isinstance(self._by_hash, StreamedJoin):
+                return self._by_hash.write(writer, suffix, outlook, self._on_progress)
+            if self._by_hash is None:
+                return write(self.readers)
+            return self._by_hash.write(writer, suffix, outlook, write, self._on_progress)
+
+
+def _size_of(reader: Reader) -> str:
+    return "nobody knows how much" if reader.size is None else f"about {reader.size >> 20} MiB"
+
+
+def _keep(reader: Reader, keys: list[str], side: Kept, *, only_keys: bool) -> None:
+    """Have a side's columns and rows that are wanted. Raises ``UsageError`` if a key is not among them."""
+    columns, rows = side
+    if columns is not None:
+        for name in keys:
+            if name not in columns:
+                raise UsageError(f"'{name}' is joined by, and not among the columns that are kept; name it as well")
+    if only_keys and len(set(keys)) < len(reader.columns):
+        columns = list(dict.fromkeys(keys))
+    keep_of_tables(reader, columns, rows)
+
+
+@dataclass(frozen=True)
+class _InMemory:
+    """A join of sides that are read as a whole, or sorted by spilled runs."""
+
+    keys: KeyPairs
+    how: How
+    execution: ExecutionOptions
+    nulls_equal: bool
+    presorted: Presorted
+    order: Order
+    memory: int
+    directory: Path | None
+
+    def count(self, readers: Sequence[Reader], *, validate: str) -> int:
+        read = read_within(readers, self.memory)
+        if read.everything is not None:
+            return self._count(*read.everything, presorted=self.presorted, validate=validate)
+        left, right = _sides(readers, read.batches)
+        with self._spilled().parts(left, right) as parts:
+            return sum(self._count(*part, validate=validate) for part in parts)
+
+    def nothing(self, readers: Sequence[Reader], **how: Any) -> pa.Table:
+        """No row of the result. Raises ``UsageError`` for what cannot be joined."""
+        return self._join(*(_schema(reader).empty_table() for reader in readers), **how).table()
+
+    def write(
+        self, writer: TableWriter, check_room: Callable[[int], None], readers: Sequence[Reader], **how: Any
+    ) -> int:
+        rows = 0
+        with self._rows(readers, check_room, **how) as tables:
+            for table in tables:
+                writer.write(table)
+                rows += table.num_rows
+        return rows
+
+    @contextmanager
+    def _rows(
+        self, readers: Sequence[Reader], check_room: Callable[[int], None], **how: Any
+    ) -> Iterator[Iterator[pa.Table]]:
+        """The result, some of it at a time; there is room for what it takes, in bytes, if that is checked."""
+        self.nothing(readers, **how)  # says what is wrong before the work
+
+        def joined(sides: Sequence[Any], check: Callable[[int], None], presorted: Presorted) -> Iterator[pa.Table]:
+            rows = self._join(*sides, presorted=presorted, order=self.order, **how)
+            return _windows(rows, self.how, self.memory, check)
+
+        read = read_within(readers, self.memory)
+        if read.everything is not None:
+            yield joined(read.everything, check_room, self.presorted)
+            return
+        outlook = Outlook(check_room, readers)
+
+        def part(left: pa.Table, right: pa.Table) -> Iterator[pa.Table]:
+            return joined((left, right), partial(outlook.check, bytes_of(left) + bytes_of(right)), presorted=False)
+
+        left, right = _sides(readers, read.batches)
+        with self._spilled().rows(left, right, part) as tables:
+            yield tables
+
+    def _count(self, left: Any, right: Any, *, validate: str, presorted: Presorted = False) -> int:
+        return count_matches(
+            left, right, self.keys, self.execution, self.how, nulls_equal=self.nulls_equal, presorted=presorted,
+            validate=validate,
+        )  # fmt: skip
+
+    def _join(self, left: Any, right: Any, **how: Any) -> TableJoin:
+        return TableJoin(left, right, self.keys, self.execution, self.how, nulls_equal=self.nulls_equal, **how)
+
+    def _spilled(self) -> SpilledJoin:
+        return SpilledJoin(
+            self.keys, self.how, self.execution, self.memory, self.directory, sides_of(self.presorted), self.order
+        )
+
+
+def _schema(reader: Reader) -> pa.Schema:
+    return cast(pa.Schema, reader.schema)
+
+
+def _sides(readers: Sequence[Reader], batches: Sequence[Any]) -> list[Side]:
+    return [Side(_schema(reader), of_one, reader.size) for reader, of_one in zip(readers, batches, strict=True)]
+
+
+def _windows(joined: TableJoin, how: How, memory: int, check_room: Callable[[int], None]) -> Iterator[pa.Table]:
+    """The result at once, or, where it would take most of the memory that there is, in row groups."""
+    at_once = memory // _ROOM // joined.row_bytes
+    if how not in ("semi", "anti"):
+        check_room(joined.count() * joined.row_bytes)  # before the first row is written
+    if how in ("semi", "anti") or joined.count() <= at_once:
+        yield joined.table()
+    else:
+        yield from joined.windows(max(min(at_once, _MOST_ROWS), 1))
