@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import linkwise
-from harness import times_in_turn
+from harness import timed, times_in_turn
 from linkwise.bench.results import commit, cores, now
 
 REPETITIONS = 7
@@ -52,14 +51,6 @@ CASES: dict[str, tuple[str, str]] = {
     "semi join with half of the keys": ("semi", "select * from l semi join r using (k)"),
     "anti join with half of the keys": ("anti", "select * from l anti join r using (k)"),
 }
-
-
-def timed(call: Callable[[], Any]) -> float:
-    began = time.perf_counter()
-    result = call()
-    spent = time.perf_counter() - began
-    del result
-    return spent
 
 
 def told(result: Any) -> tuple[int, int]:

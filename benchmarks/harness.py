@@ -7,6 +7,7 @@ import platform
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -68,6 +69,15 @@ def fill(array: Array, distribution: str = "uniform") -> None:
             part[:] = spread.astype(kind)
 
     in_blocks(one, len(array))
+
+
+def timed(call: Callable[[], Any]) -> float:
+    """Seconds until the result is there; giving it back is not counted."""
+    began = time.perf_counter()
+    result = call()
+    spent = time.perf_counter() - began
+    del result
+    return spent
 
 
 def times_in_turn(

@@ -10,15 +10,13 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import linkwise
-from harness import times_in_turn
+from harness import timed, times_in_turn
 from linkwise.bench.results import commit, cores, now
 
 REPETITIONS = 9
@@ -30,14 +28,6 @@ def keys(dtype: str, rows: int) -> np.ndarray[Any, Any]:
         return random.standard_normal(rows)
     info = np.iinfo(dtype)
     return random.integers(info.min, info.max, rows, dtype=dtype, endpoint=True)
-
-
-def timed(call: Callable[[], Any]) -> float:
-    began = time.perf_counter()
-    result = call()
-    spent = time.perf_counter() - began
-    del result
-    return spent
 
 
 def run(dtype: str, rows: int) -> dict[str, Any]:

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from linkwise._core import CorruptDataError
+from linkwise.bench import tpch_queries
 from linkwise.files.batch_stream import join_batches
 from linkwise.files.formats import FileOptions
 from linkwise.files.readers import keep_of_tables, open_reader
@@ -180,23 +181,10 @@ class FileQuery:
     sql: str
 
 
+_SQL = {query.name: query.sql for query in tpch_queries.QUERIES}
 QUERIES = (
-    FileQuery(
-        "Q3", q3,
-        "select l_orderkey, sum(l_extendedprice * (1 - l_discount)) as revenue, o_orderdate, o_shippriority "
-        "from customer, orders, lineitem where c_mktsegment = 'BUILDING' and c_custkey = o_custkey "
-        "and l_orderkey = o_orderkey and o_orderdate < date '1995-03-15' and l_shipdate > date '1995-03-15' "
-        "group by l_orderkey, o_orderdate, o_shippriority order by revenue desc, o_orderdate, l_orderkey limit 10",
-    ),
-    FileQuery(
-        "Q5", q5,
-        "select n_name, sum(l_extendedprice * (1 - l_discount)) as revenue "
-        "from customer, orders, lineitem, supplier, nation, region where c_custkey = o_custkey "
-        "and l_orderkey = o_orderkey and l_suppkey = s_suppkey and c_nationkey = s_nationkey "
-        "and s_nationkey = n_nationkey and n_regionkey = r_regionkey and r_name = 'ASIA' "
-        "and o_orderdate >= date '1994-01-01' and o_orderdate < date '1995-01-01' "
-        "group by n_name order by revenue desc",
-    ),
+    FileQuery("Q3", q3, _SQL["Q3"]),
+    FileQuery("Q5", q5, _SQL["Q5"]),
     FileQuery(
         "Q9", q9,
         "select nation, o_year, sum(amount) from (select n_name as nation, year(o_orderdate) as o_year, "
