@@ -320,7 +320,7 @@ def test_named_pipes_and_what_no_name_tells(tmp_path: Path) -> None:
             assert pa.ipc.open_stream(done.stdout).read_all().equals(expected)
     parquet = io.BytesIO()
     pq.write_table(data, parquet)
-    done = run("sort", "-", "-o", "-", "-k", "city", stdin=parquet.getvalue())
+    done = run("sort", "-", "-o", "-", "-k", "city", "-k", "when:desc", stdin=parquet.getvalue())
     assert pq.read_table(io.BytesIO(done.stdout)).cast(expected.schema).equals(expected)
     done = run("sort", "-", "-o", "-", "-k", "city", stdin=parquet.getvalue()[:-50])
     assert done.returncode == 1 and done.stderr.startswith(b"linkwise: cannot read standard input: Parquet magic")
