@@ -292,11 +292,23 @@ class ParquetReader(TableReader):
         one_by_one = most_bytes is not None or len(groups) == 1
 
         def fetched(group: int) -> pa.Table:
+            """Read and decoded up to the last one, bit by bit."""
             first, end = ends[group] - self._lengths[group], ends[group]
             of_group = rows[np.searchsorted(rows, first) : np.searchsorted(rows, end)] - first
-            with self._open() as file:
-                whole = file.read_row_group(group, columns=self._named, use_threads=one_by_one)
-            return gather_rows(self._as_plain(_with_sound_dictionaries(whole)).select(self.columns), of_group)
+            parts, begin = [], 0
+            with self._open(in_pages=True) as file:
+                for batch in file.iter_batches(
+                    _ROWS_AT_ONCE, row_groups=[group], columns=self._named, use_threads=one_by_one
+                ):
+                    of_batch = slice(*np.searchsorted(of_group, [begin, begin + batch.num_rows]))
+                    some = of_group[of_batch] - begin
+                    if len(some):
+                        whole = self._as_plain(_with_sound_dictionaries(pa.Table.from_batches([batch])))
+                        parts.append(gather_rows(whole.select(self.columns), some))
+                    begin += batch.num_rows
+                    if begin > of_group[-1]:
+                        break
+            return pa.concat_tables(parts)
 
         with one_clear_line("read", self.path):
             parts = map(fetched, groups) if one_by_one else in_order(partial(fetched, group) for group in groups)
