@@ -219,3 +219,13 @@ def test_options_of_sort_file(tmp_path: Path) -> None:
     ):  # fmt: skip
         with pytest.raises(UsageError):
             wrong()
+
+
+@pytest.mark.skipif(not hasattr(pa, "decimal32"), reason="this PyArrow has no narrow decimals")
+@pytest.mark.parametrize("kind", ["decimal32", "decimal64"])
+def test_narrow_decimals(kind: str, tmp_path: Path) -> None:
+    """Of which PyArrow does not count the distinct values."""
+    values = pa.array(RANDOM.integers(0, 9, 100_000)).cast(pa.decimal128(19, 0)).cast(getattr(pa, kind)(5, 1))
+    table = pa.table({"v": values})
+    write(table, tmp_path / "t.parquet", ParquetOptions())
+    assert pq.read_table(tmp_path / "t.parquet").equals(table)
