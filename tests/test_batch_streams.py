@@ -89,8 +89,11 @@ def test_who_lets_go_of_them_ends_the_work(memory: str | None, tmp_path: Path) -
 
 
 def test_what_goes_wrong_is_raised_by_the_reader(tmp_path: Path) -> None:
-    with pytest.raises(linkwise.UsageError, match="there is no column 'x'"):
-        linkwise.sort_batches(rows(10), by="x", **CPU)
+    for wrong, told in (
+        ({"by": "x"}, "there is no column 'x'"), ({"host_memory_limit": "much"}, "much"), ({"limit": -1}, "limit is -1")
+    ):  # fmt: skip
+        with pytest.raises(linkwise.UsageError, match=told):  # by the call
+            linkwise.sort_batches(rows(10), **({"by": "k"} | wrong), **CPU)
     whole = rows(10)
     broken = pa.RecordBatchReader.from_batches(whole.schema, iter([whole.to_batches()[0], None]))
     with pytest.raises(Exception, match="cannot read the RecordBatchReader: "):

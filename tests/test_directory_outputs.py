@@ -147,8 +147,11 @@ def test_a_directory_appears_complete_or_not_at_all(tmp_path: Path, monkeypatch:
     assert names(out) == ["part-00000.parquet"]
     left = tmp_path / ".out.0123abcd.linkwise-tmp"  # by a process that is gone
     left.mkdir()
+    replaced = tmp_path / ".out.0123abcd.linkwise-old"  # by one that was killed before it had put another in its place
+    replaced.mkdir()
     linkwise.sort_file(table, out, force=True, **how)
     assert not left.exists() and len(names(out)) == 6
+    assert sorted(path.name for path in tmp_path.iterdir()) == [replaced.name, "out"]
 
 
 @pytest.mark.parametrize(

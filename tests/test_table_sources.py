@@ -79,7 +79,10 @@ def test_joins(kind: str, tmp_path: Path) -> None:
             found = pa.ipc.open_file(file).read_all()
         wanted = expected if left_columns is None else expected.select(["k", "v", "w"])
         assert found.cast(wanted.schema).equals(wanted)
-    assert linkwise.join_file(SOURCES[kind](table, tmp_path), other, None, "k").rows == expected.num_rows
+    report = linkwise.join_file(SOURCES[kind](table, tmp_path), stream(other), None, "k")
+    assert report.rows == expected.num_rows
+    is_known = kind == "table"  # how large it is
+    assert ("nobody knows whether a side fits" in report.reasons["held"]) == (not is_known)
 
 
 def test_several_of_them_and_files(tmp_path: Path) -> None:

@@ -211,6 +211,9 @@ def test_types_of_json_columns(tmp_path: Path) -> None:
     linkwise.sort_file(tmp_path / "t.jsonl", tmp_path / "o.parquet", by="b", column_types={"a": "large_string"}, **CPU)
     found = pq.read_table(tmp_path / "o.parquet")
     assert found.column_names == ["b", "a"] and found["a"].type == pa.large_string()
+    (tmp_path / "e.jsonl").write_text('{"\\u00e9": 1}\n')  # as json.dumps writes it
+    linkwise.sort_file(tmp_path / "e.jsonl", tmp_path / "o.parquet", by="é", column_types={"é": "int32"}, **CPU)
+    assert pq.read_table(tmp_path / "o.parquet")["é"].type == pa.int32()
     of_all = {"a": "string", "b": "string"}
     linkwise.sort_file(tmp_path / "t.jsonl", tmp_path / "o.parquet", by="b", column_types=of_all, **CPU)
     assert pq.read_table(tmp_path / "o.parquet").column_names == ["b", "a"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 from typing import Annotated, Literal
@@ -27,16 +26,6 @@ _Columns = Annotated[
     str | None,
     typer.Option(metavar="COL[,COL]", help="Columns whose values must be equal; a name with a comma in quotes."),
 ]
-
-
-def _columns(text: str | None) -> list[str] | None:
-    """Names between commas; one that has commas stands in quotes, as in a CSV file."""
-    if text is None:
-        return None
-    try:
-        return [name for names in csv.reader([text]) for name in names]
-    except csv.Error:  # a name with a line break
-        return text.split(",")
 
 
 def join(
@@ -101,7 +90,7 @@ def join(
     if trace is not None:
         check_trace(trace)
     parquet = ParquetOptions(compression, row_group_rows, dictionary, page_index)
-    kept = (_columns(left_columns), left_filter), (_columns(right_columns), right_filter)
+    kept = (options.parse_columns(left_columns), left_filter), (options.parse_columns(right_columns), right_filter)
     with progress_bar() as step, interrupt_is_a_failure():
         advance = step(f"join {Path(left).name}")
         execution = ExecutionOptions(
@@ -109,10 +98,11 @@ def join(
             plan=None if plan is None else JoinPlan.parse(plan), on_progress=advance,
         )  # fmt: skip
         asked = JoinRequest(
-            left=left, right=right, on=_columns(on), left_on=_columns(left_on), right_on=_columns(right_on), how=how,
+            left=left, right=right, on=options.parse_columns(on), left_on=options.parse_columns(left_on),
+            right_on=options.parse_columns(right_on), how=how,
             options=FileOptions(
                 None, options.parse_types(types), header, input_format, output_format, None, None, delimiter,
-                null_string, tuple(_columns(partition_by) or ()), file_rows, parquet,
+                null_string, tuple(options.parse_columns(partition_by) or ()), file_rows, parquet,
             ),
             suffix=suffix, nulls_equal=nulls_equal, validate=validate, presorted=presorted,
             order=None if order == "none" else order, host_memory_limit=host_memory, temporary_directory=temporary,

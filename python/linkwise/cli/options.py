@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -104,6 +105,16 @@ def parse_types(texts: list[str] | None) -> dict[str, str]:
     if not all(types) or not all(types.values()):
         raise UsageError("--types is NAME=TYPE, as id=int64 or when=timestamp[us]")
     return types
+
+
+def parse_columns(text: str | None) -> list[str] | None:
+    """Names between commas; one that has commas stands in quotes, as in a CSV file."""
+    if text is None:
+        return None
+    try:
+        return [name for names in csv.reader([text]) for name in names]
+    except csv.Error:  # a name with a line break
+        return text.split(",")
 
 
 def parse_gpus(text: str) -> GpuNumbers:

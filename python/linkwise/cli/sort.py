@@ -97,7 +97,7 @@ def sort(
     kept = None if columns is None else [name for text in columns for name in text.split(",")]
     file_options = FileOptions(
         dtype, options.parse_types(types), header, input_format, output_format, kept, filter, delimiter, null_string,
-        tuple(partition_by.split(",")) if partition_by else (), file_rows, parquet,
+        tuple(options.parse_columns(partition_by) or ()), file_rows, parquet,
     )  # fmt: skip
 
     def keys_of(reader: Reader, paths: Sequence[Location]) -> list[SortKey]:

@@ -41,6 +41,11 @@ class Selection:
     unique: bool = False
     limit: int | None = None
 
+    def __post_init__(self) -> None:
+        """Raise ``UsageError`` for what is no number of rows."""
+        if self.limit is not None and self.limit < 0:
+            raise UsageError(f"limit is {self.limit}; it is a number of rows")
+
     @property
     def is_everything(self) -> bool:
         """Whether all rows are wanted."""

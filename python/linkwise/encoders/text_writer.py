@@ -28,11 +28,12 @@ class TextWriter(PartWriter[pa.Buffer]):
     With a codec, parts are compressed one by one: what gzip, zstd and bzip2 read as one text.
     """
 
+    _is_empty = True  # until something is written
+
     def __init__(
         self, file: IO[bytes], schema: pa.Schema, *, delimiter: str, header: bool, memory: int, codec: str | None = None
     ) -> None:
         super().__init__(_PART_ROWS, memory // 2, _GROWTH)
-        self._is_empty = True
         self._file, self._schema, self._delimiter = OutputFile(file, memory // 2), schema, delimiter
         self._codec = codec
         self._append(self._compressed(self._text_of(schema.empty_table(), header=header)))
@@ -155,7 +156,6 @@ class CarriedTextWriter(TextWriter):
 
     def __init__(self, file: IO[bytes], column: str, header: bytes, *, memory: int, codec: str | None = None) -> None:
         PartWriter.__init__(self, _PART_ROWS, memory // 2)
-        self._is_empty = True
         self._file, self._column, self._codec = OutputFile(file, memory // 2), column, codec
         self._append(self._compressed(pa.py_buffer(header)))
 

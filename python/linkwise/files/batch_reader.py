@@ -23,18 +23,22 @@ class BatchReader(TableReader):
         super().__init__(location, "arrow")
         with one_clear_line("read", location):
             self._source = _as_pyarrow(location.source)
-            self._set_plain(_schema_of(self._source))
+            self._set_plain(_schema_of(self._source))  # whether or not it is filtered: other engines' views are text
         if isinstance(self._source, pa.Table):
             self.size = self._source.nbytes
 
     def keep(self, columns: Sequence[str] | None, rows: Any | None) -> None:
         """See ``Reader``."""
         super().keep(columns, rows)
-        needed = [*self.columns, *(name for name in self._referenced if name not in self.columns)]
+        if hasattr(self._source, "scanner") and self._plain is None:  # which filters itself
+            self._source = self._source.scanner(columns=self.columns, filter=rows)
+            self._filter = None
+            return
+        needed = list(dict.fromkeys([*self.columns, *self._referenced]))
         if isinstance(self._source, pa.Table) or _is_lazy_frame(self._source):
             self._source = self._source.select(needed)
         elif hasattr(self._source, "scanner"):
-            self._source = self._source.scanner(columns=needed, filter=self._filter)
+            self._source = self._source.scanner(columns=needed)
 
     def _read(self, most_bytes: int | None) -> Iterator[pa.RecordBatch]:
         del most_bytes  # whoever makes the batches has chosen their size
@@ -55,9 +59,7 @@ def _is_lazy_frame(source: Any) -> bool:
 
 def _as_pyarrow(source: Any) -> Any:
     """A table, a stream of batches, a dataset or a scanner of PyArrow's, or a lazy frame as it is."""
-    if isinstance(source, pa.Table | pa.RecordBatchReader) or _is_lazy_frame(source):
-        return source
-    if hasattr(source, "scanner"):
+    if isinstance(source, pa.Table | pa.RecordBatchReader) or _is_lazy_frame(source) or hasattr(source, "scanner"):
         return source
     if hasattr(source, "__arrow_c_stream__"):
         return pa.RecordBatchReader.from_stream(source)

@@ -54,23 +54,19 @@ def sort_batches(
     A thread sorts, and waits while nobody takes its batches. What goes wrong is raised by the reader; one that is
     closed, or let go of, ends the work, and no run is left behind. Parameters and errors: as ``sort_file``.
     """
-    kept = None if columns is None else list(columns)
     options = FileOptions(
-        None, dict(column_types or {}), header, input_format, None, kept, filter, delimiter, null_string
-    )
+        column_types=dict(column_types or {}), header=header, input_format=input_format,
+        columns=None if columns is None else list(columns), filter=filter, delimiter=delimiter, null_string=null_string,
+    )  # fmt: skip
     keys_of = partial(keys_of_files, by=by, descending=descending, nulls=nulls, unique=unique)
     _, reader, keys = opened(source, keys_of, options)
     if reader.schema is None:
         raise UsageError("batches are made of tables; sort_file sorts arrays")
     batches = BatchQueue()
-    how = ExecutionOptions.of(execution, SortPlan, None)
-
-    def work() -> None:
-        sort_into(
-            batches, reader, keys, how, Selection(unique, limit), memory_to_use(host_memory_limit),
-            temporary_directory, check_room=True,
-        )  # fmt: skip
-
+    work = partial(
+        sort_into, batches, reader, keys, ExecutionOptions.of(execution, SortPlan, None), Selection(unique, limit),
+        memory_to_use(host_memory_limit), temporary_directory, check_room=True,
+    )  # fmt: skip
     return pa.RecordBatchReader.from_batches(reader.schema, batches.filled_by(work))
 
 
@@ -112,7 +108,8 @@ def join_batches(
         temporary_directory=None if temporary_directory is None else Path(temporary_directory),
         sides=((left_columns, left_filter), (right_columns, right_filter)),
         options=FileOptions(
-            None, dict(column_types or {}), header, input_format, None, None, None, delimiter, null_string
+            column_types=dict(column_types or {}), header=header, input_format=input_format, delimiter=delimiter,
+            null_string=null_string,
         ),
     )  # fmt: skip
     join = FileJoin(asked, ExecutionOptions.of(execution, JoinPlan, None), only_count=False)

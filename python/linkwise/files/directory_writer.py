@@ -15,14 +15,13 @@ import numpy as np
 import pyarrow as pa
 
 from linkwise._core import Error, UsageError
-from linkwise._typing import Format
 from linkwise.columns.gather import gather_rows
 from linkwise.columns.sort_keys import SortKey
 from linkwise.files.conformed import NO_VALUE
-from linkwise.files.formats import ARRAY_FORMATS, FileOptions, format_of, known_format, one_clear_line
+from linkwise.files.formats import ARRAY_FORMATS, FileOptions, one_clear_line
 from linkwise.files.locations import PIPE, RemoteFile, is_pipe
 from linkwise.files.reader import Reader
-from linkwise.files.writer import Writer
+from linkwise.files.writer import Writer, format_of_output
 from linkwise.interop.containers import Contents
 from linkwise.runtime.atomic_directory import AtomicDirectory
 from linkwise.runtime.execution import ExecutionOptions
@@ -38,28 +37,12 @@ def _named(name: str, value: str | None) -> str:
     return f"{quote(name, safe=_PLAIN)}={NO_VALUE if value is None else quote(value, safe=_PLAIN)}"
 
 
-def is_directory(options: FileOptions) -> bool:
-    """Whether the output is a directory of files."""
-    return bool(options.partition_by) or options.file_rows is not None
-
-
-def format_of_output(path: Path | RemoteFile, options: FileOptions, like: Reader) -> Format:
-    """As named, or by the end of its name; otherwise, of standard output and of a directory's files, the input's.
-
-    Raises ``UsageError``.
-    """
-    named = options.output_format
-    if is_directory(options):
-        return format_of(path, named or known_format(path) or like.format)
-    return format_of(path, named or (like.format if path == PIPE else None))
-
-
 def writer_of(
     path: Path | RemoteFile, options: FileOptions, *, like: Reader, schema: pa.Schema | None = None,
     keys: Sequence[SortKey] = (), memory: int = sys.maxsize, force: bool = False, is_grouped: bool = False,
 ) -> Writer | DirectoryWriter:  # fmt: skip
     """What writes a file, or a directory of them where the options say so; see both."""
-    if is_directory(options):
+    if options.is_directory:
         return DirectoryWriter(
             path, options, like=like, schema=schema, keys=keys, memory=memory, force=force, is_grouped=is_grouped
         )

@@ -81,31 +81,25 @@ class FileJoin:
         self.steps = Steps()
         self._asked = asked
         self._on_progress = execution.on_progress or (lambda _: None)
-        self._otherwise = _InMemory(
+        self._otherwise = _AtOnceOrByRuns(
             keys, asked.how, replace(execution, on_progress=None), asked.nulls_equal, asked.presorted, asked.order,
             self.memory, asked.temporary_directory,
         )  # fmt: skip
+        self._streamed = StreamedJoin.of(
+            self.readers, keys, asked.how, execution, self.steps, order=asked.order,
+            presorted=any(sides_of(asked.presorted)), validate=asked.validate, nulls_equal=asked.nulls_equal,
+            memory=self.memory,
+        )  # fmt: skip
         is_too_much = is_too_large(self.readers, self.memory)
-        self._by_hash = self._hashing(keys, execution, is_too_much=is_too_much)
+        self._by_hash: StreamedJoin | GraceJoin | None = self._streamed
+        if self._streamed is not None and not self._streamed.fits:
+            is_partitioned = asked.order is None and is_too_much
+            self._by_hash = GraceJoin.of(self._streamed, asked.temporary_directory) if is_partitioned else None
         if not asked.force and is_too_much and not isinstance(self._by_hash, StreamedJoin):
             check_room_for_runs(self.readers, asked.temporary_directory)
         by_runs = "sorted runs, spilled and merged" if is_too_much else "in memory"
         self.told = by_runs if self._by_hash is None else self._by_hash.told
         """How it is joined, in words."""
-
-    def _hashing(
-        self, keys: KeyPairs, execution: ExecutionOptions, *, is_too_much: bool
-    ) -> StreamedJoin | GraceJoin | None:
-        asked = self._asked
-        streamed = StreamedJoin.of(
-            self.readers, keys, asked.how, execution, self.steps, order=asked.order,
-            presorted=any(sides_of(asked.presorted)), validate=asked.validate, nulls_equal=asked.nulls_equal,
-            memory=self.memory,
-        )  # fmt: skip
-        if streamed is None or streamed.held is not None:
-            return streamed
-        is_partitioned = asked.order is None and is_too_much
-        return GraceJoin.of(streamed, asked.temporary_directory) if is_partitioned else None
 
     def reasons(self) -> dict[str, str]:
         """What decided how, in words."""
@@ -114,16 +108,16 @@ class FileJoin:
             for name, count, reader in zip(("left", "right"), self._files, self.readers, strict=True)
         }
         told["memory"] = f"{self.memory >> 20} MiB"
-        if isinstance(self._by_hash, StreamedJoin):
-            told["held"] = f"{self._by_hash.told}: a side may take {self._by_hash.most_held >> 20} MiB with its table"
-        elif self._by_hash is not None:
-            most = self._by_hash.join.most_held >> 20
-            told["held"] = f"neither side takes {most} MiB or less with a table: {self._by_hash.told}"
-        else:
-            told["held"] = (
-                f"no hash table of a side, as an order, these keys or a plan ask for another way: {self.told}"
-            )
+        told["held"] = f"{self._why()}: {self.told}"
         return told
+
+    def _why(self) -> str:
+        if self._streamed is None:
+            return "an order, these keys or a plan ask for no hash table of a side"
+        most = f"{self._streamed.most_held >> 20} MiB, which a side may take with its table"
+        if self._streamed.smaller is None:
+            return f"nobody knows whether a side fits into {most}"
+        return f"the smaller side takes {'less' if self._streamed.fits else 'more'} than {most}"
 
     def schema(self) -> pa.Schema:
         """Of the result. Raises ``UsageError`` for what cannot be joined."""
@@ -168,8 +162,8 @@ def _keep(reader: Reader, keys: list[str], side: Kept, *, only_keys: bool) -> No
 
 
 @dataclass(frozen=True)
-class _InMemory:
-    """A join of sides that are read as a whole, or sorted by spilled runs."""
+class _AtOnceOrByRuns:
+    """A join of sides that are read as a whole or, where they do not fit, sorted by spilled runs."""
 
     keys: KeyPairs
     how: How

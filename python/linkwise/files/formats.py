@@ -62,6 +62,11 @@ class FileOptions:
     parquet: ParquetOptions = field(default_factory=ParquetOptions)
     """How a Parquet file is written."""
 
+    @property
+    def is_directory(self) -> bool:
+        """Whether the output is a directory of files."""
+        return bool(self.partition_by) or self.file_rows is not None
+
 
 def check_delimiter(delimiter: str | None) -> None:
     """Raise ``UsageError`` unless it is one letter that can stand between values."""

@@ -23,7 +23,7 @@ from linkwise.columns.gather import gather_rows
 from linkwise.files.free_space import Outlook
 from linkwise.files.reader import Part, Reader, Seen, bytes_of_rows, in_parts, not_looked_at
 from linkwise.files.spill_file import Run, SpillFile
-from linkwise.files.streamed_join import StreamedJoin, held_bytes, key_kinds, parts_of
+from linkwise.files.streamed_join import StreamedJoin, key_kinds, parts_of
 from linkwise.files.writer import TableWriter
 from linkwise.interop.containers import Contents
 from linkwise.joining.type_promotion import comparable
@@ -32,7 +32,7 @@ from linkwise.runtime.parallel import in_order
 
 _MOST_PARTITIONS = 256
 _UNEVEN = 1.5  # times its share, which a partition may be
-_HELD = 8  # parts of the memory, of which those that are about to be spilled take one
+_WAITING = 8  # parts of the memory, of which rows that wait to be spilled take one
 _MOST_LEVELS = 3  # of partitions inside of partitions
 # By level, odd: what hashes are multiplied by, whose leading bits then tell the partition.
 _MULTIPLIERS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
@@ -54,10 +54,9 @@ class GraceJoin:
     @classmethod
     def of(cls, join: StreamedJoin, directory: Path | None, level: int = 0) -> GraceJoin | None:
         """``None`` where no number of partitions would help."""
-        sizes = [size for side in join.sides if (size := held_bytes(join.readers[side])) is not None]
-        if not sizes or level == _MOST_LEVELS:
+        if join.smaller is None or level == _MOST_LEVELS:
             return None
-        partitions = int(_UNEVEN * min(sizes) / join.most_held) + 1
+        partitions = int(_UNEVEN * join.smaller[0] / join.most_held) + 1
         return cls(join, min(max(partitions, 2), _MOST_PARTITIONS), directory, level)
 
     @property
@@ -88,7 +87,7 @@ class GraceJoin:
                     on_progress(0.5 + (at + done) / len(pairs) / 2)
 
                 join = replace(self.join, readers=pair)
-                if join.held is not None:
+                if join.fits:
                     rows += joined(join, progress)
                     continue
                 finer = GraceJoin.of(join, self.directory, self.level + 1)
@@ -98,78 +97,81 @@ class GraceJoin:
     @contextmanager
     def _partitioned(self, on_progress: Progress) -> Iterator[list[list[Reader]]]:
         """Both sides of each partition. No run is left behind."""
-        steps = self.join.steps
         with SpillFile(self.directory) as file:
-            steps.begin("spill")
-            sides = []
-            for side in (0, 1):
-                progress = lambda done, side=side: on_progress((side + done) / 2)  # noqa: E731
-                sides.append(self._spilled(side, file, progress))
-            pairs = [list(pair) for pair in zip(*sides, strict=True)]
+            self.join.steps.begin("spill")
+            left = self._spilled(0, file, lambda done: on_progress(done / 2))
+            right = self._spilled(1, file, lambda done: on_progress((1 + done) / 2))
             # If there is no room for a key with very many rows, that is to be found first.
-            yield sorted(pairs, key=lambda pair: -sum(each.size or 0 for each in pair))
+            yield sorted(
+                map(list, zip(left, right, strict=True)), key=lambda pair: -sum(side.size or 0 for side in pair)
+            )
 
     def _spilled(self, side: int, file: SpillFile, on_progress: Progress) -> list[SpilledRows]:
-        reader = self.join.readers[side]
+        """The partitions of a side."""
+        reader, steps = self.join.readers[side], self.join.steps
         assert reader.schema is not None
         kinds = key_kinds(self.join.readers, self.join.keys)
-        runs: list[list[Run]] = [[] for _ in range(self.partitions)]
-        sizes = [0] * self.partitions
 
         def partitioned(part: Part) -> tuple[int, pa.Table, Array]:
-            with self.join.steps.span("decode"):
+            with steps.span("decode"):
                 table = part.decode(None)
-            with self.join.steps.span("partition"):
-                return part.rows, *by_partition(table)
+            with steps.span("partition"):
+                return part.rows, *self._by_partition(table, side, kinds)
 
-        def by_partition(table: pa.Table) -> tuple[pa.Table, Array]:
-            hashes = np.zeros(table.num_rows, np.uint64)
-            for pair, kind in zip(self.join.keys.pairs, kinds, strict=True):
-                column = decoded(comparable(table[pair[side]], kind, pair))
-                _core.hash_rows([chunk for chunk in column.chunks if len(chunk)], hashes)
-            numbers = self._partition_of(hashes)
-            ends = np.concatenate([[0], np.cumsum(np.bincount(numbers, minlength=self.partitions))])
-            return gather_rows(table, np.argsort(numbers, kind="stable")), ends
-
-        held: list[tuple[pa.Table, Array]] = []  # until they are worth a run of each partition
-        held_bytes = 0
-
-        def spill() -> None:
-            for number in range(self.partitions):
-                parts = [table.slice(ends[number], ends[number + 1] - ends[number]) for table, ends in held]
-                rows = pa.concat_tables(parts)
-                if rows.num_rows:
-                    runs[number].append(file.write(rows.schema, [rows]))
-                    sizes[number] += bytes_of_rows(rows)
-
-        done, all_rows = 0, reader.rows
+        partitions = [SpilledRows(file, reader.schema) for _ in range(self.partitions)]
+        waiting: list[tuple[pa.Table, Array]] = []  # until they are worth a run of each partition
+        waiting_bytes = done = 0
+        all_rows = reader.rows
         for rows, table, ends in in_order(partial(partitioned, part) for part in parts_of(reader, self.join.memory)):
-            held.append((table, ends))
-            held_bytes += bytes_of_rows(table)
-            if held_bytes >= self.join.memory // _HELD:
-                with self.join.steps.span("spill"):
-                    spill()
-                held, held_bytes = [], 0
+            waiting.append((table, ends))
+            waiting_bytes += bytes_of_rows(table)
+            if waiting_bytes >= self.join.memory // _WAITING:
+                with steps.span("spill"):
+                    _spill(waiting, partitions)
+                waiting, waiting_bytes = [], 0
             done += rows
             if all_rows:
                 on_progress(min(done / all_rows, 1.0))
-        if held:
-            spill()
-        return [SpilledRows(file, reader.schema, *each) for each in zip(runs, sizes, strict=True)]
+        _spill(waiting, partitions)
+        return partitions
+
+    def _by_partition(self, table: pa.Table, side: int, kinds: Sequence[pa.DataType]) -> tuple[pa.Table, Array]:
+        """The rows by partition, and where each of them begins, and the last one ends."""
+        hashes = np.zeros(table.num_rows, np.uint64)
+        for pair, kind in zip(self.join.keys.pairs, kinds, strict=True):
+            column = decoded(comparable(table[pair[side]], kind, pair))
+            _core.hash_rows([chunk for chunk in column.chunks if len(chunk)], hashes)
+        numbers = self._partition_of(hashes)
+        ends = np.concatenate([[0], np.cumsum(np.bincount(numbers, minlength=self.partitions))])
+        return gather_rows(table, np.argsort(numbers, kind="stable")), ends
 
     def _partition_of(self, hashes: Array) -> Array:
         mixed = hashes * np.uint64(_MULTIPLIERS[self.level])
         return ((mixed >> np.uint64(32)) * np.uint64(self.partitions) >> np.uint64(32)).astype(np.uint8)
 
 
+def _spill(tables: Sequence[tuple[pa.Table, Array]], partitions: Sequence[SpilledRows]) -> None:
+    """Append a run to each partition, of the rows of tables that begin and end where it says."""
+    for number, partition in enumerate(partitions):
+        parts = [table.slice(ends[number], ends[number + 1] - ends[number]) for table, ends in tables]
+        if any(part.num_rows for part in parts):
+            partition.append(pa.concat_tables(parts))
+
+
 class SpilledRows(Reader):
-    """Rows that were spilled in several runs."""
+    """Rows that are spilled in several runs."""
 
     schema: pa.Schema
 
-    def __init__(self, file: SpillFile, schema: pa.Schema, runs: list[Run], size: int) -> None:
-        super().__init__("arrow", schema=schema, columns=list(schema.names), size=size)
-        self._file, self._runs = file, runs
+    def __init__(self, file: SpillFile, schema: pa.Schema) -> None:
+        super().__init__("arrow", schema=schema, columns=list(schema.names), size=0)
+        self._file = file
+        self._runs: list[Run] = []
+
+    def append(self, rows: pa.Table) -> None:
+        """Spill one more run."""
+        self._runs.append(self._file.write(rows.schema, [rows]))
+        self.size = (self.size or 0) + bytes_of_rows(rows)
 
     def _tables(self) -> Iterator[pa.Table]:
         return (table for run in self._runs for table in self._file.read(run))

@@ -29,7 +29,7 @@ class JsonReader(LineReader):
             given = {
                 name: arrow_type(alias)
                 for name, alias in options.column_types.items()
-                if json.dumps(name, ensure_ascii=False).encode() in beginning
+                if any(json.dumps(name, ensure_ascii=escaped).encode() in beginning for escaped in (False, True))
             }
             how = pa.json.ReadOptions(block_size=max(len(beginning), 1))
             found = pa.json.read_json(

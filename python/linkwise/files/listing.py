@@ -7,6 +7,7 @@ import itertools
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ def _files_in(directory: Path) -> list[Path]:
     for folder, folders, names in os.walk(directory):
         folders[:] = [name for name in folders if not name.startswith(_HIDDEN)]
         inside = [Path(folder, name) for name in names if not name.startswith(_HIDDEN)]
-        found += [path for path in inside if known_format(path) not in (None, *ARRAY_FORMATS)]
+        found += filter(_is_table, inside)
     _check_of_one_format(found, directory)
     return sorted(found)
 
@@ -72,16 +73,11 @@ def _remote(uri: str) -> Iterable[Location]:
     if isinstance(directory, Path):
         return _expanded(f"{directory}{name[len(base) :]}")
     with one_clear_line("read", directory):
-        if magic is None:
-            from pyarrow.fs import FileType  # noqa: PLC0415
-
-            told = directory.filesystem.get_file_info(directory.path)
-            if told.type != FileType.Directory:
-                return [directory]
+        if magic is None and not _is_directory(directory):
+            return [directory]
         listed = sorted(_listed(directory), key=lambda each: each.path)
     if magic is None:
-        shown = [each for each in listed if not _is_hidden(each, directory)]
-        found = [each for each in shown if known_format(each) not in (None, *ARRAY_FORMATS)]
+        found = [each for each in listed if _is_table(each) and not _is_hidden(each, directory)]
         _check_of_one_format(found, directory)
         return found
     is_like = re.compile(_as_expression(name[len(base) + 1 :]))
@@ -91,14 +87,24 @@ def _remote(uri: str) -> Iterable[Location]:
     return like
 
 
+def _is_table(location: Location) -> bool:
+    return known_format(location) not in (None, *ARRAY_FORMATS)
+
+
+def _is_directory(location: RemoteFile) -> bool:
+    from pyarrow.fs import FileType  # noqa: PLC0415
+
+    return bool(location.filesystem.get_file_info(location.path).type == FileType.Directory)
+
+
 def _listed(directory: RemoteFile) -> Iterator[RemoteFile]:
     """All files in a directory and those inside of it."""
     from pyarrow.fs import FileSelector, FileType  # noqa: PLC0415
 
     for told in directory.filesystem.get_file_info(FileSelector(directory.path, recursive=True)):
         if told.type == FileType.File:
-            inside = told.path[len(directory.path.rstrip("/")) + 1 :]
-            yield RemoteFile(directory.filesystem, told.path, f"{directory.uri.rstrip('/')}/{inside}")
+            found = RemoteFile(directory.filesystem, told.path, directory.uri)
+            yield replace(found, uri=f"{directory.uri.rstrip('/')}/{_inside(found, directory)}")
 
 
 def _inside(file: RemoteFile, directory: RemoteFile) -> str:

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
@@ -35,11 +35,10 @@ _PARTS = 4  # that are decoded of what may be in memory: rows may take more than
 class ParquetReader(TableReader):
     """A Parquet file."""
 
-    def __init__(self, path: Path | RemoteFile) -> None:
+    def __init__(self, path: Path | RemoteFile, *, spool: IO[bytes] | None = None) -> None:
         super().__init__(path, "parquet")
         self._file = path
-        self.spool: Any | None = None
-        """What is to be kept open as long as this is read."""
+        self._spool = spool  # a file without another name, which goes with this
         with one_clear_line("read", path):
             if isinstance(path, Path):
                 path.open("rb").close()  # says what is wrong better than the library does
@@ -114,9 +113,8 @@ class ParquetReader(TableReader):
         self._needed = [name for name in before if name in wanted]
         with one_clear_line("read", self.path), self._open() as file:
             if rows is not None:
-                with contextlib.suppress(
-                    pa.ArrowNotImplementedError
-                ):  # of types whose statistics PyArrow cannot compare
+                # There are types whose statistics PyArrow does not compare.
+                with contextlib.suppress(pa.ArrowNotImplementedError):
                     subset = self._fragment().subset(rows, schema=self._plain or file.schema_arrow)
                     self._groups = [group.id for group in subset.row_groups]
             self._estimate(file)

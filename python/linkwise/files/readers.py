@@ -98,9 +98,8 @@ def _spooled(path: Location, source: Any) -> TableReader:
         spool = tempfile.TemporaryFile()  # noqa: SIM115 - which goes with the reader
         shutil.copyfileobj(source, spool, _SPOOLED_AT_ONCE)
         spool.flush()
-    reader = ParquetReader(RemoteFile(LocalFileSystem(), f"/proc/self/fd/{spool.fileno()}", name_of(path, "read")))
-    reader.spool = spool
-    return reader
+    file = RemoteFile(LocalFileSystem(), f"/proc/self/fd/{spool.fileno()}", name_of(path, "read"))
+    return ParquetReader(file, spool=spool)
 
 
 def _open_remote(file: RemoteFile, options: FileOptions) -> TableReader:

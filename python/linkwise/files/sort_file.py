@@ -12,7 +12,7 @@ from linkwise._core import UsageError
 from linkwise.columns.inside import names_inside, outer_columns
 from linkwise.columns.sort_keys import By, Descending, Nulls, Selection, SortKey, listed, sort_keys_of
 from linkwise.encoders.parquet_options import Dictionary, ParquetOptions
-from linkwise.files.directory_writer import format_of_output, writer_of
+from linkwise.files.directory_writer import writer_of
 from linkwise.files.external_sort import is_too_large, memory_to_use
 from linkwise.files.file_sort import FileSort
 from linkwise.files.formats import TEXT_FORMATS, FileOptions
@@ -21,7 +21,7 @@ from linkwise.files.listing import expand
 from linkwise.files.locations import Location, RemoteFile, Source, target_of
 from linkwise.files.reader import Reader, unchanged
 from linkwise.files.readers import keep_of_tables, open_reader
-from linkwise.files.writer import TableWriter
+from linkwise.files.writer import TableWriter, format_of_output
 from linkwise.interop.containers import ONE_COLUMN
 from linkwise.runtime.execution import ExecutionOptions, Progress, SortExecution, takes_execution
 from linkwise.runtime.sort_plan import SortPlan
@@ -219,8 +219,6 @@ def sort_into(
     memory: int, temporary_directory: str | Path | None, *, check_room: bool,
 ) -> SortReport:  # fmt: skip
     """Sort what is read into whatever takes tables, which is open; whether there is room for runs may be checked."""
-    if selection.limit is not None and selection.limit < 0:
-        raise UsageError(f"limit is {selection.limit}; it is a number of rows")
     directory = None if temporary_directory is None else Path(temporary_directory)
     if check_room and is_too_large([reader], memory):
         check_room_for_runs([reader], directory)

@@ -66,16 +66,25 @@ class StreamedJoin:
         return max(self.memory // _OF_MEMORY, 1)
 
     @cached_property
-    def held(self) -> int | None:
-        """The side that fits into memory; ``None`` if neither does."""
-        sized = [(size, side) for side in self.sides if (size := held_bytes(self.readers[side])) is not None]
-        return min(sized)[1] if sized and min(sized)[0] <= self.most_held else None
+    def smaller(self) -> tuple[int, int] | None:
+        """The bytes of the side that takes least, of those that may be held, and which it is, if anybody knows."""
+        sized = [(size, side) for side in self.sides if (size := _held_bytes(self.readers[side])) is not None]
+        return min(sized, default=None)
+
+    @property
+    def fits(self) -> bool:
+        """Whether that side is known to fit into memory."""
+        return self.smaller is not None and self.smaller[0] <= self.most_held
+
+    @property
+    def _held(self) -> int:
+        assert self.smaller is not None
+        return self.smaller[1]
 
     @property
     def told(self) -> str:
         """How it is joined, in words."""
-        assert self.held is not None
-        return f"hash table of the {('left', 'right')[self.held]} side, the other one streamed"
+        return f"hash table of the {('left', 'right')[self._held]} side, the other one streamed"
 
     def count(self, on_progress: Progress) -> int:
         """How many rows there are."""
@@ -88,8 +97,7 @@ class StreamedJoin:
         """Write the result, as far as it has room; returns its rows."""
         joined = self.write_nothing(writer, suffix)  # says what is wrong before the work
         nothing = [reader.schema.empty_table() for reader in self.readers]  # type: ignore[union-attr]
-        held, table = self.held, self._table()
-        assert held is not None
+        held, table = self._held, self._table()
         whole_sides = self.how in ("right", "full") and self.keys.are_one
         row_bytes = [_row_bytes(reader) for reader in self.readers]
         of_result = row_bytes[0] if self.how in ("semi", "anti") else sum(row_bytes)
@@ -134,18 +142,17 @@ class StreamedJoin:
         return joined
 
     def _table(self) -> SharedTable:
-        assert self.held is not None
         self.steps.begin("read")
         with self.steps.span("read"):
-            held = self.readers[self.held].everything()
+            held = self.readers[self._held].everything()
         self.steps.begin("table")
-        others = self.readers[1 - self.held]
+        others = self.readers[1 - self._held]
         with self.steps.span("table"):
             table = SharedTable(
-                held, others.schema, self.keys, self.how, is_left=self.held == 0, nulls_equal=self.nulls_equal
+                held, others.schema, self.keys, self.how, is_left=self._held == 0, nulls_equal=self.nulls_equal
             )
-        if self.validate[2 * self.held] == "1" and not table.is_unique:
-            side = ("left", "right")[self.held]
+        if self.validate[2 * self._held] == "1" and not table.is_unique:
+            side = ("left", "right")[self._held]
             raise UsageError(f"a key occurs more than once on the {side}, which validate='{self.validate}' rules out")
         if self._drops_unmatched and not self.nulls_equal:
             self._leave_out_others(table)
@@ -154,25 +161,23 @@ class StreamedJoin:
 
     def _leave_out_others(self, table: SharedTable) -> None:
         """Do not read row groups of the other side in which no key can be one of the table's."""
-        assert self.held is not None
-        others, name = self.readers[1 - self.held], self.keys.pairs[0][1 - self.held]
+        others, name = self.readers[1 - self._held], self.keys.pairs[0][1 - self._held]
         assert others.schema is not None
-        if table.key_range is not None:
-            others.leave_out(name, *table.key_range)
+        key_range = table.key_range
+        if key_range is not None:
+            others.leave_out(name, *key_range)
 
     @property
     def _drops_unmatched(self) -> bool:
         """Whether rows of the side that streams by are in the result only with a match."""
-        assert self.held is not None
-        return self.how in ("inner", ("left", "right")[self.held]) or (
-            self.how == "semi" or (self.how == "anti" and self.held == 0)
+        return self.how in ("inner", ("left", "right")[self._held]) or (
+            self.how == "semi" or (self.how == "anti" and self._held == 0)
         )
 
     def _looked_up(self, table: SharedTable, on_progress: Progress) -> Iterator[tuple[pa.Table, HashMatches | None]]:
         """The parts of the other side with their matches, in order."""
-        assert self.held is not None
-        reader = self.readers[1 - self.held]
-        names = list(dict.fromkeys(pair[1 - self.held] for pair in self.keys.pairs))
+        reader = self.readers[1 - self._held]
+        names = list(dict.fromkeys(pair[1 - self._held] for pair in self.keys.pairs))
         are_distinct = len({*reader.columns}) == len(reader.columns)
         keys_first = self._drops_unmatched and len(names) < len(reader.columns) and are_distinct
         all_rows, done = reader.rows, 0
@@ -207,7 +212,7 @@ def _is_unique_by_table(side: int, validate: str) -> bool:
     return validate[2 * (1 - side)] != "1"
 
 
-def held_bytes(reader: Reader) -> int | None:
+def _held_bytes(reader: Reader) -> int | None:
     """What a side takes in memory, with its table; ``None`` if nobody knows."""
     return None if reader.size is None else reader.size + _TABLE_BYTES * (reader.size // _row_bytes(reader))
 

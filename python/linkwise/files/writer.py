@@ -26,6 +26,7 @@ from linkwise.files.formats import (
     FileOptions,
     codec_of,
     format_of,
+    known_format,
     one_clear_line,
 )
 from linkwise.files.locations import PIPE, RemoteFile, is_pipe, name_of
@@ -36,6 +37,17 @@ from linkwise.runtime.atomic_file import AtomicFile
 
 _AT_ONCE = 16 << 20  # bytes of an array
 _PARTS = 4  # of the memory, of which what waits to be encoded and written takes one
+
+
+def format_of_output(path: Path | RemoteFile, options: FileOptions, like: Reader) -> Format:
+    """As named, or by the end of its name; otherwise, of standard output and of a directory's files, the input's.
+
+    Raises ``UsageError``.
+    """
+    named = options.output_format
+    if options.is_directory:
+        return format_of(path, named or known_format(path) or like.format)
+    return format_of(path, named or (like.format if path == PIPE else None))
 
 
 class TableWriter(Protocol):
@@ -72,7 +84,7 @@ class Writer:
         memory: int = sys.maxsize,
         force: bool = False,
     ) -> None:
-        kind = format_of(path, options.output_format or (like.format if path == PIPE else None))
+        kind = format_of_output(path, options, like)
         if (kind in ARRAY_FORMATS) != (like.format in ARRAY_FORMATS):
             raise UsageError(f"{path}: {like.format} cannot become {kind}; give both the same kind of contents")
         if path == PIPE and kind in ARRAY_FORMATS:

@@ -11,7 +11,7 @@ from linkwise._typing import Array
 from linkwise.columns.gather import in_one_array
 
 
-def is_number(kind: pa.DataType) -> bool:
+def is_one_word(kind: pa.DataType) -> bool:
     """Whether values of that type have bits of one word."""
     return bool(pa.types.is_primitive(kind)) and kind.bit_width <= 64
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linkwise import _core
-from linkwise._arrow import pa, pc
+from linkwise._arrow import pa
 from linkwise._core import UsageError
 from linkwise.columns.decode import decoded
 from linkwise.columns.key_types import plain_array
@@ -18,7 +18,7 @@ from linkwise.exceptions import FallbackWarning, warn_caller
 from linkwise.interop.containers import ONE_COLUMN, hold
 from linkwise.joining.hash_join import HashMatches
 from linkwise.joining.host_join import GpuMatches, check_can_be_pinned, leaves_to_gpus, may_hash
-from linkwise.joining.key_bits import is_number
+from linkwise.joining.key_bits import is_one_word, without_nulls
 from linkwise.joining.matches import HostMatches, Matches, MatchesByLeft
 from linkwise.joining.null_keys import MatchesBesideNulls
 from linkwise.joining.type_promotion import together
@@ -123,8 +123,8 @@ def _by_bits(
 ) -> HashMatches | None:  # fmt: skip
     """Where the key is one integer, or time, and the cores hash it: no words are made."""
     kind, rows = columns[0].type, len(columns[0])
-    is_one_word = len(columns) == 1 and is_number(kind) and not pa.types.is_floating(kind) and not nulls_equal
-    if not is_one_word or order == "key" or any(sides_of(presorted)) or not may_hash(execution):
+    is_integer = len(columns) == 1 and is_one_word(kind) and not pa.types.is_floating(kind) and not nulls_equal
+    if not is_integer or order == "key" or any(sides_of(presorted)) or not may_hash(execution):
         return None
     if leaves_to_gpus(execution, left_rows, rows - left_rows):
         return None
@@ -165,11 +165,8 @@ def _match(
 def _without_nulls(columns: Sequence[pa.ChunkedArray]) -> npt.NDArray[np.bool_] | None:
     """Which rows have a value in every column; ``None`` for all."""
     # Dictionaries and runs do not count the nulls among their values.
-    with_nulls = [plain for plain in map(decoded, columns) if plain.null_count]
-    if not with_nulls:
-        return None
-    are_valid: npt.NDArray[np.bool_] = np.array([pc.is_valid(column).to_numpy() for column in with_nulls])
-    return are_valid.all(axis=0)
+    valid = without_nulls([decoded(column) for column in columns])
+    return None if valid is None else valid.view(np.bool_)
 
 
 def check_order(order: object) -> None:

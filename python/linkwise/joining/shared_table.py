@@ -19,7 +19,7 @@ from linkwise.columns.decode import decoded
 from linkwise.columns.gather import in_one_array
 from linkwise.joining.hash_join import HashMatches
 from linkwise.joining.joined_rows import JoinedRows, KeyPairs
-from linkwise.joining.key_bits import base_of, bits_of, is_number, without_nulls
+from linkwise.joining.key_bits import base_of, bits_of, is_one_word, without_nulls
 from linkwise.joining.type_promotion import common_type, comparable
 
 # What each part contributes, and what of the table's side comes behind all parts: rows that were found by somebody, or
@@ -52,7 +52,7 @@ class SharedTable:
         self._base: int | None = None
         columns = self._columns(table, self._own)
         # A single number is its own word. With nulls that match each other it is not all of the key.
-        self._is_word = len(columns) == 1 and not nulls_equal and is_number(columns[0].type)
+        self._is_word = len(columns) == 1 and not nulls_equal and is_one_word(columns[0].type)
         self._core = _core.KeyTable(self._words(columns))
         self._found = None if self._behind is None else _core.FoundRows(self._core)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import re
 import secrets
@@ -12,8 +11,9 @@ from pathlib import Path
 from typing import Self
 
 from linkwise._core import UsageError
+from linkwise.runtime.atomic_file import SUFFIX, lock, remove_if_abandoned, sync_directory
 
-_SUFFIX = "linkwise-tmp"
+_REPLACED = "linkwise-old"  # what the name of a directory ends in while another one takes its place
 
 
 class AtomicDirectory:
@@ -27,12 +27,12 @@ class AtomicDirectory:
     def __init__(self, path: Path, *, force: bool = False) -> None:
         self._target = Path(os.path.abspath(path))
         self._force = force
-        self.path = self._beside()
+        self.path = self._beside(SUFFIX)
         """Where it is filled."""
         self._lock = -1
 
-    def _beside(self) -> Path:
-        return self._target.with_name(f".{self._target.name}.{secrets.token_hex(4)}.{_SUFFIX}")
+    def _beside(self, suffix: str) -> Path:
+        return self._target.with_name(f".{self._target.name}.{secrets.token_hex(4)}.{suffix}")
 
     def __enter__(self) -> Self:
         if self._target.exists() and not self._target.is_dir():
@@ -41,13 +41,15 @@ class AtomicDirectory:
             raise UsageError(f"{self._target} has files in it; name another directory, or replace it (--force)")
         self._sweep()
         self.path.mkdir()
-        self._lock = _locked(self.path)
+        self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        lock(self._lock)
         return self
 
     def commit(self) -> None:
         """Put it in its place."""
-        _sync(self.path)
-        before = self._beside() if self._target.exists() else None
+        sync_directory(self.path)
+        # Whoever is killed in between leaves it under a name that nobody sweeps away.
+        before = self._beside(_REPLACED) if self._target.exists() else None
         if before is not None:
             self._target.rename(before)
         try:
@@ -56,7 +58,7 @@ class AtomicDirectory:
             if before is not None:
                 before.rename(self._target)
             raise
-        _sync(self._target.parent)
+        sync_directory(self._target.parent)
         os.close(self._lock)
         if before is not None:
             shutil.rmtree(before, ignore_errors=True)
@@ -69,34 +71,8 @@ class AtomicDirectory:
 
     def _sweep(self) -> None:
         """Remove what processes that are gone have left of the same directory."""
-        ours = re.compile(rf"\.{re.escape(self._target.name)}\.[0-9a-f]{{8}}\.{_SUFFIX}", re.DOTALL)
+        ours = re.compile(rf"\.{re.escape(self._target.name)}\.[0-9a-f]{{8}}\.{SUFFIX}", re.DOTALL)
         with contextlib.suppress(OSError):
             for entry in self._target.parent.iterdir():
-                if ours.fullmatch(entry.name) and entry.is_dir() and not entry.is_symlink():
-                    _remove_if_abandoned(entry)
-
-
-def _locked(path: Path) -> int:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    with contextlib.suppress(OSError):  # where directories cannot be locked, none is taken for abandoned
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    return descriptor
-
-
-def _remove_if_abandoned(path: Path) -> None:
-    with contextlib.suppress(OSError):  # somebody writes it, or we may not
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(path, ignore_errors=True)
-        finally:
-            os.close(descriptor)
-
-
-def _sync(directory: Path) -> None:
-    with contextlib.suppress(OSError):  # some file systems cannot
-        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+                if ours.fullmatch(entry.name):
+                    remove_if_abandoned(str(entry), is_directory=True)

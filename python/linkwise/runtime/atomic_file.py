@@ -14,6 +14,7 @@ import json
 import os
 import re
 import secrets
+import shutil
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,7 +23,8 @@ from typing import Any, BinaryIO, Self
 
 from linkwise._core import Error, UsageError
 
-_SUFFIX = "linkwise-tmp"
+SUFFIX = "linkwise-tmp"
+"""What the names of unfinished outputs end in."""
 _LONGEST = 150  # bytes of the file's name that are in the temporary one's, which may have 255
 
 
@@ -74,12 +76,7 @@ class AtomicFile:
         self._temporary.replace(self._path)
         self._temporary = None
         self.file.close()
-        with contextlib.suppress(OSError):  # some file systems cannot
-            directory = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                os.fsync(directory)
-            finally:
-                os.close(directory)
+        sync_directory(self._path.parent)
 
     def discard(self) -> None:
         """Leave everything as it was."""
@@ -100,7 +97,7 @@ class AtomicFile:
         if not os.path.exists(_by_descriptor(descriptor)):  # without /proc it could get no name later
             os.close(descriptor)
             return self._open_named()
-        _lock(descriptor)
+        lock(descriptor)
         return descriptor
 
     def _open_named(self) -> int:
@@ -110,7 +107,7 @@ class AtomicFile:
                 descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
             except FileExistsError:
                 continue
-            _lock(descriptor)
+            lock(descriptor)
             if os.fstat(descriptor).st_nlink:  # or it was swept before it was locked
                 self._temporary = temporary
                 return descriptor
@@ -135,33 +132,50 @@ class AtomicFile:
         return f".{os.fsdecode(os.fsencode(self._path.name)[:_LONGEST])}."
 
     def _random_name(self) -> Path:
-        return self._path.with_name(f"{self._prefix()}{secrets.token_hex(4)}.{_SUFFIX}")
+        return self._path.with_name(f"{self._prefix()}{secrets.token_hex(4)}.{SUFFIX}")
 
     def _sweep(self) -> None:
         """Remove what processes that are gone have left of the same file."""
-        ours = re.compile(rf"{re.escape(self._prefix())}[0-9a-f]{{8}}\.{_SUFFIX}", re.DOTALL)
+        ours = re.compile(rf"{re.escape(self._prefix())}[0-9a-f]{{8}}\.{SUFFIX}", re.DOTALL)
         with contextlib.suppress(OSError), os.scandir(self._path.parent) as entries:
             for entry in entries:
                 if ours.fullmatch(entry.name):
-                    _remove_if_abandoned(entry.path)
+                    remove_if_abandoned(entry.path)
 
 
 def _by_descriptor(descriptor: int) -> str:
     return f"/proc/self/fd/{descriptor}"
 
 
-def _lock(descriptor: int) -> None:
+def lock(descriptor: int) -> None:
+    """Say that somebody is at work on it."""
     with contextlib.suppress(OSError):  # where files cannot be locked, none is taken for abandoned
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def _remove_if_abandoned(path: str) -> None:
+def remove_if_abandoned(path: str, *, is_directory: bool = False) -> None:
+    """Remove a file, or a directory, on which nobody is at work."""
     with contextlib.suppress(OSError):  # somebody writes it, or we may not
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
-            if stat.S_ISREG(os.fstat(descriptor).st_mode):
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            mode = os.fstat(descriptor).st_mode
+            if not (stat.S_ISDIR if is_directory else stat.S_ISREG)(mode):
+                return
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if is_directory:
+                shutil.rmtree(path, ignore_errors=True)
+            else:
                 os.unlink(path)
+        finally:
+            os.close(descriptor)
+
+
+def sync_directory(directory: Path) -> None:
+    """Have its entries reach the disk."""
+    with contextlib.suppress(OSError):  # some file systems cannot
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
         finally:
             os.close(descriptor)
 
