@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ import linkwise
 from linkwise import _core
 from on_device import OnDevice
 
+IS_ROOT = os.geteuid() == 0
 HAVE_GPU = not _core.cuda_unavailable_reason()
 
 ROOT = Path(__file__).parent.parent
@@ -31,6 +35,21 @@ def device(runtime: _core.Runtime):
     device = OnDevice(runtime)
     yield device
     device.check_canaries()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 1 MiB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if not IS_ROOT or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", disk], check=False).returncode:
+        pytest.skip("file systems can only be mounted by root, outside of most containers")
+    yield disk
+    for _ in range(100):  # processes that were killed may still be ending
+        if not subprocess.run(["umount", disk], stderr=subprocess.DEVNULL, check=False).returncode:
+            return
+        time.sleep(0.1)
+    raise AssertionError("the disk is still in use")
 
 
 _cuda: list[_core.Runtime] = []

@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -45,17 +44,6 @@ def with_faults(monkeypatch: pytest.MonkeyPatch, **faults: int) -> list[_core.Vi
 
     monkeypatch.setattr(session, "_virtual_runtime", make)
     return made
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 1 MiB."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    if not IS_ROOT or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", disk], check=False).returncode:
-        pytest.skip("file systems can only be mounted by root, outside of most containers")
-    yield disk
-    subprocess.run(["umount", disk], check=True)
 
 
 @pytest.mark.parametrize("name", ["o.npy", "o.parquet", "o.arrow", "o.csv"])

@@ -47,6 +47,8 @@ __all__ = sorted(_MODULE_OF)  # noqa: PLE0605
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return importlib.import_module("importlib.metadata").version("linkwise")
+    if name == "cluster":  # a room of its own, whose calls are called as those of one machine
+        return importlib.import_module("linkwise.cluster")
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'linkwise' has no attribute '{name}'")
     value = globals()[name] = getattr(importlib.import_module(_MODULE_OF[name]), name)

@@ -1,4 +1,5 @@
 from linkwise import _core as _core
+from linkwise import cluster as cluster
 from linkwise._core import Cancelled as Cancelled
 from linkwise._core import CorruptDataError as CorruptDataError
 from linkwise._core import DeviceArray as DeviceArray

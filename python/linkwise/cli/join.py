@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -72,6 +73,8 @@ def join(
     partition_by: options.PartitionBy = None,
     file_rows: options.FileRows = None,
     force: options.Force = False,
+    cluster: options.Cluster = None,
+    resume: options.Resume = False,
     left_columns: Annotated[str | None, typer.Option(metavar="COL[,COL]", help="Only these columns of L.")] = None,
     right_columns: Annotated[str | None, typer.Option(metavar="COL[,COL]", help="Only these columns of R.")] = None,
     left_filter: Annotated[
@@ -91,22 +94,37 @@ def join(
         check_trace(trace)
     parquet = ParquetOptions(compression, row_group_rows, dictionary, page_index)
     kept = (options.parse_columns(left_columns), left_filter), (options.parse_columns(right_columns), right_filter)
+    asked = JoinRequest(
+        left=left, right=right, on=options.parse_columns(on), left_on=options.parse_columns(left_on),
+        right_on=options.parse_columns(right_on), how=how,
+        options=FileOptions(
+            None, options.parse_types(types), header, input_format, output_format, None, None, delimiter,
+            null_string, tuple(options.parse_columns(partition_by) or ()), file_rows, parquet,
+        ),
+        suffix=suffix, nulls_equal=nulls_equal, validate=validate, presorted=presorted,
+        order=None if order == "none" else order, host_memory_limit=host_memory, temporary_directory=temporary,
+        sides=kept, force=force,
+    )  # fmt: skip
+    if cluster is not None:
+        from linkwise.cli.cluster import join_on_cluster, refuse  # noqa: PLC0415 - what one machine does without
+        from linkwise.cluster.runs import RunOptions  # noqa: PLC0415
+
+        refuse(
+            count=count, output_format=output_format, partition_by=partition_by, file_rows=file_rows, trace=trace,
+            explain=explain, plan=plan, memory_limit=memory_limit, machine=machine != "auto", gpus=gpus != "auto",
+            strategy=strategy != "auto", presorted=presorted != "neither",
+        )  # fmt: skip
+        asked = replace(asked, options=replace(asked.options, output_format="parquet"))
+        run = RunOptions.of(out, temporary, force=force, resume=resume)
+        join_on_cluster(left, right, asked, run, cluster, host_memory, as_json=as_json)
+        return
+    if resume:
+        raise UsageError("--resume goes on with a run of a cluster: name it with --cluster")
     with progress_bar() as step, interrupt_is_a_failure():
         advance = step(f"join {Path(left).name}")
         execution = ExecutionOptions(
             machine=machine, gpus=options.parse_gpus(gpus), strategy=strategy, memory_limit=memory_limit,
             plan=None if plan is None else JoinPlan.parse(plan), on_progress=advance,
-        )  # fmt: skip
-        asked = JoinRequest(
-            left=left, right=right, on=options.parse_columns(on), left_on=options.parse_columns(left_on),
-            right_on=options.parse_columns(right_on), how=how,
-            options=FileOptions(
-                None, options.parse_types(types), header, input_format, output_format, None, None, delimiter,
-                null_string, tuple(options.parse_columns(partition_by) or ()), file_rows, parquet,
-            ),
-            suffix=suffix, nulls_equal=nulls_equal, validate=validate, presorted=presorted,
-            order=None if order == "none" else order, host_memory_limit=host_memory, temporary_directory=temporary,
-            sides=kept, force=force,
         )  # fmt: skip
         report = join_files(asked, out, execution)
     if trace is not None:

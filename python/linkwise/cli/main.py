@@ -20,6 +20,7 @@ _COMMANDS = {
     "machine": "machine:machine_app", "plan": "plan:plan_app", "bench": "bench:bench_app", "doctor": "doctor:doctor",
     "reproduce": "reproduce:reproduce_experiment", "probe": "probe:probe_machine", "sort": "sort:sort",
     "join": "join:join", "app": "app:app_command", "tune": "app:tune_command",
+    "cluster": "cluster:cluster_app",
 }  # fmt: skip
 """Where each of them is: what the others need is not loaded."""
 

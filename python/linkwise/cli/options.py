@@ -86,6 +86,13 @@ PartitionBy = Annotated[
 FileRows = Annotated[
     int | None, typer.Option(metavar="ROWS", min=1, help="Write a directory of files of so many rows.")
 ]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        metavar="local:4|auto|HOST:PORT", help="Work over many nodes, on Ray, and write a directory of Parquet files."
+    ),
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on with a run of a cluster whose driver was killed.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 RawResults = Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the raw results.")]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -75,6 +76,8 @@ def sort(
     partition_by: options.PartitionBy = None,
     file_rows: options.FileRows = None,
     force: options.Force = False,
+    cluster: options.Cluster = None,
+    resume: options.Resume = False,
     trace: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a Chrome/Perfetto trace.")] = None,
     picture: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the phases, as .svg, .png or .pdf.")
@@ -107,6 +110,23 @@ def sort(
             keys = sort_keys_from_text(by or [], reader.columns, nulls, inside=names_inside_of(reader))
         return [key.reversed() for key in keys] if reverse else keys
 
+    if cluster is not None:
+        from linkwise.cli.cluster import refuse, sort_on_cluster  # noqa: PLC0415 - what one machine does without
+        from linkwise.cluster.runs import RunOptions  # noqa: PLC0415
+
+        refuse(
+            check=check, dtype=dtype, output_format=output_format, partition_by=partition_by, file_rows=file_rows,
+            trace=trace, picture=picture, explain=explain, plan=plan, memory_limit=memory_limit,
+            machine=machine != "auto", gpus=gpus != "auto", strategy=strategy != "auto",
+        )  # fmt: skip
+        run = RunOptions.of(out, temporary, force=force, resume=resume)
+        sort_on_cluster(
+            source, by or [], nulls, Selection(unique, limit), replace(file_options, output_format="parquet"), run,
+            cluster, host_memory, reverse=reverse, as_json=as_json,
+        )  # fmt: skip
+        return
+    if resume:
+        raise UsageError("--resume goes on with a run of a cluster: name it with --cluster")
     if out is None:
         found = first_out_of_order_in(source, keys_of, file_options, unique=unique)
         if found is not None:

@@ -49,6 +49,17 @@ class RowChecksum:
             self._rows += table.num_rows
         return table
 
+    @property
+    def value(self) -> tuple[int, int]:
+        """The sum modulo 2⁶⁴, and the number of rows."""
+        return self._sum, self._rows
+
+    def add_value(self, value: tuple[int, int]) -> None:
+        """Add what another one came to, of rows that are elsewhere."""
+        with self._lock:
+            self._sum = (self._sum + value[0]) % _SUMS
+            self._rows += value[1]
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, RowChecksum) and (self._sum, self._rows) == (other._sum, other._rows)
 

@@ -14,7 +14,7 @@ from linkwise._core import UsageError
 from linkwise.files.arrow_sizes import ARROW_FILE, decoded_sizes
 from linkwise.files.formats import one_clear_line
 from linkwise.files.locations import Location
-from linkwise.files.reader import Seen, TableReader, not_looked_at
+from linkwise.files.reader import Piece, Seen, TableReader, not_looked_at
 from linkwise.interop.containers import Contents
 
 _MOST_PARTS = 4  # that a batch may be more than: it can only be decompressed as a whole
@@ -42,6 +42,9 @@ class ArrowReader(TableReader):
             else:
                 self._is_file, self._sizes = is_file, []
             self._source = pa.ipc.open_file(source) if self._is_file else pa.ipc.open_stream(source)
+            self._numbers = range(
+                self._source.num_record_batches if self._is_file else 0
+            )  # of the batches that are read
         self._set_schema(self._source.schema)
 
     def _read(self, most_bytes: int | None) -> Iterator[pa.RecordBatch]:
@@ -79,9 +82,21 @@ class ArrowReader(TableReader):
         """See ``Reader``."""
         self._version.check(is_whole=self._mapped is None or self._mapped.is_whole())
 
+    def pieces(self) -> list[Piece]:
+        """See ``Reader``. The record batches of a file that is mapped."""
+        if not self._is_file or len(self._sizes) != self._source.num_record_batches:
+            return super().pieces()
+        return [Piece(0, size) for size in self._sizes]
+
+    def only(self, first: int, end: int) -> None:
+        """See ``Reader``."""
+        if self._is_file and len(self._sizes) == self._source.num_record_batches:
+            self._numbers = range(first, end)
+            self.size = sum(self._sizes[first:end])
+
     def _batches(self) -> Iterator[pa.RecordBatch]:
         if self._is_file:
-            for number in range(self._source.num_record_batches):
+            for number in self._numbers:
                 yield self._source.get_batch(number)
         else:
             yield from self._source

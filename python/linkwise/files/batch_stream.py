@@ -14,7 +14,7 @@ import pyarrow as pa
 from linkwise._core import Cancelled, UsageError
 from linkwise.columns.sort_keys import By, Descending, Nulls, Selection
 from linkwise.files.external_sort import memory_to_use
-from linkwise.files.file_join import FileJoin, JoinRequest
+from linkwise.files.file_join import FileJoin, JoinRequest, open_sides
 from linkwise.files.formats import FileOptions
 from linkwise.files.locations import Source
 from linkwise.files.sort_file import keys_of_files, opened, sort_into
@@ -112,7 +112,7 @@ def join_batches(
             null_string=null_string,
         ),
     )  # fmt: skip
-    join = FileJoin(asked, ExecutionOptions.of(execution, JoinPlan, None), only_count=False)
+    join = FileJoin(asked, open_sides(asked, only_count=False), ExecutionOptions.of(execution, JoinPlan, None))
     batches = BatchQueue()
     return pa.RecordBatchReader.from_batches(
         join.schema(), batches.filled_by(lambda: join.write(batches, lambda _: None))

@@ -17,7 +17,7 @@ from linkwise._core import Error, UsageError
 from linkwise._typing import Rows
 from linkwise.columns.decode import decoded
 from linkwise.files.locations import Location
-from linkwise.files.reader import NumbersOf, Part, Reader, Seen, TableReader, columns_in, in_parts, not_looked_at
+from linkwise.files.reader import NumbersOf, Part, Piece, Reader, Seen, TableReader, columns_in, in_parts, not_looked_at
 from linkwise.interop.containers import Contents
 from linkwise.joining.type_promotion import common_value_type
 
@@ -187,6 +187,15 @@ class ConformedReader(Reader):
         """See ``Reader``."""
         if column in self._of_file:
             self._inner.leave_out(column, least, greatest)
+
+    def pieces(self) -> list[Piece]:
+        """See ``Reader``."""
+        return self._inner.pieces()
+
+    def only(self, first: int, end: int) -> None:
+        """See ``Reader``."""
+        self._inner.only(first, end)
+        self._set_size()
 
     @property
     def rows(self) -> int | None:

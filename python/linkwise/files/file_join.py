@@ -59,24 +59,44 @@ class JoinRequest:
     sides: tuple[Kept, Kept] = (EVERYTHING, EVERYTHING)
     force: bool = False
 
+    def __post_init__(self) -> None:
+        """Raise ``UsageError`` for what is no join."""
+        check_how(self.how)
+        check_order(self.order)
+        check_validate(self.validate)
+
+
+@dataclass(frozen=True)
+class OpenSides:
+    """Both sides of a join, of which only what is wanted will be read."""
+
+    readers: Sequence[Reader]
+    keys: KeyPairs
+    files: Sequence[int]
+    """How many each side has."""
+
+
+def open_sides(asked: JoinRequest, *, only_count: bool) -> OpenSides:
+    """Open the files of both. Raises ``Error`` with one clear line."""
+    groups = [expand(asked.left), expand(asked.right)]
+    for path in (path for group in groups for path in group):
+        if (asked.options.input_format or known_format(path)) in ARRAY_FORMATS:
+            raise UsageError(f"{path} has no columns; a join takes tables")
+    readers = open_readers(groups, asked.options)
+    keys = key_pairs(readers[0].columns, readers[1].columns, asked.on, asked.left_on, asked.right_on)
+    for at, (reader, side) in enumerate(zip(readers, asked.sides, strict=True)):
+        only_keys = only_count or (asked.how in ("semi", "anti") and at == 1)
+        _keep(reader, [pair[at] for pair in keys.pairs], side, only_keys=only_keys)
+    return OpenSides(readers, keys, [len(group) for group in groups])
+
 
 class FileJoin:
-    """A join whose files are open; only what is wanted of them will be read. Raises ``Error`` with one clear line."""
+    """How the sides of a join are brought together, in the memory that there is. Raises ``Error``."""
 
-    def __init__(self, asked: JoinRequest, execution: ExecutionOptions, *, only_count: bool) -> None:
-        check_how(asked.how)
-        check_order(asked.order)
-        check_validate(asked.validate)
-        groups = [expand(asked.left), expand(asked.right)]
-        for path in (path for group in groups for path in group):
-            if (asked.options.input_format or known_format(path)) in ARRAY_FORMATS:
-                raise UsageError(f"{path} has no columns; a join takes tables")
-        self._files = [len(group) for group in groups]
-        self.readers = open_readers(groups, asked.options)
-        keys = key_pairs(self.readers[0].columns, self.readers[1].columns, asked.on, asked.left_on, asked.right_on)
-        for at, (reader, side) in enumerate(zip(self.readers, asked.sides, strict=True)):
-            only_keys = only_count or (asked.how in ("semi", "anti") and at == 1)
-            _keep(reader, [pair[at] for pair in keys.pairs], side, only_keys=only_keys)
+    def __init__(self, asked: JoinRequest, sides: OpenSides, execution: ExecutionOptions) -> None:
+        self._files = sides.files
+        self.readers = sides.readers
+        keys = sides.keys
         self.memory = memory_to_use(asked.host_memory_limit)
         self.steps = Steps()
         self._asked = asked

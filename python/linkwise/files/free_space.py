@@ -25,7 +25,7 @@ def check_room_for_output(path: Location, kind: Format, size: int) -> None:
         _check(path.resolve().parent, int(size * _LEAST_PART[kind]), f"the output {path}")
 
 
-def check_room_for_runs(readers: list[Reader], directory: Path | None) -> None:
+def check_room_for_runs(readers: Sequence[Reader], directory: Path | None) -> None:
     """Raise ``UsageError`` if all of what is read cannot be spilled."""
     where = directory or Path(tempfile.gettempdir())
     _check(where, sum(map(_least_size, readers)), f"what is spilled to {where}")

@@ -11,7 +11,7 @@ from typing import Any, Unpack
 from linkwise.columns.sort_keys import listed
 from linkwise.encoders.parquet_options import Dictionary, ParquetOptions
 from linkwise.files.directory_writer import writer_of
-from linkwise.files.file_join import FileJoin, JoinRequest
+from linkwise.files.file_join import FileJoin, JoinRequest, open_sides
 from linkwise.files.formats import FileOptions
 from linkwise.files.free_space import check_room_for_output
 from linkwise.files.locations import RemoteFile, Source, target_of
@@ -99,7 +99,7 @@ def join_file(
 def join_files(asked: JoinRequest, out: Path | RemoteFile | None, execution: ExecutionOptions) -> JoinReport:
     """Join files into one, or only count the rows; see ``join_file``."""
     began = time.perf_counter()
-    join = FileJoin(asked, execution, only_count=out is None)
+    join = FileJoin(asked, open_sides(asked, only_count=out is None), execution)
     if out is None:
         rows = join.count()
     else:

@@ -20,7 +20,7 @@ from linkwise.columns.key_types import arrow_of_numbers
 from linkwise.columns.take import types_inside
 from linkwise.files.formats import one_clear_line
 from linkwise.files.locations import RemoteFile
-from linkwise.files.reader import NumbersOf, Part, Seen, TableReader, bytes_of_rows, not_looked_at, unused_name
+from linkwise.files.reader import NumbersOf, Part, Piece, Seen, TableReader, bytes_of_rows, not_looked_at, unused_name
 from linkwise.interop.containers import Contents
 from linkwise.runtime.parallel import in_order
 
@@ -145,6 +145,15 @@ class ParquetReader(TableReader):
                 return True
 
         self._groups = [group for group in self._groups if may_hold(group)]
+
+    def pieces(self) -> list[Piece]:
+        """See ``Reader``. Row groups."""
+        return [Piece(rows, rows * self._row_bytes) for rows in self._lengths.tolist()]
+
+    def only(self, first: int, end: int) -> None:
+        """See ``Reader``."""
+        self._groups = [group for group in self._groups if first <= group < end]
+        self.size = self._row_bytes * int(self._lengths[self._groups].sum())
 
     def everything(self, seen: Seen = not_looked_at) -> Contents:
         """See ``Reader``."""

@@ -52,6 +52,15 @@ class Part(NamedTuple):
     """Makes a table of some columns, by their names, or of all that are wanted; it may be asked several times."""
 
 
+class Piece(NamedTuple):
+    """A part of a file that can be read alone."""
+
+    rows: int
+    """0 if nobody knows."""
+    size: int
+    """Bytes in memory, about."""
+
+
 class Reader(ABC):
     """A file, or several with the same columns, which are given as one. No file stays open while none of it is read."""
 
@@ -91,6 +100,14 @@ class Reader(ABC):
 
         What is read may still hold others.
         """
+
+    def pieces(self) -> list[Piece]:
+        """What can be read without the rest, in its order. To be asked before anything is kept or left out."""
+        return [Piece(0, self.size or 0)]
+
+    def only(self, first: int, end: int) -> None:
+        """Read these of the pieces alone. To be asked last."""
+        assert (first, end) == (0, 1), "this is read as a whole"
 
     @property
     def rows(self) -> int | None:

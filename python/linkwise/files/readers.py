@@ -140,6 +140,14 @@ def _open_here(path: Path, options: FileOptions) -> Reader:
         return _text_reader(path, source, kind, options)
 
 
+def open_table(path: Location, options: FileOptions) -> TableReader:
+    """A reader of one file that has columns. Raises ``Error`` with one clear line."""
+    reader = _open_one(path, options)
+    if not isinstance(reader, TableReader):
+        raise UsageError(f"{path} is an array; tables can be read here")
+    return reader
+
+
 def open_reader(paths: Sequence[Location], options: FileOptions) -> Reader:
     """A reader of files of one kind. Raises ``Error`` with one clear line."""
     return open_readers([paths], options)[0]
@@ -150,13 +158,17 @@ def open_readers(groups: Sequence[Sequence[Location]], options: FileOptions) -> 
     if [path for paths in groups for path in paths].count(PIPE) > 1:
         raise UsageError("standard input can be named once")
     readers = [_open_group(paths, options) for paths in groups]
-    there_are = list(dict.fromkeys(name for reader in readers for name in reader.columns))
+    check_column_types(options, list(dict.fromkeys(name for reader in readers for name in reader.columns)))
+    return readers
+
+
+def check_column_types(options: FileOptions, there_are: Sequence[str]) -> None:
+    """Raise ``UsageError`` if the type of a column is given that is not there."""
     for name in options.column_types:
         if name not in there_are:
             raise UsageError(
                 f"there is no column {name!r}, whose type is given; there are {', '.join(map(repr, there_are))}"
             )
-    return readers
 
 
 def _open_group(paths: Sequence[Location], options: FileOptions) -> Reader:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import re
 import secrets
@@ -21,12 +22,12 @@ class AtomicDirectory:
 
     What is there already is replaced if it is an empty directory, or if ``force`` says so. Until it is complete, it has
     another name beside its place, and is locked: what is not locked was left by a process that is gone, and the next to
-    write the same directory removes it.
+    write the same directory removes it, or with ``resume`` goes on with the latest.
     """
 
-    def __init__(self, path: Path, *, force: bool = False) -> None:
+    def __init__(self, path: Path, *, force: bool = False, resume: bool = False) -> None:
         self._target = Path(os.path.abspath(path))
-        self._force = force
+        self._force, self._resume = force, resume
         self.path = self._beside(SUFFIX)
         """Where it is filled."""
         self._lock = -1
@@ -39,11 +40,27 @@ class AtomicDirectory:
             raise UsageError(f"{self._target} is a file; name a directory, in which several files can be")
         if not self._force and self._target.exists() and any(self._target.iterdir()):
             raise UsageError(f"{self._target} has files in it; name another directory, or replace it (--force)")
-        self._sweep()
+        if self._resume and self._take_over():
+            return self
+        sweep_directories(self._target)
         self.path.mkdir()
-        self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._lock = _opened(self.path)
         lock(self._lock)
         return self
+
+    def _take_over(self) -> bool:
+        """Whether there is one that was left: the latest is this one's from now on."""
+        left = sorted(_beside(self._target), key=lambda each: each.stat().st_mtime, reverse=True)
+        for path in left:
+            descriptor = _opened(path)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:  # somebody fills it
+                os.close(descriptor)
+                continue
+            self.path, self._lock = path, descriptor
+            return True
+        return False
 
     def commit(self) -> None:
         """Put it in its place."""
@@ -69,10 +86,22 @@ class AtomicDirectory:
         if self._lock >= 0:
             os.close(self._lock)
 
-    def _sweep(self) -> None:
-        """Remove what processes that are gone have left of the same directory."""
-        ours = re.compile(rf"\.{re.escape(self._target.name)}\.[0-9a-f]{{8}}\.{SUFFIX}", re.DOTALL)
-        with contextlib.suppress(OSError):
-            for entry in self._target.parent.iterdir():
-                if ours.fullmatch(entry.name):
-                    remove_if_abandoned(str(entry), is_directory=True)
+
+def _opened(path: Path) -> int:
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+def _beside(target: Path) -> list[Path]:
+    """Unfinished directories that are to take its place."""
+    ours = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{8}}\.{SUFFIX}", re.DOTALL)
+    with contextlib.suppress(OSError):
+        return [entry for entry in target.parent.iterdir() if ours.fullmatch(entry.name)]
+    return []
+
+
+def sweep_directories(target: Path) -> list[Path]:
+    """Remove what processes that are gone have left of the same directory; returns what is gone."""
+    there = _beside(Path(os.path.abspath(target)))
+    for entry in there:
+        remove_if_abandoned(str(entry), is_directory=True)
+    return [entry for entry in there if not entry.exists()]

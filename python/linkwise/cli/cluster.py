@@ -1,0 +1,98 @@
+"""``linkwise sort`` and ``linkwise join`` with ``--cluster``, and ``linkwise cluster``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from linkwise._core import UsageError
+from linkwise.cli.errors import interrupt_is_a_failure
+from linkwise.cli.progress import progress_bar
+from linkwise.cluster import api
+from linkwise.cluster.driver import OnProgress
+from linkwise.cluster.report import ClusterReport
+from linkwise.cluster.runs import RunOptions, Side, sort_job_of
+from linkwise.columns.inside import names_inside
+from linkwise.columns.sort_keys import NullsEnd, Selection, SortKey, sort_keys_from_text
+from linkwise.files.file_join import JoinRequest
+from linkwise.files.formats import FileOptions
+
+cluster_app = typer.Typer(help="What sorts and joins over many nodes leave behind.", no_args_is_help=True)
+
+
+@cluster_app.callback()
+def _cluster() -> None:
+    pass
+
+
+@cluster_app.command()
+def clean(
+    target: Annotated[
+        str | None, typer.Argument(metavar="OUT", help="The directory that a run whose driver was killed was to write.")
+    ] = None,
+) -> None:
+    """Remove what runs have left whose driver was killed: at OUT, and what they spilled on this machine."""
+    for name in api.clean(target):
+        typer.echo(f"removed {name}")
+
+
+def refuse(**given: object) -> None:
+    """Raise ``UsageError`` for options that one machine's sorts and joins alone have."""
+    named = [f"--{name.replace('_', '-')}" for name, value in given.items() if value]
+    if named:
+        raise UsageError(f"{', '.join(named)}: not with --cluster, whose workers decide; leave it out")
+
+
+def sort_on_cluster(
+    sources: Sequence[str], by: Sequence[str], nulls: NullsEnd, selection: Selection, options: FileOptions,
+    run: RunOptions, address: str, memory: str | None, *, reverse: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """Sort files by columns as text names them; all columns if there is none and each key is wanted once."""
+
+    def keys_of(schema: Any) -> list[SortKey]:
+        if selection.unique and not by:
+            keys = [SortKey(name, nulls=nulls) for name in schema.names]
+        else:
+            keys = sort_keys_from_text(by, schema.names, nulls, inside=names_inside(schema))
+        return [key.reversed() for key in keys] if reverse else keys
+
+    words = ["sort", repr(list(by)), nulls, repr(selection), repr(reverse)]
+    with _progress(f"sort {Path(sources[0]).name}") as on_progress:
+        report = api.run_on_ray(
+            [Side(list(sources), options)], sort_job_of(keys_of, selection), replace(run, on_progress=on_progress),
+            address, memory, words,
+        )  # fmt: skip
+    _tell(report, as_json=as_json)
+
+
+def join_on_cluster(
+    left: str, right: str, asked: JoinRequest, run: RunOptions, address: str, memory: str | None, *, as_json: bool
+) -> None:
+    """Join files."""
+    with _progress(f"join {Path(left).name}") as on_progress:
+        report = api.join_on_ray(left, right, asked, replace(run, on_progress=on_progress), address, memory)
+    _tell(report, as_json=as_json)
+
+
+@contextmanager
+def _progress(name: str) -> Iterator[OnProgress]:
+    """A bar for each stage."""
+    with progress_bar() as step, interrupt_is_a_failure():
+        bars: dict[str, Callable[[float], object]] = {}
+
+        def told(stage: str, done: int, total: int) -> None:
+            if stage not in bars:
+                bars[stage] = step(f"{name}: {stage}")
+            bars[stage](done / max(total, 1))
+
+        yield told
+
+
+def _tell(report: ClusterReport, *, as_json: bool) -> None:
+    typer.echo(json.dumps(report.as_dict()) if as_json else report.summary())

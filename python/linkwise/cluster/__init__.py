@@ -1,0 +1,5 @@
+"""Sorts and joins over many nodes, on Ray: ``pip install 'linkwise[ray]'``; see ``docs/many-nodes.md``."""
+
+from linkwise.cluster.api import clean, join, sort, top_k, unique
+
+__all__ = ["clean", "join", "sort", "top_k", "unique"]

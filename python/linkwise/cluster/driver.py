@@ -1,0 +1,244 @@
+"""What the driver does: it has splits sampled and cut into shards, partitions made of these, and checks all of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from linkwise._core import CorruptDataError
+from linkwise.cluster.bounds import Bounds, Sample
+from linkwise.cluster.engine import Call, Engine, Handle, run_all
+from linkwise.cluster.job import Job
+from linkwise.cluster.shards import Shard, regroup
+from linkwise.cluster.sizing import Sizes, batches_of
+from linkwise.cluster.splits import ObjectSplit, Relation, SourceFile, Split, renumbered
+from linkwise.cluster.stages import Output, PartitionFacts, SplitFacts, read_text
+from linkwise.columns.row_checksum import RowChecksum, check_same_rows
+from linkwise.sorting.check import first_out_of_order
+
+OnProgress = Callable[[str, int, int], object]
+"""Told the stage, how many bytes have been through it, and how many there are in all."""
+_IN_FLIGHT = 2  # calls for each worker: one that it carries out, and one that waits
+
+
+@dataclass
+class Progress:
+    """What stages have taken, and who is told how far they are."""
+
+    told: OnProgress
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def stage(self, name: str, sizes: Sequence[int]) -> Callable[[int], None]:
+        """Begin one that goes through so many bytes call by call; returns what is told the number of each."""
+        began, done, total = time.perf_counter(), 0, sum(sizes)
+        before = self.seconds.get(name, 0.0)
+        self.told(name, 0, total)
+
+        def one(number: int) -> None:
+            nonlocal done
+            done += sizes[number]
+            self.seconds[name] = before + time.perf_counter() - began
+            self.told(name, done, total)
+
+        return one
+
+
+@dataclass
+class State:
+    """What is known of a run, so that another one can go on with it."""
+
+    bounds: Bounds | None = None
+    done: dict[int, PartitionFacts] = field(default_factory=dict)
+    keep_bounds: Callable[[Bounds], object] = lambda _: None
+    keep_partition: Callable[[int, PartitionFacts], object] = lambda _, __: None
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of all partitions, in their order."""
+
+    partitions: list[PartitionFacts]
+    tables: list[Handle]
+    """Of those that go into no files."""
+    read: list[int]
+    """Rows of each side."""
+
+
+@dataclass(frozen=True)
+class Driver:
+    """Carries out a job. Raises ``Error``; calls that run are given up then."""
+
+    engine: Engine
+    job: Job
+    sizes: Sizes
+    progress: Progress
+
+    def run(self, relations: Sequence[Relation], output: Callable[[int], Output], state: State) -> Result:
+        """Have the result made, each partition as an output says."""
+        sides = [self._splits(relation) for relation in relations]
+        if state.bounds is None:
+            state.bounds = self._bounds(sides)
+            state.keep_bounds(state.bounds)
+        partitions = state.bounds.partitions
+        wanted = [number not in state.done for number in range(partitions)]
+        spread = [self._spread(side, splits, state.bounds, wanted) for side, splits in enumerate(sides)]
+        del sides
+        result = self._make([shards for shards, _ in spread], output, state)
+        self._check([facts for _, facts in spread], result.partitions)
+        return Result(result.partitions, result.tables, [sum(f.rows for f in facts) for _, facts in spread])
+
+    def _splits(self, relation: Relation) -> list[Split]:
+        """All that is read at once, in its order; what can be read from its beginning alone is read here."""
+        files = [part for part in relation.parts if isinstance(part, SourceFile)]
+        if files:
+            done = self.progress.stage("read", [1] * len(files))
+            with ThreadPoolExecutor(max(self.engine.workers, 1)) as pool:
+                read = dict(zip(map(id, files), pool.map(self._read_text, files), strict=True))
+            for number in range(len(files)):
+                done(number)
+        splits: list[Split] = []
+        for part in relation.parts:
+            splits += [part] if isinstance(part, Split) else read[id(part)]
+        return renumbered(splits)
+
+    def _read_text(self, file: SourceFile) -> list[Split]:
+        handles = self.engine.stream(Call(read_text, (file, self.sizes.split)))
+        return [ObjectSplit(0, self.sizes.split, handle) for handle in handles]
+
+    def _bounds(self, sides: Sequence[Sequence[Split]]) -> Bounds:
+        if self.sizes.partitions == 1 or self.job.is_one_partition:
+            return Bounds.none()
+        everything = sum(split.size for side in sides for split in side)
+        every = [(side, split) for side, splits in enumerate(sides) for split in splits]
+        samples: list[Sample | None] = [None] * len(every)
+        calls = (
+            Call(self.job.sample, (side, split, self.sizes.sampled_of(split.size, everything))) for side, split in every
+        )
+        done = self.progress.stage("sample", [split.size for _, split in every])
+
+        def sampled(number: int, handles: list[Handle]) -> None:
+            samples[number] = self.engine.value(handles[0])
+            done(number)
+
+        run_all(self.engine, calls, _IN_FLIGHT * self.engine.workers, sampled)
+        of_sides = [
+            [sample for (of, _), sample in zip(every, samples, strict=True) if of == side and sample is not None]
+            for side in range(len(sides))
+        ]
+        sizes = [sum(split.size for split in splits) for splits in sides]
+        return self.job.bounds(of_sides, sizes, self.sizes.partitions)
+
+    def _spread(
+        self, side: int, splits: Sequence[Split], bounds: Bounds, wanted: list[bool]
+    ) -> tuple[list[list[Shard]], list[SplitFacts]]:
+        """The shards of each partition, and what became of each split."""
+        groups = self.sizes.group_ranges(bounds.partitions)
+        facts: list[Any] = [None] * len(splits)
+        handles: list[list[Handle]] = [[] for _ in splits]
+        done = self.progress.stage("spread", [split.size for split in splits])
+
+        def cut(number: int, made: list[Handle]) -> None:
+            handles[number] = made[:-1]
+            facts[number] = self.engine.value(made[-1])
+            done(number)
+
+        calls = (Call(self.job.spread, (side, split, bounds, groups, wanted), len(groups) + 1) for split in splits)
+        run_all(self.engine, calls, _IN_FLIGHT * self.engine.workers, cut)
+        if len(groups) == bounds.partitions:
+            shards = [
+                [_shard(of[number], of_split, number) for of, of_split in zip(handles, facts, strict=True)]
+                for number in range(bounds.partitions)
+            ]
+            return shards, facts
+        return self._regrouped(groups, handles, facts, wanted), facts
+
+    def _regrouped(
+        self, groups: Sequence[range], handles: list[list[Handle]], facts: Sequence[SplitFacts], wanted: list[bool]
+    ) -> list[list[Shard]]:
+        """The shards of each partition, cut out of those of their groups, some splits' at a time."""
+        sizes = [[_bytes_of(of_split, group) for of_split in facts] for group in groups]
+        work = [
+            (number, batch)
+            for number, group in enumerate(groups)
+            if any(wanted[at] for at in group)
+            for batch in batches_of(sizes[number], self.sizes.split)
+        ]
+        shards: list[list[Shard]] = [[] for group in groups for _ in group]
+        made: dict[int, list[Handle]] = {}
+        done = self.progress.stage("regroup", [sum(sizes[number][at] for at in batch) for number, batch in work])
+
+        def calls() -> Iterator[Call]:
+            for number, batch in work:
+                ends = [facts[at].ends[groups[number].start : groups[number].stop] for at in batch]
+                yield Call(regroup, ([handles[at][number] for at in batch], ends), len(groups[number]))
+
+        def cut(at: int, values: list[Handle]) -> None:
+            made[at] = values
+            number, batch = work[at]
+            for split in batch:
+                handles[split][number] = None
+            done(at)
+
+        run_all(self.engine, calls(), _IN_FLIGHT * self.engine.workers, cut)
+        for at, (number, batch) in enumerate(work):  # in the order of the splits
+            for handle, partition in zip(made.pop(at), groups[number], strict=True):
+                rows = sum(int(np.ptp(facts[split].ends[partition])) for split in batch)
+                size = sum(_bytes_of(facts[split], range(partition, partition + 1)) for split in batch)
+                shards[partition].append(Shard(handle, rows, size))
+        return shards
+
+    def _make(self, sides: list[list[list[Shard]]], output: Callable[[int], Output], state: State) -> Result:
+        partitions = len(sides[0])
+        facts: list[Any] = [state.done.get(number) for number in range(partitions)]
+        missing = [number for number in range(partitions) if facts[number] is None]
+        tables: dict[int, Handle] = {}
+        sizes = [sum(shard.size for side in sides for shard in side[number]) for number in missing]
+        done = self.progress.stage("make", sizes)
+
+        def calls() -> Iterator[Call]:
+            for number in missing:
+                to = output(number)
+                of = [side[number] for side in sides]
+                yield Call(self.job.make_partition, (to, of), 1 if to.path is not None else 2)
+
+        def made(at: int, values: list[Handle]) -> None:
+            number = missing[at]
+            *table, of_partition = values
+            tables.update(zip([number], table, strict=False))
+            facts[number] = self.engine.value(of_partition)
+            for side in sides:
+                side[number] = []  # which gives them back to the store
+            state.keep_partition(number, facts[number])
+            done(at)
+
+        run_all(self.engine, calls(), self.engine.workers, made, second_tries=True)
+        return Result(facts, [tables[number] for number in sorted(tables)], [])
+
+    def _check(self, sent: Sequence[Sequence[SplitFacts]], partitions: Sequence[PartitionFacts]) -> None:
+        """Raise ``CorruptDataError`` if rows were lost, changed or made up, or partitions are not in order."""
+        for side, of_side in enumerate(sent):
+            before, after = RowChecksum(), RowChecksum()
+            for split in of_side:
+                before.add_value(split.sent)
+            for partition in partitions:
+                after.add_value(partition.received[side])
+            check_same_rows(before, after)
+        ends = [partition.ends for partition in partitions if partition.ends is not None]
+        if ends and first_out_of_order(pa.concat_tables(ends), self.job.by) is not None:
+            raise CorruptDataError("partitions are not in order, which memory or a disk may be the cause of")
+
+
+def _shard(handle: Handle, facts: SplitFacts, partition: int) -> Shard:
+    rows = int(facts.ends[partition, 1] - facts.ends[partition, 0])
+    return Shard(handle, rows, int(rows * facts.row_bytes))
+
+
+def _bytes_of(facts: SplitFacts, group: range) -> int:
+    rows = int(facts.ends[group[-1], 1] - facts.ends[group[0], 0])
+    return int(rows * facts.row_bytes)

@@ -1,0 +1,153 @@
+"""A join: both sides are cut at the same keys, and what has the same keys is joined, as files are.
+
+Of a key that alone exceeds a partition one side's rows are divided, and the other side's lent to each of its
+partitions: sparse cases of what heavy hitters are in the multi-GPU join (PVLDB'25, section 4.3), where keys cannot be
+told apart by value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from linkwise.cluster.bounds import Bounds, Sample, bounds_of_join, cut, sample_of
+from linkwise.cluster.engine import Fetch
+from linkwise.cluster.job import Job
+from linkwise.cluster.recorder import Recorder
+from linkwise.cluster.shards import Shard, ShardReader, shards_of
+from linkwise.cluster.splits import Split
+from linkwise.cluster.stages import Output, WorkerLimits, facts_of
+from linkwise.columns.decode import decoded
+from linkwise.columns.gather import gather_rows
+from linkwise.columns.row_checksum import RowChecksum
+from linkwise.columns.sort_keys import Selection, SortKey
+from linkwise.files.file_join import FileJoin, JoinRequest, OpenSides
+from linkwise.files.formats import FileOptions
+from linkwise.joining.joined_rows import KeyPairs
+from linkwise.joining.matching import How, Order
+from linkwise.joining.type_promotion import common_type, comparable
+from linkwise.sorting.tables import order_of_table
+
+_KEEP_UNMATCHED = ({"left", "full", "anti"}, {"right", "full"})
+"""The kinds in whose result rows without a match are, of each side."""
+
+
+@dataclass(frozen=True)
+class JoinJob(Job):
+    """What is joined how; see ``join_file``."""
+
+    schemas: tuple[pa.Schema, pa.Schema]
+    keys: KeyPairs
+    how: How
+    order: Order
+    suffix: str
+    nulls_equal: bool
+    validate: str
+    limits: WorkerLimits
+
+    @property
+    def kinds(self) -> list[pa.DataType]:
+        """The types in which keys are compared. Raises ``UsageError`` if there are none."""
+        left, right = self.schemas
+        return [common_type(left.field(a).type, right.field(b).type, (a, b)) for a, b in self.keys.pairs]
+
+    @property
+    def by(self) -> list[SortKey]:
+        """See ``Job``."""
+        return [SortKey(str(number)) for number in range(len(self.keys.pairs))]
+
+    def _keys_of(self, side: int, table: pa.Table) -> pa.Table:
+        columns = [
+            decoded(comparable(table[pair[side]], kind, pair))
+            for pair, kind in zip(self.keys.pairs, self.kinds, strict=True)
+        ]
+        return pa.table(columns, [key.column for key in self.by])
+
+    def _is_distinct(self, side: int) -> bool:
+        """Whether one row of each key does."""
+        return side == 1 and self.how in ("semi", "anti") and self.validate[2] != "1"
+
+    def _read(self, fetch: Fetch, side: int, split: Split, columns: list[str] | None) -> tuple[pa.Table, pa.Table]:
+        """The rows of a split that may be in the result, and their keys."""
+        table = split.read(columns, fetch)
+        keys = self._keys_of(side, table)
+        if self.nulls_equal or self.how in _KEEP_UNMATCHED[side] or not any(c.null_count for c in keys.columns):
+            return table, keys
+        rows = np.ones(table.num_rows, bool)
+        for column in keys.columns:
+            rows &= np.asarray(pc.is_valid(column))
+        return table.filter(pa.array(rows)), keys.filter(pa.array(rows))
+
+    def sample(self, fetch: Fetch, side: int, split: Split, wanted: int) -> Sample:
+        """See ``Job``."""
+        names = list(dict.fromkeys(pair[side] for pair in self.keys.pairs))
+        _, keys = self._read(fetch, side, split, names)
+        if self._is_distinct(side):
+            rows, _ = order_of_table(keys, self.by, self.limits.execution, Selection(unique=True))
+            keys = gather_rows(keys, np.sort(rows))
+        return sample_of(keys, split.number, wanted)
+
+    def _divided(self) -> list[int]:
+        """The sides of which a key's rows may be in several partitions."""
+        is_left_alone = self.how in ("semi", "anti") or self.order == "key"
+        must_be_unique = self.validate[0] == "1", self.validate[2] == "1"
+        return [side for side in ([0] if is_left_alone else [0, 1]) if not must_be_unique[side]]
+
+    def bounds(self, samples: Sequence[Sequence[Sample]], sizes: Sequence[int], partitions: int) -> Bounds:
+        """See ``Job``."""
+        row_bytes = [
+            size / max(sum(sample.split_rows for sample in of_side), 1)
+            for size, of_side in zip(sizes, samples, strict=True)
+        ]
+        return bounds_of_join(samples, row_bytes, partitions, self._divided(), nulls_equal=self.nulls_equal)
+
+    def spread(
+        self, fetch: Fetch, side: int, split: Split, bounds: Bounds, groups: Sequence[range], wanted: Sequence[bool]
+    ) -> Iterator[Any]:
+        """See ``Job``."""
+        table, keys = self._read(fetch, side, split, None)
+        read = table.num_rows
+        rows, _ = order_of_table(keys, self.by, self.limits.execution, Selection(unique=self._is_distinct(side)))
+        table = gather_rows(table, rows)
+        ends = cut(gather_rows(keys, rows), rows, self.by, bounds, split.number, side)
+        yield from shards_of(table, ends, groups, wanted)
+        yield facts_of(table, read, ends)
+
+    def make_partition(self, fetch: Fetch, output: Output, sides: Sequence[Sequence[Shard]]) -> Iterator[Any]:
+        """See ``Job``."""
+        limits, received = self.limits, [RowChecksum(), RowChecksum()]
+        readers = [
+            ShardReader(shards, schema, fetch, limits.fetched, output.compression)
+            for shards, schema in zip(sides, self.schemas, strict=True)
+        ]
+        for reader, checksum in zip(readers, received, strict=True):
+            reader.add_rows_to(checksum)
+        join = self._join(readers)
+
+        def write(recorder: Recorder) -> None:
+            join.write(recorder, lambda _: None)
+            for reader in readers:
+                reader.see_the_rest()
+
+        is_checked = self.order == "key" and (self.keys.are_one or self.how not in ("right", "full"))
+        recorder = partial(Recorder, keys_of=partial(self._keys_of, 0) if is_checked else None, by=self.by)
+        yield from output.write(readers[0], [], limits.memory, recorder, received, write)
+
+    def _join(self, readers: Sequence[ShardReader]) -> FileJoin:
+        asked = JoinRequest(
+            left=(), right=(), on=None, left_on=None, right_on=None, how=self.how, options=FileOptions(),
+            suffix=self.suffix, nulls_equal=self.nulls_equal, validate=self.validate, order=self.order,
+            host_memory_limit=self.limits.memory, temporary_directory=self.limits.directory,
+        )  # fmt: skip
+        return FileJoin(asked, OpenSides(readers, self.keys, (1, 1)), self.limits.execution)
+
+    def schema(self) -> pa.Schema:
+        """Of the result. Raises ``UsageError`` for what cannot be joined."""
+        nothing = [ShardReader([], schema, list, 1, {}) for schema in self.schemas]
+        return self._join(nothing).schema()

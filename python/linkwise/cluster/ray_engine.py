@@ -1,0 +1,247 @@
+"""Ray as the engine (Moritz et al., OSDI 2018): tasks, a store that spills, retries, and lost objects made again.
+
+Nothing else names Ray. Only the driver submits: what a task puts into the store is lost with its worker, and what it
+returns is made again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import socket
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from linkwise._core import Error, OutOfMemoryError, UsageError
+from linkwise.cluster.engine import Call, Handle, Worker
+from linkwise.runtime.atomic_directory import AtomicDirectory
+from linkwise.runtime.host_memory import host_memory
+
+_RETRIES = 5  # of a call whose worker is lost
+_SMALL = 2  # nodes with less than one in so many of the cores of the largest carry nothing out
+_FREE = 0.9  # of the memory that is free, which the workers of this machine and their store may take
+_STORE = 0.3  # of that
+_LAST_STARTED = Path("/tmp/ray/ray_current_cluster")
+"""Where Ray notes the address of the cluster that was started last on this machine."""
+_ANSWERS_WITHIN = 5.0  # seconds
+_ENDS_WITHIN = 10.0  # seconds
+_LONGEST = 16  # bytes of the name of the system's temporary directory: sockets in it have names of at most 107
+
+
+def _ray() -> Any:
+    try:
+        import ray  # noqa: PLC0415 - an optional dependency, which takes a second to load
+    except ImportError:
+        raise UsageError("a cluster needs Ray: pip install 'linkwise[ray]'") from None
+    return ray
+
+
+def _carry_out(call: Call) -> Iterator[Any]:
+    """What a worker does."""
+    import ray  # noqa: PLC0415
+
+    yield from call.values_with(lambda handles: ray.get(list(handles)))
+
+
+def _carry_out_one(call: Call) -> Any:
+    return next(_carry_out(call))
+
+
+class RayEngine:
+    """Calls as tasks, each of which has a worker to itself. Ray must have been started."""
+
+    def __init__(self, worker: Worker, workers: int) -> None:
+        self._ray = _ray()
+        self.worker, self.workers = worker, workers
+        options: dict[str, Any] = {
+            "num_cpus": worker.cores, "max_retries": _RETRIES, "scheduling_strategy": "SPREAD",
+            "runtime_env": {"env_vars": {"OMP_NUM_THREADS": str(worker.threads)}},
+        }  # fmt: skip
+        if worker.gpus:
+            options["num_gpus"] = worker.gpus
+        self._one = self._ray.remote(**options)(_carry_out_one)
+        self._several = self._ray.remote(**options)(_carry_out)
+
+    def submit(self, call: Call) -> list[Handle]:
+        """See ``Engine``."""
+        if call.values == 1:
+            return [self._one.remote(call)]
+        return list(self._several.options(num_returns=call.values).remote(call))
+
+    def stream(self, call: Call) -> Iterator[Handle]:
+        """See ``Engine``."""
+        handles = self._several.options(num_returns="streaming").remote(call)
+        while True:
+            try:
+                handle = next(handles)
+            except StopIteration:
+                return
+            # What a call has raised instead of a value comes as a handle as well.
+            self._ray.wait([handle], fetch_local=False)
+            yield handle
+
+    def finished(self, handles: Sequence[Handle], seconds: float) -> list[Handle]:
+        """See ``Engine``."""
+        there, _ = self._ray.wait(list(handles), num_returns=1, timeout=seconds, fetch_local=False)
+        if there:  # and others that are there as well
+            there, _ = self._ray.wait(list(handles), num_returns=len(handles), timeout=0, fetch_local=False)
+        return list(there)
+
+    def value(self, handle: Handle) -> Any:
+        """See ``Engine``."""
+        errors = self._ray.exceptions
+        try:
+            return self._ray.get(handle)
+        except errors.RayTaskError as error:
+            raise error.cause if isinstance(error.cause, Exception) else Error(_last_line(error)) from None
+        except errors.OutOfMemoryError:
+            raise OutOfMemoryError(
+                "a node's memory was exceeded again and again; give workers less with --host-memory"
+            ) from None
+        except errors.RayError as error:
+            raise Error(f"the cluster has lost what it was working on: {_last_line(error)}") from None
+
+    def cancel(self, handles: Sequence[Handle], *, wait: bool = False) -> None:
+        """See ``Engine``."""
+        with contextlib.suppress(Exception):  # they may be done, or nobody may be there any more
+            for handle in handles:
+                self._ray.cancel(handle, force=True)
+            if wait and handles:
+                self._ray.wait(list(handles), num_returns=len(handles), timeout=_ENDS_WITHIN, fetch_local=False)
+
+
+def _last_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[-1] if lines else type(error).__name__
+
+
+@contextmanager
+def open_engine(address: str, memory: int | None) -> Iterator[RayEngine]:
+    """The cluster at an address, or one of this machine alone; ``memory``: bytes that a worker may take, if given.
+
+    Addresses: ``"local:N"``, N workers of this machine; ``"auto"``, the cluster of which it is a node; ``"HOST:PORT"``.
+    """
+    ray = _ray()
+    if ray.is_initialized():  # a program's own
+        yield _engine_of_cluster(memory)
+        return
+    if address.startswith("local:"):
+        with _local_cluster(address, memory) as engine:
+            yield engine
+        return
+    try:
+        _start(address=_reachable(address))
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        raise UsageError(
+            f"there is no cluster at '{address}': {_last_line(error)}; start one with 'ray start --head', or take "
+            "local:N"
+        ) from None
+    try:
+        yield _engine_of_cluster(memory)
+    finally:
+        ray.shutdown()
+
+
+def _reachable(address: str) -> str:
+    """The same address, at which somebody answers: Ray would go on asking for minutes. Raises ``ConnectionError``."""
+    named = os.environ.get("RAY_ADDRESS", address) if address == "auto" else address
+    if named == "auto" and _LAST_STARTED.exists():
+        named = _LAST_STARTED.read_text(encoding="utf-8").strip()
+    host, _, port = named.rpartition(":")
+    if host and port.isdecimal():
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), _ANSWERS_WITHIN).close()
+        except OSError as error:
+            raise ConnectionError(f"nobody answers at {named} ({error.strerror or error})") from None
+    return address
+
+
+def _engine_of_cluster(memory: int | None) -> RayEngine:
+    ray = _ray()
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    most = max((int(node.get("CPU", 0)) for node in nodes), default=0)
+    if not most:
+        raise UsageError("no node of the cluster has cores to work with")
+    nodes = [node for node in nodes if node.get("CPU", 0) * _SMALL >= most]
+    cores = min(int(node["CPU"]) for node in nodes)
+    each = [int(node["CPU"]) // cores for node in nodes]
+    gpus = min(int(node.get("GPU", 0)) // count for node, count in zip(nodes, each, strict=True))
+    of_memory = min(int(node.get("memory", 0)) // count for node, count in zip(nodes, each, strict=True))
+    store = min(int(node.get("object_store_memory", 0)) // count for node, count in zip(nodes, each, strict=True))
+    return RayEngine(Worker(cores, cores, gpus, memory or of_memory, store), sum(each))
+
+
+@contextmanager
+def _local_cluster(address: str, memory: int | None) -> Iterator[RayEngine]:
+    ray = _ray()
+    count = address.removeprefix("local:")
+    if not count.isdecimal() or not 1 <= int(count) <= 256:
+        raise UsageError(f"'{address}': a cluster of this machine is local:4, for four workers")
+    workers = int(count)
+    free = int(host_memory("MemAvailable") * _FREE)
+    in_all = min(free, workers * memory) if memory else free
+    store = max(int(in_all * _STORE), 80 << 20)
+    gpus = _gpus()
+    with _temporary_directory() as folder:
+        _start(
+            num_cpus=workers, num_gpus=gpus, object_store_memory=store, include_dashboard=False, _temp_dir=str(folder)
+        )
+        try:
+            threads = max((os.cpu_count() or 1) // workers, 1)
+            of_memory = memory or (free - store) // workers
+            yield RayEngine(Worker(1, threads, gpus // workers, of_memory, store // workers), workers)
+        finally:
+            ray.shutdown()
+
+
+def _gpus() -> int:
+    from linkwise.machines.local import local_machine  # noqa: PLC0415 - which looks for GPUs
+
+    machine = local_machine()
+    return 0 if machine is None else machine.num_gpus
+
+
+def tables_of(dataset: Any) -> list[Handle]:
+    """Handles of the blocks of a ``ray.data.Dataset``, as Arrow tables."""
+    return list(dataset.to_arrow_refs())
+
+
+def dataset_of(tables: list[Handle]) -> Any:
+    """A ``ray.data.Dataset`` of such blocks."""
+    import ray.data  # noqa: PLC0415
+
+    return ray.data.from_arrow_refs(tables)
+
+
+def temporary_target() -> Path:
+    """Beside which a cluster of this machine has what it spills; see ``AtomicDirectory``."""
+    folder = tempfile.gettempdir()
+    return Path(folder if len(folder) <= _LONGEST else "/tmp", f"lw{os.getuid()}")
+
+
+@contextmanager
+def _temporary_directory() -> Iterator[Path]:
+    """Only its user may read it; what drivers that are gone have left is removed first."""
+    folder = AtomicDirectory(temporary_target(), force=True)
+    folder.__enter__()
+    folder.path.chmod(0o700)
+    try:
+        yield folder.path
+    finally:
+        folder.discard()
+
+
+def _start(**options: Any) -> None:
+    """Start Ray, which sends no statistics, and take back what is done on signals."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    is_main = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGTERM)
+    _ray().init(log_to_driver=False, logging_level=logging.ERROR, **options)
+    if is_main:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,92 @@
+"""What a run notes in the directory that it fills, so that another one goes on if its driver is killed.
+
+Bounds and finished partitions are noted. Splits that are not needed any more are read once more all the same: the rows
+of all of them are checked against those that are written.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from linkwise._core import UsageError
+from linkwise.cluster.bounds import Bounds
+from linkwise.cluster.driver import State
+from linkwise.cluster.splits import from_bytes, to_bytes
+from linkwise.cluster.stages import PartitionFacts
+from linkwise.runtime.atomic_file import write_bytes, write_json
+
+_FOLDER = "_run"
+_NUMBERS = ("splits", "rows", "sides", "are_lent")
+
+
+@dataclass(frozen=True)
+class RunState:
+    """The notes of a run."""
+
+    folder: Path
+    request: dict[str, Any]
+    """What was asked, and how the work was divided."""
+
+    @classmethod
+    def open(cls, directory: Path, request: dict[str, Any], *, is_resumed: bool) -> RunState:
+        """Go on with what was begun, or begin. Raises ``UsageError`` if something else was begun."""
+        folder = directory / _FOLDER
+        noted = folder / "request.json"
+        if is_resumed and noted.exists():
+            before = json.loads(noted.read_text(encoding="utf-8"))
+            if before["asked"] != request["asked"]:
+                raise UsageError(
+                    "the run that was begun read other files, or the same ones before they were changed, or was asked "
+                    "for something else; begin anew without --resume"
+                )
+            return cls(folder, before)
+        write_json(noted, request)
+        return cls(folder, request)
+
+    @staticmethod
+    def remove(directory: Path) -> None:
+        """Leave no notes."""
+        shutil.rmtree(directory / _FOLDER, ignore_errors=True)
+
+    def state(self) -> State:
+        """What is done, and how more of it is noted."""
+        bounds = self.folder / "bounds.arrow"
+        done = {int(path.stem.removeprefix("partition-")): _facts(path) for path in self.folder.glob("partition-*")}
+        done = {number: facts for number, facts in done.items() if (self.folder.parent / facts.name).exists()}
+        return State(
+            _bounds(bounds.read_bytes()) if bounds.exists() else None, done if bounds.exists() else {},
+            lambda found: write_bytes(bounds, _bytes(found)), self._keep_partition,
+        )  # fmt: skip
+
+    def _keep_partition(self, number: int, facts: PartitionFacts) -> None:
+        ends = None if facts.ends is None else base64.b64encode(to_bytes(facts.ends)).decode()
+        told = {"name": facts.name, "rows": facts.rows, "size": facts.size, "received": facts.received, "ends": ends}
+        write_json(self.folder / f"partition-{number}.json", told)
+
+
+def _facts(path: Path) -> PartitionFacts:
+    told = json.loads(path.read_text(encoding="utf-8"))
+    ends = None if told["ends"] is None else from_bytes(base64.b64decode(told["ends"]))
+    received = [(int(value), int(rows)) for value, rows in told["received"]]
+    return PartitionFacts(told["name"], told["rows"], told["size"], received, ends)
+
+
+def _bytes(bounds: Bounds) -> bytes:
+    numbers = pa.table({name: getattr(bounds, name).astype(np.int64) for name in _NUMBERS})
+    both = [to_bytes(numbers), to_bytes(bounds.keys)]
+    return len(both[0]).to_bytes(8, "little") + b"".join(each.to_pybytes() for each in both)
+
+
+def _bounds(data: bytes) -> Bounds:
+    of_numbers = 8 + int.from_bytes(data[:8], "little")
+    numbers = from_bytes(data[8:of_numbers])
+    splits, rows, sides, lent = (numbers[name].to_numpy() for name in _NUMBERS)
+    return Bounds(from_bytes(data[of_numbers:]), splits, rows, sides, lent.astype(bool))

@@ -1,0 +1,224 @@
+"""What a worker reads alone: some row groups of a file, a file of text, or a table that lies in the object store."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from linkwise._core import Error, UsageError
+from linkwise.cluster.engine import Fetch
+from linkwise.files.conformed import (
+    ConformedReader,
+    partition_of,
+    partition_types,
+    partition_values,
+    unified_schema,
+    with_constants,
+)
+from linkwise.files.formats import TEXT_FORMATS, FileOptions
+from linkwise.files.locations import PIPE, Location, RemoteFile, is_pipe
+from linkwise.files.reader import Piece, TableReader, in_parts
+from linkwise.files.readers import check_column_types, keep_of_tables, open_table
+
+_TEXT_GROWS = 4  # times the bytes of a compressed file of text that it may take in memory
+
+
+@dataclass(frozen=True)
+class FileFacts:
+    """What a worker has found about a file without reading its rows."""
+
+    schema: pa.Schema
+    pieces: list[Piece]
+    is_text: bool
+    compression: Mapping[str, str]
+    version: tuple[object, ...]
+
+
+@dataclass(frozen=True)
+class Split(ABC):
+    """Rows that one worker reads at once; ``number`` is its place in the order of all rows."""
+
+    number: int
+    size: int
+    """Bytes in memory, about."""
+
+    @abstractmethod
+    def read(self, columns: Sequence[str] | None, fetch: Fetch) -> pa.Table:
+        """Its rows, with some columns or all. Raises ``Error`` with one clear line."""
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A file that is part of a relation, and how it is read."""
+
+    path: Location
+    options: FileOptions
+    """Which columns and rows of it are kept, too."""
+    schema: pa.Schema
+    """Of all files of the relation together, before columns are left out."""
+    constants: Mapping[str, pa.Scalar]
+    """What its directories tell."""
+    version: tuple[object, ...]
+
+    def reader(self, columns: Sequence[str] | None) -> TableReader | ConformedReader:
+        """Opened anew, as the others of the relation are. Raises ``Error``."""
+        self.check_unchanged()
+        inner = open_table(self.path, self.options)
+        conformed = bool(self.constants) or inner.schema != self.schema
+        reader = ConformedReader(inner, self.schema, self.constants) if conformed else inner
+        keep_of_tables(reader, self.options.columns if columns is None else columns, self.options.filter)
+        return reader
+
+    def check_unchanged(self) -> None:
+        """Raise ``Error`` if it is no longer the file that was looked at."""
+        if version_of(self.path) != self.version:
+            raise Error(f"{self.path} was changed while it was read; nothing was written: try again")
+
+
+@dataclass(frozen=True)
+class FileSplit(Split):
+    """Consecutive pieces of a file."""
+
+    file: SourceFile
+    first: int
+    end: int
+
+    def read(self, columns: Sequence[str] | None, fetch: Fetch) -> pa.Table:
+        """See ``Split``."""
+        del fetch
+        reader = self.file.reader(columns)
+        reader.only(self.first, self.end)
+        table = reader.everything()
+        self.file.check_unchanged()
+        assert isinstance(table, pa.Table)
+        return table
+
+
+@dataclass(frozen=True)
+class ObjectSplit(Split):
+    """A table, or its bytes as ``to_bytes`` makes them, in the object store."""
+
+    handle: Any
+
+    def read(self, columns: Sequence[str] | None, fetch: Fetch) -> pa.Table:
+        """See ``Split``."""
+        found = fetch([self.handle])[0]
+        table = found if isinstance(found, pa.Table) else from_bytes(found)
+        return table if columns is None else table.select(list(columns))
+
+
+@dataclass(frozen=True)
+class Relation:
+    """Rows in their order, with the columns of one schema."""
+
+    schema: pa.Schema
+    parts: list[Split | SourceFile]
+    """Files that are no splits are of text, which is read from its beginning alone."""
+    size: int
+    """Bytes in memory, about."""
+    compression: Mapping[str, str]
+    """The codecs of the columns of the first file."""
+
+
+def version_of(path: Location) -> tuple[object, ...]:
+    """What tells whether a file is still the same, on whichever node. Raises ``Error``."""
+    if isinstance(path, RemoteFile):
+        return path.version()
+    assert isinstance(path, Path)
+    try:
+        told = path.stat()
+    except OSError as error:
+        raise Error(f"cannot read {path}: {error.strerror}; every node must be able to read it") from None
+    return told.st_size, told.st_mtime_ns
+
+
+def everywhere(path: Location) -> Location:
+    """As other processes call it, whose working directories are others."""
+    return path.absolute() if isinstance(path, Path) else path
+
+
+def inspect(paths: Sequence[Location], options: FileOptions) -> list[FileFacts]:
+    """What there is in some files, by their metadata. Raises ``Error``."""
+    found = []
+    for path in paths:
+        if path == PIPE or is_pipe(path):
+            raise UsageError(f"{path} is a stream, which one node alone can read; name files")
+        version = version_of(path)
+        reader = open_table(path, options)
+        is_text = reader.format in TEXT_FORMATS
+        pieces = [Piece(0, _TEXT_GROWS * int(str(version[0] or 0)))] if is_text and isinstance(path, Path) else None
+        found.append(FileFacts(reader.schema, pieces or reader.pieces(), is_text, reader.compression, version))
+    return found
+
+
+def relation_of(
+    paths: Sequence[Location], facts: Sequence[FileFacts], options: FileOptions, split_bytes: int
+) -> Relation:
+    """The splits of some files, of about so many bytes. Raises ``UsageError`` if the files do not suit each other."""
+    partitions = [partition_of(path) for path in paths]
+    types = partition_types(partitions)
+    constants = [
+        {name: value for name, value in partition_values(told, types).items() if name not in fact.schema.names}
+        for told, fact in zip(partitions, facts, strict=True)
+    ]
+    schemas = [with_constants(fact.schema, of_file) for fact, of_file in zip(facts, constants, strict=True)]
+    is_one = not any(constants) and all(schema == schemas[0] for schema in schemas)
+    schema = schemas[0] if is_one else unified_schema(schemas, paths)
+    check_column_types(options, schema.names)
+    files = [
+        SourceFile(everywhere(path), options, schema, of_file, fact.version)
+        for path, fact, of_file in zip(paths, facts, constants, strict=True)
+    ]
+    parts: list[Split | SourceFile] = []
+    for file, fact in zip(files, facts, strict=True):
+        if fact.is_text:
+            parts.append(file)
+        else:
+            parts += [FileSplit(0, size, file, *of) for *of, size in _groups(fact.pieces, split_bytes)]
+    if not parts:  # no rows have columns as well
+        parts.append(FileSplit(0, 0, files[0], 0, 0))
+    size = sum(piece.size for fact in facts for piece in fact.pieces)
+    return Relation(files[0].reader(None).schema, parts, size, facts[0].compression)
+
+
+def _groups(pieces: Sequence[Piece], most_bytes: int) -> Iterator[tuple[int, int, int]]:
+    """Consecutive pieces that take about so much memory, one at least: the first, the one behind them, their bytes."""
+    first = size = 0
+    for number, piece in enumerate(pieces):
+        if number > first and size + piece.size > most_bytes:
+            yield first, number, size
+            first, size = number, 0
+        size += piece.size
+    if first < len(pieces):
+        yield first, len(pieces), size
+
+
+def parts_of_text(file: SourceFile, most_bytes: int) -> Iterator[pa.Buffer]:
+    """A file that can be read only from its beginning, in tables of about so many bytes. Raises ``Error``."""
+    reader = file.reader(None)
+    for table in in_parts(reader.record_batches(most_bytes), reader.schema, most_bytes):
+        yield to_bytes(table)
+    file.check_unchanged()
+
+
+def renumbered(splits: Sequence[Split]) -> list[Split]:
+    """The same, each numbered by its place."""
+    return [replace(split, number=number) for number, split in enumerate(splits)]
+
+
+def to_bytes(table: pa.Table) -> pa.Buffer:
+    """A table as Arrow's stream: of slices no more than their rows."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(unify_dictionaries=True)) as stream:
+        stream.write_table(table)
+    return sink.getvalue()
+
+
+def from_bytes(data: Any) -> pa.Table:
+    """The table again, which lies where the bytes do."""
+    return pa.ipc.open_stream(pa.py_buffer(data)).read_all()

@@ -1,0 +1,345 @@
+"""Sorts and joins over many nodes, on engines of this process that carry calls out in any legal order."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+import linkwise
+from clusters import PARQUET, AnyOrder, joining, keyed, run, sorting, write_parts
+from linkwise.cluster.engine import Call, run_all
+from linkwise.cluster.runs import Side
+from linkwise.cluster.sizing import batches_of, sizes_of
+from linkwise.cluster.targets import clean
+from linkwise.columns.sort_keys import Selection
+
+MEMORY = 1 << 18  # bytes of a worker: a table of 100,000 rows has some twenty partitions
+
+
+def one_machine(source, folder, **how):
+    linkwise.sort_file(str(source), folder / "one.parquet", **how)
+    return pq.read_table(folder / "one.parquet")
+
+
+@pytest.mark.parametrize("least_shard", [1, 1 << 14], ids=["cut once", "cut twice"])
+@pytest.mark.parametrize(
+    ("by", "descending", "nulls"),
+    [("n", True, "last"), ("k", False, "first"), ("s", True, "last"), (["s", "k"], [True, False], ["first", "last"])],
+    ids=str,
+)
+def test_a_sort_gives_what_one_machine_gives(by, descending, nulls, least_shard, tmp_path):
+    source = write_parts(tmp_path / "in", keyed(30_000, 1, share=0.2), 4)
+    out = tmp_path / "out"
+    report = run(
+        AnyOrder(7, MEMORY), [Side(str(source), PARQUET)], sorting(by, descending, nulls), out, least_shard=least_shard
+    )
+    assert pq.read_table(out).equals(one_machine(source, tmp_path, by=by, descending=descending, nulls=nulls))
+    assert report.partitions > 8
+    assert ("regroup" in report.stages) == (least_shard > 1)
+    told = json.loads((out / "_manifest.json").read_text())
+    assert [file["rows"] for file in told["files"]] == [
+        pq.read_metadata(out / file["name"]).num_rows for file in told["files"]
+    ]
+    assert told["rows"] == report.rows == 30_000
+    assert sorted(path.name for path in out.iterdir()) == ["_manifest.json", *(f["name"] for f in told["files"])]
+
+
+@pytest.mark.parametrize("share", [0.3, 1.0])
+def test_one_key_fills_several_partitions(share, tmp_path):
+    source = write_parts(tmp_path / "in", keyed(100_000, 2, share=share, nulls=0), 3)
+    report = run(AnyOrder(1, MEMORY), [Side(str(source), PARQUET)], sorting("k"), tmp_path / "out")
+    assert pq.read_table(tmp_path / "out").equals(one_machine(source, tmp_path, by="k"))
+    assert report.partitions > 10
+    assert report.largest <= 1.1
+
+
+def odd_columns(rows: int) -> pa.Table:
+    random = np.random.default_rng(3)
+    floats = random.integers(-3, 4, rows).astype(float)
+    floats[floats == 3] = np.nan
+    floats[(floats == 0) & (random.random(rows) < 0.5)] = -0.0
+    words = pa.array([f"w{number}" for number in random.integers(0, 300, rows)])
+    return pa.table({
+        "f": pa.array(floats, mask=random.random(rows) < 0.1),
+        "d": words.dictionary_encode(),
+        "b": pa.array(random.integers(0, 9, rows).astype("S")),
+        "t": pa.array(random.integers(0, 10**9, rows), pa.timestamp("us")),
+        "inside": pa.StructArray.from_arrays([words, pa.array(random.integers(0, 50, rows))], ["w", "x"]),
+        "list": pa.array([[1] * (number % 3) for number in range(rows)]),
+    })  # fmt: skip
+
+
+@pytest.mark.parametrize("by", [["f", "t"], ["d", "f"], ["b", "d"], ["inside.x", "inside.w"], "t"], ids=str)
+def test_columns_of_every_kind(by, tmp_path):
+    source = write_parts(tmp_path / "in", odd_columns(8_000), 2)
+    run(AnyOrder(2, MEMORY), [Side(str(source), PARQUET)], sorting(by), tmp_path / "out")
+    expected = one_machine(source, tmp_path, by=by)
+    found = pq.read_table(tmp_path / "out")
+    assert found.schema.equals(expected.schema)
+    assert str(found.to_pydict()) == str(expected.to_pydict())  # NaN is not equal to itself
+
+
+def test_text_and_directories_and_columns_and_filters(tmp_path):
+    for day in (1, 2):
+        folder = tmp_path / "in" / f"day={day}"
+        folder.mkdir(parents=True)
+        pa.csv.write_csv(keyed(9_000, day, nulls=0), folder / "x.csv")
+    options = replace(PARQUET, columns=["k", "day", "n"], filter="k < 500")
+    report = run(AnyOrder(3, MEMORY), [Side(str(tmp_path / "in"), options)], sorting(["k"]), tmp_path / "out")
+    expected = one_machine(tmp_path / "in", tmp_path, by="k", columns=["k", "day", "n"], filter="k < 500")
+    assert pq.read_table(tmp_path / "out", partitioning=None).equals(expected)
+    assert report.partitions > 2
+
+
+def test_arrow_files_are_split_by_their_batches(tmp_path):
+    table = keyed(20_000, 5)
+    with pa.ipc.new_file(tmp_path / "in.arrow", table.schema) as file:
+        file.write_table(table, max_chunksize=1000)
+    engine = AnyOrder(4, MEMORY)
+    report = run(engine, [Side(str(tmp_path / "in.arrow"), PARQUET)], sorting("s"), tmp_path / "out")
+    assert pq.read_table(tmp_path / "out").equals(one_machine(tmp_path / "in.arrow", tmp_path, by="s"))
+    assert report.read == [20_000]
+    assert engine.calls > 30  # of which a file in one piece would need few
+
+
+@pytest.mark.parametrize("by", [["k"], ["k", "s"]], ids=str)
+def test_unique_and_top_k(by, tmp_path):
+    table = keyed(40_000, 6, share=0.4)
+    source = write_parts(tmp_path / "in", table, 3)
+    side = [Side(str(source), PARQUET)]
+    first = run(AnyOrder(5, MEMORY), side, sorting(by, selection=Selection(unique=True)), tmp_path / "first")
+    assert pq.read_table(tmp_path / "first").equals(linkwise.unique(table, by=by))
+    assert first.partitions > 5
+    run(AnyOrder(6, MEMORY), side, sorting(by, True, selection=Selection(limit=321)), tmp_path / "top")
+    assert pq.read_table(tmp_path / "top").equals(linkwise.top_k(table, 321, by=by))
+
+
+def test_no_rows_and_one_row(tmp_path):
+    for rows in (0, 1):
+        table = keyed(rows, 1)
+        source = write_parts(tmp_path / f"in{rows}", table, 1)
+        report = run(AnyOrder(1, MEMORY), [Side(str(source), PARQUET)], sorting("k"), tmp_path / f"out{rows}")
+        assert pq.read_table(tmp_path / f"out{rows}").equals(table)
+        assert report.rows == rows
+
+
+def in_any_order(table: pa.Table) -> pa.Table:
+    return linkwise.sort(table, by=table.column_names)
+
+
+SHARES = [(0.3, 0.001), (0.001, 0.3), (0.0, 0.0), (1.0, 0.0)]
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "right", "full", "semi", "anti"])
+@pytest.mark.parametrize("shares", SHARES, ids=str)
+def test_a_join_gives_what_one_machine_gives(how, shares, tmp_path):
+    sides = [
+        write_parts(tmp_path / name, keyed(rows, rows, share=share, keys=3000), 3)
+        for name, rows, share in zip("lr", (12_000, 4_000), shares, strict=True)
+    ]
+    for number, (on, nulls_equal, order) in enumerate(
+        [(["k"], False, "key"), (["k"], True, None), (["k", "s"], False, None), (["k", "s"], True, "key")]
+    ):
+        is_half = how in ("semi", "anti")
+        right = replace(PARQUET, columns=on if is_half else None)
+        asked = {"nulls_equal": nulls_equal, "order": None if is_half else order}
+        report = run(
+            AnyOrder(number, MEMORY), [Side(str(sides[0]), PARQUET), Side(str(sides[1]), right)],
+            joining(on, how, **asked), tmp_path / f"out{number}", least_shard=[1, 4000][number % 2],
+        )  # fmt: skip
+        linkwise.join_file(str(sides[0]), str(sides[1]), tmp_path / "one.parquet", on=on, how=how, **asked)
+        found, expected = pq.read_table(tmp_path / f"out{number}"), pq.read_table(tmp_path / "one.parquet")
+        if asked["order"] is None:
+            found, expected = in_any_order(found), in_any_order(expected)
+        assert found.equals(expected)
+        assert report.partitions > 3
+
+
+@pytest.mark.parametrize("how", ["inner", "full", "right", "anti"])
+def test_floats_match_as_numbers(how, tmp_path):
+    tables = odd_columns(3_000).select(["f", "t"]), odd_columns(900).select(["f", "b"])
+    sides = [write_parts(tmp_path / name, table, 2, 100) for name, table in zip("lr", tables, strict=True)]
+    right = replace(PARQUET, columns=["f"] if how == "anti" else None)
+    run(
+        AnyOrder(1, 1 << 15), [Side(str(sides[0]), PARQUET), Side(str(sides[1]), right)], joining("f", how),
+        tmp_path / "out",
+    )  # fmt: skip
+    expected = linkwise.join(*tables, on="f", how=how)
+    found = in_any_order(pq.read_table(tmp_path / "out")).to_pydict()
+    assert str(found) == str(in_any_order(expected).to_pydict())
+
+
+def test_a_key_of_a_divided_side_is_found_to_occur_twice(tmp_path):
+    left = write_parts(tmp_path / "l", keyed(9_000, 1, share=1.0, nulls=0), 2)
+    right = write_parts(tmp_path / "r", pa.table({"k": [77, 78]}), 1)
+    for validate, fails in (("1:1", True), ("1:m", True), ("m:1", False)):
+        sides = [Side(str(left), PARQUET), Side(str(right), PARQUET)]
+        job = joining("k", "inner", validate=validate)
+        if fails:
+            with pytest.raises(linkwise.UsageError, match="occurs more than once on the left"):
+                run(AnyOrder(1, MEMORY), sides, job, tmp_path / validate)
+            assert not (tmp_path / validate).exists()
+        else:
+            assert run(AnyOrder(1, MEMORY), sides, job, tmp_path / validate).rows == 9_000
+
+
+def test_orders_that_many_nodes_do_not_keep():
+    for how, order in (("inner", "left"), ("semi", "key"), ("anti", "left")):
+        with pytest.raises(linkwise.UsageError, match="do not keep the left table's order"):
+            joining("k", how, order=order)
+
+
+def flipped(value: Any) -> Any:
+    """A shard in which a bit has changed."""
+    if not isinstance(value, pa.Buffer) or value.size < 2000:
+        return value
+    data = bytearray(value.to_pybytes())
+    data[-200] ^= 4
+    return pa.py_buffer(bytes(data))
+
+
+def test_what_is_corrupted_on_its_way_is_found_and_nothing_is_left(tmp_path):
+    source = write_parts(tmp_path / "in", keyed(20_000, 1, nulls=0).select(["k", "n"]), 2)
+    engine = AnyOrder(1, MEMORY)
+    engine.spoil = flipped
+    with pytest.raises(linkwise.CorruptDataError, match=r"not those of the input|not in order"):
+        run(engine, [Side(str(source), PARQUET)], sorting("k"), tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["in"]
+
+
+def test_an_input_that_changes_or_breaks_meanwhile(tmp_path):
+    source = write_parts(tmp_path / "in", keyed(20_000, 1), 2)
+    file = source / "in-01.parquet"
+    whole = file.read_bytes()
+
+    def attempt(data: bytes, stage: str) -> None:
+        def when(told: str, done: int, _: int) -> None:
+            if told == stage and done:
+                file.write_bytes(data)
+
+        file.write_bytes(whole)
+        engine = AnyOrder(1, MEMORY)
+        with pytest.raises(linkwise.Error, match=r"in-01.parquet was changed while it was read|cannot read .*in-01"):
+            run(engine, [Side(str(source), PARQUET)], sorting("k"), tmp_path / "out", on_progress=when)
+        assert [path.name for path in tmp_path.iterdir()] == ["in"]
+
+    attempt(whole[:-100] + bytes(100), "sample")
+    attempt(whole[: len(whole) // 2], "inspect")
+    attempt(whole + b" ", "spread")
+
+
+def test_what_a_call_raises_ends_the_others():
+    engine = AnyOrder(1, 1)
+
+    def fails(_: Any, number: int) -> int:
+        if number == 3:
+            raise linkwise.Error("three")
+        return number
+
+    done: list[int] = []
+    with pytest.raises(linkwise.Error, match="three"):
+        run_all(engine, (Call(fails, (number,)) for number in range(9)), 4, lambda number, _: done.append(number))
+    assert 3 not in done
+    assert engine.cancelled
+
+
+class Stuck(AnyOrder):
+    """Its first call does not end; nobody has that worker any more."""
+
+    def finished(self, handles, seconds):
+        self._waiting.pop(1, None)
+        return super().finished(handles, 0)
+
+
+def test_a_slow_call_is_begun_once_more():
+    engine = Stuck(1, 1, workers=2)
+    done: list[int] = []
+    calls = (Call(lambda _, number: number, (number,)) for number in range(6))
+    run_all(engine, calls, 2, lambda number, _: done.append(number), second_tries=True)
+    assert sorted(done) == list(range(6))
+    assert engine.cancelled == ["1.0"]
+
+
+class Stops(AnyOrder):
+    """As if the driver were killed after so many calls."""
+
+    after = 0
+
+    def submit(self, call):
+        if self.calls == self.after:
+            raise SystemExit
+        return super().submit(call)
+
+
+def test_a_run_goes_on_where_its_driver_was_killed(tmp_path, monkeypatch):
+    source = write_parts(tmp_path / "in", keyed(30_000, 1, share=0.3), 3)
+    side, out = [Side(str(source), PARQUET)], tmp_path / "out"
+    whole = AnyOrder(1, MEMORY)
+    run(whole, side, sorting("k"), tmp_path / "whole")
+    partitions = len(list((tmp_path / "whole").glob("*.parquet")))
+
+    from linkwise.runtime import atomic_directory
+
+    # A driver that is killed removes nothing, and its lock is gone with it.
+    monkeypatch.setattr(atomic_directory.AtomicDirectory, "discard", lambda self: atomic_directory.os.close(self._lock))
+    stops = Stops(1, MEMORY)
+    stops.after = whole.calls - 4
+    with pytest.raises(SystemExit):
+        run(stops, side, sorting("k"), out)
+    monkeypatch.undo()
+    left = next(tmp_path.glob(".out.*.linkwise-tmp"))
+    made = {path: path.stat().st_mtime_ns for path in left.glob("*.parquet")}
+    assert 0 < len(made) < partitions
+    with pytest.raises(linkwise.UsageError, match="begin anew without --resume"), monkeypatch.context() as keeps:
+        keeps.setattr(atomic_directory.AtomicDirectory, "discard", lambda self: atomic_directory.os.close(self._lock))
+        job = sorting("k", True)
+        from linkwise.cluster.runs import Run, RunOptions
+
+        Run(AnyOrder(1, MEMORY), side, RunOptions(target=out, resume=True, least_shard=1)).go(job, {"words": "other"})
+    goes_on = AnyOrder(2, MEMORY * 2, workers=1)  # which alone would divide the work otherwise
+    run(goes_on, side, sorting("k"), out, resume=True)
+    assert {out / path.name: time for path, time in made.items()} == {
+        path: path.stat().st_mtime_ns for path in out.glob("*.parquet") if left / path.name in made
+    }
+    assert pq.read_table(out).equals(pq.read_table(tmp_path / "whole"))
+    assert not list(tmp_path.glob(".out*"))
+    assert not (out / "_run").exists()
+
+
+def test_what_a_killed_driver_has_left_is_removed(tmp_path):
+    left = tmp_path / ".out.0123abcd.linkwise-tmp"
+    left.mkdir()
+    (left / "part-00000.parquet").write_bytes(b"x")
+    assert clean(tmp_path / "out") == [str(left)]
+    assert not left.exists()
+
+
+def test_a_directory_with_files_in_it_is_replaced_only_if_that_is_asked_for(tmp_path):
+    source = write_parts(tmp_path / "in", keyed(1_000, 1), 1)
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "mine.txt").write_text("x")
+    with pytest.raises(linkwise.UsageError, match="has files in it"):
+        run(AnyOrder(1, MEMORY), [Side(str(source), PARQUET)], sorting("k"), out)
+    assert (out / "mine.txt").exists()
+    run(AnyOrder(1, MEMORY), [Side(str(source), PARQUET)], sorting("k"), out, force=True)
+    assert not (out / "mine.txt").exists()
+
+
+def test_sizes():
+    from linkwise.cluster.engine import Worker
+
+    worker = Worker(1, 1, 0, 2 << 30, 200 << 20)
+    sizes = sizes_of(10 << 30, worker, 2, 200 << 20)
+    assert (sizes.partitions, sizes.groups) == (20, 20)
+    many = sizes_of(1 << 40, worker, 8, 200 << 20)
+    assert many.groups**2 <= many.partitions <= (many.groups + 1) ** 2
+    assert [*many.group_ranges(many.partitions)[-1]][-1] == many.partitions - 1
+    assert batches_of([3, 3, 3, 9, 1], 6) == [range(2), range(2, 3), range(3, 4), range(4, 5)]
