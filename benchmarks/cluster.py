@@ -2,7 +2,7 @@
 
     python benchmarks/cluster.py --folder /tmp/bench --output build/bench/cluster.json
 
-A node has one worker and a store of 200 MB, so that both spill. Every result is checked: its keys are in order, through
+A node has one worker and a store of 200 MB, so that both spill. ``gpus`` is the same with a GPU for each node. Every result is checked: its keys are in order, through
 all files, and its rows are those of the input. ``kills`` sorts again and again while a worker is killed every so many
 seconds. Nodes on one machine share its disk and its cores: this shows what the engine costs, not what networks do.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import hashlib
 import json
 import os
 import re
@@ -32,12 +33,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from files import sum_of_rows
+from linkwise import _core
 from linkwise.bench.results import commit, cores, now
 
 FILES = 10
 GROUP_ROWS = 1 << 20
 NOTE = 60  # bytes; a row has 100
-STORE = 200 << 20
 SCHEMA = pa.schema({
     "key": pa.uint64(), "at": pa.int64(), "a": pa.float64(), "b": pa.float64(), "c": pa.float64(), "note": pa.binary(),
 })  # fmt: skip
@@ -96,17 +97,18 @@ def told_of(files: list[Path], *, in_order: bool) -> tuple[int, int]:
 
 
 @contextmanager
-def two_nodes(gpus: int) -> Iterator[None]:
+def two_nodes(options: argparse.Namespace, gpus: int) -> Iterator[None]:
     """A cluster of this machine, with which this process is connected."""
     import ray  # noqa: PLC0415
     from ray.cluster_utils import Cluster  # noqa: PLC0415
 
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "object_store_memory": STORE})
+    store = options.store << 20
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "object_store_memory": store})
     for node in range(2):
         if gpus:
             os.environ["CUDA_VISIBLE_DEVICES"] = str(node)
-        cluster.add_node(num_cpus=1, num_gpus=gpus, object_store_memory=STORE)
+        cluster.add_node(num_cpus=options.node_cores, num_gpus=gpus, object_store_memory=store)
     ray.init(address=cluster.address, log_to_driver=False)
     yield
     ray.shutdown()
@@ -159,10 +161,12 @@ def spilled_bytes() -> int | None:
     return int(found[1]) << 20 if found else 0
 
 
-def on_linkwise(source: str, target: Path, options: argparse.Namespace, kill_every: float | None) -> dict[str, Any]:
+def on_linkwise(
+    source: str, target: Path, options: argparse.Namespace, kill_every: float | None = None, gpus: int = 0
+) -> dict[str, Any]:
     import linkwise.cluster  # noqa: PLC0415
 
-    with two_nodes(options.gpus):
+    with two_nodes(options, gpus):
         watch = Watch(kill_every)
         began = time.perf_counter()
         report = linkwise.cluster.sort(source, target, by="key", host_memory_limit=options.memory, force=True)
@@ -172,10 +176,10 @@ def on_linkwise(source: str, target: Path, options: argparse.Namespace, kill_eve
     return {"seconds": seconds, "report": report.as_dict(), **told}
 
 
-def on_ray_data(source: str, target: Path) -> dict[str, Any]:
+def on_ray_data(source: str, target: Path, options: argparse.Namespace) -> dict[str, Any]:
     import ray  # noqa: PLC0415
 
-    with two_nodes(0):
+    with two_nodes(options, 0):
         watch = Watch(None)
         began = time.perf_counter()
         ray.data.read_parquet(source).sort("key").write_parquet(str(target))
@@ -204,7 +208,8 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     parser.add_argument("--rows", type=float, default=1e8)
     parser.add_argument("--memory", default="2GiB", help="of a worker; one process has twice that")
-    parser.add_argument("--gpus", type=int, default=0, help="of each node")
+    parser.add_argument("--store", type=int, default=200, help="MiB of a node")
+    parser.add_argument("--node-cores", type=int, default=1)
     parser.add_argument("--repetitions", type=int, default=1)
     parser.add_argument("--kill-every", type=float, default=25.0)
     parser.add_argument("--kills", type=int, default=10)
@@ -229,8 +234,9 @@ def main() -> None:
                 if case != "kills" or kills >= options.kills:
                     break
     told = {
-        "date": now(), "commit": commit(), "cores": cores(), "rows": expected[0], "gpus_of_a_node": options.gpus,
-        "memory_of_a_worker": options.memory, "store_of_a_node": STORE, "results": results,
+        "date": now(), "commit": commit(), "cores": cores(), "gpus": [gpu.name for gpu in _core.cuda_gpus()],
+        "rows": expected[0], "cores_of_a_node": options.node_cores, "memory_of_a_worker": options.memory,
+        "store_of_a_node": options.store << 20, "results": results,
     }  # fmt: skip
     if options.output is not None:
         options.output.parent.mkdir(parents=True, exist_ok=True)
@@ -240,8 +246,9 @@ def main() -> None:
 def _in_role(role: str, source: str, target: Path, options: argparse.Namespace) -> dict[str, Any]:
     roles: dict[str, Callable[[], dict[str, Any]]] = {
         "one": lambda: on_one_process(source, target, _twice(options.memory)),
-        "ray": lambda: on_ray_data(source, target),
-        "linkwise": lambda: on_linkwise(source, target, options, None),
+        "ray": lambda: on_ray_data(source, target, options),
+        "linkwise": lambda: on_linkwise(source, target, options),
+        "gpus": lambda: on_linkwise(source, target, options, gpus=1),
         "kills": lambda: on_linkwise(source, target, options, options.kill_every),
     }
     return roles[role]()
@@ -262,6 +269,7 @@ def _one(case: str, options: argparse.Namespace, target: Path, expected: tuple[i
         files.sort(key=_first_key)
     if told_of(files, in_order=True) != expected:
         raise SystemExit(f"{case}: the rows are not those of the input")
+    result["digest"] = hashlib.sha256(b"".join(hashlib.sha256(f.read_bytes()).digest() for f in files)).hexdigest()
     shutil.rmtree(target)
     print(f"{result['seconds']:8.1f} s  {case}, {result.get('kills', 0)} kills", file=sys.stderr, flush=True)
     return result

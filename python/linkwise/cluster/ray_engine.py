@@ -63,8 +63,8 @@ class RayEngine:
             "num_cpus": worker.cores, "max_retries": _RETRIES, "scheduling_strategy": "SPREAD",
             "runtime_env": {"env_vars": {"OMP_NUM_THREADS": str(worker.threads)}},
         }  # fmt: skip
-        if worker.gpus:
-            options["num_gpus"] = worker.gpus
+        if worker.gpus:  # Ray would end a process that has had GPUs, and the next one would have to start them anew
+            options |= {"num_gpus": worker.gpus, "max_calls": 0}
         self._one = self._ray.remote(**options)(_carry_out_one)
         self._several = self._ray.remote(**options)(_carry_out)
 
