@@ -38,7 +38,8 @@ from linkwise.bench.results import commit, cores, now
 
 FILES = 10
 GROUP_ROWS = 1 << 20
-NOTE = 60  # bytes; a row has 100
+NOTE = 60  # bytes
+ROW = 104  # of a row in memory
 SCHEMA = pa.schema({
     "key": pa.uint64(), "at": pa.int64(), "a": pa.float64(), "b": pa.float64(), "c": pa.float64(), "note": pa.binary(),
 })  # fmt: skip
@@ -167,13 +168,29 @@ def on_linkwise(
     import linkwise.cluster  # noqa: PLC0415
 
     with two_nodes(options, gpus):
+        expected = predicted(target.parent, options) if options.predict else {}
         watch = Watch(kill_every)
         began = time.perf_counter()
         report = linkwise.cluster.sort(source, target, by="key", host_memory_limit=options.memory, force=True)
         seconds = time.perf_counter() - began
         watch.end()
         told = {"kills": watch.kills, "peak_bytes_of_a_worker": watch.peak, "spilled_bytes": spilled_bytes()}
-    return {"seconds": seconds, "report": report.as_dict(), **told}
+    return {"seconds": seconds, "report": report.as_dict(), **told, **expected}
+
+
+def predicted(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
+    """What a plan says that the sort will take, after the nodes have been measured."""
+    import linkwise.cluster  # noqa: PLC0415
+    from linkwise.planning.nodes import plan_sort_of_nodes  # noqa: PLC0415
+
+    rates = linkwise.cluster.probe(folder, host_memory_limit=options.memory)
+    described = folder / "rates.json"
+    described.write_text(json.dumps({"name": "two nodes", "cluster": rates.as_dict()}), encoding="utf-8")
+    plan = plan_sort_of_nodes(options.rows, "u64", ROW, f"{described}:2").plans[-1]
+    described.unlink()
+    # They have started already.
+    seconds = sum(stage.takes for stage in plan.stages if stage.name != "start")
+    return {"predicted_seconds": seconds, "rates": rates.as_dict(), "plan": plan.as_dict()}
 
 
 def on_ray_data(source: str, target: Path, options: argparse.Namespace) -> dict[str, Any]:
@@ -211,6 +228,7 @@ def main() -> None:
     parser.add_argument("--store", type=int, default=200, help="MiB of a node")
     parser.add_argument("--node-cores", type=int, default=1)
     parser.add_argument("--repetitions", type=int, default=1)
+    parser.add_argument("--predict", action="store_true", help="measure the nodes first, and plan")
     parser.add_argument("--kill-every", type=float, default=25.0)
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--cases", default="one,ray,linkwise,kills")

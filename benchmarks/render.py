@@ -252,6 +252,36 @@ def arrow_joins_markdown(results: dict[str, Any]) -> str:
     return "\n".join([*lines, ""])
 
 
+def cluster_markdown(results: dict[str, Any]) -> str:
+    """One file of ``benchmarks/cluster.py`` as a table."""
+    lines = [
+        f"{results['rows']:,} rows of 100 bytes, {results['commit']}, {results['cores']}; two nodes of this machine, "
+        f"each with {results['cores_of_a_node']} cores, {results['memory_of_a_worker']} and a store of "
+        f"{results['store_of_a_node'] >> 20} MiB. Every result checked.",
+        "",
+        "| | s | workers killed | a worker's memory, MiB | spilled, GiB | largest / mean partition |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for row in results["results"]:
+        peak, spilled = row.get("peak_bytes_of_a_worker"), row.get("spilled_bytes")
+        told = [
+            _CLUSTER_CASES[row["case"]], f"{row['seconds']:.1f}", str(row.get("kills", "")),
+            "" if peak is None else f"{peak >> 20:,}", "" if spilled is None else f"{spilled / 2**30:.1f}",
+            f"{row['report']['largest']:.2f}" if "largest" in row.get("report", {}) else "",
+        ]  # fmt: skip
+        if "predicted_seconds" in row:
+            told[0] += f", which a plan after a probe expected to take {row['predicted_seconds']:.1f} s"
+        lines.append(f"| {' | '.join(told)} |")
+    return "\n".join([*lines, ""])
+
+
+_CLUSTER_CASES = {
+    "one": "`linkwise sort`, one process that spills", "ray": "`ray.data`, sort and `write_parquet`",
+    "linkwise": "`linkwise.cluster.sort`", "gpus": "the same with a GPU for each node",
+    "kills": "the same while workers are killed",
+}  # fmt: skip
+
+
 def performance_page() -> str:
     """docs/performance.md, made from the raw results."""
     page = [
@@ -271,6 +301,7 @@ def performance_page() -> str:
         ("*proactive-*.json", proactive_markdown), ("*tune-*.json", tune_markdown),
         ("*files.json", files_markdown), ("*local.json", local_markdown),
         ("*numpy.json", numpy_markdown), ("*arrow-joins.json", arrow_joins_markdown),
+        ("*cluster*.json", cluster_markdown),
     )  # fmt: skip
     for pattern, written in kinds:
         for path in sorted(RESULTS.glob(pattern), reverse=True):

@@ -22,6 +22,7 @@ from linkwise.columns.inside import names_inside
 from linkwise.columns.sort_keys import NullsEnd, Selection, SortKey, sort_keys_from_text
 from linkwise.files.file_join import JoinRequest
 from linkwise.files.formats import FileOptions
+from linkwise.runtime.atomic_file import write_json
 
 cluster_app = typer.Typer(help="What sorts and joins over many nodes leave behind.", no_args_is_help=True)
 
@@ -40,6 +41,21 @@ def clean(
     """Remove what runs have left whose driver was killed: at OUT, and what they spilled on this machine."""
     for name in api.clean(target):
         typer.echo(f"removed {name}")
+
+
+def probe_cluster(address: str, directory: Path, memory: str | None, out: Path | None, *, as_json: bool) -> None:
+    """Measure, and write what a plan takes as ``--machine FILE.json:N``."""
+    with interrupt_is_a_failure():
+        rates = api.probe(directory, address=address, host_memory_limit=memory)
+    told = {"name": address, "cluster": rates.as_dict()}
+    if out is not None:
+        write_json(out, told)
+    if as_json:
+        typer.echo(json.dumps(told))
+        return
+    for name, value in rates.as_dict().items():
+        unit = "" if name.endswith(("seconds", "gib")) else " GB/s"
+        typer.echo(f"{name:14} {value:10.3f}{unit}")
 
 
 def refuse(**given: object) -> None:

@@ -17,12 +17,18 @@ from linkwise._core import UsageError
 from linkwise.cli import options
 from linkwise.cli.options import parse_gpus, without_it
 from linkwise.planning.join import JoinPlanReport, plan_join
+from linkwise.planning.nodes import NodesReport, nodes_named, plan_join_of_nodes, plan_sort_of_nodes
 from linkwise.planning.sort import MOST_ROWS, PlanReport, plan_sort
 from linkwise.reports.summary import format_seconds
 from linkwise.runtime.join_plan import JoinPlan
 from linkwise.runtime.sort_plan import SortPlan
 
 plan_app = typer.Typer(help="What work would take, before it is done.", no_args_is_help=True)
+
+
+RowBytes = Annotated[
+    int | None, typer.Option(metavar="BYTES", min=1, help="Of a row of the files, over the nodes of a cluster.")
+]
 
 
 @plan_app.command("sort")
@@ -36,6 +42,7 @@ def plan_of_sort(
     strategy: Annotated[Literal["auto", "radix", "p2p_merge", "het", "cpu"], typer.Option(help="How.")] = "auto",
     memory_limit: Annotated[str | None, typer.Option(metavar="4GiB", help="Memory to use on each GPU.")] = None,
     pageable: Annotated[bool, typer.Option("--pageable", help="Ordinary memory, in and out.")] = False,
+    row_bytes: RowBytes = None,
     plan: options.Plan = None,
     out: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE.json", help="The best plan.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -43,6 +50,11 @@ def plan_of_sort(
     """Say how a sort would be done, what it would take, and why. Nothing is sorted."""
     if not 0 <= rows <= MOST_ROWS or rows % 1:  # before it becomes an integer: it may be infinite
         raise UsageError(f"--rows is {rows:g}; it is a whole number from 0 to {MOST_ROWS:g}")
+    if _is_of_nodes(machine, row_bytes):
+        _refuse(without=without, gpus=gpus != "auto", strategy=strategy != "auto", memory_limit=memory_limit,
+                pageable=pageable, plan=plan, output=out)  # fmt: skip
+        _tell_of_nodes(plan_sort_of_nodes(rows, key, row_bytes or 8 + value, machine), as_json=as_json)
+        return
     report = plan_sort(
         int(rows),
         key,
@@ -78,6 +90,7 @@ def plan_of_join(
     path: Annotated[Literal["auto", "in_core", "sorted"], typer.Option(help="Where it is joined.")] = "auto",
     memory_limit: Annotated[str | None, typer.Option(metavar="4GiB", help="Memory to use on each GPU.")] = None,
     pageable: Annotated[bool, typer.Option("--pageable", help="Ordinary memory, in and out.")] = False,
+    row_bytes: RowBytes = None,
     plan: options.Plan = None,
     out: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE.json", help="The best plan.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -86,6 +99,13 @@ def plan_of_join(
     for name, count in (("left", left), ("right", right), ("selectivity", selectivity)):
         if not 0 <= count <= MOST_ROWS:  # before it becomes an integer: it may be infinite
             raise UsageError(f"--{name} is {count:g}; it is a number from 0 to {MOST_ROWS:g}")
+    matches = int(min(selectivity * max(left, right), MOST_ROWS))
+    if _is_of_nodes(machine, row_bytes):
+        _refuse(without=without, gpus=gpus != "auto", memory_limit=memory_limit, pageable=pageable, plan=plan,
+                path=path != "auto", presorted=presorted != "neither", output=out)  # fmt: skip
+        report_of_nodes = plan_join_of_nodes(left, right, matches, key, row_bytes or 8 + value, machine)
+        _tell_of_nodes(report_of_nodes, as_json=as_json)
+        return
     report = plan_join(
         int(left),
         int(right),
@@ -93,7 +113,7 @@ def plan_of_join(
         how=how,
         value_bytes=value,
         wants_rows=rows,
-        matches=int(min(selectivity * max(left, right), MOST_ROWS)),
+        matches=matches,
         skew=skew,
         left_presorted=presorted in ("left", "both"),
         right_presorted=presorted in ("right", "both"),
@@ -105,6 +125,53 @@ def plan_of_join(
         plan=None if plan is None else JoinPlan.parse(plan),
     )
     _tell(report, out, partial(print_join_plan, Console(), report), as_json=as_json)
+
+
+def _is_of_nodes(machine: str, row_bytes: int | None) -> bool:
+    """Whether files are meant that all nodes read and write. Raises ``UsageError``."""
+    named = nodes_named(machine)
+    if named is None and row_bytes is not None:
+        raise UsageError("--row-bytes is of files that many nodes read; name these, as --machine dgx-h100:16")
+    return named is not None
+
+
+def _refuse(**given: object) -> None:
+    named = [f"--{name.replace('_', '-')}" for name, value in given.items() if value]
+    if named:
+        raise UsageError(f"{', '.join(named)}: not of a plan for many nodes; leave it out")
+
+
+def _tell_of_nodes(report: NodesReport, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(report.as_dict()))
+    else:
+        print_nodes(Console(), report)
+
+
+def _long(seconds: float) -> str:
+    return format_seconds(seconds) if seconds < 1000 else f"{seconds:,.0f} s"
+
+
+def print_nodes(console: Console, report: NodesReport) -> None:
+    """Print what the work takes on 1, 2, 4, … nodes, and how many bytes go over what on all of them."""
+    console.print(f"[bold]{report.gigabytes:,.0f} GB on {escape(report.machine)}[/bold]: {escape(report.why)}")
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading in ("nodes", "time", "sample", "spread", "make"):
+        table.add_column(heading, justify="right")
+    table.add_column("bound by")
+    for plan in report.plans:
+        of = {stage.name: _long(stage.takes) for stage in plan.stages}
+        times = [_long(plan.seconds), of["sample"], of["spread"], of["make"]]
+        table.add_row(str(plan.nodes), *times, escape(plan.bound_by))
+    spills = "spilled" if report.one_machine_spills else "in memory"
+    one = report.one_machine
+    table.add_row("1", _long(one.seconds), "", *(_long(stage.takes) for stage in one.stages),
+                  f"without the engine, {spills}: {escape(one.bound_by)}")  # fmt: skip
+    console.print(table)
+    for stage in report.plans[-1].stages:
+        if stage.gigabytes:
+            told = ", ".join(f"{resource} {size:,.0f} GB" for resource, size in stage.gigabytes.items())
+            console.print(f"{stage.name}: {told}")
 
 
 def _tell(

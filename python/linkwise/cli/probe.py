@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from linkwise.cli import options
 from linkwise.cli.errors import interrupt_is_a_failure
 from linkwise.cli.options import without_it
 from linkwise.machines.profile import Profile
@@ -35,9 +36,22 @@ def probe_machine(
     ] = None,
     without: Annotated[str | None, typer.Option(metavar="nvlink", help="A described machine without it.")] = None,
     list_them: Annotated[bool, typer.Option("--list", help="Name every measurement and exit.")] = False,
+    cluster: Annotated[
+        str | None,
+        typer.Option(metavar="local:4|auto|HOST:PORT", help="Measure the nodes of a cluster instead, for plans."),
+    ] = None,
+    directory: Annotated[
+        Path, typer.Option(metavar="DIR", help="Of a cluster: a directory that all nodes share, to write into.")
+    ] = Path(),
+    host_memory: options.HostMemory = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the profile as one JSON object.")] = False,
 ) -> None:
     """Measure this machine's links and processors, and find out what they share."""
+    if cluster is not None:
+        from linkwise.cli.cluster import probe_cluster  # noqa: PLC0415 - what one machine does without
+
+        probe_cluster(cluster, directory, host_memory, out, as_json=as_json)
+        return
     if list_them:
         print_names(measurements())
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import pyarrow as pa
 from linkwise._core import UsageError
 from linkwise.cluster import ray_engine, targets
 from linkwise.cluster.driver import OnProgress
+from linkwise.cluster.node_rates import rates_of
 from linkwise.cluster.runs import JobOf, Run, RunOptions, Side, Tables, join_job_of, sort_job_of
 from linkwise.columns.inside import names_inside
 from linkwise.columns.sort_keys import By, Descending, Nulls, Selection, SortKey, listed, sort_keys_of
@@ -20,6 +22,7 @@ from linkwise.files.file_join import JoinRequest
 from linkwise.files.formats import FileOptions
 from linkwise.files.locations import target_of
 from linkwise.joining.matching import Columns, How, Order, Validate
+from linkwise.machines.cluster_rates import ClusterRates
 from linkwise.runtime.arguments import parse_bytes
 from linkwise.runtime.atomic_directory import sweep_directories
 from linkwise.runtime.host_memory import host_memory
@@ -216,17 +219,31 @@ def clean(target: Any = None) -> list[str]:
     return removed if target is None else [*removed, *targets.clean(target_of(target))]
 
 
+def probe(directory: str | Path, *, address: str = "auto", host_memory_limit: int | str | None = None) -> ClusterRates:
+    """How fast the nodes of a cluster read, write, spill, send and work, for plans.
+
+    Some files are written into a directory that all nodes share, sorted, and removed. Takes from ten seconds to a few
+    minutes. Parameters and errors: as ``sort``.
+    """
+    began = time.perf_counter()
+    with ray_engine.open_engine(address, _memory(host_memory_limit)) as engine:
+        return rates_of(engine, Path(directory).absolute(), time.perf_counter() - began)
+
+
+def _memory(limit: int | str | None) -> int | None:
+    return None if limit is None else parse_bytes(limit, host_memory("MemTotal"))
+
+
 def run_on_ray(
     sides: Sequence[Side], job_of: JobOf, options: RunOptions, address: str, memory: int | str | None, words: list[str]
 ) -> Any:
     """Have Ray carry out what is asked, in words for a run that is to be resumed."""
-    most = None if memory is None else parse_bytes(memory, host_memory("MemTotal"))
     are_datasets = [hasattr(side.source, "to_arrow_refs") for side in sides]
     if options.target is None and not all(are_datasets):
         raise UsageError("name a directory to write; a dataset comes back of datasets alone")
     if options.resume and any(are_datasets):
         raise UsageError("a run goes on that reads files; of a dataset, begin anew")
-    with ray_engine.open_engine(address, most) as engine:
+    with ray_engine.open_engine(address, _memory(memory)) as engine:
         given = [
             replace(side, source=Tables(ray_engine.tables_of(side.source))) if is_dataset else side
             for side, is_dataset in zip(sides, are_datasets, strict=True)
