@@ -2,9 +2,10 @@
 
     python benchmarks/cluster.py --folder /tmp/bench --output build/bench/cluster.json
 
-A node has one worker and a store of 200 MB, so that both spill. ``gpus`` is the same with a GPU for each node. Every result is checked: its keys are in order, through
-all files, and its rows are those of the input. ``kills`` sorts again and again while a worker is killed every so many
-seconds. Nodes on one machine share its disk and its cores: this shows what the engine costs, not what networks do.
+A node has one worker and a store of 200 MB, so that both spill; with ``gpus`` it has one of these as well. Every result
+is checked: its keys are in order, through all files, and its rows are those of the input. ``kills`` sorts again and
+again while a worker is killed every so many seconds. Nodes on one machine share its disk and its cores: this shows what
+the engine costs, not what networks do.
 """
 
 from __future__ import annotations

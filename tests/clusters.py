@@ -67,6 +67,8 @@ class AnyOrder:
         return there
 
     def value(self, handle: Handle) -> Any:
+        while handle not in self._values:
+            self._run(self._random.choice(list(self._waiting)))
         return self._values[handle]
 
     def cancel(self, handles: Sequence[Handle], *, wait: bool = False) -> None:

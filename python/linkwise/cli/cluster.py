@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -45,7 +46,7 @@ def clean(
 
 def probe_cluster(address: str, directory: Path, memory: str | None, out: Path | None, *, as_json: bool) -> None:
     """Measure, and write what a plan takes as ``--machine FILE.json:N``."""
-    with interrupt_is_a_failure():
+    with _without_what_ray_prints(), interrupt_is_a_failure():
         rates = api.probe(directory, address=address, host_memory_limit=memory)
     told = {"name": address, "cluster": rates.as_dict()}
     if out is not None:
@@ -99,7 +100,7 @@ def join_on_cluster(
 @contextmanager
 def _progress(name: str) -> Iterator[OnProgress]:
     """A bar for each stage."""
-    with progress_bar() as step, interrupt_is_a_failure():
+    with progress_bar() as step, _without_what_ray_prints(), interrupt_is_a_failure():
         bars: dict[str, Callable[[float], object]] = {}
 
         def told(stage: str, done: int, total: int) -> None:
@@ -108,6 +109,13 @@ def _progress(name: str) -> Iterator[OnProgress]:
             bars[stage](done / max(total, 1))
 
         yield told
+
+
+@contextmanager
+def _without_what_ray_prints() -> Iterator[None]:
+    """Keep standard output for the result: Ray tells there of workers that are lost, which are replaced."""
+    with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stdout(nowhere):
+        yield
 
 
 def _tell(report: ClusterReport, *, as_json: bool) -> None:
