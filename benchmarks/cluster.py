@@ -164,15 +164,18 @@ def spilled_bytes() -> int | None:
 
 
 def on_linkwise(
-    source: str, target: Path, options: argparse.Namespace, kill_every: float | None = None, gpus: int = 0
-) -> dict[str, Any]:
+    source: str, target: Path, options: argparse.Namespace, kill_every: float | None = None, gpus: int = 0,
+    strategy: str = "auto",
+) -> dict[str, Any]:  # fmt: skip
     import linkwise.cluster  # noqa: PLC0415
 
     with two_nodes(options, gpus):
         expected = predicted(target.parent, options) if options.predict else {}
         watch = Watch(kill_every)
         began = time.perf_counter()
-        report = linkwise.cluster.sort(source, target, by="key", host_memory_limit=options.memory, force=True)
+        report = linkwise.cluster.sort(
+            source, target, by="key", host_memory_limit=options.memory, strategy=strategy, force=True
+        )
         seconds = time.perf_counter() - began
         watch.end()
         told = {"kills": watch.kills, "peak_bytes_of_a_worker": watch.peak, "spilled_bytes": spilled_bytes()}
@@ -268,6 +271,7 @@ def _in_role(role: str, source: str, target: Path, options: argparse.Namespace) 
         "ray": lambda: on_ray_data(source, target, options),
         "linkwise": lambda: on_linkwise(source, target, options),
         "gpus": lambda: on_linkwise(source, target, options, gpus=1),
+        "radix": lambda: on_linkwise(source, target, options, gpus=1, strategy="radix"),
         "kills": lambda: on_linkwise(source, target, options, options.kill_every),
     }
     return roles[role]()

@@ -278,6 +278,7 @@ def cluster_markdown(results: dict[str, Any]) -> str:
 _CLUSTER_CASES = {
     "one": "`linkwise sort`, one process that spills", "ray": "`ray.data`, sort and `write_parquet`",
     "linkwise": "`linkwise.cluster.sort`", "gpus": "the same with a GPU for each node",
+    "radix": "the same, sorted on the GPUs whatever that takes",
     "kills": "the same while workers are killed",
 }  # fmt: skip
 

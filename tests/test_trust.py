@@ -485,6 +485,22 @@ def test_a_mapped_file_that_becomes_shorter_reads_zeros(tmp_path: Path) -> None:
         _core.MappedFile(str(tmp_path / "missing"))
 
 
+def test_a_mapped_file_where_others_have_taken_the_signal_since(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"x" * 100_000)
+    script = f"""
+import os, signal, linkwise
+from linkwise import _core
+_core.MappedFile({str(tmp_path / "x")!r})
+signal.signal(signal.SIGBUS, lambda *_: os._exit(3))  # as Ray does when it starts
+mapped = _core.MappedFile({str(tmp_path / "x")!r})
+os.truncate({str(tmp_path / "x")!r}, 5000)
+mapped.forget(0, 100_000)
+print(mapped.bytes[60_000], mapped.is_whole())
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "0 False\n")
+
+
 def test_huge_pages_are_left_alone_where_the_host_takes_them_back(tmp_path: Path) -> None:
     assert _core.huge_pages_pay(str(tmp_path / "none"))
     features = tmp_path / "virtio0" / "features"

@@ -25,12 +25,12 @@ struct MappedFile::Guarded {
 namespace {
 
 std::atomic<MappedFile::Guarded*> all_guarded = nullptr;
-std::mutex changing;  // of the list; the handler only reads
+std::mutex changing;  // of the list and of who handles signals; the handler only reads
 struct sigaction handler_before = {};
 const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
 
 // Nothing but what a signal handler may call; mmap is one system call.
-void put_zeros(int signal, siginfo_t* info, void* context) {
+void put_zeros(int /*signal*/, siginfo_t* info, void* /*context*/) {
   const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
   for (MappedFile::Guarded* each = all_guarded.load(std::memory_order_acquire); each != nullptr; each = each->next) {
     const std::uintptr_t end = each->end.load(std::memory_order_acquire);
@@ -39,26 +39,25 @@ void put_zeros(int signal, siginfo_t* info, void* context) {
     void* at = reinterpret_cast<void*>(address / page * page);  // NOLINT(performance-no-int-to-ptr)
     if (mmap(at, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED) return;
   }
-  if ((handler_before.sa_flags & SA_SIGINFO) != 0) return handler_before.sa_sigaction(signal, info, context);
-  if (handler_before.sa_handler != SIG_DFL && handler_before.sa_handler != SIG_IGN)
-    return handler_before.sa_handler(signal);
-  sigaction(SIGBUS, &handler_before, nullptr);  // somebody else's: it happens again, and ends the process
+  sigaction(SIGBUS, &handler_before, nullptr);  // somebody else's: it happens again, and goes to them
 }
 
+// Others may have put theirs in its place since the last file was mapped, as Ray does when it starts.
 void guard_against_sigbus() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    struct sigaction action = {};
-    action.sa_sigaction = put_zeros;
-    action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGBUS, &action, &handler_before);
-  });
+  struct sigaction now = {};
+  sigaction(SIGBUS, nullptr, &now);
+  if ((now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == put_zeros) return;
+  handler_before = now;
+  struct sigaction action = {};
+  action.sa_sigaction = put_zeros;
+  action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGBUS, &action, nullptr);
 }
 
 MappedFile::Guarded* guard(std::uintptr_t begin, std::uintptr_t end) {
-  guard_against_sigbus();
   const std::lock_guard lock(changing);
+  guard_against_sigbus();
   MappedFile::Guarded* each = all_guarded.load();
   while (each != nullptr && each->end.load() != 0) each = each->next;
   const bool is_new = each == nullptr;

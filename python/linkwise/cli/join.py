@@ -112,10 +112,10 @@ def join(
         refuse(
             count=count, output_format=output_format, partition_by=partition_by, file_rows=file_rows, trace=trace,
             explain=explain, plan=plan, memory_limit=memory_limit, machine=machine != "auto", gpus=gpus != "auto",
-            strategy=strategy != "auto", presorted=presorted != "neither",
+            presorted=presorted != "neither",
         )  # fmt: skip
         asked = replace(asked, options=replace(asked.options, output_format="parquet"))
-        run = RunOptions.of(out, temporary, force=force, resume=resume)
+        run = RunOptions.of(out, temporary, force=force, resume=resume, strategy=strategy)
         join_on_cluster(left, right, asked, run, cluster, host_memory, as_json=as_json)
         return
     if resume:

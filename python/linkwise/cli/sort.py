@@ -117,9 +117,9 @@ def sort(
         refuse(
             check=check, dtype=dtype, output_format=output_format, partition_by=partition_by, file_rows=file_rows,
             trace=trace, picture=picture, explain=explain, plan=plan, memory_limit=memory_limit,
-            machine=machine != "auto", gpus=gpus != "auto", strategy=strategy != "auto",
+            machine=machine != "auto", gpus=gpus != "auto",
         )  # fmt: skip
-        run = RunOptions.of(out, temporary, force=force, resume=resume)
+        run = RunOptions.of(out, temporary, force=force, resume=resume, strategy=strategy)
         sort_on_cluster(
             source, by or [], nulls, Selection(unique, limit), replace(file_options, output_format="parquet"), run,
             cluster, host_memory, reverse=reverse, as_json=as_json,

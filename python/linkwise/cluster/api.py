@@ -49,6 +49,7 @@ def sort(
     page_index: bool = False,
     host_memory_limit: int | str | None = None,
     temporary_directory: str | Path | None = None,
+    strategy: str = "auto",
     force: bool = False,
     resume: bool = False,
     on_progress: OnProgress | None = None,
@@ -74,6 +75,8 @@ def sort(
         given.
     temporary_directory
         Where a worker spills runs of a partition that is too large for its memory; the system's unless given.
+    strategy
+        How each worker sorts, as ``options`` has it: ``"auto"``, on its GPUs where they are sooner done than its cores.
     force, resume
         Replace a directory with files in it; go on with a run whose driver was killed.
     on_progress
@@ -96,7 +99,7 @@ def sort(
         page_index), header=header, columns=columns, rows=filter,
     )  # fmt: skip
     keys_of = _keys_of(by, descending, nulls)
-    run_options = RunOptions.of(target, temporary_directory, on_progress, force=force, resume=resume)
+    run_options = RunOptions.of(target, temporary_directory, on_progress, force=force, resume=resume, strategy=strategy)
     return run_on_ray(
         [Side(source, options)], sort_job_of(keys_of, Selection()), run_options, address, host_memory_limit,
         ["sort", repr(by), repr(descending), repr(nulls)],
@@ -165,6 +168,7 @@ def join(
     page_index: bool = False,
     host_memory_limit: int | str | None = None,
     temporary_directory: str | Path | None = None,
+    strategy: str = "auto",
     force: bool = False,
     resume: bool = False,
     on_progress: OnProgress | None = None,
@@ -184,7 +188,7 @@ def join(
         nulls_equal=nulls_equal, validate=validate, order=order,
         sides=((left_columns, left_filter), (right_columns, right_filter)),
     )  # fmt: skip
-    run_options = RunOptions.of(target, temporary_directory, on_progress, force=force, resume=resume)
+    run_options = RunOptions.of(target, temporary_directory, on_progress, force=force, resume=resume, strategy=strategy)
     return join_on_ray(left, right, asked, run_options, address, host_memory_limit)
 
 

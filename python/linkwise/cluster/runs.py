@@ -29,6 +29,7 @@ from linkwise.files.formats import FileOptions
 from linkwise.files.listing import expand
 from linkwise.files.locations import PIPE, Location, RemoteFile, TableSource, target_of
 from linkwise.joining.tables import key_pairs
+from linkwise.runtime.execution import ExecutionOptions
 
 _FILES_AT_ONCE = 32  # that a worker looks at
 
@@ -59,13 +60,14 @@ class RunOptions:
     resume: bool = False
     directory: Path | None = None
     """Where runs are spilled."""
+    strategy: str = "auto"
     on_progress: OnProgress = lambda _, __, ___: None
     least_shard: int = LEAST_SHARD
 
     @classmethod
     def of(
         cls, target: Any, temporary: str | Path | None, on_progress: OnProgress | None = None, *, force: bool,
-        resume: bool,
+        resume: bool, strategy: str = "auto",
     ) -> RunOptions:  # fmt: skip
         """As a user names them; workers have other working directories. Raises ``UsageError``."""
         told = on_progress or (lambda _, __, ___: None)
@@ -73,7 +75,8 @@ class RunOptions:
         to = None if target is None else target_of(target)
         if isinstance(to, Path) and to != PIPE:
             to = to.absolute()
-        return cls(target=to, force=force, resume=resume, directory=directory, on_progress=told)
+        ExecutionOptions(strategy=strategy)  # says what is wrong
+        return cls(target=to, force=force, resume=resume, directory=directory, on_progress=told, strategy=strategy)
 
 
 JobOf = Callable[[Sequence[Relation], WorkerLimits], tuple[Job, pa.Schema, list[SortKey]]]
@@ -88,7 +91,8 @@ class Run:
         self._progress = Progress(options.on_progress)
         self._began = time.perf_counter()
         worker = engine.worker
-        self._limits = WorkerLimits(worker.memory, fetched_bytes(worker), worker.gpus > 0, options.directory)
+        strategy = "cpu" if options.strategy == "auto" and not worker.gpus else options.strategy
+        self._limits = WorkerLimits(worker.memory, fetched_bytes(worker), strategy, options.directory)
 
     def go(self, job_of: JobOf, asked: dict[str, Any]) -> tuple[ClusterReport, list[Handle]]:
         """Do it, and tell what was done, and where the result is if it goes into no files.

@@ -34,14 +34,15 @@ class WorkerLimits:
     """Bytes."""
     fetched: int
     """Bytes that are fetched from the store at once."""
-    has_gpus: bool
+    strategy: str
+    """How it sorts and joins: see ``options``."""
     directory: Path | None
     """Where runs are spilled; the system's place for it unless given."""
 
     @property
     def execution(self) -> ExecutionOptions:
-        """On the GPUs that the worker has, or on its cores; what comes of it is checked by whoever asks."""
-        return ExecutionOptions(strategy="auto" if self.has_gpus else "cpu", verify=False)
+        """What comes of it is checked by whoever asks."""
+        return ExecutionOptions(strategy=self.strategy, verify=False)
 
 
 @dataclass(frozen=True)
