@@ -192,6 +192,7 @@ def predicted(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     described.write_text(json.dumps({"name": "two nodes", "cluster": rates.as_dict()}), encoding="utf-8")
     plan = plan_sort_of_nodes(options.rows, "u64", ROW, f"{described}:2").plans[-1]
     described.unlink()
+    os.sync()
     # They have started already.
     seconds = sum(stage.takes for stage in plan.stages if stage.name != "start")
     return {"predicted_seconds": seconds, "rates": rates.as_dict(), "plan": plan.as_dict()}

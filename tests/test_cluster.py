@@ -8,17 +8,20 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
 import linkwise
 from clusters import PARQUET, AnyOrder, joining, keyed, run, sorting, write_parts
 from linkwise.cluster.engine import Call, run_all
-from linkwise.cluster.runs import Side
+from linkwise.cluster.runs import Run, RunOptions, Side
 from linkwise.cluster.sizing import batches_of, sizes_of
 from linkwise.cluster.targets import clean
 from linkwise.columns.sort_keys import Selection
+from linkwise.files.locations import RemoteFile
 
 MEMORY = 1 << 18  # bytes of a worker: a table of 100,000 rows has some twenty partitions
 
@@ -119,6 +122,81 @@ def test_unique_and_top_k(by, tmp_path):
     assert first.partitions > 5
     run(AnyOrder(6, MEMORY), side, sorting(by, True, selection=Selection(limit=321)), tmp_path / "top")
     assert pq.read_table(tmp_path / "top").equals(linkwise.top_k(table, 321, by=by))
+
+
+def test_keys_that_python_does_not_have(tmp_path):
+    ends = pa.py_buffer(np.array([0, 2, 3, 4], np.int32))
+    table = pa.table({
+        "t": pa.array([2**62 - 1, 5, None], pa.timestamp("ns")), "d": pa.array([-(2**30), 2**30, 0], pa.date32()),
+        "s": pa.StringArray.from_buffers(3, ends, pa.py_buffer(b"a\xff\xfeb")), "b": [b"a\xff", b"\xfe", None],
+        "x": [float("nan"), float("inf"), 1.5],
+    })  # fmt: skip
+    source = write_parts(tmp_path / "in", table, 1)
+    for by in table.column_names:
+        run(AnyOrder(1, MEMORY), [Side(str(source), PARQUET)], sorting(by), tmp_path / by)
+        found, expected = pq.read_table(tmp_path / by), linkwise.sort(table, by=by)
+        assert all(found[name].cast(kind).equals(expected[name].cast(kind)) for name, kind in BITS.items())
+        json.loads((tmp_path / by / "_manifest.json").read_text(), parse_constant=pytest.fail)
+
+
+BITS = {"t": pa.int64(), "d": pa.int32(), "s": pa.binary(), "b": pa.binary()}
+
+
+def test_views_and_runs_of_arrow_files(tmp_path):
+    words = pa.array([f"word {number % 97} of a longer text" for number in range(9_000)])
+    runs = pa.compute.run_end_encode(pa.array(np.arange(9_000) // 30))
+    table = pa.table({"v": words.cast(pa.string_view()), "r": runs})
+    with pa.ipc.new_file(tmp_path / "in.arrow", table.schema) as file:
+        file.write_table(table, max_chunksize=1000)
+    run(AnyOrder(1, MEMORY), [Side(str(tmp_path / "in.arrow"), PARQUET)], sorting("v"), tmp_path / "out")
+    assert pq.read_table(tmp_path / "out").equals(one_machine(tmp_path / "in.arrow", tmp_path, by="v"))
+
+
+def test_text_without_rows(tmp_path):
+    pa.csv.write_csv(keyed(9_000, 1, nulls=0), tmp_path / "l.csv")
+    (tmp_path / "r.csv").write_text("k,other\n")
+    names = [str(tmp_path / "l.csv"), str(tmp_path / "r.csv")]
+    none = [Side(names[0], replace(PARQUET, filter="k < 0"))]
+    assert run(AnyOrder(1, MEMORY), none, sorting("k"), tmp_path / "none").rows == 0
+    assert pq.read_table(tmp_path / "none").column_names == ["k", "s", "n"]
+    types = replace(PARQUET, column_types={"k": "int64", "other": "int32"})  # of which each side has some
+    both = [Side(name, types) for name in names]
+    for number, (sides, rows) in enumerate(((both, 9_000), (both[::-1], 0))):
+        report = run(AnyOrder(1, MEMORY), sides, joining("k", "left"), tmp_path / f"joined{number}")
+        assert report.rows == rows
+    wrong = [Side(name, replace(PARQUET, column_types={"x": "int8"})) for name in names]
+    with pytest.raises(linkwise.UsageError, match="no column 'x', whose type is given"):
+        run(AnyOrder(1, MEMORY), wrong, joining("k", "inner"), tmp_path / "wrong")
+
+
+def test_a_directory_that_others_keep(tmp_path):
+    kept = tmp_path / "kept" / "out"
+    kept.mkdir(parents=True)
+    store = SubTreeFileSystem(str(tmp_path / "kept"), LocalFileSystem())
+    target = RemoteFile(store, "out", "kept://out")
+    source = write_parts(tmp_path / "in", keyed(20_000, 1), 2)
+    side = [Side(str(source), PARQUET)]
+    run(AnyOrder(1, MEMORY), side, sorting("n"), target)
+    first = sorted(kept.glob("part-*.parquet"))
+    told = json.loads((kept / "_manifest.json").read_text())
+    assert [path.name for path in first] == [file["name"] for file in told["files"]]
+    with pytest.raises(linkwise.UsageError, match="has files in it"):
+        run(AnyOrder(1, MEMORY), side, sorting("n"), target)
+    with pytest.raises(linkwise.UsageError, match="leave --resume out"):
+        run(AnyOrder(1, MEMORY), side, sorting("n"), target, resume=True)
+    spoils = AnyOrder(1, MEMORY)
+    spoils.spoil = flipped
+    with pytest.raises(linkwise.CorruptDataError):
+        run(spoils, side, sorting("n"), target, force=True)
+    assert sorted(kept.glob("part-*")) == first
+    run(AnyOrder(1, MEMORY), side, sorting("k"), target, force=True)
+    assert not any(path.exists() for path in first)
+    found = sorted(kept.glob("part-*.parquet"))
+    assert pa.concat_tables(map(pq.read_table, found)).equals(one_machine(source, tmp_path, by="k"))
+    for left in ("part-00000-0123abcd.parquet", "part-00001-0123abcd.parquet.89abcdef.linkwise-tmp"):
+        (kept / left).write_bytes(b"x")
+    assert len(clean(target)) == 2
+    assert sorted(kept.glob("part-*")) == found
 
 
 def test_no_rows_and_one_row(tmp_path):
@@ -267,6 +345,32 @@ def test_a_slow_call_is_begun_once_more():
     assert engine.cancelled == ["1.0"]
 
 
+class FailsAgain(Stuck):
+    """And the second try of that call, on another worker, fails."""
+
+    def value(self, handle):
+        if handle == self.second:
+            raise linkwise.Error("a disk is full")
+        return super().value(handle)
+
+    second = ""
+
+    def submit(self, call):
+        handles = super().submit(call)
+        if call.arguments == (0,) and self.calls > 1 and not self.second:
+            self.second = handles[0]
+        return handles
+
+
+def test_a_second_try_that_fails_is_done_without():
+    engine = FailsAgain(1, 1, workers=2)
+    done: list[int] = []
+    calls = (Call(lambda _, number: number, (number,)) for number in range(6))
+    run_all(engine, calls, 2, lambda number, _: done.append(number), second_tries=True)
+    assert sorted(done) == list(range(6))
+    assert engine.second
+
+
 class Stops(AnyOrder):
     """As if the driver were killed after so many calls."""
 
@@ -297,12 +401,13 @@ def test_a_run_goes_on_where_its_driver_was_killed(tmp_path, monkeypatch):
     left = next(tmp_path.glob(".out.*.linkwise-tmp"))
     made = {path: path.stat().st_mtime_ns for path in left.glob("*.parquet")}
     assert 0 < len(made) < partitions
-    with pytest.raises(linkwise.UsageError, match="begin anew without --resume"), monkeypatch.context() as keeps:
-        keeps.setattr(atomic_directory.AtomicDirectory, "discard", lambda self: atomic_directory.os.close(self._lock))
-        job = sorting("k", True)
-        from linkwise.cluster.runs import Run, RunOptions
-
-        Run(AnyOrder(1, MEMORY), side, RunOptions(target=out, resume=True, least_shard=1)).go(job, {"words": "other"})
+    for job, words, told in (
+        (sorting("k", True), "other", "begin anew without --resume"), (sorting("x"), "test", "no column"),
+    ):  # fmt: skip
+        with pytest.raises(linkwise.UsageError, match=told):
+            asked = RunOptions(target=out, resume=True, least_shard=1)
+            Run(AnyOrder(1, MEMORY), side, asked).go(job, {"words": words})
+    assert {path: path.stat().st_mtime_ns for path in left.glob("*.parquet")} == made  # nothing is lost by a mistake
     goes_on = AnyOrder(2, MEMORY * 2, workers=1)  # which alone would divide the work otherwise
     run(goes_on, side, sorting("k"), out, resume=True)
     assert {out / path.name: time for path, time in made.items()} == {

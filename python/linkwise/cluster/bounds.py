@@ -215,7 +215,7 @@ def _cuts_within(found: _Samples, begin: int, end: int, pieces: int, divided: Se
 
 
 def cut(sorted_keys: pa.Table, rows: Array, by: list[SortKey], bounds: Bounds, split: int, side: int = 0) -> Array:
-    """The first and the last row but one of each partition, among the sorted rows of a split: (partitions, 2).
+    """The first row of each partition and the one behind its last, among the sorted rows of a split: (partitions, 2).
 
     ``rows`` are the numbers that these rows have in the split. Rows that are lent belong to several partitions.
     """

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -98,8 +100,13 @@ class Driver:
         files = [part for part in relation.parts if isinstance(part, SourceFile)]
         if files:
             done = self.progress.stage("read", [1] * len(files))
+            ends = threading.Event()
             with ThreadPoolExecutor(max(self.engine.workers, 1)) as pool:
-                read = dict(zip(map(id, files), pool.map(self._read_text, files), strict=True))
+                try:
+                    read = dict(zip(map(id, files), pool.map(partial(self._read_text, ends=ends), files), strict=True))
+                except BaseException:
+                    ends.set()
+                    raise
             for number in range(len(files)):
                 done(number)
         splits: list[Split] = []
@@ -107,9 +114,14 @@ class Driver:
             splits += [part] if isinstance(part, Split) else read[id(part)]
         return renumbered(splits)
 
-    def _read_text(self, file: SourceFile) -> list[Split]:
-        handles = self.engine.stream(Call(read_text, (file, self.sizes.split)))
-        return [ObjectSplit(0, self.sizes.split, handle) for handle in handles]
+    def _read_text(self, file: SourceFile, ends: threading.Event) -> list[Split]:
+        """Until it is to end."""
+        handles = []
+        for handle in self.engine.stream(Call(read_text, (file, self.sizes.split))):
+            handles.append(handle)
+            if ends.is_set():
+                break
+        return [ObjectSplit(0, min(file.size // len(handles), self.sizes.split), handle) for handle in handles]
 
     def _bounds(self, sides: Sequence[Sequence[Split]]) -> Bounds:
         if self.sizes.partitions == 1 or self.job.is_one_partition:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
+from linkwise._core import Error
+
 Handle: TypeAlias = Any
 """Stands for a value in the store."""
 Fetch: TypeAlias = Callable[[Sequence[Handle]], list[Any]]
@@ -132,6 +134,9 @@ def run_all(engine: Engine, calls: Iterable[Call], at_once: int, done: Done, *, 
             there = engine.finished([tried[-1] for each in running for tried in each.tries], _LOOK_AGAIN)
             for each in [each for each in running if any(_is_in(tried[-1], there) for tried in each.tries)]:
                 first = next(tried for tried in each.tries if _is_in(tried[-1], there))
+                if len(each.tries) > 1 and _has_failed(engine, first[-1]):
+                    each.tries.remove(first)
+                    continue
                 running.remove(each)
                 engine.cancel([handle for tried in each.tries if tried is not first for handle in tried])
                 seconds.append(time.monotonic() - each.began)
@@ -145,6 +150,14 @@ def run_all(engine: Engine, calls: Iterable[Call], at_once: int, done: Done, *, 
 
 def _is_in(handle: Handle, there: Sequence[Handle]) -> bool:
     return any(handle is each for each in there)
+
+
+def _has_failed(engine: Engine, handle: Handle) -> bool:
+    try:
+        engine.value(handle)
+    except Error:
+        return True
+    return False
 
 
 def _try_slow_ones_again(engine: Engine, running: list[_Running], at_once: int, seconds: Sequence[float]) -> None:

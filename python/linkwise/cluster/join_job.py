@@ -73,21 +73,21 @@ class JoinJob(Job):
         """Whether one row of each key does."""
         return side == 1 and self.how in ("semi", "anti") and self.validate[2] != "1"
 
-    def _read(self, fetch: Fetch, side: int, split: Split, columns: list[str] | None) -> tuple[pa.Table, pa.Table]:
-        """The rows of a split that may be in the result, and their keys."""
+    def _read(self, fetch: Fetch, side: int, split: Split, columns: list[str] | None) -> tuple[pa.Table, pa.Table, int]:
+        """The rows of a split that may be in the result, their keys, and how many were read."""
         table = split.read(columns, fetch)
         keys = self._keys_of(side, table)
         if self.nulls_equal or self.how in _KEEP_UNMATCHED[side] or not any(c.null_count for c in keys.columns):
-            return table, keys
+            return table, keys, table.num_rows
         rows = np.ones(table.num_rows, bool)
         for column in keys.columns:
             rows &= np.asarray(pc.is_valid(column))
-        return table.filter(pa.array(rows)), keys.filter(pa.array(rows))
+        return table.filter(pa.array(rows)), keys.filter(pa.array(rows)), table.num_rows
 
     def sample(self, fetch: Fetch, side: int, split: Split, wanted: int) -> Sample:
         """See ``Job``."""
         names = list(dict.fromkeys(pair[side] for pair in self.keys.pairs))
-        _, keys = self._read(fetch, side, split, names)
+        _, keys, _ = self._read(fetch, side, split, names)
         if self._is_distinct(side):
             rows, _ = order_of_table(keys, self.by, self.limits.execution, Selection(unique=True))
             keys = gather_rows(keys, np.sort(rows))
@@ -111,8 +111,7 @@ class JoinJob(Job):
         self, fetch: Fetch, side: int, split: Split, bounds: Bounds, groups: Sequence[range], wanted: Sequence[bool]
     ) -> Iterator[Any]:
         """See ``Job``."""
-        table, keys = self._read(fetch, side, split, None)
-        read = table.num_rows
+        table, keys, read = self._read(fetch, side, split, None)
         rows, _ = order_of_table(keys, self.by, self.limits.execution, Selection(unique=self._is_distinct(side)))
         table = gather_rows(table, rows)
         ends = cut(gather_rows(keys, rows), rows, self.by, bounds, split.number, side)

@@ -37,12 +37,24 @@ def manifest(partitions: Sequence[PartitionFacts], keys: Sequence[SortKey]) -> d
 def _ends(ends: pa.Table | None) -> dict[str, list[Any]]:
     if ends is None:
         return {}
-    return {name: [_plain(column[at].as_py()) for column in ends.columns] for name, at in (("first", 0), ("last", -1))}
+    return {name: [_plain(column[at]) for column in ends.columns] for name, at in (("first", 0), ("last", -1))}
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, float) and value - value != 0:  # which JSON does not have
-        return str(value)
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+def _plain(value: pa.Scalar) -> Any:
+    """As JSON has it: a number, a text, or bytes as their digits."""
+    kind = value.type
+    if not value.is_valid:
+        return None
+    if pa.types.is_boolean(kind) or pa.types.is_integer(kind):
+        return value.as_py()
+    if pa.types.is_floating(kind):
+        number = float(value.as_py())
+        return number if number - number == 0 else str(number)  # JSON has neither infinity nor NaN
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        return value.as_py().hex()
+    try:
+        return str(value.cast(pa.string()).as_py())
+    except (pa.ArrowException, ValueError):  # Python has not every time, and no text that is not Unicode
+        whole = pa.int64() if pa.types.is_temporal(kind) else pa.binary()
+        plain = value.cast(whole).as_py()
+        return plain.hex() if isinstance(plain, bytes) else plain

@@ -21,7 +21,7 @@ from linkwise.columns.sort_keys import EVERYTHING, SortKey
 from linkwise.files.formats import FileOptions
 from linkwise.machines.cluster_rates import ClusterRates
 
-_SPLITS = 4  # of each worker: with fewer, beginnings and ends would count too much
+_SPLITS = 12  # of each worker: with fewer, beginnings and ends would count too much, and memory hide the disks
 _NOTE = 84  # bytes of a row besides its numbers
 _ROW = 8 + 8 + 4 + _NOTE
 _CALLS = 16  # of each worker, which do nothing
@@ -97,7 +97,7 @@ def _write_and_read(fetch: Fetch, folder: str | None, size: int) -> tuple[float,
 
 
 def _sent(engine: Engine, size: int) -> float:
-    """Seconds in which each worker gets so many bytes that another one has made."""
+    """Seconds in which each worker gets so many bytes, most of which others have made."""
     handles = [engine.submit(Call(_bytes, (size,)))[0] for _ in range(engine.workers)]
     for handle in handles:
         engine.finished([handle], 60)
@@ -126,7 +126,10 @@ def _write_rows(fetch: Fetch, folder: str, number: int, rows: int) -> int:
     )
     keys = random.integers(0, 1 << 64, rows, dtype=np.uint64)
     table = pa.table({"k": keys, "n": np.arange(rows), "note": notes.cast(pa.binary())})
-    pq.write_table(table, Path(folder, f"in-{number}.parquet"), use_dictionary=False, row_group_size=1 << 20)
+    path = Path(folder, f"in-{number}.parquet")
+    pq.write_table(table, path, use_dictionary=False, row_group_size=1 << 20)
+    with path.open("rb") as file:  # so that it is not still being written while it is read
+        os.fsync(file.fileno())
     return rows
 
 

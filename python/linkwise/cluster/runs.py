@@ -19,15 +19,15 @@ from linkwise.cluster.manifest import manifest
 from linkwise.cluster.report import ClusterReport
 from linkwise.cluster.sizing import LEAST_SHARD, fetched_bytes, sizes_of, split_bytes
 from linkwise.cluster.sort_job import SortJob
-from linkwise.cluster.splits import FileFacts, ObjectSplit, Relation, everywhere, relation_of
+from linkwise.cluster.splits import FileFacts, ObjectSplit, Relation, SourceFile, Split, everywhere, relation_of
 from linkwise.cluster.stages import Output, WorkerLimits, describe, look_at
 from linkwise.cluster.targets import Target, open_target
 from linkwise.columns.sort_keys import Selection, SortKey
-from linkwise.encoders.type_casts import writable_schema
 from linkwise.files.file_join import JoinRequest
 from linkwise.files.formats import FileOptions
 from linkwise.files.listing import expand
 from linkwise.files.locations import PIPE, Location, RemoteFile, TableSource, target_of
+from linkwise.files.readers import check_column_types
 from linkwise.joining.tables import key_pairs
 from linkwise.runtime.execution import ExecutionOptions
 
@@ -107,7 +107,9 @@ class Run:
 
     def _into_store(self, job_of: JobOf) -> tuple[ClusterReport, list[Handle]]:
         split = split_bytes(self._engine.worker, self._options.least_shard)
-        relations = [self._relation(side, self._look_at(side), split) for side in self._sides]
+        relations = [
+            self._relation(side, facts, split) for side, facts in zip(self._sides, self._look_at_all(), strict=True)
+        ]
         job, schema, _ = job_of(relations, self._limits)
         sizes = self._sizes(relations, split)
         output = Output(None, self._sides[0].options, schema, {})
@@ -115,7 +117,7 @@ class Run:
         return self._report(result), result.tables
 
     def _into_files(self, job_of: JobOf, asked: dict[str, Any], target: Target) -> tuple[ClusterReport, list[Handle]]:
-        facts = [self._look_at(side) for side in self._sides]
+        facts = self._look_at_all()
         versions = [[list(map(str, fact.version)) for _, fact in of_side] for of_side in facts]
         split = split_bytes(self._engine.worker, self._options.least_shard)
         work = {"split": split, "worker": self._engine.worker.memory, "workers": self._engine.workers}
@@ -124,7 +126,6 @@ class Run:
             work = state.request["work"]
         relations = [self._relation(side, of, work["split"]) for side, of in zip(self._sides, facts, strict=True)]
         job, schema, keys = job_of(relations, self._limits)
-        schema = writable_schema(schema, "parquet")
 
         def output(number: int) -> Output:
             return Output(target.path(number), self._sides[0].options, schema, dict(relations[0].compression))
@@ -138,6 +139,14 @@ class Run:
     def _sizes(self, relations: Sequence[Relation], split: int) -> Any:
         size = sum(relation.size for relation in relations)
         return sizes_of(size, self._engine.worker, self._engine.workers, split, self._options.least_shard)
+
+    def _look_at_all(self) -> list[list[tuple[Location, FileFacts]]]:
+        found = [self._look_at(side) for side in self._sides]
+        there_are = [name for of_side in found for _, fact in of_side for name in fact.schema.names]
+        for side in self._sides:
+            if not isinstance(side.source, Tables):
+                check_column_types(side.options, list(dict.fromkeys(there_are)))
+        return found
 
     def _look_at(self, side: Side) -> list[tuple[Location, FileFacts]]:
         """What there is in the files of a side."""
@@ -169,11 +178,15 @@ class Run:
             self._engine, (Call(describe, (handle,)) for handle in side.source.handles), 2 * self._engine.workers,
             lambda number, handles: told.update({number: self._engine.value(handles[0])}),
         )  # fmt: skip
-        schema, sizes = told[0][0], [told[number][1] for number in range(len(told))]
-        if any(each.remove_metadata() != schema.remove_metadata() for each, _ in told.values()):
+        # Ray's blocks without rows may have no columns.
+        blocks = [(*told[number], at) for number, at in enumerate(side.source.handles) if len(told[number][0])]
+        if not blocks:
+            raise UsageError("the dataset has no columns, and nothing to sort or join")
+        schema = blocks[0][0]
+        if any(each.remove_metadata() != schema.remove_metadata() for each, _, _ in blocks):
             raise UsageError("the blocks of the dataset have different columns; bring them into one schema")
-        splits = [ObjectSplit(0, size, at) for size, at in zip(sizes, side.source.handles, strict=True)]
-        return Relation(schema, list(splits), sum(sizes), {})
+        splits: list[Split | SourceFile] = [ObjectSplit(0, size, at) for _, size, at in blocks]
+        return Relation(schema, splits, sum(size for _, size, _ in blocks), {})
 
     def _report(self, result: Result) -> ClusterReport:
         rows = sum(partition.rows for partition in result.partitions)
@@ -192,7 +205,7 @@ def sort_job_of(keys_of: Callable[[pa.Schema], list[SortKey]], selection: Select
     def job_of(relations: Sequence[Relation], limits: WorkerLimits) -> tuple[Job, pa.Schema, list[SortKey]]:
         schema = relations[0].schema
         keys = keys_of(schema)
-        return SortJob(list(schema.names), keys, selection, limits), schema, keys
+        return SortJob(schema, keys, selection, limits), schema, keys
 
     return job_of
 

@@ -44,12 +44,12 @@ class ShardReader(Reader):
         self._fetch = fetch
         self._at_once = at_once
         self._received: RowChecksum | None = None
-        self._unseen: dict[int, None] = {}  # shards by what they are
+        self._unseen: set[int] = set()  # the shards, by id(), of what has not come yet
 
     def add_rows_to(self, received: RowChecksum) -> None:
         """Have a sum of all rows that come, each once."""
         self._received = received
-        self._unseen = dict.fromkeys(map(id, self._shards))
+        self._unseen = set(map(id, self._shards))
 
     def _groups(self, most_bytes: int) -> Iterator[list[Shard]]:
         group: list[Shard] = []
@@ -66,7 +66,8 @@ class ShardReader(Reader):
         data = self._fetch([shard.handle for shard in shards])
         tables = [from_bytes(pa.py_buffer(each).to_pybytes()) for each in data]
         for shard, table in zip(shards, tables, strict=True):
-            if self._received is not None and self._unseen.pop(id(shard), ...) is None:
+            if self._received is not None and id(shard) in self._unseen:
+                self._unseen.remove(id(shard))
                 self._received.add_on_all_cores(table)
         return pa.concat_tables(tables)
 

@@ -38,8 +38,8 @@ from linkwise.sorting.tables import order_of_table
 class SortJob(Job):
     """What is sorted by what, and what of it is wanted."""
 
-    columns: list[str]
-    """All that there are."""
+    schema: pa.Schema
+    """Of all columns that there are."""
     keys: list[SortKey]
     """Which may be inside of columns."""
     selection: Selection
@@ -61,7 +61,7 @@ class SortJob(Job):
     def sample(self, fetch: Fetch, side: int, split: Split, wanted: int) -> Sample:
         """See ``Job``."""
         del side
-        keys = self._keys_of(split.read(outer_columns([key.column for key in self.keys], self.columns), fetch))
+        keys = self._keys_of(split.read(outer_columns([key.column for key in self.keys], self.schema.names), fetch))
         if self.selection.unique:
             rows, _ = order_of_table(keys, self.by, self.limits.execution, Selection(unique=True))
             keys = gather_rows(keys, np.sort(rows))
@@ -88,7 +88,7 @@ class SortJob(Job):
     def make_partition(self, fetch: Fetch, output: Output, sides: Sequence[Sequence[Shard]]) -> Iterator[Any]:
         """See ``Job``."""
         limits, received = self.limits, RowChecksum()
-        reader = ShardReader(sides[0], output.schema, fetch, limits.fetched, output.compression)
+        reader = ShardReader(sides[0], self.schema, fetch, limits.fetched, output.compression)
         if not self.selection.is_everything:
             reader.add_rows_to(received)
 

@@ -23,9 +23,9 @@ from linkwise.files.conformed import (
 from linkwise.files.formats import TEXT_FORMATS, FileOptions
 from linkwise.files.locations import PIPE, Location, RemoteFile, is_pipe
 from linkwise.files.reader import Piece, TableReader, in_parts
-from linkwise.files.readers import check_column_types, keep_of_tables, open_table
+from linkwise.files.readers import keep_of_tables, open_table
 
-_TEXT_GROWS = 4  # times the bytes of a compressed file of text that it may take in memory
+_TEXT_GROWS = 4  # times the bytes of a file of text that it may take in memory
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,8 @@ class SourceFile:
     constants: Mapping[str, pa.Scalar]
     """What its directories tell."""
     version: tuple[object, ...]
+    size: int
+    """Bytes in memory, about."""
 
     def reader(self, columns: Sequence[str] | None) -> TableReader | ConformedReader:
         """Opened anew, as the others of the relation are. Raises ``Error``."""
@@ -137,6 +139,12 @@ def version_of(path: Location) -> tuple[object, ...]:
     return told.st_size, told.st_mtime_ns
 
 
+def _file_size(path: Location) -> int:
+    if isinstance(path, RemoteFile):
+        return int(path.filesystem.get_file_info(path.path).size or 0)
+    return path.stat().st_size if isinstance(path, Path) else 0
+
+
 def everywhere(path: Location) -> Location:
     """As other processes call it, whose working directories are others."""
     return path.absolute() if isinstance(path, Path) else path
@@ -151,8 +159,10 @@ def inspect(paths: Sequence[Location], options: FileOptions) -> list[FileFacts]:
         version = version_of(path)
         reader = open_table(path, options)
         is_text = reader.format in TEXT_FORMATS
-        pieces = [Piece(0, _TEXT_GROWS * int(str(version[0] or 0)))] if is_text and isinstance(path, Path) else None
-        found.append(FileFacts(reader.schema, pieces or reader.pieces(), is_text, reader.compression, version))
+        pieces = reader.pieces()
+        if not any(piece.size for piece in pieces):  # which nobody knows
+            pieces = [Piece(0, (_TEXT_GROWS if is_text else 1) * _file_size(path))]
+        found.append(FileFacts(reader.schema, pieces, is_text, reader.compression, version))
     return found
 
 
@@ -169,9 +179,8 @@ def relation_of(
     schemas = [with_constants(fact.schema, of_file) for fact, of_file in zip(facts, constants, strict=True)]
     is_one = not any(constants) and all(schema == schemas[0] for schema in schemas)
     schema = schemas[0] if is_one else unified_schema(schemas, paths)
-    check_column_types(options, schema.names)
     files = [
-        SourceFile(everywhere(path), options, schema, of_file, fact.version)
+        SourceFile(everywhere(path), options, schema, of_file, fact.version, sum(piece.size for piece in fact.pieces))
         for path, fact, of_file in zip(paths, facts, constants, strict=True)
     ]
     parts: list[Split | SourceFile] = []
@@ -201,8 +210,9 @@ def _groups(pieces: Sequence[Piece], most_bytes: int) -> Iterator[tuple[int, int
 def parts_of_text(file: SourceFile, most_bytes: int) -> Iterator[pa.Buffer]:
     """A file that can be read only from its beginning, in tables of about so many bytes. Raises ``Error``."""
     reader = file.reader(None)
-    for table in in_parts(reader.record_batches(most_bytes), reader.schema, most_bytes):
-        yield to_bytes(table)
+    parts = in_parts(reader.record_batches(most_bytes), reader.schema, most_bytes)
+    yield to_bytes(next(parts, reader.schema.empty_table()))  # no rows have columns as well
+    yield from map(to_bytes, parts)
     file.check_unchanged()
 
 

@@ -20,7 +20,7 @@ from linkwise.files.locations import PIPE, RemoteFile
 from linkwise.runtime.atomic_directory import AtomicDirectory, sweep_directories
 from linkwise.runtime.atomic_file import write_json
 
-_OF_A_RUN = re.compile(r"part-\d{5,}-[0-9a-f]{8}\.parquet")
+_OF_A_RUN = re.compile(r"part-\d{5,}-[0-9a-f]{8}\.parquet(\.[0-9a-f]{8}\.linkwise-tmp)?")
 
 
 class Target(Protocol):
@@ -56,7 +56,10 @@ def open_target(named: Path | RemoteFile, *, force: bool, resume: bool) -> Itera
     try:
         yield _LocalDirectory(named, directory, is_resumed=resume)
     except BaseException:
-        directory.discard()
+        if directory.was_left:  # what was made before is not lost because going on has failed
+            directory.leave()
+        else:
+            directory.discard()
         raise
 
 
@@ -78,7 +81,7 @@ class _LocalDirectory:
             there = {file["name"] for file in told["files"]}
             for entry in self.directory.path.iterdir():  # what workers have left that are gone
                 if entry.name not in there:
-                    entry.unlink()
+                    entry.unlink(missing_ok=True)
             write_json(self.directory.path / manifest.NAME, told)
             self.directory.commit()
 
@@ -88,6 +91,7 @@ class _RemoteDirectory:
 
     def __init__(self, directory: RemoteFile, run: str, *, force: bool) -> None:
         self._directory, self._run = directory, run
+        self._is_there = False
         with one_clear_line("write", directory):
             self._before = _files_in(directory)
         if self._before and not force:
@@ -104,11 +108,14 @@ class _RemoteDirectory:
             to = _inside(self._directory, manifest.NAME)
             with to.filesystem.open_output_stream(to.path) as stream:
                 stream.write(json.dumps(told, indent=1).encode())
+            self._is_there = True
             for path in self._before:
                 if not path.endswith(f"/{manifest.NAME}"):
                     self._directory.filesystem.delete_file(path)
 
     def discard(self) -> None:
+        if self._is_there:  # though what was there before could not be removed
+            return
         with contextlib.suppress(OSError):
             for path in _files_in(self._directory):
                 if f"-{self._run}.parquet" in path:

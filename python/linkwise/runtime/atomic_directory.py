@@ -31,6 +31,8 @@ class AtomicDirectory:
         self.path = self._beside(SUFFIX)
         """Where it is filled."""
         self._lock = -1
+        self.was_left = False
+        """Whether a process that is gone has begun to fill it."""
 
     def _beside(self, suffix: str) -> Path:
         return self._target.with_name(f".{self._target.name}.{secrets.token_hex(4)}.{suffix}")
@@ -58,7 +60,7 @@ class AtomicDirectory:
             except OSError:  # somebody fills it
                 os.close(descriptor)
                 continue
-            self.path, self._lock = path, descriptor
+            self.path, self._lock, self.was_left = path, descriptor, True
             return True
         return False
 
@@ -79,6 +81,10 @@ class AtomicDirectory:
         os.close(self._lock)
         if before is not None:
             shutil.rmtree(before, ignore_errors=True)
+
+    def leave(self) -> None:
+        """Leave it to the next one that goes on with it."""
+        os.close(self._lock)
 
     def discard(self) -> None:
         """Leave everything as it was."""
