@@ -62,6 +62,16 @@ def test_a_join_reads_both_sides_and_writes_the_result(tmp_path):
     assert make.gigabytes["storage"] == pytest.approx(2 * (2 * 50 - 4))
 
 
+def test_kinds_of_joins_write_what_they_keep(tmp_path):
+    def written(how: str, matches: float) -> float:
+        report = plan_join_of_nodes(1e9, 1e8, matches, "u32", 50, described(tmp_path) + ":2", how)
+        return report.plans[-1].stages[-1].gigabytes["storage"]
+
+    assert written("semi", 5e8) == pytest.approx(0.5 * 50)
+    assert written("inner", 5e8) == pytest.approx(0.5 * 96)
+    assert written("left", 5e8) == pytest.approx(1.0 * 96)
+
+
 def test_gpus_are_priced_where_there_are_some():
     report = plan_sort_of_nodes(1e11, "u64", 16, "dgx-h100:4")
     assert report.plans[-1].stages[2].seconds["GPUs"] > 0

@@ -103,7 +103,7 @@ def plan_of_join(
     if _is_of_nodes(machine, row_bytes):
         _refuse(without=without, gpus=gpus != "auto", memory_limit=memory_limit, pageable=pageable, plan=plan,
                 path=path != "auto", presorted=presorted != "neither", output=out)  # fmt: skip
-        report_of_nodes = plan_join_of_nodes(left, right, matches, key, row_bytes or 8 + value, machine)
+        report_of_nodes = plan_join_of_nodes(left, right, matches, key, row_bytes or 8 + value, machine, how)
         _tell_of_nodes(report_of_nodes, as_json=as_json)
         return
     report = plan_join(

@@ -25,6 +25,7 @@ _SPLITS = 12  # of each worker: with fewer, beginnings and ends would count too 
 _NOTE = 84  # bytes of a row besides its numbers
 _ROW = 8 + 8 + 4 + _NOTE
 _CALLS = 16  # of each worker, which do nothing
+_OF_STORE = 4
 _MOST_FILE = 1 << 30  # bytes that are written and read as they are
 _GB = 1e9
 
@@ -42,7 +43,8 @@ def rates_of(engine: Engine, directory: Path, start_seconds: float) -> ClusterRa
         raw = min(size, _MOST_FILE)
         shared = _of_disk(engine, folder, raw)
         spill = _of_disk(engine, None, raw)
-        network = raw / _GB / max(_sent(engine, raw), 1e-9)
+        sent = max(min(raw, worker.store // _OF_STORE), 1)  # of which nothing has to be spilled
+        network = sent / _GB / max(_sent(engine, sent), 1e-9)
         rows = size // _ROW
         _seconds(engine, lambda number: Call(_write_rows, (folder, number, rows)), _SPLITS * workers)
         stages = _sorted(engine, Path(folder))

@@ -145,9 +145,12 @@ def plan_sort_of_nodes(rows: float, key: str, row_bytes: int, machine: str) -> N
 
 
 def plan_join_of_nodes(
-    left: float, right: float, matches: float, key: str, row_bytes: int, machine: str
+    left: float, right: float, matches: float, key: str, row_bytes: int, machine: str, how: str = "inner"
 ) -> NodesReport:
-    """The same of a join of two sides, whose result has so many rows, each of both sides' bytes."""
+    """The same of a join of two sides, of which so many pairs match; a row of the result has both sides' bytes.
+
+    Of rows without a match, which some kinds keep, there are taken to be none where pairs are as many as rows.
+    """
     key_bytes = _bytes_of_key(key)
     row_bytes = max(row_bytes, key_bytes)
 
@@ -155,8 +158,11 @@ def plan_join_of_nodes(
         sides = _within(left * share), _within(right * share)
         return _seconds_of(lambda name: plan_join(*sides, key, machine=name).best, machine)
 
+    kept = {"left": left, "right": right, "full": max(left, right)}.get(how, 0)
+    rows = min(matches, left) if how in ("semi", "anti") else max(matches, kept)
+    of_row = row_bytes if how in ("semi", "anti") else 2 * row_bytes - key_bytes
     both = (left + right) * row_bytes
-    return _report(machine, _Work(both, (left + right) * key_bytes, matches * (2 * row_bytes - key_bytes), local))
+    return _report(machine, _Work(both, (left + right) * key_bytes, rows * of_row, local))
 
 
 def _bytes_of_key(key: str) -> int:
