@@ -79,34 +79,6 @@ class Engine(Protocol):
         """Do without these values, and end the calls that would give them; wait until nobody works on them."""
 
 
-class InProcess:
-    """Calls run in this process, when they are submitted."""
-
-    def __init__(self, worker: Worker) -> None:
-        self.workers = 1
-        self.worker = worker
-
-    def submit(self, call: Call) -> list[Handle]:
-        """See ``Engine``."""
-        return list(call.values_with(list))
-
-    def stream(self, call: Call) -> Iterator[Handle]:
-        """See ``Engine``."""
-        return call.values_with(list)
-
-    def finished(self, handles: Sequence[Handle], seconds: float) -> list[Handle]:
-        """See ``Engine``."""
-        del seconds
-        return list(handles)
-
-    def value(self, handle: Handle) -> Any:
-        """See ``Engine``."""
-        return handle
-
-    def cancel(self, handles: Sequence[Handle], *, wait: bool = False) -> None:
-        """See ``Engine``."""
-
-
 @dataclass
 class _Running:
     number: int

@@ -1,8 +1,7 @@
 """A join: both sides are cut at the same keys, and what has the same keys is joined, as files are.
 
 Of a key that alone exceeds a partition one side's rows are divided, and the other side's lent to each of its
-partitions: sparse cases of what heavy hitters are in the multi-GPU join (PVLDB'25, section 4.3), where keys cannot be
-told apart by value.
+partitions.
 """
 
 from __future__ import annotations

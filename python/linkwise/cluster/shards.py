@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from linkwise._typing import Array
 from linkwise.cluster.engine import Fetch, Handle
+from linkwise.cluster.sizing import batches_of
 from linkwise.cluster.splits import from_bytes, to_bytes
 from linkwise.columns.row_checksum import RowChecksum
 from linkwise.files.reader import Part, Reader, Seen, not_looked_at, slices_within
@@ -52,14 +53,8 @@ class ShardReader(Reader):
         self._unseen = set(map(id, self._shards))
 
     def _groups(self, most_bytes: int) -> Iterator[list[Shard]]:
-        group: list[Shard] = []
-        for shard in self._shards:
-            if group and sum(each.size for each in group) + shard.size > most_bytes:
-                yield group
-                group = []
-            group.append(shard)
-        if group:
-            yield group
+        for batch in batches_of([shard.size for shard in self._shards], most_bytes):
+            yield self._shards[batch.start : batch.stop]
 
     def _fetched(self, shards: Sequence[Shard]) -> pa.Table:
         # Copies: what lies in the store would have to stay there.

@@ -12,14 +12,8 @@ import pyarrow as pa
 
 from linkwise._core import Error, UsageError
 from linkwise.cluster.engine import Fetch
-from linkwise.files.conformed import (
-    ConformedReader,
-    partition_of,
-    partition_types,
-    partition_values,
-    unified_schema,
-    with_constants,
-)
+from linkwise.cluster.sizing import batches_of
+from linkwise.files.conformed import ConformedReader, in_one_schema
 from linkwise.files.formats import TEXT_FORMATS, FileOptions
 from linkwise.files.locations import PIPE, Location, RemoteFile, is_pipe
 from linkwise.files.reader import Piece, TableReader, in_parts
@@ -170,15 +164,7 @@ def relation_of(
     paths: Sequence[Location], facts: Sequence[FileFacts], options: FileOptions, split_bytes: int
 ) -> Relation:
     """The splits of some files, of about so many bytes. Raises ``UsageError`` if the files do not suit each other."""
-    partitions = [partition_of(path) for path in paths]
-    types = partition_types(partitions)
-    constants = [
-        {name: value for name, value in partition_values(told, types).items() if name not in fact.schema.names}
-        for told, fact in zip(partitions, facts, strict=True)
-    ]
-    schemas = [with_constants(fact.schema, of_file) for fact, of_file in zip(facts, constants, strict=True)]
-    is_one = not any(constants) and all(schema == schemas[0] for schema in schemas)
-    schema = schemas[0] if is_one else unified_schema(schemas, paths)
+    schema, constants = in_one_schema(paths, [fact.schema for fact in facts])
     files = [
         SourceFile(everywhere(path), options, schema, of_file, fact.version, sum(piece.size for piece in fact.pieces))
         for path, fact, of_file in zip(paths, facts, constants, strict=True)
@@ -188,23 +174,13 @@ def relation_of(
         if fact.is_text:
             parts.append(file)
         else:
-            parts += [FileSplit(0, size, file, *of) for *of, size in _groups(fact.pieces, split_bytes)]
+            sizes = [piece.size for piece in fact.pieces]
+            for batch in batches_of(sizes, split_bytes):
+                parts.append(FileSplit(0, sum(sizes[batch.start : batch.stop]), file, batch.start, batch.stop))
     if not parts:  # no rows have columns as well
         parts.append(FileSplit(0, 0, files[0], 0, 0))
     size = sum(piece.size for fact in facts for piece in fact.pieces)
     return Relation(files[0].reader(None).schema, parts, size, facts[0].compression)
-
-
-def _groups(pieces: Sequence[Piece], most_bytes: int) -> Iterator[tuple[int, int, int]]:
-    """Consecutive pieces that take about so much memory, one at least: the first, the one behind them, their bytes."""
-    first = size = 0
-    for number, piece in enumerate(pieces):
-        if number > first and size + piece.size > most_bytes:
-            yield first, number, size
-            first, size = number, 0
-        size += piece.size
-    if first < len(pieces):
-        yield first, len(pieces), size
 
 
 def parts_of_text(file: SourceFile, most_bytes: int) -> Iterator[pa.Buffer]:

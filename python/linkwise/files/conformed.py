@@ -89,6 +89,26 @@ def unified_schema(schemas: Sequence[pa.Schema], paths: Sequence[Location]) -> p
     return pa.schema([field for field, _ in fields.values()], schemas[0].metadata)
 
 
+def in_one_schema(
+    paths: Sequence[Location], schemas: Sequence[pa.Schema]
+) -> tuple[pa.Schema, list[dict[str, pa.Scalar]]]:
+    """Of the files of one table, which may differ in some columns: all columns, and what each one's directories tell.
+
+    Raises ``UsageError`` if the files do not suit each other.
+    """
+    partitions = [partition_of(path) for path in paths]
+    types = partition_types(partitions)
+    # What a file has itself counts more than what its directories say.
+    constants = [
+        {name: value for name, value in partition_values(told, types).items() if name not in schema.names}
+        for told, schema in zip(partitions, schemas, strict=True)
+    ]
+    if not any(constants) and all(schema == schemas[0] for schema in schemas):
+        return schemas[0], constants
+    whole = [with_constants(schema, of_file) for schema, of_file in zip(schemas, constants, strict=True)]
+    return unified_schema(whole, paths), constants
+
+
 class ConformedReader(Reader):
     """A file's rows with the columns of a schema: cast where types differ, null or constant where it has none."""
 

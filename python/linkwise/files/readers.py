@@ -21,14 +21,7 @@ from linkwise.files.array_reader import ArrayReader, SeveralArrays
 from linkwise.files.arrow_reader import ArrowReader
 from linkwise.files.arrow_sizes import ARROW_FILE
 from linkwise.files.batch_reader import BatchReader
-from linkwise.files.conformed import (
-    ConformedReader,
-    partition_of,
-    partition_types,
-    partition_values,
-    unified_schema,
-    with_constants,
-)
+from linkwise.files.conformed import ConformedReader, in_one_schema
 from linkwise.files.formats import (
     ARRAY_FORMATS,
     TEXT_FORMATS,
@@ -187,18 +180,9 @@ def _in_one_schema(
     readers: Sequence[TableReader], paths: Sequence[Location]
 ) -> Sequence[TableReader | ConformedReader]:
     """Files of one table, which may differ in some columns, and whose directories may tell some."""
-    partitions = [partition_of(path) for path in paths]
-    types = partition_types(partitions)
-    # What a file has itself counts more than what its directories say.
-    constants = [
-        {name: value for name, value in partition_values(told, types).items() if name not in reader.columns}
-        for told, reader in zip(partitions, readers, strict=True)
-    ]
-    if not any(constants) and all(reader.schema == readers[0].schema for reader in readers):
+    schema, constants = in_one_schema(paths, [reader.schema for reader in readers])
+    if not any(constants) and all(reader.schema == schema for reader in readers):
         return readers
-    schema = unified_schema(
-        [with_constants(reader.schema, of_file) for reader, of_file in zip(readers, constants, strict=True)], paths
-    )
     return [ConformedReader(reader, schema, of_file) for reader, of_file in zip(readers, constants, strict=True)]
 
 

@@ -1,8 +1,8 @@
 """What a sort or a join over many nodes would take, and which stage and resource bound it, beside one machine's.
 
 Each stage takes as long as the resource of a node that is busy in it longest: its share of the bytes by the rate of the
-network, of the storage, of the disks that are spilled to, or of the processors (as TritonSort, NSDI 2011, section 2,
-balances them). Nodes pay where files are read, written and spilled by all of them.
+network, of the storage, of the disks that are spilled to, or of the processors. Nodes pay where files are read,
+written and spilled by all of them.
 """
 
 from __future__ import annotations
@@ -89,11 +89,6 @@ class NodesReport:
     plans: list[NodesPlan]
     one_machine: NodesPlan
     one_machine_spills: bool
-
-    @property
-    def best(self) -> NodesPlan:
-        """Of those over several nodes, or of one with the engine."""
-        return min(self.plans, key=lambda plan: plan.seconds)
 
     @property
     def why(self) -> str:
