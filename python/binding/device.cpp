@@ -222,7 +222,31 @@ void bind_kinds_of_runtime(nb::module_& m) {
             self.set_faults({memory_of_others, failing_operation, failing_allocation});
           },
           nb::arg("memory_of_others") = 0, nb::arg("failing_operation") = 0, nb::arg("failing_allocation") = 0,
-          "What goes wrong, for tests.");
+          "What goes wrong, for tests.")
+      .def(
+          "price_work",
+          [](VirtualRuntime& self, Stream stream, const std::string& name, double microseconds) {
+            self.enqueue(stream, {name, {}, {}, {.microseconds = microseconds}, nullptr});
+          },
+          nb::arg("stream"), nb::arg("name"), nb::arg("microseconds"),
+          "A kernel that takes so long where it has its processor to itself.")
+      .def(
+          "price_stores",
+          [](VirtualRuntime& self, Stream stream, const std::string& name, const MemoryView& to,
+             const MemoryView& source, double fixed_us, double goodput) {
+            const Work work{.fixed_us = fixed_us, .only_transfers = true, .goodput = goodput};
+            self.enqueue(stream, {name, {source}, {to}, work, nullptr});
+          },
+          nb::arg("stream"), nb::arg("name"), nb::arg("to"), nb::arg("source"), nb::arg("fixed_us"),
+          nb::arg("goodput") = 1.0,
+          "A running kernel's stores to another place: at the rate of the links, without the start of a copy.")
+      .def(
+          "memory",
+          [](const VirtualRuntime& self, Place place, std::uint64_t bytes, bool pageable) {
+            if (!self.estimating()) throw UsageError("only an estimate has memory without contents");
+            return MemoryView{place, nullptr, bytes, 0, pageable};
+          },
+          nb::arg("place"), nb::arg("bytes"), nb::arg("pageable") = false, "Memory without contents, for estimates.");
   m.def(
       "cuda_runtime", [](const Machine& machine) { return open_gpus(machine); }, nb::arg("machine"),
       "The runtime of the GPUs that CUDA shows; `machine` describes them.");

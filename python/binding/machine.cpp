@@ -177,6 +177,7 @@ void bind_collectives(nb::module_& m) {
       .value("reduce_scatter", Collective::reduce_scatter);
   nb::class_<Rings>(m, "Rings")
       .def_ro("rings", &Rings::rings)
+      .def_ro("rates", &Rings::rates)
       .def_ro("over_links", &Rings::over_links)
       .def_ro("gb_per_s", &Rings::gb_per_s)
       .def_ro("step_us", &Rings::step_us);

@@ -55,19 +55,30 @@ def load_machine(name_or_path: str | Path, *, without: str | None = None) -> Mac
         If there is no such machine or its description is wrong.
 
     """
-    if str(name_or_path).endswith(".json"):
-        description = parsed_json(Path(name_or_path), "machine")
-    else:
-        name, _, nodes = str(name_or_path).partition(":")
-        if ":" in str(name_or_path) and re.fullmatch("[0-9]{1,3}", nodes) is None:
-            raise UsageError(f"'{name_or_path}': behind the colon stands the number of nodes, as {name}:4")
-        description = in_nodes(_read(name), int(nodes or 1))
+    description = described(name_or_path)
+    if not str(name_or_path).endswith(".json"):
+        description = in_nodes(description, _nodes_named(str(name_or_path))[1])
     machine = machine_from_dict(_described(description, str(name_or_path)), str(name_or_path))
     if without is not None:
         if without != "nvlink":
             raise UsageError(f"a machine can be looked at without nvlink, not without '{without}'")
         machine = without_nvlink(machine)
     return machine
+
+
+def described(name_or_path: str | Path) -> Any:
+    """The description of one node of a machine, as it stands in its file. Raises ``UsageError``."""
+    if str(name_or_path).endswith(".json"):
+        return parsed_json(Path(name_or_path), "machine")
+    return _read(_nodes_named(str(name_or_path))[0])
+
+
+def _nodes_named(name: str) -> tuple[str, int]:
+    """What stands before the colon, and how many nodes are named behind it."""
+    machine, _, nodes = name.partition(":")
+    if ":" in name and re.fullmatch("[0-9]{1,3}", nodes) is None:
+        raise UsageError(f"'{name}': behind the colon stands the number of nodes, as {machine}:4")
+    return machine, int(nodes or 1)
 
 
 def _described(description: Any, where: str) -> Any:

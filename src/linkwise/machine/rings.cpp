@@ -68,6 +68,7 @@ Rings rings_of(Topology& topology, const std::vector<int>& gpus) {
     for (std::size_t r = 0; r < candidates.size(); ++r) {
       if (rates[r] <= nothing) continue;
       found.rings.push_back(candidates[r]);
+      found.rates.push_back(rates[r]);
       found.gb_per_s += rates[r];
     }
   } else {
@@ -75,6 +76,7 @@ Rings rings_of(Topology& topology, const std::vector<int>& gpus) {
     std::vector<const std::vector<Use>*> flows;
     for_each_hop(gpus, [&](int a, int b) { flows.push_back(&topology.route(Place::gpu(a), Place::gpu(b)).uses); });
     found.gb_per_s = std::ranges::min(fair_rates(topology.resources(), flows));
+    found.rates.push_back(found.gb_per_s);
   }
   for_each_hop(found.rings.front(), [&](int a, int b) {
     found.step_us = std::max(found.step_us, topology.route(Place::gpu(a), Place::gpu(b)).latency_us);

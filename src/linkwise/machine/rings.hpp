@@ -14,6 +14,7 @@ enum class Collective { broadcast, all_gather, reduce, all_reduce, reduce_scatte
 
 struct Rings {
   std::vector<std::vector<int>> rings;  ///< those that carry something, each from the lowest GPU on
+  std::vector<double> rates;            ///< GB/s that each of them carries
   bool over_links = false;              ///< GPU links or switches alone, and not the host
   double gb_per_s = 0;                  ///< that all rings together carry past each GPU
   double step_us = 0;                   ///< from one GPU to the next, the slowest

@@ -29,6 +29,9 @@ double startup_us(const CopyStartup& startup, Place from, Place to) {
   return 0;
 }
 
+// Of several that a network joins, the one that a node is in: "node2/" of "node2/gpu0"; nothing of a single one.
+std::string computer_of(const std::string& name) { return name.substr(0, name.rfind('/') + 1); }
+
 }  // namespace
 
 Topology::Topology(Machine machine) : machine_(std::move(machine)) {
@@ -57,8 +60,12 @@ Topology::Topology(Machine machine) : machine_(std::move(machine)) {
   for (std::size_t i = 0; i < gpu_nodes_.size(); ++i)
     add_resource("gpu" + std::to_string(i) + " staging to peers",
                  {{1, machine_.staged_peer_gb_per_s > 0 ? machine_.staged_peer_gb_per_s : 1e6}});
-  pageable_ =
-      add_resource("pageable staging", {{1, machine_.pageable_gb_per_s > 0 ? machine_.pageable_gb_per_s : 1e6}});
+  for (const int gpu : gpu_nodes_) {
+    const std::string computer = computer_of(machine_.nodes[gpu].name);
+    if (pageable_.contains(computer)) continue;
+    const double gb_per_s = machine_.pageable_gb_per_s > 0 ? machine_.pageable_gb_per_s : 1e6;
+    pageable_[computer] = add_resource(computer + "pageable staging", {{1, gb_per_s}});
+  }
 }
 
 int Topology::add_resource(std::string name, Capacity capacity) {
@@ -172,7 +179,10 @@ Route Topology::build_route(Place from, Place to, bool pageable) const {
       if (term != terms.end()) route.uses.push_back({first_constraint_ + static_cast<int>(c), term->weight});
     }
   }
-  if (pageable && from.is_gpu() != to.is_gpu()) route.uses.push_back({pageable_, 1});
+  if (pageable && from.is_gpu() != to.is_gpu()) {
+    const int gpu = from.is_gpu() ? source : target;
+    route.uses.push_back({pageable_.at(computer_of(machine_.nodes[gpu].name)), 1});
+  }
   return route;
 }
 

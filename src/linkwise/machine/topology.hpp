@@ -67,7 +67,7 @@ class Topology {
   int first_local_ = 0;
   int first_processor_ = 0;
   int first_constraint_ = 0;
-  int pageable_ = 0;
+  std::map<std::string, int> pageable_;           // by computer, of those that a network joins
   int first_staged_ = 0;                          // by GPU
   std::vector<int> forward_, backward_, duplex_;  // by link; duplex_ is -1 where there is none
   std::map<std::pair<std::pair<Place, Place>, bool>, Route> routes_;

@@ -1,0 +1,70 @@
+"""What an application of Tartan is: a problem, what its ranks do, what each step costs, and whether it is right."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, Self
+
+from linkwise._typing import Array
+from linkwise.messages.communicator import Arrays, Communicator
+from linkwise.messages.pricing import Prices
+
+Answer = Mapping[str, Arrays]
+"""What a run leaves on the GPUs, by name; an array for each rank of the process."""
+
+Fetched = Mapping[str, list[Array]]
+"""The same on the host, of all ranks."""
+
+
+class Program(ABC):
+    """One of the fourteen. An instance is one problem; it has no state of a run."""
+
+    name: ClassVar[str]
+    abbreviation: ClassVar[str]
+    """As the paper has it."""
+    title: ClassVar[str]
+    pattern: ClassVar[str]
+    """Of what is sent, as table 3 has it."""
+    scales: ClassVar[Literal["up", "out"]]
+    """Within a machine, or over nodes, in the paper."""
+    is_converted: ClassVar[bool] = False
+    """Whether the paper's authors let NCCL carry what went through the host (§4.1)."""
+    copies_between_any_two: ClassVar[bool] = False
+    """Whether it is written for GPUs each of which has a link to each (§4.1: convolutional networks)."""
+
+    @classmethod
+    @abstractmethod
+    def small(cls) -> Self:
+        """A problem that a core solves in a second: what is checked, and what described machines compute."""
+
+    @classmethod
+    @abstractmethod
+    def full(cls) -> Self:
+        """A problem that is worth a GPU: what is timed, and what described machines are priced for."""
+
+    @abstractmethod
+    def grown(self, times: int) -> Self:
+        """A problem that is so many times the work, for weak scaling."""
+
+    def prepare(self, comm: Communicator) -> Any:
+        """What the ranks begin with; not timed."""
+        del comm
+        return None
+
+    @abstractmethod
+    def run(self, comm: Communicator, prepared: Any) -> Answer:
+        """What is timed."""
+
+    @abstractmethod
+    def prices(self, ranks: int) -> Prices:
+        """What each step costs on so many ranks, by its label: of the largest rank where they differ."""
+
+    @abstractmethod
+    def error(self, answer: Fetched) -> float:
+        """How far the answer is from right, as a share of what is allowed: 1 or less is right."""
+
+
+def worst(*shares: float) -> float:
+    """The largest, and what is no number is wrong."""
+    return max(float("inf") if share != share else share for share in shares)

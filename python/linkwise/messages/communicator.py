@@ -1,0 +1,246 @@
+"""Ranks, one a GPU, that compute side by side and send each other arrays.
+
+A program is written once, as one straight line: what this process's ranks have stands in lists, one entry a rank, so
+that it runs in one process with all GPUs, in one process a GPU (MPI), and on described machines, where NumPy computes.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+
+from linkwise._core import UsageError
+from linkwise._typing import Array
+from linkwise.messages import schedules
+from linkwise.messages.schedules import Rounds, even_cuts
+from linkwise.messages.ways import Way
+
+Arrays = list[Any]
+"""One array for each rank of this process, each on its rank's GPU."""
+
+OPERATIONS = ("sum", "min", "max")
+
+
+class Communicator(ABC):
+    """The ranks of a run. Every call names what it is for: its ``label`` is what it is priced by, and traced as."""
+
+    def __init__(self, size: int, local: Sequence[int], xp: Any, way: Way) -> None:
+        self.size = size
+        """Ranks in all."""
+        self.local = tuple(local)
+        """Those of this process."""
+        self.xp = xp
+        """The array API (2024.12) that their arrays belong to."""
+        self.way = way
+
+    # ---- what a backend is
+
+    def _on(self, rank: int) -> AbstractContextManager[Any]:
+        """Where a rank's arrays are made."""
+        del rank
+        return nullcontext()
+
+    def _computed(self, label: str) -> None:
+        """All ranks have computed."""
+
+    def _master(self, kind: str, label: str, arrays: Arrays) -> None:
+        """The master takes these from the ranks (``"collect"``), or gives them (``"hand_out"``)."""
+
+    @abstractmethod
+    def _run(self, kind: str, label: str, rounds: Rounds, sources: Arrays, targets: Arrays, operation: str) -> None:
+        """Have the rounds done on flat arrays of this process's ranks."""
+
+    def _collective(
+        self, kind: str, label: str, arrays: Arrays, cuts: list[int], root: int, operation: str = "sum"
+    ) -> None:
+        """A collective in place, on flat arrays of equal lengths; ``cuts`` say which piece is whose."""
+        if self.way.has_master and len(self.local) == self.size:
+            rounds = schedules.through_master(kind, self.size, cuts, root)
+        else:
+            rounds = schedules.along_ring(kind, range(self.size), cuts, root)
+        self._run(kind, label, rounds, arrays, arrays, operation)
+
+    def _of_all(self, mine: list[Any]) -> list[Any]:
+        """What every rank has, by rank, of small things that this process's ranks have."""
+        return mine
+
+    def from_host(self, rank: int, array: Any) -> Any:
+        """An array of NumPy's, on a rank's GPU; not part of what is timed."""
+        with self._on(rank):
+            return self.xp.asarray(array)
+
+    @abstractmethod
+    def to_host(self, array: Any) -> Array:
+        """An array of a rank's, as NumPy's; not part of what is timed."""
+
+    def fetch(self, arrays: Arrays) -> list[Array]:
+        """The arrays of all ranks on the host, for what is checked; not part of what is timed."""
+        return self._of_all([self.to_host(array) for array in arrays])
+
+    # ---- what programs call
+
+    def each(self, label: str, work: Callable[..., Any], *columns: Sequence[Any]) -> Arrays:
+        """``work(rank, *entries)`` on each rank's GPU, with the rank's entries of the columns."""
+        found = []
+        for at, rank in enumerate(self.local):
+            with self._on(rank):
+                found.append(work(rank, *(column[at] for column in columns)))
+        self._computed(label)
+        return found
+
+    def broadcast(self, label: str, arrays: Arrays, root: int = 0) -> Arrays:
+        """All get the root's; the others' have its shape, and are given up."""
+        flat = self._flat(arrays)
+        self._collective("broadcast", label, flat, even_cuts(_length(flat), self.size), root)
+        return self._shaped(flat, arrays)
+
+    def reduce(self, label: str, arrays: Arrays, root: int = 0, operation: str = "sum") -> Arrays:
+        """The root gets the sum, the smallest or the largest; the others get what happens to be there."""
+        return self._reduced("reduce", label, arrays, root, operation)
+
+    def all_reduce(self, label: str, arrays: Arrays, operation: str = "sum") -> Arrays:
+        """All get the sum, the smallest or the largest, the same to the last bit."""
+        return self._reduced("all_reduce", label, arrays, 0, operation)
+
+    def _reduced(self, kind: str, label: str, arrays: Arrays, root: int, operation: str) -> Arrays:
+        if operation not in OPERATIONS:
+            raise UsageError(f"ranks reduce by {', '.join(OPERATIONS)}, not by '{operation}'")
+        flat = self._flat(arrays)
+        self._collective(kind, label, flat, even_cuts(_length(flat), self.size), root, operation)
+        return self._shaped(flat, arrays)
+
+    def reduce_scatter(self, label: str, arrays: Arrays) -> Arrays:
+        """Each gets its part, along the first axis, of the sum; parts differ by one at most (``even_cuts``)."""
+        rows = int(arrays[0].shape[0])
+        row = _length(self._flat(arrays[:1])) // max(rows, 1)
+        cuts = [row * cut for cut in even_cuts(rows, self.size)]
+        flat = self._flat(arrays)
+        self._collective("reduce_scatter", label, flat, cuts, 0)
+        parts = []
+        for at, rank in enumerate(self.local):
+            with self._on(rank):
+                part = flat[at][cuts[rank] : cuts[rank + 1]]
+                parts.append(self.xp.reshape(part, (-1, *arrays[at].shape[1:])))
+        return parts
+
+    def all_gather(self, label: str, arrays: Arrays) -> Arrays:
+        """All get what all have, one behind the other along the first axis; lengths may differ."""
+        flat = self._flat(arrays)
+        lengths = self._of_all([_length([each]) for each in flat])
+        cuts = schedules.cuts_of(lengths)
+        whole = []
+        for at, rank in enumerate(self.local):
+            with self._on(rank):
+                everything = self.xp.empty(cuts[-1], dtype=arrays[at].dtype)
+                everything[cuts[rank] : cuts[rank + 1]] = flat[at]
+                whole.append(everything)
+        self._collective("all_gather", label, whole, cuts, 0)
+        return self._shaped(whole, arrays, longer=True)
+
+    def scatter(self, label: str, arrays: Arrays, root: int = 0) -> Arrays:
+        """Each gets its part, along the first axis, of the root's array; the others' have its shape."""
+        rows = int(arrays[0].shape[0])
+        flat = self._flat(arrays)
+        row = _length(flat) // max(rows, 1)
+        cuts = [row * cut for cut in even_cuts(rows, self.size)]
+        parts = []
+        for at, rank in enumerate(self.local):
+            with self._on(rank):
+                part = self.xp.empty(cuts[rank + 1] - cuts[rank], dtype=arrays[at].dtype)
+                if rank == root:
+                    part[:] = flat[at][cuts[rank] : cuts[rank + 1]]
+                parts.append(part)
+        self._run("scatter", label, schedules.scatter(cuts, root), flat, parts, "sum")
+        return self._shaped(parts, arrays, longer=True)
+
+    def gather(self, label: str, arrays: Arrays, root: int = 0) -> Arrays:
+        """The root gets what all have, one behind the other along the first axis; the others nothing (length 0)."""
+        flat = self._flat(arrays)
+        cuts = schedules.cuts_of(self._of_all([_length([each]) for each in flat]))
+        whole = []
+        for at, rank in enumerate(self.local):
+            with self._on(rank):
+                everything = self.xp.empty(cuts[-1] if rank == root else 0, dtype=arrays[at].dtype)
+                if rank == root:
+                    everything[cuts[rank] : cuts[rank + 1]] = flat[at]
+                whole.append(everything)
+        self._run("gather", label, schedules.gather(cuts, root), flat, whole, "sum")
+        return self._shaped(whole, arrays, longer=True)
+
+    def all_to_all(self, label: str, parts: list[list[Any]]) -> list[list[Any]]:
+        """Rank `a`'s ``parts[b]`` goes to rank `b`, which gets them in order of ranks; shapes may differ."""
+        return self._sent("all_to_all", label, [dict(enumerate(mine)) for mine in parts])
+
+    def exchange(self, label: str, messages: list[dict[int, Any]]) -> list[dict[int, Any]]:
+        """Copies between ranks: each rank's arrays by the rank they go to; it gets those for it by where they are from.
+
+        What a rank sends itself it gets as it is. All arrays of a call have one data type.
+        """
+        received = self._sent("exchange", label, messages)
+        targets = self._of_all([sorted(mine) for mine in messages])
+        return [
+            {source: got[source] for source in range(self.size) if rank in targets[source]}
+            for rank, got in zip(self.local, received, strict=True)
+        ]
+
+    def _sent(self, kind: str, label: str, messages: list[dict[int, Any]]) -> list[list[Any]]:
+        """By rank of this process: what it got from each rank, empty where that sent nothing."""
+        shapes = self._of_all([{rank: tuple(array.shape) for rank, array in mine.items()} for mine in messages])
+        ranks = range(self.size)
+        lengths = [[int(np.prod(shapes[a][b])) if b in shapes[a] else 0 for b in ranks] for a in ranks]
+        outgoing, incoming = [], []
+        for at, rank in enumerate(self.local):
+            with self._on(rank):
+                flat = [self.xp.reshape(messages[at][to], (-1,)) for to in sorted(messages[at])]
+                dtype = flat[0].dtype if flat else self.xp.float64
+                outgoing.append(self.xp.concat(flat) if flat else self.xp.empty(0, dtype=dtype))
+                incoming.append(self.xp.empty(sum(lengths[a][rank] for a in ranks), dtype=dtype))
+        self._run(kind, label, schedules.all_to_all(lengths), outgoing, incoming, "sum")
+        received = []
+        for at, rank in enumerate(self.local):
+            cuts = schedules.cuts_of([lengths[a][rank] for a in ranks])
+            with self._on(rank):
+                got = [
+                    self.xp.reshape(incoming[at][cuts[a] : cuts[a + 1]], shapes[a].get(rank, (0,))) for a in ranks
+                ]
+            if rank in messages[at]:
+                got[rank] = messages[at][rank]
+            received.append(got)
+        return received
+
+    def collect(self, label: str, arrays: Arrays) -> list[Array]:
+        """The master's host memory gets what each rank has; by rank. Where there is no master, rank 0 has it."""
+        self._master("collect", label, arrays)
+        return self.fetch(arrays)
+
+    def hand_out(self, label: str, parts: Sequence[Any]) -> Arrays:
+        """What the master has for each rank, by rank, gets to its GPU."""
+        arrays = [self.from_host(rank, parts[rank]) for rank in self.local]
+        self._master("hand_out", label, arrays)
+        return arrays
+
+    # ---- shapes
+
+    def _flat(self, arrays: Arrays) -> Arrays:
+        """Copies, as one row each."""
+        flat = []
+        for at, rank in enumerate(self.local[: len(arrays)]):
+            with self._on(rank):
+                flat.append(self.xp.asarray(self.xp.reshape(arrays[at], (-1,)), copy=True))
+        return flat
+
+    def _shaped(self, flat: Arrays, like: Arrays, *, longer: bool = False) -> Arrays:
+        shaped = []
+        for at, rank in enumerate(self.local):
+            shape = (-1, *like[at].shape[1:]) if longer else like[at].shape
+            with self._on(rank):
+                shaped.append(self.xp.reshape(flat[at], shape))
+        return shaped
+
+
+def _length(flat: Arrays) -> int:
+    return int(flat[0].shape[0])

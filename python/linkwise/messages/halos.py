@@ -1,0 +1,24 @@
+"""Halos: planes that neighbours in a ring of slabs compute from, and hold copies of."""
+
+from __future__ import annotations
+
+from linkwise.messages.communicator import Arrays, Communicator
+
+
+def with_halos(comm: Communicator, label: str, slabs: Arrays, depth: int) -> Arrays:
+    """Each slab with ``depth`` planes of both neighbours along the first axis; the last slab's next is the first.
+
+    Two messages a rank, each of that many planes, of ``label``. Every slab has ``depth`` planes at least.
+    """
+    before, after = neighbours(comm, label, [s[:depth, ...] for s in slabs], [s[-depth:, ...] for s in slabs])
+    return [comm.xp.concat(three) for three in zip(before, slabs, after, strict=True)]
+
+
+def neighbours(comm: Communicator, label: str, first: Arrays, last: Arrays) -> tuple[Arrays, Arrays]:
+    """What the rank before and the rank after give each rank, of what each gives to them: its first, its last."""
+    n = comm.size
+    down = comm.exchange(label, [{(rank - 1) % n: each} for rank, each in zip(comm.local, first, strict=True)])
+    up = comm.exchange(label, [{(rank + 1) % n: each} for rank, each in zip(comm.local, last, strict=True)])
+    before = [got[(rank - 1) % n] for rank, got in zip(comm.local, up, strict=True)]
+    return before, [got[(rank + 1) % n] for rank, got in zip(comm.local, down, strict=True)]
+

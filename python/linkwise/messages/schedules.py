@@ -1,0 +1,171 @@
+"""Collectives as rounds of hops between ranks: what moves when, whatever carries it.
+
+The same rounds move NumPy arrays on described machines, CuPy arrays between the GPUs of a process, and messages between
+processes; and they are what is priced. Rings are those of NCCL (tartan20 §3.2): a piece goes from rank to rank, and each
+rank sends one while it receives another. By way of the host's memory, one process is the master (tartan20 §4.1): it
+takes from all and gives to all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+HOST = -1
+"""The memory of the process that has all ranks, as a place to hop to."""
+
+CHAINED_PIECES = 8
+"""Into which what goes along a chain is cut at most, so that its later ranks need not wait for all of it."""
+
+_SMALLEST_PIECE = 1 << 13  # elements: to cut what is smaller costs more than it saves
+
+
+@dataclass(frozen=True)
+class Hop:
+    """Elements of one rank's array that go to another's."""
+
+    source: int
+    target: int
+    begin: int
+    end: int
+    """Of the source's array: from, and up to."""
+    to: int
+    """The first one of the target's."""
+    combines: bool = False
+    """Whether they are added to what is there (or the smaller or larger is kept) instead of put in its place."""
+
+    @property
+    def length(self) -> int:
+        """How many there are."""
+        return self.end - self.begin
+
+
+Rounds = list[list[Hop]]
+"""Hops of a round go at once; a rank's of the next go when those that reach it have arrived."""
+
+
+def even_cuts(length: int, parts: int) -> list[int]:
+    """Where parts that differ by one element at most begin and end: ``parts + 1`` numbers."""
+    return [length * part // parts for part in range(parts + 1)]
+
+
+def cuts_of(lengths: Sequence[int]) -> list[int]:
+    """Where parts of these lengths begin and end, one behind the other."""
+    cuts = [0]
+    for length in lengths:
+        cuts.append(cuts[-1] + length)
+    return cuts
+
+
+def _piece(source: int, target: int, cuts: Sequence[int], piece: int, combines: bool = False) -> Hop:
+    return Hop(source, target, cuts[piece], cuts[piece + 1], cuts[piece], combines)
+
+
+def ring_reduce_scatter(ring: Sequence[int], cuts: Sequence[int]) -> Rounds:
+    """Afterwards each rank has its own piece of what all have together."""
+    n = len(ring)
+    return [
+        [_piece(ring[at], ring[(at + 1) % n], cuts, ring[(at - 1 - step) % n], combines=True) for at in range(n)]
+        for step in range(n - 1)
+    ]
+
+
+def ring_all_gather(ring: Sequence[int], cuts: Sequence[int]) -> Rounds:
+    """Each rank has its own piece; afterwards all have all."""
+    n = len(ring)
+    return [
+        [_piece(ring[at], ring[(at + 1) % n], cuts, ring[(at - step) % n]) for at in range(n)] for step in range(n - 1)
+    ]
+
+
+def pieces_of_chain(length: int) -> int:
+    """Into how many pieces so many elements are cut."""
+    return max(min(CHAINED_PIECES, length // _SMALLEST_PIECE), 1)
+
+
+def _along(chain: Sequence[int], begin: int, end: int, *, combines: bool) -> Rounds:
+    """Piece after piece from the first rank to the last."""
+    cuts = [begin + cut for cut in even_cuts(end - begin, pieces_of_chain(end - begin))]
+    pieces, hops = len(cuts) - 1, list(pairwise(chain))
+    return [
+        [_piece(*hop, cuts, time - at, combines) for at, hop in enumerate(hops) if 0 <= time - at < pieces]
+        for time in range(pieces + len(hops) - 1)
+    ]
+
+
+def _from(ring: Sequence[int], first: int) -> list[int]:
+    at = ring.index(first)
+    return [*ring[at:], *ring[:at]]
+
+
+def chain_broadcast(ring: Sequence[int], begin: int, end: int, root: int) -> Rounds:
+    """What the root has goes along the ring."""
+    return _along(_from(ring, root), begin, end, combines=False)
+
+
+def chain_reduce(ring: Sequence[int], begin: int, end: int, root: int) -> Rounds:
+    """What all have goes along the ring to the root, and grows on the way."""
+    first, *others = _from(ring, root)
+    return _along([*others, first], begin, end, combines=True)
+
+
+def at_once(hops: Sequence[Hop]) -> Rounds:
+    """One round, without those that go nowhere or carry nothing."""
+    kept = [hop for hop in hops if hop.length and hop.source != hop.target]
+    return [kept] if kept else []
+
+
+def scatter(cuts: Sequence[int], root: int) -> Rounds:
+    """The root's pieces go to the ranks, each to the beginning of its array."""
+    return at_once([Hop(root, rank, cuts[rank], cuts[rank + 1], 0) for rank in range(len(cuts) - 1)])
+
+
+def gather(cuts: Sequence[int], root: int) -> Rounds:
+    """What each rank has goes to its place in the root's array."""
+    return at_once([Hop(rank, root, 0, cuts[rank + 1] - cuts[rank], cuts[rank]) for rank in range(len(cuts) - 1)])
+
+
+def all_to_all(lengths: Sequence[Sequence[int]]) -> Rounds:
+    """Rank `a` has ``lengths[a][b]`` elements for rank `b`, in order of ranks; each receives in order of ranks."""
+    ranks = range(len(lengths))
+    sent = [cuts_of(row) for row in lengths]
+    received = [cuts_of([lengths[a][b] for a in ranks]) for b in ranks]
+    return at_once([Hop(a, b, sent[a][b], sent[a][b + 1], received[b][a]) for a in ranks for b in ranks])
+
+
+def through_master(collective: str, ranks: int, cuts: Sequence[int], root: int) -> Rounds:
+    """A collective by the process that has all ranks: all give, it combines, and gives what is wanted.
+
+    The host's array begins as a copy of nothing: the first rank's elements are put there, the others' combined.
+    """
+    whole = (0, cuts[-1], 0)
+    every = range(ranks)
+    give_all = [Hop(rank, HOST, *whole, combines=rank > 0) for rank in every]
+    give_pieces = [Hop(rank, HOST, cuts[rank], cuts[rank + 1], cuts[rank]) for rank in every]
+    take_all = [Hop(HOST, rank, *whole) for rank in every]
+    take_pieces = [Hop(HOST, rank, cuts[rank], cuts[rank + 1], cuts[rank]) for rank in every]
+    return {
+        "all_reduce": [give_all, take_all],
+        "reduce": [give_all, [take_all[root]]],
+        "reduce_scatter": [give_all, take_pieces],
+        "all_gather": [give_pieces, take_all],
+        "broadcast": [[Hop(root, HOST, *whole)], [take for take in take_all if take.target != root]],
+    }[collective]
+
+
+def along_ring(collective: str, ring: Sequence[int], cuts: Sequence[int], root: int) -> Rounds:
+    """A collective over one ring, on the elements from the first cut to the last."""
+    begin, end = cuts[0], cuts[-1]
+    if collective == "all_reduce":
+        return ring_reduce_scatter(ring, cuts) + ring_all_gather(ring, cuts)
+    if collective == "reduce_scatter":
+        return ring_reduce_scatter(ring, cuts)
+    if collective == "all_gather":
+        return ring_all_gather(ring, cuts)
+    whole = chain_broadcast if collective == "broadcast" else chain_reduce
+    return whole(ring, begin, end, root)
+
+
+COLLECTIVES = ("broadcast", "reduce", "all_reduce", "all_gather", "reduce_scatter")
+"""That have rings; the others are messages from rank to rank, all at once."""

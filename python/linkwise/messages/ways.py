@@ -1,0 +1,63 @@
+"""How a message gets from one GPU to another: the ways of tartan20 §3.3 between nodes and §4.1 within one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from linkwise._core import UsageError
+
+
+@dataclass(frozen=True)
+class Way:
+    """What carries a hop."""
+
+    name: str
+    told: str
+    uses_host: bool = False
+    """Whether it goes through the host's memory."""
+    is_pinned: bool = True
+    """Whether that memory is page-locked."""
+    follows: bool = False
+    """Whether the parts of a message follow each other over its legs, as MPI sends where GPUs and the network's
+    adapter may pin the same memory (GPUDirect); otherwise a leg begins when the one before has ended."""
+    only_between_nodes: bool = False
+
+    @property
+    def has_master(self) -> bool:
+        """Whether, within a process, collectives are done by it in the host's memory."""
+        return self.uses_host and not self.only_between_nodes
+
+
+WAYS = {
+    way.name: way
+    for way in (
+        Way("host", "through ordinary memory of the host", uses_host=True, is_pinned=False),
+        Way("host-pinned", "through page-locked memory of the host", uses_host=True),
+        Way("peer", "copies from GPU to GPU, collectives by rings of them"),
+        Way("nccl", "NCCL's rings"),
+        Way("rdma", "from GPU to GPU over the network (GPUDirect RDMA)", only_between_nodes=True),
+        Way(
+            "host-pinned-gpudirect", "through page-locked memory, with GPUDirect", uses_host=True, follows=True,
+            only_between_nodes=True,
+        ),
+        Way(
+            "host-gpudirect", "through ordinary memory, with GPUDirect", uses_host=True, is_pinned=False,
+            follows=True, only_between_nodes=True,
+        ),
+    )
+}  # fmt: skip
+
+BETWEEN_NODES = ("rdma", "host-pinned-gpudirect", "host-pinned", "host-gpudirect", "host")
+"""The five configurations of tartan20 §3.3, in its order."""
+
+
+def way_named(name: str, *, nodes: int = 1) -> Way:
+    """The way of that name. Raises ``UsageError`` if there is none, or it leads nowhere on so many nodes."""
+    way = WAYS.get(name)
+    if way is None:
+        raise UsageError(f"there is no way '{name}' between GPUs; there are {', '.join(WAYS)}")
+    if way.only_between_nodes and nodes == 1:
+        raise UsageError(f"'{name}' leads from node to node: name several, as --machine summit-node:4, or start by mpirun")
+    if name == "peer" and nodes > 1:
+        raise UsageError("GPUs of two nodes are no peers: go by rdma, nccl, or through the host")
+    return way
