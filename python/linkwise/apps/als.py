@@ -11,10 +11,10 @@ import numpy as np
 from linkwise import _core
 from linkwise._core import AgentPlan, Runtime
 from linkwise._typing import Array
-from linkwise.apps.base import even_cuts
 from linkwise.apps.generators import mesh_graph
 from linkwise.apps.graph import ROWS_AT_ONCE, OnGraph, cuts_by_entries
 from linkwise.apps.sparse_matrix import Matrix
+from linkwise.messages.schedules import even_cuts
 from linkwise.runtime.parallel import in_blocks
 
 

@@ -11,11 +11,6 @@ from linkwise._core import AgentPlan, Runtime
 from linkwise._typing import Array
 
 
-def even_cuts(rows: int, parts: int) -> list[int]:
-    """Where equal parts of rows begin and end."""
-    return [rows * part // parts for part in range(parts + 1)]
-
-
 class Application(ABC):
     """One of the applications, at a size: ``scale`` multiplies the one at which it is measured."""
 

@@ -11,10 +11,11 @@ import numpy as np
 from linkwise import _core
 from linkwise._core import AgentPlan, MatrixArrays, Runtime, UsageError
 from linkwise._typing import Array
-from linkwise.apps.base import Application, even_cuts
+from linkwise.apps.base import Application
 from linkwise.apps.generators import mesh_graph, power_law_graph
 from linkwise.apps.matrix_market import read_matrix
 from linkwise.apps.sparse_matrix import Matrix
+from linkwise.messages.schedules import even_cuts
 
 ROWS_AT_ONCE = 1 << 14  # of dozens of entries, each with the factors of two sides
 

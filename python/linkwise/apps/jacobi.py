@@ -11,8 +11,9 @@ import numpy as np
 from linkwise import _core
 from linkwise._core import AgentPlan, Runtime
 from linkwise._typing import Array
-from linkwise.apps.base import Application, even_cuts
+from linkwise.apps.base import Application
 from linkwise.apps.generators import ROWS_AT_ONCE, banded_system
+from linkwise.messages.schedules import even_cuts
 from linkwise.runtime.parallel import in_blocks
 
 

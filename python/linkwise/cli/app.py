@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -14,11 +15,15 @@ from rich.table import Table
 from linkwise._core import AgentPlan, UsageError
 from linkwise.apps.registry import APPLICATIONS
 from linkwise.apps.run import AppReport, run_app, tune_app
+from linkwise.apps.tartan_registry import TARTAN
 from linkwise.apps.tuning import DEFAULT_PLAN
 from linkwise.cli import options
 from linkwise.cli.errors import interrupt_is_a_failure
 from linkwise.cli.options import MOST_SHOWN
+from linkwise.cli.tartan import is_tartans, run_and_print
+from linkwise.messages.ways import WAYS
 from linkwise.reports.summary import format_seconds
+from linkwise.reports.terminal import print_names
 from linkwise.runtime.arguments import parse_bytes
 
 
@@ -51,6 +56,9 @@ def print_tuning(console: Console, report: dict[str, Any]) -> None:
 _MOST_THREADS = 65_536
 _NAMES = ", ".join(APPLICATIONS)
 Name = Annotated[str, typer.Argument(metavar="NAME", help=f"{_NAMES}.")]
+AnyName = Annotated[
+    str, typer.Argument(metavar="LIST|NAME", help=f"list, one of {_NAMES}, or of Tartan's: {', '.join(TARTAN)}.")
+]
 Scale = Annotated[float | None, typer.Option(help="Of the data that is made; 1 is the full size.")]
 
 
@@ -72,8 +80,15 @@ def _plan(agent: str, chunk: str | None, threads: int | None) -> str | AgentPlan
     return plan
 
 
+def _refuse(reason: str, options_given: Mapping[str, object]) -> None:
+    """Raise ``UsageError`` for options of the other kind of application."""
+    given = [name for name, value in options_given.items() if value]
+    if given:
+        raise UsageError(f"{reason}, and takes no {given[0]}")
+
+
 def app_command(
-    name: Name,
+    name: AnyName,
     gpus: options.Gpus = "auto",
     machine: options.Machine = "auto",
     agent: Annotated[
@@ -86,10 +101,38 @@ def app_command(
     matrix: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A Matrix Market file or list of edges to work on.")
     ] = None,
-    picture: Annotated[Path | None, typer.Option(metavar="FILE", help="Where xray_ct's picture goes, as PNG.")] = None,
+    picture: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where a picture goes: of xray_ct, PNG; of Tartan's, also SVG.")
+    ] = None,
+    via: Annotated[str | None, typer.Option(help=f"How messages of Tartan's go: auto, {', '.join(WAYS)}.")] = None,
+    scaling: Annotated[
+        Literal["strong", "weak"] | None, typer.Option(help="Of Tartan's: the same problem, or one for each GPU.")
+    ] = None,
+    trace: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a trace of one of Tartan's.")] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Run an application of proactive transfers on one GPU and on several, and check its result."""
+    """Run an application on one GPU and on several, and check its result: of proactive transfers, or of Tartan's."""
+    if name == "list":
+        print_names({program.name: f"{program.abbreviation}: {program.title}" for program in TARTAN.values()})
+        print_names({kind.name: (kind.__doc__ or "").partition("\n")[0] for kind in APPLICATIONS.values()})
+        return
+    if is_tartans(name):
+        others = {
+            "--agent": agent != "auto",
+            "--chunk": chunk,
+            "--threads": threads,
+            "--iterations": iterations,
+            "--matrix": matrix,
+        }
+        _refuse(f"{name} sends messages between its steps", others)
+        run_and_print(
+            name, gpus=gpus, machine=machine, via=via or "auto", scaling=scaling or "strong", scale=scale, trace=trace,
+            picture=picture, as_json=as_json,
+        )  # fmt: skip
+        return
+    if name not in APPLICATIONS:
+        raise UsageError(f"there is no app '{name}'; there are {', '.join([*APPLICATIONS, *TARTAN])}")
+    _refuse(f"{name} sends while it computes", {"--via": via, "--scaling": scaling, "--trace": trace})
     with interrupt_is_a_failure():
         report = run_app(
             name, gpus=options.parse_gpus(gpus), machine=options.where(machine), agent=_plan(agent, chunk, threads),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import log2
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ class MessageCosts:
         points = sorted(self.rdma_goodput.items())
         if not points:
             return 1
-        for (low, at_low), (high, at_high) in zip(points, points[1:], strict=False):
+        for (low, at_low), (high, at_high) in pairwise(points):
             if low <= size <= high:
                 return at_low + (at_high - at_low) * log2(size / low) / log2(high / low)
         return points[0][1] if size < points[0][0] else points[-1][1]

@@ -71,6 +71,17 @@ def in_nodes(description: dict[str, Any], nodes: int) -> dict[str, Any]:
     }
 
 
+def node_names(machine: Machine, kind: _core.NodeKind) -> list[str]:
+    """Of each GPU or memory: which of several nodes it is in; empty names where there is one."""
+    return [node.name.rpartition("/")[0] for node in machine.nodes if node.kind == kind]
+
+
+def node_of_gpus(machine: Machine) -> list[int]:
+    """Of each GPU, the first one of its node, of several that a network joins."""
+    names = node_names(machine, _core.NodeKind.gpu)
+    return [names.index(name) for name in names]
+
+
 def without_nvlink(machine: Machine) -> Machine:
     """The machine with its GPUs joined by PCIe alone: what one sends to another goes through the host's memory."""
     changed = copy.copy(machine)

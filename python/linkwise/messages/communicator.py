@@ -7,8 +7,10 @@ that it runs in one process with all GPUs, in one process a GPU (MPI), and on de
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -28,7 +30,7 @@ OPERATIONS = ("sum", "min", "max")
 class Communicator(ABC):
     """The ranks of a run. Every call names what it is for: its ``label`` is what it is priced by, and traced as."""
 
-    def __init__(self, size: int, local: Sequence[int], xp: Any, way: Way) -> None:
+    def __init__(self, size: int, local: Sequence[int], xp: Any, way: Way, *, master: bool = False) -> None:
         self.size = size
         """Ranks in all."""
         self.local = tuple(local)
@@ -36,6 +38,8 @@ class Communicator(ABC):
         self.xp = xp
         """The array API (2024.12) that their arrays belong to."""
         self.way = way
+        self.has_master = master and way.uses_host
+        """Whether one process does collectives in the host's memory (tartan20 §4.1), and not the ranks among them."""
 
     # ---- what a backend is
 
@@ -44,21 +48,22 @@ class Communicator(ABC):
         del rank
         return nullcontext()
 
-    def _computed(self, label: str) -> None:
-        """All ranks have computed."""
+    def _step(self, kind: str, label: str) -> AbstractContextManager[Any]:
+        """Around what all ranks do at once."""
+        del kind, label
+        return nullcontext()
 
     def _master(self, kind: str, label: str, arrays: Arrays) -> None:
         """The master takes these from the ranks (``"collect"``), or gives them (``"hand_out"``)."""
+        del kind, label, arrays
 
     @abstractmethod
     def _run(self, kind: str, label: str, rounds: Rounds, sources: Arrays, targets: Arrays, operation: str) -> None:
         """Have the rounds done on flat arrays of this process's ranks."""
 
-    def _collective(
-        self, kind: str, label: str, arrays: Arrays, cuts: list[int], root: int, operation: str = "sum"
-    ) -> None:
-        """A collective in place, on flat arrays of equal lengths; ``cuts`` say which piece is whose."""
-        if self.way.has_master and len(self.local) == self.size:
+    def _collected(self, kind: str, label: str, arrays: Arrays, cuts: list[int], root: int, operation: str) -> None:
+        """As ``collective``, for backends that know a better way than rounds of hops."""
+        if self.has_master:
             rounds = schedules.through_master(kind, self.size, cuts, root)
         else:
             rounds = schedules.along_ring(kind, range(self.size), cuts, root)
@@ -86,16 +91,36 @@ class Communicator(ABC):
     def each(self, label: str, work: Callable[..., Any], *columns: Sequence[Any]) -> Arrays:
         """``work(rank, *entries)`` on each rank's GPU, with the rank's entries of the columns."""
         found = []
-        for at, rank in enumerate(self.local):
+        with self._step("compute", label):
+            for at, rank in enumerate(self.local):
+                with self._on(rank):
+                    found.append(work(rank, *(column[at] for column in columns)))
+        return found
+
+    def collective(
+        self, kind: str, label: str, arrays: Arrays, cuts: list[int], root: int, operation: str = "sum"
+    ) -> None:
+        """A collective in place, on flat arrays of equal lengths; ``cuts`` say which piece is whose."""
+        with self._step(kind, label):
+            self._collected(kind, label, arrays, cuts, root, operation)
+
+    def move(self, label: str, rounds: Rounds, sources: Arrays, targets: Arrays) -> None:
+        """Rounds of hops as they are, between flat arrays of the ranks."""
+        with self._step("exchange", label):
+            self._run("exchange", label, rounds, sources, targets, "sum")
+
+    def joined(self, parts: Iterable[Sequence[Any]], axis: int = 0) -> Arrays:
+        """Each rank's parts as one array, on its GPU."""
+        found = []
+        for rank, mine in zip(self.local, parts, strict=True):
             with self._on(rank):
-                found.append(work(rank, *(column[at] for column in columns)))
-        self._computed(label)
+                found.append(self.xp.concat(tuple(mine), axis=axis))
         return found
 
     def broadcast(self, label: str, arrays: Arrays, root: int = 0) -> Arrays:
         """All get the root's; the others' have its shape, and are given up."""
         flat = self._flat(arrays)
-        self._collective("broadcast", label, flat, even_cuts(_length(flat), self.size), root)
+        self.collective("broadcast", label, flat, even_cuts(_length(flat), self.size), root)
         return self._shaped(flat, arrays)
 
     def reduce(self, label: str, arrays: Arrays, root: int = 0, operation: str = "sum") -> Arrays:
@@ -110,7 +135,7 @@ class Communicator(ABC):
         if operation not in OPERATIONS:
             raise UsageError(f"ranks reduce by {', '.join(OPERATIONS)}, not by '{operation}'")
         flat = self._flat(arrays)
-        self._collective(kind, label, flat, even_cuts(_length(flat), self.size), root, operation)
+        self.collective(kind, label, flat, even_cuts(_length(flat), self.size), root, operation)
         return self._shaped(flat, arrays)
 
     def reduce_scatter(self, label: str, arrays: Arrays) -> Arrays:
@@ -119,7 +144,7 @@ class Communicator(ABC):
         row = _length(self._flat(arrays[:1])) // max(rows, 1)
         cuts = [row * cut for cut in even_cuts(rows, self.size)]
         flat = self._flat(arrays)
-        self._collective("reduce_scatter", label, flat, cuts, 0)
+        self.collective("reduce_scatter", label, flat, cuts, 0)
         parts = []
         for at, rank in enumerate(self.local):
             with self._on(rank):
@@ -138,7 +163,7 @@ class Communicator(ABC):
                 everything = self.xp.empty(cuts[-1], dtype=arrays[at].dtype)
                 everything[cuts[rank] : cuts[rank + 1]] = flat[at]
                 whole.append(everything)
-        self._collective("all_gather", label, whole, cuts, 0)
+        self.collective("all_gather", label, whole, cuts, 0)
         return self._shaped(whole, arrays, longer=True)
 
     def scatter(self, label: str, arrays: Arrays, root: int = 0) -> Arrays:
@@ -154,7 +179,8 @@ class Communicator(ABC):
                 if rank == root:
                     part[:] = flat[at][cuts[rank] : cuts[rank + 1]]
                 parts.append(part)
-        self._run("scatter", label, schedules.scatter(cuts, root), flat, parts, "sum")
+        with self._step("scatter", label):
+            self._run("scatter", label, schedules.scatter(cuts, root), flat, parts, "sum")
         return self._shaped(parts, arrays, longer=True)
 
     def gather(self, label: str, arrays: Arrays, root: int = 0) -> Arrays:
@@ -168,7 +194,8 @@ class Communicator(ABC):
                 if rank == root:
                     everything[cuts[rank] : cuts[rank + 1]] = flat[at]
                 whole.append(everything)
-        self._run("gather", label, schedules.gather(cuts, root), flat, whole, "sum")
+        with self._step("gather", label):
+            self._run("gather", label, schedules.gather(cuts, root), flat, whole, "sum")
         return self._shaped(whole, arrays, longer=True)
 
     def all_to_all(self, label: str, parts: list[list[Any]]) -> list[list[Any]]:
@@ -178,7 +205,7 @@ class Communicator(ABC):
     def exchange(self, label: str, messages: list[dict[int, Any]]) -> list[dict[int, Any]]:
         """Copies between ranks: each rank's arrays by the rank they go to; it gets those for it by where they are from.
 
-        What a rank sends itself it gets as it is. All arrays of a call have one data type.
+        All arrays of a call have one data type.
         """
         received = self._sent("exchange", label, messages)
         targets = self._of_all([sorted(mine) for mine in messages])
@@ -199,15 +226,14 @@ class Communicator(ABC):
                 dtype = flat[0].dtype if flat else self.xp.float64
                 outgoing.append(self.xp.concat(flat) if flat else self.xp.empty(0, dtype=dtype))
                 incoming.append(self.xp.empty(sum(lengths[a][rank] for a in ranks), dtype=dtype))
-        self._run(kind, label, schedules.all_to_all(lengths), outgoing, incoming, "sum")
+        with self._step(kind, label):
+            self._run(kind, label, schedules.all_to_all(lengths), outgoing, incoming, "sum")
         received = []
         for at, rank in enumerate(self.local):
             cuts = schedules.cuts_of([lengths[a][rank] for a in ranks])
             with self._on(rank):
-                got = [
-                    self.xp.reshape(incoming[at][cuts[a] : cuts[a + 1]], shapes[a].get(rank, (0,))) for a in ranks
-                ]
-            if rank in messages[at]:
+                got = [self.xp.reshape(incoming[at][cuts[a] : cuts[a + 1]], shapes[a].get(rank, (0,))) for a in ranks]
+            if rank in messages[at] and not self.way.uses_host:
                 got[rank] = messages[at][rank]
             received.append(got)
         return received
@@ -215,11 +241,13 @@ class Communicator(ABC):
     def collect(self, label: str, arrays: Arrays) -> list[Array]:
         """The master's host memory gets what each rank has; by rank. Where there is no master, rank 0 has it."""
         self._master("collect", label, arrays)
-        return self.fetch(arrays)
+        with self._step("collect", label):
+            return self.fetch(arrays)
 
     def hand_out(self, label: str, parts: Sequence[Any]) -> Arrays:
         """What the master has for each rank, by rank, gets to its GPU."""
-        arrays = [self.from_host(rank, parts[rank]) for rank in self.local]
+        with self._step("hand_out", label):
+            arrays = [self.from_host(rank, parts[rank]) for rank in self.local]
         self._master("hand_out", label, arrays)
         return arrays
 
@@ -240,6 +268,40 @@ class Communicator(ABC):
             with self._on(rank):
                 shaped.append(self.xp.reshape(flat[at], shape))
         return shaped
+
+
+@dataclass(frozen=True)
+class Span:
+    """What a step took: seconds of a clock."""
+
+    name: str
+    """The step's label."""
+    thread: str
+    """Its kind, as a trace's track."""
+    begin: float
+    end: float
+
+
+class ProfiledCommunicator(Communicator):
+    """One whose ranks work while the host goes on, until it waits for them."""
+
+    profile: list[Span] | None = None
+    """What each step took, where that is wanted: every step is then waited for."""
+
+    @abstractmethod
+    def synchronize(self) -> None:
+        """Wait for all that the ranks were given."""
+
+    @contextmanager
+    def _timed(self, kind: str, label: str, profile: list[Span]) -> Iterator[None]:
+        self.synchronize()
+        began = perf_counter()
+        yield
+        self.synchronize()
+        profile.append(Span(label, kind, began, perf_counter()))
+
+    def _step(self, kind: str, label: str) -> AbstractContextManager[Any]:
+        return nullcontext() if self.profile is None else self._timed(kind, label, self.profile)
 
 
 def _length(flat: Arrays) -> int:

@@ -11,7 +11,7 @@ def with_halos(comm: Communicator, label: str, slabs: Arrays, depth: int) -> Arr
     Two messages a rank, each of that many planes, of ``label``. Every slab has ``depth`` planes at least.
     """
     before, after = neighbours(comm, label, [s[:depth, ...] for s in slabs], [s[-depth:, ...] for s in slabs])
-    return [comm.xp.concat(three) for three in zip(before, slabs, after, strict=True)]
+    return comm.joined(zip(before, slabs, after, strict=True))
 
 
 def neighbours(comm: Communicator, label: str, first: Arrays, last: Arrays) -> tuple[Arrays, Arrays]:
@@ -21,4 +21,3 @@ def neighbours(comm: Communicator, label: str, first: Arrays, last: Arrays) -> t
     up = comm.exchange(label, [{(rank + 1) % n: each} for rank, each in zip(comm.local, last, strict=True)])
     before = [got[(rank - 1) % n] for rank, got in zip(comm.local, up, strict=True)]
     return before, [got[(rank + 1) % n] for rank, got in zip(comm.local, down, strict=True)]
-

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +35,8 @@ class Step:
 
 def combined(operation: str, xp: Any) -> Callable[[Any, Any], Any]:
     """How two arrays are made one."""
-    return {"sum": lambda a, b: a + b, "min": xp.minimum, "max": xp.maximum}[operation]
+    found: dict[str, Callable[[Any, Any], Any]] = {"sum": operator.add, "min": xp.minimum, "max": xp.maximum}
+    return found[operation]
 
 
 def check_round(hops: list[Hop], *, in_place: bool) -> None:
@@ -47,43 +50,43 @@ def check_round(hops: list[Hop], *, in_place: bool) -> None:
         written.setdefault(hop.target, []).append(hop)
     for hop in hops if in_place else ():
         for other in written.get(hop.source, []):
-            if hop.begin < other.to + other.length and other.to < hop.end:
+            if other is not hop and hop.begin < other.to + other.length and other.to < hop.end:
                 raise ProgramError(f"in one round {hop} reads what {other} writes")
 
 
 class NumpyRanks(Communicator):
     """Ranks whose arrays lie in the host's memory. ``steps`` is what they did."""
 
-    def __init__(self, size: int, way: Way = WAYS["nccl"], xp: Any = None) -> None:
+    def __init__(self, size: int, way: Way = WAYS["nccl"], xp: Any = None, *, master: bool = False) -> None:
         if xp is None:
             import array_api_compat.numpy as xp  # noqa: PLC0415 - not needed to price, which loads faster
-        super().__init__(size, range(size), xp, way)
+        super().__init__(size, range(size), xp, way, master=master)
         self.steps: list[Step] = []
 
     def to_host(self, array: Any) -> Array:
         """See ``Communicator``."""
         return np.asarray(array)
 
-    def _computed(self, label: str) -> None:
-        self.steps.append(Step("compute", label))
+    def _step(self, kind: str, label: str) -> AbstractContextManager[Any]:
+        if kind == "compute":
+            self.steps.append(Step(kind, label))
+        return nullcontext()
 
     def _master(self, kind: str, label: str, arrays: Arrays) -> None:
         sizes = [_bytes(array) for array in arrays]
         hops = [(r, HOST, n) if kind == "collect" else (HOST, r, n) for r, n in enumerate(sizes)]
         self.steps.append(Step(kind, label, max(sizes), 0, tuple(hops)))
 
-    def _collective(
-        self, kind: str, label: str, arrays: Arrays, cuts: list[int], root: int, operation: str = "sum"
-    ) -> None:
+    def _collected(self, kind: str, label: str, arrays: Arrays, cuts: list[int], root: int, operation: str) -> None:
         self.steps.append(Step(kind, label, _bytes(arrays[0]), root))
-        super()._collective(kind, label, arrays, cuts, root, operation)
+        super()._collected(kind, label, arrays, cuts, root, operation)
 
     def _run(self, kind: str, label: str, rounds: Rounds, sources: Arrays, targets: Arrays, operation: str) -> None:
         in_place = sources is targets
         if not in_place:
             width = _width(sources[0])
-            hops = tuple((hop.source, hop.target, width * hop.length) for hops in rounds for hop in hops)
-            self.steps.append(Step(kind, label, max((hop[2] for hop in hops), default=0), 0, hops))
+            sent = tuple((hop.source, hop.target, width * hop.length) for hops in rounds for hop in hops)
+            self.steps.append(Step(kind, label, max((each[2] for each in sent), default=0), 0, sent))
         combine = combined(operation, self.xp)
         places: dict[int, Any] = dict(enumerate(targets))
         read_from: dict[int, Any] = places if in_place else dict(enumerate(sources))

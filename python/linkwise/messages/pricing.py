@@ -9,6 +9,7 @@ from itertools import pairwise
 from linkwise import _core
 from linkwise._core import Machine, UsageError
 from linkwise.machines.network import MessageCosts
+from linkwise.machines.variants import node_names
 from linkwise.messages import schedules
 from linkwise.messages.numpy_ranks import Step
 from linkwise.messages.schedules import COLLECTIVES, HOST, Hop, Rounds, cuts_of, even_cuts
@@ -63,29 +64,29 @@ class RunTime:
 
 
 def _shifted(entry: _core.TimelineEntry, by_ps: int) -> _core.TimelineEntry:
-    *what, start, end = entry.__getstate__()
+    what = entry.__getstate__()
+    start, end = what[-2:]
     moved = _core.TimelineEntry.__new__(_core.TimelineEntry)
-    moved.__setstate__((*what, start + by_ps, end + by_ps))
+    moved.__setstate__((*what[:-2], start + by_ps, end + by_ps))
     return moved
-
-
-def _node_names(machine: Machine) -> list[str]:
-    """Of each GPU: the node of several that it is in."""
-    return [
-        node.name.rpartition("/")[0] for node in machine.nodes if node.kind == _core.NodeKind.gpu
-    ]  # as `in_nodes` names them
 
 
 class PricedRanks:
     """Ranks on the GPUs of a described machine, whose messages take a way. Equal steps are simulated once."""
 
     def __init__(
-        self, machine: Machine, gpus: Sequence[int], way: Way, costs: MessageCosts | None = None
+        self,
+        machine: Machine,
+        gpus: Sequence[int],
+        way: Way,
+        costs: MessageCosts | None = None,
+        *,
+        master: bool = False,
     ) -> None:
         self.machine, self.gpus, self.way = machine, list(gpus), way
+        self._has_master = master and way.uses_host
         self.costs = costs or MessageCosts()
-        names = _node_names(machine)
-        memories = [node.name.rpartition("/")[0] for node in machine.nodes if node.kind == _core.NodeKind.memory]
+        names, memories = (node_names(machine, kind) for kind in (_core.NodeKind.gpu, _core.NodeKind.memory))
         self._node = [names[gpu] for gpu in self.gpus]
         self._memory = [memories.index(name) for name in self._node]
         """Of each rank: the host memory that its messages go through, the first of its node."""
@@ -141,15 +142,12 @@ class PricedRanks:
 
     def hops_of(self, step: Step, size: float, way: Way) -> list[Rounds]:
         """The rounds of a step of so many bytes; of each ring where there are several."""
-        whole = round(size)
-        n = len(self.gpus)
+        whole, n = round(size), len(self.gpus)
         if step.kind not in COLLECTIVES:
             share = size / step.size if step.size else 0
             return [[[Hop(a, b, 0, round(length * share), 0) for a, b, length in step.hops]]]
-        if way.has_master and len(set(self._node)) == 1:
+        if self._has_master:
             return [schedules.through_master(step.kind, n, even_cuts(whole, n), step.root)]
-        if n == 1:
-            return []
         if way.name != "nccl" or whole < _ONE_RING_BELOW or self._rings is None:
             return [schedules.along_ring(step.kind, range(n), even_cuts(whole, n), step.root)]
         positions = {gpu: rank for rank, gpu in enumerate(self.gpus)}
@@ -166,8 +164,8 @@ class PricedRanks:
         return self._memory[max(rank, 0)]
 
     def are_on_one_node(self, a: int, b: int) -> bool:
-        """Whether no network lies between two ranks; the host is with all."""
-        return HOST in (a, b) or self._node[a] == self._node[b]
+        """Whether no network lies between two ranks."""
+        return self._node[a] == self._node[b]
 
     @property
     def step_us(self) -> float:
@@ -178,7 +176,7 @@ class PricedRanks:
 class _Messages:
     """Hops as operations of an estimating runtime."""
 
-    def __init__(self, runtime: _core.Runtime, ranks: PricedRanks, way: Way, label: str) -> None:
+    def __init__(self, runtime: _core.VirtualRuntime, ranks: PricedRanks, way: Way, label: str) -> None:
         self.runtime, self.ranks, self.way, self.label = runtime, ranks, way, label
         self._arrived: dict[tuple[int, int], list[_core.Event]] = {}
         """By ring and rank: when what was sent there in the round before has arrived."""
@@ -188,7 +186,7 @@ class _Messages:
             for at, hops in enumerate(rounds):
                 arrived: dict[tuple[int, int], list[_core.Event]] = {}
                 for hop in hops:
-                    if hop.length and hop.source != hop.target:
+                    if hop.length and (hop.source != hop.target or self.way.uses_host):
                         waits = self._arrived.get((number, hop.source), [])
                         event = self._hop(hop, number, waits, begins=at == 0)
                         arrived.setdefault((number, hop.target), []).append(event)
@@ -200,7 +198,9 @@ class _Messages:
         if not self.ranks.are_on_one_node(hop.source, hop.target):
             if self.way.uses_host:
                 return self._legs(hop, waits, over_network=True)
-            return self._stored(hop, waits, "rdma", self.ranks.costs.gpu_us, self.ranks.costs.rdma_goodput_of(hop.length))
+            return self._stored(
+                hop, waits, "rdma", self.ranks.costs.gpu_us, self.ranks.costs.rdma_goodput_of(hop.length)
+            )
         if self.way.uses_host:
             return self._legs(hop, waits, over_network=False)
         if self.way.name == "nccl":
@@ -272,7 +272,7 @@ class _Messages:
         return self.runtime.memory(self._gpu(rank), size)
 
 
-def _taken(runtime: _core.Runtime, kind: str | None) -> StepTime:
+def _taken(runtime: _core.VirtualRuntime, kind: str | None) -> StepTime:
     """What an estimate's operations took, all and by what they moved."""
     entries = runtime.timeline()
     busy: dict[str, list[tuple[int, int]]] = {}

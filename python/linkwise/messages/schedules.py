@@ -1,9 +1,9 @@
 """Collectives as rounds of hops between ranks: what moves when, whatever carries it.
 
 The same rounds move NumPy arrays on described machines, CuPy arrays between the GPUs of a process, and messages between
-processes; and they are what is priced. Rings are those of NCCL (tartan20 §3.2): a piece goes from rank to rank, and each
-rank sends one while it receives another. By way of the host's memory, one process is the master (tartan20 §4.1): it
-takes from all and gives to all.
+processes; and they are what is priced. Rings are those of NCCL (tartan20 §3.2): a piece goes from rank to rank, and
+each rank sends one while it receives another. By way of the host's memory, one process may be the master (tartan20
+§4.1): it takes from all and gives to all.
 """
 
 from __future__ import annotations
@@ -111,8 +111,12 @@ def chain_reduce(ring: Sequence[int], begin: int, end: int, root: int) -> Rounds
 
 
 def at_once(hops: Sequence[Hop]) -> Rounds:
-    """One round, without those that go nowhere or carry nothing."""
-    kept = [hop for hop in hops if hop.length and hop.source != hop.target]
+    """One round, without those that carry nothing.
+
+    What a rank sends itself is there as well: on the ways through the host's memory it goes there and back, as
+    everything that MPI carries for programs that hand it host memory; on the others it stays where it is.
+    """
+    kept = [hop for hop in hops if hop.length]
     return [kept] if kept else []
 
 
@@ -157,6 +161,8 @@ def through_master(collective: str, ranks: int, cuts: Sequence[int], root: int) 
 def along_ring(collective: str, ring: Sequence[int], cuts: Sequence[int], root: int) -> Rounds:
     """A collective over one ring, on the elements from the first cut to the last."""
     begin, end = cuts[0], cuts[-1]
+    if len(ring) == 1:
+        return at_once([Hop(ring[0], ring[0], begin, end, begin)])
     if collective == "all_reduce":
         return ring_reduce_scatter(ring, cuts) + ring_all_gather(ring, cuts)
     if collective == "reduce_scatter":

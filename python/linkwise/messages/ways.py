@@ -15,34 +15,29 @@ class Way:
     told: str
     uses_host: bool = False
     """Whether it goes through the host's memory."""
-    is_pinned: bool = True
-    """Whether that memory is page-locked."""
+    is_pinned: bool = False
+    """Whether what goes through the host's memory goes through page-locked memory."""
     follows: bool = False
     """Whether the parts of a message follow each other over its legs, as MPI sends where GPUs and the network's
     adapter may pin the same memory (GPUDirect); otherwise a leg begins when the one before has ended."""
     only_between_nodes: bool = False
 
-    @property
-    def has_master(self) -> bool:
-        """Whether, within a process, collectives are done by it in the host's memory."""
-        return self.uses_host and not self.only_between_nodes
-
 
 WAYS = {
     way.name: way
     for way in (
-        Way("host", "through ordinary memory of the host", uses_host=True, is_pinned=False),
-        Way("host-pinned", "through page-locked memory of the host", uses_host=True),
+        Way("host", "through ordinary memory of the host", uses_host=True),
+        Way("host-pinned", "through page-locked memory of the host", uses_host=True, is_pinned=True),
         Way("peer", "copies from GPU to GPU, collectives by rings of them"),
         Way("nccl", "NCCL's rings"),
         Way("rdma", "from GPU to GPU over the network (GPUDirect RDMA)", only_between_nodes=True),
         Way(
-            "host-pinned-gpudirect", "through page-locked memory, with GPUDirect", uses_host=True, follows=True,
-            only_between_nodes=True,
+            "host-pinned-gpudirect", "through page-locked memory, with GPUDirect", uses_host=True, is_pinned=True,
+            follows=True, only_between_nodes=True,
         ),
         Way(
-            "host-gpudirect", "through ordinary memory, with GPUDirect", uses_host=True, is_pinned=False,
-            follows=True, only_between_nodes=True,
+            "host-gpudirect", "through ordinary memory, with GPUDirect", uses_host=True, follows=True,
+            only_between_nodes=True,
         ),
     )
 }  # fmt: skip
@@ -57,7 +52,9 @@ def way_named(name: str, *, nodes: int = 1) -> Way:
     if way is None:
         raise UsageError(f"there is no way '{name}' between GPUs; there are {', '.join(WAYS)}")
     if way.only_between_nodes and nodes == 1:
-        raise UsageError(f"'{name}' leads from node to node: name several, as --machine summit-node:4, or start by mpirun")
+        raise UsageError(
+            f"'{name}' leads from node to node: name several, as --machine summit-node:4, or start by mpirun"
+        )
     if name == "peer" and nodes > 1:
         raise UsageError("GPUs of two nodes are no peers: go by rdma, nccl, or through the host")
     return way

@@ -1,168 +1,163 @@
-"""Messages between processes, and so between nodes, through MPI where there is one (tartan20 §3.3's ways).
+"""Messages and collectives between processes, and so between nodes (tartan20 §3.3, §3.4), by MPI and by NCCL.
 
-Start it in two processes or more, as ``mpirun -n 2 linkwise probe -t "between processes"``; the first tells what the
-first two measured. GPU memory itself is sent where MPI says that it can (GPUDirect); else, and beside, through pinned
-and through ordinary memory. Whether MPI itself uses GPUDirect is its own setting; each row says which it was.
+Start it in two processes or more, as ``mpirun -n 2 linkwise probe -t "between processes"``; the first tells what was
+measured. Messages take the ways of ``linkwise.messages``, by the code that applications use and that described machines
+are priced by. Whether MPI itself uses GPUDirect is its own setting; each row says which it was.
 """
 
 from __future__ import annotations
 
-import ctypes
-import importlib.util
-import os
 import statistics
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from linkwise import _core
-from linkwise._core import CorruptDataError
-from linkwise._typing import Bytes
+from linkwise._core import CorruptDataError, DeviceError, Machine, UsageError
+from linkwise.machines.network import MessageCosts, message_costs
+from linkwise.machines.variants import node_of_gpus
+from linkwise.messages.launcher import World, launched, rank
+from linkwise.messages.mpi_ranks import MpiRanks, check_way
+from linkwise.messages.numpy_ranks import Step
+from linkwise.messages.pricing import PricedRanks
+from linkwise.messages.schedules import COLLECTIVES, Hop, even_cuts
+from linkwise.messages.ways import BETWEEN_NODES, WAYS
+
+__all__ = ["NAME", "WHAT", "Row", "between_processes", "rank"]
 
 NAME = "between processes"
-WHAT = "messages from a GPU of one process to one of another, by MPI: GPU memory, pinned, ordinary; 4 B to 256 MiB"
-_SIZES = [4**power for power in range(1, 15)]
+WHAT = "messages and collectives between GPUs of processes, by MPI through GPU, pinned and ordinary memory, and by NCCL"
+_SIZES = [4**power for power in range(1, 15)]  # 4 B to 256 MiB
+_COLLECTIVE_SIZES = [4**power for power in range(1, 15, 2)]
 _REPETITIONS = 7
-_LAUNCHERS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID")
 Row = dict[str, Any]
-
-
-def rank() -> int:
-    """Of this process among those that were started together; 0 where it is alone."""
-    told = next((os.environ[name] for name in _LAUNCHERS if name in os.environ), "0")
-    return int(told) if told.isascii() and told.isdigit() else 0
-
-
-def _why_not() -> str | None:
-    if not any(name in os.environ for name in _LAUNCHERS):
-        return f"it takes two processes: mpirun -n 2 linkwise probe -t '{NAME}'"
-    if importlib.util.find_spec("mpi4py") is None:
-        return "mpi4py is not installed"
-    return None
-
-
-def _sends_gpu_memory() -> bool:
-    """What Open MPI says of itself; others say nothing, and are not trusted with a GPU's address."""
-    try:
-        return bool(ctypes.CDLL(None).MPIX_Query_cuda_support())
-    except AttributeError:
-        return False
-
-
-class _GpuBytes:
-    """GPU memory as MPI takes it: by the CUDA array interface."""
-
-    def __init__(self, view: _core.MemoryView) -> None:
-        self.__cuda_array_interface__ = {
-            "shape": (view.bytes,),
-            "typestr": "|u1",
-            "data": (view.address, False),
-            "version": 3,
-        }
-
-
-class _Ends:
-    """This process's GPU memory, and what its messages go through."""
-
-    def __init__(self, runtime: _core.Runtime, size: int) -> None:
-        self.runtime = runtime
-        place = _core.Place.gpu(rank() % runtime.machine.num_gpus)
-        self.stream = runtime.stream(place, "messages")
-        self.sent, self.received = runtime.allocate(place, size), runtime.allocate(place, size)
-        self.content = np.random.default_rng(size).integers(0, 256, size, dtype=np.uint8)
-
-    def put(self, memory: Any, content: Bytes) -> None:
-        self.runtime.copy_in(self.stream, memory.view, content)
-        self.runtime.synchronize()
-
-    def get(self, content: Bytes, memory: Any) -> None:
-        self.runtime.copy_out(self.stream, content, memory.view)
-        self.runtime.synchronize()
-
-
-def _host_memory(size: int, pinned: bool) -> Bytes:
-    return _core.pinned_bytes(size) if pinned else np.zeros(size, np.uint8)
-
-
-def _exchange(world: Any, send: Callable[[], None], receive: Callable[[], None]) -> float:
-    """Seconds from one GPU to the other: half of there and back, the median of several."""
-    seconds = []
-    for _ in range(_REPETITIONS):
-        world.Barrier()
-        began = time.perf_counter()
-        for sends in (True, False) if world.Get_rank() == 0 else (False, True):
-            (send if sends else receive)()
-        seconds.append((time.perf_counter() - began) / 2)
-    return statistics.median(seconds[1:])
-
-
-def _measure(world: Any, ends: _Ends, size: int, way: str) -> float:
-    other = 1 - world.Get_rank()
-    ends.put(ends.sent, ends.content)
-    ends.put(ends.received, np.zeros(size, np.uint8))
-    if way == "GPU memory":
-        sent, received = _GpuBytes(ends.sent.view), _GpuBytes(ends.received.view)
-        seconds = _exchange(world, lambda: world.Send(sent, other), lambda: world.Recv(received, other))
-    else:
-        memory = _host_memory(size, way == "pinned memory")
-
-        def send() -> None:
-            ends.get(memory, ends.sent)
-            world.Send(memory, other)
-
-        def receive() -> None:
-            world.Recv(memory, other)
-            ends.put(ends.received, memory)
-
-        seconds = _exchange(world, send, receive)
-    arrived = np.empty(size, np.uint8)
-    ends.get(arrived, ends.received)
-    if not np.array_equal(arrived, ends.content):
-        raise CorruptDataError(
-            f"a message of {size} bytes through {way} is not what was sent: do not trust this network"
-        )
-    return seconds
 
 
 def between_processes(runtime: _core.Runtime) -> list[Row]:
     """The rows of this measurement; of all processes but the first, none. Raises ``CorruptDataError``."""
-    reason = _why_not()
-    if reason is not None:
-        return [{"name": NAME, "what": "all", "cannot": reason}]
     try:
-        mpi = importlib.import_module("mpi4py.MPI")
-    except (ImportError, RuntimeError) as error:
-        return [{"name": NAME, "what": "all", "cannot": f"mpi4py cannot be used: {error}"}]
-    everyone = mpi.COMM_WORLD
-    if everyone.Get_size() < 2:
-        return [{"name": NAME, "what": "all", "cannot": "it takes two processes; this one is alone"}]
-    world = everyone.Split(int(everyone.Get_rank() > 1), everyone.Get_rank())
-    if everyone.Get_rank() > 1:
-        return []
-    direct = _sends_gpu_memory()
-    setting = "MPI with GPUDirect" if direct else "MPI without GPUDirect"
-    nodes = len(set(world.allgather(mpi.Get_processor_name())))
-    where = "two nodes" if nodes > 1 else "one node"
-    rows: list[Row] = []
-    if not direct:
-        rows.append({"name": NAME, "what": f"GPU memory, {where}", "cannot": "this MPI does not send GPU memory"})
-    for way in (*(("GPU memory",) if direct else ()), "pinned memory", "ordinary memory"):
+        world = launched()
+    except DeviceError as error:
+        return [_cannot("all", str(error))]
+    if world is None:
+        return [_cannot("all", f"it takes two processes: mpirun -n 2 linkwise probe -t '{NAME}'")]
+    rows = list(_rows(world, None if runtime.simulated else runtime.machine.num_gpus))
+    return rows if world.everyone.Get_rank() == 0 else []
+
+
+def between_described_nodes(machine: Machine) -> list[Row]:
+    """The same of a described machine of several nodes, one GPU a node: what its links take."""
+    gpus = sorted(set(node_of_gpus(machine)))
+    if len(gpus) < 2:
+        return [_cannot("all", "it takes several nodes, as --machine summit-node:4")]
+    try:
+        costs = message_costs(machine.name)
+    except UsageError:  # from a file, or a machine that somebody made
+        costs = MessageCosts()
+    rows = []
+    for way in (*BETWEEN_NODES, "nccl"):
+        ranks = PricedRanks(machine, gpus, WAYS[way], costs)
         for size in _SIZES:
-            seconds = _measure(world, _Ends(runtime, size), size, way)
-            rows.append(
-                {
-                    "name": NAME,
-                    "what": f"{way}, {where}, {setting}",
-                    "bytes": size,
-                    "gb_per_s": size / seconds / 1e9,
-                    "predicted_gb_per_s": 0.0,
-                    "fitted": False,
-                    "seconds": seconds,
-                    "spread": 0.0,
-                    "repetitions": _REPETITIONS - 1,
-                    "verified": True,
-                }
-            )
-    return rows if world.Get_rank() == 0 else []
+            step = Step("exchange", "message", size, 0, ((0, 1, size),))
+            seconds = [ranks.step_time(step, size).seconds]
+            rows.append(_row(f"message, {way}, {len(gpus)} nodes", size, 1.0, seconds))
+        for kind in COLLECTIVES:
+            factor = _core.collective_factor(getattr(_core.Collective, kind), len(gpus))
+            for size in _COLLECTIVE_SIZES:
+                seconds = [ranks.step_time(Step(kind, kind, size), size).seconds]
+                rows.append(_row(f"{kind}, {way}, {len(gpus)} nodes", size, factor, seconds))
+    return rows
+
+
+def _cannot(what: str, reason: str) -> Row:
+    return {"name": NAME, "what": what, "cannot": reason}
+
+
+def _rows(world: World, num_gpus: int | None) -> Iterator[Row]:
+    setting = "MPI with GPUDirect" if world.sends_gpu_memory else "MPI without GPUDirect"
+    where = "one computer" if world.computers == 1 else f"{world.computers} computers"
+    for way in (*BETWEEN_NODES, "nccl"):
+        told = f"{way}, {where}" if way == "nccl" else f"{way}, {where}, {setting}"
+        if world.sends_gpu_memory and way in ("host", "host-pinned"):
+            yield _cannot(told, "this MPI has GPUDirect, which is these ways' other setting")
+            continue
+        try:
+            check_way(WAYS[way], sends_gpu_memory=world.sends_gpu_memory)
+            comm = MpiRanks(world.everyone, WAYS[way], None if num_gpus is None else world.local_rank % num_gpus)
+        except DeviceError as error:
+            yield _cannot(told, str(error))
+            continue
+        for size in _SIZES:
+            yield _row(f"message, {told}", size, 1.0, _message(comm, size))
+        for kind in COLLECTIVES if comm.size > 1 else ():
+            factor = _core.collective_factor(getattr(_core.Collective, kind), comm.size)
+            for size in _COLLECTIVE_SIZES:
+                yield _row(f"{kind} of {comm.size}, {told}", size, factor, _collective(comm, kind, size))
+
+
+def _row(what: str, size: int, factor: float, seconds: list[float]) -> Row:
+    """One of what was measured; rates of collectives are what passes each GPU."""
+    middle = statistics.median(seconds)
+    return {
+        "name": NAME,
+        "what": what,
+        "bytes": size,
+        "gb_per_s": factor * size / middle / 1e9,
+        "predicted_gb_per_s": 0.0,
+        "fitted": False,
+        "seconds": middle,
+        "spread": (max(seconds) - min(seconds)) / middle,
+        "repetitions": len(seconds),
+        "verified": True,
+    }
+
+
+def _timed(comm: MpiRanks, work: Callable[[], None]) -> list[float]:
+    seconds = []
+    for _ in range(_REPETITIONS):
+        comm.synchronize()
+        began = perf_counter()
+        work()
+        comm.synchronize()
+        seconds.append(perf_counter() - began)
+    return seconds[1:]
+
+
+def _message(comm: MpiRanks, size: int) -> list[float]:
+    """Seconds from the first rank's GPU to the second's: half of there and back."""
+    me = comm.local[0]
+    content = np.random.default_rng(size).integers(0, 256, size, dtype=np.uint8)
+    sent, received = comm.from_host(me, content), comm.from_host(me, np.zeros(size, np.uint8))
+    there, back = [Hop(0, 1, 0, size, 0)], [Hop(1, 0, 0, size, 0)]
+    seconds = [each / 2 for each in _timed(comm, lambda: comm.move("message", [there, back], [sent], [received]))]
+    if me < 2:
+        _check(np.array_equal(comm.to_host(received), content), comm, size)
+    return seconds
+
+
+def _collective(comm: MpiRanks, kind: str, size: int) -> list[float]:
+    """Seconds of one, in place, on so many bytes of 4-byte integers."""
+    me, length = comm.local[0], max(size // 4, 1)
+    cuts = even_cuts(length, comm.size)
+    array = comm.from_host(me, np.full(length, me + 1, np.int32))
+    comm.collective(kind, kind, [array], cuts, 0, "max")  # so that it can be done again and again
+    found = comm.to_host(array)
+    mine = found[cuts[me] : cuts[me + 1]]
+    right = {
+        "broadcast": found.max(initial=1) == 1,
+        "reduce": me > 0 or found.min(initial=comm.size) == comm.size,
+        "all_reduce": found.min(initial=comm.size) == comm.size,
+        "reduce_scatter": mine.min(initial=comm.size) == comm.size,
+        "all_gather": all((found[cuts[r] : cuts[r + 1]] == r + 1).all() for r in range(comm.size)),
+    }
+    _check(bool(right[kind]), comm, size)
+    return _timed(comm, lambda: comm.collective(kind, kind, [array], cuts, 0, "max"))
+
+
+def _check(right: bool, comm: MpiRanks, size: int) -> None:
+    if not right:
+        raise CorruptDataError(
+            f"a message of {size} bytes by way of {comm.way.name} is not what was sent: do not trust this network"
+        )

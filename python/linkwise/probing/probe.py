@@ -182,8 +182,7 @@ def probe_families(
 
 def _between_processes(runtime: _core.Runtime) -> list[dict[str, Any]]:
     if runtime.simulated:
-        reason = "it needs GPUs; this machine is a described one"
-        return [{"name": mpi.NAME, "what": "all", "cannot": reason}]
+        return mpi.between_described_nodes(runtime.machine)
     return mpi.between_processes(runtime)
 
 

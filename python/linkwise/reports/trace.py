@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from linkwise._core import Place, UsageError
+from linkwise._core import Machine, Place, TimelineEntry, UsageError
 from linkwise.joining.report import JoinReport
 from linkwise.runtime.atomic_file import write_json
 from linkwise.sorting.report import SortReport
@@ -14,13 +14,47 @@ from linkwise.sorting.report import SortReport
 _STREAMS, _LINKS = 1, 2
 
 
-def _directed_links(report: SortReport) -> Iterator[tuple[str, int, int]]:
+class Timed(Protocol):
+    """What has a timeline of a machine."""
+
+    @property
+    def timeline(self) -> Sequence[TimelineEntry]:
+        """What ran, by start."""
+
+    @property
+    def machine_description(self) -> Machine | None:
+        """The machine that it ran on."""
+
+
+class Spanned(Protocol):
+    """A piece of work on a thread, or on another track; seconds from the beginning."""
+
+    @property
+    def name(self) -> str:
+        """What was done."""
+
+    @property
+    def thread(self) -> str:
+        """Where."""
+
+    @property
+    def begin(self) -> float:
+        """Its start."""
+
+    @property
+    def end(self) -> float:
+        """Its end."""
+
+
+def _directed_links(report: Timed) -> Iterator[tuple[str, int, int]]:
     """(name, timeline index, bytes) for each link that bytes cross, in the direction in which they cross it."""
     machine = report.machine_description
+    if machine is None:
+        return
     for index, entry in enumerate(report.timeline):
         for passage in entry.passages:
             # Links are listed from source to target: each begins where the one before it ends.
-            at = _node_of(report, passage.source)
+            at = _node_of(machine, passage.source)
             for link_index in passage.links:
                 link = machine.links[link_index]
                 to = link.b if link.a == at else link.a
@@ -28,13 +62,13 @@ def _directed_links(report: SortReport) -> Iterator[tuple[str, int, int]]:
                 at = to
 
 
-def _node_of(report: SortReport, place: Place) -> int:
+def _node_of(machine: Machine, place: Place) -> int:
     kind = "gpu" if place.is_gpu else "memory"
-    of_kind = [index for index, node in enumerate(report.machine_description.nodes) if node.kind.name == kind]
+    of_kind = [index for index, node in enumerate(machine.nodes) if node.kind.name == kind]
     return of_kind[place.index]
 
 
-def trace_events(report: SortReport) -> list[dict[str, Any]]:
+def trace_events(report: Timed) -> list[dict[str, Any]]:
     """The report's timeline as trace events; times in microseconds from its first operation."""
     origin = min((entry.start_ps for entry in report.timeline), default=0)
     events: list[dict[str, Any]] = []
@@ -88,19 +122,28 @@ def write_trace(path: str | Path, report: SortReport) -> None:
     write_json(Path(path), document)
 
 
+def write_run_trace(path: Path, run: Timed, told: Mapping[str, Any]) -> None:
+    """Write the trace of a run on a described machine: tracks of streams and links."""
+    write_json(path, {"traceEvents": trace_events(run), "displayTimeUnit": "ms", "otherData": dict(told)})
+
+
 def write_join_trace(path: Path, report: JoinReport) -> None:
     """Write the trace of a join of files: a track a thread."""
-    threads = {name: number for number, name in enumerate(dict.fromkeys(span.thread for span in report.spans), 1)}
+    write_spans(path, report.spans, {"strategy": report.strategy, "rows": report.rows})
+
+
+def write_spans(path: Path, spans: Sequence[Spanned], told: Mapping[str, Any]) -> None:
+    """Write a trace of pieces of work: a track a thread."""
+    threads = {name: number for number, name in enumerate(dict.fromkeys(span.thread for span in spans), 1)}
     events: list[dict[str, Any]] = [
         {"ph": "M", "name": "thread_name", "pid": 1, "tid": number, "args": {"name": name}}
         for name, number in threads.items()
     ]
     events += [
         {
-            "ph": "X", "name": span.name, "cat": "join", "pid": 1, "tid": threads[span.thread],
+            "ph": "X", "name": span.name, "cat": "work", "pid": 1, "tid": threads[span.thread],
             "ts": 1e6 * span.begin, "dur": 1e6 * (span.end - span.begin),
         }
-        for span in report.spans
+        for span in spans
     ]  # fmt: skip
-    told = {"strategy": report.strategy, "rows": report.rows}
-    write_json(path, {"traceEvents": events, "displayTimeUnit": "ms", "otherData": told})
+    write_json(path, {"traceEvents": events, "displayTimeUnit": "ms", "otherData": dict(told)})

@@ -12,13 +12,24 @@ from linkwise.reproduce.join25 import JOIN25
 from linkwise.reproduce.proact21 import PROACT21
 from linkwise.reproduce.sort22 import SORT22
 from linkwise.reproduce.tartan20 import TARTAN20
+from linkwise.reproduce.tartan20_apps import TARTAN20_APPS
 from linkwise.reproduce.tartan20_collectives import TARTAN20_COLLECTIVES
+from linkwise.reproduce.tartan20_nodes import TARTAN20_NODES
 
 __all__ = ["EXPERIMENTS", "Experiment", "Lab", "Row", "reproduce"]
 
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
-    for experiment in (*SORT22, *JOIN25, *PROACT21, *COMMSCOPE19, *TARTAN20, *TARTAN20_COLLECTIVES)
+    for experiment in (
+        *SORT22,
+        *JOIN25,
+        *PROACT21,
+        *COMMSCOPE19,
+        *TARTAN20,
+        *TARTAN20_COLLECTIVES,
+        *TARTAN20_NODES,
+        *TARTAN20_APPS,
+    )
 }
 """By name, as ``sort22-fig12``, in the order of the papers."""
 

@@ -76,7 +76,7 @@ def open_session(machine: MachineLike) -> Iterator[_core.Runtime]:
     yield _virtual_runtime(machine if isinstance(machine, _core.Machine) else load_machine(machine))
 
 
-def estimating_runtime(machine: _core.Machine) -> _core.Runtime:
+def estimating_runtime(machine: _core.Machine) -> _core.VirtualRuntime:
     """A machine on a simulated clock, without data: what is run is priced."""
     return _core.VirtualRuntime(machine, _core.VirtualMode.estimate, 0)
 

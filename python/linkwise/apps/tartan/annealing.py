@@ -33,6 +33,7 @@ class Annealing(Program):
 
     name, abbreviation, title = "annealing", "CSM", "global optimisation by parallel simulated annealing"
     pattern, scales, is_converted = "CPU-GPU", "up", True
+    has_master = True
 
     @classmethod
     def small(cls) -> Self:
@@ -42,11 +43,11 @@ class Annealing(Program):
     @classmethod
     def full(cls) -> Self:
         """See ``Program``."""
-        return cls(dims=32, chains=1 << 14, steps=100)
+        return cls(dims=32, chains=1 << 18, steps=100)
 
-    def grown(self, times: int) -> Self:
+    def grown(self, times: float) -> Self:
         """See ``Program``."""
-        return replace(self, chains=self.chains * times)
+        return replace(self, chains=max(round(self.chains * times), 1))
 
     @staticmethod
     def _value(xp: Any, points: Any) -> Any:
@@ -84,7 +85,9 @@ class Annealing(Program):
             mine = comm.each("anneal", annealed, best, [level] * len(comm.local))
             every = comm.all_gather("best", mine)
             every = comm.each("choose", lambda _rank, old, new: xp.concat([old, new]), best, every)
-            best = comm.each("choose", lambda _, all_: xp.take(all_, xp.argmin(all_[:, 0], keepdims=True), axis=0), every)
+            best = comm.each(
+                "choose", lambda _, all_: xp.take(all_, xp.argmin(all_[:, 0], keepdims=True), axis=0), every
+            )
         return {"best": best}
 
     def prices(self, ranks: int) -> Prices:

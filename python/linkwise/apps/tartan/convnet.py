@@ -74,9 +74,9 @@ class ConvNet(Program):
         """See ``Program``."""
         return cls(batch=256, side=66, channels=64, hidden=2048, classes=1000)
 
-    def grown(self, times: int) -> Self:
+    def grown(self, times: float) -> Self:
         """See ``Program``."""
-        return replace(self, batch=self.batch * times)
+        return replace(self, batch=max(round(self.batch * times), 1))
 
     @property
     def _features(self) -> int:
@@ -216,7 +216,8 @@ class ConvNet(Program):
             "gradients": Work(
                 (image + 4 * field) / ranks + 24 * features * self.hidden, 2 * convolution + 3 * layer + 3 * last
             ),
-            "all gradients": 8 * (9 * self.inputs * self.channels + features * self.hidden + self.hidden * self.classes),
+            "all gradients": 8
+            * (9 * self.inputs * self.channels + features * self.hidden + self.hidden * self.classes),
             "some channels": Work(image + field / ranks, convolution),
             "some samples": Work((image + field) / ranks, convolution),
             "pool": Work(1.25 * field / ranks, field / 8 / ranks),
@@ -266,4 +267,4 @@ def shared(comm: Communicator, label: str, parts: Arrays, axis: int) -> Arrays:
     """All ranks' parts, one behind the other along an axis, on every GPU: copied from each to each."""
     sent: Sequence[dict[int, Any]] = [dict.fromkeys(range(comm.size), part) for part in parts]
     received = comm.exchange(label, list(sent))
-    return [comm.xp.concat([got[rank] for rank in range(comm.size)], axis=axis) for got in received]
+    return comm.joined(([got[rank] for rank in range(comm.size)] for got in received), axis)

@@ -74,9 +74,9 @@ class Diffusion(Program):
         """See ``Program``."""
         return cls(planes=384, side=384, steps=8)
 
-    def grown(self, times: int) -> Self:
+    def grown(self, times: float) -> Self:
         """See ``Program``."""
-        return replace(self, planes=self.planes * times)
+        return replace(self, planes=max(round(self.planes * times), 1))
 
     @property
     def _space(self) -> tuple[float, float, float]:
@@ -92,16 +92,16 @@ class Diffusion(Program):
         """Of time; speeds are 0.4 at most."""
         return 0.2 * min(self._space)
 
-    def _angle(self, planes: Array) -> Array:
+    def _angle(self, planes: Array) -> Any:
         """x + y + z at each point."""
         side = self._space[1] * np.arange(self.side)
         return (self._space[0] * planes)[:, None, None] + side[:, None] + side
 
-    def heat_exact(self, planes: Array, time: float) -> Array:
+    def heat_exact(self, planes: Array, time: float) -> Any:
         """A wave that fades."""
         return np.exp(-3 * time) * np.sin(self._angle(planes))
 
-    def burgers_exact(self, planes: Array, time: float) -> Array:
+    def burgers_exact(self, planes: Array, time: float) -> Any:
         """What is u at x was u at x - t u, along each of three axes: found by iteration, before shocks form."""
         angle = self._angle(planes)
         u = 0.25 + 0.15 * np.sin(angle)

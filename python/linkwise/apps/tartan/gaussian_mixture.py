@@ -25,27 +25,28 @@ class GaussianMixture(Program):
     points: int
     dims: int = 4
     components: int = 4
-    iterations: int = 10
+    iterations: int = 25
 
     name, abbreviation, title = "gmm", "GMM", "Gaussian mixture by expectation maximisation"
     pattern, scales, is_converted = "broadcast", "up", True
+    has_master = True
 
     @classmethod
     def small(cls) -> Self:
         """See ``Program``."""
-        return cls(points=1500)
+        return cls(points=1500, iterations=10)
 
     @classmethod
     def full(cls) -> Self:
         """See ``Program``."""
         return cls(points=1 << 20, dims=16, components=32)
 
-    def grown(self, times: int) -> Self:
+    def grown(self, times: float) -> Self:
         """See ``Program``."""
-        return replace(self, points=self.points * times)
+        return replace(self, points=max(round(self.points * times), 1))
 
     @cached_property
-    def data(self) -> Array:
+    def data(self) -> Any:
         """The points: an array of (points, dims)."""
         random = np.random.default_rng(self.points)
         middles = random.uniform(-4, 4, (self.components, self.dims))

@@ -67,7 +67,7 @@ def volume_and_slopes(xp: Any, corners: list[Any]) -> tuple[Any, list[Any]]:
 
 @dataclass(frozen=True)
 class Hydrodynamics(Program):
-    """An eighth of the blast, in a cube of side 1: slabs of elements; the plane of nodes between two belongs to both."""
+    """An eighth of the blast, in a cube of side 1: slabs of elements; two share the plane of nodes between them."""
 
     planes: int
     side: int
@@ -88,9 +88,9 @@ class Hydrodynamics(Program):
         """See ``Program``."""
         return cls(planes=160, side=160, most_steps=60)
 
-    def grown(self, times: int) -> Self:
+    def grown(self, times: float) -> Self:
         """See ``Program``."""
-        return replace(self, planes=self.planes * times)
+        return replace(self, planes=max(round(self.planes * times), 1))
 
     def _nodes(self, first: int, last: int) -> Any:
         axes = np.arange(first, last + 1) / self.planes, *[np.arange(self.side + 1) / self.side] * 2

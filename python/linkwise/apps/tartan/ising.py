@@ -54,6 +54,7 @@ class Ising(Program):
 
     name, abbreviation, title = "ising", "TRK", "random-field Ising model by exchange Monte Carlo"
     pattern, scales, is_converted = "broadcast", "up", True
+    has_master = True
 
     @classmethod
     def small(cls) -> Self:
@@ -63,11 +64,11 @@ class Ising(Program):
     @classmethod
     def full(cls) -> Self:
         """See ``Program``."""
-        return cls(side=64, replicas=128)
+        return cls(side=96, replicas=64)
 
-    def grown(self, times: int) -> Self:
+    def grown(self, times: float) -> Self:
         """See ``Program``."""
-        return replace(self, replicas=self.replicas * times)
+        return replace(self, replicas=max(round(self.replicas * times), 1))
 
     @cached_property
     def field(self) -> Array:

@@ -26,6 +26,7 @@ class KMeans(Program):
 
     name, abbreviation, title = "kmeans", "KMN", "k-means clustering in double precision"
     pattern, scales = "all-reduce", "up"
+    has_master = True
 
     @classmethod
     def small(cls) -> Self:
@@ -37,9 +38,9 @@ class KMeans(Program):
         """See ``Program``."""
         return cls(points=1 << 22, clusters=64)
 
-    def grown(self, times: int) -> Self:
+    def grown(self, times: float) -> Self:
         """See ``Program``."""
-        return replace(self, points=self.points * times)
+        return replace(self, points=max(round(self.points * times), 1))
 
     @cached_property
     def data(self) -> Array:

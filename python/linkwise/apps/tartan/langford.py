@@ -16,12 +16,13 @@ from linkwise.apps.tartan.program import Answer, Fetched, Program, worst
 from linkwise.messages.communicator import Communicator
 from linkwise.messages.pricing import Prices, Work
 
-KNOWN = {3: 1, 4: 0, 7: 0, 8: 4, 11: 16, 12: 40, 15: 194, 16: 274}
+KNOWN = {3: 1, 4: 0, 7: 0, 8: 4, 11: 16, 12: 40, 15: 194, 16: 274, 19: 2384}
 """Of n: how many there are (OEIS A125762)."""
 
 _WIDTH = 1 << 14  # partial sequences that are extended at once; the others wait on a stack
 _BEGINNINGS = 3  # numbers that the host places before it hands out
-_NODES = {3: 10, 4: 20, 7: 3e3, 8: 1.5e4, 11: 2.4e6, 12: 1.4e7, 15: 4e9, 16: 3e10}  # of the search, about
+_TRIED = {3: 1, 4: 18, 7: 618, 8: 1548, 11: 26152, 12: 68003, 15: 1166810, 16: 3026035, 19: 52470641}
+"""Of n: in how many ways the search places a number in what a GPU was handed."""
 
 
 def extended(xp: Any, states: Any, number: int, n: int) -> Any:
@@ -73,6 +74,7 @@ class Langford(Program):
 
     name, abbreviation, title = "langford", "PLN", "planar Langford sequences by depth-first search"
     pattern, scales, is_converted = "CPU-GPU", "up", True
+    has_master = True
 
     @classmethod
     def small(cls) -> Self:
@@ -82,9 +84,9 @@ class Langford(Program):
     @classmethod
     def full(cls) -> Self:
         """See ``Program``."""
-        return cls(n=12)
+        return cls(n=19)
 
-    def grown(self, times: int) -> Self:
+    def grown(self, times: float) -> Self:
         """The search cannot be grown by a factor: it stays as it is."""
         del times
         return self
@@ -130,10 +132,10 @@ class Langford(Program):
     def prices(self, ranks: int) -> Prices:
         """See ``Program``."""
         states = max(len(part) for part in self._beginnings(ranks))
-        nodes = _NODES[self.n] / ranks
+        tried = _TRIED[self.n] / ranks
         return {
             "beginnings": 24 * self.n * states,
-            "search": Work(24 * self.n * nodes, 40 * self.n * nodes),
+            "search": Work(24 * self.n * tried, 40 * self.n * tried),
             "counts": 8,
             "count": 8,
         }

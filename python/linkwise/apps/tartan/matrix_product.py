@@ -35,9 +35,9 @@ class MatrixProduct(Program):
         """See ``Program``."""
         return cls(8192, 8192, 8192)
 
-    def grown(self, times: int) -> Self:
+    def grown(self, times: float) -> Self:
         """See ``Program``."""
-        return replace(self, rows=self.rows * times)
+        return replace(self, rows=max(round(self.rows * times), 1))
 
     def prepare(self, comm: Communicator) -> Any:
         """The factors, on every rank; only the first's are used."""

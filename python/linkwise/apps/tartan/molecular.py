@@ -61,9 +61,9 @@ class Molecular(Program):
         """See ``Program``."""
         return cls(long=64, wide=40, steps=20)
 
-    def grown(self, times: int) -> Self:
+    def grown(self, times: float) -> Self:
         """See ``Program``."""
-        return replace(self, long=self.long * times)
+        return replace(self, long=max(round(self.long * times), 1))
 
     @property
     def _unit(self) -> float:
@@ -99,9 +99,7 @@ class Molecular(Program):
         """Each rank's atoms."""
         cuts, atoms = self._cuts(comm.size), self._begin()
         plane = np.floor(atoms[:, 0] / self.box[0] * self.cells[0])
-        return [
-            comm.from_host(rank, atoms[(plane >= cuts[rank]) & (plane < cuts[rank + 1])]) for rank in comm.local
-        ]
+        return [comm.from_host(rank, atoms[(plane >= cuts[rank]) & (plane < cuts[rank + 1])]) for rank in comm.local]
 
     def _binned(self, xp: Any, atoms: Any, first: int, planes: int) -> tuple[Any, Any]:
         """Atoms in order of cells, and of each cell's slots the atom, or the last one and false: (cells, slots)."""
@@ -188,7 +186,7 @@ class Molecular(Program):
             begins.append(begin)
             ordered.append(mine)
         below, above = neighbours(comm, "halo", [t[:1, ...] for t in tables], [t[-1:, ...] for t in tables])
-        wide = [xp.concat(three) for three in zip(below, tables, above, strict=True)]
+        wide = comm.joined(zip(below, tables, above, strict=True))
 
         def force_of(_rank: int, whole: Any, table: Any, begin: Any, mine: Any) -> tuple[Any, Any]:
             planes = table.shape[0]

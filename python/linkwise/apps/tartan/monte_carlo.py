@@ -38,6 +38,7 @@ class MonteCarlo(Program):
 
     name, abbreviation, title = "monte_carlo", "MTC", "Monte Carlo option pricing"
     pattern, scales = "CPU-GPU", "up"
+    has_master = True
 
     @classmethod
     def small(cls) -> Self:
@@ -49,9 +50,9 @@ class MonteCarlo(Program):
         """See ``Program``."""
         return cls(options=2048, paths=1 << 18)
 
-    def grown(self, times: int) -> Self:
+    def grown(self, times: float) -> Self:
         """See ``Program``."""
-        return replace(self, options=self.options * times)
+        return replace(self, options=max(round(self.options * times), 1))
 
     @cached_property
     def data(self) -> Array:

@@ -40,9 +40,9 @@ class MessagePageRank(Program):
         """See ``Program``."""
         return cls(vertices=3_566_907, links=45_030_389)
 
-    def grown(self, times: int) -> Self:
+    def grown(self, times: float) -> Self:
         """See ``Program``."""
-        return replace(self, vertices=self.vertices * times, links=self.links * times)
+        return replace(self, vertices=max(round(self.vertices * times), 1), links=max(round(self.links * times), 1))
 
     @cached_property
     def graph(self) -> Matrix:
@@ -93,7 +93,7 @@ class MessagePageRank(Program):
     def error(self, answer: Fetched) -> float:
         """Against sums link by link."""
         edges, n = self.graph, self.graph.rows
-        share = self._inverse_degrees / n
+        share: Any = self._inverse_degrees / n
         for _ in range(self.iterations):
             total = np.bincount(edges.column, share[edges.rows_of_entries()], n)
             share = ((1 - _DAMPING) / n + _DAMPING * total) * self._inverse_degrees

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from math import inf, isnan
 from typing import Any, ClassVar, Literal, Self
 
 from linkwise._typing import Array
@@ -33,6 +34,9 @@ class Program(ABC):
     copies_between_any_two: ClassVar[bool] = False
     """Whether it is written for GPUs each of which has a link to each (§4.1: convolutional networks)."""
 
+    has_master: ClassVar[bool] = False
+    """Whether one process has all GPUs in the paper, and does their collectives where they go through the host."""
+
     @classmethod
     @abstractmethod
     def small(cls) -> Self:
@@ -44,7 +48,7 @@ class Program(ABC):
         """A problem that is worth a GPU: what is timed, and what described machines are priced for."""
 
     @abstractmethod
-    def grown(self, times: int) -> Self:
+    def grown(self, times: float) -> Self:
         """A problem that is so many times the work, for weak scaling."""
 
     def prepare(self, comm: Communicator) -> Any:
@@ -67,4 +71,4 @@ class Program(ABC):
 
 def worst(*shares: float) -> float:
     """The largest, and what is no number is wrong."""
-    return max(float("inf") if share != share else share for share in shares)
+    return max(inf if isnan(share) else share for share in shares)

@@ -1,13 +1,13 @@
-"""HIT: homogeneous isotropic turbulence by a pseudo-spectral method; its 3-D transforms are transposed by all-to-all."""
+"""HIT: homogeneous isotropic turbulence by a pseudo-spectral method; all-to-all transposes its 3-D transforms."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import log2
 from typing import Any, Self
 
 import numpy as np
 
-from linkwise._typing import Array
 from linkwise.apps.tartan.program import Answer, Fetched, Program, worst
 from linkwise.messages.communicator import Arrays, Communicator
 from linkwise.messages.pricing import Prices, Work
@@ -31,7 +31,7 @@ class SlabTransform:
             "transform", lambda _rank, each: xp.fft.fftn(xp.astype(each, xp.complex128), axes=(2, 3)), fields
         )
         parts = [[each[:, :, cuts[to] : cuts[to + 1], :] for to in range(self._comm.size)] for each in flat]
-        turned = [xp.concat(got, axis=1) for got in self._comm.all_to_all(label, parts)]
+        turned = self._comm.joined(self._comm.all_to_all(label, parts), 1)
         return self._comm.each("transform", lambda _rank, each: xp.fft.fft(each, axis=1), turned)
 
     def backward(self, label: str, spectra: Arrays) -> Arrays:
@@ -39,7 +39,7 @@ class SlabTransform:
         xp, cuts = self._comm.xp, self._cuts
         turned = self._comm.each("transform", lambda _rank, each: xp.fft.ifft(each, axis=1), spectra)
         parts = [[each[:, cuts[to] : cuts[to + 1], :, :] for to in range(self._comm.size)] for each in turned]
-        flat = [xp.concat(got, axis=2) for got in self._comm.all_to_all(label, parts)]
+        flat = self._comm.joined(self._comm.all_to_all(label, parts), 2)
         return self._comm.each("transform", lambda _rank, each: xp.real(xp.fft.ifftn(each, axes=(2, 3))), flat)
 
 
@@ -66,7 +66,7 @@ class Turbulence(Program):
         """See ``Program``."""
         return cls(side=256, steps=4)
 
-    def grown(self, times: int) -> Self:
+    def grown(self, times: float) -> Self:
         """The nearest cube."""
         return replace(self, side=2 * round(self.side * times ** (1 / 3) / 2))
 
@@ -75,7 +75,7 @@ class Turbulence(Program):
         """Seconds; speeds are about 1."""
         return 0.5 / self.side
 
-    def begin(self) -> Array:
+    def begin(self) -> Any:
         """Velocities: an array of (3, side, side, side)."""
         axis = 2 * np.pi / self.side * np.arange(self.side)
         z, _, x = np.meshgrid(axis, axis, axis, indexing="ij")
@@ -144,7 +144,7 @@ class Turbulence(Program):
         """See ``Program``."""
         part = -(-self.side // ranks)
         points = 3 * part * self.side**2
-        levels = 5 * np.log2(self.side)  # FLOPs of a complex transform, a point and axis
+        levels = 5 * log2(self.side)  # FLOPs of a complex transform, a point and axis
         return {
             "transform": Work(2 * 32 * points, 1.5 * levels * points),  # two axes in one, one in the other
             "transpose": 16 * 3 * part * part * self.side,
@@ -162,6 +162,6 @@ class Turbulence(Program):
         energy = float((found**2).sum()) * self.side**3
         apart = abs(float(answer["spectral"][0][0]) / energy - 1)
         if self.flow != "taylor-green":
-            return worst(apart / 1e-10, float((found**2).sum() / (self.begin() ** 2).sum()))
+            return worst(apart / 1e-10, float((found**2).sum()) / float((self.begin() ** 2).sum()))
         right = self.begin() * np.exp(-2 * self.viscosity * self.steps * self.time_step)
         return worst(float(np.abs(found - right).max()) / 1e-8, apart / 1e-10)

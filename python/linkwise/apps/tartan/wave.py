@@ -49,9 +49,9 @@ class Wave(Program):
         """See ``Program``."""
         return cls(planes=512, side=512, steps=20)
 
-    def grown(self, times: int) -> Self:
+    def grown(self, times: float) -> Self:
         """See ``Program``."""
-        return replace(self, planes=self.planes * times)
+        return replace(self, planes=max(round(self.planes * times), 1))
 
     @property
     def _space(self) -> tuple[float, float]:
@@ -63,7 +63,7 @@ class Wave(Program):
         """Seconds, at a speed of 1."""
         return self.courant * min(self._space)
 
-    def exact(self, planes: Array, time: float) -> Array:
+    def exact(self, planes: Array, time: float) -> Any:
         """A standing wave with one length in each direction."""
         side = np.cos(self._space[1] * np.arange(self.side))
         shape = np.cos(self._space[0] * planes)[:, None, None] * side[:, None] * side
@@ -107,4 +107,3 @@ class Wave(Program):
         right = self.exact(np.arange(self.planes), time)
         allowed = 2 * time * (max(self._space) ** 4 / 30 + self.time_step**2 / 4)
         return worst(float(np.abs(found - right).max()) / allowed)
-

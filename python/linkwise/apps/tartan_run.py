@@ -1,0 +1,314 @@
+"""Runs of Tartan's applications (tartan20 §4): checked at a small size, timed or priced at a full one."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
+from time import perf_counter
+from typing import Any, Literal
+
+from linkwise import _core
+from linkwise._core import DeviceError, Machine, UsageError
+from linkwise.apps.tartan.program import Program
+from linkwise.apps.tartan_registry import tartan_program
+from linkwise.machines.catalog import load_machine
+from linkwise.machines.network import MessageCosts, message_costs
+from linkwise.machines.variants import node_of_gpus
+from linkwise.messages.communicator import Communicator, ProfiledCommunicator, Span
+from linkwise.messages.gpu_ranks import GpuRanks
+from linkwise.messages.launcher import World, launched
+from linkwise.messages.mpi_ranks import MpiRanks, check_way
+from linkwise.messages.numpy_ranks import NumpyRanks, Step
+from linkwise.messages.pricing import PricedRanks, RunTime
+from linkwise.messages.ways import WAYS, Way, way_named
+from linkwise.runtime.arguments import gpu_numbers
+from linkwise.runtime.execution import Gpus, gpus_of
+from linkwise.runtime.session import no_gpu
+
+Scaling = Literal["strong", "weak"]
+Progress = Callable[[int, int, str], None]
+"""Called with what is done, of how much, and what comes next."""
+
+_SMALL_IS_FOR = 8  # ranks: for more, the small problem is grown
+_REPETITIONS = 5
+_MOST_SCALE = 64
+
+
+@dataclass(frozen=True)
+class TartanReport:
+    """What a run took, and whether its answer is right."""
+
+    app: str
+    abbreviation: str
+    machine: str
+    simulated: bool
+    gpus: list[int]
+    processes: int
+    via: str
+    scaling: Scaling
+    seconds: float
+    """Of the full problem on all GPUs: the median, or simulated."""
+    spread: float
+    """The range of all repetitions, as a share of the median."""
+    single_gpu_seconds: float
+    """Of the full problem on one; with weak scaling, of one GPU's share."""
+    by_kind: Mapping[str, float]
+    """Seconds of ``compute`` and of what moved: on described machines ``HtoD``, ``DtoH``, ``peer``, ``network`` and
+    ``host``, where the master combined; on GPUs by the call, of a run in which every step was waited for."""
+    error: float
+    """Of the small problem's answer, as a share of what is allowed."""
+    scale: float
+    """Of the full problem."""
+    timeline: Sequence[_core.TimelineEntry] = field(default=(), repr=False)
+    machine_description: Machine | None = field(default=None, repr=False)
+    spans: Sequence[Span] = field(default=(), repr=False)
+    """On GPUs: the steps of the run in which every step was waited for."""
+
+    @property
+    def correct(self) -> bool:
+        """Whether the answer is right."""
+        return self.error <= 1
+
+    @property
+    def speedup(self) -> float:
+        """Over one GPU; with weak scaling of as many times the work."""
+        times = len(self.gpus) if self.scaling == "weak" else 1
+        return times * self.single_gpu_seconds / self.seconds
+
+    def as_dict(self) -> dict[str, Any]:
+        """As ``--json`` prints it, which has no number for an error without end: null."""
+        told = asdict(replace(self, timeline=(), machine_description=None, spans=()))
+        del told["timeline"], told["machine_description"], told["spans"]
+        error = self.error if self.error < float("inf") else None
+        return told | {"error": error, "correct": self.correct, "speedup": self.speedup}
+
+
+def run_tartan(
+    name: str, *, gpus: Gpus = "auto", machine: str = "local", via: str = "auto", scaling: Scaling = "strong",
+    scale: float = 1, repetitions: int = _REPETITIONS, on_progress: Progress | None = None,
+) -> TartanReport:  # fmt: skip
+    """Run one of Tartan's applications on one GPU and on several; its answer is checked.
+
+    Parameters
+    ----------
+    name
+        As ``tartan_program`` takes it: ``"wave"`` or ``"BRQ"``.
+    gpus
+        All of the machine's unless named; of several nodes, one a node. One that is named twice has two ranks.
+    machine
+        ``"local"``: this machine's GPUs, by CuPy; started by ``mpirun``, one GPU a process. A described machine, as
+        ``"summit-node:4"``: NumPy computes the answer of a small problem, and what it did is priced for the full one on
+        the machine's GPUs and links.
+    via
+        How messages go (``linkwise.messages.ways``); ``"auto"``: NCCL, or the host's memory where there is none.
+    scaling
+        ``"strong"``: the same problem on any number of GPUs; ``"weak"``: as many times the problem.
+    scale
+        Of the full problem, 1 unless given.
+    repetitions
+        Of what is timed on GPUs.
+    on_progress
+        Called as steps of the whole are done.
+
+    Raises
+    ------
+    UsageError, DeviceError, OutOfMemoryError
+
+    """
+    if not 0 < scale <= _MOST_SCALE:
+        raise UsageError(f"the scale is {scale:g}; it is more than 0, and {_MOST_SCALE} at most")
+    if scaling not in ("strong", "weak"):
+        raise UsageError(f"an application scales strong or weak, not '{scaling}'")
+    if repetitions < 1:
+        raise UsageError("what is timed is repeated once at least")
+    kind = tartan_program(name)
+    full = kind.full().grown(scale) if scale != 1 else kind.full()
+    if scaling == "weak" and full.grown(2) == full:
+        raise UsageError(f"{kind.name} is one search, which cannot be grown by a factor: --scaling strong")
+    tell = on_progress or (lambda *_: None)
+    if machine in ("auto", "local"):
+        return _on_gpus(kind, full, gpus, via, scaling, scale, repetitions, tell)
+    return _described(kind, full, machine, gpus, via, scaling, scale, tell)
+
+
+def small_problem(kind: type[Program], ranks: int) -> Program:
+    """The one whose answer is checked on so many ranks."""
+    small = kind.small()
+    return small if ranks <= _SMALL_IS_FOR else small.grown(ranks / _SMALL_IS_FOR)
+
+
+def checked_error(comm: Communicator, program: Program) -> float:
+    """How far the answer of a run is from right, as a share of what is allowed; of rank 0's process."""
+    prepared = program.prepare(comm)
+    answer = program.run(comm, prepared)
+    return program.error({name: comm.fetch(arrays) for name, arrays in answer.items()})
+
+
+@cache
+def steps_of(kind: type[Program], ranks: int, way: Way) -> tuple[tuple[Step, ...], float]:
+    """What so many ranks do, and how far their answer is from right: NumPy computes it."""
+    comm, program = NumpyRanks(ranks, way, master=kind.has_master), small_problem(kind, ranks)
+    prepared = program.prepare(comm)
+    comm.steps.clear()
+    answer = program.run(comm, prepared)
+    steps = tuple(comm.steps)
+    return steps, program.error({name: comm.fetch(arrays) for name, arrays in answer.items()})
+
+
+def check_peers(kind: type[Program], machine: Machine, gpus: Sequence[int], way: Way) -> None:
+    """Raise ``UsageError`` where an application copies between any two GPUs, and two have no link (tartan20 §4.1)."""
+    if not kind.copies_between_any_two or way.uses_host or not any("nvlink" in link.kind for link in machine.links):
+        return
+    firsts = node_of_gpus(machine)
+    for a in gpus:
+        for b in gpus:
+            links = [machine.links[link].kind for link in _core.route_links(machine, a, b)] if a != b else []
+            is_within = firsts[a] == firsts[b]
+            if is_within and any(not link.startswith("nvlink") for link in links):
+                raise UsageError(
+                    f"{kind.name} copies between any two GPUs, and GPUs {a} and {b} of {machine.name} have no link to "
+                    "each other: take fewer with --gpus, or go through the host with --via host"
+                )
+
+
+def priced_run(
+    kind: type[Program], full: Program, machine: Machine, gpus: Sequence[int], way: Way, costs: MessageCosts | None
+) -> RunTime:
+    """What a run on GPUs of a described machine takes. Raises ``UsageError``."""
+    check_peers(kind, machine, gpus, way)
+    steps, _ = steps_of(kind, len(gpus), way)
+    return PricedRanks(machine, gpus, way, costs, master=kind.has_master).run_time(steps, full.prices(len(gpus)))
+
+
+def _described(
+    kind: type[Program], full: Program, name: str, gpus: Gpus, via: str, scaling: Scaling, scale: float, tell: Progress
+) -> TartanReport:
+    machine, costs = load_machine(name), message_costs(name)
+    node_of = node_of_gpus(machine)
+    firsts = sorted(set(node_of))
+    numbers = firsts if gpus == "auto" and len(firsts) > 1 else gpus_of(machine, gpus)
+    nodes = len({node_of[gpu] for gpu in numbers})
+    way = way_named("nccl" if via == "auto" else via, nodes=nodes)
+    tell(0, 3, "computing a small problem by NumPy")
+    _, error = steps_of(kind, len(numbers), way)
+    tell(1, 3, "pricing one GPU")
+    single = priced_run(kind, full, machine, numbers[:1], way, costs)
+    tell(2, 3, f"pricing {len(numbers)} GPUs")
+    grown = full.grown(len(numbers)) if scaling == "weak" else full
+    run = priced_run(kind, grown, machine, numbers, way, costs)
+    tell(3, 3, "done")
+    return TartanReport(
+        kind.name, kind.abbreviation, machine.name, True, numbers, 1, way.name, scaling, run.seconds, 0.0,
+        single.seconds, run.by_kind, error, scale, run.entries, machine,
+    )  # fmt: skip
+
+
+def _on_gpus(
+    kind: type[Program], full: Program, gpus: Gpus, via: str, scaling: Scaling, scale: float, repetitions: int,
+    tell: Progress,
+) -> TartanReport:  # fmt: skip
+    seen = _core.cuda_gpus() if not _core.cuda_unavailable_reason() else []
+    if not seen:
+        raise no_gpu("run an application on")
+    world = launched()
+    if world is not None:
+        return _in_processes(kind, full, world, len(seen), via, scaling, scale, repetitions, tell)
+    numbers = list(range(len(seen))) if gpus == "auto" else _with_repeats(gpus)
+    if max(numbers) >= len(seen):
+        raise UsageError(f"there is no GPU {max(numbers)}; this machine has {len(seen)}")
+    comm = _gpu_ranks(kind, numbers, via)
+    tell(0, repetitions + 3, "checking a small problem")
+    error = checked_error(comm, small_problem(kind, len(numbers)))
+    alone = GpuRanks(numbers[:1], comm.way, master=kind.has_master)
+    single = statistics.median(
+        _times(alone, full, repetitions, lambda done: tell(1, repetitions + 3, "timing one GPU"))
+    )
+    grown = full.grown(len(numbers)) if scaling == "weak" else full
+    times = _times(comm, grown, repetitions, lambda done: tell(2 + done, repetitions + 3, "timing all GPUs"))
+    profile = _profile(comm, grown)
+    tell(repetitions + 3, repetitions + 3, "done")
+    return _measured(kind, seen[0].name, numbers, 1, comm, scaling, scale, times, single, profile, error)
+
+
+def _with_repeats(gpus: Gpus) -> list[int]:
+    """GPU numbers, of which one may be there twice: then two ranks share it."""
+    return [number for each in gpus for number in gpu_numbers([int(each)])]
+
+
+def _gpu_ranks(kind: type[Program], numbers: Sequence[int], via: str) -> GpuRanks:
+    if via != "auto":
+        return GpuRanks(numbers, way_named(via), master=kind.has_master)
+    try:
+        return GpuRanks(numbers, WAYS["nccl"])
+    except DeviceError:  # none is installed, or a GPU is named twice
+        return GpuRanks(numbers, WAYS["host-pinned"], master=kind.has_master)
+
+
+def _times(comm: ProfiledCommunicator, program: Program, repetitions: int, done: Callable[[int], None]) -> list[float]:
+    prepared = program.prepare(comm)
+    seconds = []
+    for repetition in range(repetitions + 1):
+        done(repetition)
+        comm.synchronize()
+        began = perf_counter()
+        program.run(comm, prepared)
+        comm.synchronize()
+        seconds.append(perf_counter() - began)
+    return seconds[1:]  # the first finds kernels to be compiled and memory to be taken
+
+
+def _profile(comm: ProfiledCommunicator, program: Program) -> list[Span]:
+    """What each step takes, where each is waited for."""
+    prepared = program.prepare(comm)
+    spans: list[Span] = []
+    comm.profile = spans
+    try:
+        program.run(comm, prepared)
+    finally:
+        comm.profile = None
+    start = min((span.begin for span in spans), default=0.0)
+    return [replace(span, begin=span.begin - start, end=span.end - start) for span in spans]
+
+
+def _in_processes(
+    kind: type[Program], full: Program, world: World, num_gpus: int, via: str, scaling: Scaling, scale: float,
+    repetitions: int, tell: Progress,
+) -> TartanReport:  # fmt: skip
+    """One rank a process; every process returns the report, and the first one's is right."""
+    way = WAYS["nccl" if world.gpus_are_several(num_gpus) else "host-pinned"] if via == "auto" else WAYS.get(via)
+    if way is None:
+        way = way_named(via)
+    check_way(way, sends_gpu_memory=world.sends_gpu_memory)
+    gpu = world.local_rank % num_gpus
+    comm = MpiRanks(world.everyone, way, gpu)
+    steps = repetitions + 3
+    tell(0, steps, "checking a small problem")
+    error = checked_error(comm, small_problem(kind, comm.size))
+    single = 0.0
+    if comm.local[0] == 0:
+        alone = MpiRanks(world.alone, way, gpu)
+        single = statistics.median(_times(alone, full, repetitions, lambda _: tell(1, steps, "timing one GPU")))
+    comm.synchronize()
+    grown = full.grown(comm.size) if scaling == "weak" else full
+    times = _times(comm, grown, repetitions, lambda done: tell(2 + done, steps, "timing all GPUs"))
+    profile = _profile(comm, grown)
+    tell(steps, steps, "done")
+    name = _core.cuda_gpus()[gpu].name
+    numbers = world.everyone.allgather(gpu)
+    return _measured(kind, name, numbers, comm.size, comm, scaling, scale, times, single, profile, error)
+
+
+def _measured(
+    kind: type[Program], machine: str, gpus: list[int], processes: int, comm: Communicator, scaling: Scaling,
+    scale: float, times: Sequence[float], single: float, spans: list[Span], error: float,
+) -> TartanReport:  # fmt: skip
+    seconds = statistics.median(times)
+    by_kind: dict[str, float] = {}
+    for span in spans:
+        by_kind[span.thread] = by_kind.get(span.thread, 0.0) + span.end - span.begin
+    return TartanReport(
+        kind.name, kind.abbreviation, machine, False, gpus, processes, comm.way.name, scaling, seconds,
+        (max(times) - min(times)) / seconds, single or seconds, by_kind, error, scale, spans=spans,
+    )  # fmt: skip

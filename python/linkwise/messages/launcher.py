@@ -1,0 +1,72 @@
+"""Processes that were started together by MPI: who this one is, and what their MPI can do."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import importlib.util
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from linkwise._core import DeviceError
+
+LAUNCHERS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID")
+"""Variables in which launchers tell a process its rank."""
+
+
+def rank() -> int:
+    """Of this process among those that were started together; 0 where it is alone."""
+    told = next((os.environ[name] for name in LAUNCHERS if name in os.environ), "0")
+    return int(told) if told.isascii() and told.isdigit() else 0
+
+
+def sends_gpu_memory() -> bool:
+    """Whether MPI takes addresses of GPU memory, as Open MPI and MPICH say of themselves; others are not trusted."""
+    program = ctypes.CDLL(None)
+    for question in ("MPIX_Query_cuda_support", "MPIX_GPU_query_support"):
+        try:
+            asked = getattr(program, question)
+        except AttributeError:
+            continue
+        if question == "MPIX_Query_cuda_support":
+            return bool(asked())
+        answer = ctypes.c_int()
+        return asked(0, ctypes.byref(answer)) == 0 and bool(answer.value)  # 0: CUDA
+    return False
+
+
+@dataclass(frozen=True)
+class World:
+    """The processes."""
+
+    everyone: Any
+    """MPI's communicator of all."""
+    alone: Any
+    """MPI's communicator of this process."""
+    local_rank: int
+    """Of this process among those of its computer."""
+    computers: int
+    sends_gpu_memory: bool
+
+    def gpus_are_several(self, num_gpus: int) -> bool:
+        """Whether each process of a computer has a GPU of its own."""
+        return bool(self.everyone.allreduce(int(self.local_rank >= num_gpus)) == 0)
+
+
+def launched() -> World | None:
+    """The processes that this one was started with, if there are several. Raises ``DeviceError``."""
+    if not any(name in os.environ for name in LAUNCHERS):
+        return None
+    if importlib.util.find_spec("mpi4py") is None:
+        raise DeviceError("this process was started by MPI, and mpi4py is not installed: pip install mpi4py")
+    try:
+        mpi = importlib.import_module("mpi4py.MPI")
+    except (ImportError, RuntimeError) as error:
+        raise DeviceError(f"mpi4py cannot be used: {error}") from None
+    everyone = mpi.COMM_WORLD
+    if everyone.Get_size() < 2:
+        return None
+    near = everyone.Split_type(mpi.COMM_TYPE_SHARED)
+    computers = len(set(everyone.allgather(mpi.Get_processor_name())))
+    return World(everyone, mpi.COMM_SELF, near.Get_rank(), computers, sends_gpu_memory())

@@ -1,0 +1,166 @@
+"""One rank a process: messages by MPI through GPU, page-locked or ordinary memory, or by NCCL (tartan20 §3.3)."""
+
+from __future__ import annotations
+
+import importlib
+from contextlib import AbstractContextManager, nullcontext
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from linkwise._core import DeviceError
+from linkwise._typing import Array
+from linkwise.messages.communicator import Arrays, ProfiledCommunicator
+from linkwise.messages.gpu_ranks import cupy, host_memory
+from linkwise.messages.nccl import Nccl, unique_id
+from linkwise.messages.numpy_ranks import combined
+from linkwise.messages.schedules import Hop, Rounds, even_cuts
+from linkwise.messages.ways import Way
+
+_PART_BYTES = 1 << 20  # of messages whose parts follow each other
+
+
+def check_way(way: Way, *, sends_gpu_memory: bool) -> None:
+    """Raise ``DeviceError`` where MPI's own setting, which a process cannot change, is not the one that a way is of."""
+    if way.name == "peer":
+        raise DeviceError("processes are no peers: go by nccl, rdma, or through the host")
+    if way.only_between_nodes and not sends_gpu_memory:
+        raise DeviceError(
+            f"this MPI does not send GPU memory (GPUDirect), which '{way.name}' is with; go by host-pinned"
+        )
+
+
+class MpiRanks(ProfiledCommunicator):
+    """This process's rank among those that were started together; without a GPU, on its core (for tests)."""
+
+    def __init__(self, world: Any, way: Way, gpu: int | None) -> None:
+        namespace = "numpy" if gpu is None else "cupy"
+        super().__init__(
+            world.Get_size(), [world.Get_rank()], importlib.import_module(f"array_api_compat.{namespace}"), way
+        )
+        self._world, self._gpu = world, gpu
+        if gpu is not None:
+            cupy().cuda.Device(gpu).use()
+        self._rank = world.Get_rank()
+        self._nccl = None
+        if way.name == "nccl" and self.size > 1:
+            if gpu is None:
+                raise DeviceError("NCCL is between GPUs, and this process has none")
+            with self._on(self._rank):
+                identity = world.bcast(unique_id() if self._rank == 0 else None)
+                self._nccl = Nccl.of_process(self.size, identity, self._rank, gpu)
+
+    def _on(self, rank: int) -> AbstractContextManager[Any]:
+        if self._gpu is None:
+            return nullcontext()
+        device: AbstractContextManager[Any] = cupy().cuda.Device(self._gpu)
+        return device
+
+    def synchronize(self) -> None:
+        """Wait for this process's GPU, and for all processes."""
+        if self._gpu is not None:
+            with self._on(self._rank):
+                cupy().cuda.get_current_stream().synchronize()
+        self._world.Barrier()
+
+    def to_host(self, array: Any) -> Array:
+        """See ``Communicator``."""
+        return np.asarray(array if self._gpu is None else array.get())
+
+    def _of_all(self, mine: list[Any]) -> list[Any]:
+        return [entry for entries in self._world.allgather(mine) for entry in entries]
+
+    def _collected(self, kind: str, label: str, arrays: Arrays, cuts: list[int], root: int, operation: str) -> None:
+        if self._nccl is not None:
+            self._nccl.collective(kind, arrays, cuts, root, operation)
+        else:
+            super()._collected(kind, label, arrays, cuts, root, operation)
+
+    def _run(self, kind: str, label: str, rounds: Rounds, sources: Arrays, targets: Arrays, operation: str) -> None:
+        if self._nccl is not None:
+            self._nccl.messages(rounds, {self._rank: sources[0]}, {self._rank: targets[0]})
+            return
+        combine = combined(operation, self.xp)
+        with self._on(self._rank):
+            for hops in rounds:
+                kept = [hop for hop in hops if hop.length and (hop.source != hop.target or self.way.uses_host)]
+                self._round(kept, sources[0], targets[0], combine)
+
+    def _round(self, hops: list[Hop], source: Any, target: Any, combine: Any) -> None:
+        """Receives are posted first; what arrives is put in place when all that is sent has left."""
+        incoming = [
+            (hop, _Message(self, hop.source, tag, source.dtype, hop.length))
+            for tag, hop in enumerate(hops)
+            if hop.target == self._rank
+        ]
+        outgoing = [
+            _Message(self, hop.target, tag, source.dtype, hop.length, source[hop.begin : hop.end])
+            for tag, hop in enumerate(hops)
+            if hop.source == self._rank
+        ]
+        arrived = [(hop, message.received()) for hop, message in incoming]
+        for message in outgoing:
+            message.wait()
+        for hop, piece in arrived:
+            there = slice(hop.to, hop.to + hop.length)
+            target[there] = combine(target[there], piece) if hop.combines else piece
+
+    @property
+    def world(self) -> Any:
+        """MPI's communicator."""
+        return self._world
+
+    @property
+    def gpu(self) -> int | None:
+        """The GPU of this process's rank."""
+        return self._gpu
+
+
+class _Message:
+    """One on its way, in parts that follow each other where the way has that."""
+
+    def __init__(self, ranks: MpiRanks, other: int, tag: int, dtype: Any, length: int, content: Any = None) -> None:
+        self._ranks, self._content = ranks, content
+        way, on_gpu = ranks.way, ranks.gpu is not None
+        self._is_staged = on_gpu and way.uses_host
+        if self._is_staged:
+            self._memory: Any = host_memory(length, dtype, pinned=way.is_pinned)
+        elif content is None:
+            self._memory = ranks.xp.empty(length, dtype=dtype)
+        else:
+            self._memory = content
+        self._requests = []
+        parts = max(length * np.dtype(dtype).itemsize // _PART_BYTES, 1) if way.follows else 1
+        self._parts = [slice(begin, end) for begin, end in pairwise(even_cuts(length, parts))]
+        if not self._is_staged and on_gpu:
+            cupy().cuda.get_current_stream().synchronize()  # MPI knows nothing of streams
+        for part in self._parts:
+            piece = self._memory[part]
+            if content is None:
+                self._requests.append(ranks.world.Irecv(_bytes(piece), other, tag))
+            else:
+                if self._is_staged:
+                    content[part].get(out=piece)
+                self._requests.append(ranks.world.Isend(_bytes(piece), other, tag))
+
+    def wait(self) -> None:
+        """Until it has left."""
+        for request in self._requests:
+            request.Wait()
+
+    def received(self) -> Any:
+        """What has arrived, where the rank's arrays are."""
+        if not self._is_staged:
+            self.wait()
+            return self._memory
+        arrived = self._ranks.xp.empty(self._memory.shape, dtype=self._memory.dtype)
+        for request, part in zip(self._requests, self._parts, strict=True):
+            request.Wait()
+            arrived[part].set(self._memory[part])
+        return arrived
+
+
+def _bytes(piece: Any) -> Any:
+    """Any type as MPI takes it."""
+    return piece.view(np.uint8)
