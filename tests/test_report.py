@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import importlib.util
 import json
 import shutil
 import subprocess
@@ -20,9 +19,11 @@ from conftest import cuda_runtime
 from linkwise import UsageError, _core
 from linkwise.machines.catalog import load_machine
 from linkwise.machines.profile import Profile, check_profile, load_profile, profile_schema
+from linkwise.messages.schedules import COLLECTIVES
 from linkwise.probing.probe import measurements
 from linkwise.reports.machine_svg import machine_svg
 from linkwise.reports.profile_html import html_report
+from mpi_launch import launch, needs_mpi
 
 FAMILIES = [name for name, _ in _core.family_names()]
 
@@ -45,6 +46,7 @@ def test_every_measurement_is_there_or_says_why_not(full: Profile) -> None:
         assert ("cannot" in row) != ("seconds" in row)
     reasons = {row["name"]: row["cannot"] for row in full.measurements if "cannot" in row}
     assert "collectives" in reasons
+    assert reasons.pop("between processes") == "it takes several nodes, as --machine summit-node:4"
     assert set(reasons.values()) == {"it needs GPUs; this machine is a described one"}
 
 
@@ -232,25 +234,19 @@ def test_every_family_runs_on_gpus(family: str) -> None:
     assert all(row.why_not or row.measured.seconds > 0 for row in rows)
 
 
-@pytest.mark.skipif(
-    shutil.which("mpirun") is None or importlib.util.find_spec("mpi4py") is None, reason="there is no MPI"
-)
+@needs_mpi
 @pytest.mark.parametrize("processes", [1, 2, 3])
 def test_messages_between_processes(processes: int) -> None:
-    script = Path(__file__).parent / "messages.py"
-    done = subprocess.run(
-        ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(processes), sys.executable, str(script)],
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    rows = json.loads(done.stdout)
+    rows = json.loads(launch("messages.py", processes))
     if processes == 1:
-        assert [row["cannot"] for row in rows] == ["it takes two processes; this one is alone"]
+        assert ["mpirun -n 2" in row["cannot"] for row in rows] == [True]
         return
     measured = [row for row in rows if "cannot" not in row]
-    assert {row["what"].split(",")[0] for row in measured} >= {"pinned memory", "ordinary memory"}
+    assert {row["what"].split(", ")[1] for row in measured} >= {"host", "host-pinned"}
+    assert {row["what"].split(" of ")[0].split(",")[0] for row in measured} == {"message", *COLLECTIVES}
     assert max(row["bytes"] for row in measured) == 4**14
     assert all(row["verified"] and row["gb_per_s"] > 0 for row in measured)
+    assert any("NCCL is between GPUs" in row.get("cannot", "") for row in rows)
 
 
 def test_messages_need_two_processes() -> None:

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from linkwise._typing import Array
-from linkwise.apps.tartan.program import Answer, Fetched, Program, worst
+from linkwise.apps.tartan.program import Answer, Fetched, Program, differ, worst
 from linkwise.messages.communicator import Communicator
 from linkwise.messages.pricing import Prices, Work
 from linkwise.messages.schedules import even_cuts
@@ -99,5 +99,6 @@ class KMeans(Program):
                 [self.data[which == k].mean(0) if (which == k).any() else centres[k] for k in range(self.clusters)]
             )
         apart = max(float(np.abs(each - centres).max()) for each in answer["centres"])
-        rises = max(float(np.diff(each).max(initial=-1)) for each in answer["spread"])
-        return worst(apart / 1e-9, rises / (1e-9 * float(answer["spread"][0][0])))
+        spread = answer["spread"]
+        rises = max(float(np.diff(each).max(initial=-1)) for each in spread)
+        return worst(apart / 1e-9, max(rises, differ(spread)) / (1e-9 * float(spread[0].min())))

@@ -12,7 +12,7 @@ import numpy as np
 from linkwise._core import UsageError
 from linkwise._typing import Array
 from linkwise.apps.counter_random import key_of, normal
-from linkwise.apps.tartan.program import Answer, Fetched, Program, worst
+from linkwise.apps.tartan.program import Answer, Fetched, Program, differ, worst
 from linkwise.messages.communicator import Arrays, Communicator
 from linkwise.messages.halos import neighbours
 from linkwise.messages.pricing import Prices, Work
@@ -240,4 +240,5 @@ class Molecular(Program):
         sums = answer["energies"][0].sum(1)
         drift = float(np.abs(sums - sums[0]).max()) / len(atoms)
         lost = 0.0 if np.array_equal(np.sort(atoms[:, 6]), np.arange(4 * self.long * self.wide**2)) else float("inf")
-        return worst(float(np.abs(force - right).max()) / 1e-8, drift / 1e-3, lost)
+        apart = float(np.abs(force - right).max())
+        return worst(apart / 1e-8, drift / 1e-3, differ(answer["energies"]) / 1e-9, lost)

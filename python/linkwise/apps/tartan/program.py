@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import inf, isnan
 from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
 
 from linkwise._typing import Array
 from linkwise.messages.communicator import Arrays, Communicator
@@ -67,6 +69,11 @@ class Program(ABC):
     @abstractmethod
     def error(self, answer: Fetched) -> float:
         """How far the answer is from right, as a share of what is allowed: 1 or less is right."""
+
+
+def differ(arrays: Sequence[Array]) -> float:
+    """How far what all ranks should have alike is from the first rank's."""
+    return max(float(np.abs(each - arrays[0]).max(initial=0)) for each in arrays)
 
 
 def worst(*shares: float) -> float:
