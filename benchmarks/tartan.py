@@ -1,0 +1,71 @@
+"""Tartan's fourteen applications on this machine's GPUs, in every way, with strong and weak scaling.
+
+    python benchmarks/tartan.py --output tartan.json
+    mpirun -n 2 python benchmarks/tartan.py --output tartan.json     # a GPU a process, by MPI and NCCL
+
+A program that the GPUs' number or memory rules out is left out, and says why. Answers are checked in every run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from harness import about
+from linkwise._core import Error
+from linkwise.apps.tartan_registry import TARTAN
+from linkwise.apps.tartan_run import run_tartan
+from linkwise.messages.launcher import launched, rank
+from linkwise.messages.ways import WAYS
+
+IN_PROCESS = ("peer", "nccl", "host-pinned", "host")
+
+
+def cases(vias: list[str], only: str | None, scale: float, repetitions: int, until: float) -> list[dict[str, Any]]:
+    """One run after the other, as long as there is time."""
+    found = []
+    for name in TARTAN:
+        if only is not None and name not in only.split(","):
+            continue
+        for scaling in ("strong", "weak"):
+            for via in vias:
+                case: dict[str, Any] = {"app": name, "via": via, "scaling": scaling}
+                if time.monotonic() > until:
+                    found.append(case | {"cannot": "no time was left"})
+                    continue
+                try:
+                    found.append(
+                        run_tartan(name, via=via, scaling=scaling, scale=scale, repetitions=repetitions).as_dict()
+                    )
+                except Error as error:
+                    found.append(case | {"cannot": str(error)})
+                if rank() == 0:
+                    print(json.dumps(found[-1]), flush=True)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--only", help="names, between commas")
+    parser.add_argument("--via", help="ways, between commas")
+    parser.add_argument("--scale", type=float, default=0.25)
+    parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=1e9, help="no case begins later than this")
+    arguments = parser.parse_args()
+    world = launched()
+    usual = ("nccl", "host-pinned", "host") if world is not None else IN_PROCESS
+    vias = arguments.via.split(",") if arguments.via else list(usual)
+    assert set(vias) <= set(WAYS)
+    until = time.monotonic() + arguments.seconds
+    rows = cases(vias, arguments.only, arguments.scale, arguments.repetitions, until)
+    if rank() == 0:
+        told = about() | {"processes": 1 if world is None else world.everyone.Get_size(), "cases": rows}
+        arguments.output.write_text(json.dumps(told, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
