@@ -24,26 +24,34 @@ from linkwise.messages.ways import WAYS
 IN_PROCESS = ("peer", "nccl", "host-pinned", "host")
 
 
+def no_time_left(until: float) -> bool:
+    """As the first of several processes says."""
+    world = launched()
+    is_late = time.monotonic() > until
+    return bool(is_late if world is None else world.everyone.bcast(is_late))
+
+
 def cases(vias: list[str], only: str | None, scale: float, repetitions: int, until: float) -> list[dict[str, Any]]:
     """One run after the other, as long as there is time."""
     found = []
-    for name in TARTAN:
-        if only is not None and name not in only.split(","):
-            continue
+    for name in TARTAN if only is None else only.split(","):
         for scaling in ("strong", "weak"):
             for via in vias:
                 case: dict[str, Any] = {"app": name, "via": via, "scaling": scaling}
-                if time.monotonic() > until:
+                if no_time_left(until):
                     found.append(case | {"cannot": "no time was left"})
                     continue
                 try:
-                    found.append(
-                        run_tartan(name, via=via, scaling=scaling, scale=scale, repetitions=repetitions).as_dict()
-                    )
+                    report = run_tartan(name, via=via, scaling=scaling, scale=scale, repetitions=repetitions)
+                    case = report.as_dict()
                 except Error as error:
-                    found.append(case | {"cannot": str(error)})
+                    case |= {"cannot": " ".join(str(error).split())}
+                found.append(case)
                 if rank() == 0:
-                    print(json.dumps(found[-1]), flush=True)
+                    told = (
+                        case.get("cannot") or f"{case['seconds']:.4f} s, {case['speedup']:.2f} x, {case['error']:.2g}"
+                    )
+                    print(f"{name} {scaling} {via}: {told}", flush=True)
     return found
 
 

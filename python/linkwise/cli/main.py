@@ -106,9 +106,19 @@ def main() -> None:
         except OSError:  # whoever closed them wants nothing
             if not end.code:
                 raise end from None
+        _end_mpi(end.code)
         # Python would clear away for a tenth of a second what the system does at once; and Arrow's threads may still be
         # reading from its standard input, and could not go on while it ends.
         os._exit(cast(int, end.code or 0))
+
+
+def _end_mpi(code: object) -> None:
+    """Tell MPI, if it was used, that this process ends; where it failed, that none of the others need wait for it."""
+    mpi = sys.modules.get("mpi4py.MPI")
+    if mpi is not None and mpi.Is_initialized() and not mpi.Is_finalized():
+        if code:
+            mpi.COMM_WORLD.Abort(code if isinstance(code, int) else 1)
+        mpi.Finalize()
 
 
 def _run() -> None:

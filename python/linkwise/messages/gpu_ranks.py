@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from linkwise import _core
 from linkwise._core import DeviceError
 from linkwise._typing import Array
 from linkwise.messages.communicator import Arrays, ProfiledCommunicator
+from linkwise.messages.host_buffers import HostBuffers
 from linkwise.messages.nccl import Nccl
 from linkwise.messages.numpy_ranks import combined
 from linkwise.messages.schedules import HOST, Hop, Rounds
@@ -28,13 +28,6 @@ def cupy() -> Any:
         raise DeviceError("this computes with CuPy on GPUs: pip install cupy-cuda13x, or name a machine") from None
 
 
-def host_memory(count: int, dtype: Any, *, pinned: bool) -> Array:
-    """Memory of the host for so many elements, page-locked or not."""
-    size = count * np.dtype(dtype).itemsize
-    memory = _core.pinned_bytes(max(size, 1)) if pinned else np.empty(max(size, 1), np.uint8)
-    return memory[:size].view(dtype)
-
-
 class GpuRanks(ProfiledCommunicator):
     """Ranks on GPUs of this process; two may share one, but not by NCCL."""
 
@@ -47,7 +40,7 @@ class GpuRanks(ProfiledCommunicator):
         self._nccl = Nccl.of_all(self._gpus) if way.name == "nccl" and len(gpus) > 1 else None
         if way.name == "peer":
             self._open_peers()
-        self._buffers: dict[tuple[int, int], Array] = {}
+        self._buffers = HostBuffers(pinned=way.is_pinned)
 
     def _open_peers(self) -> None:
         cuda = self._cupy.cuda
@@ -72,7 +65,7 @@ class GpuRanks(ProfiledCommunicator):
         with self._on(rank):
             source = np.ascontiguousarray(array)
             if self.way.is_pinned:
-                pinned = self._memory((HOST, rank), source.size, source.dtype)
+                pinned = self._buffers.of((HOST, rank), source.size, source.dtype)
                 pinned[:] = source.ravel()
                 source = pinned.reshape(source.shape)
             made = self._cupy.empty(source.shape, source.dtype)
@@ -84,13 +77,6 @@ class GpuRanks(ProfiledCommunicator):
         """See ``Communicator``."""
         with array.device:
             return np.asarray(array.get())
-
-    def _memory(self, ends: tuple[int, int], count: int, dtype: Any) -> Array:
-        """The host's memory for messages between two ends; kept, since pinning takes longer than copying."""
-        size = count * np.dtype(dtype).itemsize
-        if ends not in self._buffers or self._buffers[ends].nbytes < size:
-            self._buffers[ends] = host_memory(size, np.uint8, pinned=self.way.is_pinned)
-        return self._buffers[ends][:size].view(dtype)
 
     def _collected(self, kind: str, label: str, arrays: Arrays, cuts: list[int], root: int, operation: str) -> None:
         if self._nccl is not None:
@@ -158,12 +144,12 @@ class GpuRanks(ProfiledCommunicator):
                 continue
             with self._on(hop.source):
                 piece = sources[hop.source][hop.begin : hop.end]
-                memory = self._memory((hop.source, hop.target), piece.size, piece.dtype)
+                memory = self._buffers.of((hop.source, hop.target), piece.size, piece.dtype)
                 piece.get(out=memory)
             if hop.target == HOST:
                 if HOST not in master:
                     whole = sources[hop.source]
-                    master[HOST] = self._memory((HOST, HOST), whole.size, whole.dtype)
+                    master[HOST] = self._buffers.of((HOST, HOST), whole.size, whole.dtype)
                 there = master[HOST][hop.to : hop.to + hop.length]
                 there[:] = combine(there, memory) if hop.combines else memory
             else:

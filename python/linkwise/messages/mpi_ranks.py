@@ -12,7 +12,8 @@ import numpy as np
 from linkwise._core import DeviceError
 from linkwise._typing import Array
 from linkwise.messages.communicator import Arrays, ProfiledCommunicator
-from linkwise.messages.gpu_ranks import cupy, host_memory
+from linkwise.messages.gpu_ranks import cupy
+from linkwise.messages.host_buffers import HostBuffers
 from linkwise.messages.nccl import Nccl, unique_id
 from linkwise.messages.numpy_ranks import combined
 from linkwise.messages.schedules import Hop, Rounds, even_cuts
@@ -44,6 +45,7 @@ class MpiRanks(ProfiledCommunicator):
             cupy().cuda.Device(gpu).use()
         self._rank = world.Get_rank()
         self._nccl = None
+        self.buffers = HostBuffers(pinned=way.is_pinned)
         if way.name == "nccl" and self.size > 1:
             if gpu is None:
                 raise DeviceError("NCCL is between GPUs, and this process has none")
@@ -125,7 +127,8 @@ class _Message:
         way, on_gpu = ranks.way, ranks.gpu is not None
         self._is_staged = on_gpu and way.uses_host
         if self._is_staged:
-            self._memory: Any = host_memory(length, dtype, pinned=way.is_pinned)
+            # What is sent and received with one tag at once needs memory each.
+            self._memory: Any = ranks.buffers.of((other, tag, content is None), length, dtype)
         elif content is None:
             self._memory = ranks.xp.empty(length, dtype=dtype)
         else:
@@ -158,6 +161,7 @@ class _Message:
         for request, part in zip(self._requests, self._parts, strict=True):
             request.Wait()
             arrived[part].set(self._memory[part])
+        cupy().cuda.get_current_stream().synchronize()  # the memory is used again
         return arrived
 
 
