@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from harness import about
-from linkwise._core import Error
+from linkwise._core import Error, Machine
 from linkwise.apps.tartan_registry import TARTAN
 from linkwise.apps.tartan_run import run_tartan
+from linkwise.machines.local import local_machine
 from linkwise.messages.launcher import launched, rank
 from linkwise.messages.ways import WAYS
+from linkwise.runtime.session import no_gpu
 
 IN_PROCESS = ("peer", "nccl", "host-pinned", "host")
 
@@ -55,6 +57,14 @@ def cases(vias: list[str], only: str | None, scale: float, repetitions: int, unt
     return found
 
 
+def local_machine_or_raise() -> Machine:
+    """This machine's GPUs. Raises ``DeviceError`` where there are none."""
+    machine = local_machine()
+    if machine is None:
+        raise no_gpu("measure")
+    return machine
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, required=True)
@@ -71,7 +81,10 @@ def main() -> None:
     until = time.monotonic() + arguments.seconds
     rows = cases(vias, arguments.only, arguments.scale, arguments.repetitions, until)
     if rank() == 0:
-        told = about() | {"processes": 1 if world is None else world.everyone.Get_size(), "cases": rows}
+        told = about(local_machine_or_raise(), simulated=False) | {
+            "processes": 1 if world is None else world.everyone.Get_size(),
+            "cases": rows,
+        }
         arguments.output.write_text(json.dumps(told, indent=1) + "\n")
 
 

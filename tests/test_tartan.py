@@ -25,7 +25,7 @@ from linkwise.apps.tartan.program import Program
 from linkwise.apps.tartan.turbulence import Turbulence
 from linkwise.apps.tartan.wave import Wave
 from linkwise.apps.tartan_registry import TARTAN, tartan_program
-from linkwise.apps.tartan_run import run_tartan, steps_of
+from linkwise.apps.tartan_run import _steps_of, run_tartan, steps_of
 from linkwise.cli.main import commands_for
 from linkwise.machines.catalog import load_machine
 from linkwise.messages.gpu_ranks import GpuRanks
@@ -343,10 +343,10 @@ def test_command_line(tmp_path: Path) -> None:
 
 
 def test_a_wrong_answer_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    steps_of.cache_clear()
+    _steps_of.cache_clear()
     monkeypatch.setattr(TARTAN["kmeans"], "error", lambda *_: 7.0)
     done = cli("kmeans", "--machine", "dgx2", "--gpus", "0,1")
-    steps_of.cache_clear()
+    _steps_of.cache_clear()
     assert done.exit_code == 1 and "WRONG" in done.output
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 from functools import cache
 from math import prod
+from typing import Any
 
 import pytest
 
@@ -219,3 +221,25 @@ def test_summits_speedups_are_smaller_through_ordinary_memory() -> None:
         summit, dev = (mean(speedups(machine, "strong", 8, way)) for machine in ("summit", "dev"))
         assert summit < dev
     assert mean(speedups("summit", "strong", 8, "rdma")) > mean(speedups("dev", "strong", 8, "rdma"))
+
+
+# ---- docs/applications.md
+
+
+def test_the_page_has_the_tables_of_today() -> None:
+    page = _page_script()
+    assert page.rendered() == (ROOT / page.PAGE).read_text(encoding="utf-8"), "run scripts/applications_page.py"
+    text = (ROOT / page.PAGE).read_text(encoding="utf-8")
+    for kind in TARTAN.values():
+        assert f"**`{kind.name}` ({kind.abbreviation})**" in text
+        assert (ROOT / "docs" / "applications" / f"{kind.name}.svg").is_file()
+        assert f"applications/{kind.name}.svg" in text
+
+
+def _page_script() -> Any:
+    spec = importlib.util.spec_from_file_location("applications_page", ROOT / "scripts" / "applications_page.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.PAGE = ROOT / "docs" / "applications.md"
+    return module

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +48,48 @@ def phase_picture(rows: Mapping[str, Mapping[str, float]], path: Path, *, title:
     axes.spines[["top", "right"]].set_visible(False)
     drawn = io.BytesIO()
     figure.savefig(drawn, format=path.suffix[1:].lower())
+    write_bytes(path, drawn.getvalue())
+
+
+def curves_picture(
+    panels: Mapping[str, Mapping[str, tuple[Sequence[float], Sequence[float]]]],
+    path: Path,
+    *,
+    title: str,
+    x: str,
+    y: str,
+) -> None:
+    """Draw curves, (xs, ys) by their names, in panels beside each other, both axes logarithmic, as .svg, .png or .pdf.
+
+    Raises ``UsageError`` where matplotlib is missing.
+    """
+    try:
+        import matplotlib as mpl  # noqa: PLC0415
+        from matplotlib.figure import Figure  # noqa: PLC0415
+    except ImportError:
+        raise UsageError("pictures need matplotlib; pip install matplotlib") from None
+    figure = Figure(figsize=(3.6 * len(panels) + 1.6, 2.9), layout="constrained")
+    every = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
+    for axes, (name, curves) in zip(every, panels.items(), strict=True):
+        for at, (label, (xs, ys)) in enumerate(curves.items()):
+            axes.plot(xs, ys, marker="o", markersize=3, linewidth=1.2, linestyle=("-", "--")[at % 2], label=label)
+        ticks = sorted({each for xs, _ in curves.values() for each in xs})
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log", base=2)
+        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.set_title(name, fontsize="medium")
+        axes.set_xlabel(x)
+        axes.grid(visible=True, linewidth=0.3)
+        axes.spines[["top", "right"]].set_visible(False)
+    every[0].set_ylabel(y)
+    every[-1].legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize="small", frameon=False)
+    figure.suptitle(title, fontsize="medium")
+    drawn = io.BytesIO()
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "linkwise"}):
+        figure.savefig(
+            drawn, format=path.suffix[1:].lower(), metadata={"Date": None} if path.suffix == ".svg" else None
+        )
     write_bytes(path, drawn.getvalue())
 
 

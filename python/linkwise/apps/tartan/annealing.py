@@ -43,7 +43,7 @@ class Annealing(Program):
     @classmethod
     def full(cls) -> Self:
         """See ``Program``."""
-        return cls(dims=32, chains=1 << 18, steps=100)
+        return cls(dims=32, chains=1 << 20, steps=10)
 
     def grown(self, times: float) -> Self:
         """See ``Program``."""
