@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from conftest import ROOT
+from linkwise.apps.tartan_registry import TARTAN
 from linkwise.messages.numpy_ranks import Step
 from linkwise.messages.schedules import COLLECTIVES
 from linkwise.messages.ways import BETWEEN_NODES
