@@ -81,10 +81,8 @@ def main() -> None:
     until = time.monotonic() + arguments.seconds
     rows = cases(vias, arguments.only, arguments.scale, arguments.repetitions, until)
     if rank() == 0:
-        told = about(local_machine_or_raise(), simulated=False) | {
-            "processes": 1 if world is None else world.everyone.Get_size(),
-            "cases": rows,
-        }
+        processes = 1 if world is None else world.everyone.Get_size()
+        told = about(local_machine_or_raise(), simulated=False) | {"processes": processes, "cases": rows}
         arguments.output.write_text(json.dumps(told, indent=1) + "\n")
 
 

@@ -12,6 +12,9 @@ import numpy.typing as npt
 from linkwise._core import UsageError
 from linkwise.runtime.atomic_file import write_bytes
 
+Curve = tuple[Sequence[float], Sequence[float]]
+"""Its xs and ys."""
+
 _PICTURES = (".svg", ".png", ".pdf")
 
 
@@ -51,14 +54,7 @@ def phase_picture(rows: Mapping[str, Mapping[str, float]], path: Path, *, title:
     write_bytes(path, drawn.getvalue())
 
 
-def curves_picture(
-    panels: Mapping[str, Mapping[str, tuple[Sequence[float], Sequence[float]]]],
-    path: Path,
-    *,
-    title: str,
-    x: str,
-    y: str,
-) -> None:
+def curves_picture(panels: Mapping[str, Mapping[str, Curve]], path: Path, *, title: str, x: str, y: str) -> None:
     """Draw curves, (xs, ys) by their names, in panels beside each other, both axes logarithmic, as .svg, .png or .pdf.
 
     Raises ``UsageError`` where matplotlib is missing.
@@ -87,9 +83,8 @@ def curves_picture(
     figure.suptitle(title, fontsize="medium")
     drawn = io.BytesIO()
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "linkwise"}):
-        figure.savefig(
-            drawn, format=path.suffix[1:].lower(), metadata={"Date": None} if path.suffix == ".svg" else None
-        )
+        told = {"Date": None} if path.suffix == ".svg" else None
+        figure.savefig(drawn, format=path.suffix[1:].lower(), metadata=told)
     write_bytes(path, drawn.getvalue())
 
 
