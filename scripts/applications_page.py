@@ -15,7 +15,7 @@ from pathlib import Path
 from linkwise._core import UsageError
 from linkwise.apps.tartan.program import Program
 from linkwise.apps.tartan_registry import TARTAN
-from linkwise.apps.tartan_run import priced_run
+from linkwise.apps.tartan_run import can_grow, priced_run
 from linkwise.machines.catalog import load_machine
 from linkwise.machines.network import message_costs
 from linkwise.machines.variants import node_of_gpus
@@ -83,7 +83,7 @@ def draw(folder: Path) -> None:
     for kind in TARTAN.values():
         panels = {}
         for scaling in ("strong", "weak"):
-            if scaling == "weak" and kind.full().grown(2) == kind.full():
+            if scaling == "weak" and not can_grow(kind.full()):
                 continue
             curves = {way: speedups(kind, way, scaling) for way in ways_of(kind)}
             panels[f"{scaling} scaling"] = {way: (list(each), list(each.values())) for way, each in curves.items()}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from importlib import resources
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,7 @@ from linkwise.messages.ways import BETWEEN_NODES, WAYS, way_named
 from linkwise.probing.mpi import between_described_nodes
 from mpi_launch import launch, needs_mpi
 
+DESCRIBED = resources.files("linkwise.machines") / "described"
 RANKS = st.integers(1, 9)
 KINDS = (("nccl", False), ("host", True), ("host-pinned", False), ("peer", False))
 
@@ -81,6 +84,49 @@ def test_messages_arrive_where_they_are_sent(size: int, kind: tuple[str, bool], 
     parts = [[random.normal(size=(a + b) % 4) for b in range(size)] for a in range(size)]
     for rank, got_parts in enumerate(comm.all_to_all("t", parts)):
         assert all(np.array_equal(got_parts[source], parts[source][rank]) for source in range(size))
+
+
+def test_messages_keep_their_types_and_shapes() -> None:
+    """Also where a rank sends nothing, and where there are no columns."""
+    comm = NumpyRanks(2)
+    sent = np.arange(3, dtype=np.int32)
+    assert comm.exchange("e", [{1: sent}, {}])[1][0].dtype == np.int32
+    for empty in (np.zeros((4, 0)), np.zeros((0, 4))):
+        both = [empty, empty]
+        assert comm.all_gather("g", both)[0].shape == (2 * empty.shape[0], empty.shape[1])
+        assert comm.scatter("s", both)[1].shape == (empty.shape[0] // 2, empty.shape[1])
+        assert comm.reduce_scatter("r", both)[1].shape == (empty.shape[0] // 2, empty.shape[1])
+        assert comm.gather("ga", both)[0].shape == (2 * empty.shape[0], empty.shape[1])
+    with pytest.raises(UsageError, match="one data type"):
+        comm.exchange("e", [{1: sent}, {0: np.zeros(3)}])
+    with pytest.raises(UsageError, match="there is no rank -1"):
+        comm.exchange("e", [{-1: sent}, {}])
+    with pytest.raises(UsageError, match="too thin for halos of 2"):
+        with_halos(comm, "halo", [np.zeros((1, 3)), np.zeros((2, 3))], 2)
+
+
+def test_what_crosses_the_network_is_called_so() -> None:
+    size = 1 << 20
+    ranks = PricedRanks(load_machine("summit-node:2"), [0, 6], WAYS["rdma"])
+    assert set(ranks.step_time(Step("exchange", "m", size, 0, ((0, 1, size),)), size).by_kind) == {"network"}
+    hop = ((1, HOST, size),)
+    for way in ("host", "rdma"):  # each process has a host of its own
+        ranks = PricedRanks(load_machine("summit-node:2"), [0, 6], WAYS[way], master=True)
+        assert set(ranks.step_time(Step("collect", "c", size, 0, hop), size).by_kind) == {"DtoH"}
+    reduction = Step("all_reduce", "a", size)
+    orders = ([0, 1, 2, 6, 7, 8], [0, 6, 1, 7, 2, 8])
+    seconds = [
+        PricedRanks(load_machine("summit-node:2"), order, WAYS["nccl"]).step_time(reduction, size).seconds
+        for order in orders
+    ]
+    assert seconds[0] == pytest.approx(seconds[1])
+
+
+def test_a_machines_file_may_name_its_network(tmp_path: Any) -> None:
+    described = json.loads((DESCRIBED / "summitdev-node.json").read_text(encoding="utf-8"))
+    (tmp_path / "m.json").write_text(json.dumps(described))
+    assert load_machine(tmp_path / "m.json").num_gpus == 4
+    assert message_costs(tmp_path / "m.json") == message_costs("summitdev-node")
 
 
 def test_slabs_get_their_neighbours_planes() -> None:

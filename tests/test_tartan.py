@@ -15,10 +15,11 @@ from typer.testing import CliRunner
 from conftest import HAVE_GPU
 from linkwise import DeviceError, UsageError
 from linkwise.apps.counter_random import key_of, normal, uniform
+from linkwise.apps.tartan.annealing import Annealing
 from linkwise.apps.tartan.convnet import ConvNet
 from linkwise.apps.tartan.diffusion import Diffusion
 from linkwise.apps.tartan.hydrodynamics import Hydrodynamics
-from linkwise.apps.tartan.ising import Ising, energies, swept
+from linkwise.apps.tartan.ising import Ising, energies, exchanged, swept
 from linkwise.apps.tartan.langford import KNOWN, Langford
 from linkwise.apps.tartan.molecular import Molecular
 from linkwise.apps.tartan.program import Program
@@ -69,13 +70,15 @@ def test_answers_are_right_and_costs_are_what_is_sent(kind: type[Program], ranks
 @pytest.mark.parametrize("way", ["host", "host-pinned", "peer"])
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_answers_are_right_whatever_carries_messages(kind: type[Program], way: str) -> None:
-    small = kind.small()
+    small: Any = kind.small()
     if isinstance(small, Hydrodynamics):
-        small = replace(small, until=0.05)
-        answer, _ = ran(small, 3, way)
-        assert small.error(answer) < float("inf")
-        return
-    assert small.error(ran(small, 3, way)[0]) <= 1
+        small = replace(small, planes=8, side=8)
+    answer, _ = ran(small, 3, way)
+    assert small.error(answer) <= 1
+    for name, arrays in ran(small, 3)[0].items():  # the order of sums may differ
+        told = 1 if name == "likelihood" else 3  # by the first rank alone
+        for one, other in zip(answer[name][:told], arrays[:told], strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-11)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
@@ -104,7 +107,7 @@ def test_wrong_answers_are_found(kind: type[Program]) -> None:
         wrong = {key: [np.array(each, copy=True) for each in arrays] for key, arrays in right.items()}
         rank = 0 if name == "product" else 1
         largest = np.unravel_index(int(np.abs(wrong[name][rank]).argmax()), wrong[name][rank].shape)
-        wrong[name][rank][largest] += 1 + np.abs(wrong[name][rank]).max()
+        wrong[name][rank][largest] += 1 + 1e-3 * np.abs(wrong[name][rank]).max()
         assert small.error(wrong) > 1, name
 
 
@@ -145,7 +148,7 @@ def test_planar_langford_sequences_by_hand() -> None:
 @pytest.mark.parametrize("problem", [Wave(16, 16, 4), Diffusion(16, 16, 4)], ids=lambda problem: problem.name)
 def test_errors_fall_with_the_order_that_is_said(problem: Wave | Diffusion) -> None:
     errors: dict[str, list[float]] = {}
-    for finer in (1, 2, 4):
+    for finer in (1, 2, 4) if isinstance(problem, Wave) else (2, 4):
         n = 16 * finer
         if isinstance(problem, Wave):  # a step as its square, so that the order in time is not seen
             wave = Wave(n, n, 4 * finer**2, courant=0.25 / finer)
@@ -153,12 +156,10 @@ def test_errors_fall_with_the_order_that_is_said(problem: Wave | Diffusion) -> N
             exact = wave.exact(np.arange(n), wave.steps * wave.time_step)
             errors.setdefault("wave 4", []).append(float(np.abs(found - exact).max()))
             continue
-        if finer < 4:
-            heat = Diffusion(n, n, 4 * finer**2)
-            exact = heat.heat_exact(np.arange(n), heat.steps * heat.heat_step)
-            found = np.concatenate(ran(heat, 2)[0]["heat"])
-            errors.setdefault("heat 2", []).append(float(np.abs(found - exact).max()))
-        burgers = Diffusion(n, n, 4 * finer)
+        heat, burgers = Diffusion(n, n, finer**2), Diffusion(n, n, 2 * finer)
+        exact = heat.heat_exact(np.arange(n), heat.steps * heat.heat_step)
+        found = np.concatenate(ran(heat, 2)[0]["heat"])
+        errors.setdefault("heat 2", []).append(float(np.abs(found - exact).max()))
         exact = burgers.burgers_exact(np.arange(n), burgers.steps * burgers.burgers_step)
         found = np.concatenate(ran(burgers, 2)[0]["speed"])
         errors.setdefault("burgers 4.5", []).append(float(np.abs(found - exact).max()))
@@ -278,6 +279,71 @@ def test_gradients_by_all_three_ways_are_alike() -> None:
         np.testing.assert_allclose(np.concatenate(answer[f"hybrid {of}"], axis=1), data[of][0], atol=1e-14)
 
 
+def test_exchanges_have_the_chance_that_keeps_the_distribution() -> None:
+    """min(1, exp(Δβ ΔE)) for each pair, over many draws; by turns the even and the odd pairs."""
+    beta, energy = np.array([1.0, 0.5, 0.8, 0.3]), np.array([-3.0, -4.0, -2.5, -3.5])
+    order = np.argsort(-beta)
+    for first in (0, 1):
+        swapped = {pair: 0 for pair in zip(order[first::2], order[first + 1 :: 2], strict=False)}
+        draws = range(first, 8000, 2)
+        for exchange in draws:
+            after = exchanged(np, energy, beta, exchange)
+            assert sorted(after) == sorted(beta)
+            for a, b in swapped:
+                assert {after[a], after[b]} == {beta[a], beta[b]}
+                swapped[a, b] += int(after[a] == beta[b])
+        for (a, b), count in swapped.items():
+            chance = min(1.0, float(np.exp((beta[a] - beta[b]) * (energy[a] - energy[b]))))
+            assert abs(count / len(draws) - chance) <= 4 * np.sqrt(chance * (1 - chance) / len(draws))
+
+
+def test_annealing_goes_uphill_as_often_as_its_temperature_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At one temperature chains settle where Boltzmann has them: here on a straight line, whose mean is known."""
+    problem = Annealing(dims=1, chains=4000, steps=300, temperatures=1, first=200.0)
+    ends: list[Any] = []
+
+    def line(xp: Any, points: Any) -> Any:
+        ends.append(np.array(points))
+        return points[:, 0]
+
+    monkeypatch.setattr(Annealing, "_value", staticmethod(line))
+    ran(problem, 1)
+    grid = np.linspace(-512, 512, 4097)
+    weight = np.exp(-grid / 200.0) / np.exp(-grid / 200.0).sum()
+    mean = (grid * weight).sum()
+    spread = np.sqrt(((grid - mean) ** 2 * weight).sum())
+    # What is seen are proposals: a half of the chain's distribution, moved; so the accepted ones are looked at.
+    assert abs(np.mean(_accepted(ends)) - mean) < 6 * spread / np.sqrt(len(ends[0]))
+
+
+def _accepted(proposals: list[Any]) -> Any:
+    """Where chains are: replayed from what they were offered, by the rule written once more."""
+    here = proposals[0][:, 0]
+    for step, offered in enumerate(proposals[1:]):
+        there = offered[:, 0]
+        chance = uniform(np, key_of(0, 0, step, 3), np.arange(len(here), dtype=np.int64))
+        here = np.where(chance < np.exp((here - there) / 200.0), there, here)
+    return here
+
+
+def test_other_seeds_find_the_same_minimum() -> None:
+    found = []
+    for seed in (1, 2):
+        problem = replace(Annealing.small(), seed=seed)
+        answer, _ = ran(problem, 2)
+        assert problem.error(answer) <= 1
+        found.append(answer["best"][0])
+    assert not np.array_equal(found[0], found[1])
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_what_is_priced_has_as_many_steps_as_the_full_problem(kind: type[Program]) -> None:
+    recorded, full = kind.small().recorded(), kind.full()
+    for name in ("iterations", "steps", "exchanges", "sweeps", "temperatures", "repetitions", "most_steps"):
+        if kind is not Annealing or name != "steps":  # of which a kernel does all
+            assert getattr(recorded, name, None) == getattr(full, name, None), name
+
+
 def test_names_and_abbreviations() -> None:
     assert tartan_program("BRQ") is tartan_program("brq") is tartan_program("wave") is Wave
     with pytest.raises(UsageError, match="no application 'x' of Tartan's"):
@@ -297,6 +363,17 @@ def test_what_cannot_be_run_is_told() -> None:
         run_tartan("wave", machine="dgx2", via="rdma")
     with pytest.raises(UsageError, match="no peers"):
         run_tartan("wave", machine="summit-node:2", via="peer")
+    for gpus, told in (([99], "there is no GPU 99"), ([-1], "there is no GPU -1"), ([], "one GPU at least")):
+        with pytest.raises(UsageError, match=told):
+            run_tartan("wave", machine="dgx2", gpus=gpus)
+    with pytest.raises(UsageError, match="NCCL takes a GPU for each rank"):
+        run_tartan("wave", machine="dgx2", gpus=[0, 0], via="nccl")
+    assert run_tartan("wave", machine="dgx2", gpus=[0, 0]).via == "host-pinned"
+    with pytest.raises(UsageError, match="for 1 GPUs at most, not 4"):
+        run_tartan("wave", machine="dgx2", gpus=[0, 1, 2, 3], scale=1 / 256)
+    with pytest.raises(UsageError, match="cannot be grown"):
+        run_tartan("langford", machine="dgx2", scale=0.5)
+    assert run_tartan("turbulence", machine="dgx2", gpus=[0, 1], scale=1e-6).correct
     with pytest.raises(UsageError, match="the scale is 0"):
         run_tartan("wave", machine="dgx2", scale=0)
     if not HAVE_GPU:
@@ -368,9 +445,10 @@ def test_on_gpus(kind: type[Program], way: str) -> None:
     answer = small.run(comm, small.prepare(comm))
     assert small.error({name: comm.fetch(arrays) for name, arrays in answer.items()}) <= 1
     plain, _ = ran(small, len(gpus), way)
-    for name in ("counts", "best", "field", "heat"):
-        for one, other in zip(comm.fetch(answer[name]) if name in answer else [], plain.get(name, []), strict=False):
-            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-11)
+    for name, arrays in plain.items():
+        told = 1 if name == "likelihood" else len(arrays)  # by the first rank alone
+        for one, other in zip(comm.fetch(answer[name])[:told], arrays[:told], strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.gpu

@@ -32,6 +32,6 @@ TARTAN: dict[str, type[Program]] = {
 def tartan_program(name: str) -> type[Program]:
     """The application of that name, or of that abbreviation of the paper's. Raises ``UsageError``."""
     for program in TARTAN.values():
-        if name in (program.name, program.abbreviation, program.abbreviation.lower()):
+        if name == program.name or name.upper() == program.abbreviation:
             return program
     raise UsageError(f"there is no application '{name}' of Tartan's; there are {', '.join(TARTAN)}")

@@ -24,7 +24,7 @@ from linkwise.messages.numpy_ranks import NumpyRanks, Step
 from linkwise.messages.pricing import PricedRanks, RunTime
 from linkwise.messages.ways import WAYS, Way, way_named
 from linkwise.runtime.arguments import gpu_numbers
-from linkwise.runtime.execution import Gpus, gpus_of
+from linkwise.runtime.execution import Gpus
 from linkwise.runtime.session import no_gpu
 
 Scaling = Literal["strong", "weak"]
@@ -125,12 +125,23 @@ def run_tartan(
         raise UsageError("what is timed is repeated once at least")
     kind = tartan_program(name)
     full = kind.full().grown(scale) if scale != 1 else kind.full()
-    if scaling == "weak" and full.grown(2) == full:
-        raise UsageError(f"{kind.name} is one search, which cannot be grown by a factor: --scaling strong")
+    if (scaling == "weak" or scale != 1) and not can_grow(kind.full()):
+        raise UsageError(f"{kind.name} is one search, which cannot be grown by a factor: no --scale, --scaling strong")
     tell = on_progress or (lambda *_: None)
     if machine in ("auto", "local"):
         return _on_gpus(kind, full, gpus, via, scaling, scale, repetitions, tell)
     return _described(kind, full, machine, gpus, via, scaling, scale, tell)
+
+
+def can_grow(problem: Program) -> bool:
+    """Whether there is a problem of twice the work."""
+    return problem.grown(2) != problem
+
+
+def check_division(problem: Program, ranks: int) -> None:
+    """Raise ``UsageError`` where a problem has too few parts for so many ranks."""
+    if ranks > problem.most_ranks():
+        raise UsageError(f"{problem.name} of this size is for {problem.most_ranks()} GPUs at most, not {ranks}")
 
 
 def small_problem(kind: type[Program], ranks: int) -> Program:
@@ -159,8 +170,13 @@ def _steps_of(kind: type[Program], ranks: int, *, through_host: bool) -> tuple[t
     prepared = program.prepare(comm)
     comm.steps.clear()
     answer = program.run(comm, prepared)
-    steps = tuple(comm.steps)
-    return steps, program.error({name: comm.fetch(arrays) for name, arrays in answer.items()})
+    error = program.error({name: comm.fetch(arrays) for name, arrays in answer.items()})
+    recorded = program.recorded()
+    if recorded != program:
+        prepared = recorded.prepare(comm)
+        comm.steps.clear()
+        recorded.run(comm, prepared)
+    return tuple(comm.steps), error
 
 
 def check_peers(kind: type[Program], machine: Machine, gpus: Sequence[int], way: Way) -> None:
@@ -184,8 +200,20 @@ def priced_run(
 ) -> RunTime:
     """What a run on GPUs of a described machine takes. Raises ``UsageError``."""
     check_peers(kind, machine, gpus, way)
+    check_division(full, len(gpus))
     steps, _ = steps_of(kind, len(gpus), way)
     return PricedRanks(machine, gpus, way, costs, master=kind.has_master).run_time(steps, full.prices(len(gpus)))
+
+
+def numbers_of(gpus: Gpus, every: Sequence[int], count: int, machine: str) -> list[int]:
+    """The GPUs that are named, or all. Raises ``UsageError`` for those that the machine has not got, and for none."""
+    numbers = list(every) if gpus == "auto" else gpu_numbers(gpus)
+    if not numbers:
+        raise UsageError("an application runs on one GPU at least")
+    for number in numbers:
+        if not 0 <= number < count:
+            raise UsageError(f"there is no GPU {number}; {machine} has {count}")
+    return numbers
 
 
 def _described(
@@ -194,9 +222,13 @@ def _described(
     machine, costs = load_machine(name), message_costs(name)
     node_of = node_of_gpus(machine)
     firsts = sorted(set(node_of))
-    numbers = firsts if gpus == "auto" and len(firsts) > 1 else gpus_of(machine, gpus)
+    every = firsts if len(firsts) > 1 else range(machine.num_gpus)
+    numbers = numbers_of(gpus, every, machine.num_gpus, machine.name)
     nodes = len({node_of[gpu] for gpu in numbers})
-    way = way_named("nccl" if via == "auto" else via, nodes=nodes)
+    are_shared = len(set(numbers)) < len(numbers)
+    way = way_named(("host-pinned" if are_shared else "nccl") if via == "auto" else via, nodes=nodes)
+    if are_shared and way.name == "nccl":
+        raise UsageError("NCCL takes a GPU for each rank; ranks that share one go --via host-pinned")
     tell(0, 3, "computing a small problem by NumPy")
     _, error = steps_of(kind, len(numbers), way)
     tell(1, 3, "pricing one GPU")
@@ -220,10 +252,11 @@ def _on_gpus(
         raise no_gpu("run an application on")
     world = launched()
     if world is not None:
-        return _in_processes(kind, full, world, len(seen), via, scaling, scale, repetitions, tell)
-    numbers = list(range(len(seen))) if gpus == "auto" else _with_repeats(gpus)
-    if max(numbers) >= len(seen):
-        raise UsageError(f"there is no GPU {max(numbers)}; this machine has {len(seen)}")
+        if gpus != "auto":
+            raise UsageError("processes take a GPU each, in order; choose by CUDA_VISIBLE_DEVICES, not by --gpus")
+        return _in_processes(kind, full, world, via, scaling, scale, repetitions, tell)
+    numbers = numbers_of(gpus, range(len(seen)), len(seen), "this machine")
+    check_division(full, len(numbers))
     comm = _gpu_ranks(kind, numbers, via)
     tell(0, repetitions + 3, "checking a small problem")
     error = checked_error(comm, small_problem(kind, len(numbers)))
@@ -236,11 +269,6 @@ def _on_gpus(
     profile = _profile(comm, grown)
     tell(repetitions + 3, repetitions + 3, "done")
     return _measured(kind, seen[0].name, numbers, 1, comm, scaling, scale, times, single, profile, error)
-
-
-def _with_repeats(gpus: Gpus) -> list[int]:
-    """GPU numbers, of which one may be there twice: then two ranks share it."""
-    return [number for each in gpus for number in gpu_numbers([int(each)])]
 
 
 def _gpu_ranks(kind: type[Program], numbers: Sequence[int], via: str) -> GpuRanks:
@@ -279,16 +307,15 @@ def _profile(comm: ProfiledCommunicator, program: Program) -> list[Span]:
 
 
 def _in_processes(
-    kind: type[Program], full: Program, world: World, num_gpus: int, via: str, scaling: Scaling, scale: float,
-    repetitions: int, tell: Progress,
+    kind: type[Program], full: Program, world: World, via: str, scaling: Scaling, scale: float, repetitions: int,
+    tell: Progress,
 ) -> TartanReport:  # fmt: skip
     """One rank a process; every process returns the report, and the first one's is right."""
-    way = WAYS["nccl" if world.gpus_are_several(num_gpus) else "host-pinned"] if via == "auto" else WAYS.get(via)
-    if way is None:
-        way = way_named(via)
-    check_way(way, sends_gpu_memory=world.sends_gpu_memory)
-    gpu = world.local_rank % num_gpus
-    comm = MpiRanks(world.everyone, way, gpu)
+    visible = _core.cuda_gpus()
+    gpu = world.local_rank % len(visible)
+    comm = _mpi_ranks(world, gpu, visible[gpu].pci_bus_id, via)
+    way = comm.way
+    check_division(full, comm.size)
     steps = repetitions + 3
     tell(0, steps, "checking a small problem")
     error = checked_error(comm, small_problem(kind, comm.size))
@@ -301,9 +328,23 @@ def _in_processes(
     times = _times(comm, grown, repetitions, lambda done: tell(2 + done, steps, "timing all GPUs"))
     profile = _profile(comm, grown)
     tell(steps, steps, "done")
-    name = _core.cuda_gpus()[gpu].name
+    name = visible[gpu].name
     numbers = world.everyone.allgather(gpu)
     return _measured(kind, name, numbers, comm.size, comm, scaling, scale, times, single, profile, error)
+
+
+def _mpi_ranks(world: World, gpu: int, bus_id: str, via: str) -> MpiRanks:
+    """As asked for, or by NCCL where it can be used, which all processes find alike."""
+    if via != "auto":
+        way = way_named(via, nodes=2)  # of which some lead within one as well
+        check_way(way, sends_gpu_memory=world.sends_gpu_memory)
+        return MpiRanks(world.everyone, way, gpu)
+    if world.have_a_gpu_each(bus_id):
+        try:
+            return MpiRanks(world.everyone, WAYS["nccl"], gpu)
+        except DeviceError:
+            pass  # of all processes alike
+    return MpiRanks(world.everyone, WAYS["host-pinned"], gpu)
 
 
 def _measured(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import traceback
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
@@ -98,6 +99,10 @@ def main() -> None:
     sys.meta_path.insert(0, cast(Any, _WithoutPandas()))
     try:
         _run()
+    except Exception:  # shown as it is, where that is asked for
+        traceback.print_exc()
+        _end_mpi(1)
+        sys.exit(1)
     except SystemExit as end:
         try:
             for stream in (sys.stdout, sys.stderr):

@@ -56,9 +56,10 @@ def load_machine(name_or_path: str | Path, *, without: str | None = None) -> Mac
 
     """
     description = described(name_or_path)
-    if not str(name_or_path).endswith(".json"):
-        description = in_nodes(description, _nodes_named(str(name_or_path))[1])
-    machine = machine_from_dict(_described(description, str(name_or_path)), str(name_or_path))
+    if isinstance(description, dict):  # what else it may be, `machine_from_dict` says
+        nodes = 1 if str(name_or_path).endswith(".json") else _nodes_named(str(name_or_path))[1]
+        description = in_nodes(description, nodes)
+    machine = machine_from_dict(description, str(name_or_path))
     if without is not None:
         if without != "nvlink":
             raise UsageError(f"a machine can be looked at without nvlink, not without '{without}'")
@@ -69,7 +70,7 @@ def load_machine(name_or_path: str | Path, *, without: str | None = None) -> Mac
 def described(name_or_path: str | Path) -> Any:
     """The description of one node of a machine, as it stands in its file. Raises ``UsageError``."""
     if str(name_or_path).endswith(".json"):
-        return parsed_json(Path(name_or_path), "machine")
+        return _described(parsed_json(Path(name_or_path), "machine"), str(name_or_path))
     return _read(_nodes_named(str(name_or_path))[0])
 
 

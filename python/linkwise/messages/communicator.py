@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from math import prod
 from time import perf_counter
 from typing import Any
 
@@ -18,7 +19,7 @@ import numpy as np
 from linkwise._core import UsageError
 from linkwise._typing import Array
 from linkwise.messages import schedules
-from linkwise.messages.schedules import Rounds, even_cuts
+from linkwise.messages.schedules import Rounds, even_cuts, even_rows
 from linkwise.messages.ways import Way
 
 Arrays = list[Any]
@@ -66,7 +67,7 @@ class Communicator(ABC):
         if self.has_master:
             rounds = schedules.through_master(kind, self.size, cuts, root)
         else:
-            rounds = schedules.along_ring(kind, range(self.size), cuts, root)
+            rounds = schedules.along_ring(kind, range(self.size), cuts, root, item_size(arrays[0]))
         self._run(kind, label, rounds, arrays, arrays, operation)
 
     def _of_all(self, mine: list[Any]) -> list[Any]:
@@ -148,15 +149,14 @@ class Communicator(ABC):
         parts = []
         for at, rank in enumerate(self.local):
             with self._on(rank):
-                part = flat[at][cuts[rank] : cuts[rank + 1]]
-                parts.append(self.xp.reshape(part, (-1, *arrays[at].shape[1:])))
-        return parts
+                parts.append(flat[at][cuts[rank] : cuts[rank + 1]])
+        return self._shaped(parts, arrays, even_rows(rows, self.size))
 
     def all_gather(self, label: str, arrays: Arrays) -> Arrays:
         """All get what all have, one behind the other along the first axis; lengths may differ."""
         flat = self._flat(arrays)
-        lengths = self._of_all([_length([each]) for each in flat])
-        cuts = schedules.cuts_of(lengths)
+        told = self._of_all([(_length([each]), int(array.shape[0])) for each, array in zip(flat, arrays, strict=True)])
+        cuts, rows = schedules.cuts_of([length for length, _ in told]), [row for _, row in told]
         whole = []
         for at, rank in enumerate(self.local):
             with self._on(rank):
@@ -164,7 +164,7 @@ class Communicator(ABC):
                 everything[cuts[rank] : cuts[rank + 1]] = flat[at]
                 whole.append(everything)
         self.collective("all_gather", label, whole, cuts, 0)
-        return self._shaped(whole, arrays, longer=True)
+        return self._shaped(whole, arrays, [sum(rows)] * self.size)
 
     def scatter(self, label: str, arrays: Arrays, root: int = 0) -> Arrays:
         """Each gets its part, along the first axis, of the root's array; the others' have its shape."""
@@ -181,12 +181,13 @@ class Communicator(ABC):
                 parts.append(part)
         with self._step("scatter", label):
             self._run("scatter", label, schedules.scatter(cuts, root), flat, parts, "sum")
-        return self._shaped(parts, arrays, longer=True)
+        return self._shaped(parts, arrays, even_rows(rows, self.size))
 
     def gather(self, label: str, arrays: Arrays, root: int = 0) -> Arrays:
         """The root gets what all have, one behind the other along the first axis; the others nothing (length 0)."""
         flat = self._flat(arrays)
-        cuts = schedules.cuts_of(self._of_all([_length([each]) for each in flat]))
+        told = self._of_all([(_length([each]), int(array.shape[0])) for each, array in zip(flat, arrays, strict=True)])
+        cuts, rows = schedules.cuts_of([length for length, _ in told]), [row for _, row in told]
         whole = []
         for at, rank in enumerate(self.local):
             with self._on(rank):
@@ -196,34 +197,45 @@ class Communicator(ABC):
                 whole.append(everything)
         with self._step("gather", label):
             self._run("gather", label, schedules.gather(cuts, root), flat, whole, "sum")
-        return self._shaped(whole, arrays, longer=True)
+        return self._shaped(whole, arrays, [sum(rows) if rank == root else 0 for rank in range(self.size)])
 
     def all_to_all(self, label: str, parts: list[list[Any]]) -> list[list[Any]]:
         """Rank `a`'s ``parts[b]`` goes to rank `b`, which gets them in order of ranks; shapes may differ."""
-        return self._sent("all_to_all", label, [dict(enumerate(mine)) for mine in parts])
+        return self._sent("all_to_all", label, [dict(enumerate(mine)) for mine in parts])[0]
 
     def exchange(self, label: str, messages: list[dict[int, Any]]) -> list[dict[int, Any]]:
         """Copies between ranks: each rank's arrays by the rank they go to; it gets those for it by where they are from.
 
         All arrays of a call have one data type.
         """
-        received = self._sent("exchange", label, messages)
-        targets = self._of_all([sorted(mine) for mine in messages])
+        for mine in messages:
+            for to in mine:
+                if not 0 <= to < self.size:
+                    raise UsageError(f"there is no rank {to} of {self.size} to send to")
+        received, sent = self._sent("exchange", label, messages)
         return [
-            {source: got[source] for source in range(self.size) if rank in targets[source]}
+            {source: got[source] for source in range(self.size) if rank in sent[source]}
             for rank, got in zip(self.local, received, strict=True)
         ]
 
-    def _sent(self, kind: str, label: str, messages: list[dict[int, Any]]) -> list[list[Any]]:
-        """By rank of this process: what it got from each rank, empty where that sent nothing."""
-        shapes = self._of_all([{rank: tuple(array.shape) for rank, array in mine.items()} for mine in messages])
+    def _sent(
+        self, kind: str, label: str, messages: list[dict[int, Any]]
+    ) -> tuple[list[list[Any]], list[dict[int, Any]]]:
+        """What each rank of this process got from each rank, empty where that sent nothing; and the shapes of all."""
+        told = self._of_all(
+            [{to: (tuple(array.shape), type_name(array)) for to, array in mine.items()} for mine in messages]
+        )
+        types = {name for mine in told for _, name in mine.values()}
+        if len(types) > 1:
+            raise UsageError(f"messages of one call have one data type, not {' and '.join(sorted(types))}")
+        dtype = getattr(self.xp, types.pop()) if types else self.xp.float64
+        shapes = [{to: shape for to, (shape, _) in mine.items()} for mine in told]
         ranks = range(self.size)
-        lengths = [[int(np.prod(shapes[a][b])) if b in shapes[a] else 0 for b in ranks] for a in ranks]
+        lengths = [[prod(shapes[a][b]) if b in shapes[a] else 0 for b in ranks] for a in ranks]
         outgoing, incoming = [], []
         for at, rank in enumerate(self.local):
             with self._on(rank):
                 flat = [self.xp.reshape(messages[at][to], (-1,)) for to in sorted(messages[at])]
-                dtype = flat[0].dtype if flat else self.xp.float64
                 outgoing.append(self.xp.concat(flat) if flat else self.xp.empty(0, dtype=dtype))
                 incoming.append(self.xp.empty(sum(lengths[a][rank] for a in ranks), dtype=dtype))
         with self._step(kind, label):
@@ -236,16 +248,20 @@ class Communicator(ABC):
             if rank in messages[at] and not self.way.uses_host:
                 got[rank] = messages[at][rank]
             received.append(got)
-        return received
+        return received, shapes
+
+    def _moving(self, hops: Sequence[schedules.Hop]) -> list[schedules.Hop]:
+        """Those of a round that carry something from one place to another."""
+        return [hop for hop in hops if hop.length and (hop.source != hop.target or self.way.uses_host)]
 
     def collect(self, label: str, arrays: Arrays) -> list[Array]:
-        """The master's host memory gets what each rank has; by rank. Where there is no master, rank 0 has it."""
+        """The host gets what each rank has, by rank; of several processes, each one's host."""
         self._master("collect", label, arrays)
         with self._step("collect", label):
             return self.fetch(arrays)
 
     def hand_out(self, label: str, parts: Sequence[Any]) -> Arrays:
-        """What the master has for each rank, by rank, gets to its GPU."""
+        """What the host has for each rank, by rank, gets to its GPU; of several processes, each from its own host."""
         with self._step("hand_out", label):
             arrays = [self.from_host(rank, parts[rank]) for rank in self.local]
         self._master("hand_out", label, arrays)
@@ -261,10 +277,11 @@ class Communicator(ABC):
                 flat.append(self.xp.asarray(self.xp.reshape(arrays[at], (-1,)), copy=True))
         return flat
 
-    def _shaped(self, flat: Arrays, like: Arrays, *, longer: bool = False) -> Arrays:
+    def _shaped(self, flat: Arrays, like: Arrays, rows: Sequence[int] | None = None) -> Arrays:
+        """As arrays of the shape of others; with other numbers of rows, by rank, where these are given."""
         shaped = []
         for at, rank in enumerate(self.local):
-            shape = (-1, *like[at].shape[1:]) if longer else like[at].shape
+            shape = like[at].shape if rows is None else (rows[rank], *like[at].shape[1:])
             with self._on(rank):
                 shaped.append(self.xp.reshape(flat[at], shape))
         return shaped
@@ -302,6 +319,16 @@ class ProfiledCommunicator(Communicator):
 
     def _step(self, kind: str, label: str) -> AbstractContextManager[Any]:
         return nullcontext() if self.profile is None else self._timed(kind, label, self.profile)
+
+
+def type_name(array: Any) -> str:
+    """The data type of an array, as the array API calls it: ``"float64"``."""
+    return str(array.dtype).rpartition(".")[2]
+
+
+def item_size(array: Any) -> int:
+    """Bytes of an element."""
+    return int(np.dtype(type_name(array)).itemsize)
 
 
 def _length(flat: Arrays) -> int:

@@ -28,6 +28,28 @@ def cupy() -> Any:
         raise DeviceError("this computes with CuPy on GPUs: pip install cupy-cuda13x, or name a machine") from None
 
 
+def to_gpu(module: Any, array: Any, way: Way, buffers: HostBuffers) -> Any:
+    """An array of NumPy's on the GPU that CuPy works on, through page-locked memory where the way has that."""
+    source = np.ascontiguousarray(array)
+    if way.is_pinned:
+        pinned = buffers.of("handed out", source.size, source.dtype)
+        pinned[:] = source.ravel()
+        source = pinned.reshape(source.shape)
+    made = module.empty(source.shape, source.dtype)
+    made.set(source)
+    module.cuda.get_current_stream().synchronize()  # the memory is used again
+    return made
+
+
+def from_gpu(array: Any, way: Way, buffers: HostBuffers) -> Array:
+    """The other way."""
+    if not way.is_pinned:
+        return np.asarray(array.get())
+    pinned = buffers.of("collected", array.size, array.dtype).reshape(array.shape)
+    array.get(out=pinned)
+    return pinned.copy()
+
+
 class GpuRanks(ProfiledCommunicator):
     """Ranks on GPUs of this process; two may share one, but not by NCCL."""
 
@@ -63,20 +85,12 @@ class GpuRanks(ProfiledCommunicator):
     def from_host(self, rank: int, array: Any) -> Any:
         """See ``Communicator``."""
         with self._on(rank):
-            source = np.ascontiguousarray(array)
-            if self.way.is_pinned:
-                pinned = self._buffers.of((HOST, rank), source.size, source.dtype)
-                pinned[:] = source.ravel()
-                source = pinned.reshape(source.shape)
-            made = self._cupy.empty(source.shape, source.dtype)
-            made.set(source)
-            self._cupy.cuda.get_current_stream().synchronize()
-            return made
+            return to_gpu(self._cupy, array, self.way, self._buffers)
 
     def to_host(self, array: Any) -> Array:
         """See ``Communicator``."""
         with array.device:
-            return np.asarray(array.get())
+            return from_gpu(array, self.way, self._buffers)
 
     def _collected(self, kind: str, label: str, arrays: Arrays, cuts: list[int], root: int, operation: str) -> None:
         if self._nccl is not None:
@@ -91,7 +105,7 @@ class GpuRanks(ProfiledCommunicator):
             return
         master: dict[int, Array] = {}
         for hops in rounds:
-            kept = [hop for hop in hops if hop.length and (hop.source != hop.target or self.way.uses_host)]
+            kept = self._moving(hops)
             if self.way.uses_host:
                 self._through_host(kept, by_source, by_target, master, operation)
             else:
@@ -138,18 +152,18 @@ class GpuRanks(ProfiledCommunicator):
     ) -> None:
         combine, on_gpu = combined(operation, np), combined(operation, self._cupy)
         out: list[tuple[Hop, Array]] = []
-        for hop in hops:
+        for number, hop in enumerate(hops):
             if hop.source == HOST:
                 out.append((hop, master[HOST][hop.begin : hop.end]))
                 continue
             with self._on(hop.source):
                 piece = sources[hop.source][hop.begin : hop.end]
-                memory = self._buffers.of((hop.source, hop.target), piece.size, piece.dtype)
+                memory = self._buffers.of(number, piece.size, piece.dtype)
                 piece.get(out=memory)
             if hop.target == HOST:
                 if HOST not in master:
                     whole = sources[hop.source]
-                    master[HOST] = self._buffers.of((HOST, HOST), whole.size, whole.dtype)
+                    master[HOST] = self._buffers.of("master", whole.size, whole.dtype)
                 there = master[HOST][hop.to : hop.to + hop.length]
                 there[:] = combine(there, memory) if hop.combines else memory
             else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from linkwise._core import UsageError
 from linkwise.messages.communicator import Arrays, Communicator
 
 
@@ -10,6 +11,9 @@ def with_halos(comm: Communicator, label: str, slabs: Arrays, depth: int) -> Arr
 
     Two messages a rank, each of that many planes, of ``label``. Every slab has ``depth`` planes at least.
     """
+    thinnest = min(int(slab.shape[0]) for slab in slabs)
+    if thinnest < depth:
+        raise UsageError(f"slabs of {thinnest} planes are too thin for halos of {depth}: take fewer GPUs")
     before, after = neighbours(comm, label, [s[:depth, ...] for s in slabs], [s[-depth:, ...] for s in slabs])
     return comm.joined(zip(before, slabs, after, strict=True))
 

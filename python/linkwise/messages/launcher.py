@@ -15,6 +15,15 @@ LAUNCHERS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID")
 """Variables in which launchers tell a process its rank."""
 
 
+_SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS")
+
+
+def _is_alone() -> bool:
+    """Whether the launcher says that it started one process, as a batch job's script is one."""
+    told = next((os.environ[name] for name in _SIZES if name in os.environ), "")
+    return told == "1"
+
+
 def rank() -> int:
     """Of this process among those that were started together; 0 where it is alone."""
     told = next((os.environ[name] for name in LAUNCHERS if name in os.environ), "0")
@@ -23,10 +32,11 @@ def rank() -> int:
 
 def sends_gpu_memory() -> bool:
     """Whether MPI takes addresses of GPU memory, as Open MPI and MPICH say of themselves; others are not trusted."""
-    program = ctypes.CDLL(None)
+    # Python loads MPI for mpi4py alone; its library is where others find it as well.
+    library = ctypes.CDLL(importlib.import_module("mpi4py.MPI").__file__)
     for question in ("MPIX_Query_cuda_support", "MPIX_GPU_query_support"):
         try:
-            asked = getattr(program, question)
+            asked = getattr(library, question)
         except AttributeError:
             continue
         if question == "MPIX_Query_cuda_support":
@@ -46,17 +56,24 @@ class World:
     """MPI's communicator of this process."""
     local_rank: int
     """Of this process among those of its computer."""
+    computer: str
+    """The name of this process's."""
     computers: int
     sends_gpu_memory: bool
 
-    def gpus_are_several(self, num_gpus: int) -> bool:
-        """Whether each process of a computer has a GPU of its own."""
-        return bool(self.everyone.allreduce(int(self.local_rank >= num_gpus)) == 0)
+    def have_a_gpu_each(self, bus_id: str) -> bool:
+        """Whether no two processes have the same GPU, by the address that each has on its computer's bus."""
+        every = self.everyone.allgather((self.computer, bus_id))
+        return len(set(every)) == len(every)
+
+    def all_agree(self, error: str) -> str:
+        """The first process's reason why it cannot go on, where any has one; empty where all can."""
+        return next((told for told in self.everyone.allgather(error) if told), "")
 
 
 def launched() -> World | None:
     """The processes that this one was started with, if there are several. Raises ``DeviceError``."""
-    if not any(name in os.environ for name in LAUNCHERS):
+    if not any(name in os.environ for name in LAUNCHERS) or _is_alone():
         return None
     if importlib.util.find_spec("mpi4py") is None:
         raise DeviceError("this process was started by MPI, and mpi4py is not installed: pip install mpi4py")
@@ -68,5 +85,6 @@ def launched() -> World | None:
     if everyone.Get_size() < 2:
         return None
     near = everyone.Split_type(mpi.COMM_TYPE_SHARED)
-    computers = len(set(everyone.allgather(mpi.Get_processor_name())))
-    return World(everyone, mpi.COMM_SELF, near.Get_rank(), computers, sends_gpu_memory())
+    computer = mpi.Get_processor_name()
+    computers = len(set(everyone.allgather(computer)))
+    return World(everyone, mpi.COMM_SELF, near.Get_rank(), computer, computers, sends_gpu_memory())

@@ -12,7 +12,7 @@ import numpy as np
 from linkwise._core import DeviceError
 from linkwise._typing import Array
 from linkwise.messages.communicator import Arrays, ProfiledCommunicator
-from linkwise.messages.gpu_ranks import cupy
+from linkwise.messages.gpu_ranks import cupy, from_gpu, to_gpu
 from linkwise.messages.host_buffers import HostBuffers
 from linkwise.messages.nccl import Nccl, unique_id
 from linkwise.messages.numpy_ranks import combined
@@ -50,8 +50,27 @@ class MpiRanks(ProfiledCommunicator):
             if gpu is None:
                 raise DeviceError("NCCL is between GPUs, and this process has none")
             with self._on(self._rank):
-                identity = world.bcast(unique_id() if self._rank == 0 else None)
-                self._nccl = Nccl.of_process(self.size, identity, self._rank, gpu)
+                self._nccl = self._opened_nccl(world, gpu)
+
+    def _opened_nccl(self, world: Any, gpu: int) -> Nccl:
+        """As all processes agree: if one cannot, none goes on, since the others would wait for it."""
+        identity, told = None, ""
+        try:
+            identity = unique_id() if self._rank == 0 else None
+        except DeviceError as error:
+            told = str(error)
+        identity, told = world.bcast((identity, told))
+        if told:
+            raise DeviceError(told)
+        nccl = None
+        try:
+            nccl = Nccl.of_process(self.size, identity, self._rank, gpu)
+        except DeviceError as error:
+            told = str(error)
+        told = next((each for each in world.allgather(told) if each), "")
+        if told or nccl is None:
+            raise DeviceError(told)
+        return nccl
 
     def _on(self, rank: int) -> AbstractContextManager[Any]:
         if self._gpu is None:
@@ -66,9 +85,13 @@ class MpiRanks(ProfiledCommunicator):
                 cupy().cuda.get_current_stream().synchronize()
         self._world.Barrier()
 
+    def from_host(self, rank: int, array: Any) -> Any:
+        """See ``Communicator``."""
+        return super().from_host(rank, array) if self._gpu is None else to_gpu(cupy(), array, self.way, self.buffers)
+
     def to_host(self, array: Any) -> Array:
         """See ``Communicator``."""
-        return np.asarray(array if self._gpu is None else array.get())
+        return np.asarray(array) if self._gpu is None else from_gpu(array, self.way, self.buffers)
 
     def _of_all(self, mine: list[Any]) -> list[Any]:
         return [entry for entries in self._world.allgather(mine) for entry in entries]
@@ -86,8 +109,7 @@ class MpiRanks(ProfiledCommunicator):
         combine = combined(operation, self.xp)
         with self._on(self._rank):
             for hops in rounds:
-                kept = [hop for hop in hops if hop.length and (hop.source != hop.target or self.way.uses_host)]
-                self._round(kept, sources[0], targets[0], combine)
+                self._round(self._moving(hops), sources[0], targets[0], combine)
 
     def _round(self, hops: list[Hop], source: Any, target: Any, combine: Any) -> None:
         """Receives are posted first; what arrives is put in place when all that is sent has left."""

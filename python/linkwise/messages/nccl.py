@@ -11,13 +11,24 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from linkwise._core import DeviceError
+from linkwise._core import DeviceError, UsageError
 from linkwise.messages.schedules import Rounds
 
-_TYPES = {"int8": 0, "uint8": 1, "int32": 2, "uint32": 3, "int64": 4, "uint64": 5, "float32": 7, "float64": 8}
-_PARTS_OF = {"complex64": ("float32", 2), "complex128": ("float64", 2), "bool": ("uint8", 1)}
+_TYPES = {
+    "int8": 0,
+    "uint8": 1,
+    "int32": 2,
+    "uint32": 3,
+    "int64": 4,
+    "uint64": 5,
+    "float16": 6,
+    "float32": 7,
+    "float64": 8,
+}
+_PARTS_OF = {"complex64": ("float32", 2), "complex128": ("float64", 2)}
 _OPERATIONS = {"sum": 0, "max": 2, "min": 3}
 """As NCCL's interface numbers them."""
+_ADVICE = "pip install nvidia-nccl-cu13 brings it"
 
 
 def _module() -> Any:
@@ -29,14 +40,21 @@ def _module() -> Any:
         for library in Path(folder).glob("lib/libnccl.so*"):
             ctypes.CDLL(str(library), ctypes.RTLD_GLOBAL)
     try:
-        return importlib.import_module("cupy.cuda.nccl")
+        module = importlib.import_module("cupy.cuda.nccl")
     except ImportError as error:
-        raise DeviceError(f"NCCL cannot be used ({error}); pip install nvidia-nccl-cu13 brings it") from None
+        raise DeviceError(f"NCCL cannot be used ({error}); {_ADVICE}") from None
+    if not module.available:
+        raise DeviceError(f"NCCL is not installed; {_ADVICE}")
+    return module
 
 
 def unique_id() -> Any:
     """What the first of several processes makes, and all of them give to ``Nccl.of_process``."""
-    return _module().get_unique_id()
+    module = _module()
+    try:
+        return module.get_unique_id()
+    except Exception as error:
+        raise DeviceError(f"NCCL cannot be used: {error}") from None
 
 
 class Nccl:
@@ -52,7 +70,11 @@ class Nccl:
         if len(set(gpus)) < len(gpus):
             raise DeviceError("NCCL takes a GPU for each rank; let ranks that share one go through the host")
         module = _module()
-        return cls(module, module.NcclCommunicator.initAll(list(gpus)), range(len(gpus)), gpus)
+        try:
+            communicators = module.NcclCommunicator.initAll(list(gpus))
+        except Exception as error:
+            raise DeviceError(f"NCCL cannot be used: {error}") from None
+        return cls(module, communicators, range(len(gpus)), gpus)
 
     @classmethod
     def of_process(cls, size: int, identity: Any, rank: int, gpu: int) -> Nccl:
@@ -65,6 +87,8 @@ class Nccl:
 
     def collective(self, kind: str, arrays: Sequence[Any], cuts: Sequence[int], root: int, operation: str) -> None:
         """In place, on flat arrays of equal lengths; pieces between cuts may differ in length."""
+        if kind in ("reduce", "all_reduce", "reduce_scatter"):
+            _check_reduction(arrays[0], operation)
         lengths = {end - begin for begin, end in pairwise(cuts)}
         if kind in ("broadcast", "reduce", "all_reduce") or len(lengths) == 1:
             self._whole(kind, arrays, cuts, root, operation)
@@ -122,9 +146,16 @@ class Nccl:
 
 
 def _type_of(array: Any) -> tuple[int, int]:
-    """NCCL's number of an array's type, and how many of these an element is."""
+    """NCCL's number of an array's type, and how many of these an element is; of types that it lacks, its bytes."""
     name, parts = _PARTS_OF.get(str(array.dtype), (str(array.dtype), 1))
-    return _TYPES[name], parts
+    return (_TYPES[name], parts) if name in _TYPES else (_TYPES["uint8"], int(array.dtype.itemsize))
+
+
+def _check_reduction(array: Any, operation: str) -> None:
+    """Raise ``UsageError`` for elements that NCCL cannot combine."""
+    name = str(array.dtype)
+    if name not in _TYPES and (name not in _PARTS_OF or operation != "sum"):
+        raise UsageError(f"NCCL has no {operation} of {name}")
 
 
 def _stream(gpu: int) -> int:

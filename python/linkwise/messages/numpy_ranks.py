@@ -6,13 +6,14 @@ import operator
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from linkwise._core import ProgramError
 from linkwise._typing import Array
-from linkwise.messages.communicator import Arrays, Communicator
+from linkwise.messages.communicator import Arrays, Communicator, item_size
 from linkwise.messages.schedules import HOST, Hop, Rounds
 from linkwise.messages.ways import WAYS, Way
 
@@ -73,18 +74,18 @@ class NumpyRanks(Communicator):
         return nullcontext()
 
     def _master(self, kind: str, label: str, arrays: Arrays) -> None:
-        sizes = [_bytes(array) for array in arrays]
+        sizes = [size_of(array) for array in arrays]
         hops = [(r, HOST, n) if kind == "collect" else (HOST, r, n) for r, n in enumerate(sizes)]
         self.steps.append(Step(kind, label, max(sizes), 0, tuple(hops)))
 
     def _collected(self, kind: str, label: str, arrays: Arrays, cuts: list[int], root: int, operation: str) -> None:
-        self.steps.append(Step(kind, label, _bytes(arrays[0]), root))
+        self.steps.append(Step(kind, label, size_of(arrays[0]), root))
         super()._collected(kind, label, arrays, cuts, root, operation)
 
     def _run(self, kind: str, label: str, rounds: Rounds, sources: Arrays, targets: Arrays, operation: str) -> None:
         in_place = sources is targets
         if not in_place:
-            width = _width(sources[0])
+            width = item_size(sources[0])
             sent = tuple((hop.source, hop.target, width * hop.length) for hops in rounds for hop in hops)
             self.steps.append(Step(kind, label, max((each[2] for each in sent), default=0), 0, sent))
         combine = combined(operation, self.xp)
@@ -101,9 +102,6 @@ class NumpyRanks(Communicator):
                 target[there] = combine(target[there], piece) if hop.combines else piece
 
 
-def _width(array: Any) -> int:
-    return int(np.asarray(array).dtype.itemsize)
-
-
-def _bytes(array: Any) -> int:
-    return int(np.asarray(array).nbytes)
+def size_of(array: Any) -> int:
+    """Bytes of an array."""
+    return item_size(array) * int(prod(array.shape))

@@ -18,7 +18,7 @@ from linkwise.runtime.session import estimating_runtime
 
 _LAUNCH_US = 10  # of NCCL's kernels: tartan20 §3.2.2, 18 µs on two GPUs that reach each other in 8
 _ONE_RING_BELOW = 1 << 16  # bytes: less is not worth cutting
-_KINDS = {(True, True): "peer", (True, False): "DtoH", (False, True): "HtoD", (False, False): "network"}
+_KINDS = {(True, False): "DtoH", (False, True): "HtoD", (False, False): "network"}
 
 
 @dataclass(frozen=True)
@@ -84,13 +84,15 @@ class PricedRanks:
         master: bool = False,
     ) -> None:
         self.machine, self.gpus, self.way = machine, list(gpus), way
-        self._has_master = master and way.uses_host
         self.costs = costs or MessageCosts()
         names, memories = (node_names(machine, kind) for kind in (_core.NodeKind.gpu, _core.NodeKind.memory))
         self._node = [names[gpu] for gpu in self.gpus]
         self._memory = [memories.index(name) for name in self._node]
         """Of each rank: the host memory that its messages go through, the first of its node."""
-        self._rings = _core.rings_of(machine, self.gpus) if len(self.gpus) > 1 else None
+        self.has_master = master and way.uses_host and len(set(self._node)) == 1
+        self._rings = _core.rings_of(machine, self.gpus) if len(set(self.gpus)) > 1 else None
+        self._ring = sorted(range(len(self.gpus)), key=lambda rank: self._node[rank])
+        """Of all ranks, those of a node next to each other."""
         self._known: dict[tuple[Step, Work | float], StepTime] = {}
 
     def run_time(self, steps: Iterable[Step], prices: Prices) -> RunTime:
@@ -130,13 +132,32 @@ class PricedRanks:
         runtime.set_phase("compute")
         for gpu_number in self.gpus:
             runtime.price_work(runtime.stream(_core.Place.gpu(gpu_number), "compute"), label, microseconds)
-        return _taken(runtime, "compute")
+        return self._taken(runtime, "compute")
 
     def _moved(self, step: Step, size: float, way: Way) -> StepTime:
         runtime = estimating_runtime(self.machine)
         runtime.set_phase(step.label)
         _Messages(runtime, self, way, step.label).send(step, size)
-        return _taken(runtime, None)
+        return self._taken(runtime, None)
+
+    def _taken(self, runtime: _core.VirtualRuntime, kind: str | None) -> StepTime:
+        """What an estimate's operations took, all and by what they moved."""
+        entries = runtime.timeline()
+        busy: dict[str, list[tuple[int, int]]] = {}
+        for entry in entries:
+            busy.setdefault(kind or self._kind_of(entry), []).append((entry.start_ps, entry.end_ps))
+        end = max((entry.end_ps for entry in entries), default=0)
+        return StepTime(end * 1e-12, {name: _covered(spans) * 1e-12 for name, spans in busy.items()}, entries)
+
+    def _kind_of(self, entry: _core.TimelineEntry) -> str:
+        if entry.is_copy and entry.source == entry.target:
+            return "peer"  # of ranks that share a GPU
+        if not entry.passages:
+            return "host"  # the master combines
+        ends = entry.passages[0]
+        if ends.source.is_gpu and ends.target.is_gpu:
+            return "peer" if self.node_of(ends.source.index) == self.node_of(ends.target.index) else "network"
+        return _KINDS[ends.source.is_gpu, ends.target.is_gpu]
 
     # ---- what messages need to know
 
@@ -146,10 +167,10 @@ class PricedRanks:
         if step.kind not in COLLECTIVES:
             share = size / step.size if step.size else 0
             return [[[Hop(a, b, 0, round(length * share), 0) for a, b, length in step.hops]]]
-        if self._has_master:
+        if self.has_master:
             return [schedules.through_master(step.kind, n, even_cuts(whole, n), step.root)]
         if way.name != "nccl" or whole < _ONE_RING_BELOW or self._rings is None:
-            return [schedules.along_ring(step.kind, range(n), even_cuts(whole, n), step.root)]
+            return [schedules.along_ring(step.kind, self._ring, even_cuts(whole, n), step.root)]
         positions = {gpu: rank for rank, gpu in enumerate(self.gpus)}
         total = sum(self._rings.rates)
         parts = cuts_of([round(whole * rate / total) for rate in self._rings.rates])
@@ -160,8 +181,12 @@ class PricedRanks:
         return rounds
 
     def memory_of(self, rank: int) -> int:
-        """The host memory that a rank's messages go through; the master's is the first rank's."""
-        return self._memory[max(rank, 0)]
+        """The host memory that a rank's messages go through."""
+        return self._memory[rank]
+
+    def node_of(self, gpu: int) -> str:
+        """The node of a GPU, of several that a network joins."""
+        return node_names(self.machine, _core.NodeKind.gpu)[gpu]
 
     def are_on_one_node(self, a: int, b: int) -> bool:
         """Whether no network lies between two ranks."""
@@ -196,11 +221,11 @@ class _Messages:
         if HOST in (hop.source, hop.target):
             return self._by_master(hop, waits)
         if not self.ranks.are_on_one_node(hop.source, hop.target):
+            launch = _LAUNCH_US if begins and self.ranks.way.name == "nccl" else 0
             if self.way.uses_host:
-                return self._legs(hop, waits, over_network=True)
-            return self._stored(
-                hop, waits, "rdma", self.ranks.costs.gpu_us, self.ranks.costs.rdma_goodput_of(hop.length)
-            )
+                return self._legs(hop, waits, over_network=True, launch_us=launch)
+            costs = self.ranks.costs
+            return self._stored(hop, waits, "rdma", costs.gpu_us + launch, costs.rdma_goodput_of(hop.length))
         if self.way.uses_host:
             return self._legs(hop, waits, over_network=False)
         if self.way.name == "nccl":
@@ -217,8 +242,12 @@ class _Messages:
         return self.runtime.record(stream)
 
     def _by_master(self, hop: Hop, waits: list[_core.Event]) -> _core.Event:
-        """Between a GPU and the master's memory; what comes to be combined is combined on one core."""
-        host = _core.Place.host(self.ranks.memory_of(HOST))
+        """Between a GPU and the host's memory; what comes to be combined is combined on one core.
+
+        The host is the master's, that is the first rank's; of several processes, the rank's own.
+        """
+        rank = hop.source if hop.target == HOST else hop.target
+        host = _core.Place.host(self.ranks.memory_of(0 if self.ranks.has_master else rank))
         memory = self.runtime.memory(host, hop.length, not self.way.is_pinned)
         if hop.source == HOST:
             stream = self._stream(self._gpu(hop.target), "in", waits)
@@ -234,7 +263,7 @@ class _Messages:
         self.runtime.price_work(master, self.label, 1.5 * hop.length / rate * 1e-3)  # two are read, one is written
         return self.runtime.record(master)
 
-    def _legs(self, hop: Hop, waits: list[_core.Event], *, over_network: bool) -> _core.Event:
+    def _legs(self, hop: Hop, waits: list[_core.Event], *, over_network: bool, launch_us: float = 0) -> _core.Event:
         """Out of the GPU, over the network if there is one between, and into the other GPU."""
         part = self.ranks.costs.part_bytes if self.way.follows else hop.length
         parts = max(round(hop.length / part), 1)
@@ -250,7 +279,7 @@ class _Messages:
             event = self.runtime.record(out)
             if over_network:
                 network = self._stream(_core.Place.host(here), f"network {names}", [event])
-                start = self.ranks.costs.host_us if begin == 0 else 0
+                start = self.ranks.costs.host_us + launch_us if begin == 0 else 0
                 self.runtime.price_stores(network, self.label, right, left, start)
                 event = self.runtime.record(network)
             into = self._stream(self._gpu(hop.target), f"in {names}", [event])
@@ -270,25 +299,6 @@ class _Messages:
 
     def _on_gpu(self, rank: int, size: int) -> _core.MemoryView:
         return self.runtime.memory(self._gpu(rank), size)
-
-
-def _taken(runtime: _core.VirtualRuntime, kind: str | None) -> StepTime:
-    """What an estimate's operations took, all and by what they moved."""
-    entries = runtime.timeline()
-    busy: dict[str, list[tuple[int, int]]] = {}
-    for entry in entries:
-        busy.setdefault(kind or _kind_of(entry), []).append((entry.start_ps, entry.end_ps))
-    end = max((entry.end_ps for entry in entries), default=0)
-    return StepTime(end * 1e-12, {name: _covered(spans) * 1e-12 for name, spans in busy.items()}, entries)
-
-
-def _kind_of(entry: _core.TimelineEntry) -> str:
-    if not entry.passages:
-        return "host"  # the master combines
-    ends = entry.passages[0]
-    if entry.is_copy or not ends.source.is_gpu:
-        return _KINDS[ends.source.is_gpu, ends.target.is_gpu]
-    return "peer"
 
 
 def _covered(spans: list[tuple[int, int]]) -> int:

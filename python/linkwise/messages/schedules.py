@@ -18,7 +18,7 @@ HOST = -1
 CHAINED_PIECES = 8
 """Into which what goes along a chain is cut at most, so that its later ranks need not wait for all of it."""
 
-_SMALLEST_PIECE = 1 << 13  # elements: to cut what is smaller costs more than it saves
+_SMALLEST_PIECE = 1 << 16  # bytes: to cut what is smaller costs more than it saves
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,11 @@ def even_cuts(length: int, parts: int) -> list[int]:
     return [length * part // parts for part in range(parts + 1)]
 
 
+def even_rows(length: int, parts: int) -> list[int]:
+    """How long these parts are."""
+    return [end - begin for begin, end in pairwise(even_cuts(length, parts))]
+
+
 def cuts_of(lengths: Sequence[int]) -> list[int]:
     """Where parts of these lengths begin and end, one behind the other."""
     cuts = [0]
@@ -79,14 +84,14 @@ def ring_all_gather(ring: Sequence[int], cuts: Sequence[int]) -> Rounds:
     ]
 
 
-def pieces_of_chain(length: int) -> int:
-    """Into how many pieces so many elements are cut."""
-    return max(min(CHAINED_PIECES, length // _SMALLEST_PIECE), 1)
+def pieces_of_chain(size: int) -> int:
+    """Into how many pieces so many bytes are cut."""
+    return max(min(CHAINED_PIECES, size // _SMALLEST_PIECE), 1)
 
 
-def _along(chain: Sequence[int], begin: int, end: int, *, combines: bool) -> Rounds:
+def _along(chain: Sequence[int], begin: int, end: int, width: int, *, combines: bool) -> Rounds:
     """Piece after piece from the first rank to the last."""
-    cuts = [begin + cut for cut in even_cuts(end - begin, pieces_of_chain(end - begin))]
+    cuts = [begin + cut for cut in even_cuts(end - begin, pieces_of_chain(width * (end - begin)))]
     pieces, hops = len(cuts) - 1, list(pairwise(chain))
     return [
         [_piece(*hop, cuts, time - at, combines) for at, hop in enumerate(hops) if 0 <= time - at < pieces]
@@ -99,15 +104,15 @@ def _from(ring: Sequence[int], first: int) -> list[int]:
     return [*ring[at:], *ring[:at]]
 
 
-def chain_broadcast(ring: Sequence[int], begin: int, end: int, root: int) -> Rounds:
-    """What the root has goes along the ring."""
-    return _along(_from(ring, root), begin, end, combines=False)
+def chain_broadcast(ring: Sequence[int], begin: int, end: int, root: int, width: int) -> Rounds:
+    """What the root has goes along the ring; an element has ``width`` bytes."""
+    return _along(_from(ring, root), begin, end, width, combines=False)
 
 
-def chain_reduce(ring: Sequence[int], begin: int, end: int, root: int) -> Rounds:
+def chain_reduce(ring: Sequence[int], begin: int, end: int, root: int, width: int) -> Rounds:
     """What all have goes along the ring to the root, and grows on the way."""
     first, *others = _from(ring, root)
-    return _along([*others, first], begin, end, combines=True)
+    return _along([*others, first], begin, end, width, combines=True)
 
 
 def at_once(hops: Sequence[Hop]) -> Rounds:
@@ -158,8 +163,8 @@ def through_master(collective: str, ranks: int, cuts: Sequence[int], root: int) 
     }[collective]
 
 
-def along_ring(collective: str, ring: Sequence[int], cuts: Sequence[int], root: int) -> Rounds:
-    """A collective over one ring, on the elements from the first cut to the last."""
+def along_ring(collective: str, ring: Sequence[int], cuts: Sequence[int], root: int, width: int = 1) -> Rounds:
+    """A collective over one ring, on the elements of ``width`` bytes from the first cut to the last."""
     begin, end = cuts[0], cuts[-1]
     if len(ring) == 1:
         return at_once([Hop(ring[0], ring[0], begin, end, begin)])
@@ -170,7 +175,7 @@ def along_ring(collective: str, ring: Sequence[int], cuts: Sequence[int], root: 
     if collective == "all_gather":
         return ring_all_gather(ring, cuts)
     whole = chain_broadcast if collective == "broadcast" else chain_reduce
-    return whole(ring, begin, end, root)
+    return whole(ring, begin, end, root, width)
 
 
 COLLECTIVES = ("broadcast", "reduce", "all_reduce", "all_gather", "reduce_scatter")

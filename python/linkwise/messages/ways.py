@@ -12,7 +12,6 @@ class Way:
     """What carries a hop."""
 
     name: str
-    told: str
     uses_host: bool = False
     """Whether it goes through the host's memory."""
     is_pinned: bool = False
@@ -26,21 +25,15 @@ class Way:
 WAYS = {
     way.name: way
     for way in (
-        Way("host", "through ordinary memory of the host", uses_host=True),
-        Way("host-pinned", "through page-locked memory of the host", uses_host=True, is_pinned=True),
-        Way("peer", "copies from GPU to GPU, collectives by rings of them"),
-        Way("nccl", "NCCL's rings"),
-        Way("rdma", "from GPU to GPU over the network (GPUDirect RDMA)", only_between_nodes=True),
-        Way(
-            "host-pinned-gpudirect", "through page-locked memory, with GPUDirect", uses_host=True, is_pinned=True,
-            follows=True, only_between_nodes=True,
-        ),
-        Way(
-            "host-gpudirect", "through ordinary memory, with GPUDirect", uses_host=True, follows=True,
-            only_between_nodes=True,
-        ),
+        Way("host", uses_host=True),
+        Way("host-pinned", uses_host=True, is_pinned=True),
+        Way("peer"),  # copies from GPU to GPU, and rings of them
+        Way("nccl"),
+        Way("rdma", only_between_nodes=True),  # from GPU to GPU over the network: GPUDirect RDMA
+        Way("host-pinned-gpudirect", uses_host=True, is_pinned=True, follows=True, only_between_nodes=True),
+        Way("host-gpudirect", uses_host=True, follows=True, only_between_nodes=True),
     )
-}  # fmt: skip
+}
 
 BETWEEN_NODES = ("rdma", "host-pinned-gpudirect", "host-pinned", "host-gpudirect", "host")
 """The five configurations of tartan20 §3.3, in its order."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from linkwise._core import Machine, UsageError
 from linkwise.apps.tartan.program import Program
 from linkwise.apps.tartan_registry import TARTAN
-from linkwise.apps.tartan_run import Scaling, priced_run, run_tartan
+from linkwise.apps.tartan_run import Scaling, can_grow, priced_run, run_tartan
 from linkwise.machines.catalog import load_machine
 from linkwise.machines.network import message_costs
 from linkwise.machines.variants import node_of_gpus
@@ -59,6 +59,9 @@ def _scale_up(name: str, scaling: Scaling) -> Callable[[Lab], list[Row]]:
 def _versions(label: str, kind: type[Program], machine: Machine, gpus: int, scaling: Scaling) -> Iterator[Row]:
     """Milliseconds of the three kinds of traffic in both versions, and how long the whole application takes in them."""
     what = f"{label}, {kind.abbreviation}, {gpus} GPUs"
+    if scaling == "weak" and not can_grow(kind.full()):
+        yield Row(what, "ms", None, note="one search: it cannot be grown by a factor")
+        return
     found: dict[str, RunTime] = {}
     for version in ("baseline", "NCCL"):
         way = WAYS[way_of_version(kind, version)]

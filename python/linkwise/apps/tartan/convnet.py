@@ -1,4 +1,7 @@
-"""CNN: one training step of a convolutional network, by data, by model and by hybrid parallelism (Krizhevsky, 2014)."""
+"""CNN: the gradients of one training step of a convolutional network, by data, by model and by hybrid parallelism.
+
+What is divided how is as Krizhevsky has it (2014).
+"""
 
 from __future__ import annotations
 
@@ -159,7 +162,7 @@ class ConvNet(Program):
     def _by_hybrid(
         self, comm: Communicator, kernel: Arrays, first: Arrays, second: Arrays, images: Arrays, classes: Arrays
     ) -> tuple[Arrays, ...]:
-        """The convolution by data, since its work is large; the dense layers by model, since their weights are."""
+        """The convolution by data, its kernel being small; the dense layers by model, their weights being large."""
         xp, cuts = comm.xp, even_cuts(self.batch, comm.size)
         mine = comm.each("part", lambda rank, each: each[cuts[rank] : cuts[rank + 1], ...], images)
         fields = comm.each("some samples", lambda _rank, k, image: convolved(xp, image, k), kernel, mine)

@@ -17,6 +17,8 @@ from linkwise.messages.pricing import Prices, Work
 from linkwise.messages.schedules import even_cuts
 
 _WENO_DEPTH = 3
+_WAVES = (1, 2, 1)
+"""Along the three axes: a field that depends on x + 2y + z is told from one whose axes are mixed up."""
 _STAGES = ((0.0, 1.0), (3 / 4, 1 / 4), (1 / 3, 2 / 3))
 """Of Runge and Kutta's method in the form of Shu and Osher (1988): how much of the old, how much of the new."""
 
@@ -74,6 +76,10 @@ class Diffusion(Program):
         """See ``Program``."""
         return cls(planes=384, side=384, steps=8)
 
+    def most_ranks(self) -> int:
+        """See ``Program``: as many planes each as the deeper halo has."""
+        return self.planes // _WENO_DEPTH
+
     def grown(self, times: float) -> Self:
         """See ``Program``."""
         return replace(self, planes=max(round(self.planes * times), 1))
@@ -93,20 +99,21 @@ class Diffusion(Program):
         return 0.2 * min(self._space)
 
     def _angle(self, planes: Array) -> Any:
-        """x + y + z at each point."""
+        """x + 2y + z at each point."""
         side = self._space[1] * np.arange(self.side)
-        return (self._space[0] * planes)[:, None, None] + side[:, None] + side
+        x, y, z = self._space[0] * planes[:, None, None], side[:, None], side
+        return _WAVES[0] * x + _WAVES[1] * y + _WAVES[2] * z
 
     def heat_exact(self, planes: Array, time: float) -> Any:
         """A wave that fades."""
-        return np.exp(-3 * time) * np.sin(self._angle(planes))
+        return np.exp(-sum(number**2 for number in _WAVES) * time) * np.sin(self._angle(planes))
 
     def burgers_exact(self, planes: Array, time: float) -> Any:
         """What is u at x was u at x - t u, along each of three axes: found by iteration, before shocks form."""
         angle = self._angle(planes)
         u = 0.25 + 0.15 * np.sin(angle)
         for _ in range(60):
-            u = 0.25 + 0.15 * np.sin(angle - 3 * time * u)
+            u = 0.25 + 0.15 * np.sin(angle - sum(_WAVES) * time * u)
         return u
 
     def prepare(self, comm: Communicator) -> Any:

@@ -34,7 +34,7 @@ class GaussianMixture(Program):
     @classmethod
     def small(cls) -> Self:
         """See ``Program``."""
-        return cls(points=1500, iterations=10)
+        return cls(points=1500)
 
     @classmethod
     def full(cls) -> Self:

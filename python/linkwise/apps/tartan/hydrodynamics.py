@@ -19,6 +19,7 @@ from linkwise.messages.pricing import Prices, Work
 from linkwise.messages.schedules import even_cuts
 
 GAMMA = 1.4
+_MOST_DENSITY = 6.3  # behind a strong shock (γ + 1) / (γ - 1) times that before it, and a little of the mesh's
 _BLAST = 0.851072  # energy of the whole blast, for which the shock's radius is t^0.4 (Sedov, γ = 1.4, density 1)
 _CORNERS = tuple(product((0, 1), repeat=3))
 _FACES = tuple(
@@ -87,6 +88,14 @@ class Hydrodynamics(Program):
     def full(cls) -> Self:
         """See ``Program``."""
         return cls(planes=160, side=160, most_steps=60)
+
+    def recorded(self) -> Self:
+        """See ``Program``."""
+        return replace(self, most_steps=self.full().most_steps)
+
+    def most_ranks(self) -> int:
+        """See ``Program``: a plane of elements each."""
+        return self.planes
 
     def grown(self, times: float) -> Self:
         """See ``Program``."""
@@ -224,8 +233,9 @@ class Hydrodynamics(Program):
         return worst(
             apart / 1e-10,
             shared / 1e-12,
-            abs(densest[1] - self.until**0.4) / (1.5 / self.side),
+            abs(densest[1] - self.until**0.4) / (0.25 / self.side),
             2 / max(densest[0], 1e-9),
+            densest[0] / _MOST_DENSITY,
         )
 
     def _density(self, x: Any) -> tuple[float, float]:

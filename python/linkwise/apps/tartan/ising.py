@@ -12,6 +12,7 @@ from linkwise._typing import Array
 from linkwise.apps.counter_random import key_of, uniform
 from linkwise.apps.tartan.program import Answer, Fetched, Program, worst
 from linkwise.messages.communicator import Communicator
+from linkwise.messages.numpy_ranks import NumpyRanks
 from linkwise.messages.pricing import Prices, Work
 from linkwise.messages.schedules import even_cuts
 
@@ -36,6 +37,23 @@ def swept(xp: Any, spins: Any, field: Any, betas: Any, keys: tuple[int, int], fi
         flips = (chance < xp.exp(-betas[:, None, None, None] * cost)) & (parity == colour)[None, ...]
         spins = xp.where(flips, -spins, spins)
     return spins
+
+
+def exchanged(xp: Any, energy: Any, beta: Any, exchange: int) -> Any:
+    """Inverse temperatures by replica, where those next to each other in temperature have exchanged theirs or not.
+
+    By turns the first and the second, the second and the third, … each pair with the chance min(1, exp(Δβ ΔE)).
+    """
+    order = xp.argsort(-beta)  # replicas, the coldest first
+    cold, hot = order[exchange % 2 : -1 : 2], order[exchange % 2 + 1 :: 2]
+    gain = (xp.take(beta, cold) - xp.take(beta, hot)) * (xp.take(energy, cold) - xp.take(energy, hot))
+    chance = uniform(xp, key_of(exchange, 2), xp.arange(cold.shape[0], dtype=xp.int64))
+    swap = xp.astype(chance < xp.exp(gain), order.dtype)
+    steps = xp.reshape(xp.stack([swap, -swap], axis=1), (-1,))  # of each pair, one up and one down
+    before = xp.zeros(exchange % 2, dtype=order.dtype)
+    behind = xp.zeros(order.shape[0] - exchange % 2 - steps.shape[0], dtype=order.dtype)
+    place = xp.arange(order.shape[0], dtype=order.dtype) + xp.concat([before, steps, behind])
+    return xp.take(xp.take(xp.take(beta, order), place), xp.argsort(order))
 
 
 @dataclass(frozen=True)
@@ -100,27 +118,15 @@ class Ising(Program):
                 mine = swept(xp, mine, at, beta[cuts[rank] : cuts[rank + 1]], keys, cuts[rank])
             return mine
 
-        def exchanged(_rank: int, energy: Any, beta: Any, exchange: int) -> Any:
-            """Temperatures by replica, where those next to each other in temperature have exchanged theirs or not."""
-            if energy.shape[0] == 0:  # not the root
-                return beta
-            order = xp.argsort(-beta)  # replicas, the coldest first
-            cold, hot = order[exchange % 2 : -1 : 2], order[exchange % 2 + 1 :: 2]
-            gain = (xp.take(beta, cold) - xp.take(beta, hot)) * (xp.take(energy, cold) - xp.take(energy, hot))
-            chance = uniform(xp, key_of(exchange, 2), xp.arange(cold.shape[0], dtype=xp.int64))
-            swap = xp.astype(chance < xp.exp(gain), order.dtype)
-            steps = xp.reshape(xp.stack([swap, -swap], axis=1), (-1,))  # of each pair, one up and one down
-            before = xp.zeros(exchange % 2, dtype=order.dtype)
-            behind = xp.zeros(order.shape[0] - exchange % 2 - steps.shape[0], dtype=order.dtype)
-            place = xp.arange(order.shape[0], dtype=order.dtype) + xp.concat([before, steps, behind])
-            return xp.take(xp.take(xp.take(beta, order), place), xp.argsort(order))
+        def exchanged_by(_rank: int, energy: Any, beta: Any, exchange: int) -> Any:
+            return exchanged(xp, energy, beta, exchange) if energy.shape[0] else beta  # the root has the energies
 
         for exchange in range(self.exchanges):
             now = [exchange] * len(comm.local)
             spins = comm.each("sweep", sweep, spins, field, betas, now)
             energy = comm.each("energy", lambda _rank, *of: energies(xp, *of), spins, field)
             of_all = comm.gather("energies", energy)
-            betas = comm.broadcast("exchange", comm.each("swap", exchanged, of_all, betas, now))
+            betas = comm.broadcast("exchange", comm.each("swap", exchanged_by, of_all, betas, now))
         return {"spins": spins, "betas": betas, "energy": energy}
 
     def prices(self, ranks: int) -> Prices:
@@ -130,15 +136,15 @@ class Ising(Program):
         return {
             "field": 8 * self.side**3,
             "temperatures": 8 * self.replicas,
-            "sweep": Work(self.sweeps * 2 * 2 * spins, self.sweeps * 60 * spins),  # a byte a spin
-            "energy": Work(spins, 8 * spins),
+            "sweep": Work(self.sweeps * 2 * 16 * spins, self.sweeps * 60 * spins),
+            "energy": Work(8 * spins, 8 * spins),
             "energies": 8 * replicas,
             "swap": Work(64 * self.replicas),
             "exchange": 8 * self.replicas,
         }
 
     def error(self, answer: Fetched) -> float:
-        """Energies against sums place by place; temperatures are those of the beginning, each once; all ranks agree."""
+        """Energies against sums place by place; temperatures are the first ones, each once; as on one core by NumPy."""
         spins, told = np.concatenate(answer["spins"]), np.concatenate(answer["energy"])
         right = np.zeros(len(spins))
         for place in np.ndindex(*self.field.shape):
@@ -153,4 +159,7 @@ class Ising(Program):
         same = all(np.array_equal(each, betas[0]) for each in betas) and np.array_equal(
             np.sort(betas[0]), np.sort(self.betas)
         )
+        alone = NumpyRanks(1)
+        again = self.run(alone, self.prepare(alone))
+        same = same and np.array_equal(spins, again["spins"][0]) and np.array_equal(betas[0], again["betas"][0])
         return worst(apart / 1e-9, 0.0 if same else float("inf"))

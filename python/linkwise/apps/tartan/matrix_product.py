@@ -40,10 +40,12 @@ class MatrixProduct(Program):
         return replace(self, rows=max(round(self.rows * times), 1))
 
     def prepare(self, comm: Communicator) -> Any:
-        """The factors, on every rank; only the first's are used."""
+        """The factors: the first rank has them, the others room for them."""
         xp = comm.xp
 
-        def made(_rank: int, which: int, height: int, width: int) -> Any:
+        def made(rank: int, which: int, height: int, width: int) -> Any:
+            if rank > 0:
+                return xp.zeros((height, width))
             counters = xp.arange(height * width, dtype=xp.int64)
             return xp.reshape(uniform(xp, key_of(which), counters), (height, width)) - 0.5
 
@@ -56,8 +58,8 @@ class MatrixProduct(Program):
         left, right = prepared
         for _ in range(self.repetitions):
             mine = comm.scatter("rows", left)
-            right = comm.broadcast("right", right)
-            product = comm.each("product", lambda _rank, a, b: comm.xp.matmul(a, b), mine, right)
+            everywhere = comm.broadcast("right", right)
+            product = comm.each("product", lambda _rank, a, b: comm.xp.matmul(a, b), mine, everywhere)
             gathered = comm.gather("product rows", product)
         return {"product": gathered, "left": left, "right": right}
 

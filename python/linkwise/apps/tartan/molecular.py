@@ -59,7 +59,11 @@ class Molecular(Program):
     @classmethod
     def full(cls) -> Self:
         """See ``Program``."""
-        return cls(long=64, wide=40, steps=20)
+        return cls(long=64, wide=40, steps=10)
+
+    def most_ranks(self) -> int:
+        """See ``Program``: a plane of cells each."""
+        return self.cells[0]
 
     def grown(self, times: float) -> Self:
         """See ``Program``."""

@@ -49,6 +49,14 @@ class Program(ABC):
     def full(cls) -> Self:
         """A problem that is worth a GPU: what is timed, and what described machines are priced for."""
 
+    def recorded(self) -> Self:
+        """The problem whose steps are priced: the small one, where it has as many steps as the full one."""
+        return self
+
+    def most_ranks(self) -> int:
+        """That the problem can be divided among."""
+        return 1 << 20
+
     @abstractmethod
     def grown(self, times: float) -> Self:
         """A problem that is so many times the work, for weak scaling."""

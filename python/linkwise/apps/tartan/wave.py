@@ -36,7 +36,7 @@ class Wave(Program):
     courant: float = 0.25
     """Steps of time to those of space; at twice the points and a quarter of the step, errors are a sixteenth."""
 
-    name, abbreviation, title = "wave", "BRQ", "3-D seismic wave propagation, fourth order"
+    name, abbreviation, title = "wave", "BRQ", "3-D wave equation, fourth order"
     pattern, scales = "peer to peer", "out"
 
     @classmethod
@@ -48,6 +48,10 @@ class Wave(Program):
     def full(cls) -> Self:
         """See ``Program``."""
         return cls(planes=512, side=512, steps=20)
+
+    def most_ranks(self) -> int:
+        """See ``Program``: as many planes each as the halo has."""
+        return self.planes // _DEPTH
 
     def grown(self, times: float) -> Self:
         """See ``Program``."""
