@@ -144,16 +144,16 @@ def test_csm_trades_host_traffic_for_peers(name: str) -> None:
 
 @pytest.mark.parametrize("name", [*WITHIN["strong"], *WITHIN["weak"]])
 def test_gmm_gains_some_percent_of_its_messages(name: str) -> None:
-    """§4.1: GMM's messages take about 6 % less."""
+    """§4.1: GMM's messages take about 6 % less; ours 1 to 5 %."""
     rows = rows_of(name)
     machine = next(iter(rows)).split(",")[0]
-    for gpus in (4, 8):
+    for gpus in (2, 4, 8):
         cell = f"{machine}, NVLink, GMM, {gpus} GPUs"
         sent = {
             version: sum(rows[f"{cell}, {version}, {kind}"].ours or 0 for kind in ("HtoD", "DtoH", "peer"))
             for version in ("baseline", "NCCL")
         }
-        assert 0.85 < sent["NCCL"] / sent["baseline"] < 1
+        assert 0.94 < sent["NCCL"] / sent["baseline"] < 1
 
 
 @pytest.mark.parametrize("name", [*WITHIN["strong"], *WITHIN["weak"]])
