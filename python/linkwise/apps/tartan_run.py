@@ -16,12 +16,13 @@ from linkwise.apps.tartan_registry import tartan_program
 from linkwise.machines.catalog import load_machine
 from linkwise.machines.network import MessageCosts, message_costs
 from linkwise.machines.variants import node_of_gpus
-from linkwise.messages.communicator import Communicator, ProfiledCommunicator, Span
+from linkwise.messages.communicator import Communicator
 from linkwise.messages.gpu_ranks import GpuRanks
 from linkwise.messages.launcher import World, launched
 from linkwise.messages.mpi_ranks import MpiRanks, check_way
 from linkwise.messages.numpy_ranks import NumpyRanks, Step
 from linkwise.messages.pricing import PricedRanks, RunTime
+from linkwise.messages.profiled import ProfiledCommunicator, Span
 from linkwise.messages.ways import WAYS, Way, way_named
 from linkwise.runtime.arguments import gpu_numbers
 from linkwise.runtime.execution import Gpus

@@ -7,11 +7,9 @@ that it runs in one process with all GPUs, in one process a GPU (MPI), and on de
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from math import prod
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -155,8 +153,7 @@ class Communicator(ABC):
     def all_gather(self, label: str, arrays: Arrays) -> Arrays:
         """All get what all have, one behind the other along the first axis; lengths may differ."""
         flat = self._flat(arrays)
-        told = self._of_all([(_length([each]), int(array.shape[0])) for each, array in zip(flat, arrays, strict=True)])
-        cuts, rows = schedules.cuts_of([length for length, _ in told]), [row for _, row in told]
+        cuts, rows = self._parts(flat, arrays)
         whole = []
         for at, rank in enumerate(self.local):
             with self._on(rank):
@@ -186,8 +183,7 @@ class Communicator(ABC):
     def gather(self, label: str, arrays: Arrays, root: int = 0) -> Arrays:
         """The root gets what all have, one behind the other along the first axis; the others nothing (length 0)."""
         flat = self._flat(arrays)
-        told = self._of_all([(_length([each]), int(array.shape[0])) for each, array in zip(flat, arrays, strict=True)])
-        cuts, rows = schedules.cuts_of([length for length, _ in told]), [row for _, row in told]
+        cuts, rows = self._parts(flat, arrays)
         whole = []
         for at, rank in enumerate(self.local):
             with self._on(rank):
@@ -277,6 +273,11 @@ class Communicator(ABC):
                 flat.append(self.xp.asarray(self.xp.reshape(arrays[at], (-1,)), copy=True))
         return flat
 
+    def _parts(self, flat: Arrays, arrays: Arrays) -> tuple[list[int], list[int]]:
+        """Of what all ranks have, one behind the other: where each rank's begins and ends, and each rank's rows."""
+        told = self._of_all([(_length([each]), int(array.shape[0])) for each, array in zip(flat, arrays, strict=True)])
+        return schedules.cuts_of([length for length, _ in told]), [rows for _, rows in told]
+
     def _shaped(self, flat: Arrays, like: Arrays, rows: Sequence[int] | None = None) -> Arrays:
         """As arrays of the shape of others; with other numbers of rows, by rank, where these are given."""
         shaped = []
@@ -285,40 +286,6 @@ class Communicator(ABC):
             with self._on(rank):
                 shaped.append(self.xp.reshape(flat[at], shape))
         return shaped
-
-
-@dataclass(frozen=True)
-class Span:
-    """What a step took: seconds of a clock."""
-
-    name: str
-    """The step's label."""
-    thread: str
-    """Its kind, as a trace's track."""
-    begin: float
-    end: float
-
-
-class ProfiledCommunicator(Communicator):
-    """One whose ranks work while the host goes on, until it waits for them."""
-
-    profile: list[Span] | None = None
-    """What each step took, where that is wanted: every step is then waited for."""
-
-    @abstractmethod
-    def synchronize(self) -> None:
-        """Wait for all that the ranks were given."""
-
-    @contextmanager
-    def _timed(self, kind: str, label: str, profile: list[Span]) -> Iterator[None]:
-        self.synchronize()
-        began = perf_counter()
-        yield
-        self.synchronize()
-        profile.append(Span(label, kind, began, perf_counter()))
-
-    def _step(self, kind: str, label: str) -> AbstractContextManager[Any]:
-        return nullcontext() if self.profile is None else self._timed(kind, label, self.profile)
 
 
 def type_name(array: Any) -> str:

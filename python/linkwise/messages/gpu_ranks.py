@@ -12,10 +12,11 @@ import numpy as np
 
 from linkwise._core import DeviceError
 from linkwise._typing import Array
-from linkwise.messages.communicator import Arrays, ProfiledCommunicator
+from linkwise.messages.communicator import Arrays
 from linkwise.messages.host_buffers import HostBuffers
 from linkwise.messages.nccl import Nccl
 from linkwise.messages.numpy_ranks import combined
+from linkwise.messages.profiled import ProfiledCommunicator
 from linkwise.messages.schedules import HOST, Hop, Rounds
 from linkwise.messages.ways import Way
 
@@ -91,12 +92,6 @@ class GpuRanks(ProfiledCommunicator):
         """See ``Communicator``."""
         with array.device:
             return from_gpu(array, self.way, self._buffers)
-
-    def _collected(self, kind: str, label: str, arrays: Arrays, cuts: list[int], root: int, operation: str) -> None:
-        if self._nccl is not None:
-            self._nccl.collective(kind, arrays, cuts, root, operation)
-        else:
-            super()._collected(kind, label, arrays, cuts, root, operation)
 
     def _run(self, kind: str, label: str, rounds: Rounds, sources: Arrays, targets: Arrays, operation: str) -> None:
         by_source, by_target = dict(enumerate(sources)), dict(enumerate(targets))

@@ -11,11 +11,12 @@ import numpy as np
 
 from linkwise._core import DeviceError
 from linkwise._typing import Array
-from linkwise.messages.communicator import Arrays, ProfiledCommunicator
+from linkwise.messages.communicator import Arrays
 from linkwise.messages.gpu_ranks import cupy, from_gpu, to_gpu
 from linkwise.messages.host_buffers import HostBuffers
 from linkwise.messages.nccl import Nccl, unique_id
 from linkwise.messages.numpy_ranks import combined
+from linkwise.messages.profiled import ProfiledCommunicator
 from linkwise.messages.schedules import Hop, Rounds, even_cuts
 from linkwise.messages.ways import Way
 
@@ -95,12 +96,6 @@ class MpiRanks(ProfiledCommunicator):
 
     def _of_all(self, mine: list[Any]) -> list[Any]:
         return [entry for entries in self._world.allgather(mine) for entry in entries]
-
-    def _collected(self, kind: str, label: str, arrays: Arrays, cuts: list[int], root: int, operation: str) -> None:
-        if self._nccl is not None:
-            self._nccl.collective(kind, arrays, cuts, root, operation)
-        else:
-            super()._collected(kind, label, arrays, cuts, root, operation)
 
     def _run(self, kind: str, label: str, rounds: Rounds, sources: Arrays, targets: Arrays, operation: str) -> None:
         if self._nccl is not None:
