@@ -213,7 +213,7 @@ def numbers_of(gpus: Gpus, every: Sequence[int], count: int, machine: str) -> li
         raise UsageError("an application runs on one GPU at least")
     for number in numbers:
         if not 0 <= number < count:
-            raise UsageError(f"there is no GPU {number}; {machine} has {count}")
+            raise UsageError(f"there is no GPU {number}; {machine} has {count}, numbered from 0 (--gpus 0,1,2)")
     return numbers
 
 
