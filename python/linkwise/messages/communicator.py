@@ -246,10 +246,6 @@ class Communicator(ABC):
             received.append(got)
         return received, shapes
 
-    def _moving(self, hops: Sequence[schedules.Hop]) -> list[schedules.Hop]:
-        """Those of a round that carry something from one place to another."""
-        return [hop for hop in hops if hop.length and (hop.source != hop.target or self.way.uses_host)]
-
     def collect(self, label: str, arrays: Arrays) -> list[Array]:
         """The host gets what each rank has, by rank; of several processes, each one's host."""
         self._master("collect", label, arrays)

@@ -100,7 +100,7 @@ class GpuRanks(ProfiledCommunicator):
             return
         master: dict[int, Array] = {}
         for hops in rounds:
-            kept = self._moving(hops)
+            kept = self.way.moving(hops)
             if self.way.uses_host:
                 self._through_host(kept, by_source, by_target, master, operation)
             else:

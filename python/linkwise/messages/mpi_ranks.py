@@ -11,6 +11,7 @@ import numpy as np
 
 from linkwise._core import DeviceError
 from linkwise._typing import Array
+from linkwise.machines.network import MessageCosts
 from linkwise.messages.communicator import Arrays
 from linkwise.messages.gpu_ranks import cupy, from_gpu, to_gpu
 from linkwise.messages.host_buffers import HostBuffers
@@ -20,7 +21,7 @@ from linkwise.messages.profiled import ProfiledCommunicator
 from linkwise.messages.schedules import Hop, Rounds, even_cuts
 from linkwise.messages.ways import Way
 
-_PART_BYTES = 1 << 20  # of messages whose parts follow each other
+_PART_BYTES = int(MessageCosts.part_bytes)  # of messages whose parts follow each other
 
 
 def check_way(way: Way, *, sends_gpu_memory: bool) -> None:
@@ -104,7 +105,7 @@ class MpiRanks(ProfiledCommunicator):
         combine = combined(operation, self.xp)
         with self._on(self._rank):
             for hops in rounds:
-                self._round(self._moving(hops), sources[0], targets[0], combine)
+                self._round(self.way.moving(hops), sources[0], targets[0], combine)
 
     def _round(self, hops: list[Hop], source: Any, target: Any, combine: Any) -> None:
         """Receives are posted first; what arrives is put in place when all that is sent has left."""
@@ -140,7 +141,7 @@ class _Message:
     """One on its way, in parts that follow each other where the way has that."""
 
     def __init__(self, ranks: MpiRanks, other: int, tag: int, dtype: Any, length: int, content: Any = None) -> None:
-        self._ranks, self._content = ranks, content
+        self._ranks = ranks
         way, on_gpu = ranks.way, ranks.gpu is not None
         self._is_staged = on_gpu and way.uses_host
         if self._is_staged:

@@ -85,8 +85,10 @@ class PricedRanks:
     ) -> None:
         self.machine, self.gpus, self.way = machine, list(gpus), way
         self.costs = costs or MessageCosts()
-        names, memories = (node_names(machine, kind) for kind in (_core.NodeKind.gpu, _core.NodeKind.memory))
-        self._node = [names[gpu] for gpu in self.gpus]
+        self._node_of_gpu, memories = (
+            node_names(machine, kind) for kind in (_core.NodeKind.gpu, _core.NodeKind.memory)
+        )
+        self._node = [self._node_of_gpu[gpu] for gpu in self.gpus]
         self._memory = [memories.index(name) for name in self._node]
         """Of each rank: the host memory that its messages go through, the first of its node."""
         self.has_master = master and way.uses_host and len(set(self._node)) == 1
@@ -156,7 +158,8 @@ class PricedRanks:
             return "host"  # the master combines
         ends = entry.passages[0]
         if ends.source.is_gpu and ends.target.is_gpu:
-            return "peer" if self.node_of(ends.source.index) == self.node_of(ends.target.index) else "network"
+            here, there = (self._node_of_gpu[end.index] for end in (ends.source, ends.target))
+            return "peer" if here == there else "network"
         return _KINDS[ends.source.is_gpu, ends.target.is_gpu]
 
     # ---- what messages need to know
@@ -184,10 +187,6 @@ class PricedRanks:
         """The host memory that a rank's messages go through."""
         return self._memory[rank]
 
-    def node_of(self, gpu: int) -> str:
-        """The node of a GPU, of several that a network joins."""
-        return node_names(self.machine, _core.NodeKind.gpu)[gpu]
-
     def are_on_one_node(self, a: int, b: int) -> bool:
         """Whether no network lies between two ranks."""
         return self._node[a] == self._node[b]
@@ -210,11 +209,10 @@ class _Messages:
         for number, rounds in enumerate(self.ranks.hops_of(step, size, self.way)):
             for at, hops in enumerate(rounds):
                 arrived: dict[tuple[int, int], list[_core.Event]] = {}
-                for hop in hops:
-                    if hop.length and (hop.source != hop.target or self.way.uses_host):
-                        waits = self._arrived.get((number, hop.source), [])
-                        event = self._hop(hop, number, waits, begins=at == 0)
-                        arrived.setdefault((number, hop.target), []).append(event)
+                for hop in self.way.moving(hops):
+                    waits = self._arrived.get((number, hop.source), [])
+                    event = self._hop(hop, number, waits, begins=at == 0)
+                    arrived.setdefault((number, hop.target), []).append(event)
                 self._arrived.update(arrived)
 
     def _hop(self, hop: Hop, ring: int, waits: list[_core.Event], *, begins: bool) -> _core.Event:

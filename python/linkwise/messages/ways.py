@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from linkwise._core import UsageError
+from linkwise.messages.schedules import Hop
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,10 @@ class Way:
     """Whether the parts of a message follow each other over its legs, as MPI sends where GPUs and the network's
     adapter may pin the same memory (GPUDirect); otherwise a leg begins when the one before has ended."""
     only_between_nodes: bool = False
+
+    def moving(self, hops: Iterable[Hop]) -> list[Hop]:
+        """Those of a round that carry something from one place to another."""
+        return [hop for hop in hops if hop.length and (hop.source != hop.target or self.uses_host)]
 
 
 WAYS = {
