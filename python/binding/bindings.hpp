@@ -11,6 +11,7 @@ namespace linkwise::binding {
 void bind_errors(nanobind::module_& m);
 void bind_machine(nanobind::module_& m);
 void bind_device(nanobind::module_& m);
+void bind_virtual_runtime(nanobind::module_& m);
 void bind_primitives(nanobind::module_& m);
 void bind_sort(nanobind::module_& m);
 void bind_rows(nanobind::module_& m);

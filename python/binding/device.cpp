@@ -14,7 +14,7 @@
 #include "linkwise/device/cuda/cuda.hpp"
 #include "linkwise/device/cuda/pinned.hpp"
 #include "linkwise/device/runtime.hpp"
-#include "linkwise/device/virtual/virtual_runtime.hpp"
+#include "linkwise/error.hpp"
 #include "linkwise/primitives/kernels.hpp"
 
 namespace nb = nanobind;
@@ -130,7 +130,8 @@ void bind_order(OfRuntime& runtime) {
       .def(
           "stream", [](Runtime& self, Place place, const std::string& name) { return self.stream(place, name); },
           nb::arg("place"), nb::arg("name") = "main")
-      .def("record", &Runtime::record, nb::arg("stream"))
+      .def(
+          "record", [](Runtime& self, Stream stream) { return self.record(stream); }, nb::arg("stream"))
       .def(
           "stream_wait", [](Runtime& self, Stream stream, Event event) { self.wait(stream, event); }, nb::arg("stream"),
           nb::arg("event"))
@@ -143,7 +144,8 @@ void bind_order(OfRuntime& runtime) {
           nb::arg("stream"), nb::arg("flag"), nb::arg("value"))
       .def(
           "wait", [](Runtime& self, Event event) { self.wait(event); }, nb::arg("event"), Release())
-      .def("synchronize", &Runtime::synchronize, Release());
+      .def(
+          "synchronize", [](Runtime& self) { self.synchronize(); }, Release());
 }
 
 void bind_copies(OfRuntime& runtime) {
@@ -204,55 +206,10 @@ void bind_runtime(nb::module_& m) {
   bind_progress(runtime);
 }
 
-void bind_kinds_of_runtime(nb::module_& m) {
-  nb::enum_<VirtualMode>(m, "VirtualMode")
-      .value("execute", VirtualMode::execute)
-      .value("estimate", VirtualMode::estimate);
-  nb::class_<VirtualRuntime, Runtime>(m, "VirtualRuntime")
-      .def(
-          "__init__",
-          [](VirtualRuntime* self, const Machine& machine, VirtualMode mode, std::uint64_t seed) {
-            new (self) VirtualRuntime(machine, mode, seed, make_virtual_kernels());
-          },
-          nb::arg("machine"), nb::arg("mode") = VirtualMode::execute, nb::arg("seed") = 0)
-      .def(
-          "set_faults",
-          [](VirtualRuntime& self, std::uint64_t memory_of_others, std::uint64_t failing_operation,
-             std::uint64_t failing_allocation) {
-            self.set_faults({memory_of_others, failing_operation, failing_allocation});
-          },
-          nb::arg("memory_of_others") = 0, nb::arg("failing_operation") = 0, nb::arg("failing_allocation") = 0,
-          "What goes wrong, for tests.")
-      .def(
-          "price_work",
-          [](VirtualRuntime& self, Stream stream, const std::string& name, double microseconds) {
-            self.enqueue(stream, {name, {}, {}, {.microseconds = microseconds}, nullptr});
-          },
-          nb::arg("stream"), nb::arg("name"), nb::arg("microseconds"),
-          "A kernel that takes so long where it has its processor to itself.")
-      .def(
-          "price_stores",
-          [](VirtualRuntime& self, Stream stream, const std::string& name, const MemoryView& to,
-             const MemoryView& source, double fixed_us, double goodput) {
-            const Work work{.fixed_us = fixed_us, .only_transfers = true, .goodput = goodput};
-            self.enqueue(stream, {name, {source}, {to}, work, nullptr});
-          },
-          nb::arg("stream"), nb::arg("name"), nb::arg("to"), nb::arg("source"), nb::arg("fixed_us"),
-          nb::arg("goodput") = 1.0,
-          "A running kernel's stores to another place: at the rate of the links, without the start of a copy.")
-      .def(
-          "memory",
-          [](const VirtualRuntime& self, Place place, std::uint64_t bytes, bool pageable) {
-            if (!self.estimating()) throw UsageError("only an estimate has memory without contents");
-            return MemoryView{place, nullptr, bytes, 0, pageable};
-          },
-          nb::arg("place"), nb::arg("bytes"), nb::arg("pageable") = false, "Memory without contents, for estimates.");
+void bind_gpus(nb::module_& m) {
   m.def(
       "cuda_runtime", [](const Machine& machine) { return open_gpus(machine); }, nb::arg("machine"),
       "The runtime of the GPUs that CUDA shows; `machine` describes them.");
-}
-
-void bind_gpus(nb::module_& m) {
   nb::class_<CudaGpu>(m, "CudaGpu")
       .def_ro("name", &CudaGpu::name)
       .def_ro("memory_gib", &CudaGpu::memory_gib)
@@ -289,7 +246,6 @@ void bind_device(nb::module_& m) {
   bind_timeline(m);
   bind_handles(m);
   bind_runtime(m);
-  bind_kinds_of_runtime(m);
   bind_gpus(m);
   m.def(
       "pinned_bytes",

@@ -78,7 +78,13 @@ std::string arrow_format(const nb::dlpack::dtype& type) {
 }
 
 nb::object to_dlpack(DeviceArray& self, std::optional<std::int64_t> stream) {
-  if (!self.simulated() && stream != -1) self.memory->use_on(native_stream(stream.value_or(legacy_default_stream)));
+  if (self.simulated()) {  // the consumer is in host memory
+    const nb::gil_scoped_release release;
+    self.memory->ready().wait();
+    self.memory->runtime().host_reads(self.view, "shows a result");
+  } else if (stream != -1) {
+    self.memory->use_on(native_stream(stream.value_or(legacy_default_stream)));
+  }
   const nb::object owner = nb::cast(self.memory);
   const int device_type = self.simulated() ? nb::device::cpu::value : nb::device::cuda::value;
   const nb::ndarray<> array(self.view.data, {self.size()}, owner, {}, self.type, device_type,

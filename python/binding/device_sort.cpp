@@ -59,6 +59,16 @@ std::shared_ptr<PartMemory> memory_of(const nb::object& runtime, SortedPart part
                                       std::move(part.ready), std::move(streams));
 }
 
+// To a caller whose streams are not known.
+void hand_back(Runtime& runtime, const DeviceColumns& columns) {
+  for (const DevicePart& part : columns.parts)
+    for (const auto& [data, width] : {std::pair{part.keys, native_bytes(columns.key_type)},
+                                      {part.values, static_cast<int>(columns.value_width)}})
+      if (data != nullptr)
+        runtime.host_writes(host_view(data, 0, part.count * static_cast<std::uint64_t>(width), /*pageable=*/false),
+                            "hands arrays back to the caller");
+}
+
 std::vector<nb::tuple> sort_arrays(const nb::object& runtime_object, const SortPlan& plan,
                                    const std::vector<AnyArray>& keys, const std::vector<AnyArray>& values,
                                    const Streams& streams, bool donated, const SortOptions& options) {
@@ -69,7 +79,10 @@ std::vector<nb::tuple> sort_arrays(const nb::object& runtime_object, const SortP
     const nb::gil_scoped_release release;
     sorted = sort_device(runtime, plan, columns, options);
     const bool anyone_unknown = std::ranges::any_of(streams, [](const auto& stream) { return !stream; });
-    if (runtime.simulated() || anyone_unknown) runtime.synchronize();
+    if (anyone_unknown) {
+      runtime.synchronize();
+      hand_back(runtime, columns);
+    }
   }
   std::vector<nb::tuple> results;
   for (std::size_t g = 0; g < sorted.size(); ++g) {

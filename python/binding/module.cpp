@@ -34,6 +34,7 @@ NB_MODULE(_core, m) {
   bind_errors(m);
   bind_machine(m);
   bind_device(m);
+  bind_virtual_runtime(m);
   bind_primitives(m);
   bind_sort(m);
   bind_rows(m);

@@ -2,8 +2,9 @@
 //
 // A `Runtime` owns the devices of one machine. Work is enqueued on streams, each of which is in order;
 // events and flags order work between streams; the host waits for events. Every operation declares the
-// bytes that it reads and writes: the CUDA backend ignores that, the virtual one proves with it that
-// nothing races. Nothing here blocks the host except `wait(Event)`, `synchronize` and `read_back`.
+// bytes that it reads and writes, and so does the host where it touches them itself: the CUDA backend
+// ignores that, the virtual one proves with it that nothing races. Nothing here blocks the host except
+// `wait(Event)`, `synchronize` and `read_back`.
 //
 // One thread at a time uses a Runtime. Streams, events and flags are handles, valid as long as it lives.
 #pragma once
@@ -13,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <source_location>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -68,6 +70,9 @@ enum class Priority { normal, background };
 struct Event {
   std::int64_t id = -1;  ///< -1: already happened
 };
+
+/// Where a program waits: the virtual machine counts such places, and leaves them out one by one (docs/reliability.md).
+using Site = std::source_location;
 
 /// A 32-bit counter that streams set and wait for, in either order of enqueueing.
 struct Flag {
@@ -186,16 +191,16 @@ class Runtime {
   virtual Stream stream(Place place, std::string_view name, Priority priority) = 0;
   Stream stream(Place place, std::string_view name) { return stream(place, name, Priority::normal); }
   /// Happens when everything enqueued on the stream so far has.
-  virtual Event record(Stream stream) = 0;
-  virtual void wait(Stream stream, Event event) = 0;
+  virtual Event record(Stream stream, Site site = Site::current()) = 0;
+  virtual void wait(Stream stream, Event event, Site site = Site::current()) = 0;
   virtual Flag flag(std::string_view name) = 0;
   virtual void set(Stream stream, Flag flag, std::uint32_t value) = 0;
   /// Later work of the stream runs once the flag is at least `value`.
-  virtual void wait(Stream stream, Flag flag, std::uint32_t value) = 0;
+  virtual void wait(Stream stream, Flag flag, std::uint32_t value, Site site = Site::current()) = 0;
   /// Blocks the host. @throws DeviceError, Cancelled, or a ProgramError of the virtual machine.
-  virtual void wait(Event event) = 0;
+  virtual void wait(Event event, Site site = Site::current()) = 0;
   /// Blocks the host until everything enqueued on our own streams has run.
-  virtual void synchronize() = 0;
+  virtual void synchronize(Site site = Site::current()) = 0;
 
   /// After an exception: blocks until nothing that was enqueued touches the caller's memory any more.
   virtual void abandon() noexcept = 0;
@@ -204,7 +209,7 @@ class Runtime {
   /// The caller's stream as one of ours, so that events order our work behind theirs and theirs behind ours.
   virtual Stream foreign_stream(Place place, void* native) = 0;
   /// Blocks until the devices have been given everything enqueued, so that what the caller enqueues comes behind it.
-  virtual void flush() = 0;
+  virtual void flush(Site site = Site::current()) = 0;
   virtual std::shared_ptr<SharedEvent> share(Event event) = 0;
   /// When everything that is on that stream now has run. Any thread may call this.
   virtual std::shared_ptr<SharedEvent> record_foreign(Place place, void* native) = 0;
@@ -217,8 +222,15 @@ class Runtime {
   virtual void copy(Stream stream, const MemoryView& to, const MemoryView& from) = 0;
   /// Copies device data to the host and blocks until all of it is there. The only way in which device data
   /// may reach control flow: an estimate, which has no data, takes the expectation.
-  virtual void read_back(std::span<const ReadBack> reads) = 0;
-  void read_back(const ReadBack& read) { read_back(std::span(&read, 1)); }
+  virtual void read_back(std::span<const ReadBack> reads, Site site = Site::current()) = 0;
+  void read_back(const ReadBack& read, Site site = Site::current()) { read_back(std::span(&read, 1), site); }
+
+  // The host itself, between operations.
+  /// The calling thread is about to read these bytes, and has waited for whoever writes them.
+  /// @throws RaceError on the virtual machine if it has not.
+  virtual void host_reads(const MemoryView&, std::string_view /*purpose*/) {}
+  /// It is about to write them, or to let go of them, and has waited for whoever uses them.
+  virtual void host_writes(const MemoryView&, std::string_view /*purpose*/) {}
 
   // Telling what happened.
   /// Names what the operations enqueued from now on belong to ("HtoD", "sort", …).
@@ -243,6 +255,10 @@ class Runtime {
   void release_retired();
   /// The same without looking; to be called by destructors.
   void drop_retired() noexcept { retired_.clear(); }
+  [[nodiscard]] bool has_retired() {
+    const std::lock_guard lock(retired_mutex_);
+    return !retired_.empty();
+  }
 
  private:
   struct Retired {

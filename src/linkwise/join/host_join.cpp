@@ -17,6 +17,15 @@ bool join_fits(Runtime& runtime, const JoinPlan& plan, const JoinInput& input, b
   });
 }
 
+namespace {
+
+// Nothing of ours uses the caller's arrays any more.
+void hand_back(Runtime& runtime, const JoinInput& input) {
+  for (const HostColumns* side : {&input.left, &input.right}) linkwise::hand_back(runtime, views_of(*side));
+}
+
+}  // namespace
+
 JoinTotals join_totals(Runtime& runtime, const JoinPlan& plan, const JoinInput& input) {
   check_join(runtime.machine(), plan, input.left.key_type, input.right.key_type);
   runtime.clear_timeline();
@@ -24,6 +33,7 @@ JoinTotals join_totals(Runtime& runtime, const JoinPlan& plan, const JoinInput& 
   run_or_abandon(runtime, [&] {
     totals =
         plan.path == JoinPath::in_core ? in_core_totals(runtime, plan, input) : sorted_totals(runtime, plan, input);
+    hand_back(runtime, input);
   });
   return totals;
 }
@@ -35,6 +45,7 @@ std::uint64_t join_rows(Runtime& runtime, const JoinPlan& plan, const JoinInput&
   run_or_abandon(runtime, [&] {
     rows = plan.path == JoinPath::in_core ? in_core_rows(runtime, plan, input, outputs)
                                           : sorted_rows(runtime, plan, input, outputs);
+    hand_back(runtime, input);
   });
   return rows;
 }
@@ -46,7 +57,10 @@ void join_ranges(Runtime& runtime, const JoinPlan& plan, const JoinInput& input,
     if (side->value_width != ValueWidth::v4 && side->value_width != ValueWidth::v8)
       throw UsageError("ranges are of values of 4 or 8 bytes");
   runtime.clear_timeline();
-  run_or_abandon(runtime, [&] { sorted_ranges(runtime, plan, input, arrays); });
+  run_or_abandon(runtime, [&] {
+    sorted_ranges(runtime, plan, input, arrays);
+    hand_back(runtime, input);
+  });
 }
 
 }  // namespace linkwise

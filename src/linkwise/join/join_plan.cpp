@@ -8,6 +8,27 @@
 
 namespace linkwise {
 
+std::vector<MemoryView> views_of(const JoinOutputs& outputs, const JoinInput& input, std::uint64_t rows) {
+  const auto of = [&](const HostColumns& side) { return rows * static_cast<std::uint64_t>(side.value_width); };
+  const std::uint64_t key_bytes = rows * static_cast<std::uint64_t>(native_bytes(input.left.key_type));
+  std::vector<MemoryView> views;
+  for (const auto& [data, bytes] : {std::pair{outputs.keys, key_bytes},
+                                    {outputs.left_values, of(input.left)},
+                                    {outputs.right_values, of(input.right)}})
+    if (data != nullptr) views.push_back(host_view(data, 0, bytes, outputs.pageable));
+  return views;
+}
+
+std::vector<MemoryView> views_of(const RangeArrays& arrays, const RangeSizes& sizes) {
+  std::vector<MemoryView> views;
+  for (const auto& [data, count] : {std::pair{arrays.left_first, sizes.keys + 1},
+                                    {arrays.right_first, sizes.keys + 1},
+                                    {arrays.left_rows, sizes.left_rows},
+                                    {arrays.right_rows, sizes.right_rows}})
+    views.push_back(host_view(data, 0, count * sizeof *data, /*pageable=*/true));
+  return views;
+}
+
 JoinCounts expected_counts(const JoinInput& input) {
   const std::uint64_t left = input.left.count, right = input.right.count;
   const std::uint64_t pairs = input.expected_matches.value_or(input.kind == JoinKind::anti ? 0 : std::max(left, right));

@@ -38,11 +38,15 @@ struct JoinOutputs {
   void* right_values = nullptr;
   bool pageable = false;
 };
+/// What is there of them, of so many rows.
+std::vector<MemoryView> views_of(const JoinOutputs& outputs, const JoinInput& input, std::uint64_t rows);
 /// Called once, with the number of rows.
 using MakeOutputs = std::function<JoinOutputs(std::uint64_t rows)>;
 
 /// Called once, with how many there are.
 using MakeRangeArrays = std::function<RangeArrays(const RangeSizes& sizes)>;
+
+std::vector<MemoryView> views_of(const RangeArrays& arrays, const RangeSizes& sizes);
 
 /// What joining finds: pairs of equal keys, rows that have one, and the sums of values over the pairs.
 struct JoinCounts {

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
+#include "linkwise/device/runtime.hpp"
 #include "linkwise/primitives/types.hpp"
 
 namespace linkwise {
@@ -25,5 +27,13 @@ struct HostOutputs {
   bool keys_pageable = false;
   bool values_pageable = false;
 };
+
+/// What is there of them, for those who have to say what they touch.
+std::vector<MemoryView> views_of(const HostColumns& columns);
+/// Of as many rows as the columns have, with keys of so many bytes.
+std::vector<MemoryView> views_of(const HostOutputs& output, const HostColumns& columns, std::uint64_t key_bytes);
+
+/// The caller may do with them what it likes.
+void hand_back(Runtime& runtime, const std::vector<MemoryView>& views);
 
 }  // namespace linkwise

@@ -199,7 +199,12 @@ std::uint64_t records_that_fit(Runtime& runtime, const SortPlan& plan, RecordTyp
 void sort_columns(Runtime& runtime, const SortPlan& plan, const HostColumns& input, const HostOutputs& output,
                   const SortOptions& options) {
   if (plan.strategy != SortStrategy::cpu) check_gpus(runtime.machine(), plan);
-  if (input.count > 0) run_or_abandon(runtime, [&] { HostSort(runtime, plan, input, output, options).run(); });
+  if (input.count == 0) return;
+  run_or_abandon(runtime, [&] {
+    HostSort(runtime, plan, input, output, options).run();
+    hand_back(runtime, views_of(input));
+    hand_back(runtime, views_of(output, input, static_cast<std::uint64_t>(native_bytes(input.key_type))));
+  });
 }
 
 std::vector<Records> sort_into_runs(Runtime& runtime, const SortPlan& plan, const HostColumns& input,
@@ -209,7 +214,11 @@ std::vector<Records> sort_into_runs(Runtime& runtime, const SortPlan& plan, cons
   check_gpus(runtime.machine(), plan);
   std::vector<Records> runs;
   if (input.count == 0) return runs;
-  run_or_abandon(runtime, [&] { runs = HostSort(runtime, plan, input, {}, options).run_without_merge(memory); });
+  run_or_abandon(runtime, [&] {
+    runs = HostSort(runtime, plan, input, {}, options).run_without_merge(memory);
+    hand_back(runtime, views_of(input));
+    hand_back(runtime, {memory});
+  });
   return runs;
 }
 

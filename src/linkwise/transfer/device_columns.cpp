@@ -141,6 +141,8 @@ void fetch_columns(Runtime& runtime, std::span<const FetchedColumn> columns) {
       runtime.copy(read.stream, host_view(read.to, 0, read.from.bytes, true), read.from);
     if (!few.empty()) runtime.read_back(few);
     if (!many.empty()) runtime.synchronize();
+    for (const ReadBack& read : many)
+      runtime.host_writes(host_view(read.to, 0, read.from.bytes, true), "hands arrays back to the caller");
   });
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "linkwise/sort/host_columns.hpp"
+
 namespace linkwise {
 namespace {
 
@@ -63,6 +65,8 @@ void GatherWorkers::make_room(const std::vector<std::size_t>& turn) {
 
 void GatherWorkers::give_room_back() {
   runtime.synchronize();
+  hand_back(runtime, lent_);
+  lent_.clear();
   for (GatherWorker& worker : each) {
     worker.strings = {};
     worker.columns.clear();
@@ -72,14 +76,15 @@ void GatherWorkers::give_room_back() {
 
 void GatherWorkers::copy_in(const GatherWorker& worker, const MemoryView& to, const void* from, std::uint64_t offset,
                             bool pageable) {
-  if (to.bytes > 0) runtime.copy(worker.in, to, host_view(from, offset, to.bytes, pageable));
+  if (to.bytes == 0) return;
+  runtime.copy(worker.in, to, lent_.emplace_back(host_view(from, offset, to.bytes, pageable)));
 }
 
 void GatherWorkers::send(const GatherWorker& worker, std::byte* to, std::uint64_t offset, const MemoryView& from) {
   if (from.bytes == 0) return;
   runtime.set_phase("DtoH");
   runtime.wait(worker.out, runtime.record(worker.compute));
-  runtime.copy(worker.out, host_view(to, offset, from.bytes, /*pageable=*/true), from);
+  runtime.copy(worker.out, lent_.emplace_back(host_view(to, offset, from.bytes, /*pageable=*/true)), from);
   runtime.set_phase("gather");
 }
 

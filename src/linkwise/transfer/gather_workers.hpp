@@ -70,6 +70,9 @@ class GatherWorkers {
   void send(const GatherWorker& worker, std::byte* to, std::uint64_t offset, const MemoryView& from);
   /// What lies on all of them can be read by each.
   void wait_for_all(Stream stream, std::size_t c, Event ColumnOnGpu::* event);
+
+ private:
+  std::vector<MemoryView> lent_;  // host memory that copies read and write
 };
 
 }  // namespace linkwise

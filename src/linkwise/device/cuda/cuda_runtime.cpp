@@ -127,7 +127,7 @@ Stream CudaRuntime::stream(Place place, std::string_view name, Priority priority
   return {static_cast<int>(lanes_.size()) - 1, place};
 }
 
-Event CudaRuntime::record(Stream stream) {
+Event CudaRuntime::record(Stream stream, Site) {
   auto state = std::make_shared<EventState>();
   state->place = stream.place;
   events_.push_back(state);
@@ -144,7 +144,7 @@ Event CudaRuntime::record(Stream stream) {
   return {static_cast<std::int64_t>(events_.size()) - 1};
 }
 
-void CudaRuntime::wait(Stream stream, Event event) {
+void CudaRuntime::wait(Stream stream, Event event, Site) {
   if (event.id < 0) return;
   const auto state = events_.at(event.id);
   post(stream.place, [state, stream, native = lanes_.at(stream.id).native] {
@@ -172,7 +172,7 @@ void CudaRuntime::set(Stream stream, Flag flag, std::uint32_t value) {
   });
 }
 
-void CudaRuntime::wait(Stream stream, Flag flag, std::uint32_t value) {
+void CudaRuntime::wait(Stream stream, Flag flag, std::uint32_t value, Site) {
   std::uint32_t* memory = flags_.at(flag.id);
   post(stream.place, [=, native = lanes_.at(stream.id).native] {
     if (stream.place.is_gpu()) return driver::wait_for_flag(*native, memory, value);
@@ -196,7 +196,7 @@ void CudaRuntime::wait_until_recorded(const EventState& event) {
   check_submitters();
 }
 
-void CudaRuntime::wait(Event event) {
+void CudaRuntime::wait(Event event, Site) {
   if (event.id < 0) return check_submitters();
   const auto state = events_.at(event.id);
   wait_until_recorded(*state);
@@ -210,7 +210,7 @@ void CudaRuntime::wait(Event event) {
   }
 }
 
-void CudaRuntime::synchronize() {
+void CudaRuntime::synchronize(Site) {
   if (!is_quiet_) {
     std::vector<Event> events;
     for (std::size_t s = 0; s < lanes_.size(); ++s)
@@ -320,7 +320,7 @@ void CudaRuntime::copy(Stream stream, const MemoryView& to, const MemoryView& fr
   });
 }
 
-void CudaRuntime::read_back(std::span<const ReadBack> reads) {
+void CudaRuntime::read_back(std::span<const ReadBack> reads, Site) {
   // Through pinned memory: a copy to pageable memory would block the submitter.
   std::vector<Buffer> staging;
   std::vector<Event> events;

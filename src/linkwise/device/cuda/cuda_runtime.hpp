@@ -41,22 +41,22 @@ class CudaRuntime final : public Runtime {
   using Runtime::read_back;
   using Runtime::stream;
   Stream stream(Place place, std::string_view name, Priority priority) override;
-  Event record(Stream stream) override;
-  void wait(Stream stream, Event event) override;
+  Event record(Stream stream, Site = Site::current()) override;
+  void wait(Stream stream, Event event, Site = Site::current()) override;
   Flag flag(std::string_view name) override;
   void set(Stream stream, Flag flag, std::uint32_t value) override;
-  void wait(Stream stream, Flag flag, std::uint32_t value) override;
-  void wait(Event event) override;
-  void synchronize() override;
+  void wait(Stream stream, Flag flag, std::uint32_t value, Site = Site::current()) override;
+  void wait(Event event, Site = Site::current()) override;
+  void synchronize(Site = Site::current()) override;
   void abandon() noexcept override;
   Stream foreign_stream(Place place, void* native) override;
-  void flush() override;
+  void flush(Site = Site::current()) override;
   std::shared_ptr<SharedEvent> share(Event event) override;
   std::shared_ptr<SharedEvent> record_foreign(Place place, void* native) override;
   void fetch(void* to, const MemoryView& from, SharedEvent& ready) override;
   void enqueue(Stream stream, Operation operation) override;
   void copy(Stream stream, const MemoryView& to, const MemoryView& from) override;
-  void read_back(std::span<const ReadBack> reads) override;
+  void read_back(std::span<const ReadBack> reads, Site = Site::current()) override;
 
   void set_phase(std::string_view phase) override { phase_ = phase; }
   std::vector<TimelineEntry> timeline() override;

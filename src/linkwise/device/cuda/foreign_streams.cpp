@@ -17,7 +17,7 @@ Stream CudaRuntime::foreign_stream(Place place, void* native) {
   return {static_cast<int>(lanes_.size()) - 1, place};
 }
 
-void CudaRuntime::flush() {
+void CudaRuntime::flush(Site) {
   std::vector<std::shared_ptr<std::atomic<bool>>> submitted;
   for (const auto& each : devices_) {
     auto flag = submitted.emplace_back(std::make_shared<std::atomic<bool>>(false));

@@ -11,9 +11,17 @@ namespace linkwise {
 
 VirtualRuntime::VirtualRuntime(Machine machine, VirtualMode mode, std::uint64_t seed,
                                std::shared_ptr<const Kernels> kernels)
-    : topology_(std::move(machine)), mode_(mode), kernels_(std::move(kernels)), random_(seed), seed_(seed) {}
+    : topology_(std::move(machine)),
+      mode_(mode),
+      kernels_(std::move(kernels)),
+      random_(seed),
+      seed_(seed),
+      self_(std::make_shared<VirtualRuntime*>(this)) {}
 
-VirtualRuntime::~VirtualRuntime() { drop_retired(); }
+VirtualRuntime::~VirtualRuntime() {
+  *self_ = nullptr;
+  drop_retired();
+}
 
 // ---- Memory
 
@@ -71,7 +79,7 @@ void VirtualRuntime::set_memory_limit(std::uint64_t bytes_per_gpu) {
 void VirtualRuntime::reserve(Place place, std::uint64_t bytes) { arena(place).reserve(bytes); }
 
 void VirtualRuntime::trim() {
-  synchronize();
+  finish_own_streams();
   for (auto& [place, arena] : arenas_) arena->trim();
 }
 
@@ -113,129 +121,6 @@ void VirtualRuntime::check_access(const MemoryView& view, const std::string& ope
                           "', which was given back before it ran (seed " + std::to_string(seed_) + ")");
 }
 
-// ---- Order
-
-Stream VirtualRuntime::stream(Place place, std::string_view name, Priority) {
-  (void)topology_.processor_of(place);
-  for (std::size_t s = 0; s < lanes_.size(); ++s)
-    if (lanes_[s].place == place && lanes_[s].name == name) return {static_cast<int>(s), place};
-  lanes_.push_back({std::string(name), place, {}, 0});
-  return {static_cast<int>(lanes_.size()) - 1, place};
-}
-
-VirtualRuntime::Node& VirtualRuntime::add(Stream stream, std::string name) {
-  throw_pending();
-  if (stop_.stop_requested()) throw Cancelled("stopped on request");
-  auto node = std::make_unique<Node>();
-  node->id = static_cast<std::int64_t>(nodes_.size());
-  node->lane = stream.id;
-  node->name = std::move(name);
-  node->phase = phase_;
-  node->clock = host_clock_;
-  if (host_fence_ >= 0) node->after.push_back(host_fence_);
-  Lane& lane = lanes_.at(stream.id);
-  if (!lane.nodes.empty()) node->after.push_back(lane.nodes.back());
-  node->number = static_cast<std::int64_t>(lane.nodes.size()) + 1;
-  lane.nodes.push_back(node->id);
-  enqueued_.fetch_add(1);
-  nodes_.push_back(std::move(node));
-  return *nodes_.back();
-}
-
-Event VirtualRuntime::record(Stream stream) {
-  const Lane& lane = lanes_.at(stream.id);
-  return {lane.nodes.empty() ? -1 : lane.nodes.back()};
-}
-
-void VirtualRuntime::wait(Stream stream, Event event) {
-  if (event.id < 0) return;
-  add(stream, "wait for " + nodes_.at(event.id)->name).after.push_back(event.id);
-}
-
-Flag VirtualRuntime::flag(std::string_view name) {
-  flags_.push_back({std::string(name), 0, {}, {}});
-  return {static_cast<int>(flags_.size()) - 1};
-}
-
-void VirtualRuntime::set(Stream stream, Flag flag, std::uint32_t value) {
-  Node& node = add(stream, "set flag '" + flags_.at(flag.id).name + "'");
-  node.set_flag = flag.id;
-  node.flag_value = value;
-}
-
-void VirtualRuntime::wait(Stream stream, Flag flag, std::uint32_t value) {
-  Node& node = add(stream, "wait for flag '" + flags_.at(flag.id).name + "' to reach " + std::to_string(value));
-  node.awaited_flag = flag.id;
-  node.flag_value = value;
-}
-
-void VirtualRuntime::wait(Event event) {
-  throw_pending();
-  if (event.id < 0) return;
-  run_until(event.id);
-  host_waits_for(event.id);
-}
-
-void VirtualRuntime::host_waits_for(std::int64_t id) {
-  join(host_clock_, nodes_[id]->clock);
-  auto fence = std::make_unique<Node>();
-  fence->id = static_cast<std::int64_t>(nodes_.size());
-  fence->name = "host waits";
-  fence->after.push_back(id);
-  if (host_fence_ >= 0) fence->after.push_back(host_fence_);
-  fence->clock = host_clock_;
-  fence->done = true;
-  host_fence_ = fence->id;
-  nodes_.push_back(std::move(fence));
-}
-
-void VirtualRuntime::synchronize() {
-  for (const Lane& lane : lanes_)
-    if (!lane.nodes.empty()) run_until(lane.nodes.back());
-  for (const Lane& lane : lanes_)
-    if (!lane.nodes.empty()) host_waits_for(lane.nodes.back());
-  release_retired();
-  throw_pending();
-}
-
-// What has not run never will: it may name memory that its owner has let go of. What has run, or failed, is waited for,
-// so that what comes next is ordered behind it, as after waiting for a real device.
-void VirtualRuntime::abandon() noexcept {
-  host_clock_.resize(std::max(host_clock_.size(), lanes_.size()), 0);
-  for (std::size_t s = 0; s < lanes_.size(); ++s) {
-    Lane& lane = lanes_[s];
-    for (; lane.next < lane.nodes.size(); ++lane.next) {
-      Node& node = *nodes_[lane.nodes[lane.next]];
-      node.operation = {};
-      node.is_copy = node.shown = false;
-      node.awaited_flag = node.set_flag = -1;
-      node.done = true;
-    }
-    host_clock_[s] = static_cast<std::int64_t>(lane.nodes.size());
-  }
-  for (const Lane& lane : lanes_)
-    if (!lane.nodes.empty()) host_waits_for(lane.nodes.back());
-  pending_error_.clear();  // of memory that unwinding gave back before it could wait
-  release_retired();
-}
-
-// Other software has no streams here: the caller's arrays are ready, and nobody reads a result before `synchronize`.
-Stream VirtualRuntime::foreign_stream(Place place, void*) { return stream(place, "caller"); }
-
-std::shared_ptr<SharedEvent> VirtualRuntime::share(Event) {
-  struct Passed : SharedEvent {
-    void hold(void*) override {}
-    void wait() override {}
-  };
-  return std::make_shared<Passed>();
-}
-
-std::shared_ptr<SharedEvent> VirtualRuntime::record_foreign(Place, void*) { return share({}); }
-
-void VirtualRuntime::fetch(void* to, const MemoryView& from, SharedEvent&) {
-  std::memcpy(to, from.data, from.bytes);  // the caller has synchronised
-}
-
 // ---- Work
 
 void VirtualRuntime::enqueue(Stream stream, Operation operation) {
@@ -257,14 +142,23 @@ void VirtualRuntime::copy(Stream stream, const MemoryView& to, const MemoryView&
   node.operation.run = [to, from](void*) { std::memcpy(to.data, from.data, to.bytes); };
 }
 
-void VirtualRuntime::read_back(std::span<const ReadBack> reads) {
-  std::vector<Event> events;
+void VirtualRuntime::read_back(std::span<const ReadBack> reads, Site site) {
+  std::vector<std::int64_t> copies;
+  const auto target = [](const ReadBack& read) {
+    return MemoryView{Place::host(), static_cast<std::byte*>(read.to), read.from.bytes, 0, false};
+  };
   for (const ReadBack& read : reads) {
-    const MemoryView to{Place::host(), static_cast<std::byte*>(read.to), read.from.bytes, 0, false};
-    copy(read.stream, to, read.from);
-    events.push_back(record(read.stream));
+    copy(read.stream, target(read), read.from);
+    copies.push_back(nodes_.back()->id);
   }
-  for (const Event event : events) wait(event);
+  if (!waits_.leaves_out(WaitKind::read_back, site)) {
+    waits_.note_order(waits_.last());
+    for (const std::int64_t copy : copies) {
+      run_until(copy);
+      host_waits_for(copy);
+    }
+  }
+  for (const ReadBack& read : reads) host_reads(target(read), "reads back");
   if (!estimating()) return;
   for (const ReadBack& read : reads) {
     if (read.expectation != nullptr) std::memcpy(read.to, read.expectation, read.from.bytes);
@@ -277,23 +171,38 @@ void VirtualRuntime::read_back(std::span<const ReadBack> reads) {
 bool VirtualRuntime::is_ready(const Node& node) const {
   for (const std::int64_t before : node.after)
     if (!nodes_[before]->done) return false;
+  if (node.awaited >= 0 && !nodes_[node.awaited]->done) return false;
   return node.awaited_flag < 0 || flags_[node.awaited_flag].value >= node.flag_value;
 }
 
 void VirtualRuntime::execute(std::int64_t id) {
   Node& node = *nodes_[id];
   for (const std::int64_t before : node.after) join(node.clock, nodes_[before]->clock);
+  const auto come_behind = [&](std::int64_t other) {
+    if (happened_before(node.clock, *nodes_[other])) return;
+    waits_.note_order(node.wait);
+    waits_.note_order(node.record);
+  };
+  if (node.awaited >= 0) {
+    come_behind(node.awaited);
+    join(node.clock, nodes_[node.awaited]->clock);
+    node.after.push_back(node.awaited);
+  }
   if (node.awaited_flag >= 0) {
     FlagState& flag = flags_[node.awaited_flag];
-    join(node.clock, flag.clock);
     // For the clock, the wait ends with the first set that reached the value.
     const auto set = std::ranges::find_if(flag.sets, [&](const auto& s) { return s.first >= node.flag_value; });
-    if (set != flag.sets.end()) node.after.push_back(set->second);
+    if (set != flag.sets.end()) {
+      come_behind(set->second);
+      node.after.push_back(set->second);
+    }
+    join(node.clock, flag.clock);
   }
-  if (node.clock.size() < lanes_.size()) node.clock.resize(lanes_.size(), 0);
-  node.clock[node.lane] = node.number;
+  const int agent = agent_of(node.lane);
+  if (node.clock.size() <= lanes_.size()) node.clock.resize(lanes_.size() + 1, 0);
+  node.clock[agent] = node.number;
   if (!estimating()) {
-    const RaceDetector::Access access{node.lane, node.number, node.id};
+    const RaceDetector::Access access{agent, node.number, node.id};
     const auto each = [&](const MemoryView& view, bool writes) {
       if (view.bytes == 0) return;
       check_access(view, describe(node));
@@ -316,7 +225,8 @@ void VirtualRuntime::execute(std::int64_t id) {
   }
   node.operation.run = nullptr;  // lets go of what it captured
   node.done = true;
-  ++lanes_[node.lane].next;
+  Lane& lane = lanes_[node.lane];
+  lane.flushed = std::max(lane.flushed, ++lane.next);  // what has run was on its stream
   finished_.fetch_add(1);
 }
 
@@ -340,10 +250,14 @@ std::string VirtualRuntime::describe(const Node& node) const {
 }
 
 void VirtualRuntime::report_race(std::int64_t first, std::int64_t second) const {
+  const bool is_of_host = nodes_[first]->lane < 0 || nodes_[second]->lane < 0;
   throw RaceError(describe(*nodes_[first]) + " and " + describe(*nodes_[second]) +
                   " touch the same bytes, one of them writes, and nothing orders them (seed " + std::to_string(seed_) +
-                  "); let the second's stream wait for an event behind the first: of a region, flush() between writers "
-                  "and readers, and consumed() behind those that it is to be overwritten after");
+                  "); " +
+                  (is_of_host ? "the host has to wait for an event behind the other"
+                              : "let the second's stream wait for an event behind the first: of a region, flush() "
+                                "between writers and readers, and consumed() behind those that it is to be overwritten "
+                                "after"));
 }
 
 void VirtualRuntime::report_deadlock(std::int64_t awaited) const {

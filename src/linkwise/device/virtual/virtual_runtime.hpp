@@ -4,7 +4,9 @@
 // events, flags and host waits allow, and no further than needed; so an order that a program merely
 // happens to get on real GPUs is not given to it here. Conflicts that nothing orders raise `RaceError`,
 // waits that nothing can meet `DeadlockError`, memory that was given back `UseAfterFreeError`; freed memory
-// is poisoned. The recorded graph is timed by `simulate` over the machine's links and rates.
+// is poisoned. The host and other software's streams are agents like all others: what they touch is held against what
+// has run and against what is only enqueued. The recorded graph is timed by `simulate` over the machine's links and
+// rates.
 //
 // In estimate mode nothing is allocated or executed: the same program is only priced.
 #pragma once
@@ -19,6 +21,7 @@
 #include "linkwise/device/runtime.hpp"
 #include "linkwise/device/virtual/race_detector.hpp"
 #include "linkwise/device/virtual/simulate.hpp"
+#include "linkwise/device/virtual/wait_log.hpp"
 
 namespace linkwise {
 
@@ -39,12 +42,16 @@ class VirtualRuntime final : public Runtime {
     std::uint64_t memory_of_others = 0;    ///< of each GPU: `available` counts it, and nobody gets it
     std::uint64_t failing_operation = 0;   ///< the number, from 1 on, of the one whose device fails; 0: none
     std::uint64_t failing_allocation = 0;  ///< the number, from 1 on, of the one that finds no memory; 0: none
+    std::uint64_t left_out_wait = 0;       ///< the number, from 1 on, in `waits`, of the one that is none; 0: none
   };
-  /// Allocations are counted from now on.
+  /// Allocations and waits are counted from now on.
   void set_faults(Faults faults) {
     faults_ = faults;
     allocations_ = 0;
+    waits_.begin(faults.left_out_wait);
   }
+  /// Since `set_faults`.
+  [[nodiscard]] const std::vector<LoggedWait>& waits() const { return waits_.waits(); }
   [[nodiscard]] std::uint64_t allocations() const { return allocations_; }
 
   std::uint64_t available(Place place) override;
@@ -56,22 +63,26 @@ class VirtualRuntime final : public Runtime {
   using Runtime::read_back;
   using Runtime::stream;
   Stream stream(Place place, std::string_view name, Priority priority) override;
-  Event record(Stream stream) override;
-  void wait(Stream stream, Event event) override;
+  Event record(Stream stream, Site site = Site::current()) override;
+  void wait(Stream stream, Event event, Site site = Site::current()) override;
   Flag flag(std::string_view name) override;
   void set(Stream stream, Flag flag, std::uint32_t value) override;
-  void wait(Stream stream, Flag flag, std::uint32_t value) override;
-  void wait(Event event) override;
-  void synchronize() override;
+  void wait(Stream stream, Flag flag, std::uint32_t value, Site site = Site::current()) override;
+  void wait(Event event, Site site = Site::current()) override;
+  void synchronize(Site site = Site::current()) override;
   void abandon() noexcept override;
   Stream foreign_stream(Place place, void* native) override;
-  void flush() override {}
+  void flush(Site site = Site::current()) override;
   std::shared_ptr<SharedEvent> share(Event event) override;
   std::shared_ptr<SharedEvent> record_foreign(Place place, void* native) override;
   void fetch(void* to, const MemoryView& from, SharedEvent& ready) override;
   void enqueue(Stream stream, Operation operation) override;
   void copy(Stream stream, const MemoryView& to, const MemoryView& from) override;
-  void read_back(std::span<const ReadBack> reads) override;
+  void read_back(std::span<const ReadBack> reads, Site site = Site::current()) override;
+  void host_reads(const MemoryView& view, std::string_view purpose) override;
+  void host_writes(const MemoryView& view, std::string_view purpose) override;
+  /// Other software gives its stream an operation, which comes behind what was flushed.
+  void enqueue_as_caller(Stream foreign, Operation operation);
 
   void set_phase(std::string_view phase) override { phase_ = phase; }
   std::vector<TimelineEntry> timeline() override;
@@ -87,8 +98,17 @@ class VirtualRuntime final : public Runtime {
   struct Node;  // a recorded operation
   struct Lane;  // a stream
   struct FlagState;
+  struct Recorded;  // an event
+  struct VirtualSharedEvent;
 
   Node& add(Stream stream, std::string name);
+  Node& add_of_host(std::string name);
+  std::unique_ptr<Node> make_node(std::string name);
+  [[nodiscard]] bool happened_before(const VectorClock& clock, const Node& node) const;
+  void host_touches(const MemoryView& view, bool writes, std::string_view purpose);
+  void finish_own_streams();
+  void run_waits_of_others();
+  [[nodiscard]] bool is_own_work_done() const;
   void check_access(const MemoryView& view, const std::string& operation) const;
   bool is_ready(const Node& node) const;
   void execute(std::int64_t id);
@@ -119,8 +139,13 @@ class VirtualRuntime final : public Runtime {
   std::vector<Lane> lanes_;
   std::vector<FlagState> flags_;
   std::vector<std::unique_ptr<Node>> nodes_;
+  std::vector<Recorded> events_;
+  WaitLog waits_;
+  std::shared_ptr<VirtualRuntime*> self_;  // of shared events, which may outlive it; null inside when it is gone
+  std::uint64_t past_ = 0;                 // events of before the timeline was cleared have all happened
   RaceDetector races_;
   VectorClock host_clock_;
+  std::int64_t host_accesses_ = 0;
   std::int64_t host_fence_ = -1;  // the last operation that the host waited for, as a node
   std::string pending_error_;     // found where nothing can be thrown
   std::string phase_ = "work";

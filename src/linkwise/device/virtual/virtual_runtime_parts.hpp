@@ -17,11 +17,25 @@ struct VirtualRuntime::FlagState {
   std::vector<std::pair<std::uint32_t, std::int64_t>> sets;  // executed, in order: value, node
 };
 
+/// In vector clocks and traces of accesses, the host is agent 0, and each lane is one.
+constexpr int host_agent = 0;
+constexpr int agent_of(int lane) { return lane + 1; }
+
 struct VirtualRuntime::Lane {
   std::string name;
   Place place;
   std::vector<std::int64_t> nodes;
   std::size_t next = 0;  // first that has not run
+  // Other software's stream, whose handle that is. What we put there comes behind what others put there meanwhile,
+  // until it is flushed.
+  bool is_foreign = false;
+  void* native = nullptr;
+  std::size_t flushed = 0;
+};
+
+struct VirtualRuntime::Recorded {
+  std::int64_t node = -1;
+  std::uint64_t wait = 0;  // its number among the logged
 };
 
 struct VirtualRuntime::Node {
@@ -38,6 +52,9 @@ struct VirtualRuntime::Node {
   std::uint32_t flag_value = 0;
   bool done = false;
   bool shown = false;  // has a place in the timeline
+  // Of a wait: who is waited for, and the numbers of the wait and of the record among the logged.
+  std::int64_t awaited = -1;
+  std::uint64_t wait = 0, record = 0;
   VectorClock clock;
 };
 

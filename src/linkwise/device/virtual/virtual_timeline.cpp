@@ -17,6 +17,7 @@ int VirtualRuntime::engine_of(Place from, Place to) const {
 Task VirtualRuntime::task_of(const Node& node) {
   Task task;
   for (const std::int64_t before : node.after) task.after.push_back(static_cast<int>(before));
+  if (!node.done && node.awaited >= 0) task.after.push_back(static_cast<int>(node.awaited));
   if (node.is_copy) {
     if (node.to.bytes == 0) return task;
     const Route& route = topology_.route(node.from.place, node.to.place, node.from.pageable || node.to.pageable);
@@ -60,7 +61,7 @@ Task VirtualRuntime::task_of(const Node& node) {
 }
 
 std::vector<TimelineEntry> VirtualRuntime::timeline() {
-  synchronize();
+  finish_own_streams();
   std::vector<Task> tasks;
   tasks.reserve(nodes_.size());
   for (const auto& node : nodes_) tasks.push_back(task_of(*node));
@@ -99,11 +100,24 @@ std::vector<TimelineEntry> VirtualRuntime::timeline() {
 }
 
 void VirtualRuntime::clear_timeline() {
-  synchronize();
+  finish_own_streams();
+  enqueued_ = finished_ = 0;
+  run_waits_of_others();
+  const auto is_pending = [](const Lane& lane) { return lane.next < lane.nodes.size(); };
+  if (std::ranges::any_of(lanes_, is_pending)) {  // other software's work, which nobody waits for
+    for (const auto& node : nodes_) {
+      if (!node->done) continue;
+      node->is_copy = node->shown = false;
+      node->operation.work = {};
+    }
+    return;
+  }
   nodes_.clear();
+  events_.clear();
+  ++past_;
   for (Lane& lane : lanes_) {
     lane.nodes.clear();
-    lane.next = 0;
+    lane.next = lane.flushed = 0;
   }
   for (FlagState& flag : flags_) {
     flag.sets.clear();
@@ -113,8 +127,8 @@ void VirtualRuntime::clear_timeline() {
   races_ = {};
   freed_.clear();
   host_clock_.clear();
+  host_accesses_ = 0;
   host_fence_ = -1;
-  enqueued_ = finished_ = 0;
 }
 
 }  // namespace linkwise

@@ -39,8 +39,10 @@ class RowsJoin : InCoreJoin {
       rights.push_back(right_side.all(g));
     }
     const std::uint64_t rows = output.count(lefts, rights);
-    output.write(outputs(rows));
+    const JoinOutputs to = outputs(rows);
+    output.write(to);
     runtime_.synchronize();
+    hand_back(runtime_, views_of(to, input_, rows));
     return rows;
   }
 };

@@ -215,6 +215,7 @@ JoinSplitters choose_join_cuts(Runtime& runtime, KeyType type, SampledRelation s
   const Records on_host = records_in(fetched.view(), sorted.records.type, count);
   copy(runtime, sorted.stream, on_host, sorted.records);
   runtime.wait(runtime.record(sorted.stream));
+  runtime.host_reads(fetched.view(), "cuts samples");
   if (runtime.estimating()) return even_cuts(sorted.records.type.key_bits(), split.rows, whole.rows, parts);
   return cut_samples(
       {sorted.records.type.key, count, on_host.keys.data, reinterpret_cast<const std::uint64_t*>(on_host.values.data)},

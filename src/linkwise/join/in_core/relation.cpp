@@ -57,6 +57,7 @@ std::vector<std::uint64_t> Relation::lengths_of_runs(const JoinSplitters& cuts, 
       return memory.emplace_back(runtime_.allocate(place, bytes, "key")).view();
     };
     const MemoryView key = allocate(Place::host(), 8), small = allocate(stream.place, 64 + scratch);
+    runtime_.host_writes(key, "says which key is borrowed");
     if (!runtime_.estimating()) std::memcpy(key.data, &cuts.cuts[part - 1].code, 8);
     runtime_.copy(stream, small.slice(0, 8), key);
     const MemoryView found = small.slice(16, sizeof(MatchTotals));

@@ -19,6 +19,8 @@ class RangeBuffers {
   /// Of a pair; see RangeSearch. In an estimate, with as many ranges as are expected.
   [[nodiscard]] MemoryView ranges(std::size_t pair, std::uint64_t expected) const;
   [[nodiscard]] MemoryView tiles(std::size_t pair) const;
+  /// Everything.
+  [[nodiscard]] std::vector<MemoryView> views() const { return {ranges_.view(), tiles_.view()}; }
 
   /// What was found, and the keys that were taken out of the pairs; `ranges_of_pair` is what the GPUs counted.
   /// Refers to this memory. @throws CorruptDataError.

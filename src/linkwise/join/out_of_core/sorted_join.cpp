@@ -57,16 +57,20 @@ class SortedJoin {
       rows = writer->rows();
     }
     const JoinOutputs to = outputs(rows);
-    write_on_cores(rows * row_bytes(to), [&] { writer->write(to); });
+    const std::vector<MemoryView> written = views_of(to, input_, rows);
+    std::uint64_t bytes = 0;
+    for (const MemoryView& view : written) bytes += view.bytes;
+    write_on_cores(bytes, written, [&] { writer->write(to); });
     return rows;
   }
 
   void ranges(const MakeRangeArrays& arrays) {
     KeyBlocks keys = matched_keys();
-    if (runtime_.estimating()) return write_on_cores(8 * (input_.left.count + input_.right.count), {});
+    if (runtime_.estimating()) return write_on_cores(8 * (input_.left.count + input_.right.count), {}, {});
     const RangeWriter writer(std::move(keys), columns_of(left_, input_.left), columns_of(right_, input_.right));
     const RangeArrays to = arrays(writer.sizes());
-    write_on_cores(8 * (writer.sizes().left_rows + writer.sizes().right_rows), [&] { writer.write(to); });
+    write_on_cores(8 * (writer.sizes().left_rows + writer.sizes().right_rows), views_of(to, writer.sizes()),
+                   [&] { writer.write(to); });
   }
 
  private:
@@ -102,6 +106,8 @@ class SortedJoin {
     const std::uint64_t overlap = std::min(rows * row_bytes / gpus / worth_a_pair + 1, most_pairs_of_gpu);
     const std::uint64_t parts = gpus * std::max({fit, overlap, least_pairs_of_gpu});
     if (!runtime_.estimating()) {
+      for (const SortedSide* side : {&left_, &right_})
+        for (const MemoryView& view : side->views()) runtime_.host_reads(view, "cuts sorted sides into pairs");
       pairs_ = cut_sorted(left_.runs(), right_.runs(), parts);
       return;
     }
@@ -257,23 +263,22 @@ class SortedJoin {
     std::vector<std::uint64_t> ranges;
     for (const Notes& notes : join_pairs()) ranges.push_back(notes.ranges.ranges);
     runtime_.synchronize();
+    for (const MemoryView& view : room_->views()) runtime_.host_reads(view, "reads the ranges of keys");
     return runtime_.estimating() ? KeyBlocks() : room_->keys(ranges);
   }
 
   // What is written, and read, lies side by side: no more than copying it.
-  void write_on_cores(std::uint64_t bytes, const std::function<void()>& write) {
+  void write_on_cores(std::uint64_t bytes, std::vector<MemoryView> written, const std::function<void()>& write) {
     runtime_.set_phase("materialise");
     Work work;
     work.microseconds = static_cast<double>(bytes) / (1e3 * runtime_.machine().host.local_copy_gb_per_s);
     const Stream cores = runtime_.stream(Place::host(), "cores");
-    runtime_.enqueue(cores, {"materialise", {}, {}, work, [&write](void*) { write(); }});
+    std::vector<MemoryView> read = room_->views();
+    for (const SortedSide* side : {&left_, &right_})
+      for (const MemoryView& view : side->views()) read.push_back(view);
+    runtime_.enqueue(cores, {"materialise", std::move(read), written, work, [&write](void*) { write(); }});
     runtime_.synchronize();
-  }
-
-  [[nodiscard]] std::uint64_t row_bytes(const JoinOutputs& to) const {
-    return (to.keys != nullptr ? static_cast<std::uint64_t>(native_bytes(input_.left.key_type)) : 0) +
-           (to.left_values != nullptr ? static_cast<std::uint64_t>(input_.left.value_width) : 0) +
-           (to.right_values != nullptr ? static_cast<std::uint64_t>(input_.right.value_width) : 0);
+    hand_back(runtime_, written);
   }
 
   static SortedColumns columns_of(const SortedSide& side, const HostColumns& columns) {

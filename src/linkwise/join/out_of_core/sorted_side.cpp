@@ -30,6 +30,13 @@ void SortedSide::use(Runtime& runtime, Router& router, const SortOptions& option
   for (const HostColumns& run : copied_) ios_.emplace_back(runtime, router, run, options);
 }
 
+std::vector<MemoryView> SortedSide::views() const {
+  std::vector<MemoryView> views;
+  for (const HostColumns& run : columns_)
+    for (const MemoryView& view : views_of(run)) views.push_back(view);
+  return views;
+}
+
 std::uint64_t SortedSide::sum(const std::vector<RunRange>& ranges, bool is_signed) const {
   std::uint64_t total = 0;
   for (std::size_t r = 0; r < ranges.size(); ++r)

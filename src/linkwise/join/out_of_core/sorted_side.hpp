@@ -27,6 +27,9 @@ class SortedSide {
   /// The columns of the only run.
   [[nodiscard]] const HostColumns& merged() const { return columns_.front(); }
 
+  /// Where the runs lie.
+  [[nodiscard]] std::vector<MemoryView> views() const;
+
   /// Copies the ranges in, one behind the other; narrow keys into `raw`.
   void copy_in(Stream stream, const std::vector<RunRange>& ranges, const Records& to, const MemoryView& raw) const {
     for_each_slice(ranges, to, raw,

@@ -86,6 +86,7 @@ std::vector<Cut> choose_cuts(Runtime& runtime, KeyType type, bool descending, st
   const MemoryView indices = on_device.slice(0, 8 * num_cuts), cut_tags = on_device.slice(8 * num_cuts, 8 * num_cuts);
   const MemoryView cut_codes = on_device.slice(16 * num_cuts, record.key_bytes() * num_cuts);
   const Buffer pinned = runtime.allocate(Place::host(), indices.bytes, "positions of cuts");
+  runtime.host_writes(pinned.view(), "says where the cuts are");
   if (!runtime.estimating()) std::memcpy(pinned.view().data, positions.data(), indices.bytes);
   runtime.copy(leader, indices, pinned.view());
   gather(runtime, leader, 8, 8, sorted.values, indices, cut_tags);

@@ -82,7 +82,10 @@ class GpuMerge {
         cuts_[b][r] = b == num_blocks_ ? runs_[r].count : runs_[r].count * b / num_blocks_;
     if (runtime_.estimating()) return;
     std::vector<HostRun> raw;
-    for (const Records& run : runs_) raw.push_back({run.keys.data, run.values.data, run.count});
+    for (const Records& run : runs_) {
+      runtime_.host_reads(run.keys, "cuts runs into blocks");
+      raw.push_back({run.keys.data, run.values.data, run.count});
+    }
 #pragma omp parallel for schedule(dynamic) num_threads(team())
     for (std::uint64_t b = 1; b < num_blocks_; ++b) cuts_[b] = multisequence_select(type_.key, raw, b * block_);
   }

@@ -81,11 +81,7 @@ void cpu_sort(Runtime& runtime, const SortPlan& plan, const HostColumns& input, 
   const RecordType type{key_width(input.key_type), input.value_width};
   const auto native = static_cast<std::uint64_t>(native_bytes(input.key_type));
   const Stream host = runtime.stream(Place::host(), "sort");
-  const std::uint64_t keys = input.count * native, values = input.count * type.value_bytes();
-  Operation operation{"sort", {host_view(input.keys, 0, keys, true)}, {}, {}, {}};
-  if (input.values != nullptr) operation.reads.push_back(host_view(input.values, 0, values, true));
-  if (output.keys != nullptr) operation.writes.push_back(host_view(output.keys, 0, keys, true));
-  if (output.values != nullptr) operation.writes.push_back(host_view(output.values, 0, values, true));
+  Operation operation{"sort", views_of(input), views_of(output, input, native), {}, {}};
   operation.work = {"cpu_sort", input.count, static_cast<double>(type.bytes()), static_cast<double>(native)};
   operation.run = [=, algorithm = plan.cpu_algorithm](void*) { sort_on_cpu(input, output, options, algorithm); };
   runtime.set_phase("sort");

@@ -114,6 +114,7 @@ void ProducerBase::Tables::check() {
   runtime.read_back({compute, failure, &failed});
   if (failed == 0) return;
   const Buffer none = runtime.allocate(Place::host(), sizeof failed, "failure");
+  runtime.host_writes(none.view(), "takes a failure back");
   std::memset(none.view().data, 0, sizeof failed);
   runtime.copy(compute, failure, none.view());
   runtime.wait(runtime.record(compute));

@@ -36,6 +36,11 @@ class AlsoObeys {
   std::stop_callback<std::function<void()>> pass_on_;
 };
 
+// The caller may do with its array what it likes.
+void hand_back(Runtime& runtime, const void* data, std::uint64_t bytes) {
+  runtime.host_writes(host_view(data, 0, bytes, /*pageable=*/true), "hands an array back to the caller");
+}
+
 std::string told(double seconds) {
   std::ostringstream text;
   text << seconds;
@@ -80,6 +85,7 @@ Buffer put_on_gpu(Runtime& runtime, int gpu, std::span<const std::span<const std
       at += piece.size();
     }
     runtime.wait(runtime.record(stream));
+    for (const auto& piece : contents) hand_back(runtime, piece.data(), piece.size());
   });
   return buffer;
 }
@@ -181,6 +187,7 @@ void RegionBytes::fill(const void* data, std::uint64_t bytes) {
       if (unified_) break;  // all have the same array
     }
     for (const Event event : filled) runtime_.wait(event);
+    hand_back(runtime_, data, bytes);
   });
 }
 
