@@ -136,6 +136,7 @@ void bind_device_arrays(nb::module_& m) {
       .def("__len__", &DeviceArray::size)
       .def_prop_ro("gpu", [](const DeviceArray& self) { return self.view.place.index; })
       .def_prop_ro("nbytes", [](const DeviceArray& self) { return self.view.bytes; })
+      .def_prop_ro("view", [](const DeviceArray& self) { return self.view; })
       .def("numpy", &to_numpy, "A copy in host memory.")
       .def(
           "__dlpack__",

@@ -64,6 +64,10 @@ void bind_virtual_runtime(nb::module_& m) {
           },
           nb::arg("place"), nb::arg("array"), "An array that stands in for other software's memory at a place.")
       .def(
+          "host_reads",
+          [](VirtualRuntime& self, const MemoryView& view) { self.host_reads(view, "reads an array"); },
+          nb::arg("view"), "Raises RaceError unless the host has waited for who writes these bytes.")
+      .def(
           "caller_copies",
           [](VirtualRuntime& self, Place place, std::int64_t stream, const MemoryView& to, const MemoryView& from) {
             if (to.bytes != from.bytes) throw UsageError("the two sides of a copy differ in size");

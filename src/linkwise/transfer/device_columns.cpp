@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <utility>
 
 #include "linkwise/error.hpp"
 #include "linkwise/primitives/gathering.hpp"
 #include "linkwise/primitives/packing.hpp"
+#include "linkwise/sort/host_columns.hpp"
 #include "linkwise/transfer/column_share.hpp"
 
 namespace linkwise {
@@ -14,10 +16,11 @@ namespace {
 
 constexpr std::uint64_t worth_waking = 1 << 20;  // bytes, the threads that copy to pageable memory
 
-// A part on each GPU, of which `fill` says how large it is and what writes it.
+// A part on each GPU, of which `fill` says how large it is and what writes it, from the caller's host memory among
+// others.
 template <typename BytesOf, typename Fill>
 std::vector<ColumnPart> make_parts(Runtime& runtime, std::span<const int> gpus, const BytesOf& bytes_of,
-                                   const Fill& fill) {
+                                   const Fill& fill, const std::vector<MemoryView>& lent = {}) {
   std::vector<ColumnPart> parts;
   runtime.clear_timeline();
   run_or_abandon(runtime, [&] {
@@ -29,6 +32,7 @@ std::vector<ColumnPart> make_parts(Runtime& runtime, std::span<const int> gpus, 
       parts.push_back({gpus[g], std::move(memory), runtime.share(runtime.record(stream))});
     }
     runtime.synchronize();
+    hand_back(runtime, lent);
   });
   return parts;
 }
@@ -73,7 +77,8 @@ std::vector<ColumnPart> bring_column(Runtime& runtime, std::span<const int> gpus
       [&](std::size_t g, Stream stream, const MemoryView& to) {
         runtime.set_phase("HtoD");
         runtime.copy(stream, to, host_view(column.data, share(g).begin * width, to.bytes, column.pageable));
-      });
+      },
+      {host_view(column.data, 0, column.count * width, column.pageable)});
 }
 
 std::vector<ColumnPart> take_rows(Runtime& runtime, std::span<const int> gpus, int element_bytes,
@@ -82,12 +87,15 @@ std::vector<ColumnPart> take_rows(Runtime& runtime, std::span<const int> gpus, i
   if (!runtime.peers_can_read(gpus))
     throw UsageError("these GPUs cannot read each other's memory; take the rows in host memory");
   const auto rows = [&](std::size_t g) { return numbers[g].bytes / static_cast<std::uint64_t>(number_bytes); };
+  std::vector<MemoryView> lent;
+  std::ranges::copy_if(column, std::back_inserter(lent), [](const MemoryView& part) { return !part.place.is_gpu(); });
   return make_parts(
       runtime, gpus, [&](std::size_t g) { return rows(g) * static_cast<std::uint64_t>(element_bytes); },
       [&](std::size_t g, Stream stream, const MemoryView& to) {
         runtime.set_phase("gather");
         gather(runtime, stream, element_bytes, number_bytes, column, numbers[g], to);
-      });
+      },
+      lent);
 }
 
 std::optional<PackedKeys> pack_keys(Runtime& runtime, std::span<const int> gpus,
@@ -141,8 +149,7 @@ void fetch_columns(Runtime& runtime, std::span<const FetchedColumn> columns) {
       runtime.copy(read.stream, host_view(read.to, 0, read.from.bytes, true), read.from);
     if (!few.empty()) runtime.read_back(few);
     if (!many.empty()) runtime.synchronize();
-    for (const ReadBack& read : many)
-      runtime.host_writes(host_view(read.to, 0, read.from.bytes, true), "hands arrays back to the caller");
+    for (const ReadBack& read : many) hand_back(runtime, {host_view(read.to, 0, read.from.bytes, true)});
   });
 }
 
