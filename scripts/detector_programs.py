@@ -23,7 +23,7 @@ Result = list[Array]
 Program = Callable[[_core.VirtualRuntime], Result]
 HOST, GPU = _core.Place.host(), _core.Place.gpu
 ROWS = 3000
-CALLERS_STREAM = 77  # the handle of a stream of other software
+CALLERS_STREAM, ANOTHER_STREAM = 77, 78  # handles of streams of other software
 
 
 def random_keys(count: int, dtype: str = "u4", seed: int = 1, distinct: int = 1 << 20) -> Array:
@@ -89,7 +89,7 @@ def host_sorts() -> Iterator[tuple[str, Program]]:
             yield f"sort {name} on {len(gpus)}", functools.partial(
                 sort_host, plan=plan, keys=random_keys(ROWS), values=4
             )
-        rounds = sort_plan(gpus, chunkset_records=700, **fields)
+        rounds = sort_plan(gpus, chunkset_records=700, merge_on_gpus=False, **fields)
         yield f"sort {name} in rounds", functools.partial(sort_host, plan=rounds, keys=random_keys(ROWS), values=4)
         if not name.startswith("het"):
             merged = sort_plan(gpus, chunkset_records=1000, merge_on_gpus=True, **fields)
@@ -120,8 +120,8 @@ def host_sorts() -> Iterator[tuple[str, Program]]:
 class Caller:
     """Other software with arrays on the GPUs: it writes them on its own streams, and reads what comes back there."""
 
-    def __init__(self, runtime: _core.VirtualRuntime, gpus: list[int]) -> None:
-        self._runtime, self._gpus = runtime, gpus
+    def __init__(self, runtime: _core.VirtualRuntime, gpus: list[int], stream: int = CALLERS_STREAM) -> None:
+        self._runtime, self._gpus, self._stream = runtime, gpus, stream
         self._kept: list[Array] = []  # by copies that are still to come
 
     def writes(self, column: Array, seed: int = 3) -> list[Array]:
@@ -143,17 +143,15 @@ class Caller:
         found = []
         for gpu, array in zip(self._gpus, arrays, strict=True):
             found.append(np.zeros(len(array), dtype))
-            self._runtime.caller_copies(
-                GPU(gpu), CALLERS_STREAM, self._runtime.view(HOST, found[-1]), array.view
-            )
+            self._runtime.caller_copies(GPU(gpu), self._stream, self._runtime.view(HOST, found[-1]), array.view)
         for gpu in self._gpus:
-            self._runtime.caller_synchronizes(GPU(gpu), CALLERS_STREAM)
+            self._runtime.caller_synchronizes(GPU(gpu), self._stream)
         return found
 
     def _copies(self, gpu: int, to: Array, source: Array) -> None:
         self._kept += [to, source]
         self._runtime.caller_copies(
-            GPU(gpu), CALLERS_STREAM, self._runtime.view(GPU(gpu), to), self._runtime.view(HOST, source)
+            GPU(gpu), self._stream, self._runtime.view(GPU(gpu), to), self._runtime.view(HOST, source)
         )
 
 
@@ -209,7 +207,7 @@ def device_sorts() -> Iterator[tuple[str, Program]]:
 def join_plan(gpus: list[int], **fields: Any) -> _core.JoinPlan:
     """With several batches and windows."""
     plan = _core.JoinPlan()
-    plan.batches, plan.window_rows, plan.pair_bytes = 5, 200, 4000
+    plan.batches, plan.window_rows, plan.pair_bytes = 9, 200, 4000
     own = {name: value for name, value in fields.items() if hasattr(plan, name)}
     for name, value in own.items():
         setattr(plan, name, value)
@@ -217,32 +215,46 @@ def join_plan(gpus: list[int], **fields: Any) -> _core.JoinPlan:
     return plan
 
 
-def sides_on_gpus(
-    caller: Caller, gpus: list[int], left: Array, right: Array, *, values: bool
-) -> tuple[_core.ArraysOfSide, _core.ArraysOfSide, list[list[Array]]]:
-    """Both sides, with row numbers for values or without, and all parts that the caller has."""
-    sides, parts = [], []
-    for side in (left, right):
-        columns = [caller.writes(side)]
-        if values:
-            columns.append(caller.writes(np.arange(len(side), dtype="i8")))
-        sides.append(_core.ArraysOfSide(columns[0], columns[1] if values else [], [CALLERS_STREAM] * len(gpus)))
-        parts += columns
-    return sides[0], sides[1], parts
+class CallerOfJoins:
+    """Other software with both sides on the GPUs, each on a stream of its own."""
+
+    def __init__(
+        self, runtime: _core.VirtualRuntime, gpus: list[int], left: Array, right: Array, *, values: bool
+    ) -> None:
+        self._callers = [Caller(runtime, gpus, stream) for stream in (CALLERS_STREAM, ANOTHER_STREAM)]
+        self._parts: list[list[list[Array]]] = []
+        self.sides: list[_core.ArraysOfSide] = []
+        for caller, side, stream in zip(self._callers, (left, right), (CALLERS_STREAM, ANOTHER_STREAM), strict=True):
+            columns = [caller.writes(side)]
+            if values:
+                columns.append(caller.writes(np.arange(len(side), dtype="i8")))
+            self.sides.append(_core.ArraysOfSide(columns[0], columns[1] if values else [], [stream] * len(gpus)))
+            self._parts.append(columns)
+
+    def overwrites(self) -> None:
+        """Uses the memory of both sides for something else."""
+        for caller, columns in zip(self._callers, self._parts, strict=True):
+            for parts in columns:
+                caller.overwrites(parts)
+
+    def reads(self, rows: list[tuple[Any, Any]]) -> Result:
+        """What is told of both sides of each row, or of one."""
+        found = self._callers[0].reads([part for part, _ in rows], "i8")
+        if rows[0][1] is not None:
+            found += self._callers[0].reads([part for _, part in rows], "i8")
+        return found
 
 
 def join_device_totals(
     runtime: _core.VirtualRuntime, plan: _core.JoinPlan, left: Array, right: Array, how: str, *, hashed: bool = False
 ) -> Result:
     """Counts and sums."""
-    caller = Caller(runtime, plan.sort.gpus)
-    of_left, of_right, parts = sides_on_gpus(caller, plan.sort.gpus, left, right, values=True)
+    caller = CallerOfJoins(runtime, plan.sort.gpus, left, right, values=True)
     if hashed:
-        totals = _core.hash_join_device_totals(runtime, plan, of_left, of_right)
+        totals = _core.hash_join_device_totals(runtime, plan, *caller.sides)
     else:
-        totals = _core.join_device_totals(runtime, plan, of_left, of_right, how)
-    for part in parts:
-        caller.overwrites(part)
+        totals = _core.join_device_totals(runtime, plan, *caller.sides, how)
+    caller.overwrites()
     return [np.array([totals.rows, totals.left_sum, totals.right_sum], "u8")]
 
 
@@ -251,13 +263,10 @@ def join_device_rows(
     any_order: bool = False,
 ) -> Result:  # fmt: skip
     """Row numbers of both sides."""
-    caller = Caller(runtime, plan.sort.gpus)
-    of_left, of_right, parts = sides_on_gpus(caller, plan.sort.gpus, left, right, values=values)
-    rows = _core.join_device_rows(runtime, plan, of_left, of_right, how, any_order=any_order)
-    for part in parts:
-        caller.overwrites(part)
-    found = caller.reads([part for part, _ in rows], "i8")
-    return found + ([] if how in ("semi", "anti") else caller.reads([part for _, part in rows], "i8"))
+    caller = CallerOfJoins(runtime, plan.sort.gpus, left, right, values=values)
+    rows = _core.join_device_rows(runtime, plan, *caller.sides, how, any_order=any_order)
+    caller.overwrites()
+    return caller.reads(rows)
 
 
 def sides(seed: int = 5, *, skewed: bool = False) -> tuple[Array, Array]:
@@ -283,6 +292,11 @@ def device_joins() -> Iterator[tuple[str, Program]]:
     left, right = sides()
     yield "join resident, row numbers, semi", functools.partial(
         join_device_rows, plan=join_plan([0, 1]), left=left, right=right, how="semi", values=False
+    )
+    over = join_plan([0, 1, 2], paths=crossed([0, 1, 2]), relay_bytes=1024)
+    heavy = sides(skewed=True)
+    yield "join resident, over other GPUs", functools.partial(
+        join_device_totals, plan=over, left=heavy[0], right=heavy[1], how="inner"
     )
     yield "join resident, by hashes", functools.partial(
         join_device_totals, plan=join_plan([0, 1, 2]), left=left, right=right, how="inner", hashed=True
@@ -435,6 +449,15 @@ def jacobi(runtime: _core.VirtualRuntime, agent: str, gpus: list[int]) -> Result
     return [found]
 
 
+def dropped(runtime: _core.VirtualRuntime, agent: str) -> Result:
+    """An application that goes as soon as it is done."""
+    app = _core.make_synthetic(runtime, [0, 1], _core.AgentPlan(agent, 4096, 512), 1 << 15, 2)
+    app.run(3)
+    app.wait()
+    del app
+    return []
+
+
 def flags(runtime: _core.VirtualRuntime) -> Result:
     """Two streams that take turns by flags."""
     buffers = [runtime.allocate(GPU(gpu), 4096, "turns") for gpu in (0, 1)]
@@ -461,6 +484,7 @@ def region_programs() -> Iterator[tuple[str, Program]]:
         yield f"region, {agent}", functools.partial(region, agent=agent, gpus=[2, 0, 3])
     for agent in ("bulk", "inline", "copy_engine"):
         yield f"jacobi, {agent}", functools.partial(jacobi, agent=agent, gpus=[0, 1, 2])
+        yield f"an application that goes, {agent}", functools.partial(dropped, agent=agent)
     yield "flags", flags
 
 

@@ -255,10 +255,6 @@ class Runtime {
   void release_retired();
   /// The same without looking; to be called by destructors.
   void drop_retired() noexcept { retired_.clear(); }
-  [[nodiscard]] bool has_retired() {
-    const std::lock_guard lock(retired_mutex_);
-    return !retired_.empty();
-  }
 
  private:
   struct Retired {

@@ -43,14 +43,12 @@ JoinInput DeviceJoinSides::shape() const {
   return shape;
 }
 
+// The callers' streams need not wait: the host does, and what it gives them afterwards comes behind.
 std::vector<SortedPart> DeviceJoinSides::handed_over(std::vector<JoinOutput::RowsOnGpu> made) {
   std::vector<SortedPart> parts;
-  for (std::size_t g = 0; g < made.size(); ++g) {
-    const Event ready = runtime_.record(streams_[g]);
-    for (const std::size_t side : {2 * g, 2 * g + 1}) runtime_.wait(callers_[side], ready);
+  for (std::size_t g = 0; g < made.size(); ++g)
     parts.push_back({plan_.sort.gpus[g], made[g].count, std::move(made[g].memory), made[g].left, made[g].right,
-                     runtime_.share(ready)});
-  }
+                     runtime_.share(runtime_.record(streams_[g]))});
   runtime_.synchronize();
   return parts;
 }

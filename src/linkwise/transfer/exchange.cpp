@@ -21,7 +21,6 @@ std::vector<Event> exchange_by_copies(Runtime& runtime, Router& router, std::spa
   for (const Shipment& shipment : shipments) {
     if (shipment.to.count == 0) continue;
     const Stream stream = runtime.stream(shipment.from.place(), "to " + shipment.to.place().name());
-    runtime.wait(stream, runtime.record(shipment.stream));
     for (const Event event : ready) runtime.wait(stream, event);
     router.copy(stream, shipment.to, shipment.from);
     sent.push_back(runtime.record(stream));

@@ -130,7 +130,7 @@ void VirtualRuntime::finish_own_streams() {
 
 void VirtualRuntime::synchronize(Site site) {
   if (waits_.leaves_out(WaitKind::synchronize, site)) return;
-  if (!is_own_work_done() || has_retired()) waits_.note_order(waits_.last());
+  if (!is_own_work_done()) waits_.note_order(waits_.last());
   finish_own_streams();
 }
 
@@ -142,21 +142,26 @@ void VirtualRuntime::host_writes(const MemoryView& view, std::string_view purpos
   host_touches(view, /*writes=*/true, purpose);
 }
 
-// Whatever the order of execution: what is only enqueued may run at any time, and what has run may not have been
-// waited for.
-void VirtualRuntime::host_touches(const MemoryView& view, bool writes, std::string_view purpose) {
-  if (estimating() || view.bytes == 0) return;
-  throw_pending();
-  const std::int64_t here = add_of_host("the host, which " + std::string(purpose)).id;
+std::optional<std::int64_t> VirtualRuntime::pending_user(const MemoryView& view, bool also_readers) const {
   const auto overlaps = [&](const MemoryView& other) {
     return other.data < view.data + view.bytes && view.data < other.data + other.bytes;
   };
   for (const Lane& lane : lanes_)
     for (std::size_t n = lane.next; n < lane.nodes.size(); ++n) {
       const Operation& operation = nodes_[lane.nodes[n]]->operation;
-      if (std::ranges::any_of(operation.writes, overlaps) || (writes && std::ranges::any_of(operation.reads, overlaps)))
-        report_race(lane.nodes[n], here);
+      if (std::ranges::any_of(operation.writes, overlaps)) return lane.nodes[n];
+      if (also_readers && std::ranges::any_of(operation.reads, overlaps)) return lane.nodes[n];
     }
+  return std::nullopt;
+}
+
+// Whatever the order of execution: what is only enqueued may run at any time, and what has run may not have been
+// waited for.
+void VirtualRuntime::host_touches(const MemoryView& view, bool writes, std::string_view purpose) {
+  if (estimating() || view.bytes == 0) return;
+  throw_pending();
+  const std::int64_t here = add_of_host("the host, which " + std::string(purpose)).id;
+  if (const auto user = pending_user(view, /*also_readers=*/writes)) report_race(*user, here);
   host_clock_.resize(std::max<std::size_t>(host_clock_.size(), 1), 0);
   host_clock_[host_agent] = ++host_accesses_;
   const auto begin = reinterpret_cast<std::uintptr_t>(view.data);

@@ -101,7 +101,11 @@ void VirtualRuntime::release_memory(const MemoryView& view) noexcept {
   freed_.emplace(view.allocation, label);
   if (!estimating()) {
     const auto begin = reinterpret_cast<std::uintptr_t>(view.data);
-    const auto user = view.bytes == 0 ? std::nullopt : races_.forget(begin, begin + view.bytes, host_clock_);
+    std::optional<std::int64_t> user;
+    if (view.bytes > 0) {
+      user = races_.forget(begin, begin + view.bytes, host_clock_);
+      if (!user) user = pending_user(view, /*also_readers=*/true);
+    }
     if (user && pending_error_.empty())
       pending_error_ = "buffer '" + label + "' was given back while " + describe(*nodes_[*user]) +
                        " may still be using it; wait for it first";

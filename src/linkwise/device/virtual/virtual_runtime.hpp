@@ -105,6 +105,7 @@ class VirtualRuntime final : public Runtime {
   Node& add_of_host(std::string name);
   std::unique_ptr<Node> make_node(std::string name);
   [[nodiscard]] bool happened_before(const VectorClock& clock, const Node& node) const;
+  [[nodiscard]] std::optional<std::int64_t> pending_user(const MemoryView& view, bool also_readers) const;
   void host_touches(const MemoryView& view, bool writes, std::string_view purpose);
   void finish_own_streams();
   void run_waits_of_others();

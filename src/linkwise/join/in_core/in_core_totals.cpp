@@ -84,8 +84,9 @@ class TotalsJoin : InCoreJoin {
     const std::size_t turn = (batch - 1) % passing_.size();
     Relation& passing = *passing_[turn];
     passing.clear();
-    for (const Stream sender : compute_)
-      for (const Event event : probed_[turn]) runtime_.wait(sender, event);
+    // One stream waits for each GPU's probe: before any of them stores to it, the host reads back what all of them have
+    // counted (exchange_records), so they all come behind.
+    for (std::size_t g = 0; g < gpus(); ++g) runtime_.wait(compute_[g], probed_[turn][g]);
     arrival_->receive(batch, cuts_, passing.parts());
     sort(batch, passing);
     runtime_.set_phase("probe");

@@ -113,7 +113,7 @@ std::vector<Event> RadixExchange::partition_and_copy(Router& router, std::span<c
   for (std::size_t step = 0; step < to.size(); ++step)
     for (std::size_t s = 0; s < sources_.size(); ++s) {
       const std::size_t part = (s * to.size() / sources_.size() + step) % to.size();
-      shipments.push_back({sources_[s].stream, slices[s][part], to[part].slice(offsets_[s][part], counts_[s][part])});
+      shipments.push_back({slices[s][part], to[part].slice(offsets_[s][part], counts_[s][part])});
     }
   return exchange_by_copies(runtime_, router, shipments, ready);
 }

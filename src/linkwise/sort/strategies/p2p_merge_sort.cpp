@@ -57,7 +57,7 @@ void ship(Group sources, std::uint64_t from, Group destinations, std::uint64_t t
     while (target.count > 0) {
       const std::uint64_t length = std::min(target.count, source->count);
       const Chunk& sender = sources[source->chunk];
-      shipments.push_back({sender.stream(), sender.records().slice(source->first, length),
+      shipments.push_back({sender.records().slice(source->first, length),
                            receiver.other(receiver.count()).slice(target.first, length)});
       for (Piece* piece : {&target, &*source}) {
         piece->first += length;
@@ -123,8 +123,7 @@ class Merger {
     // What a touched chunk keeps is copied within its memory, beside the transfers (sort22 §5.2).
     const auto keep = [&](Chunk& chunk, std::uint64_t first, std::uint64_t count, std::uint64_t boundary) {
       if (count > 0)
-        shipments.push_back(
-            {chunk.stream(), chunk.records().slice(first, count), chunk.other(chunk.count()).slice(first, count)});
+        shipments.push_back({chunk.records().slice(first, count), chunk.other(chunk.count()).slice(first, count)});
       touched.push_back({&chunk, boundary});
     };
     for (const Piece& piece : pieces_of(left, kept_left, pivot)) keep(left[piece.chunk], 0, piece.first, piece.first);
