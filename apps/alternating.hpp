@@ -134,7 +134,7 @@ class Alternating {
   }
   void wait() {
     team_.runtime.synchronize();
-    for (Region<T>& region : regions_) region.check();
+    for (Region<T>& region : regions_) region.check_when_done();
   }
 
  private:

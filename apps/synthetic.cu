@@ -50,7 +50,7 @@ class SyntheticApp final : public App {
   }
   void wait() override {
     team_.runtime.synchronize();
-    producer_->check();
+    region_.check_when_done();
   }
 
  private:

@@ -20,7 +20,8 @@ from linkwise.columns.key_types import key_type_of
 
 Array = np.ndarray[Any, Any]
 Result = list[Array]
-Program = Callable[[_core.VirtualRuntime], Result]
+Machine = _core.VirtualRuntime | _core.AuditedRuntime
+Program = Callable[[Any], Result]
 HOST, GPU = _core.Place.host(), _core.Place.gpu
 ROWS = 3000
 CALLERS_STREAM, ANOTHER_STREAM = 77, 78  # handles of streams of other software
@@ -54,7 +55,7 @@ def crossed(gpus: list[int]) -> list[_core.Path]:
 
 
 def sort_host(
-    runtime: _core.VirtualRuntime, plan: _core.SortPlan, keys: Array, values: int | Array = 4, *,
+    runtime: Machine, plan: _core.SortPlan, keys: Array, values: int | Array = 4, *,
     descending: bool = False,
 ) -> Result:  # fmt: skip
     """Keys with row numbers of so many bytes, or with values."""
@@ -120,8 +121,9 @@ def host_sorts() -> Iterator[tuple[str, Program]]:
 class Caller:
     """Other software with arrays on the GPUs: it writes them on its own streams, and reads what comes back there."""
 
-    def __init__(self, runtime: _core.VirtualRuntime, gpus: list[int], stream: int = CALLERS_STREAM) -> None:
-        self._runtime, self._gpus, self._stream = runtime, gpus, stream
+    def __init__(self, runtime: Machine, gpus: list[int], stream: int = CALLERS_STREAM) -> None:
+        self._runtime = runtime.inner if isinstance(runtime, _core.AuditedRuntime) else runtime
+        self._gpus, self._stream = gpus, stream
         self._kept: list[Array] = []  # by copies that are still to come
 
     def writes(self, column: Array, seed: int = 3) -> list[Array]:
@@ -156,7 +158,7 @@ class Caller:
 
 
 def sort_device(
-    runtime: _core.VirtualRuntime, plan: _core.SortPlan, keys: Array, values: Array | None = None, *,
+    runtime: Machine, plan: _core.SortPlan, keys: Array, values: Array | None = None, *,
     donated: bool = False, verify: bool = True, descending: bool = False,
 ) -> Result:  # fmt: skip
     """Of arrays that the caller writes before, and overwrites after."""
@@ -219,7 +221,7 @@ class CallerOfJoins:
     """Other software with both sides on the GPUs, each on a stream of its own."""
 
     def __init__(
-        self, runtime: _core.VirtualRuntime, gpus: list[int], left: Array, right: Array, *, values: bool
+        self, runtime: Machine, gpus: list[int], left: Array, right: Array, *, values: bool
     ) -> None:
         self._callers = [Caller(runtime, gpus, stream) for stream in (CALLERS_STREAM, ANOTHER_STREAM)]
         self._parts: list[list[list[Array]]] = []
@@ -246,7 +248,7 @@ class CallerOfJoins:
 
 
 def join_device_totals(
-    runtime: _core.VirtualRuntime, plan: _core.JoinPlan, left: Array, right: Array, how: str, *, hashed: bool = False
+    runtime: Machine, plan: _core.JoinPlan, left: Array, right: Array, how: str, *, hashed: bool = False
 ) -> Result:
     """Counts and sums."""
     caller = CallerOfJoins(runtime, plan.sort.gpus, left, right, values=True)
@@ -259,7 +261,7 @@ def join_device_totals(
 
 
 def join_device_rows(
-    runtime: _core.VirtualRuntime, plan: _core.JoinPlan, left: Array, right: Array, how: str, *, values: bool = True,
+    runtime: Machine, plan: _core.JoinPlan, left: Array, right: Array, how: str, *, values: bool = True,
     any_order: bool = False,
 ) -> Result:  # fmt: skip
     """Row numbers of both sides."""
@@ -310,7 +312,7 @@ def device_joins() -> Iterator[tuple[str, Program]]:
 
 
 def join_host_totals(
-    runtime: _core.VirtualRuntime, plan: _core.JoinPlan, left: Array, right: Array, how: str, *,
+    runtime: Machine, plan: _core.JoinPlan, left: Array, right: Array, how: str, *,
     presorted: bool = False,
 ) -> Result:  # fmt: skip
     """Counts and sums."""
@@ -322,7 +324,7 @@ def join_host_totals(
 
 
 def join_host_rows(
-    runtime: _core.VirtualRuntime, plan: _core.JoinPlan, left: Array, right: Array, how: str
+    runtime: Machine, plan: _core.JoinPlan, left: Array, right: Array, how: str
 ) -> Result:
     """Row numbers of both sides, and keys where all rows have one of the left."""
     made: list[Array | None] = []
@@ -337,7 +339,7 @@ def join_host_rows(
     return [array for array in made if array is not None]
 
 
-def join_host_ranges(runtime: _core.VirtualRuntime, plan: _core.JoinPlan, left: Array, right: Array) -> Result:
+def join_host_ranges(runtime: Machine, plan: _core.JoinPlan, left: Array, right: Array) -> Result:
     """The rows of each key."""
     return [
         np.asarray(array)
@@ -353,6 +355,8 @@ def host_joins() -> Iterator[tuple[str, Program]]:
         fields: dict[str, Any] = {"path": getattr(_core.JoinPath, path)}
         if path == "sorted":
             fields |= {"chunkset_records": 400}
+        if skewed:  # whose rows are many
+            fields |= {"window_rows": 3000}
         plan = join_plan([0, 1, 2], **fields)
         yield f"join, totals, {told}", functools.partial(
             join_host_totals, plan=plan, left=left, right=right, how=how
@@ -383,7 +387,7 @@ def host_joins() -> Iterator[tuple[str, Program]]:
 # Columns
 
 
-def gather(runtime: _core.VirtualRuntime, gpus: list[int]) -> Result:
+def gather(runtime: Machine, gpus: list[int]) -> Result:
     """Integers, bits, strings and nulls, in chunks."""
     random = np.random.default_rng(8)
     numbers, mask = random.integers(0, 100, 800), random.random(800) < 0.2
@@ -399,7 +403,7 @@ def gather(runtime: _core.VirtualRuntime, gpus: list[int]) -> Result:
     return [np.array(str(column.to_pylist())) for column in gathered]
 
 
-def columns_on_gpus(runtime: _core.VirtualRuntime, gpus: list[int]) -> Result:
+def columns_on_gpus(runtime: Machine, gpus: list[int]) -> Result:
     """What successive joins do: columns come, keys are packed, rows taken, and all is fetched."""
     numbers = random_keys(40_000, "i8", distinct=1000)
     column = _core.bring_column(runtime, gpus, numbers)
@@ -421,7 +425,7 @@ def column_programs() -> Iterator[tuple[str, Program]]:
 # Proactive regions
 
 
-def region(runtime: _core.VirtualRuntime, agent: str, gpus: list[int]) -> Result:
+def region(runtime: Machine, agent: str, gpus: list[int]) -> Result:
     """Three epochs of a kernel whose output all GPUs read."""
     app = _core.make_synthetic(runtime, gpus, _core.AgentPlan(agent, 4096, 512), 1 << 15, 2)
     app.run(3)
@@ -433,7 +437,7 @@ def region(runtime: _core.VirtualRuntime, agent: str, gpus: list[int]) -> Result
     return found
 
 
-def jacobi(runtime: _core.VirtualRuntime, agent: str, gpus: list[int]) -> Result:
+def jacobi(runtime: Machine, agent: str, gpus: list[int]) -> Result:
     """An application that reads what its peers wrote, and overwrites it."""
     rows = 4096
     diagonals = np.full((3, rows), 0.25)
@@ -449,16 +453,20 @@ def jacobi(runtime: _core.VirtualRuntime, agent: str, gpus: list[int]) -> Result
     return [found]
 
 
-def dropped(runtime: _core.VirtualRuntime, agent: str) -> Result:
+def goes(runtime: Machine, agent: str, *, alternates: bool) -> Result:
     """An application that goes as soon as it is done."""
-    app = _core.make_synthetic(runtime, [0, 1], _core.AgentPlan(agent, 4096, 512), 1 << 15, 2)
+    plan = _core.AgentPlan(agent, 4096, 512)
+    if alternates:
+        app = _core.make_jacobi(runtime, [0, 1], [0, 2048, 4096], plan, 4096, 1, np.full(3 * 4096, 0.2), np.ones(4096))
+    else:
+        app = _core.make_synthetic(runtime, [0, 1], plan, 1 << 15, 2)
     app.run(3)
     app.wait()
     del app
     return []
 
 
-def flags(runtime: _core.VirtualRuntime) -> Result:
+def flags(runtime: Machine) -> Result:
     """Two streams that take turns by flags."""
     buffers = [runtime.allocate(GPU(gpu), 4096, "turns") for gpu in (0, 1)]
     streams = [runtime.stream(GPU(gpu), "turns") for gpu in (0, 1)]
@@ -484,7 +492,8 @@ def region_programs() -> Iterator[tuple[str, Program]]:
         yield f"region, {agent}", functools.partial(region, agent=agent, gpus=[2, 0, 3])
     for agent in ("bulk", "inline", "copy_engine"):
         yield f"jacobi, {agent}", functools.partial(jacobi, agent=agent, gpus=[0, 1, 2])
-        yield f"an application that goes, {agent}", functools.partial(dropped, agent=agent)
+        yield f"synthetic that goes, {agent}", functools.partial(goes, agent=agent, alternates=False)
+        yield f"jacobi that goes, {agent}", functools.partial(goes, agent=agent, alternates=True)
     yield "flags", flags
 
 

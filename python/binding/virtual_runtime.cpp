@@ -11,6 +11,7 @@
 
 #include "bindings.hpp"
 #include "device_arrays.hpp"
+#include "linkwise/device/audited_runtime.hpp"
 #include "linkwise/device/virtual/virtual_runtime.hpp"
 #include "linkwise/error.hpp"
 #include "linkwise/primitives/kernels.hpp"
@@ -37,6 +38,21 @@ std::vector<std::tuple<std::string, std::string, bool>> waits_of(const VirtualRu
 }  // namespace
 
 void bind_virtual_runtime(nb::module_& m) {
+  nb::class_<AuditedRuntime, Runtime>(m, "AuditedRuntime",
+                                      "Another runtime, whose operations are held to what they declare to touch.")
+      .def(nb::init<Runtime&>(), nb::arg("inner"), nb::keep_alive<1, 2>())
+      .def_prop_ro("inner", &AuditedRuntime::inner, nb::rv_policy::reference_internal)
+      .def_prop_ro("audited", &AuditedRuntime::audited)
+      .def(
+          "copy_declaring",
+          [](AuditedRuntime& self, Stream stream, const MemoryView& to, const MemoryView& from,
+             std::vector<MemoryView> reads, std::vector<MemoryView> writes) {
+            const auto run = [to, from](void*) { std::memcpy(to.data, from.data, from.bytes); };
+            self.enqueue(stream, {"copy", std::move(reads), std::move(writes), {}, run});
+          },
+          nb::arg("stream"), nb::arg("to"), nb::arg("source"), nb::arg("reads"), nb::arg("writes"),
+          "An operation that copies on a simulated device and says that it touches something else, for tests.")
+      .def_prop_ro("findings", &AuditedRuntime::findings);
   nb::enum_<VirtualMode>(m, "VirtualMode")
       .value("execute", VirtualMode::execute)
       .value("estimate", VirtualMode::estimate);
@@ -64,8 +80,7 @@ void bind_virtual_runtime(nb::module_& m) {
           },
           nb::arg("place"), nb::arg("array"), "An array that stands in for other software's memory at a place.")
       .def(
-          "host_reads",
-          [](VirtualRuntime& self, const MemoryView& view) { self.host_reads(view, "reads an array"); },
+          "host_reads", [](VirtualRuntime& self, const MemoryView& view) { self.host_reads(view, "reads an array"); },
           nb::arg("view"), "Raises RaceError unless the host has waited for who writes these bytes.")
       .def(
           "caller_copies",

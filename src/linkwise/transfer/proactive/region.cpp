@@ -222,6 +222,11 @@ void RegionBytes::check() {
   if (first != nullptr) std::rethrow_exception(first);
 }
 
+void RegionBytes::check_when_done() {
+  for (const MemoryView& mirror : mirrors_) runtime_.host_writes(mirror, "is done with a region");
+  check();
+}
+
 void RegionBytes::wait(double patience) {
   bool is_done = false;
   try {
@@ -232,7 +237,7 @@ void RegionBytes::wait(double patience) {
   }
   if (is_done) {
     pending_.clear();
-    return check();
+    return check_when_done();
   }
   let_go_late();
   throw DeviceError("a region is not done after " + told(patience) + " s" + states());

@@ -102,6 +102,8 @@ class RegionBytes {
   void wait(double patience = 60);
   /// Of what has run. @throws DeviceError if an agent gave up.
   void check();
+  /// The same where the host has waited for everything, so that the region's memory is the caller's.
+  void check_when_done();
   /// Of producers: whom fetch and wait ask.
   void watch(std::weak_ptr<Sender> sender) {
     senders_.push_back(std::move(sender));
