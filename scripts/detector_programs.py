@@ -284,7 +284,7 @@ def device_joins() -> Iterator[tuple[str, Program]]:
     for how, skewed in itertools.product(("inner", "full"), (False, True)):
         left, right = sides(skewed=skewed)
         told = f"{how}{' of a heavy key' if skewed else ''}"
-        plan = join_plan([0, 1, 2])
+        plan = join_plan([0, 1, 2], window_rows=3000 if skewed else 200)
         yield f"join resident, totals, {told}", functools.partial(
             join_device_totals, plan=plan, left=left, right=right, how=how
         )

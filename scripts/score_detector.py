@@ -1,26 +1,30 @@
 """How many of the waits that a program needs the race detector misses when they are left out: none may be.
 
-    python scripts/score_detector.py                             # a table, and what was left out where
+    python scripts/score_detector.py                             # every program and place, and what was silent
     python scripts/score_detector.py --seeds 3 --output score.json
+    python scripts/score_detector.py --render                    # its tables in docs/reliability.md
 
 Every program of ``detector_programs.py`` is run again for each of its waits with that one left out: a stream's wait for
 an event or a flag, the host's for an event, for all, or for what it reads back, the flush to other software's streams;
 and for each event with it recorded one operation early. A run ends in one of four ways:
 
-``detected``  the machine says what races, is blocked, or is used after it was given back;
+``detected``  the machine says what races, is blocked, or is used after it was given back, in every order tried;
 ``implied``   the wait orders nothing that other waits do not order, in this program;
 ``needless``  it orders something, but nothing that conflicts: the result is right, and no order can make it wrong;
 ``silent``    the result is wrong, or something else than the detector notices.
 
-A place in the code counts as detected if it is in any program, and as needless if it is in some and detected in none.
+A line of code counts as detected if it is in any program, and as needless if it is in some and detected in none.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +36,26 @@ from detector_programs import Program, programs
 from linkwise import _core
 from linkwise.machines.catalog import load_machine
 
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "reliability.md"
 ENDS = ("detected", "implied", "needless", "silent")
 _MACHINE = load_machine("dgx-a100")
+
+
+@dataclass(frozen=True)
+class Left:
+    """A wait that was left out."""
+
+    program: str
+    kind: str
+    line: str
+    function: str
+    end: str
+    said: str
+
+    @property
+    def room(self) -> str:
+        """What its program is one of."""
+        return self.program.split(",")[0].split(" ")[0] + (" resident" if " resident" in self.program else "")
 
 
 def machine(seed: int, left_out: int = 0) -> _core.VirtualRuntime:
@@ -57,66 +79,116 @@ def run_with(program: Program, seed: int, left_out: int, expected: list[Any]) ->
     return False, "" if same else "a wrong result"
 
 
-def score(program: Program, seeds: int) -> list[tuple[str, str, str, str]]:
-    """For each wait of a program: its kind, where it is, how leaving it out ended, and what was said."""
+def score(name: str, program: Program, seeds: int) -> list[Left]:
+    """Every wait of a program, left out."""
     runtime = machine(0)
     expected = program(runtime)
-    waits = runtime.waits
     found = []
-    for number, (kind, site, orders) in enumerate(waits, 1):
-        ends = [run_with(program, seed, number, expected) for seed in range(seeds if orders else 1)]
-        wrong = [said for noticed, said in ends if not noticed and said]
+    for number, (kind, line, function, orders) in enumerate(runtime.waits, 1):
+        tried = [run_with(program, seed, number, expected) for seed in range(seeds if orders else 1)]
+        wrong = [said for noticed, said in tried if said and not noticed]
+        noticed = [said for noticed, said in tried if noticed]
         if wrong:
-            found.append((kind, site, "silent", wrong[0]))
-        elif all(noticed for noticed, _ in ends):
-            found.append((kind, site, "detected", ends[0][1]))
-        elif any(noticed for noticed, _ in ends):  # in one order and not in another
-            found.append((kind, site, "silent", "detected in some orders alone: " + next(s for n, s in ends if n)))
+            end, said = "silent", wrong[0]
+        elif noticed:
+            end, said = ("detected" if len(noticed) == len(tried) else "silent"), noticed[0]
         else:
-            found.append((kind, site, "needless" if orders else "implied", ""))
+            end, said = ("needless" if orders else "implied"), ""
+        found.append(Left(name, kind, line, function, end, said))
     return found
 
 
-def by_site(scores: dict[str, list[tuple[str, str, str, str]]]) -> dict[tuple[str, str], Counter[str]]:
-    """How leaving out the waits of each kind and place ended, over all programs."""
-    ends: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    for waits in scores.values():
-        for kind, site, end, _ in waits:
-            ends[kind, site][end] += 1
+def score_all(seeds: int, only: str = "") -> list[Left]:
+    """The waits of all programs whose names contain a text."""
+    return [left for name, program in programs().items() if only in name for left in score(name, program, seeds)]
+
+
+def ends_by(scored: Iterable[Left], key: Callable[[Left], Any]) -> dict[Any, Counter[str]]:
+    """How often each end came, for each key."""
+    ends: dict[Any, Counter[str]] = defaultdict(Counter)
+    for left in scored:
+        ends[key(left)][left.end] += 1
     return dict(sorted(ends.items()))
 
 
 def verdict(ends: Counter[str]) -> str:
-    """Of a place, by how its waits ended."""
+    """Of a line, by how leaving out its waits ended."""
     return next((end for end in ("silent", "detected", "needless") if ends[end]), "implied")
 
 
+def verdicts(scored: Iterable[Left]) -> dict[tuple[str, str, str], str]:
+    """Of each kind of wait, line and function."""
+    return {key: verdict(ends) for key, ends in ends_by(scored, lambda at: (at.kind, at.line, at.function)).items()}
+
+
+def tables(scored: list[Left]) -> str:
+    """What docs/reliability.md shows: programs, and places by function, since lines move."""
+    lines = verdicts(scored)
+    counts = Counter(lines.values())
+    text = [
+        f"{len(scored):,} waits left out, one at a time, of {len({left.program for left in scored})} programs. Of "
+        f"{len(lines)} lines of code that wait, {counts['detected']} are detected, {counts['implied']} are implied in "
+        f"every program, {counts['needless']} "
+        f"{'looks' if counts['needless'] == 1 else 'look'} needless, {counts['silent']} are silent.",
+        "",
+        "| programs | " + " | ".join(ENDS) + " |",
+        "|---|" + "---:|" * len(ENDS),
+    ]
+    rooms = ends_by(scored, lambda left: left.room)
+    text += [f"| {room} | " + " | ".join(f"{ends[end]:,}" for end in ENDS) + " |" for room, ends in rooms.items()]
+    text += ["", "| where | waits for | lines | detected | implied | needless |", "|---|---|---|---:|---:|---:|"]
+    places = ends_by(scored, lambda left: (left.line.partition(":")[0], left.function, left.kind))
+    for (file, function, kind), ends in places.items():
+        of_lines = {
+            end for (k, line, f), end in lines.items() if (k, f, line.partition(":")[0]) == (kind, function, file)
+        }
+        short = file.removeprefix("src/linkwise/")
+        text.append(
+            f"| `{short}` {function} | {kind} | {', '.join(sorted(of_lines))} | "
+            + " | ".join(f"{ends[end]:,}" for end in ENDS[:3]) + " |"
+        )  # fmt: skip
+    return "\n".join(text)
+
+
+def rendered(scored: list[Left], page: str) -> str:
+    """The page with these tables."""
+    return re.sub(
+        r"(?<=<!-- detector -->\n).*(?=<!-- /detector -->)", lambda _: tables(scored) + "\n", page, flags=re.DOTALL
+    )
+
+
 def main() -> int:
-    """Score all programs, or those whose names contain a text."""
+    """Score, tell, and keep."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=2, help="orders in which what was left out is tried")
     parser.add_argument("--only", default="", help="programs whose names contain this")
     parser.add_argument("--output", type=Path, help="where the scores go, as JSON")
+    parser.add_argument("--render", action="store_true", help="into docs/reliability.md")
     options = parser.parse_args()
-    scores = {name: score(program, options.seeds) for name, program in programs().items() if options.only in name}
-    sites = by_site(scores)
-    for name, waits in scores.items():
-        ends = Counter(end for _, _, end, _ in waits)
+    scored = score_all(options.seeds, options.only)
+    by_program, by_line = ends_by(scored, lambda left: left.program), verdicts(scored)
+    for name, ends in by_program.items():
         print(f"{name:50} " + "  ".join(f"{ends[end]:5} {end}" for end in ENDS))
-    for (kind, site), ends in sites.items():
-        print(f"{verdict(ends):9} {kind:12} {site:60} {dict(ends)}")
-    for name, waits in scores.items():
-        for kind, site, end, said in waits:
-            if end == "silent":
-                print(f"SILENT {name}: {kind} at {site}: {said}")
+    for (kind, line, function), end in by_line.items():
+        print(f"{end:9} {kind:12} {line} {function}")
+    for left in scored:
+        if left.end == "silent":
+            print(f"SILENT {left.program}: {left.kind} at {left.line}: {left.said}")
     if options.output is not None:
         told = {
             "seeds": options.seeds,
-            "programs": {name: dict(Counter(end for _, _, end, _ in waits)) for name, waits in scores.items()},
-            "sites": [{"kind": kind, "site": site, **ends} for (kind, site), ends in sites.items()],
+            "programs": {name: dict(ends) for name, ends in by_program.items()},
+            "lines": [
+                {"kind": kind, "line": line, "function": function, "verdict": by_line[kind, line, function], **ends}
+                for (kind, line, function), ends in ends_by(
+                    scored, lambda left: (left.kind, left.line, left.function)
+                ).items()
+            ],
         }
         options.output.write_text(json.dumps(told, indent=1) + "\n")
-    return 1 if any(verdict(ends) == "silent" for ends in sites.values()) else 0
+    if options.render:
+        PAGE.write_text(rendered(scored, PAGE.read_text()))
+    return 1 if "silent" in by_line.values() else 0
 
 
 if __name__ == "__main__":

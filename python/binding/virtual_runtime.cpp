@@ -4,6 +4,8 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cstring>
 #include <string>
 #include <tuple>
@@ -23,15 +25,33 @@ namespace {
 
 using Array = nb::ndarray<nb::c_contig, nb::device::cpu>;
 
-std::vector<std::tuple<std::string, std::string, bool>> waits_of(const VirtualRuntime& runtime) {
+// As "src/linkwise/sort/host_sort.cpp:61".
+std::string place_of(const Site& site) {
+  std::string file = site.file_name();
+  for (const char* root : {"src/linkwise/", "python/binding/", "apps/"})
+    if (const auto at = file.rfind(root); at != std::string::npos) file = file.substr(at);
+  return file + ":" + std::to_string(site.line());
+}
+
+// As "HostSort::run".
+std::string function_of(const Site& site) {
+  std::string name = site.function_name();
+  name.resize(std::min({name.find('('), name.find('['), name.size()}));
+  name = name.substr(name.rfind(' ') + 1);
+  name.resize(std::min(name.find('<'), name.size()));
+  const auto of_member = name.rfind("::");
+  if (of_member == std::string::npos) return name;
+  const auto of_class = name.rfind("::", of_member - 1);
+  if (of_class == std::string::npos) return std::islower(name.front()) != 0 ? name.substr(of_member + 2) : name;
+  const std::string owner = name.substr(of_class + 2, of_member - of_class - 2);
+  return std::isupper(owner.front()) != 0 ? owner + name.substr(of_member) : name.substr(of_member + 2);
+}
+
+std::vector<std::tuple<std::string, std::string, std::string, bool>> waits_of(const VirtualRuntime& runtime) {
   static constexpr const char* names[] = {"event", "flag", "host", "synchronize", "read_back", "flush", "record"};
-  std::vector<std::tuple<std::string, std::string, bool>> waits;
-  for (const LoggedWait& wait : runtime.waits()) {
-    std::string file = wait.site.file_name();
-    for (const char* root : {"src/linkwise/", "python/binding/", "apps/"})
-      if (const auto at = file.rfind(root); at != std::string::npos) file = file.substr(at);
-    waits.emplace_back(names[static_cast<int>(wait.kind)], file + ":" + std::to_string(wait.site.line()), wait.orders);
-  }
+  std::vector<std::tuple<std::string, std::string, std::string, bool>> waits;
+  for (const LoggedWait& wait : runtime.waits())
+    waits.emplace_back(names[static_cast<int>(wait.kind)], place_of(wait.site), function_of(wait.site), wait.orders);
   return waits;
 }
 
@@ -71,8 +91,10 @@ void bind_virtual_runtime(nb::module_& m) {
           },
           nb::arg("memory_of_others") = 0, nb::arg("failing_operation") = 0, nb::arg("failing_allocation") = 0,
           nb::arg("left_out_wait") = 0, "What goes wrong, for tests.")
-      .def_prop_ro("waits", &waits_of,
-                   "Each wait since set_faults: its kind, where it is, and whether it orders what nothing else does.")
+      .def_prop_ro(
+          "waits", &waits_of,
+          "Each wait since set_faults: its kind, where it is, in which function, and whether it orders what nothing "
+          "else does.")
       .def(
           "view",
           [](const VirtualRuntime&, Place place, const Array& array) {
