@@ -60,16 +60,16 @@ void AuditedRuntime::clear_timeline() {
 MemoryView AuditedRuntime::allocate_memory(Place place, std::uint64_t bytes, std::string_view label) {
   Buffer whole = inner_.allocate(place, bytes + 2 * around, label);
   const MemoryView view = whole.slice(around, bytes);
-  allocations_.emplace(view.allocation, Allocation{std::move(whole), std::string(label)});
+  allocations_.emplace(view.data, Allocation{std::move(whole), std::string(label)});
   return view;
 }
 
-void AuditedRuntime::release_memory(const MemoryView& view) noexcept { allocations_.erase(view.allocation); }
+void AuditedRuntime::release_memory(const MemoryView& view) noexcept { allocations_.erase(view.data); }
 
 // All of our memory, and what else the operation names, of which parts that overlap are one.
 std::vector<AuditedRuntime::Range> AuditedRuntime::ranges_around(const Operation& operation) const {
   std::vector<Range> ranges;
-  for (const auto& [number, allocation] : allocations_)
+  for (const auto& [data, allocation] : allocations_)
     if (allocation.whole.view().bytes > 0) ranges.push_back({allocation.whole.view(), allocation.label});
   std::vector<MemoryView> others;
   for (const std::vector<MemoryView>* views : {&operation.reads, &operation.writes})
@@ -105,8 +105,12 @@ void AuditedRuntime::set_contents(const MemoryView& view, const std::vector<std:
 }
 
 void AuditedRuntime::run_alone(Stream stream, const Operation& operation) {
-  inner_.enqueue(stream, operation);
-  inner_.synchronize();
+  try {
+    inner_.enqueue(stream, operation);
+    inner_.synchronize();
+  } catch (const DeviceError& error) {
+    throw DeviceError("'" + operation.name + "', audited: " + error.what());
+  }
 }
 
 void AuditedRuntime::find(const Operation& operation, const Range& range, std::size_t at, const std::string& what) {

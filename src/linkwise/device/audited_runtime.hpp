@@ -12,7 +12,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "linkwise/device/runtime.hpp"
@@ -98,7 +97,7 @@ class AuditedRuntime final : public Runtime {
   };
 
   Runtime& inner_;
-  std::unordered_map<std::uint32_t, Allocation> allocations_;  // by the runtime's number
+  std::map<const std::byte*, Allocation> allocations_;  // by where what was asked for begins
   std::uint64_t audited_ = 0;
   std::vector<std::string> findings_;
 };
