@@ -87,31 +87,38 @@ def host_sorts() -> Iterator[tuple[str, Program]]:
     for name, fields in ways.items():
         for gpus in groups.get(name, [[0, 1, 2]]):
             plan = sort_plan(gpus, **fields)
-            yield f"sort {name} on {len(gpus)}", functools.partial(
-                sort_host, plan=plan, keys=random_keys(ROWS), values=4
+            yield (
+                f"sort {name} on {len(gpus)}",
+                functools.partial(sort_host, plan=plan, keys=random_keys(ROWS), values=4),
             )
         rounds = sort_plan(gpus, chunkset_records=700, merge_on_gpus=False, **fields)
         yield f"sort {name} in rounds", functools.partial(sort_host, plan=rounds, keys=random_keys(ROWS), values=4)
         if not name.startswith("het"):
             merged = sort_plan(gpus, chunkset_records=1000, merge_on_gpus=True, **fields)
-            yield f"sort {name} merged on GPUs", functools.partial(
-                sort_host, plan=merged, keys=random_keys(ROWS, "i8"), values=8, descending=True
+            yield (
+                f"sort {name} merged on GPUs",
+                functools.partial(sort_host, plan=merged, keys=random_keys(ROWS, "i8"), values=8, descending=True),
             )
         relayed = sort_plan([0, 1, 2, 3], paths=crossed([0, 1, 2, 3]), relay_bytes=1024, **fields)
-        yield f"sort {name} over other GPUs", functools.partial(
-            sort_host, plan=relayed, keys=random_keys(ROWS), values=random_keys(ROWS, "u8")
+        yield (
+            f"sort {name} over other GPUs",
+            functools.partial(sort_host, plan=relayed, keys=random_keys(ROWS), values=random_keys(ROWS, "u8")),
         )
     narrow = sort_plan([0, 1], streamed=True)
     yield "sort narrow keys alone", functools.partial(sort_host, plan=narrow, keys=random_keys(ROWS, "i2"), values=0)
     on_cores = sort_plan([], strategy=strategy.cpu)
     yield "sort on the cores", functools.partial(sort_host, plan=on_cores, keys=random_keys(ROWS), values=4)
     alike = np.where(np.arange(ROWS) % 3, 7, random_keys(ROWS)).astype("u4")
-    yield "sort a heavy key", functools.partial(
-        sort_host, plan=sort_plan([0, 1, 2], streamed=True), keys=alike, values=4
+    yield (
+        "sort a heavy key",
+        functools.partial(sort_host, plan=sort_plan([0, 1, 2], streamed=True), keys=alike, values=4),
     )
     rising = np.sort(random_keys(ROWS))
-    yield "sort where samples misjudge", functools.partial(
-        sort_host, plan=sort_plan([0, 1], streamed=True, samples=4, slack=0.0), keys=rising, values=4
+    yield (
+        "sort where samples misjudge",
+        functools.partial(
+            sort_host, plan=sort_plan([0, 1], streamed=True, samples=4, slack=0.0), keys=rising, values=4
+        ),
     )
 
 
@@ -188,8 +195,9 @@ def device_sorts() -> Iterator[tuple[str, Program]]:
             gpus, strategy=getattr(_core.SortStrategy, name.split()[0]), streamed=False, device_buckets=buckets,
             exchange=_core.Exchange.fused,
         )  # fmt: skip
-        yield f"sort resident {name}{told}", functools.partial(
-            sort_device, plan=plan, keys=keys, values=values, verify=verify
+        yield (
+            f"sort resident {name}{told}",
+            functools.partial(sort_device, plan=plan, keys=keys, values=values, verify=verify),
         )
         yield f"sort resident {name} of donated floats{told}", functools.partial(
             sort_device, plan=plan, keys=keys.astype("f4").view("u4").view("i4"), donated=True, verify=verify,
@@ -198,11 +206,13 @@ def device_sorts() -> Iterator[tuple[str, Program]]:
     one = sort_plan([0], streamed=False)
     for verify, dtype in itertools.product((True, False), ("u4", "i8", "i2")):
         told = "" if verify else ", unverified"
-        yield f"sort resident {dtype} on one{told}", functools.partial(
-            sort_device, plan=one, keys=random_keys(ROWS, dtype), verify=verify
+        yield (
+            f"sort resident {dtype} on one{told}",
+            functools.partial(sort_device, plan=one, keys=random_keys(ROWS, dtype), verify=verify),
         )
-        yield f"sort resident {dtype} with values on one{told}", functools.partial(
-            sort_device, plan=one, keys=random_keys(ROWS, dtype), values=values, verify=verify
+        yield (
+            f"sort resident {dtype} with values on one{told}",
+            functools.partial(sort_device, plan=one, keys=random_keys(ROWS, dtype), values=values, verify=verify),
         )
 
 
@@ -220,9 +230,7 @@ def join_plan(gpus: list[int], **fields: Any) -> _core.JoinPlan:
 class CallerOfJoins:
     """Other software with both sides on the GPUs, each on a stream of its own."""
 
-    def __init__(
-        self, runtime: Machine, gpus: list[int], left: Array, right: Array, *, values: bool
-    ) -> None:
+    def __init__(self, runtime: Machine, gpus: list[int], left: Array, right: Array, *, values: bool) -> None:
         self._callers = [Caller(runtime, gpus, stream) for stream in (CALLERS_STREAM, ANOTHER_STREAM)]
         self._parts: list[list[list[Array]]] = []
         self.sides: list[_core.ArraysOfSide] = []
@@ -285,26 +293,36 @@ def device_joins() -> Iterator[tuple[str, Program]]:
         left, right = sides(skewed=skewed)
         told = f"{how}{' of a heavy key' if skewed else ''}"
         plan = join_plan([0, 1, 2], window_rows=3000 if skewed else 200)
-        yield f"join resident, totals, {told}", functools.partial(
-            join_device_totals, plan=plan, left=left, right=right, how=how
+        yield (
+            f"join resident, totals, {told}",
+            functools.partial(join_device_totals, plan=plan, left=left, right=right, how=how),
         )
-        yield f"join resident, rows, {told}", functools.partial(
-            join_device_rows, plan=plan, left=left, right=right, how=how
+        yield (
+            f"join resident, rows, {told}",
+            functools.partial(join_device_rows, plan=plan, left=left, right=right, how=how),
         )
     left, right = sides()
-    yield "join resident, row numbers, semi", functools.partial(
-        join_device_rows, plan=join_plan([0, 1]), left=left, right=right, how="semi", values=False
+    yield (
+        "join resident, row numbers, semi",
+        functools.partial(join_device_rows, plan=join_plan([0, 1]), left=left, right=right, how="semi", values=False),
     )
     over = join_plan([0, 1, 2], paths=crossed([0, 1, 2]), relay_bytes=1024)
     heavy = sides(skewed=True)
-    yield "join resident, over other GPUs", functools.partial(
-        join_device_totals, plan=over, left=heavy[0], right=heavy[1], how="inner"
+    yield (
+        "join resident, over other GPUs",
+        functools.partial(join_device_totals, plan=over, left=heavy[0], right=heavy[1], how="inner"),
     )
-    yield "join resident, by hashes", functools.partial(
-        join_device_totals, plan=join_plan([0, 1, 2]), left=left, right=right, how="inner", hashed=True
+    yield (
+        "join resident, by hashes",
+        functools.partial(
+            join_device_totals, plan=join_plan([0, 1, 2]), left=left, right=right, how="inner", hashed=True
+        ),
     )
-    yield "join resident, small side on every GPU", functools.partial(
-        join_device_rows, plan=join_plan([0, 1, 2]), left=left, right=right[:40], how="inner", any_order=True
+    yield (
+        "join resident, small side on every GPU",
+        functools.partial(
+            join_device_rows, plan=join_plan([0, 1, 2]), left=left, right=right[:40], how="inner", any_order=True
+        ),
     )
 
 
@@ -323,9 +341,7 @@ def join_host_totals(
     return [np.array([totals.rows, totals.left_sum, totals.right_sum], "u8")]
 
 
-def join_host_rows(
-    runtime: Machine, plan: _core.JoinPlan, left: Array, right: Array, how: str
-) -> Result:
+def join_host_rows(runtime: Machine, plan: _core.JoinPlan, left: Array, right: Array, how: str) -> Result:
     """Row numbers of both sides, and keys where all rows have one of the left."""
     made: list[Array | None] = []
 
@@ -342,8 +358,7 @@ def join_host_rows(
 def join_host_ranges(runtime: Machine, plan: _core.JoinPlan, left: Array, right: Array) -> Result:
     """The rows of each key."""
     return [
-        np.asarray(array)
-        for array in _core.join_ranges(runtime, plan, key_type_of(left.dtype), left, right, 4, True)
+        np.asarray(array) for array in _core.join_ranges(runtime, plan, key_type_of(left.dtype), left, right, 4, True)
     ]
 
 
@@ -358,21 +373,28 @@ def host_joins() -> Iterator[tuple[str, Program]]:
         if skewed:  # whose rows are many
             fields |= {"window_rows": 3000}
         plan = join_plan([0, 1, 2], **fields)
-        yield f"join, totals, {told}", functools.partial(
-            join_host_totals, plan=plan, left=left, right=right, how=how
-        )
+        yield f"join, totals, {told}", functools.partial(join_host_totals, plan=plan, left=left, right=right, how=how)
         yield f"join, rows, {told}", functools.partial(join_host_rows, plan=plan, left=left, right=right, how=how)
     left, right = sides()
     out_of_core = {"path": _core.JoinPath.sorted, "chunkset_records": 400}
     narrow = left.astype("i2"), right.astype("i2")
-    yield "join, totals of narrow keys", functools.partial(
-        join_host_totals, plan=join_plan([0, 1]), left=narrow[0], right=narrow[1], how="inner"
+    yield (
+        "join, totals of narrow keys",
+        functools.partial(join_host_totals, plan=join_plan([0, 1]), left=narrow[0], right=narrow[1], how="inner"),
     )
-    yield "join, ranges", functools.partial(
-        join_host_ranges, plan=join_plan([0, 1], **out_of_core), left=left, right=right
+    yield (
+        "join, ranges",
+        functools.partial(join_host_ranges, plan=join_plan([0, 1], **out_of_core), left=left, right=right),
     )
-    yield "join, merged runs", functools.partial(
-        join_host_totals, plan=join_plan([0, 1], merges_runs=True, **out_of_core), left=left, right=right, how="inner"
+    yield (
+        "join, merged runs",
+        functools.partial(
+            join_host_totals,
+            plan=join_plan([0, 1], merges_runs=True, **out_of_core),
+            left=left,
+            right=right,
+            how="inner",
+        ),
     )
     yield "join, presorted", functools.partial(
         join_host_totals, plan=join_plan([0, 1], path=_core.JoinPath.sorted), left=np.sort(left), right=np.sort(right),

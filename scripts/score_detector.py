@@ -31,8 +31,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import numpy as np
-from detector_programs import Program, programs
 
+from detector_programs import Program, programs
 from linkwise import _core
 from linkwise.machines.catalog import load_machine
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections import Counter
+
 import numpy as np
 import pytest
 
