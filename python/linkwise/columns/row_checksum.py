@@ -75,11 +75,16 @@ def check_same_rows(before: RowChecksum, after: RowChecksum) -> None:
         )
 
 
-def _sum_of_hashes(table: pa.Table) -> int:
+def row_hashes(table: pa.Table) -> Hashes:
+    """The hash of each row."""
     hashes = np.zeros(table.num_rows, np.uint64)
     for column in table.columns:
         _mix(column, hashes)
-    return int(hashes.sum(dtype=np.uint64))
+    return hashes
+
+
+def _sum_of_hashes(table: pa.Table) -> int:
+    return int(row_hashes(table).sum(dtype=np.uint64))
 
 
 def _mix(column: pa.ChunkedArray, hashes: Hashes) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
@@ -15,10 +15,15 @@ from linkwise.files.file_join import FileJoin, JoinRequest, open_sides
 from linkwise.files.formats import FileOptions
 from linkwise.files.free_space import check_room_for_output
 from linkwise.files.locations import RemoteFile, Source, target_of
+from linkwise.files.writer import SeenWriter
+from linkwise.joining.join_check import JoinCheck, parts_for
 from linkwise.joining.matching import Columns, How, Order, Presorted, Validate
+from linkwise.joining.pair_sums import PairSum, check_pairs
 from linkwise.joining.report import JoinReport
 from linkwise.runtime.execution import ExecutionOptions, JoinExecution, Progress, takes_execution
 from linkwise.runtime.join_plan import JoinPlan
+
+_PARTS = 8  # of the memory, of which a batch that is read again takes one
 
 
 @takes_execution(JoinExecution)
@@ -96,16 +101,45 @@ def join_file(
     return join_files(asked, target, ExecutionOptions.of(execution, JoinPlan, on_progress))
 
 
+def _check_of(asked: JoinRequest, join: FileJoin, *, only_count: bool) -> JoinCheck:
+    """Reads both sides once more, by readers of its own."""
+    again = open_sides(asked, only_count=only_count)
+    rows = sum(reader.rows or 0 for reader in again.readers)
+    schemas = [reader.schema for reader in again.readers]
+
+    def side(at: int) -> Callable[[], Iterable[Any]]:
+        def batches() -> Iterable[Any]:
+            return open_sides(asked, only_count=only_count).readers[at].batches(join.memory // _PARTS)
+
+        return batches
+
+    return JoinCheck(
+        side(0), side(1), (schemas[0], schemas[1], join.schema()), again.keys, asked.how,
+        nulls_equal=asked.nulls_equal, parts=parts_for(rows, join.memory),
+    )  # fmt: skip
+
+
 def join_files(asked: JoinRequest, out: Path | RemoteFile | None, execution: ExecutionOptions) -> JoinReport:
     """Join files into one, or only count the rows; see ``join_file``."""
     began = time.perf_counter()
     join = FileJoin(asked, open_sides(asked, only_count=out is None), execution)
+    check = _check_of(asked, join, only_count=out is None) if execution.verify_all else None
     if out is None:
         rows = join.count()
+        if check is not None:
+            wanted = check.expected()
+            check_pairs(wanted, PairSum(rows, wanted.total))
     else:
-        with writer_of(out, asked.options, like=join.readers[0], memory=join.memory, force=asked.force) as writer:
-            check = partial(check_room_for_output, out, writer.format)
-            rows = join.write(writer, (lambda _: None) if asked.force else check)
+        with writer_of(
+            out, asked.options, like=join.readers[0], memory=join.memory, force=asked.force,
+            verify_all=execution.verify_all,
+        ) as writer:  # fmt: skip
+            check_room = partial(check_room_for_output, out, writer.format)
+            seen = writer if check is None else SeenWriter(writer, check.see)
+            rows = join.write(seen, (lambda _: None) if asked.force else check_room)
+            if check is not None:
+                writer.flush()
+                check.check()
     join.steps.begin("")
     wall = time.perf_counter() - began
     return JoinReport(rows, asked.how, join.told, wall, join.steps.seconds, join.reasons(), join.steps.spans)

@@ -203,8 +203,9 @@ def sort_reader(
     if options.partition_by and is_grouped:  # one directory behind the other
         keys = _by_directory(keys, options.partition_by)
     with writer_of(
-        out, options, like=reader, schema=reader.schema, keys=by, memory=memory, force=force, is_grouped=is_grouped
-    ) as writer:
+        out, options, like=reader, schema=reader.schema, keys=by, memory=memory, force=force, is_grouped=is_grouped,
+        verify_all=execution.verify_all,
+    ) as writer:  # fmt: skip
         is_checked = not force and selection.is_everything and options.filter is None
         if is_checked:
             check_room_for_output(out, writer.format, reader.size or 0)

@@ -30,6 +30,7 @@ from linkwise.files.formats import (
     one_clear_line,
 )
 from linkwise.files.locations import PIPE, RemoteFile, is_pipe, name_of
+from linkwise.files.output_check import OutputCheck, SeenFile
 from linkwise.files.reader import Reader
 from linkwise.files.remote_output import RemoteOutput
 from linkwise.interop.containers import Contents
@@ -66,11 +67,31 @@ class TableWriter(Protocol):
         """Wait until all that was appended has been made and written."""
 
 
+class SeenWriter:
+    """Another writer, of whose tables somebody sees each, by the thread that makes it."""
+
+    def __init__(self, writer: TableWriter, see: Callable[[pa.Table], pa.Table]) -> None:
+        self._writer, self._see = writer, see
+
+    def write(self, contents: Contents) -> None:
+        """See ``TableWriter``."""
+        self._writer.write(self._see(contents) if isinstance(contents, pa.Table) else contents)
+
+    def write_parts(self, rows: int, row_bytes: int, make: Callable[[int, int], pa.Table]) -> None:
+        """See ``TableWriter``."""
+        self._writer.write_parts(rows, row_bytes, lambda first, count: self._see(make(first, count)))
+
+    def flush(self) -> None:
+        """See ``TableWriter``."""
+        self._writer.flush()
+
+
 class Writer:
     """Writes a file that appears complete or not at all. To be entered before the first rows come.
 
     ``like`` is what the rows were read from; the schema of tables, and what they are sorted by, may be known already.
-    ``memory`` is how many bytes the whole work may take; with ``force``, what is read-only is replaced as well.
+    ``memory`` is how many bytes the whole work may take; with ``force``, what is read-only is replaced as well; with
+    ``verify_all``, what was written is read again before it appears.
     """
 
     def __init__(
@@ -83,6 +104,7 @@ class Writer:
         keys: Sequence[SortKey] = (),
         memory: int = sys.maxsize,
         force: bool = False,
+        verify_all: bool = False,
     ) -> None:
         kind = format_of_output(path, options, like)
         if (kind in ARRAY_FORMATS) != (like.format in ARRAY_FORMATS):
@@ -101,6 +123,7 @@ class Writer:
             if self._is_special and kind == "npy":
                 raise UsageError(f"{path} is no regular file, and .npy says its length first; write .bin or .arrow")
         self._kind, self._options, self._keys = kind, options, keys
+        self._check = OutputCheck(kind, keys) if verify_all and self._atomic is not None else None
         self._schema = schema
         self._codecs = like.compression
         self._carried = like.carried if kind == like.format else None
@@ -142,7 +165,8 @@ class Writer:
             self._stream.write_table(self._writable(contents))
 
     def _writable(self, table: pa.Table) -> pa.Table:
-        return table if self._carried else writable(table, writable_schema(table.schema, self._kind))
+        table = table if self._carried else writable(table, writable_schema(table.schema, self._kind))
+        return table if self._check is None else self._check.see(table)
 
     def write_parts(self, rows: int, row_bytes: int, make: Callable[[int, int], pa.Table]) -> None:
         """See ``TableWriter``."""
@@ -174,6 +198,8 @@ class Writer:
         out = OutputFile(self._file, sys.maxsize)  # of which no copy is made
         for first in range(0, len(data), _AT_ONCE):
             out.write(data[first : first + _AT_ONCE])
+            if self._check is not None:
+                self._check.see_bytes(data[first : first + _AT_ONCE])
         out.flush()
 
     def _write_header(self) -> None:
@@ -181,11 +207,14 @@ class Writer:
         if self._kind == "npy" and self._dtype is not None:
             header = {"descr": self._dtype.str, "fortran_order": False, "shape": (self._rows,)}
             np.lib.format.write_array_header_2_0(self._file, header)
+            if self._check is not None:
+                self._check.begin(self._file.tell())
 
     def _open_stream(self, schema: pa.Schema) -> PartWriter[Any]:
         schema = schema if self._carried else writable_schema(schema, self._kind)
+        is_seen = self._check is not None and not self._check.decodes
         try:
-            return self._new_stream(self._file, schema)
+            return self._new_stream(SeenFile(self._file, self._check) if is_seen else self._file, schema)
         except (pa.ArrowException, OSError) as error:
             if getattr(error, "errno", None):  # that is the disk's
                 raise
@@ -237,6 +266,8 @@ class Writer:
                 if self._kind == "npy":
                     self._file.seek(0)
                     self._write_header()
+                if self._check is not None:
+                    self._check.check(self._file, self._path)
                 if self._atomic is not None:
                     self._atomic.commit()
                 self._file.close()

@@ -20,6 +20,7 @@ from linkwise.columns.sort_keys import listed
 from linkwise.interop.containers import hold_table, is_frame, labels_named, labels_of
 from linkwise.interop.pandas_frames import PandasFrames
 from linkwise.joining.device_join import GpuJoin, arrays_on_gpus
+from linkwise.joining.join_check import check_join
 from linkwise.joining.matching import Columns, How, Order, Presorted, Validate, check_order, matches_of_keys, sides_of
 from linkwise.joining.tables import TableJoin, check_how, key_pairs
 from linkwise.runtime.execution import ExecutionOptions, JoinExecution, takes_execution
@@ -92,7 +93,10 @@ def join(
         left_table, right_table, keys, options, how, suffix=suffix, nulls_equal=nulls_equal, validate=validate,
         presorted=presorted, order=order,
     )  # fmt: skip
-    return cast(Relation, give_back(joined.table()))
+    result = joined.table()
+    if options.verify_all:
+        check_join(left_table, right_table, result, keys, how, nulls_equal=nulls_equal)
+    return cast(Relation, give_back(result))
 
 
 def _hold_both(left: Any, right: Any, keys: set[str]) -> tuple[pa.Table, pa.Table, Callable[[pa.Table], Any]]:

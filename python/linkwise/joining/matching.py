@@ -18,6 +18,7 @@ from linkwise.exceptions import FallbackWarning, warn_caller
 from linkwise.interop.containers import ONE_COLUMN, hold
 from linkwise.joining.hash_join import HashMatches
 from linkwise.joining.host_join import GpuMatches, check_can_be_pinned, leaves_to_gpus, may_hash
+from linkwise.joining.join_check import CheckedMatches
 from linkwise.joining.key_bits import is_one_word, without_nulls
 from linkwise.joining.matches import HostMatches, Matches, MatchesByLeft
 from linkwise.joining.null_keys import MatchesBesideNulls
@@ -50,6 +51,12 @@ def matches_of_keys(
             columns, names, execution, nulls_equal=nulls_equal, presorted=presorted, order=order, on_gpus=on_gpus
         )
 
+    def checked(found: Matches) -> Matches:
+        if not execution.verify_all:
+            return found
+        columns = _key_columns(sides[0]), _key_columns(sides[1])
+        return CheckedMatches(found, columns, [("left", "right")] * len(columns[0]), nulls_equal=nulls_equal)
+
     if all(isinstance(side, np.ndarray) and side.dtype.kind in "iu" for side in sides):
         a, b = (plain_array(side) for side in sides)
         if a.dtype == b.dtype and GpuMatches.can(a, b, execution):
@@ -60,8 +67,8 @@ def matches_of_keys(
                 if row is not None:
                     raise UsageError(not_presorted(name, row))
             on_gpus = GpuMatches(a, b, execution, lambda r: of_columns(r, on_gpus=False), promised)
-            return MatchesByLeft(on_gpus) if order == "left" else on_gpus
-    return of_columns(execution)
+            return checked(MatchesByLeft(on_gpus) if order == "left" else on_gpus)
+    return checked(of_columns(execution))
 
 
 def _key_columns(contents: Any) -> list[pa.ChunkedArray]:

@@ -23,6 +23,7 @@ from linkwise.runtime.sort_plan import SortPlan
 Gpus = Literal["auto"] | Sequence[int]
 MachineLike = str | Path | _core.Machine
 MemoryLimit = int | str | None
+Verify = bool | Literal["all"]
 Progress = Callable[[float], None]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -34,7 +35,7 @@ class Execution(TypedDict, total=False):
     gpus: Gpus
     strategy: str
     memory_limit: MemoryLimit
-    verify: bool
+    verify: Verify
 
 
 class SortExecution(Execution, total=False):
@@ -68,7 +69,9 @@ memory_limit
     What a GPU may use: bytes, or like ``"4GiB"`` or ``"80%"``. What does not fit is sorted in rounds, whose
     runs are merged on the GPUs or the host.
 verify
-    Check order and checksum of the result on the GPUs.
+    ``True``: check order and checksum of the result, on the GPUs where they made it; of tables and files also that the
+    rows are the input's. ``"all"``: the host checks as well what came back over the links, every match of a join
+    against sums of both sides, and files by reading them again before they appear (see ``docs/reliability.md``).
 plan
     A ``SortPlan`` or ``JoinPlan``: the fields that it names are kept, or an error says which cannot be and why.
 """
@@ -104,11 +107,18 @@ class ExecutionOptions:
     gpus: Gpus = "auto"
     strategy: str = "auto"
     memory_limit: MemoryLimit = None
-    verify: bool = True
+    verify: Verify = True
     plan: SortPlan | JoinPlan | None = None
     on_progress: Progress | None = None
+    verify_all: bool = False
+    """Whether ``verify`` was ``"all"``; it is a truth value afterwards."""
 
     def __post_init__(self) -> None:
+        if self.verify == "all":
+            object.__setattr__(self, "verify", True)
+            object.__setattr__(self, "verify_all", True)
+        elif not isinstance(self.verify, bool):
+            raise UsageError(f"verify= is True, False or 'all', not {in_one_line(self.verify)}")
         if not isinstance(self.strategy, str):
             raise UsageError(f"strategy= is a name like 'radix', or 'auto', not {self.strategy!r}")
         if not isinstance(self.gpus, str):  # NumPy's arrays do not compare as one would think
@@ -185,7 +195,7 @@ class ExecutionOptions:
 
 
 _NO_GPUS = "gpus is empty; name at least one GPU, or leave it at 'auto'"
-_DEFAULTS = {each.name: each.default for each in fields(ExecutionOptions) if each.name != "on_progress"}
+_DEFAULTS = {each.name: each.default for each in fields(ExecutionOptions) if each.name not in ("on_progress", "verify_all")}
 
 
 def _check_names(given: Any) -> None:

@@ -19,6 +19,7 @@ from linkwise.interop.device_arrays import list_of_arrays, single_array
 from linkwise.runtime.execution import ExecutionOptions, Progress, SortExecution, nothing_is_said, takes_execution
 from linkwise.runtime.sort_plan import SortPlan
 from linkwise.sorting.arrays import order_of_array, sort_array
+from linkwise.sorting.check import check_in_order, check_rows_in_order
 from linkwise.sorting.device_sort import GpuSort
 from linkwise.sorting.few_numbers import sorted_few
 from linkwise.sorting.report import SortReport
@@ -58,10 +59,14 @@ def sort_values(
         raise UsageError("out= is for arrays of numbers; everything else comes back as a new object")
     if held.take is not None:
         rows, report = order_of_table(held.contents, keys, options, selection)
+        if options.verify_all and selection.is_everything:
+            check_rows_in_order(held.contents, keys, rows)
         return held.take(rows.astype(np.int64, copy=False)), report
     table, report = sort_table(held.contents, keys, options, selection)
     if options.verify and selection.is_everything:
         check_same_rows(RowChecksum(held.contents), RowChecksum(table))
+    if options.verify_all:
+        check_in_order(table, keys)
     return held.give_back(table), report
 
 
@@ -194,6 +199,8 @@ def sort_indices(
         rows, _ = order_of_array(held.contents, options, descending=keys[0].descending)
     else:
         rows, _ = order_of_table(held.contents, keys, options)
+    if options.verify_all:
+        check_rows_in_order(held.contents, keys, rows)
     return rows.astype(np.int64, copy=False)
 
 

@@ -7,12 +7,16 @@ from dataclasses import replace
 import numpy as np
 
 from linkwise import _core
+from linkwise._arrow import pa
 from linkwise._core import UsageError
 from linkwise._typing import Array
-from linkwise.columns.key_types import key_type_of, keys_of_array, plain_array, times_of_keys
-from linkwise.columns.sort_keys import EVERYTHING, Selection
+from linkwise.columns.key_types import arrow_of_numbers, key_type_of, keys_of_array, plain_array, times_of_keys
+from linkwise.columns.row_checksum import RowChecksum, check_same_rows
+from linkwise.columns.sort_keys import EVERYTHING, Selection, SortKey
+from linkwise.interop.containers import ONE_COLUMN
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.runtime.host_memory import uninitialised
+from linkwise.sorting.check import check_in_order
 from linkwise.sorting.host_sort import row_number_bytes, sort_keys
 from linkwise.sorting.report import SortReport
 
@@ -48,11 +52,20 @@ def sort_array(
         result = sorted_keys.view(plain.dtype)
     if plain.dtype.kind in "mM":
         result[:] = times_of_keys(sorted_keys, plain.dtype)
+    if execution.verify_all and selection.is_everything:
+        _check_whole(plain, result, descending=descending)
     if out is None:
         return result[: selection.limit].astype(values.dtype, copy=False), report
     if out is not result:
         out[:] = result
     return out, report
+
+
+def _check_whole(values: Array, result: Array, *, descending: bool) -> None:
+    """Raise ``CorruptDataError`` unless the result has the values, in order."""
+    before, after = (pa.table([arrow_of_numbers(keys_of_array(each))], [ONE_COLUMN]) for each in (values, result))
+    check_same_rows(RowChecksum(before), RowChecksum(after))
+    check_in_order(result, [SortKey(ONE_COLUMN, descending)])
 
 
 def is_first_of_equal(in_order: Array) -> Array:

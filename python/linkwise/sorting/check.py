@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 
 from linkwise._arrow import pa
+from linkwise._core import CorruptDataError
+from linkwise._typing import Rows
+from linkwise.columns.gather import gather_rows
 from linkwise.columns.key_types import arrow_of_numbers, keys_of_array, plain_array
 from linkwise.columns.sort_keys import By, Descending, Nulls, SortKey
 from linkwise.interop.containers import ONE_COLUMN, Contents, hold
@@ -28,6 +31,25 @@ def first_out_of_order(contents: Contents, keys: list[SortKey], *, unique: bool 
         starts = core.starts_of_runs(np.arange(row, dtype=np.uint64))
         row = int(next(iter(np.flatnonzero(starts != np.arange(len(starts)))), len(starts)))
     return row if row < rows else None
+
+
+def check_in_order(contents: Contents, keys: list[SortKey]) -> None:
+    """Raise ``CorruptDataError`` if a row should stand before the one in front of it."""
+    row = first_out_of_order(contents, keys)
+    if row is not None:
+        raise CorruptDataError(
+            f"row {row} of the result, counted from 0, is out of order; check the host's memory and the links, and run "
+            "again"
+        )
+
+
+def check_rows_in_order(contents: Contents, keys: list[SortKey], rows: Rows) -> None:
+    """Raise ``CorruptDataError`` unless these are all rows, each once, in the order of the keys."""
+    is_there = np.zeros(len(contents), bool)
+    is_there[rows] = True
+    if len(rows) != len(contents) or not is_there.all():
+        raise CorruptDataError("row numbers were lost or changed; check the host's memory and the links, and run again")
+    check_in_order(contents[rows] if isinstance(contents, np.ndarray) else gather_rows(contents, rows), keys)
 
 
 def each_checked(

@@ -1,0 +1,139 @@
+"""Files that are held against what was written into them before they appear: ``verify="all"``."""
+
+from __future__ import annotations
+
+import os
+import threading
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from linkwise._core import CorruptDataError
+from linkwise._typing import Format
+from linkwise.columns.row_checksum import RowChecksum
+from linkwise.columns.sort_keys import SortKey
+from linkwise.sorting.check import each_checked
+
+_AT_ONCE = 16 << 20  # bytes
+
+
+class OutputCheck:
+    """What a file was given, and whether that is there when it is read again, from the disk where there is one.
+
+    Parquet and Arrow files are decoded, by PyArrow, and have the rows that were given, in the order of the keys; of
+    text and arrays, the bytes are those that were written.
+    """
+
+    def __init__(self, kind: Format, keys: Sequence[SortKey]) -> None:
+        self._kind, self._keys = kind, list(keys)
+        self._given = RowChecksum()
+        self._schema: pa.Schema | None = None
+        self._lock = threading.Lock()
+        self._sum, self._bytes, self._begin = 0, 0, 0
+
+    @property
+    def decodes(self) -> bool:
+        """Whether it wants to see tables, and bytes otherwise."""
+        return self._kind in ("parquet", "arrow")
+
+    def see(self, table: pa.Table) -> pa.Table:
+        """A table that is given to the file, by any thread."""
+        if self.decodes:
+            with self._lock:
+                self._schema = table.schema
+            self._given.add(table)
+        return table
+
+    def begin(self, header: int) -> None:
+        """The bytes begin behind those of a header, which is written last."""
+        self._begin = header
+
+    def see_bytes(self, data: Any) -> None:
+        """Bytes that are given to the file, in their order."""
+        self._sum = zlib.crc32(data, self._sum)
+        self._bytes += memoryview(data).nbytes
+
+    def check(self, file: IO[bytes], name: object) -> None:
+        """Raise ``CorruptDataError`` unless the file, which is complete, has what it was given."""
+        file.flush()
+        descriptor = file.fileno()
+        os.fsync(descriptor)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)  # what the disk has, not what memory has of it
+        try:
+            is_right = self._has_rows(descriptor) if self.decodes else self._has_bytes(descriptor)
+        except (pa.ArrowException, OSError, EOFError) as error:
+            raise CorruptDataError(f"{name} cannot be read again: {' '.join(str(error).split())}") from None
+        if not is_right:
+            raise CorruptDataError(
+                f"{name} has not what was written into it when it is read again; check the disk and the host's memory, "
+                "and run again"
+            )
+
+    def _has_bytes(self, descriptor: int) -> bool:
+        found, at = 0, self._begin
+        while data := os.pread(descriptor, _AT_ONCE, at):
+            found = zlib.crc32(data, found)
+            at += len(data)
+        return (found, at - self._begin) == (self._sum, self._bytes)
+
+    def _has_rows(self, descriptor: int) -> bool:
+        found = RowChecksum()
+        keys = self._keys if self._schema is not None and _can_sort_by(self._schema, self._keys) else []
+        for table, row in each_checked(self._tables(descriptor), keys) if keys else self._unchecked(descriptor):
+            if row is not None:
+                return False
+            found.add_on_all_cores(table)
+        return found == self._given
+
+    def _unchecked(self, descriptor: int) -> Iterator[tuple[pa.Table, None]]:
+        return ((table, None) for table in self._tables(descriptor))
+
+    def _tables(self, descriptor: int) -> Iterator[pa.Table]:
+        """As they were given: types that a format has none of come back as they are written."""
+        with open(descriptor, "rb", closefd=False) as file:
+            if self._kind == "parquet":
+                parquet = pq.ParquetFile(file)
+                parts: Iterator[pa.Table] = (
+                    parquet.read_row_group(group) for group in range(parquet.metadata.num_row_groups)
+                )
+            else:
+                stream = pa.ipc.open_file(file)
+                parts = (
+                    pa.Table.from_batches([stream.get_batch(batch)], stream.schema)
+                    for batch in range(stream.num_record_batches)
+                )
+            for table in parts:
+                same = self._schema is None or table.schema.equals(self._schema)
+                yield table if same else table.cast(self._schema)
+
+
+def _can_sort_by(schema: pa.Schema, keys: Sequence[SortKey]) -> bool:
+    return bool(keys) and all(key.column.partition(".")[0] in schema.names or key.column in schema.names for key in keys)
+
+
+class SeenFile:
+    """An open file whose bytes somebody sees as they are written, one behind the other."""
+
+    def __init__(self, file: IO[bytes], check: OutputCheck) -> None:
+        self._file, self._check = file, check
+
+    def write(self, data: Any) -> int:
+        """As of a file."""
+        self._check.see_bytes(data)
+        return self._file.write(data)
+
+    def fileno(self) -> int:
+        """None: there would be other ways to write than this one."""
+        raise OSError("written from the beginning to the end")
+
+    def tell(self) -> int:
+        """As of a file."""
+        return self._file.tell()
+
+    def flush(self) -> None:
+        """As of a file."""
+        self._file.flush()
+

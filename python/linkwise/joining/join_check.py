@@ -1,0 +1,223 @@
+"""Joins that are held against sums over both of their sides: ``verify="all"``; see ``pair_sums``."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from linkwise._arrow import pa, pc
+from linkwise._typing import Array, Rows
+from linkwise.columns.row_checksum import Hashes, row_hashes
+from linkwise.joining.joined_rows import KeyPairs
+from linkwise.joining.matches import Matches
+from linkwise.joining.pair_sums import (
+    PairSum,
+    SideSums,
+    check_pairs,
+    hashes_of_rows,
+    odd_hashes,
+    of_matches,
+    of_pairs,
+    of_rows_that,
+    together_all,
+)
+from linkwise.joining.type_promotion import together
+
+Batches = Callable[[], Iterable[pa.Table]]
+_ONE_SIDED = ("semi", "anti")
+_BY_KEY = 24  # bytes of a key's sums
+
+
+class JoinCheck:
+    """What the rows of a join should add up to, and what those that come do.
+
+    ``left`` and ``right`` give the tables of a side from the beginning, as often as they are asked; ``schema`` is the
+    result's. Keys are added up in ``parts`` turns, so that those of one take less memory.
+    """
+
+    def __init__(
+        self, left: Batches, right: Batches, schemas: tuple[pa.Schema, pa.Schema, pa.Schema], keys: KeyPairs, how: str,
+        *, nulls_equal: bool, parts: int = 1,
+    ) -> None:  # fmt: skip
+        self._sides, self._keys, self._how = (left, right), keys, how
+        self._schemas, self._nulls_equal, self._parts = schemas[:2], nulls_equal, parts
+        lefts = len(schemas[0])
+        self._shown = pa.schema(list(schemas[2])[:lefts]), pa.schema(list(schemas[2])[lefts:])
+        once = {name for _, name in keys.pairs} if keys.are_one else set()
+        self._names = list(schemas[0].names), [name for name in schemas[1].names if name not in once]
+        self._found = PairSum(0, 0)
+        self._lock = threading.Lock()
+
+    def see(self, table: pa.Table) -> pa.Table:
+        """Rows of the result, which are given back; by any thread."""
+        lefts = len(self._shown[0])
+        shown = odd_hashes(table.select(range(lefts)))
+        if self._how in _ONE_SIDED:
+            more = PairSum(len(shown), int(shown.sum(dtype=np.uint64)))
+        else:
+            more = of_pairs(shown, odd_hashes(table.select(range(lefts, table.num_columns))))
+        with self._lock:
+            self._found = together_all([self._found, more])
+        return table
+
+    def check(self) -> None:
+        """Raise ``CorruptDataError`` unless all rows of the join were seen, and no others."""
+        check_pairs(self.expected(), self._found)
+
+    def expected(self) -> PairSum:
+        """Of the result, by both sides."""
+        return together_all(self._expected_of(part) for part in range(self._parts))
+
+    def _expected_of(self, part: int) -> PairSum:
+        sums = SideSums(), SideSums()
+        for side in (0, 1):
+            for table in self._sides[side]():
+                keys, can = self._keys_of(table, side)
+                rows = self._hashes(table, side)
+                mine = keys % np.uint64(self._parts) == part
+                sums[side].add(keys[mine], can[mine], rows[mine])
+        left, right = sums
+        if self._how in _ONE_SIDED:
+            return of_rows_that(self._how == "semi", left, right)
+        found = [of_matches(left, right)]
+        if self._how in ("left", "full"):
+            alone = of_rows_that(False, left, right)
+            found.append(PairSum(alone.rows, alone.total * self._nothing(1)))
+        if self._how in ("right", "full"):
+            found.append(self._of_right_alone(part, left))
+        return together_all(found)
+
+    def _of_right_alone(self, part: int, left: SideSums) -> PairSum:
+        """Over right rows without a left one, which show their keys on the left if these come once."""
+        known = left.by_key()[0]
+        found = []
+        for table in self._sides[1]():
+            keys, can = self._keys_of(table, 1)
+            alone = (keys % np.uint64(self._parts) == part) & (~can | ~np.isin(keys, known))
+            table = table.filter(pa.array(alone))
+            shown = {name: table[other] for name, other in self._keys.pairs} if self._keys.are_one else {}
+            columns = [
+                _as(shown[field.name], field.type) if field.name in shown else pa.nulls(table.num_rows, field.type)
+                for field in self._shown[0]
+            ]
+            of_left = odd_hashes(pa.table(columns, schema=self._shown[0]))
+            found.append(of_pairs(of_left, self._hashes(table, 1)))
+        return together_all(found)
+
+    def _keys_of(self, table: pa.Table, side: int) -> tuple[Hashes, Array]:
+        """Hashes that are equal where keys match, and whether they may match at all."""
+        sides = [schema.empty_table() for schema in self._schemas]
+        sides[side] = table
+        columns = [together(sides[0][one], sides[1][other], (one, other)) for one, other in self._keys.pairs]
+        own = [table[pair[side]] for pair in self._keys.pairs]
+        return row_hashes(_numbered(columns)), _can_match(own, nulls_equal=self._nulls_equal)
+
+    def _hashes(self, table: pa.Table, side: int) -> Hashes:
+        """Of rows as the result shows them."""
+        fields = list(self._shown[side]) if self._how not in _ONE_SIDED or side == 0 else []
+        names = self._names[side] if fields else []
+        columns = [_as(table[name], field.type) for name, field in zip(names, fields, strict=True)]
+        return odd_hashes(_numbered(columns)) if columns else np.ones(table.num_rows, np.uint64)
+
+    def _nothing(self, side: int) -> int:
+        columns = [pa.nulls(1, field.type) for field in self._shown[side]]
+        return int(odd_hashes(_numbered(columns))[0]) if columns else 1
+
+
+def check_join(
+    left: pa.Table, right: pa.Table, result: pa.Table, keys: KeyPairs, how: str, *, nulls_equal: bool
+) -> None:
+    """Raise ``CorruptDataError`` unless a table is the join of two others."""
+    schemas = left.schema, right.schema, result.schema
+    check = JoinCheck(lambda: [left], lambda: [right], schemas, keys, how, nulls_equal=nulls_equal)
+    check.see(result)
+    check.check()
+
+
+def parts_for(rows: int, memory: int) -> int:
+    """In how many turns the sums by key of so many rows take no more than a quarter of the memory."""
+    return max(1, -(-rows * _BY_KEY * 4 // max(memory, 1)))
+
+
+def _numbered(columns: Sequence[Any]) -> pa.Table:
+    return pa.table(list(columns), [str(at) for at in range(len(columns))])
+
+
+def _as(column: Any, kind: pa.DataType) -> Any:
+    is_same = column.type == kind or (pa.types.is_dictionary(column.type) and pa.types.is_dictionary(kind))
+    return column if is_same else column.cast(kind)
+
+
+def _can_match(columns: Sequence[pa.ChunkedArray], *, nulls_equal: bool) -> Array:
+    matching = np.ones(len(columns[0]), bool)
+    for column in columns if not nulls_equal else ():
+        if column.null_count:
+            matching &= pc.is_valid(column).to_numpy()
+    return matching
+
+
+class CheckedMatches:
+    """Matches of which everything that is told is checked."""
+
+    def __init__(
+        self, found: Matches, sides: Sequence[Sequence[pa.ChunkedArray]], names: Sequence[tuple[str, str]], *,
+        nulls_equal: bool,
+    ) -> None:  # fmt: skip
+        self._found = found
+        columns = [together(*both, of_both) for *both, of_both in zip(*sides, names, strict=True)]
+        keys, lefts = row_hashes(_numbered(columns)), len(sides[0][0])
+        self._sums: list[SideSums] = []
+        for side, of_side in zip(sides, (keys[:lefts], keys[lefts:]), strict=True):
+            self._sums.append(SideSums())
+            rows = hashes_of_rows(np.arange(len(of_side)))
+            self._sums[-1].add(of_side, _can_match(side, nulls_equal=nulls_equal), rows)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._found, name)
+
+    def _expected(self, how: str) -> PairSum:
+        left, right = self._sums
+        if how in _ONE_SIDED:
+            return of_rows_that(how == "semi", left, right)
+        nothing = int(hashes_of_rows(np.array([-1]))[0])
+        found = [of_matches(left, right)]
+        for side, other, hows in ((left, right, ("left", "full")), (right, left, ("right", "full"))):
+            if how in hows:
+                alone = of_rows_that(False, side, other)
+                found.append(PairSum(alone.rows, alone.total * nothing))
+        return together_all(found)
+
+    def count(self, how: str) -> int:
+        """See ``Matches``."""
+        rows = int(self._found.count(how))
+        wanted = self._expected(how)
+        check_pairs(wanted, PairSum(rows, wanted.total))
+        return rows
+
+    def indices(self, how: str) -> tuple[Rows, Rows | None]:
+        """See ``Matches``."""
+        left, right = self._found.indices(how)
+        of_left = hashes_of_rows(left)
+        if right is None:
+            found = PairSum(len(left), int(of_left.sum(dtype=np.uint64)))
+        else:
+            found = of_pairs(of_left, hashes_of_rows(right))
+        check_pairs(self._expected(how), found)
+        return left, right
+
+    def ranges(self) -> tuple[Rows, Rows, Rows, Rows]:
+        """See ``Matches``."""
+        left_rows, left_first, right_rows, right_first = self._found.ranges()
+        rows, total = 0, 0
+        if len(left_first) > 1 and len(left_rows) and len(right_rows):
+            left, right = (
+                np.add.reduceat(hashes_of_rows(of_side), first[:-1])
+                for of_side, first in ((left_rows, left_first), (right_rows, right_first))
+            )
+            total = int((left * right).sum(dtype=np.uint64))
+            rows = sum(a * b for a, b in zip(np.diff(left_first).tolist(), np.diff(right_first).tolist(), strict=True))
+        check_pairs(self._expected("inner"), PairSum(rows, total))
+        return left_rows, left_first, right_rows, right_first

@@ -1,0 +1,130 @@
+"""What the rows of a join add up to, found from both sides without joining them: ``verify="all"``.
+
+Each row of a side has a hash h, which is odd. Over all pairs of rows with equal keys, Σ h(left) · h(right) is, key by
+key, the product of two sums, Σ over keys of (Σ h(left)) · (Σ h(right)) modulo 2⁶⁴: so it is known from both sides' sums
+by key, and found again from the rows of the result. A row that was lost or made up, a value that changed, and a left row
+beside a wrong right one change it; one in 2⁶² such changes or so does not.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from linkwise._arrow import pa
+from linkwise._core import CorruptDataError
+from linkwise._typing import Array
+from linkwise.columns.row_checksum import Hashes, row_hashes
+
+_LARGEST = 1 << 20  # keys of a side that are kept apart until they are added up
+_SUMS = 1 << 64
+
+
+class PairSum(NamedTuple):
+    """So many rows, and the sum over them."""
+
+    rows: int
+    total: int
+
+
+def odd_hashes(table: pa.Table) -> Hashes:
+    """The hashes of rows; of a table without columns, ones."""
+    return row_hashes(table) | np.uint64(1)
+
+
+def hashes_of_rows(numbers: Array) -> Hashes:
+    """Of row numbers, where the rows themselves are not at hand."""
+    return odd_hashes(pa.table([pa.array(numbers.astype(np.int64, copy=False))], ["row"]))
+
+
+def of_pairs(left: Hashes, right: Hashes) -> PairSum:
+    """Over rows of a result, by the hashes of both of their sides."""
+    return PairSum(len(left), int((left * right).sum(dtype=np.uint64)))
+
+
+@dataclass
+class SideSums:
+    """How many rows a side has of each key, and the sums of their hashes."""
+
+    _keys: Hashes = field(default_factory=lambda: np.empty(0, np.uint64))
+    _counts: Hashes = field(default_factory=lambda: np.empty(0, np.uint64))
+    _sums: Hashes = field(default_factory=lambda: np.empty(0, np.uint64))
+    _waiting: list[tuple[Hashes, Hashes, Hashes]] = field(default_factory=list)
+    alone: PairSum = PairSum(0, 0)
+    """Of rows that match nothing, whatever the other side has: those with a null in their key."""
+
+    def add(self, keys: Hashes, can_match: Array, rows: Hashes) -> None:
+        """Rows by the hashes of their keys, whether they can match at all, and their own hashes."""
+        others = rows[~can_match]
+        self.alone = PairSum(
+            self.alone.rows + len(others), (self.alone.total + int(others.sum(dtype=np.uint64))) % _SUMS
+        )
+        self._waiting.append(_by_key(keys[can_match], np.ones(int(can_match.sum()), np.uint64), rows[can_match]))
+        if sum(len(part[0]) for part in self._waiting) > max(_LARGEST, len(self._keys)):
+            self._add_up()
+
+    def _add_up(self) -> None:
+        parts = [(self._keys, self._counts, self._sums), *self._waiting]
+        columns = [np.concatenate(of_parts) for of_parts in zip(*parts, strict=True)]
+        self._keys, self._counts, self._sums = _by_key(*columns)
+        self._waiting = []
+
+    def by_key(self) -> tuple[Hashes, Hashes, Hashes]:
+        """Keys, which rise, how many rows each has, and the sums of their hashes."""
+        if self._waiting:
+            self._add_up()
+        return self._keys, self._counts, self._sums
+
+
+def _by_key(keys: Hashes, counts: Hashes, sums: Hashes) -> tuple[Hashes, Hashes, Hashes]:
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    starts = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]])) if len(keys) else np.empty(0, np.int64)
+    if not len(starts):
+        return keys, counts[:0], sums[:0]
+    return keys[starts], np.add.reduceat(counts[order], starts), np.add.reduceat(sums[order], starts)
+
+
+def _sum(values: Hashes) -> int:
+    return int(values.sum(dtype=np.uint64))
+
+
+def of_matches(left: SideSums, right: SideSums) -> PairSum:
+    """Over all pairs of rows with equal keys."""
+    left_keys, left_counts, left_sums = left.by_key()
+    right_keys, right_counts, right_sums = right.by_key()
+    _, of_left, of_right = np.intersect1d(left_keys, right_keys, assume_unique=True, return_indices=True)
+    rows = sum(map(operator.mul, left_counts[of_left].tolist(), right_counts[of_right].tolist()))
+    return PairSum(rows, _sum(left_sums[of_left] * right_sums[of_right]))
+
+
+def of_rows_that(match: bool, side: SideSums, other: SideSums) -> PairSum:  # noqa: FBT001 - see the name
+    """Over the rows of a side that match one of the other, or that match none."""
+    keys, counts, sums = side.by_key()
+    wanted = np.isin(keys, other.by_key()[0], assume_unique=True) == match
+    found = PairSum(_sum(counts[wanted]), _sum(sums[wanted]))
+    return found if match else PairSum(found.rows + side.alone.rows, (found.total + side.alone.total) % _SUMS)
+
+
+def together_all(sums: Iterable[PairSum]) -> PairSum:
+    """Over all of them."""
+    several = list(sums)
+    return PairSum(sum(each.rows for each in several), sum(each.total for each in several) % _SUMS)
+
+
+def check_pairs(wanted: PairSum, found: PairSum) -> None:
+    """Raise ``CorruptDataError`` if the rows of a join are not those that both sides have."""
+    if wanted.rows != found.rows:
+        raise CorruptDataError(
+            f"the join has {found.rows} rows, and by the keys of both sides {wanted.rows}; check the host's memory and "
+            "the links, and run again"
+        )
+    if wanted != found:
+        raise CorruptDataError(
+            "the rows of the join are not pairs of rows with equal keys, or their values changed; check the host's "
+            "memory and the links, and run again"
+        )
