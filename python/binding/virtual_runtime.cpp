@@ -86,11 +86,12 @@ void bind_virtual_runtime(nb::module_& m) {
       .def(
           "set_faults",
           [](VirtualRuntime& self, std::uint64_t memory_of_others, std::uint64_t failing_operation,
-             std::uint64_t failing_allocation, std::uint64_t left_out_wait) {
-            self.set_faults({memory_of_others, failing_operation, failing_allocation, left_out_wait});
+             std::uint64_t failing_allocation, std::uint64_t flipped_copy, std::uint64_t left_out_wait) {
+            self.set_faults({memory_of_others, failing_operation, failing_allocation, flipped_copy, left_out_wait});
           },
           nb::arg("memory_of_others") = 0, nb::arg("failing_operation") = 0, nb::arg("failing_allocation") = 0,
-          nb::arg("left_out_wait") = 0, "What goes wrong, for tests.")
+          nb::arg("flipped_copy") = 0, nb::arg("left_out_wait") = 0, "What goes wrong, for tests.")
+      .def_prop_ro("large_copies", &VirtualRuntime::large_copies, "Copies of data since set_faults.")
       .def_prop_ro(
           "waits", &waits_of,
           "Each wait since set_faults: its kind, where it is, in which function, and whether it orders what nothing "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import threading
 import zlib
@@ -23,8 +24,8 @@ _AT_ONCE = 16 << 20  # bytes
 class OutputCheck:
     """What a file was given, and whether that is there when it is read again, from the disk where there is one.
 
-    Parquet and Arrow files are decoded, by PyArrow, and have the rows that were given, in the order of the keys; of
-    text and arrays, the bytes are those that were written.
+    The bytes are those that were written; and Parquet and Arrow files are decoded, by PyArrow, and have the rows that
+    were given, in the order of the keys.
     """
 
     def __init__(self, kind: Format, keys: Sequence[SortKey]) -> None:
@@ -35,13 +36,12 @@ class OutputCheck:
         self._sum, self._bytes, self._begin = 0, 0, 0
 
     @property
-    def decodes(self) -> bool:
-        """Whether it wants to see tables, and bytes otherwise."""
+    def _decodes(self) -> bool:
         return self._kind in ("parquet", "arrow")
 
     def see(self, table: pa.Table) -> pa.Table:
         """A table that is given to the file, by any thread."""
-        if self.decodes:
+        if self._decodes:
             with self._lock:
                 self._schema = table.schema
             self._given.add(table)
@@ -63,7 +63,7 @@ class OutputCheck:
         os.fsync(descriptor)
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)  # what the disk has, not what memory has of it
         try:
-            is_right = self._has_rows(descriptor) if self.decodes else self._has_bytes(descriptor)
+            is_right = self._has_bytes(descriptor) and (not self._decodes or self._has_rows(descriptor))
         except (pa.ArrowException, OSError, EOFError) as error:
             raise CorruptDataError(f"{name} cannot be read again: {' '.join(str(error).split())}") from None
         if not is_right:
@@ -114,20 +114,23 @@ def _can_sort_by(schema: pa.Schema, keys: Sequence[SortKey]) -> bool:
     return bool(keys) and all(key.column.partition(".")[0] in schema.names or key.column in schema.names for key in keys)
 
 
-class SeenFile:
-    """An open file whose bytes somebody sees as they are written, one behind the other."""
+class SeenFile(io.RawIOBase):
+    """An open file whose bytes somebody sees as they are written, one behind the other. There is no other way to it:
+    no descriptor. Closing it leaves the file open.
+    """
 
     def __init__(self, file: IO[bytes], check: OutputCheck) -> None:
+        super().__init__()
         self._file, self._check = file, check
+
+    def writable(self) -> bool:
+        """It is."""
+        return True
 
     def write(self, data: Any) -> int:
         """As of a file."""
         self._check.see_bytes(data)
         return self._file.write(data)
-
-    def fileno(self) -> int:
-        """None: there would be other ways to write than this one."""
-        raise OSError("written from the beginning to the end")
 
     def tell(self) -> int:
         """As of a file."""
@@ -135,5 +138,5 @@ class SeenFile:
 
     def flush(self) -> None:
         """As of a file."""
-        self._file.flush()
-
+        if not self._file.closed:
+            self._file.flush()

@@ -212,9 +212,9 @@ class Writer:
 
     def _open_stream(self, schema: pa.Schema) -> PartWriter[Any]:
         schema = schema if self._carried else writable_schema(schema, self._kind)
-        is_seen = self._check is not None and not self._check.decodes
+        file = self._file if self._check is None else SeenFile(self._file, self._check)
         try:
-            return self._new_stream(SeenFile(self._file, self._check) if is_seen else self._file, schema)
+            return self._new_stream(file, schema)
         except (pa.ArrowException, OSError) as error:
             if getattr(error, "errno", None):  # that is the disk's
                 raise

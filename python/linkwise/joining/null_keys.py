@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from linkwise._core import CorruptDataError
 from linkwise._typing import Array, Rows
 from linkwise.joining.host_join import ROW_BYTES, GpuMatches
 from linkwise.joining.matches import Matches
@@ -64,5 +65,10 @@ class MatchesBesideNulls(GpuMatches):
 
     def _in_all(self, side: int, rows: Rows) -> Rows:
         """Numbers of whole rows as numbers of all rows; -1 stays."""
-        numbers: Rows = np.append(self._valid_rows[side], -1)[rows]
+        try:
+            numbers: Rows = np.append(self._valid_rows[side], -1)[rows]
+        except IndexError:
+            raise CorruptDataError(
+                "row numbers came back that no row has; check the host's memory and the links, and run again"
+            ) from None
         return numbers

@@ -8,6 +8,11 @@
 #include "linkwise/error.hpp"
 
 namespace linkwise {
+namespace {
+
+constexpr std::uint64_t large_copy = 256;  // bytes: more than sums and counts that are read back
+
+}  // namespace
 
 VirtualRuntime::VirtualRuntime(Machine machine, VirtualMode mode, std::uint64_t seed,
                                std::shared_ptr<const Kernels> kernels)
@@ -220,6 +225,10 @@ void VirtualRuntime::execute(std::int64_t id) {
     if (finished_.load() + 1 == faults_.failing_operation)
       throw DeviceError(describe(node) + " failed on its device; nothing was changed, so try again");
     if (node.operation.run) node.operation.run(nullptr);
+    if (node.is_copy && node.to.bytes >= large_copy && ++large_copies_ == faults_.flipped_copy) {
+      const std::uint64_t bit = random_() % (8 * node.to.bytes);
+      node.to.data[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
+    }
   }
   if (node.set_flag >= 0) {
     FlagState& flag = flags_[node.set_flag];

@@ -42,17 +42,20 @@ class VirtualRuntime final : public Runtime {
     std::uint64_t memory_of_others = 0;    ///< of each GPU: `available` counts it, and nobody gets it
     std::uint64_t failing_operation = 0;   ///< the number, from 1 on, of the one whose device fails; 0: none
     std::uint64_t failing_allocation = 0;  ///< the number, from 1 on, of the one that finds no memory; 0: none
+    std::uint64_t flipped_copy = 0;        ///< the number, from 1 on, of the large copy whose result has a flipped bit
     std::uint64_t left_out_wait = 0;       ///< the number, from 1 on, in `waits`, of the one that is none; 0: none
   };
   /// Allocations and waits are counted from now on.
   void set_faults(Faults faults) {
     faults_ = faults;
-    allocations_ = 0;
+    allocations_ = large_copies_ = 0;
     waits_.begin(faults.left_out_wait);
   }
   /// Since `set_faults`.
   [[nodiscard]] const std::vector<LoggedWait>& waits() const { return waits_.waits(); }
   [[nodiscard]] std::uint64_t allocations() const { return allocations_; }
+  /// Copies of data, and not of a few numbers.
+  [[nodiscard]] std::uint64_t large_copies() const { return large_copies_; }
 
   std::uint64_t available(Place place) override;
   std::uint64_t reserved(Place place) override;
@@ -130,7 +133,7 @@ class VirtualRuntime final : public Runtime {
   std::uint64_t seed_;
   std::uint64_t memory_limit_ = 0;
   Faults faults_;
-  std::uint64_t allocations_ = 0;
+  std::uint64_t allocations_ = 0, large_copies_ = 0;
   std::map<Place, std::unique_ptr<Arena>> arenas_;
   std::unordered_map<std::uint32_t, std::string> live_;  // allocation → label
   std::unordered_map<std::uint32_t, std::string> freed_;
