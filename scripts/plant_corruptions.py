@@ -20,15 +20,15 @@ import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as csv
 import pyarrow.parquet as pq
+from pyarrow import csv
 
 import linkwise
 from linkwise import _core
@@ -168,7 +168,7 @@ def other_rows(rows: Any, random: Random) -> tuple[Any, Any]:
 def in_matches(random: Random, planted: Planted) -> Iterator[None]:
     """In the row numbers of a join, or in its count."""
 
-    def wrong(really: Callable[..., Any], self: Any, *given: Any) -> Any:
+    def wrong(self: Any, really: Callable[..., Any], *given: Any) -> Any:
         found = really(self, *given)
         if isinstance(found, int):
             planted.is_there = True
@@ -180,7 +180,7 @@ def in_matches(random: Random, planted: Planted) -> Iterator[None]:
         return made
 
     patches = [
-        patch.object(kind, name, (lambda really: lambda self, *given: wrong(really, self, *given))(getattr(kind, name)))
+        patch.object(kind, name, partialmethod(wrong, getattr(kind, name)))
         for kind in (HashMatches, HostMatches, GpuMatches)
         for name in ("rows_to_gather", "indices", "count")
         if name in vars(kind)

@@ -11,6 +11,7 @@
 #include "bindings.hpp"
 #include "linkwise/primitives/host/arrow.hpp"
 #include "linkwise/primitives/host/row_keys.hpp"
+#include "linkwise/primitives/host/json_depth.hpp"
 #include "linkwise/primitives/host/text_rows.hpp"
 #include "linkwise/primitives/host/top_k_filter.hpp"
 #include "linkwise/sort/tie_refinement.hpp"
@@ -169,6 +170,13 @@ void bind_rows(nb::module_& m) {
       "work_alone", [] { omp_set_num_threads(1); },
       "Has the parallel loops that this thread begins run on it alone: for threads that are as many as there are "
       "cores.");
+  m.def(
+      "json_depth",
+      [](const nb::ndarray<const std::uint8_t, nb::ro, nb::c_contig, nb::device::cpu, nb::ndim<1>>& text) {
+        const nb::gil_scoped_release release;
+        return json_depth({reinterpret_cast<const char*>(text.data()), text.size()});
+      },
+      nb::arg("text"), "The most brackets and braces that are open at once in a text of JSON values.");
   m.def(
       "end_of_last_row",
       [](const nb::bytes& text, char delimiter) {

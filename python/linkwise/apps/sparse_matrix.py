@@ -6,9 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from linkwise._core import UsageError
 from linkwise._typing import Array
 from linkwise.runtime.execution import ExecutionOptions
+from linkwise.runtime.host_memory import host_memory
 from linkwise.sorting.arrays import order_of_array
+
+_ROW_BYTES = 24  # of counting the entries of rows
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,9 @@ class Matrix:
 
 def matrix_of(row: Array, column: Array, value: Array, rows: int, columns: int) -> Matrix:
     """From entries in any order; of several in one place the first is kept."""
+    free = host_memory("MemAvailable")
+    if rows * _ROW_BYTES > free:
+        raise UsageError(f"a matrix of {rows} rows takes more than the {free >> 20} MiB that are free")
     place = row.astype(np.uint64) * np.uint64(columns) + column.astype(np.uint64)
     at, _ = order_of_array(place, ExecutionOptions(strategy="cpu"), descending=False)
     place = place[at]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import secrets
 import signal
 import socket
 import tempfile
@@ -31,7 +32,7 @@ _LAST_STARTED = Path("/tmp/ray/ray_current_cluster")
 """Where Ray notes the address of the cluster that was started last on this machine."""
 _ANSWERS_WITHIN = 5.0  # seconds
 _ENDS_WITHIN = 10.0  # seconds
-_LONGEST = 16  # bytes of the name of the system's temporary directory: sockets in it have names of at most 107
+_LONGEST = 14  # bytes of the name of the system's temporary directory: sockets in it have names of at most 107
 
 
 def _ray() -> Any:
@@ -188,10 +189,12 @@ def _local_cluster(address: str, memory: int | None) -> Iterator[RayEngine]:
     in_all = min(free, workers * memory) if memory else free
     store = max(int(in_all * _STORE), 80 << 20)
     gpus = _gpus()
-    with _temporary_directory() as folder:
+    with _temporary_directory() as folder, _token():
+        # Ray lets everybody into its own directory; nobody else comes into the one around it.
         _start(
-            num_cpus=workers, num_gpus=gpus, object_store_memory=store, include_dashboard=False, _temp_dir=str(folder)
-        )
+            num_cpus=workers, num_gpus=gpus, object_store_memory=store, include_dashboard=False,
+            _temp_dir=str(folder / "r"),
+        )  # fmt: skip
         try:
             threads = max((os.cpu_count() or 1) // workers, 1)
             of_memory = memory or (free - store) // workers
@@ -235,6 +238,21 @@ def _temporary_directory() -> Iterator[Path]:
         yield folder.path
     finally:
         folder.discard()
+
+
+@contextmanager
+def _token() -> Iterator[None]:
+    """Let nobody into the cluster, which listens on the network, but who has a secret. Older Rays have none."""
+    names = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    if any(name in os.environ for name in names):  # somebody has said how
+        yield
+        return
+    os.environ.update(names)
+    try:
+        yield
+    finally:
+        for name in names:
+            os.environ.pop(name, None)
 
 
 def _start(**options: Any) -> None:

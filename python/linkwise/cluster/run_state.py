@@ -9,6 +9,9 @@ from __future__ import annotations
 import base64
 import json
 import shutil
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from linkwise._core import UsageError
+from linkwise._core import Error, UsageError
 from linkwise.cluster.bounds import Bounds
 from linkwise.cluster.driver import State
 from linkwise.cluster.splits import from_bytes, to_bytes
@@ -41,7 +44,9 @@ class RunState:
         folder = directory / _FOLDER
         noted = folder / "request.json"
         if is_resumed and noted.exists():
-            before = json.loads(noted.read_text(encoding="utf-8"))
+            with _one_clear_line(noted):
+                before = json.loads(noted.read_text(encoding="utf-8"))
+                before["asked"]
             if before["asked"] != request["asked"]:
                 raise UsageError(
                     "the run that was begun read other files, or the same ones before they were changed, or was asked "
@@ -58,6 +63,10 @@ class RunState:
 
     def state(self) -> State:
         """What is done, and how more of it is noted."""
+        with _one_clear_line(self.folder):
+            return self._state()
+
+    def _state(self) -> State:
         bounds = self.folder / "bounds.arrow"
         done = {int(path.stem.removeprefix("partition-")): _facts(path) for path in self.folder.glob("partition-*")}
         done = {number: facts for number, facts in done.items() if (self.folder.parent / facts.name).exists()}
@@ -70,6 +79,15 @@ class RunState:
         ends = None if facts.ends is None else base64.b64encode(to_bytes(facts.ends)).decode()
         told = {"name": facts.name, "rows": facts.rows, "size": facts.size, "received": facts.received, "ends": ends}
         write_json(self.folder / f"partition-{number}.json", told)
+
+
+@contextmanager
+def _one_clear_line(notes: Path) -> Iterator[None]:
+    """Raise ``Error`` for notes that are damaged."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, AttributeError, struct.error, pa.ArrowException, RecursionError):
+        raise Error(f"what {notes} says of the run that was begun is damaged; begin anew without --resume") from None
 
 
 def _facts(path: Path) -> PartitionFacts:

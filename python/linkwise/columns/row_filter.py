@@ -15,6 +15,7 @@ from typing import Any
 
 from linkwise._arrow import pa, pc
 from linkwise._core import UsageError
+from linkwise.runtime.arguments import in_one_line
 
 _TOKEN = re.compile(
     r"""\s*(?:(?P<name>"(?:[^"]|"")+")|(?P<text>'(?:[^']|'')*')|(?P<number>-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
@@ -28,6 +29,15 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
 _DEEPEST = 100  # parentheses and negations in each other
 
 
+_LONGEST_NUMBER = 400  # digits
+_MOST_COMPARISONS = 1000  # PyArrow goes into each of them, and has a stack
+
+
+def column_type(kind: pa.DataType) -> pa.DataType:
+    """Of a column's values."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
 class _Parser:
     def __init__(self, text: str, schema: pa.Schema) -> None:
         self._text, self._schema = text, schema
@@ -36,13 +46,16 @@ class _Parser:
         while text[at:].strip():
             found = _TOKEN.match(text, at)
             if found is None:
-                raise self._wrong(f"'{text[at:].strip()[:20]}' cannot be read")
+                raise self._wrong(f"{text[at:].strip()[:20]!r} cannot be read")
             self._tokens.append((str(found.lastgroup), found[str(found.lastgroup)]))
             at = found.end()
         self._at = 0
+        self._comparisons = 0
 
     def _wrong(self, why: str) -> UsageError:
-        return UsageError(f"the filter {self._text!r}: {why}; write it like price > 3 and city in ('Oslo', 'Lima')")
+        return UsageError(
+            f"the filter {in_one_line(self._text)}: {why}; write it like price > 3 and city in ('Oslo', 'Lima')"
+        )
 
     def _next(self) -> tuple[str, str]:
         return self._tokens[self._at] if self._at < len(self._tokens) else ("end", "the end")
@@ -62,7 +75,7 @@ class _Parser:
     def whole(self) -> Any:
         found = self._any(0)
         if self._next()[0] != "end":
-            raise self._wrong(f"'{self._next()[1]}' is not expected there")
+            raise self._wrong(f"{self._next()[1]!r} is not expected there")
         return found
 
     def _any(self, depth: int) -> Any:
@@ -90,12 +103,15 @@ class _Parser:
         return self._comparison()
 
     def _comparison(self) -> Any:
+        self._comparisons += 1
+        if self._comparisons > _MOST_COMPARISONS:
+            raise self._wrong(f"it has more than {_MOST_COMPARISONS} comparisons; 'in' takes any number of values")
         kind, text = self._take()
         if kind not in ("word", "name"):
-            raise self._wrong(f"the name of a column should stand where {text} is")
+            raise self._wrong(f"the name of a column should stand where {in_one_line(text)} is")
         name = text[1:-1].replace('""', '"') if kind == "name" else text
         if name not in self._schema.names:
-            raise self._wrong(f"there is no column '{name}'; there are {', '.join(self._schema.names)}")
+            raise self._wrong(f"there is no column {name!r}; there are {', '.join(self._schema.names)}")
         column, of = pc.field(name), self._schema.field(name).type
         if self._takes("is", "not", "null"):
             return column.is_valid()
@@ -107,7 +123,7 @@ class _Parser:
             return self._in(column, of)
         kind, text = self._take()
         if kind != "symbol" or text not in _COMPARE:
-            raise self._wrong(f"a comparison should stand where {text} is")
+            raise self._wrong(f"a comparison should stand where {in_one_line(text)} is")
         return _COMPARE[text](column, self._value(of))
 
     def _in(self, column: Any, of: pa.DataType) -> Any:
@@ -118,7 +134,10 @@ class _Parser:
             values.append(self._value(of))
         if not self._takes(")"):
             raise self._wrong(f"a ')' is missing before {self._next()[1]}")
-        is_in = column.isin(pa.array([value.as_py() for value in values], values[0].type))
+        kind = column_type(of)
+        # A fraction that the column's type has not got is none of its values.
+        same = [value.as_py() for value in values if value.type == kind]
+        is_in = column.isin(pa.array(same, kind))
         return pc.if_else(column.is_valid(), is_in, pa.scalar(None, pa.bool_()))
 
     def _value(self, of: pa.DataType) -> Any:
@@ -126,20 +145,23 @@ class _Parser:
         kind, text = self._take()
         plain: Any
         if kind == "number":
+            if len(text) > _LONGEST_NUMBER:
+                raise self._wrong(f"{text[:20]}… is no {of}")
             plain = int(text) if re.fullmatch(r"-?\d+", text) else float(text)
         elif kind == "text":
             plain = text[1:-1].replace("''", "'")
         elif kind == "word" and text.lower() in ("true", "false"):
             plain = text.lower() == "true"
         else:
-            raise self._wrong(f"a value should stand where {text} is")
-        if pa.types.is_dictionary(of):
-            of = of.value_type
+            raise self._wrong(f"a value should stand where {in_one_line(text)} is")
+        of = column_type(of)
+        if isinstance(plain, float) and plain.is_integer() and pa.types.is_integer(of):
+            plain = int(plain)
         is_fraction = isinstance(plain, float) and not pa.types.is_floating(of) and not pa.types.is_decimal(of)
         try:
             return pa.scalar(plain) if is_fraction else pa.scalar(plain).cast(of)
-        except (pa.ArrowException, OverflowError):
-            raise self._wrong(f"{text} is no {of}") from None
+        except (pa.ArrowException, OverflowError, UnicodeEncodeError):
+            raise self._wrong(f"{ascii(text)[1:-1]} is no {of}") from None
 
 
 def filter_from_text(text: str, schema: pa.Schema) -> Any:

@@ -140,13 +140,16 @@ def sort_keys_from_text(
     )  # fmt: skip
 
 
+_MOST_DIGITS = 10  # of the number of a column
+
+
 def _key_of_text(text: str, columns: Sequence[str], nulls: NullsEnd, inside: Sequence[str]) -> SortKey | None:
     name, modifiers = text, []
     names = {*columns, *inside}
     while name not in names and name.rpartition(":")[2] in _MODIFIERS:  # a name may have a colon in it
         name, _, modifier = name.rpartition(":")
         modifiers.append(modifier)
-    if name not in names and name.isdecimal() and 1 <= int(name) <= len(columns):
+    if name not in names and name.isdecimal() and len(name) < _MOST_DIGITS and 1 <= int(name) <= len(columns):
         name = columns[int(name) - 1]
     if "nulls-first" in modifiers or "nulls-last" in modifiers:
         nulls = "first" if "nulls-first" in modifiers else "last"

@@ -81,7 +81,11 @@ def _messages(data: memoryview) -> Iterator[tuple[int, int]]:
         length = _number(data, "i", len(data) - len(ARROW_FILE) - 4)
         footer = _Table.root(data[len(data) - len(ARROW_FILE) - 4 - length :])
         for blocks in (2, 3):
+            before = -1
             for offset, _, _ in footer.structs(blocks, "qi4xq"):
+                if offset <= before:  # so that no message is looked at more than once
+                    raise Error("its blocks are not one behind the other")
+                before = offset
                 yield _message(data, offset)[:2]
         return
     at = 0
@@ -95,6 +99,8 @@ def _message(data: memoryview, at: int) -> tuple[int, int, int]:
     """The kind of a message, what it takes decoded, and where the next one begins."""
     at += 4 if _number(data, "I", at) == _CONTINUES else 0
     body = at + 4 + _number(data, "i", at)
+    if body <= at:
+        raise Error("a message with a negative size")
     message = _Table.root(data[at + 4 : body])
     kind, header = message.number(1, "B"), message.table(2)
     of_body = message.number(3, "q")

@@ -48,9 +48,7 @@ def writer_of(
             path, options, like=like, schema=schema, keys=keys, memory=memory, force=force, is_grouped=is_grouped,
             verify_all=verify_all,
         )  # fmt: skip
-    return Writer(
-        path, options, like=like, schema=schema, keys=keys, memory=memory, force=force, verify_all=verify_all
-    )
+    return Writer(path, options, like=like, schema=schema, keys=keys, memory=memory, force=force, verify_all=verify_all)
 
 
 class DirectoryWriter:

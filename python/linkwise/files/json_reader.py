@@ -7,16 +7,19 @@ import json
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
+from linkwise import _core
 from linkwise._core import Error
 from linkwise.files.formats import FileOptions, arrow_type, one_clear_line
 from linkwise.files.line_reader import BLOCK_OF_A_CORE, LineReader, rows_of
 from linkwise.files.locations import Location, name_of
 
 _LOOKED_AT = 100  # lines that tell the order of columns
+_DEEPEST = 200  # values in each other
 
 
 class JsonReader(LineReader):
@@ -31,6 +34,7 @@ class JsonReader(LineReader):
                 for name, alias in options.column_types.items()
                 if any(json.dumps(name, ensure_ascii=escaped).encode() in beginning for escaped in (False, True))
             }
+            self._check_depth(beginning)
             how = pa.json.ReadOptions(block_size=max(len(beginning), 1))
             found = pa.json.read_json(
                 pa.BufferReader(beginning), how, _parsing(pa.schema(list(given.items())), "infer")
@@ -64,12 +68,17 @@ class JsonReader(LineReader):
 
     def _batches_of(self, text: Any, block: int) -> list[pa.RecordBatch]:
         """The rows of a part. Raises ``ArrowInvalid``."""
+        self._check_depth(text)
         how = pa.json.ReadOptions(block_size=block)
         wanted = self._all if self.carried is None else pa.schema([self._all.field(n) for n in self._parsed_names])
         others = "error" if self.carried is None else "ignore"
         found = pa.json.read_json(pa.BufferReader(text), how, _parsing(wanted, others)).select(wanted.names)
         batches = list(found.to_batches())
         return batches if self.carried is None else self._beside_rows(batches, text, has_names=False)
+
+    def _check_depth(self, text: Any) -> None:
+        if _core.json_depth(np.frombuffer(text, np.uint8)) > _DEEPEST:
+            raise Error(f"{name_of(self.path, 'read')}: values are in each other more than {_DEEPEST} deep")
 
     def _rows_as_they_are(self, text: Any) -> pa.Array | None:
         """See ``LineReader``. JSON may have objects of several lines, and several in one; then lines are no rows."""

@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -80,8 +81,8 @@ def _remote(uri: str) -> Iterable[Location]:
         found = [each for each in listed if _is_table(each) and not _is_hidden(each, directory)]
         _check_of_one_format(found, directory)
         return found
-    is_like = re.compile(_as_expression(name[len(base) + 1 :]))
-    like = [each for each in listed if is_like.fullmatch(_inside(each, directory))]
+    pattern = name[len(base) + 1 :].split("/")
+    like = [each for each in listed if is_like(_inside(each, directory).split("/"), pattern)]
     if not like:
         raise UsageError(f"no file is like {name}")
     return like
@@ -115,10 +116,18 @@ def _is_hidden(file: RemoteFile, directory: RemoteFile) -> bool:
     return any(part.startswith(_HIDDEN) for part in _inside(file, directory).split("/"))
 
 
-def _as_expression(pattern: str) -> str:
-    """A regular expression for a pattern, in which ``*`` is in one directory and ``**`` in any below."""
-    parts = re.split(r"(\*\*/|\*\*|\*|\[[^]]*\])", pattern)
-    made = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*"}
-    return "".join(
-        made.get(part, part.replace("[!", "[^") if part.startswith("[") else re.escape(part)) for part in parts
-    )
+def is_like(parts: Sequence[str], pattern: Sequence[str]) -> bool:
+    """Whether the parts of a name are like those of a pattern, of which ``**`` stands for any number of directories."""
+    # reached[n]: the first n parts are like the parts of the pattern so far.
+    reached = [True] + [False] * len(parts)
+    for number, wanted in enumerate(pattern, 1):
+        if wanted == "**":
+            is_last = number == len(pattern)  # then it stands for the file as well
+            first = reached.index(True) if True in reached else len(reached)
+            reached = [at >= first + is_last for at in range(len(reached))]
+        else:
+            reached = [False] + [
+                before and fnmatchcase(part, wanted.replace("?", "[?]"))
+                for before, part in zip(reached, parts, strict=False)
+            ]
+    return reached[-1]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, TypeAlias
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 import pyarrow as pa
 
@@ -136,22 +136,55 @@ def remote_file(uri: str) -> Path | RemoteFile:
     parts = urlsplit(uri)
     if parts.scheme == "file":
         return Path(unquote(parts.path))
+    shown = _without_secrets(uri)
+    if "::" in uri or parts.scheme in _OF_OTHERS:
+        raise UsageError(f"{shown}: files inside of others, and lists of them, are not read; name the file itself")
     try:
         if parts.scheme not in ("http", "https"):
             filesystem, path = fs.FileSystem.from_uri(uri)
-            return RemoteFile(filesystem, path, uri.partition("?")[0])
+            return RemoteFile(filesystem, path, shown)
     except pa.ArrowInvalid as error:
         if "Unrecognized filesystem" not in str(error):
-            raise UsageError(f"{uri}: {error}") from None
+            raise UsageError(f"{shown}: {str(error).replace(uri, shown)}") from None
     except (pa.ArrowException, OSError, ImportError) as error:
-        raise UsageError(f"{uri}: {error}") from None
+        raise UsageError(f"{shown}: {str(error).replace(uri, shown)}") from None
     try:
         import fsspec  # type: ignore[import-untyped] # noqa: PLC0415
 
         filesystem, path = fsspec.core.url_to_fs(uri)
     except (ImportError, ValueError) as error:
-        raise UsageError(f"{uri}: {error}; pip install 'linkwise[remote]' has what most need") from None
-    return RemoteFile(fs.PyFileSystem(fs.FSSpecHandler(filesystem)), path, uri)
+        raise UsageError(
+            f"{shown}: {str(error).replace(uri, shown)}; pip install 'linkwise[remote]' has what most need"
+        ) from None
+    return RemoteFile(fs.PyFileSystem(fs.FSSpecHandler(filesystem)), path, shown)
+
+
+# fsspec's ways to other files, one of which renders templates that a file has.
+_OF_OTHERS = frozenset(
+    [
+        "reference",
+        "zip",
+        "tar",
+        "libarchive",
+        "cached",
+        "blockcache",
+        "filecache",
+        "simplecache",
+        "dir",
+        "generic",
+        "git",
+    ]
+)
+
+
+def _without_secrets(uri: str) -> str:
+    """A URI, or several in each other, as messages may show it: without names, passwords and what queries say."""
+
+    def shown(one: str) -> str:
+        parts = urlsplit(one)
+        return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+    return "::".join(map(shown, uri.split("::")))
 
 
 def is_pipe(location: Location) -> bool:

@@ -111,7 +111,9 @@ class OutputCheck:
 
 
 def _can_sort_by(schema: pa.Schema, keys: Sequence[SortKey]) -> bool:
-    return bool(keys) and all(key.column.partition(".")[0] in schema.names or key.column in schema.names for key in keys)
+    return bool(keys) and all(
+        key.column.partition(".")[0] in schema.names or key.column in schema.names for key in keys
+    )
 
 
 class SeenFile(io.RawIOBase):

@@ -94,10 +94,10 @@ class JoinCheck:
         """Over right rows without a left one, which show their keys on the left if these come once."""
         known = left.by_key()[0]
         found = []
-        for table in self._sides[1]():
-            keys, can = self._keys_of(table, 1)
+        for some in self._sides[1]():
+            keys, can = self._keys_of(some, 1)
             alone = (keys % np.uint64(self._parts) == part) & (~can | ~np.isin(keys, known))
-            table = table.filter(pa.array(alone))
+            table = some.filter(pa.array(alone))
             shown = {name: table[other] for name, other in self._keys.pairs} if self._keys.are_one else {}
             columns = [
                 _as(shown[field.name], field.type) if field.name in shown else pa.nulls(table.num_rows, field.type)
@@ -167,7 +167,7 @@ class CheckedMatches:
         nulls_equal: bool,
     ) -> None:  # fmt: skip
         self._found = found
-        columns = [together(*both, of_both) for *both, of_both in zip(*sides, names, strict=True)]
+        columns = [together(one, other, of_both) for one, other, of_both in zip(*sides, names, strict=True)]
         keys, lefts = row_hashes(_numbered(columns)), len(sides[0][0])
         self._sums: list[SideSums] = []
         for side, of_side in zip(sides, (keys[:lefts], keys[lefts:]), strict=True):

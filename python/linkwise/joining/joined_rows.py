@@ -69,13 +69,16 @@ def _with_pandas_types(
     """The left table's metadata; where both come from pandas, with what it says of the right columns' types."""
     if not left or not right or _PANDAS not in left or _PANDAS not in right:
         return left
-    told, of_right = json.loads(left[_PANDAS]), json.loads(right[_PANDAS])
-    told["columns"] += [
-        {**column, "name": names[column["name"]], "field_name": names[column["name"]]}
-        for column in of_right["columns"]
-        if column["name"] in names
-    ]
-    return {**left, _PANDAS: json.dumps(told).encode()}
+    try:
+        told, of_right = json.loads(left[_PANDAS]), json.loads(right[_PANDAS])
+        told["columns"] += [
+            {**column, "name": names[column["name"]], "field_name": names[column["name"]]}
+            for column in of_right["columns"]
+            if column["name"] in names
+        ]
+        return {**left, _PANDAS: json.dumps(told).encode()}
+    except (ValueError, KeyError, TypeError, RecursionError):  # it is damaged, and nobody needs it
+        return {name: value for name, value in left.items() if name != _PANDAS}
 
 
 def _right_names(left: pa.Schema, right: pa.Schema, keys: KeyPairs, suffix: str) -> dict[str, str]:

@@ -1,9 +1,9 @@
 """What the rows of a join add up to, found from both sides without joining them: ``verify="all"``.
 
 Each row of a side has a hash h, which is odd. Over all pairs of rows with equal keys, Σ h(left) · h(right) is, key by
-key, the product of two sums, Σ over keys of (Σ h(left)) · (Σ h(right)) modulo 2⁶⁴: so it is known from both sides' sums
-by key, and found again from the rows of the result. A row that was lost or made up, a value that changed, and a left row
-beside a wrong right one change it; one in 2⁶² such changes or so does not.
+key, the product of two sums, Σ over keys of (Σ h(left)) · (Σ h(right)) modulo 2⁶⁴: so it is known from the sums by key
+of both sides, and found again from the rows of the result. A row that was lost or made up, a value that changed, and a
+left row beside a wrong right one change it; one in 2⁶² such changes or so does not.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class SideSums:
     _counts: Hashes = field(default_factory=lambda: np.empty(0, np.uint64))
     _sums: Hashes = field(default_factory=lambda: np.empty(0, np.uint64))
     _waiting: list[tuple[Hashes, Hashes, Hashes]] = field(default_factory=list)
-    alone: PairSum = PairSum(0, 0)
+    alone: PairSum = field(default_factory=lambda: PairSum(0, 0))
     """Of rows that match nothing, whatever the other side has: those with a null in their key."""
 
     def add(self, keys: Hashes, can_match: Array, rows: Hashes) -> None:
@@ -102,7 +102,7 @@ def of_matches(left: SideSums, right: SideSums) -> PairSum:
     return PairSum(rows, _sum(left_sums[of_left] * right_sums[of_right]))
 
 
-def of_rows_that(match: bool, side: SideSums, other: SideSums) -> PairSum:  # noqa: FBT001 - see the name
+def of_rows_that(match: bool, side: SideSums, other: SideSums) -> PairSum:
     """Over the rows of a side that match one of the other, or that match none."""
     keys, counts, sums = side.by_key()
     wanted = np.isin(keys, other.by_key()[0], assume_unique=True) == match

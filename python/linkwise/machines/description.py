@@ -82,13 +82,23 @@ class _Fields:
             raise UsageError(f"{self.where}: unknown field '{min(unknown)}'")
 
 
+_MOST = (1 << 31) - 1
+
+
+def _small(text: str) -> int:
+    """A whole number that a machine may have of something. Raises ``ValueError``."""
+    if not text.isascii() or not text.isdecimal() or len(text) > len(str(_MOST)) or not 0 < int(text) <= _MOST:
+        raise ValueError
+    return int(text)
+
+
 def _capacity(value: Any, where: str) -> list[_core.CapacityPoint]:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return [_core.CapacityPoint(1, plain_number(value, f"{where}: a capacity"))]
     if isinstance(value, dict) and value:
         try:
             points = sorted(
-                (int(flows), plain_number(gb_per_s, f"{where}: a capacity")) for flows, gb_per_s in value.items()
+                (_small(flows), plain_number(gb_per_s, f"{where}: a capacity")) for flows, gb_per_s in value.items()
             )
         except ValueError:
             points = []
@@ -182,12 +192,15 @@ def _small_accesses(machine: Machine, fields: _Fields) -> None:
     agents = _Fields(fields.get("agents", dict, {}), f"{fields.where}, agents")
     for name in AGENT_COSTS:
         kind = type(getattr(machine.agents, name))
-        setattr(machine.agents, name, kind(agents.number(name, getattr(machine.agents, name))))
+        number = agents.number(name, getattr(machine.agents, name))
+        if kind is int and number > _MOST:
+            raise UsageError(f"{agents.where}: '{name}' is {number}; that is more than a GPU has")
+        setattr(machine.agents, name, kind(number))
     agents.end()
     goodput = fields.get("store_goodput", dict, {})
     try:
         machine.store_goodput = {
-            int(size): plain_number(fraction, f"{fields.where}: store_goodput") for size, fraction in goodput.items()
+            _small(size): plain_number(fraction, f"{fields.where}: store_goodput") for size, fraction in goodput.items()
         }
     except ValueError:
         raise UsageError(f"{fields.where}: store_goodput is a fraction, by the bytes of a store") from None

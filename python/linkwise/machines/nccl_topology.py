@@ -15,6 +15,13 @@ _SWITCH, _BRIDGE = "0x068000", "0x0604"  # PCI classes of an NVSwitch and of PCI
 _SPEEDS = {"2.5": 1, "5": 2, "8": 3, "16": 4, "32": 5, "64": 6}  # GT/s of a lane
 
 
+def _number(text: str) -> int:
+    """A whole number of a few digits. Raises ``ValueError``."""
+    if len(text) > 9:
+        raise ValueError(f"'{text[:9]}…' is no number of anything that a machine has")
+    return int(text)
+
+
 class _NcclXml:
     """Collects nodes and links from NCCL's tree: cpu, pci in pci, gpu, nvlink."""
 
@@ -38,16 +45,16 @@ class _NcclXml:
         if element.find(".//gpu") is None:
             return
         speed = element.get("link_speed", "").split(" ")[0].removesuffix(".0")
-        width = pcie_gb_per_s(_SPEEDS.get(speed, 4), int(element.get("link_width", "16") or 16))
+        width = pcie_gb_per_s(_SPEEDS.get(speed, 4), _number(element.get("link_width", "16") or "16"))
         gpu = element.find("gpu")
         if gpu is not None:
             name = f"gpu{len(self.nodes['gpus'])}"
             self.nodes["gpus"].append(name)
             self.gpu_of[element.get("busid", "").lower()] = name
-            self.capability = int(gpu.get("sm", "80"))
+            self.capability = _number(gpu.get("sm", "80"))
             for link in gpu.findall("nvlink"):
                 target, kind = link.get("target", "").lower(), link.get("tclass", "")
-                self.nvlinks.append((name, target, kind, int(link.get("count", "1"))))
+                self.nvlinks.append((name, target, kind, _number(link.get("count", "1"))))
         elif element.get("class", _BRIDGE).startswith(_BRIDGE):
             name = f"switch{len(self.nodes['pcie_switches'])}"
             self.nodes["pcie_switches"].append(name)
@@ -91,8 +98,10 @@ def import_nccl(path: str | Path, name: str | None = None) -> dict[str, Any]:
     try:
         for cpu in root.findall("cpu"):
             found.cpu(cpu)
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise UsageError(f"{path}: {error}") from None
+    except RecursionError:
+        raise UsageError(f"{path}: its <pci>s are in each other too deep") from None
     if not found.nodes["gpus"]:
         raise UsageError(f"{path} has no <gpu>")
     found.join()

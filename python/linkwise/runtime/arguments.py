@@ -6,7 +6,7 @@ import operator
 import re
 from collections.abc import Iterable
 from numbers import Number
-from typing import SupportsIndex, cast
+from typing import Any, SupportsIndex, cast
 
 import numpy as np
 
@@ -18,13 +18,20 @@ _LONGEST_SHOWN = 80
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
+def _is_whole(number: Any) -> bool:
+    try:
+        return bool(int(number) == number)
+    except (ValueError, OverflowError, TypeError):  # nan, inf
+        return False
+
+
 def parse_bytes(size: int | str | None, whole: int = 0) -> int:
     """Bytes from ``4096``, ``"4GiB"``, or, of a ``whole``, ``"80%"``; 0 for ``None``. Raises ``UsageError``."""
     examples = "512MiB, 4GiB or 80%" if whole else "512KiB or 4MiB"
     if size is None:
         return 0
     if not isinstance(size, str):
-        whole_number = isinstance(size, Number) and not isinstance(size, bool | complex) and int(size) == size
+        whole_number = isinstance(size, Number) and not isinstance(size, bool | complex) and _is_whole(size)
         if not whole_number:
             raise UsageError(f"{size!r} is not a size; write it like {examples}, or as a number of bytes")
         if not 0 < size < _MOST_BYTES:
@@ -33,14 +40,14 @@ def parse_bytes(size: int | str | None, whole: int = 0) -> int:
     percent = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%\s*", size)
     if percent is not None and whole:
         if not 0 < float(percent[1]) <= 100:
-            raise UsageError(f"'{size}' is not a part of a memory; write it like 80%")
+            raise UsageError(f"{in_one_line(size)} is not a part of a memory; write it like 80%")
         return max(int(float(percent[1]) / 100 * whole), 1)
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", size, re.IGNORECASE)
     if match is None or float(match[1]) <= 0:
-        raise UsageError(f"'{size}' is not a size; write it like {examples}")
+        raise UsageError(f"{in_one_line(size)} is not a size; write it like {examples}")
     count = float(match[1]) * _UNITS[match[2].upper()]
     if count >= _MOST_BYTES:
-        raise UsageError(f"'{size}' is more than any memory has")
+        raise UsageError(f"{in_one_line(size)} is more than any memory has")
     return int(count)
 
 

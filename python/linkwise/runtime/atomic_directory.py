@@ -52,12 +52,18 @@ class AtomicDirectory:
 
     def _take_over(self) -> bool:
         """Whether there is one that was left: the latest is this one's from now on."""
-        left = sorted(_beside(self._target), key=lambda each: each.stat().st_mtime, reverse=True)
+        left = sorted(_beside(self._target), key=lambda each: each.lstat().st_mtime, reverse=True)
         for path in left:
-            descriptor = _opened(path)
+            try:
+                descriptor = _opened(path)
+            except OSError:  # a link, or gone
+                continue
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                is_ours = os.fstat(descriptor).st_uid == os.geteuid()
             except OSError:  # somebody fills it
+                is_ours = False
+            if not is_ours:  # nobody else's is gone on with: it may have anything in it
                 os.close(descriptor)
                 continue
             self.path, self._lock, self.was_left = path, descriptor, True
@@ -94,7 +100,7 @@ class AtomicDirectory:
 
 
 def _opened(path: Path) -> int:
-    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
 
 
 def _beside(target: Path) -> list[Path]:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self, TypedDict, TypeVar, Unpack
+from typing import Any, Literal, NamedTuple, Self, TypedDict, TypeVar, Unpack, cast
 
 from linkwise import _core
 from linkwise._core import UsageError
@@ -107,18 +107,20 @@ class ExecutionOptions:
     gpus: Gpus = "auto"
     strategy: str = "auto"
     memory_limit: MemoryLimit = None
-    verify: Verify = True
+    verify: bool = True
+    """``"all"`` may be given as well; see ``verify_all``."""
     plan: SortPlan | JoinPlan | None = None
     on_progress: Progress | None = None
     verify_all: bool = False
     """Whether ``verify`` was ``"all"``; it is a truth value afterwards."""
 
     def __post_init__(self) -> None:
-        if self.verify == "all":
+        given: object = self.verify
+        if isinstance(given, str) and given == "all":
             object.__setattr__(self, "verify", True)
             object.__setattr__(self, "verify_all", True)
-        elif not isinstance(self.verify, bool):
-            raise UsageError(f"verify= is True, False or 'all', not {in_one_line(self.verify)}")
+        elif not isinstance(given, bool):
+            raise UsageError(f"verify= is True, False or 'all', not {in_one_line(given)}")
         if not isinstance(self.strategy, str):
             raise UsageError(f"strategy= is a name like 'radix', or 'auto', not {self.strategy!r}")
         if not isinstance(self.gpus, str):  # NumPy's arrays do not compare as one would think
@@ -195,7 +197,9 @@ class ExecutionOptions:
 
 
 _NO_GPUS = "gpus is empty; name at least one GPU, or leave it at 'auto'"
-_DEFAULTS = {each.name: each.default for each in fields(ExecutionOptions) if each.name not in ("on_progress", "verify_all")}
+_DEFAULTS = {
+    each.name: each.default for each in fields(ExecutionOptions) if each.name not in ("on_progress", "verify_all")
+}
 
 
 def _check_names(given: Any) -> None:
@@ -281,7 +285,7 @@ def options(**execution: Unpack[AnyExecution]) -> Iterator[None]:
 
     """
     _check_names(execution)
-    ExecutionOptions(**execution)  # says what is wrong before anything runs
+    ExecutionOptions(**cast(Any, execution))  # says what is wrong before anything runs
     token = _given.set(_given.get(_Given({}, {})).around(execution))
     try:
         yield

@@ -229,7 +229,9 @@ class Plan:
             found = cls.parsed_word(word.strip())
             if found is None:
                 there_are = ", ".join(cls.field_infos())
-                raise UsageError(f"'{word.strip()}' is nothing that a {cls.KIND} plan has; it has {there_are}")
+                raise UsageError(
+                    f"{in_one_line(word.strip())} is nothing that a {cls.KIND} plan has; it has {there_are}"
+                )
             add_once(told, *found)
         return cls(**told)
 
@@ -245,7 +247,7 @@ class Plan:
             try:
                 return full, info.kind.parsed(value if equals else "true")
             except (ValueError, OverflowError, UsageError):
-                raise UsageError(f"{full} is '{value}'; it is {info.kind.what}") from None
+                raise UsageError(f"{full} is {in_one_line(value)}; it is {info.kind.what}") from None
         return None
 
     def __str__(self) -> str:

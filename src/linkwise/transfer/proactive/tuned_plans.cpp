@@ -39,8 +39,9 @@ void check_name(const std::string& kernel) {
 
 std::filesystem::path cache_folder() {
   if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0') return cache;
-  const char* home = std::getenv("HOME");
-  return (home != nullptr ? std::filesystem::path(home) : std::filesystem::temp_directory_path()) / ".cache";
+  if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0')
+    return std::filesystem::path(home) / ".cache";
+  return {};  // a directory that everybody writes is no place for it
 }
 
 }  // namespace
@@ -54,7 +55,9 @@ std::filesystem::path TunedPlans::usual_file() {
   for (const char letter : machine) digest = (digest ^ static_cast<unsigned char>(letter)) * 1099511628211U;
   std::array<char, 17> hexadecimal{};
   (void)std::snprintf(hexadecimal.data(), hexadecimal.size(), "%016llx", static_cast<unsigned long long>(digest));
-  return cache_folder() / "linkwise" / ("tuned-" + std::string(hexadecimal.data()) + ".txt");
+  const std::filesystem::path folder = cache_folder();
+  if (folder.empty()) return {};
+  return folder / "linkwise" / ("tuned-" + std::string(hexadecimal.data()) + ".txt");
 }
 
 std::optional<AgentPlan> TunedPlans::find(const std::string& kernel) const {
@@ -77,11 +80,14 @@ std::optional<AgentPlan> TunedPlans::find(const std::string& kernel) const {
 
 void TunedPlans::keep(const std::string& kernel, const AgentPlan& plan) const {
   check_name(kernel);
+  if (file_.empty()) throw UsageError("cannot keep a plan: neither XDG_CACHE_HOME nor HOME says where");
   std::error_code failed;
   if (file_.has_parent_path()) std::filesystem::create_directories(file_.parent_path(), failed);
   // Under another name first: whoever reads meanwhile finds the old plans or the new ones.
   std::filesystem::path part = file_;
   part += "." + std::to_string(getpid());
+  std::filesystem::remove(part, failed);  // what a process of that number has left, or a link that somebody has put there
+  failed.clear();
   std::ofstream lines(part);
   for (const Kept& kept : kept_in(file_))
     if (kept.kernel != kernel) lines << kept.line << '\n';
