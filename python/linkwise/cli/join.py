@@ -56,6 +56,7 @@ def join(
     machine: options.Machine = "auto",
     gpus: options.Gpus = "auto",
     strategy: options.Strategy = "auto",
+    verify: options.Verify = "yes",
     memory_limit: options.MemoryLimit = None,
     plan: options.Plan = None,
     host_memory: options.HostMemory = None,
@@ -111,8 +112,8 @@ def join(
 
         refuse(
             count=count, output_format=output_format, partition_by=partition_by, file_rows=file_rows, trace=trace,
-            explain=explain, plan=plan, memory_limit=memory_limit, machine=machine != "auto", gpus=gpus != "auto",
-            presorted=presorted != "neither",
+            explain=explain, plan=plan, memory_limit=memory_limit, machine=machine != "auto",
+            gpus=gpus != "auto", presorted=presorted != "neither", verify=verify != "yes",
         )  # fmt: skip
         asked = replace(asked, options=replace(asked.options, output_format="parquet"))
         run = RunOptions.of(out, temporary, force=force, resume=resume, strategy=strategy)
@@ -124,6 +125,7 @@ def join(
         advance = step(f"join {Path(left).name}")
         execution = ExecutionOptions(
             machine=machine, gpus=options.parse_gpus(gpus), strategy=strategy, memory_limit=memory_limit,
+            verify=options.VERIFY[verify],
             plan=None if plan is None else JoinPlan.parse(plan), on_progress=advance,
         )  # fmt: skip
         report = join_files(asked, out, execution)

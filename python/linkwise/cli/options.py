@@ -16,6 +16,8 @@ from linkwise.machines.local import local_machine
 from linkwise.runtime.execution import Gpus as GpuNumbers
 from linkwise.runtime.session import no_gpu
 
+VERIFY: dict[str, Any] = {"yes": True, "all": "all", "no": False}
+
 MOST_SHOWN = 12
 """Rows of a table that is sorted by what matters."""
 
@@ -29,6 +31,10 @@ Machine = Annotated[
 ]
 
 Gpus = Annotated[str, typer.Option(metavar="0,2|auto", help="GPUs, in this order.")]
+Verify = Annotated[
+    Literal["yes", "all", "no"],
+    typer.Option(help="Check the result; all: on the host too, and the file by reading it again before it appears."),
+]
 Strategy = Annotated[Literal["auto", "radix", "p2p_merge", "het", "cpu"], typer.Option(help="How to sort.")]
 Plan = Annotated[
     str | None,

@@ -56,6 +56,7 @@ def sort(
     machine: options.Machine = "auto",
     gpus: options.Gpus = "auto",
     strategy: options.Strategy = "auto",
+    verify: options.Verify = "yes",
     memory_limit: options.MemoryLimit = None,
     plan: options.Plan = None,
     host_memory: options.HostMemory = None,
@@ -117,7 +118,7 @@ def sort(
         refuse(
             check=check, dtype=dtype, output_format=output_format, partition_by=partition_by, file_rows=file_rows,
             trace=trace, picture=picture, explain=explain, plan=plan, memory_limit=memory_limit,
-            machine=machine != "auto", gpus=gpus != "auto",
+            machine=machine != "auto", verify=verify != "yes", gpus=gpus != "auto",
         )  # fmt: skip
         run = RunOptions.of(out, temporary, force=force, resume=resume, strategy=strategy)
         sort_on_cluster(
@@ -137,6 +138,7 @@ def sort(
         advance = step(f"sort {Path(source[0]).name}")
         execution = ExecutionOptions(
             machine=machine, gpus=options.parse_gpus(gpus), strategy=strategy, memory_limit=memory_limit,
+            verify=options.VERIFY[verify],
             plan=None if plan is None else SortPlan.parse(plan), on_progress=advance,
         )  # fmt: skip
         report = sort_paths(

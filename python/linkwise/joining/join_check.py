@@ -10,6 +10,7 @@ import numpy as np
 
 from linkwise._arrow import pa, pc
 from linkwise._typing import Array, Rows
+from linkwise.columns.gather import gather_rows
 from linkwise.columns.row_checksum import Hashes, row_hashes
 from linkwise.joining.joined_rows import KeyPairs
 from linkwise.joining.matches import Matches
@@ -97,7 +98,7 @@ class JoinCheck:
         for some in self._sides[1]():
             keys, can = self._keys_of(some, 1)
             alone = (keys % np.uint64(self._parts) == part) & (~can | ~np.isin(keys, known))
-            table = some.filter(pa.array(alone))
+            table = gather_rows(some, np.flatnonzero(alone))
             shown = {name: table[other] for name, other in self._keys.pairs} if self._keys.are_one else {}
             columns = [
                 _as(shown[field.name], field.type) if field.name in shown else pa.nulls(table.num_rows, field.type)
