@@ -6,7 +6,7 @@ export LINKWISE_CUDA_ARCHS ?= 90
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test lint format bench swarm clean
+.PHONY: help build demo test sanitize lint format bench swarm clean
 
 help:
 	@sed -n 's/^## //p' $(MAKEFILE_LIST)
@@ -29,6 +29,10 @@ demo: build
 ## make test    all tests; those that need a GPU run where there is one
 test: build
 	$(BIN)/python -m pytest
+
+## make sanitize  programs, fuzzers and 500 scenarios of the swarm under AddressSanitizer and UBSan
+sanitize: build
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python scripts/sanitize.py
 
 ## make lint    clang-format, clang-tidy, ruff, mypy and the house rules
 lint: build

@@ -508,3 +508,28 @@ def test_huge_pages_are_left_alone_where_the_host_takes_them_back(tmp_path: Path
     for told, pays in (("11001", True), ("110010", True), ("110001", False), ("", True)):
         features.write_text(told + "\n")
         assert _core.huge_pages_pay(str(tmp_path)) == pays
+
+
+def test_what_is_spilled_is_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody else may read runs, and they have no name that somebody could wait for, or put a link at."""
+    from linkwise.files import spill_file
+
+    made, really = [], spill_file.tempfile.TemporaryFile
+
+    def temporary(*given: Any, **named: Any) -> Any:
+        file = really(*given, **named)
+        made.append(os.fstat(file.fileno()))
+        return file
+
+    monkeypatch.setattr(spill_file.tempfile, "TemporaryFile", temporary)
+    pq.write_table(pa.table({"x": np.random.default_rng(1).integers(0, 1 << 40, 100_000)}), tmp_path / "in.parquet")
+    before = os.umask(0)
+    try:
+        linkwise.sort_file(
+            tmp_path / "in.parquet", tmp_path / "out.parquet", by="x", host_memory_limit="128KiB",
+            temporary_directory=tmp_path,
+        )  # fmt: skip
+    finally:
+        os.umask(before)
+    assert made and all(stat.S_IMODE(each.st_mode) == 0o600 and each.st_nlink == 0 for each in made)
+    assert {path.name for path in tmp_path.iterdir()} == {"in.parquet", "out.parquet"}
