@@ -12,6 +12,7 @@ import os
 import secrets
 import signal
 import socket
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
@@ -180,6 +181,7 @@ def _engine_of_cluster(memory: int | None) -> RayEngine:
 
 @contextmanager
 def _local_cluster(address: str, memory: int | None) -> Iterator[RayEngine]:
+    _ask_for_a_token()
     ray = _ray()
     count = address.removeprefix("local:")
     if not count.isdecimal() or not 1 <= int(count) <= 256:
@@ -189,7 +191,7 @@ def _local_cluster(address: str, memory: int | None) -> Iterator[RayEngine]:
     in_all = min(free, workers * memory) if memory else free
     store = max(int(in_all * _STORE), 80 << 20)
     gpus = _gpus()
-    with _temporary_directory() as folder, _token():
+    with _temporary_directory() as folder:
         # Ray lets everybody into its own directory; nobody else comes into the one around it.
         _start(
             num_cpus=workers, num_gpus=gpus, object_store_memory=store, include_dashboard=False,
@@ -240,19 +242,14 @@ def _temporary_directory() -> Iterator[Path]:
         folder.discard()
 
 
-@contextmanager
-def _token() -> Iterator[None]:
-    """Let nobody into the cluster, which listens on the network, but who has a secret. Older Rays have none."""
-    names = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-    if any(name in os.environ for name in names):  # somebody has said how
-        yield
-        return
-    os.environ.update(names)
-    try:
-        yield
-    finally:
-        for name in names:
-            os.environ.pop(name, None)
+def _ask_for_a_token() -> None:
+    """Let nobody into the clusters of this process, which listen on the network, but who has a secret.
+
+    Ray reads this when it is imported: who has imported it already has said how, or has not. Older ones know no tokens.
+    """
+    names = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN")
+    if "ray" not in sys.modules and not any(name in os.environ for name in names):
+        os.environ.update(zip(names, ("token", secrets.token_hex(32)), strict=True))
 
 
 def _start(**options: Any) -> None:
