@@ -8,48 +8,30 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from detector_callers import device_joins, device_sorts
+from detector_inputs import (
+    GPU,
+    HOST,
+    ROWS,
+    Array,
+    Machine,
+    Program,
+    Result,
+    crossed,
+    join_plan,
+    random_keys,
+    sides,
+    sort_plan,
+)
 from linkwise import _core
 from linkwise.columns.gather import gather_columns_on_gpus
 from linkwise.columns.key_types import key_type_of
-
-Array = np.ndarray[Any, Any]
-Result = list[Array]
-Machine = _core.VirtualRuntime | _core.AuditedRuntime
-Program = Callable[[Any], Result]
-HOST, GPU = _core.Place.host(), _core.Place.gpu
-ROWS = 3000
-CALLERS_STREAM, ANOTHER_STREAM = 77, 78  # handles of streams of other software
-
-
-def random_keys(count: int, dtype: str = "u4", seed: int = 1, distinct: int = 1 << 20) -> Array:
-    """Keys of which some come more than once."""
-    return np.random.default_rng(seed).integers(0, distinct, count).astype(dtype)
-
-
-def sort_plan(gpus: list[int], **fields: Any) -> _core.SortPlan:
-    """Fields by their names, on those GPUs, with few samples and small pieces."""
-    plan = _core.SortPlan()
-    plan.gpus, plan.samples, plan.piece_bytes, plan.slack = gpus, 512, 3000, 1.0
-    for name, value in fields.items():
-        setattr(plan, name, value)
-    return plan
-
-
-def crossed(gpus: list[int]) -> list[_core.Path]:
-    """Everything takes the way over the next GPU."""
-    paths = []
-    for at, gpu in enumerate(gpus):
-        over = gpus[(at + 1) % len(gpus)]
-        paths += [_core.Path(HOST, GPU(gpu), [over], 0.5), _core.Path(GPU(gpu), HOST, [over], 0.5)]
-        paths += [_core.Path(GPU(gpu), GPU(to), [over], 0.5) for to in gpus if to not in (gpu, over)]
-    return paths
-
 
 # Sorts of host arrays
 
@@ -118,210 +100,6 @@ def host_sorts() -> Iterator[tuple[str, Program]]:
         "sort where samples misjudge",
         functools.partial(
             sort_host, plan=sort_plan([0, 1], streamed=True, samples=4, slack=0.0), keys=rising, values=4
-        ),
-    )
-
-
-# Sorts and joins of what lies on the GPUs
-
-
-class Caller:
-    """Other software with arrays on the GPUs: it writes them on its own streams, and reads what comes back there."""
-
-    def __init__(self, runtime: Machine, gpus: list[int], stream: int = CALLERS_STREAM) -> None:
-        self._runtime = runtime.inner if isinstance(runtime, _core.AuditedRuntime) else runtime
-        self._gpus, self._stream = gpus, stream
-        self._kept: list[Array] = []  # by copies that are still to come
-
-    def writes(self, column: Array, seed: int = 3) -> list[Array]:
-        """A column as uneven parts on the GPUs, which it copies there on its streams."""
-        cuts = np.sort(np.random.default_rng(seed).integers(0, len(column) + 1, len(self._gpus) - 1))
-        parts = []
-        for gpu, part in zip(self._gpus, np.split(column, cuts), strict=True):
-            parts.append(np.full_like(part, 0xA5 & np.iinfo(part.dtype).max))
-            self._copies(gpu, parts[-1], np.ascontiguousarray(part))
-        return parts
-
-    def overwrites(self, parts: list[Array]) -> None:
-        """Uses its memory for something else, behind what was handed back to it."""
-        for gpu, part in zip(self._gpus, parts, strict=True):
-            self._copies(gpu, part, np.full_like(part, 0x5A & np.iinfo(part.dtype).max))
-
-    def reads(self, arrays: list[Any], dtype: Any) -> Result:
-        """What lies in arrays of ours on the GPUs, by copies on its own streams, for which it waits."""
-        found = []
-        for gpu, array in zip(self._gpus, arrays, strict=True):
-            found.append(np.zeros(len(array), dtype))
-            self._runtime.caller_copies(GPU(gpu), self._stream, self._runtime.view(HOST, found[-1]), array.view)
-        for gpu in self._gpus:
-            self._runtime.caller_synchronizes(GPU(gpu), self._stream)
-        return found
-
-    def _copies(self, gpu: int, to: Array, source: Array) -> None:
-        self._kept += [to, source]
-        self._runtime.caller_copies(
-            GPU(gpu), self._stream, self._runtime.view(GPU(gpu), to), self._runtime.view(HOST, source)
-        )
-
-
-def sort_device(
-    runtime: Machine, plan: _core.SortPlan, keys: Array, values: Array | None = None, *,
-    donated: bool = False, verify: bool = True, descending: bool = False,
-) -> Result:  # fmt: skip
-    """Of arrays that the caller writes before, and overwrites after."""
-    caller = Caller(runtime, plan.gpus)
-    given = [caller.writes(column) for column in (keys, values) if column is not None]
-    sorted_parts = _core.sort_device(
-        runtime, plan, given[0], given[1] if values is not None else [], [CALLERS_STREAM] * len(plan.gpus), donated,
-        _core.SortOptions(descending, verify),
-    )  # fmt: skip
-    if not donated:
-        for parts in given:
-            caller.overwrites(parts)
-    found = caller.reads([part for part, _ in sorted_parts], keys.dtype)
-    if values is not None:
-        found += caller.reads([part for _, part in sorted_parts], values.dtype)
-    return found
-
-
-def device_sorts() -> Iterator[tuple[str, Program]]:
-    """By leading digits on one GPU, in one and in several buckets, merged; owned and donated; verified or not."""
-    strategies = {"radix": 1, "radix in buckets": 7, "p2p_merge": 1}
-    keys, values = random_keys(ROWS), random_keys(ROWS, "u8", 2)
-    for verify, (name, buckets) in itertools.product((True, False), strategies.items()):
-        told = "" if verify else ", unverified"
-        gpus = [0, 1] if name == "p2p_merge" else [0, 1, 2]
-        plan = sort_plan(
-            gpus, strategy=getattr(_core.SortStrategy, name.split()[0]), streamed=False, device_buckets=buckets,
-            exchange=_core.Exchange.fused,
-        )  # fmt: skip
-        yield (
-            f"sort resident {name}{told}",
-            functools.partial(sort_device, plan=plan, keys=keys, values=values, verify=verify),
-        )
-        yield f"sort resident {name} of donated floats{told}", functools.partial(
-            sort_device, plan=plan, keys=keys.astype("f4").view("u4").view("i4"), donated=True, verify=verify,
-            descending=True,
-        )  # fmt: skip
-    one = sort_plan([0], streamed=False)
-    for verify, dtype in itertools.product((True, False), ("u4", "i8", "i2")):
-        told = "" if verify else ", unverified"
-        yield (
-            f"sort resident {dtype} on one{told}",
-            functools.partial(sort_device, plan=one, keys=random_keys(ROWS, dtype), verify=verify),
-        )
-        yield (
-            f"sort resident {dtype} with values on one{told}",
-            functools.partial(sort_device, plan=one, keys=random_keys(ROWS, dtype), values=values, verify=verify),
-        )
-
-
-def join_plan(gpus: list[int], **fields: Any) -> _core.JoinPlan:
-    """With several batches and windows."""
-    plan = _core.JoinPlan()
-    plan.batches, plan.window_rows, plan.pair_bytes = 9, 200, 4000
-    own = {name: value for name, value in fields.items() if hasattr(plan, name)}
-    for name, value in own.items():
-        setattr(plan, name, value)
-    plan.sort = sort_plan(gpus, **{name: value for name, value in fields.items() if name not in own})
-    return plan
-
-
-class CallerOfJoins:
-    """Other software with both sides on the GPUs, each on a stream of its own."""
-
-    def __init__(self, runtime: Machine, gpus: list[int], left: Array, right: Array, *, values: bool) -> None:
-        self._callers = [Caller(runtime, gpus, stream) for stream in (CALLERS_STREAM, ANOTHER_STREAM)]
-        self._parts: list[list[list[Array]]] = []
-        self.sides: list[_core.ArraysOfSide] = []
-        for caller, side, stream in zip(self._callers, (left, right), (CALLERS_STREAM, ANOTHER_STREAM), strict=True):
-            columns = [caller.writes(side)]
-            if values:
-                columns.append(caller.writes(np.arange(len(side), dtype="i8")))
-            self.sides.append(_core.ArraysOfSide(columns[0], columns[1] if values else [], [stream] * len(gpus)))
-            self._parts.append(columns)
-
-    def overwrites(self) -> None:
-        """Uses the memory of both sides for something else."""
-        for caller, columns in zip(self._callers, self._parts, strict=True):
-            for parts in columns:
-                caller.overwrites(parts)
-
-    def reads(self, rows: list[tuple[Any, Any]]) -> Result:
-        """What is told of both sides of each row, or of one."""
-        found = self._callers[0].reads([part for part, _ in rows], "i8")
-        if rows[0][1] is not None:
-            found += self._callers[0].reads([part for _, part in rows], "i8")
-        return found
-
-
-def join_device_totals(
-    runtime: Machine, plan: _core.JoinPlan, left: Array, right: Array, how: str, *, hashed: bool = False
-) -> Result:
-    """Counts and sums."""
-    caller = CallerOfJoins(runtime, plan.sort.gpus, left, right, values=True)
-    if hashed:
-        totals = _core.hash_join_device_totals(runtime, plan, *caller.sides)
-    else:
-        totals = _core.join_device_totals(runtime, plan, *caller.sides, how)
-    caller.overwrites()
-    return [np.array([totals.rows, totals.left_sum, totals.right_sum], "u8")]
-
-
-def join_device_rows(
-    runtime: Machine, plan: _core.JoinPlan, left: Array, right: Array, how: str, *, values: bool = True,
-    any_order: bool = False,
-) -> Result:  # fmt: skip
-    """Row numbers of both sides."""
-    caller = CallerOfJoins(runtime, plan.sort.gpus, left, right, values=values)
-    rows = _core.join_device_rows(runtime, plan, *caller.sides, how, any_order=any_order)
-    caller.overwrites()
-    return caller.reads(rows)
-
-
-def sides(seed: int = 5, *, skewed: bool = False) -> tuple[Array, Array]:
-    """Of which a part matches; skewed: a third of both are one key."""
-    left, right = random_keys(1500, seed=seed, distinct=2000), random_keys(900, seed=seed + 1, distinct=2000)
-    if skewed:
-        left[::3], right[::9] = 1000, 1000
-    return left, right
-
-
-def device_joins() -> Iterator[tuple[str, Program]]:
-    """Totals and rows, by sorting, hashing and copies of the small side."""
-    for how, skewed in itertools.product(("inner", "full"), (False, True)):
-        left, right = sides(skewed=skewed)
-        told = f"{how}{' of a heavy key' if skewed else ''}"
-        plan = join_plan([0, 1, 2], window_rows=3000 if skewed else 200)
-        yield (
-            f"join resident, totals, {told}",
-            functools.partial(join_device_totals, plan=plan, left=left, right=right, how=how),
-        )
-        yield (
-            f"join resident, rows, {told}",
-            functools.partial(join_device_rows, plan=plan, left=left, right=right, how=how),
-        )
-    left, right = sides()
-    yield (
-        "join resident, row numbers, semi",
-        functools.partial(join_device_rows, plan=join_plan([0, 1]), left=left, right=right, how="semi", values=False),
-    )
-    over = join_plan([0, 1, 2], paths=crossed([0, 1, 2]), relay_bytes=1024)
-    heavy = sides(skewed=True)
-    yield (
-        "join resident, over other GPUs",
-        functools.partial(join_device_totals, plan=over, left=heavy[0], right=heavy[1], how="inner"),
-    )
-    yield (
-        "join resident, by hashes",
-        functools.partial(
-            join_device_totals, plan=join_plan([0, 1, 2]), left=left, right=right, how="inner", hashed=True
-        ),
-    )
-    yield (
-        "join resident, small side on every GPU",
-        functools.partial(
-            join_device_rows, plan=join_plan([0, 1, 2]), left=left, right=right[:40], how="inner", any_order=True
         ),
     )
 

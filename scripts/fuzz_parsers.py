@@ -3,8 +3,8 @@
     pip install atheris
     python scripts/fuzz_parsers.py machine --seconds 600 --corpus build/corpus/machine
 
-Needs Atheris (https://pypi.org/project/atheris/). It keeps an input that ends otherwise, as ``crash-…``, and runs it
-again where the file is named behind ``--``. Without Atheris, ``--drawn N`` runs N inputs that are drawn from the seeds.
+Needs Atheris (https://pypi.org/project/atheris/), which takes the options of libFuzzer as well, and keeps an input that
+ends otherwise as ``crash-…``. Without Atheris, ``--drawn N`` runs N inputs that are drawn from the seeds.
 """
 
 from __future__ import annotations
@@ -177,8 +177,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--corpus", type=Path, help="where inputs are kept that reach more; the seeds go there first")
     parser.add_argument("--drawn", type=int, help="so many inputs drawn from the seeds, without Atheris")
-    parser.add_argument("more", nargs="*", help="files to run again, or options of libFuzzer")
-    options = parser.parse_args()
+    options, more = parser.parse_known_args()
     if options.drawn is not None:
         drawn(options.target, options.drawn)
         return 0
@@ -189,7 +188,7 @@ def main() -> int:
     corpus.mkdir(parents=True, exist_ok=True)
     for number, seed in enumerate(TARGETS[options.target][1]()):
         (corpus / f"seed-{number}").write_bytes(seed)
-    arguments = [sys.argv[0], *options.more, str(corpus), f"-max_total_time={options.seconds}", "-timeout=20"]
+    arguments = [sys.argv[0], *more, str(corpus), f"-max_total_time={options.seconds}", "-timeout=20"]
     atheris.Setup(arguments, guarded(options.target))
     atheris.Fuzz()
     return 0

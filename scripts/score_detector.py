@@ -32,7 +32,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import numpy as np
 
-from detector_programs import Program, programs
+from detector_inputs import Program
+from detector_programs import programs
 from linkwise import _core
 from linkwise.machines.catalog import load_machine
 

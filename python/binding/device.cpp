@@ -144,8 +144,7 @@ void bind_order(OfRuntime& runtime) {
           nb::arg("stream"), nb::arg("flag"), nb::arg("value"))
       .def(
           "wait", [](Runtime& self, Event event) { self.wait(event); }, nb::arg("event"), Release())
-      .def(
-          "synchronize", [](Runtime& self) { self.synchronize(); }, Release());
+      .def("synchronize", [](Runtime& self) { self.synchronize(); }, Release());
 }
 
 void bind_copies(OfRuntime& runtime) {

@@ -62,8 +62,8 @@ std::shared_ptr<PartMemory> memory_of(const nb::object& runtime, SortedPart part
 // To a caller whose streams are not known.
 void hand_back(Runtime& runtime, const DeviceColumns& columns) {
   for (const DevicePart& part : columns.parts)
-    for (const auto& [data, width] : {std::pair{part.keys, native_bytes(columns.key_type)},
-                                      {part.values, static_cast<int>(columns.value_width)}})
+    for (const auto& [data, width] :
+         {std::pair{part.keys, native_bytes(columns.key_type)}, {part.values, static_cast<int>(columns.value_width)}})
       if (data != nullptr)
         runtime.host_writes(host_view(data, 0, part.count * static_cast<std::uint64_t>(width), /*pageable=*/false),
                             "hands arrays back to the caller");

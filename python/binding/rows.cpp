@@ -10,8 +10,8 @@
 
 #include "bindings.hpp"
 #include "linkwise/primitives/host/arrow.hpp"
-#include "linkwise/primitives/host/row_keys.hpp"
 #include "linkwise/primitives/host/json_depth.hpp"
+#include "linkwise/primitives/host/row_keys.hpp"
 #include "linkwise/primitives/host/text_rows.hpp"
 #include "linkwise/primitives/host/top_k_filter.hpp"
 #include "linkwise/sort/tie_refinement.hpp"

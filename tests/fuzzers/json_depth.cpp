@@ -8,7 +8,8 @@
 using namespace linkwise;
 
 std::vector<std::string> seeds() {
-  return {"{\"a\":[1,{\"b\":[[]]}]}\n", "{\"a\":\"\\\"[{\",\"b\":{}}", "[[[[", "]]]]", "\"", "\"\\", "{\"x\":\"\\\\\"}\n{\"y\":[]}"};
+  return {"{\"a\":[1,{\"b\":[[]]}]}\n",  "{\"a\":\"\\\"[{\",\"b\":{}}", "[[[[", "]]]]", "\"", "\"\\",
+          "{\"x\":\"\\\\\"}\n{\"y\":[]}"};
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

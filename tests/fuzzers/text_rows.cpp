@@ -9,7 +9,8 @@
 using namespace linkwise;
 
 std::vector<std::string> seeds() {
-  return {"a,b\n1,2\n", "\"x\"\"y\",\"line\nline\"\r\n3,4\r\n", "\xEF\xBB\xBF\"a\"\tb\n\n\n", "", "\"", "a\rb\rc", "x,\"\"\n\"\",y"};
+  return {"a,b\n1,2\n",    "\"x\"\"y\",\"line\nline\"\r\n3,4\r\n", "\xEF\xBB\xBF\"a\"\tb\n\n\n", "", "\"", "a\rb\rc",
+          "x,\"\"\n\"\",y"};
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -19,6 +19,8 @@ from linkwise._arrow import pa
 from linkwise._core import CorruptDataError
 from linkwise._typing import Array
 from linkwise.columns.row_checksum import Hashes, row_hashes
+from linkwise.runtime.execution import ExecutionOptions
+from linkwise.sorting.arrays import order_of_array
 
 _LARGEST = 1 << 20  # keys of a side that are kept apart until they are added up
 _SUMS = 1 << 64
@@ -81,7 +83,7 @@ class SideSums:
 
 
 def _by_key(keys: Hashes, counts: Hashes, sums: Hashes) -> tuple[Hashes, Hashes, Hashes]:
-    order = np.argsort(keys, kind="stable")
+    order, _ = order_of_array(keys, ExecutionOptions(strategy="cpu"), descending=False)
     keys = keys[order]
     starts = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]])) if len(keys) else np.empty(0, np.int64)
     if not len(starts):

@@ -18,9 +18,9 @@ struct Shipment {
 /// source after source, which keeps a stable partition stable.
 std::vector<std::vector<std::uint64_t>> receive_offsets(const std::vector<std::vector<std::uint64_t>>& counts);
 
-/// Ships everything by copy engines, when all of `ready` has happened: an event behind whoever made what is shipped, and
-/// behind whoever used where it goes. Every (source, destination) pair has a stream of its own, so that all links work
-/// at once. Returns an event for each shipment that is not empty.
+/// Ships everything by copy engines, when all of `ready` has happened: an event behind whoever made what is shipped,
+/// and behind whoever used where it goes. Every (source, destination) pair has a stream of its own, so that all links
+/// work at once. Returns an event for each shipment that is not empty.
 std::vector<Event> exchange_by_copies(Runtime& runtime, Router& router, std::span<const Shipment> shipments,
                                       std::span<const Event> ready);
 

@@ -186,8 +186,7 @@ void VirtualRuntime::abandon() noexcept {
       node.awaited_flag = node.set_flag = -1;
       node.done = true;
     }
-    host_clock_[static_cast<std::size_t>(agent_of(static_cast<int>(s)))] =
-        static_cast<std::int64_t>(lane.nodes.size());
+    host_clock_[static_cast<std::size_t>(agent_of(static_cast<int>(s)))] = static_cast<std::int64_t>(lane.nodes.size());
   }
   for (const Lane& lane : lanes_)
     if (!lane.is_foreign && !lane.nodes.empty()) host_waits_for(lane.nodes.back());
@@ -250,8 +249,8 @@ struct VirtualRuntime::VirtualSharedEvent : SharedEvent {
   void hold(void* native_stream) override {
     if (has_passed()) return;
     VirtualRuntime& runtime = **self;
-    const Stream foreign =
-        runtime.foreign_stream(runtime.lanes_[static_cast<std::size_t>(runtime.nodes_[node]->lane)].place, native_stream);
+    const Stream foreign = runtime.foreign_stream(
+        runtime.lanes_[static_cast<std::size_t>(runtime.nodes_[node]->lane)].place, native_stream);
     runtime.enqueue_as_caller(foreign, {"wait for " + runtime.nodes_[node]->name, {}, {}, {}, nullptr});
     runtime.nodes_.back()->awaited = node;
   }

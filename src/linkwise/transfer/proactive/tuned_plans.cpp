@@ -86,7 +86,8 @@ void TunedPlans::keep(const std::string& kernel, const AgentPlan& plan) const {
   // Under another name first: whoever reads meanwhile finds the old plans or the new ones.
   std::filesystem::path part = file_;
   part += "." + std::to_string(getpid());
-  std::filesystem::remove(part, failed);  // what a process of that number has left, or a link that somebody has put there
+  std::filesystem::remove(part,
+                          failed);  // what a process of that number has left, or a link that somebody has put there
   failed.clear();
   std::ofstream lines(part);
   for (const Kept& kept : kept_in(file_))
