@@ -74,7 +74,7 @@ class Planted:
 @contextmanager
 def in_links(random: Random, planted: Planted) -> Iterator[None]:
     """In one of the copies that virtual machines make from now on."""
-    number, made = int(random.integers(1, 12)), []
+    number, made = int(random.integers(1, 7)), []
     really_make = session._virtual_runtime
 
     def make(machine: _core.Machine) -> _core.Runtime:

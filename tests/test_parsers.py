@@ -19,6 +19,7 @@ from linkwise import Error, UsageError, _core
 from linkwise.apps.matrix_market import read_matrix
 from linkwise.columns.row_filter import filter_from_text
 from linkwise.columns.sort_keys import sort_keys_from_text
+from linkwise.encoders import thrift
 from linkwise.files.arrow_sizes import decoded_sizes
 from linkwise.files.listing import is_like
 from linkwise.files.locations import remote_file
@@ -95,6 +96,19 @@ def test_messages_of_arrow_files_that_go_back() -> None:
     struct.pack_into("<Ii", builder, 0, 0xFFFFFFFF, -72)
     with pytest.raises((Error, struct.error)):
         decoded_sizes(memoryview(bytes(builder)))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x06" + b"\xff" * 9 + b"\x2f\x02\0",  # the number of a field that takes 70 bits
+        b"\x15\x02\x05\x02\x04\0",  # a field twice
+        b"\x05\x80\x80\x08\x02\0",  # a number that no field has
+    ],
+)
+def test_metadata_that_cannot_be_written_again(data: bytes) -> None:
+    with pytest.raises(ValueError, match="damaged metadata"):
+        thrift.parse(data)
 
 
 def test_json_that_is_deep(tmp_path: Path) -> None:

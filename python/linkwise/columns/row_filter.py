@@ -38,6 +38,10 @@ def column_type(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
+def _told(kind: str, text: str) -> str:
+    return text if kind == "end" else in_one_line(text)
+
+
 class _Parser:
     def __init__(self, text: str, schema: pa.Schema) -> None:
         self._text, self._schema = text, schema
@@ -108,7 +112,7 @@ class _Parser:
             raise self._wrong(f"it has more than {_MOST_COMPARISONS} comparisons; 'in' takes any number of values")
         kind, text = self._take()
         if kind not in ("word", "name"):
-            raise self._wrong(f"the name of a column should stand where {in_one_line(text)} is")
+            raise self._wrong(f"the name of a column should stand where {_told(kind, text)} is")
         name = text[1:-1].replace('""', '"') if kind == "name" else text
         if name not in self._schema.names:
             raise self._wrong(f"there is no column {name!r}; there are {', '.join(self._schema.names)}")
@@ -123,7 +127,7 @@ class _Parser:
             return self._in(column, of)
         kind, text = self._take()
         if kind != "symbol" or text not in _COMPARE:
-            raise self._wrong(f"a comparison should stand where {in_one_line(text)} is")
+            raise self._wrong(f"a comparison should stand where {_told(kind, text)} is")
         return _COMPARE[text](column, self._value(of))
 
     def _in(self, column: Any, of: pa.DataType) -> Any:
@@ -153,7 +157,7 @@ class _Parser:
         elif kind == "word" and text.lower() in ("true", "false"):
             plain = text.lower() == "true"
         else:
-            raise self._wrong(f"a value should stand where {in_one_line(text)} is")
+            raise self._wrong(f"a value should stand where {_told(kind, text)} is")
         of = column_type(of)
         if isinstance(plain, float) and plain.is_integer() and pa.types.is_integer(of):
             plain = int(plain)

@@ -18,6 +18,7 @@ _WHOLE = (I16, I32, I64)
 _SIZES = {BYTE: 1, DOUBLE: 8, UUID: 16}  # bytes of what is kept as it is
 _DEEPEST = 64  # structs and lists in each other; Parquet's are a few
 _MOST_SHIFT = 63
+_FIELDS = range(-(1 << 15), 1 << 15)
 
 
 class _Input:
@@ -42,6 +43,8 @@ class _Input:
             byte = self.byte()
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
+                if value >> 64:
+                    raise ValueError
                 return value
             shift += 7
             if shift > _MOST_SHIFT:
@@ -83,6 +86,8 @@ class _Input:
         while head := self.byte():
             kind = head & 15
             number = number + (head >> 4) if head >> 4 else self.whole()
+            if number in found or number not in _FIELDS:
+                raise ValueError
             found[number] = kind, None if kind in _FLAGS else self.value(kind, depth)
         return found
 

@@ -24,6 +24,7 @@ from linkwise.sorting.arrays import order_of_array
 
 _LARGEST = 1 << 20  # keys of a side that are kept apart until they are added up
 _SUMS = 1 << 64
+_EXACT = 2.0**62  # rows, of which NumPy counts fewer
 
 
 class PairSum(NamedTuple):
@@ -95,19 +96,31 @@ def _sum(values: Hashes) -> int:
     return int(values.sum(dtype=np.uint64))
 
 
+def _looked_up(keys: Hashes, others: Hashes) -> tuple[Array, Array]:
+    """Of keys, which rise, whether each is among others, which rise as well, and where."""
+    if not len(others):
+        return np.zeros(len(keys), bool), np.zeros(len(keys), np.int64)
+    at = np.minimum(np.searchsorted(others, keys), len(others) - 1)
+    return others[at] == keys, at
+
+
 def of_matches(left: SideSums, right: SideSums) -> PairSum:
     """Over all pairs of rows with equal keys."""
     left_keys, left_counts, left_sums = left.by_key()
     right_keys, right_counts, right_sums = right.by_key()
-    _, of_left, of_right = np.intersect1d(left_keys, right_keys, assume_unique=True, return_indices=True)
-    rows = sum(map(operator.mul, left_counts[of_left].tolist(), right_counts[of_right].tolist()))
-    return PairSum(rows, _sum(left_sums[of_left] * right_sums[of_right]))
+    is_there, at = _looked_up(left_keys, right_keys)
+    of_left, of_right = left_counts[is_there], right_counts[at[is_there]]
+    if len(of_left) and float(np.dot(of_left.astype(np.float64), of_right)) > _EXACT:
+        rows = sum(map(operator.mul, of_left.tolist(), of_right.tolist()))
+    else:
+        rows = _sum(of_left * of_right)
+    return PairSum(rows, _sum(left_sums[is_there] * right_sums[at[is_there]]))
 
 
 def of_rows_that(match: bool, side: SideSums, other: SideSums) -> PairSum:
     """Over the rows of a side that match one of the other, or that match none."""
     keys, counts, sums = side.by_key()
-    wanted = np.isin(keys, other.by_key()[0], assume_unique=True) == match
+    wanted = _looked_up(keys, other.by_key()[0])[0] == match
     found = PairSum(_sum(counts[wanted]), _sum(sums[wanted]))
     return found if match else PairSum(found.rows + side.alone.rows, (found.total + side.alone.total) % _SUMS)
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 
 #include "linkwise/error.hpp"
 
@@ -191,7 +192,10 @@ void VirtualRuntime::abandon() noexcept {
   for (const Lane& lane : lanes_)
     if (!lane.is_foreign && !lane.nodes.empty()) host_waits_for(lane.nodes.back());
   pending_error_.clear();  // of memory that unwinding gave back before it could wait
-  release_retired();
+  try {
+    release_retired();
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): of other software; what comes next meets it again
+  }
 }
 
 // ---- Other software
