@@ -152,3 +152,58 @@ def test_words() -> None:
     assert options.verify is True and options.verify_all and options.without_progress().verify_all
     with linkwise.options(verify="all"):
         assert linkwise.sort(np.array([3, 1, 2])).tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("kind", ["npy", "csv", "parquet"])
+def test_rows_that_are_merged_in_a_wrong_order(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that are all there, and change places on the way to the writer."""
+    from linkwise.files.writer import Writer
+
+    write = Writer.write
+
+    def swapped(self: Writer, contents: Any) -> None:
+        last = np.r_[0 : len(contents)][::-1]
+        write(self, contents[last] if isinstance(contents, np.ndarray) else contents.take(pa.array(last)))
+
+    source = tmp_path / f"in.{'npy' if kind == 'npy' else 'parquet'}"
+    values = np.random.default_rng(8).integers(0, 1 << 40, 20_000)
+    np.save(source, values) if kind == "npy" else pq.write_table(pa.table({"x": values}), source)
+    by = None if kind == "npy" else "x"
+    linkwise.sort_file(source, tmp_path / f"o.{kind}", by=by, host_memory_limit="64KiB", **ALL)
+    monkeypatch.setattr(Writer, "write", swapped)
+    with pytest.raises(CorruptDataError, match="out of order"):
+        linkwise.sort_file(source, tmp_path / f"p.{kind}", by=by, host_memory_limit="64KiB", **ALL)
+    assert not (tmp_path / f"p.{kind}").exists()
+
+
+def test_keys_that_hide_their_nulls() -> None:
+    values = pa.array(["a", None, "b"])
+    hidden = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, 1], pa.int8()), values)
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([3, 5], pa.int32()), pa.array([1, None]))
+    for key in (hidden, runs):
+        table = pa.table({"k": key, "row": pa.array(range(len(key)))})
+        for how, nulls_equal in itertools.product(HOWS, (False, True)):
+            found = linkwise.join(table, table, "k", how=how, nulls_equal=nulls_equal, **ALL)
+            keys = table.select(["k"])
+            assert linkwise.join_count(keys, keys, how, nulls_equal=nulls_equal, **ALL) == found.num_rows
+
+
+def test_row_numbers_that_no_row_has() -> None:
+    from linkwise.columns.sort_keys import SortKey
+    from linkwise.interop.containers import ONE_COLUMN
+    from linkwise.sorting.check import check_rows_in_order
+
+    for rows in (np.array([0, 9], np.uint32), np.array([0, 2**64 - 1], np.uint64), np.array([0, -1])):
+        with pytest.raises(CorruptDataError, match="row numbers were lost"):
+            check_rows_in_order(np.array([1, 2]), [SortKey(ONE_COLUMN)], rows)
+
+
+def test_what_can_be_read_once_is_refused(tmp_path: Path) -> None:
+    pq.write_table(table_of(np.random.default_rng(9), 30), tmp_path / "l.parquet")
+    reader = table_of(np.random.default_rng(9), 30).to_reader()
+    with pytest.raises(UsageError, match="reads both sides twice"):
+        linkwise.join_file(tmp_path / "l.parquet", reader, tmp_path / "o.parquet", "key", **ALL)
+    with pytest.raises(UsageError, match="reads both sides twice"):
+        linkwise.join_file("-", tmp_path / "l.parquet", tmp_path / "o.parquet", "key", **ALL)
+    table = table_of(np.random.default_rng(9), 30)
+    linkwise.join_file(table, tmp_path / "l.parquet", tmp_path / "o.parquet", "key", **ALL)

@@ -78,8 +78,7 @@ std::string arrow_format(const nb::dlpack::dtype& type) {
 }
 
 nb::object to_dlpack(DeviceArray& self, std::optional<std::int64_t> stream) {
-  if (self.simulated()) {  // the consumer is in host memory
-    const nb::gil_scoped_release release;
+  if (self.simulated()) {  // the consumer is in host memory; one thread at a time uses a virtual machine
     self.memory->ready().wait();
     self.memory->runtime().host_reads(self.view, "shows a result");
   } else if (stream != -1) {

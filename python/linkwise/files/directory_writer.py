@@ -40,15 +40,18 @@ def _named(name: str, value: str | None) -> str:
 def writer_of(
     path: Path | RemoteFile, options: FileOptions, *, like: Reader, schema: pa.Schema | None = None,
     keys: Sequence[SortKey] = (), memory: int = sys.maxsize, force: bool = False, is_grouped: bool = False,
-    verify_all: bool = False,
+    verify_all: bool = False, order: Sequence[SortKey] = (),
 ) -> Writer | DirectoryWriter:  # fmt: skip
     """What writes a file, or a directory of them where the options say so; see both."""
     if options.is_directory:
         return DirectoryWriter(
             path, options, like=like, schema=schema, keys=keys, memory=memory, force=force, is_grouped=is_grouped,
-            verify_all=verify_all,
+            verify_all=verify_all, order=order,
         )  # fmt: skip
-    return Writer(path, options, like=like, schema=schema, keys=keys, memory=memory, force=force, verify_all=verify_all)
+    return Writer(
+        path, options, like=like, schema=schema, keys=keys, memory=memory, force=force, verify_all=verify_all,
+        order=order,
+    )  # fmt: skip
 
 
 class DirectoryWriter:
@@ -60,7 +63,7 @@ class DirectoryWriter:
     def __init__(
         self, path: Path | RemoteFile, options: FileOptions, *, like: Reader, schema: pa.Schema | None = None,
         keys: Sequence[SortKey] = (), memory: int = sys.maxsize, force: bool = False, is_grouped: bool = False,
-        verify_all: bool = False,
+        verify_all: bool = False, order: Sequence[SortKey] = (),
     ) -> None:  # fmt: skip
         if isinstance(path, RemoteFile) or path == PIPE or is_pipe(path):
             raise UsageError(f"{path}: several files are written into a directory of this machine; name one")
@@ -74,6 +77,8 @@ class DirectoryWriter:
         self._by = list(options.partition_by)
         self._keys = [key for key in keys if key.column not in self._by]
         self._schema, self._verify_all = schema, verify_all
+        # Values that directories have the same name for share a file, and are in order by themselves.
+        self._order = () if self._by else tuple(order)
         self._directory = AtomicDirectory(path, force=force)
         self._is_grouped = is_grouped or not self._by
         self._memory = memory if self._is_grouped else memory // _MOST_OPEN
@@ -161,8 +166,9 @@ class DirectoryWriter:
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"part-{number:05}.{self.format}"
         return Writer(
-            path, self._options, like=self._like, keys=self._keys, memory=self._memory, verify_all=self._verify_all
-        )
+            path, self._options, like=self._like, keys=self._keys, memory=self._memory, verify_all=self._verify_all,
+            order=self._order,
+        )  # fmt: skip
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -8,13 +8,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
+import pyarrow as pa
+
+from linkwise._core import UsageError
 from linkwise.columns.sort_keys import listed
 from linkwise.encoders.parquet_options import Dictionary, ParquetOptions
 from linkwise.files.directory_writer import writer_of
 from linkwise.files.file_join import FileJoin, JoinRequest, open_sides
 from linkwise.files.formats import FileOptions
 from linkwise.files.free_space import check_room_for_output
-from linkwise.files.locations import RemoteFile, Source, target_of
+from linkwise.files.listing import expand
+from linkwise.files.locations import RemoteFile, Source, TableSource, is_pipe, target_of
+from linkwise.files.reader import unchanged
 from linkwise.files.writer import SeenWriter
 from linkwise.joining.join_check import JoinCheck, parts_for
 from linkwise.joining.matching import Columns, How, Order, Presorted, Validate
@@ -23,6 +28,7 @@ from linkwise.joining.report import JoinReport
 from linkwise.runtime.execution import ExecutionOptions, JoinExecution, Progress, takes_execution
 from linkwise.runtime.join_plan import JoinPlan
 
+_LEAST_ROW = 8  # bytes, where nobody knows how many rows there are
 _PARTS = 8  # of the memory, of which a batch that is read again takes one
 
 
@@ -101,10 +107,18 @@ def join_file(
     return join_files(asked, target, ExecutionOptions.of(execution, JoinPlan, on_progress))
 
 
+def _check_can_be_read_twice(asked: JoinRequest) -> None:
+    for location in (each for side in (asked.left, asked.right) for each in expand(side)):
+        if is_pipe(location) or (isinstance(location, TableSource) and not isinstance(location.source, pa.Table)):
+            raise UsageError(
+                f"verify='all' reads both sides twice, and {location} may be read once; write it to a file"
+            )
+
+
 def _check_of(asked: JoinRequest, join: FileJoin, *, only_count: bool) -> JoinCheck:
     """Reads both sides once more, by readers of its own."""
     again = open_sides(asked, only_count=only_count)
-    rows = sum(reader.rows or 0 for reader in again.readers)
+    rows = sum(reader.rows or (reader.size or 0) // _LEAST_ROW for reader in again.readers)
     schemas = [reader.schema for reader in again.readers]
 
     def side(at: int) -> Callable[[], Iterable[Any]]:
@@ -122,13 +136,16 @@ def _check_of(asked: JoinRequest, join: FileJoin, *, only_count: bool) -> JoinCh
 def join_files(asked: JoinRequest, out: Path | RemoteFile | None, execution: ExecutionOptions) -> JoinReport:
     """Join files into one, or only count the rows; see ``join_file``."""
     began = time.perf_counter()
+    if execution.verify_all:
+        _check_can_be_read_twice(asked)
     join = FileJoin(asked, open_sides(asked, only_count=out is None), execution)
     check = _check_of(asked, join, only_count=out is None) if execution.verify_all else None
     if out is None:
         rows = join.count()
         if check is not None:
-            wanted = check.expected()
-            check_pairs(wanted, PairSum(rows, wanted.total))
+            with unchanged(join.readers):
+                wanted = check.expected()
+                check_pairs(wanted, PairSum(rows, wanted.total))
     else:
         with writer_of(
             out, asked.options, like=join.readers[0], memory=join.memory, force=asked.force,
@@ -139,7 +156,8 @@ def join_files(asked: JoinRequest, out: Path | RemoteFile | None, execution: Exe
             rows = join.write(seen, (lambda _: None) if asked.force else check_room)
             if check is not None:
                 writer.flush()
-                check.check()
+                with unchanged(join.readers):
+                    check.check()
     join.steps.begin("")
     wall = time.perf_counter() - began
     return JoinReport(rows, asked.how, join.told, wall, join.steps.seconds, join.reasons(), join.steps.spans)

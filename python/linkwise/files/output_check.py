@@ -9,14 +9,17 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from linkwise._core import CorruptDataError
 from linkwise._typing import Format
+from linkwise.columns.gather import gather_rows
 from linkwise.columns.row_checksum import RowChecksum
 from linkwise.columns.sort_keys import SortKey
-from linkwise.sorting.check import each_checked
+from linkwise.interop.containers import Contents
+from linkwise.sorting.check import check_in_order
 
 _AT_ONCE = 16 << 20  # bytes
 
@@ -25,11 +28,12 @@ class OutputCheck:
     """What a file was given, and whether that is there when it is read again, from the disk where there is one.
 
     The bytes are those that were written; and Parquet and Arrow files are decoded, by PyArrow, and have the rows that
-    were given, in the order of the keys.
+    were given. ``order``: what the rows are in the order of, which is looked at as they are given.
     """
 
-    def __init__(self, kind: Format, keys: Sequence[SortKey]) -> None:
-        self._kind, self._keys = kind, list(keys)
+    def __init__(self, kind: Format, order: Sequence[SortKey]) -> None:
+        self._kind, self._order = kind, list(order)
+        self._ends: dict[int, Contents] = {}  # the first and the last row of what was given, by the first's number
         self._given = RowChecksum()
         self._schema: pa.Schema | None = None
         self._lock = threading.Lock()
@@ -47,6 +51,16 @@ class OutputCheck:
             self._given.add(table)
         return table
 
+    def see_in_order(self, contents: Contents, first: int) -> None:
+        """Consecutive rows that are given to the file, from that one on, by any thread. Raises ``CorruptDataError``."""
+        if not self._order or not len(contents):
+            return
+        check_in_order(contents, self._order)
+        ends = np.array([0, len(contents) - 1])
+        of_both = contents[ends] if isinstance(contents, np.ndarray) else gather_rows(contents, ends)
+        with self._lock:
+            self._ends[first] = of_both
+
     def begin(self, header: int) -> None:
         """The bytes begin behind those of a header, which is written last."""
         self._begin = header
@@ -58,6 +72,11 @@ class OutputCheck:
 
     def check(self, file: IO[bytes], name: object) -> None:
         """Raise ``CorruptDataError`` unless the file, which is complete, has what it was given."""
+        if self._ends:
+            ends = [self._ends[first] for first in sorted(self._ends)]
+            check_in_order(
+                np.concatenate(ends) if isinstance(ends[0], np.ndarray) else pa.concat_tables(ends), self._order
+            )
         file.flush()
         descriptor = file.fileno()
         os.fsync(descriptor)
@@ -81,15 +100,9 @@ class OutputCheck:
 
     def _has_rows(self, descriptor: int) -> bool:
         found = RowChecksum()
-        keys = self._keys if self._schema is not None and _can_sort_by(self._schema, self._keys) else []
-        for table, row in each_checked(self._tables(descriptor), keys) if keys else self._unchecked(descriptor):
-            if row is not None:
-                return False
+        for table in self._tables(descriptor):
             found.add_on_all_cores(table)
         return found == self._given
-
-    def _unchecked(self, descriptor: int) -> Iterator[tuple[pa.Table, None]]:
-        return ((table, None) for table in self._tables(descriptor))
 
     def _tables(self, descriptor: int) -> Iterator[pa.Table]:
         """As they were given: types that a format has none of come back as they are written."""
@@ -108,12 +121,6 @@ class OutputCheck:
             for table in parts:
                 same = self._schema is None or table.schema.equals(self._schema)
                 yield table if same else table.cast(self._schema)
-
-
-def _can_sort_by(schema: pa.Schema, keys: Sequence[SortKey]) -> bool:
-    return bool(keys) and all(
-        key.column.partition(".")[0] in schema.names or key.column in schema.names for key in keys
-    )
 
 
 class SeenFile(io.RawIOBase):

@@ -204,7 +204,7 @@ def sort_reader(
         keys = _by_directory(keys, options.partition_by)
     with writer_of(
         out, options, like=reader, schema=reader.schema, keys=by, memory=memory, force=force, is_grouped=is_grouped,
-        verify_all=execution.verify_all,
+        verify_all=execution.verify_all, order=keys,
     ) as writer:  # fmt: skip
         is_checked = not force and selection.is_everything and options.filter is None
         if is_checked:

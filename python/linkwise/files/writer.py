@@ -91,7 +91,7 @@ class Writer:
 
     ``like`` is what the rows were read from; the schema of tables, and what they are sorted by, may be known already.
     ``memory`` is how many bytes the whole work may take; with ``force``, what is read-only is replaced as well; with
-    ``verify_all``, what was written is read again before it appears.
+    ``verify_all``, what was written is read again before it appears, and is in the order of ``order``.
     """
 
     def __init__(
@@ -105,6 +105,7 @@ class Writer:
         memory: int = sys.maxsize,
         force: bool = False,
         verify_all: bool = False,
+        order: Sequence[SortKey] = (),
     ) -> None:
         kind = format_of_output(path, options, like)
         if (kind in ARRAY_FORMATS) != (like.format in ARRAY_FORMATS):
@@ -123,7 +124,7 @@ class Writer:
             if self._is_special and kind == "npy":
                 raise UsageError(f"{path} is no regular file, and .npy says its length first; write .bin or .arrow")
         self._kind, self._options, self._keys = kind, options, keys
-        self._check = OutputCheck(kind, keys) if verify_all and self._atomic is not None else None
+        self._check = OutputCheck(kind, order) if verify_all and self._atomic is not None else None
         self._schema = schema
         self._codecs = like.compression
         self._carried = like.carried if kind == like.format else None
@@ -156,6 +157,8 @@ class Writer:
     def write(self, contents: Contents) -> None:
         """See ``TableWriter``."""
         with one_clear_line("write", self._path):
+            if self._check is not None:
+                self._check.see_in_order(contents, self._rows)
             if isinstance(contents, np.ndarray):
                 self._write_array(contents)
                 return
@@ -173,13 +176,17 @@ class Writer:
         with one_clear_line("write", self._path):
             if self._stream is None:
                 self._stream = self._open_stream(make(0, 0).schema)
+            before = self._rows
             self._rows += rows
             at_once = self._stream.part_rows
             for first in range(0, rows, at_once):
                 count = min(at_once, rows - first)
 
                 def made(first: int = first, count: int = count) -> pa.Table:
-                    return self._writable(make(first, count))
+                    table = make(first, count)
+                    if self._check is not None:
+                        self._check.see_in_order(table, before + first)
+                    return self._writable(table)
 
                 self._stream.write_made(made, count * row_bytes)
 

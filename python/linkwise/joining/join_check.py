@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from linkwise._arrow import pa, pc
+from linkwise._arrow import pa
+from linkwise._core import CorruptDataError, UsageError
 from linkwise._typing import Array, Rows
+from linkwise.columns.decode import decoded
 from linkwise.columns.gather import gather_rows
 from linkwise.columns.row_checksum import Hashes, row_hashes
 from linkwise.joining.joined_rows import KeyPairs
+from linkwise.joining.key_bits import without_nulls
 from linkwise.joining.matches import Matches
 from linkwise.joining.pair_sums import (
     PairSum,
@@ -25,7 +28,7 @@ from linkwise.joining.pair_sums import (
     of_rows_that,
     together_all,
 )
-from linkwise.joining.type_promotion import together
+from linkwise.joining.type_promotion import in_one_type, together
 
 Batches = Callable[[], Iterable[pa.Table]]
 _ONE_SIDED = ("semi", "anti")
@@ -48,7 +51,10 @@ class JoinCheck:
         lefts = len(schemas[0])
         self._shown = pa.schema(list(schemas[2])[:lefts]), pa.schema(list(schemas[2])[lefts:])
         once = {name for _, name in keys.pairs} if keys.are_one else set()
-        self._names = list(schemas[0].names), [name for name in schemas[1].names if name not in once]
+        # The columns of each side that the result shows, by where they are: several on the left may have one name.
+        of_right = [at for at, name in enumerate(schemas[1].names) if name not in once]
+        self._columns = list(range(lefts)), of_right
+        self._one_key = dict(keys.pairs) if keys.are_one and how in ("right", "full") else {}
         self._found = PairSum(0, 0)
         self._lock = threading.Lock()
 
@@ -99,13 +105,11 @@ class JoinCheck:
             keys, can = self._keys_of(some, 1)
             alone = (keys % np.uint64(self._parts) == part) & (~can | ~np.isin(keys, known))
             table = gather_rows(some, np.flatnonzero(alone))
-            shown = {name: table[other] for name, other in self._keys.pairs} if self._keys.are_one else {}
             columns = [
-                _as(shown[field.name], field.type) if field.name in shown else pa.nulls(table.num_rows, field.type)
+                self._in_one_type(field.name, right=table) if field.name in self._one_key else _nulls(table, field)
                 for field in self._shown[0]
             ]
-            of_left = odd_hashes(pa.table(columns, schema=self._shown[0]))
-            found.append(of_pairs(of_left, self._hashes(table, 1)))
+            found.append(of_pairs(odd_hashes(_numbered(columns)), self._hashes(table, 1)))
         return together_all(found)
 
     def _keys_of(self, table: pa.Table, side: int) -> tuple[Hashes, Array]:
@@ -118,13 +122,24 @@ class JoinCheck:
 
     def _hashes(self, table: pa.Table, side: int) -> Hashes:
         """Of rows as the result shows them."""
-        fields = list(self._shown[side]) if self._how not in _ONE_SIDED or side == 0 else []
-        names = self._names[side] if fields else []
-        columns = [_as(table[name], field.type) for name, field in zip(names, fields, strict=True)]
+        shown = self._columns[side] if self._how not in _ONE_SIDED or side == 0 else []
+        columns = [
+            self._in_one_type(table.field(at).name, left=table)
+            if side == 0 and table.field(at).name in self._one_key
+            else table.column(at)
+            for at in shown
+        ]
         return odd_hashes(_numbered(columns)) if columns else np.ones(table.num_rows, np.uint64)
 
+    def _in_one_type(self, name: str, *, left: pa.Table | None = None, right: pa.Table | None = None) -> Any:
+        """The key of some rows as the result shows it, which has keys of both sides in one column."""
+        other = self._one_key[name]
+        tables = left or self._schemas[0].empty_table(), right or self._schemas[1].empty_table()
+        return in_one_type(tables[0][name], tables[1][other], (name, other))
+
     def _nothing(self, side: int) -> int:
-        columns = [pa.nulls(1, field.type) for field in self._shown[side]]
+        one = pa.table([pa.array([0])], ["row"])
+        columns = [_nulls(one, field) for field in self._shown[side]]
         return int(odd_hashes(_numbered(columns))[0]) if columns else 1
 
 
@@ -147,17 +162,21 @@ def _numbered(columns: Sequence[Any]) -> pa.Table:
     return pa.table(list(columns), [str(at) for at in range(len(columns))])
 
 
-def _as(column: Any, kind: pa.DataType) -> Any:
-    is_same = column.type == kind or (pa.types.is_dictionary(column.type) and pa.types.is_dictionary(kind))
-    return column if is_same else column.cast(kind)
+def _nulls(table: pa.Table, field: pa.Field) -> pa.Array:
+    """As many as the table has rows."""
+    try:
+        return pa.nulls(table.num_rows, field.type)
+    except pa.ArrowNotImplementedError:
+        raise UsageError(
+            f"verify='all' cannot check rows without a match where column '{field.name}' is a {field.type}; leave the "
+            "column out, or verify=True"
+        ) from None
 
 
 def _can_match(columns: Sequence[pa.ChunkedArray], *, nulls_equal: bool) -> Array:
-    matching = np.ones(len(columns[0]), bool)
-    for column in columns if not nulls_equal else ():
-        if column.null_count:
-            matching &= pc.is_valid(column).to_numpy()
-    return matching
+    # Dictionaries and runs do not count the nulls among their values.
+    valid = None if nulls_equal else without_nulls([decoded(column) for column in columns])
+    return np.ones(len(columns[0]), bool) if valid is None else valid.view(np.bool_)
 
 
 class CheckedMatches:
@@ -212,6 +231,11 @@ class CheckedMatches:
     def ranges(self) -> tuple[Rows, Rows, Rows, Rows]:
         """See ``Matches``."""
         left_rows, left_first, right_rows, right_first = self._found.ranges()
+        for first, of_side in ((left_first, left_rows), (right_first, right_rows)):
+            if len(first) and (first[0] < 0 or first[-1] > len(of_side) or (np.diff(first) < 0).any()):
+                raise CorruptDataError(
+                    "ranges of rows came back that no key has; check the host's memory and the links, and run again"
+                )
         rows, total = 0, 0
         if len(left_first) > 1 and len(left_rows) and len(right_rows):
             left, right = (

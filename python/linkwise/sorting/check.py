@@ -46,8 +46,10 @@ def check_in_order(contents: Contents, keys: list[SortKey]) -> None:
 def check_rows_in_order(contents: Contents, keys: list[SortKey], rows: Rows) -> None:
     """Raise ``CorruptDataError`` unless these are all rows, each once, in the order of the keys."""
     is_there = np.zeros(len(contents), bool)
-    is_there[rows] = True
-    if len(rows) != len(contents) or not is_there.all():
+    are_rows = not len(rows) or (rows.min() >= 0 and rows.max() < len(contents))
+    if are_rows:
+        is_there[rows] = True
+    if not are_rows or len(rows) != len(contents) or not is_there.all():
         raise CorruptDataError("row numbers were lost or changed; check the host's memory and the links, and run again")
     check_in_order(contents[rows] if isinstance(contents, np.ndarray) else gather_rows(contents, rows), keys)
 

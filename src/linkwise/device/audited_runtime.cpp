@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 
 #include "linkwise/error.hpp"
 
@@ -49,7 +50,10 @@ void AuditedRuntime::synchronize(Site site) {
 
 void AuditedRuntime::abandon() noexcept {
   inner_.abandon();
-  release_retired();
+  try {
+    release_retired();
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): of other software; what comes next meets it again
+  }
 }
 
 void AuditedRuntime::clear_timeline() {
@@ -155,18 +159,19 @@ void AuditedRuntime::enqueue(Stream stream, Operation operation) {
     range.after = contents(range.view);
     range.changed = range.before;
     for (std::size_t at = 0; at < range.view.bytes; ++at) range.changed[at] ^= other & ~range.reads[at];
-    set_contents(range.view, range.changed);
+    if (range.changed != range.after) set_contents(range.view, range.changed);
   }
   run_alone(stream, operation);
   for (Range& range : ranges) {
     range.again = contents(range.view);
     compare(operation, range);
+    const Bytes now = range.again;
     // What the second run made, and what neither touched.
     for (std::size_t at = 0; at < range.view.bytes; ++at) {
       const bool is_new = range.again[at] != range.changed[at] || range.after[at] != range.before[at];
       range.again[at] = is_new && range.writes[at] != std::byte{} ? range.again[at] : range.before[at];
     }
-    set_contents(range.view, range.again);
+    if (range.again != now) set_contents(range.view, range.again);
   }
   ++audited_;
 }

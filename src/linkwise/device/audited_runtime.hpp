@@ -32,6 +32,7 @@ class AuditedRuntime final : public Runtime {
   const Machine& machine() const override { return inner_.machine(); }
   const Kernels& kernels() const override { return inner_.kernels(); }
   bool simulated() const override { return inner_.simulated(); }
+  bool estimating() const override { return inner_.estimating(); }
   bool peers_can_read(std::span<const int> gpus) const override { return inner_.peers_can_read(gpus); }
   std::uint64_t available(Place place) override { return inner_.available(place); }
   std::uint64_t reserved(Place place) override { return inner_.reserved(place); }

@@ -68,7 +68,7 @@ void VirtualRuntime::wait(Stream stream, Event event, Site site) {
 }
 
 Flag VirtualRuntime::flag(std::string_view name) {
-  flags_.push_back({std::string(name), 0, {}, {}});
+  flags_.push_back({std::string(name), 0, {}});
   return {static_cast<int>(flags_.size()) - 1};
 }
 
@@ -176,6 +176,7 @@ void VirtualRuntime::host_touches(const MemoryView& view, bool writes, std::stri
 // so that what comes next is ordered behind it, as after waiting for a real device. Other software's work goes on.
 void VirtualRuntime::abandon() noexcept {
   host_clock_.resize(std::max(host_clock_.size(), lanes_.size() + 1), 0);
+  std::vector<Node*> dropped;
   for (std::size_t s = 0; s < lanes_.size(); ++s) {
     Lane& lane = lanes_[s];
     if (lane.is_foreign) continue;
@@ -186,9 +187,11 @@ void VirtualRuntime::abandon() noexcept {
       node.awaited = -1;
       node.awaited_flag = node.set_flag = -1;
       node.done = true;
+      dropped.push_back(&node);
     }
     host_clock_[static_cast<std::size_t>(agent_of(static_cast<int>(s)))] = static_cast<std::int64_t>(lane.nodes.size());
   }
+  for (Node* const node : dropped) node->clock = host_clock_;
   for (const Lane& lane : lanes_)
     if (!lane.is_foreign && !lane.nodes.empty()) host_waits_for(lane.nodes.back());
   pending_error_.clear();  // of memory that unwinding gave back before it could wait
@@ -229,6 +232,8 @@ void VirtualRuntime::flush(Site site) {
 
 // In front of what we have put on the stream and not flushed.
 void VirtualRuntime::enqueue_as_caller(Stream foreign, Operation operation) {
+  throw_pending();
+  if (stop_.stop_requested()) throw Cancelled("stopped on request");
   Lane& lane = lanes_.at(foreign.id);
   const std::vector<std::int64_t> ours(lane.nodes.begin() + static_cast<std::ptrdiff_t>(lane.flushed),
                                        lane.nodes.end());

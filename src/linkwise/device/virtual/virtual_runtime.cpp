@@ -204,8 +204,8 @@ void VirtualRuntime::execute(std::int64_t id) {
     if (set != flag.sets.end()) {
       come_behind(set->second);
       node.after.push_back(set->second);
+      join(node.clock, nodes_[set->second]->clock);
     }
-    join(node.clock, flag.clock);
   }
   const int agent = agent_of(node.lane);
   if (node.clock.size() <= lanes_.size()) node.clock.resize(lanes_.size() + 1, 0);
@@ -233,7 +233,6 @@ void VirtualRuntime::execute(std::int64_t id) {
   if (node.set_flag >= 0) {
     FlagState& flag = flags_[node.set_flag];
     flag.value = node.flag_value;
-    join(flag.clock, node.clock);
     flag.sets.emplace_back(node.flag_value, node.id);
   }
   node.operation.run = nullptr;  // lets go of what it captured

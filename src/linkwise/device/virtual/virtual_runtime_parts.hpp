@@ -13,7 +13,6 @@ namespace linkwise {
 struct VirtualRuntime::FlagState {
   std::string name;
   std::uint32_t value = 0;
-  VectorClock clock;                                         // of the set that gave the value
   std::vector<std::pair<std::uint32_t, std::int64_t>> sets;  // executed, in order: value, node
 };
 

@@ -119,10 +119,7 @@ void VirtualRuntime::clear_timeline() {
     lane.nodes.clear();
     lane.next = lane.flushed = 0;
   }
-  for (FlagState& flag : flags_) {
-    flag.sets.clear();
-    flag.clock.clear();
-  }
+  for (FlagState& flag : flags_) flag.sets.clear();
   // Everything that ran happened before everything to come, so the past needs no traces.
   races_ = {};
   freed_.clear();

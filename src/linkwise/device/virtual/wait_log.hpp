@@ -27,27 +27,31 @@ struct LoggedWait {
 
 class WaitLog {
  public:
-  /// Forgets what was logged. The wait with this number, from 1 on, is to be left out; 0: none.
+  /// Logs from now on, and forgets what was logged. The wait with this number, from 1 on, is to be left out; 0: none.
   void begin(std::uint64_t left_out) {
+    before_ += waits_.size();
     waits_.clear();
     left_out_ = left_out;
+    is_logging_ = true;
   }
   /// A wait of the program; true if it is the one to leave out.
   bool leaves_out(WaitKind kind, const std::source_location& site) {
+    if (!is_logging_) return false;
     waits_.push_back({kind, site});
     return waits_.size() == left_out_;
   }
-  /// The number, from 1 on, of the wait that was logged last.
-  [[nodiscard]] std::uint64_t last() const { return waits_.size(); }
-  /// The wait with that number orders something. Numbers of before `begin`, and 0, are nobody's.
-  void note_order(std::uint64_t number) {
-    if (number > 0 && number <= waits_.size()) waits_[number - 1].orders = true;
+  /// What tells the wait that was logged last from all others; 0 if none was.
+  [[nodiscard]] std::uint64_t last() const { return before_ + waits_.size(); }
+  /// That wait orders something. Those of before `begin`, and 0, are nobody's.
+  void note_order(std::uint64_t wait) {
+    if (wait > before_ && wait <= last()) waits_[wait - before_ - 1].orders = true;
   }
   [[nodiscard]] const std::vector<LoggedWait>& waits() const { return waits_; }
 
  private:
   std::vector<LoggedWait> waits_;
-  std::uint64_t left_out_ = 0;
+  std::uint64_t before_ = 0, left_out_ = 0;
+  bool is_logging_ = false;
 };
 
 }  // namespace linkwise
