@@ -137,7 +137,8 @@ def tables(scored: list[Left]) -> str:
     ]
     rooms = ends_by(scored, lambda left: left.room)
     text += [f"| {room} | " + " | ".join(f"{ends[end]:,}" for end in ENDS) + " |" for room, ends in rooms.items()]
-    text += ["", "| where | waits for | lines | detected | implied | needless |", "|---|---|---|---:|---:|---:|"]
+    text += ["", "<details><summary>Every place that waits</summary>", ""]
+    text += ["| where | waits for | lines | detected | implied | needless |", "|---|---|---|---:|---:|---:|"]
     places = ends_by(scored, lambda left: (left.line.partition(":")[0], left.function, left.kind))
     for (file, function, kind), ends in places.items():
         of_lines = {
@@ -148,7 +149,7 @@ def tables(scored: list[Left]) -> str:
             f"| `{short}` {function} | {kind} | {', '.join(sorted(of_lines))} | "
             + " | ".join(f"{ends[end]:,}" for end in ENDS[:3]) + " |"
         )  # fmt: skip
-    return "\n".join(text)
+    return "\n".join([*text, "", "</details>"])
 
 
 def rendered(scored: list[Left], page: str) -> str:
