@@ -60,6 +60,10 @@ void Runtime::release_retired() {
     for (const auto& user : each.users) user->wait();
 }
 
+void hand_back(Runtime& runtime, std::span<const MemoryView> views) {
+  for (const MemoryView& view : views) runtime.host_writes(view, "hands memory back to the caller");
+}
+
 Passage passage_of(Topology& topology, const MemoryView& from, const MemoryView& to) {
   return {from.place, to.place, to.bytes, topology.route(from.place, to.place, from.pageable || to.pageable).links};
 }

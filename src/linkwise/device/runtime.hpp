@@ -276,6 +276,9 @@ void run_or_abandon(Runtime& runtime, Work&& work) {
   }
 }
 
+/// The caller may do with these what it likes: everything of ours that uses them has been waited for.
+void hand_back(Runtime& runtime, std::span<const MemoryView> views);
+
 /// What an operation at a place stores elsewhere, and loads from there.
 std::vector<Passage> passages_of(Topology& topology, Place place, const Operation& operation);
 Passage passage_of(Topology& topology, const MemoryView& from, const MemoryView& to);

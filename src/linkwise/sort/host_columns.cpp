@@ -24,8 +24,4 @@ std::vector<MemoryView> views_of(const HostOutputs& output, const HostColumns& c
                   columns.count * static_cast<std::uint64_t>(columns.value_width), output.values_pageable);
 }
 
-void hand_back(Runtime& runtime, const std::vector<MemoryView>& views) {
-  for (const MemoryView& view : views) runtime.host_writes(view, "hands arrays back to the caller");
-}
-
 }  // namespace linkwise

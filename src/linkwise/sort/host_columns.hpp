@@ -33,7 +33,4 @@ std::vector<MemoryView> views_of(const HostColumns& columns);
 /// Of as many rows as the columns have, with keys of so many bytes.
 std::vector<MemoryView> views_of(const HostOutputs& output, const HostColumns& columns, std::uint64_t key_bytes);
 
-/// The caller may do with them what it likes.
-void hand_back(Runtime& runtime, const std::vector<MemoryView>& views);
-
 }  // namespace linkwise

@@ -217,7 +217,7 @@ std::vector<Records> sort_into_runs(Runtime& runtime, const SortPlan& plan, cons
   run_or_abandon(runtime, [&] {
     runs = HostSort(runtime, plan, input, {}, options).run_without_merge(memory);
     hand_back(runtime, views_of(input));
-    hand_back(runtime, {memory});
+    hand_back(runtime, std::span(&memory, 1));
   });
   return runs;
 }

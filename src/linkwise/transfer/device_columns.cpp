@@ -8,7 +8,6 @@
 #include "linkwise/error.hpp"
 #include "linkwise/primitives/gathering.hpp"
 #include "linkwise/primitives/packing.hpp"
-#include "linkwise/sort/host_columns.hpp"
 #include "linkwise/transfer/column_share.hpp"
 
 namespace linkwise {
@@ -149,7 +148,8 @@ void fetch_columns(Runtime& runtime, std::span<const FetchedColumn> columns) {
       runtime.copy(read.stream, host_view(read.to, 0, read.from.bytes, true), read.from);
     if (!few.empty()) runtime.read_back(few);
     if (!many.empty()) runtime.synchronize();
-    for (const ReadBack& read : many) hand_back(runtime, {host_view(read.to, 0, read.from.bytes, true)});
+    for (const ReadBack& read : many)
+      runtime.host_reads(host_view(read.to, 0, read.from.bytes, true), "hands columns to the caller");
   });
 }
 

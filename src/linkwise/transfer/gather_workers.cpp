@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "linkwise/sort/host_columns.hpp"
-
 namespace linkwise {
 namespace {
 

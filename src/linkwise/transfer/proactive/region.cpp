@@ -36,11 +36,6 @@ class AlsoObeys {
   std::stop_callback<std::function<void()>> pass_on_;
 };
 
-// The caller may do with its array what it likes.
-void hand_back(Runtime& runtime, const void* data, std::uint64_t bytes) {
-  runtime.host_writes(host_view(data, 0, bytes, /*pageable=*/true), "hands an array back to the caller");
-}
-
 std::string told(double seconds) {
   std::ostringstream text;
   text << seconds;
@@ -85,7 +80,9 @@ Buffer put_on_gpu(Runtime& runtime, int gpu, std::span<const std::span<const std
       at += piece.size();
     }
     runtime.wait(runtime.record(stream));
-    for (const auto& piece : contents) hand_back(runtime, piece.data(), piece.size());
+    for (const auto& piece : contents)
+      runtime.host_writes(host_view(piece.data(), 0, piece.size(), /*pageable=*/true),
+                          "lets go of what it has put there");
   });
   return buffer;
 }
@@ -187,7 +184,7 @@ void RegionBytes::fill(const void* data, std::uint64_t bytes) {
       if (unified_) break;  // all have the same array
     }
     for (const Event event : filled) runtime_.wait(event);
-    hand_back(runtime_, data, bytes);
+    runtime_.host_writes(host_view(data, 0, bytes, /*pageable=*/true), "lets go of what it has filled with");
   });
 }
 
@@ -223,7 +220,7 @@ void RegionBytes::check() {
 }
 
 void RegionBytes::check_when_done() {
-  for (const MemoryView& mirror : mirrors_) runtime_.host_writes(mirror, "is done with a region");
+  hand_back(runtime_, mirrors_);
   check();
 }
 
