@@ -27,8 +27,6 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
 _DEEPEST = 100  # parentheses and negations in each other
-
-
 _LONGEST_NUMBER = 400  # digits
 _MOST_COMPARISONS = 1000  # PyArrow goes into each of them, and has a stack
 

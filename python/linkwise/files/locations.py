@@ -145,36 +145,28 @@ def remote_file(uri: str) -> Path | RemoteFile:
             return RemoteFile(filesystem, path, shown)
     except pa.ArrowInvalid as error:
         if "Unrecognized filesystem" not in str(error):
-            raise UsageError(f"{shown}: {str(error).replace(uri, shown)}") from None
+            raise _wrong(uri, error) from None
     except (pa.ArrowException, OSError, ImportError) as error:
-        raise UsageError(f"{shown}: {str(error).replace(uri, shown)}") from None
+        raise _wrong(uri, error) from None
     try:
         import fsspec  # type: ignore[import-untyped] # noqa: PLC0415
 
         filesystem, path = fsspec.core.url_to_fs(uri)
     except (ImportError, ValueError) as error:
-        raise UsageError(
-            f"{shown}: {str(error).replace(uri, shown)}; pip install 'linkwise[remote]' has what most need"
-        ) from None
+        raise _wrong(uri, error, "; pip install 'linkwise[remote]' has what most need") from None
     return RemoteFile(fs.PyFileSystem(fs.FSSpecHandler(filesystem)), path, shown)
 
 
 # fsspec's ways to other files, one of which renders templates that a file has.
-_OF_OTHERS = frozenset(
-    [
-        "reference",
-        "zip",
-        "tar",
-        "libarchive",
-        "cached",
-        "blockcache",
-        "filecache",
-        "simplecache",
-        "dir",
-        "generic",
-        "git",
-    ]
-)
+_OF_OTHERS = {
+    "reference", "zip", "tar", "libarchive", "cached", "blockcache", "filecache", "simplecache", "dir", "generic",
+    "git",
+}  # fmt: skip
+
+
+def _wrong(uri: str, error: Exception, what_to_do: str = "") -> UsageError:
+    shown = _without_secrets(uri)
+    return UsageError(f"{shown}: {str(error).replace(uri, shown)}{what_to_do}")
 
 
 def _without_secrets(uri: str) -> str:

@@ -25,6 +25,7 @@ from linkwise.joining.pair_sums import (
     odd_hashes,
     of_matches,
     of_pairs,
+    of_rows,
     of_rows_that,
     together_all,
 )
@@ -63,7 +64,7 @@ class JoinCheck:
         lefts = len(self._shown[0])
         shown = odd_hashes(table.select(range(lefts)))
         if self._how in _ONE_SIDED:
-            more = PairSum(len(shown), int(shown.sum(dtype=np.uint64)))
+            more = of_rows(shown)
         else:
             more = of_pairs(shown, odd_hashes(table.select(range(lefts, table.num_columns))))
         with self._lock:
@@ -221,10 +222,7 @@ class CheckedMatches:
         """See ``Matches``."""
         left, right = self._found.indices(how)
         of_left = hashes_of_rows(left)
-        if right is None:
-            found = PairSum(len(left), int(of_left.sum(dtype=np.uint64)))
-        else:
-            found = of_pairs(of_left, hashes_of_rows(right))
+        found = of_rows(of_left) if right is None else of_pairs(of_left, hashes_of_rows(right))
         check_pairs(self._expected(how), found)
         return left, right
 

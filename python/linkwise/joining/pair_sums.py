@@ -20,7 +20,7 @@ from linkwise._core import CorruptDataError
 from linkwise._typing import Array
 from linkwise.columns.row_checksum import Hashes, row_hashes
 from linkwise.runtime.execution import ExecutionOptions
-from linkwise.sorting.arrays import order_of_array
+from linkwise.sorting.arrays import is_first_of_equal, order_of_array
 
 _LARGEST = 1 << 20  # keys of a side that are kept apart until they are added up
 _SUMS = 1 << 64
@@ -44,9 +44,14 @@ def hashes_of_rows(numbers: Array) -> Hashes:
     return odd_hashes(pa.table([pa.array(numbers.astype(np.int64, copy=False))], ["row"]))
 
 
+def of_rows(hashes: Hashes) -> PairSum:
+    """Over rows that stand alone, by their hashes."""
+    return PairSum(len(hashes), _sum(hashes))
+
+
 def of_pairs(left: Hashes, right: Hashes) -> PairSum:
     """Over rows of a result, by the hashes of both of their sides."""
-    return PairSum(len(left), int((left * right).sum(dtype=np.uint64)))
+    return of_rows(left * right)
 
 
 @dataclass
@@ -62,10 +67,7 @@ class SideSums:
 
     def add(self, keys: Hashes, can_match: Array, rows: Hashes) -> None:
         """Rows by the hashes of their keys, whether they can match at all, and their own hashes."""
-        others = rows[~can_match]
-        self.alone = PairSum(
-            self.alone.rows + len(others), (self.alone.total + int(others.sum(dtype=np.uint64))) % _SUMS
-        )
+        self.alone = together_all([self.alone, of_rows(rows[~can_match])])
         self._waiting.append(_by_key(keys[can_match], np.ones(int(can_match.sum()), np.uint64), rows[can_match]))
         if sum(len(part[0]) for part in self._waiting) > max(_LARGEST, len(self._keys)):
             self._add_up()
@@ -86,9 +88,9 @@ class SideSums:
 def _by_key(keys: Hashes, counts: Hashes, sums: Hashes) -> tuple[Hashes, Hashes, Hashes]:
     order, _ = order_of_array(keys, ExecutionOptions(strategy="cpu"), descending=False)
     keys = keys[order]
-    starts = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]])) if len(keys) else np.empty(0, np.int64)
-    if not len(starts):
-        return keys, counts[:0], sums[:0]
+    if not len(keys):
+        return keys, counts, sums
+    starts = np.flatnonzero(is_first_of_equal(keys))
     return keys[starts], np.add.reduceat(counts[order], starts), np.add.reduceat(sums[order], starts)
 
 
@@ -122,7 +124,7 @@ def of_rows_that(match: bool, side: SideSums, other: SideSums) -> PairSum:
     keys, counts, sums = side.by_key()
     wanted = _looked_up(keys, other.by_key()[0])[0] == match
     found = PairSum(_sum(counts[wanted]), _sum(sums[wanted]))
-    return found if match else PairSum(found.rows + side.alone.rows, (found.total + side.alone.total) % _SUMS)
+    return found if match else together_all([found, side.alone])
 
 
 def together_all(sums: Iterable[PairSum]) -> PairSum:
