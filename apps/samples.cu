@@ -146,11 +146,24 @@ void run_wrong_producer(Runtime& runtime, const std::string& what, Agent agent) 
   runtime.synchronize();
 }
 
+std::uint32_t senders_of(Runtime& runtime, const AgentPlan& plan) {
+  constexpr std::uint64_t pages = 512, count = pages * page_floats;
+  Region<float> region(runtime, {0, 1}, count, "array");
+  Producer<float> producer(region, 0, Mapping::contiguous(pages, region.bytes(), page_bytes, {0, region.bytes()}),
+                           plan);
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    producer.launch(PagesKernel{}, {}, {});
+    region.flush();
+    region.wait();
+  }
+  return producer.senders();
+}
+
 std::string run_slow_producer(Runtime& runtime, Agent agent, double seconds, double patience) {
   constexpr std::uint64_t pages = 16, count = pages * page_floats;
   Region<float> region(runtime, {0, 1}, count, "array");
   Producer<float> producer(region, 0, Mapping::contiguous(pages, region.bytes(), page_bytes, {0, region.bytes()}),
-                           {agent, page_bytes, 512, agent == Agent::copy_engine ? 10 * seconds : patience});
+                           {agent, page_bytes, 512, agent == Agent::polling ? patience : 10 * seconds});
   const auto found = [&] {
     std::vector<float> values(count);
     region.fetch(1, values.data(), region.bytes());
@@ -160,8 +173,8 @@ std::string run_slow_producer(Runtime& runtime, Agent agent, double seconds, dou
   producer.launch(PagesKernel{.nanoseconds = static_cast<std::uint64_t>(1e9 * seconds)}, {}, {});
   region.flush();
   try {
-    if (agent == Agent::copy_engine) region.wait(patience);
-    else (void)found();
+    if (agent == Agent::polling) (void)found();  // its agent gives up
+    else region.wait(patience);
   } catch (const DeviceError& error) {
     told = error.what();
   }

@@ -29,8 +29,11 @@ std::vector<float> run_triples(Runtime& runtime, proactive::Agent agent, std::ui
 /// again while it is read; "checked", the mapping, which is asked for by a dry run; or "none".
 void run_wrong_producer(Runtime& runtime, const std::string& what, proactive::Agent agent);
 
-/// GPU 0 takes so many seconds over an array and its agent waits for less: returns what is said of that, by fetch or
-/// by wait. Afterwards the next epoch must be right. @throws ProgramError if it is not, or if nobody complains.
+/// The threads that send what GPU 0 makes to GPU 1, as the GPU counts them (ProducerBase::senders).
+std::uint32_t senders_of(Runtime& runtime, const proactive::AgentPlan& plan);
+
+/// GPU 0 takes so many seconds over an array and its agent, or whoever waits for it, for less: returns what is said of
+/// that. Afterwards the next epoch must be right. @throws ProgramError if it is not, or if nobody complains.
 std::string run_slow_producer(Runtime& runtime, proactive::Agent agent, double seconds, double patience);
 
 }  // namespace linkwise::apps

@@ -16,13 +16,12 @@ def build_and_run(source: Path, binary: Path, *, options: Sequence[str] = (), tr
     libraries = sorted(ROOT.glob(f"build/{tree}/liblinkwise.a"), key=lambda path: path.stat().st_mtime)
     assert libraries, "build the package first: make install"
     runtime = next(
-        (path for root in sys.path for path in Path(root).glob("nvidia/cu13/lib") if list(path.glob("libcudadevrt.a"))),
+        (path for root in sys.path for path in Path(root).glob("nvidia/cu13/lib") if list(path.glob("libcudart_static.a"))),
         Path("/usr/local/cuda/lib64"),
     )
     built = subprocess.run(
         ["g++", "-std=c++20", "-O1", *options, f"-I{ROOT / 'src'}", str(source), str(libraries[-1]),
-         str(libraries[-1].with_name("liblinkwise_dynamic.a")), f"-L{runtime}", "-lcudadevrt", "-lcudart_static",
-         "-fopenmp", "-ldl", "-lrt", "-lpthread", "-o", str(binary)],
+         f"-L{runtime}", "-lcudart_static", "-fopenmp", "-ldl", "-lrt", "-lpthread", "-o", str(binary)],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert built.returncode == 0, built.stderr

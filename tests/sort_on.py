@@ -15,7 +15,7 @@ Array = np.ndarray[Any, Any]
 # het: with two or three buffers, and with eager merging. cpu: by which algorithm.
 VARIANTS = [
     ("radix", "streamed"), ("radix", "copies"), ("radix", "fused"), ("p2p_merge", "copies"),
-    ("radix", "streamed msb"), ("radix", "fused msb"),
+    ("radix", "streamed msb"), ("radix", "fused msb"), ("radix", "copies buckets"),
     ("het", "2n"), ("het", "3n"), ("het", "3n eager"),
     ("cpu", "radix"), ("cpu", "comparison"),
 ]  # fmt: skip

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import linkwise
+from linkwise import UsageError
 from linkwise._typing import Array
 
 # Records that are put in order one by one, that one core sorts, and that all share, by one digit and by several.
@@ -53,3 +54,21 @@ def test_on_the_cores(draw: Any, kind: Any, count: int) -> None:
     assert np.array_equal(linkwise.sort(values, strategy="cpu"), np.sort(values))
     expected = np.argsort(values, kind="stable")
     assert np.array_equal(linkwise.sort_indices(values, strategy="cpu"), expected)
+
+
+@pytest.mark.parametrize("kind", ["uint32", "uint64", "int64", "float32", "uint8"])
+@pytest.mark.parametrize("rows", [0, 1, 63, 65, 1000, 100_000, 700_000])
+def test_paradis_sorts_in_place(kind: str, rows: int) -> None:
+    """By sort22's CPU baseline: keys of any order, few values, and all the same."""
+    random = np.random.default_rng(rows)
+    for most in (2, 300, 2**31 - 1):
+        keys = random.integers(0, most, rows).astype(kind)
+        plan = linkwise.SortPlan(strategy="cpu", cpu_algorithm="paradis")
+        np.testing.assert_array_equal(linkwise.sort(keys, plan=plan), np.sort(keys))
+        np.testing.assert_array_equal(linkwise.sort(np.sort(keys)[::-1].copy(), plan=plan), np.sort(keys))
+
+
+def test_paradis_keeps_no_order_of_rows() -> None:
+    plan = linkwise.SortPlan(strategy="cpu", cpu_algorithm="paradis")
+    with pytest.raises(UsageError, match="paradis, which would not keep the order of equal keys"):
+        linkwise.argsort(np.arange(5, dtype=np.uint32), plan=plan)

@@ -59,11 +59,32 @@ def test_a_dry_run_checks_a_mapping_on_gpus() -> None:
 @pytest.mark.parametrize("agent", ["polling", "dynamic", "copy_engine"])
 def test_waits_end_and_say_how_far_it_is(agent: str) -> None:
     told = _core.run_slow_producer(cuda_runtime(at_least=2), getattr(_core.Agent, agent), 0.5, 0.05)
-    if agent == "copy_engine":
+    if agent != "polling":  # whose agent waits for chunks itself
         so_far = r"epoch 1 on GPU 0: \d+ of \d+ chunks are ready, chunk \d+ lacks 1 of its \d blocks"
         assert re.fullmatch(f"a region is not done after 0.05 s; {so_far}", told)
     else:
         assert told.startswith("an agent on GPU 0 gave up waiting for chunk 3 of 16, and peers have old bytes")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("agent", ["polling", "dynamic"])
+@pytest.mark.parametrize("threads", [32, 64, 96, 160, 256, 544, 2048, 8192])
+def test_as_many_threads_send_as_were_asked_for(agent: str, threads: int) -> None:
+    for chunk_bytes in (4096, 256 << 10):
+        plan = _core.AgentPlan(agent, chunk_bytes, threads)
+        assert _core.senders_of(cuda_runtime(at_least=2), plan) == threads
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("agent", ["bulk", "inline", "copy_engine"])
+def test_agents_without_threads_have_no_senders(agent: str) -> None:
+    assert _core.senders_of(cuda_runtime(at_least=2), _core.AgentPlan(agent)) == 0
+
+
+@pytest.mark.parametrize("threads", [31, 100, 65_568])
+def test_threads_are_whole_warps(threads: int) -> None:
+    with pytest.raises(UsageError, match=f"from 32 to 65536 threads, in warps of 32, not {threads}"):
+        _core.senders_of(virtual(), _core.AgentPlan("dynamic", 4096, threads))
 
 
 def test_how_long_agents_wait_is_a_time() -> None:

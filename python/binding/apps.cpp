@@ -141,6 +141,7 @@ void bind_samples(nb::module_& m) {
   m.def("run_scatter", &run_scatter, nb::arg("runtime"), nb::arg("agent"), nb::arg("blocks"), nb::arg("count"));
   m.def("run_triples", &run_triples, nb::arg("runtime"), nb::arg("agent"), nb::arg("count"));
   m.def("run_wrong_producer", &run_wrong_producer, nb::arg("runtime"), nb::arg("what"), nb::arg("agent"));
+  m.def("senders_of", &senders_of, nb::arg("runtime"), nb::arg("plan"));
   m.def("run_slow_producer", &run_slow_producer, nb::arg("runtime"), nb::arg("agent"), nb::arg("seconds"),
         nb::arg("patience"));
   m.def(

@@ -138,7 +138,11 @@ void bind_subpartitions(nb::module_& m) {
 
 void bind_host_join(nb::module_& m) {
   bind_subpartitions(m);
-  nb::enum_<JoinPath>(m, "JoinPath").value("in_core", JoinPath::in_core).value("sorted", JoinPath::sorted);
+  nb::enum_<JoinPath>(m, "JoinPath")
+      .value("in_core", JoinPath::in_core)
+      .value("sorted", JoinPath::sorted)
+      .value("pairwise", JoinPath::pairwise)
+      .value("hybrid_radix", JoinPath::hybrid_radix);
   auto plan = nb::class_<JoinPlan>(m, "JoinPlan")
                   .def(nb::init<>())
                   .def_rw("sort", &JoinPlan::sort)

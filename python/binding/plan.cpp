@@ -23,6 +23,7 @@ void bind_plan(nb::module_& m) {
           [](SortWorkload& w, int bytes) { w.value_width = to_value_width(bytes); })
       .def_rw("values_from_host", &SortWorkload::values_from_host)
       .def_rw("keys_returned", &SortWorkload::keys_returned)
+      .def_rw("expected_order", &SortWorkload::expected_order)
       .def_rw("pageable", &SortWorkload::pageable)
       .def_rw("pageable_out", &SortWorkload::pageable_out)
       .def_rw("verify", &SortWorkload::verify);

@@ -133,9 +133,11 @@ void bind_sort(nb::module_& m) {
       .value("cpu", SortStrategy::cpu);
   nb::enum_<CpuAlgorithm>(m, "CpuAlgorithm")
       .value("radix", CpuAlgorithm::radix)
-      .value("comparison", CpuAlgorithm::comparison);
+      .value("comparison", CpuAlgorithm::comparison)
+      .value("paradis", CpuAlgorithm::paradis);
   nb::enum_<Exchange>(m, "Exchange").value("fused", Exchange::fused).value("copies", Exchange::copies);
-  nb::enum_<Splitting>(m, "Splitting").value("samples", Splitting::samples).value("msb", Splitting::msb);
+  nb::enum_<Splitting>(m, "Splitting").value("samples", Splitting::samples).value("msb", Splitting::msb)
+      .value("buckets", Splitting::buckets);
   m.def("sort_strategy_from", &sort_strategy_from, nb::arg("name"));
   auto plan = nb::class_<SortPlan>(m, "SortPlan")
                   .def(nb::init<>())
@@ -147,6 +149,11 @@ void bind_sort(nb::module_& m) {
           "__init__",
           [](SortOptions* self, bool descending, bool verify) { new (self) SortOptions{descending, verify}; },
           nb::arg("descending") = false, nb::arg("verify") = true);
+  nb::enum_<ExpectedOrder>(m, "ExpectedOrder")
+      .value("random", ExpectedOrder::random)
+      .value("sorted", ExpectedOrder::sorted)
+      .value("nearly_sorted", ExpectedOrder::nearly_sorted)
+      .value("reversed", ExpectedOrder::reversed);
   nb::class_<SortReport>(m, "SortReport")
       .def_ro("seconds", &SortReport::seconds)
       .def_ro("verified", &SortReport::verified)
@@ -175,7 +182,8 @@ void bind_sort(nb::module_& m) {
         nb::arg("copies") = false,
         "Checks a claimed result of sorting u32 keys as a sort checks its own, or a copy of it for each GPU. Raises "
         "CorruptDataError.");
-  m.def("records_that_fit", &records_that_fit, nb::arg("runtime"), nb::arg("plan"), nb::arg("type"));
+  m.def("records_that_fit", &records_that_fit, nb::arg("runtime"), nb::arg("plan"), nb::arg("type"),
+        nb::arg("is_narrow") = true);
 }
 
 }  // namespace linkwise::binding

@@ -17,7 +17,7 @@ import numpy as np
 from linkwise import _core
 from linkwise._core import UsageError
 from linkwise.bench.copy_bandwidth import best_wire, described_wire
-from linkwise.bench.join_baselines import Baseline, DeviceJoin, by_duckdb, of_keys_on_gpus
+from linkwise.bench.join_baselines import Baseline, DeviceJoin, by_duckdb, of_keys_on_gpus, on_cores
 from linkwise.bench.join_workload import Relations, Workload
 from linkwise.bench.results import Results, commit, cores, now
 from linkwise.columns.key_types import key_type_of
@@ -41,7 +41,7 @@ class Case:
 
     name: str
     wants: str  # "count", "sums", "rows" or "ranges"
-    path: Literal["in_core", "sorted"] = "in_core"
+    path: Literal["in_core", "sorted", "pairwise", "hybrid_radix"] = "in_core"
     chunksets: int = 1
     merges_runs: bool = False
     presorted: bool = False
@@ -69,15 +69,10 @@ CASES = (
     Case("ranges", "ranges", "sorted", merges_runs=True, crossings=(2, 1)),
     # As the paper measures it (§3.3.3, §4.1.2): its kernel, and what it finds in the host's memory.
     Case("join25's path, ranges", "ranges", "sorted", merges_runs=True, crossings=(2, 1), searches_each_key=True),
-    # As Rui et al. (join25 §4.1.4): no GPU sends to another, and the host's memory is where their runs meet.
-    Case(
-        "shared-nothing sort-merge, counted",
-        "count",
-        "sorted",
-        merges_runs=True,
-        crossings=(2, 1),
-        strategy="het",
-    ),
+    # Rui et al.'s two (join25 §4.1.4): no GPU sends to another. The first sorts a chunk for each GPU, as its memory
+    # allows, and two runs become one each time that everything crosses to the GPUs and back.
+    Case("Rui et al.'s sort-merge, counted", "count", "pairwise", crossings=(3, 2), strategy="het"),
+    Case("Rui et al.'s hybrid radix, counted", "count", "hybrid_radix", strategy="het"),
     Case("four chunksets, counted", "count", "sorted", chunksets=4, crossings=(2, 1)),
     Case("four chunksets, merged first, counted", "count", "sorted", 4, merges_runs=True, crossings=(3, 2)),
 )
@@ -174,6 +169,26 @@ def _once(runtime: _core.Runtime, pinned: JoinPlan, relations: Relations, case: 
     return lambda: relations.check_totals(totals, sums=case.has_values)
 
 
+def timed_case(
+    runtime: _core.Runtime, plan: JoinPlan, relations: Relations, case: Case, repetitions: int
+) -> tuple[list[float], list[float], list[dict[str, float]]]:
+    """Seconds on the wall's clock and on the GPUs', and phases, of each repetition after one that warms up."""
+    wall, device, phases = [], [], []
+    for repetition in range(repetitions + 1):
+        began = time.perf_counter()
+        check = _once(runtime, plan, relations, case)
+        seconds = time.perf_counter() - began
+        if repetition == repetitions or case.wants in ("count", "sums"):  # the others take longer to check
+            check()
+        del check  # and the result, whose memory the next one takes
+        report = _core.report_of(runtime, _core.SortOptions())
+        if repetition > 0:
+            wall.append(seconds)
+            device.append(report.seconds)
+            phases.append({phase.phase: phase.seconds for phase in report.phases})
+    return wall, device, phases
+
+
 def _wire_seconds(workload: Workload, case: Case, matches: int, best: dict[str, float]) -> float:
     width = workload.dtype.itemsize
     row_bytes = width * (2 if case.has_values else 1)
@@ -202,19 +217,7 @@ def _measured(workload: Workload, cases: list[Case], gpus: Gpus, repetitions: in
         for case in cases:
             plan = _plan(runtime.machine, workload, case, gpus)
             best = wire(presorted=case.presorted)["best"]
-            wall, device, phases = [], [], []
-            for repetition in range(repetitions + 1):
-                began = time.perf_counter()
-                check = _once(runtime, plan, relations, case)
-                seconds = time.perf_counter() - began
-                if repetition == repetitions or case.wants in ("count", "sums"):  # the others take longer to check
-                    check()
-                del check  # and the result, whose memory the next one takes
-                report = _core.report_of(runtime, _core.SortOptions())
-                if repetition > 0:  # the first one warms up
-                    wall.append(seconds)
-                    device.append(report.seconds)
-                    phases.append({phase.phase: phase.seconds for phase in report.phases})
+            wall, device, phases = timed_case(runtime, plan, relations, case, repetitions)
             runtime.trim()
             rows.append(
                 JoinRow(
@@ -225,7 +228,9 @@ def _measured(workload: Workload, cases: list[Case], gpus: Gpus, repetitions: in
                 )
             )  # fmt: skip
         on_gpus = of_keys_on_gpus(runtime, relations, repetitions)
-        return _Joined(runtime.machine.name, wire(presorted=False), rows, on_gpus, by_duckdb(relations))
+        return _Joined(
+            runtime.machine.name, wire(presorted=False), rows, on_gpus, [*on_cores(relations), *by_duckdb(relations)]
+        )
 
 
 def _simulated(machine: _core.Machine, workload: Workload, cases: list[Case], gpus: Gpus) -> _Joined:

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from linkwise import _core
 from linkwise._core import CorruptDataError
 from linkwise.bench.join_workload import Relations, Workload
+from linkwise.joining.api import join_count, join_indices
 from linkwise.runtime.join_plan import JoinPlan
 from linkwise.runtime.sort_plan import SortPlan
 
@@ -113,3 +114,30 @@ def by_duckdb(relations: Relations) -> list[Baseline]:
     if [int(value or 0) % 2**64 for value in found] != [expected.matches, expected.r_sum, expected.s_sum]:
         raise CorruptDataError("DuckDB found something else: one of the two is wrong")
     return [Baseline(f"DuckDB {duckdb.__version__}, count and sums", wall, min(wall))]
+
+
+def on_cores(relations: Relations) -> list[Baseline]:
+    """By the cores of this machine, as Balkesen et al. join: by radix partitions and hash tables, and by sorting both.
+
+    Theirs is AVX code of their own (join25 §4.1.4); these are ours, which a user gets without a GPU.
+    """
+    keys = relations.r_keys, relations.s_keys
+
+    def by_hash() -> int:
+        return join_count(*keys, strategy="cpu")
+
+    def by_sorting() -> int:
+        return len(join_indices(*keys, strategy="cpu", order="key")[0])
+
+    rows = []
+    for case, join in (("radix hash join on the cores, counted", by_hash),
+                       ("sort-merge join on the cores, row numbers", by_sorting)):  # fmt: skip
+        wall = []
+        for _ in range(3):
+            began = time.perf_counter()
+            found = join()
+            wall.append(time.perf_counter() - began)
+            if found != relations.expected.matches:
+                raise CorruptDataError("a join on the cores is wrong: do not trust this machine")
+        rows.append(Baseline(case, wall, min(wall)))
+    return rows

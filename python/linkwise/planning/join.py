@@ -51,17 +51,23 @@ def _constraints(
         constraints.pin_sort(plan.sort.to_core(), set(plan.sort.pinned) - {"gpus", "strategy"})
     if path is not None:
         constraints.path = getattr(_core.JoinPath, path)
+    if path in _BASELINES:
+        constraints.strategy = _core.SortStrategy.het  # whose GPUs send nothing to each other
     constraints.pin(plan.to_core(), set(plan.pinned) - {"path"})
     return constraints
+
+
+_BASELINES = ("pairwise", "hybrid_radix")
+"""Rui et al.'s (join25 §4.1.4)."""
+_ON_THE_HOST = ("sorted", *_BASELINES)
+"""Paths on which both sides meet in the host's memory."""
 
 
 def _path_for(sort: SortPlan, path: str | None) -> str | None:
     """The path on which both sides can be sorted so. Raises ``UsageError``."""
     beyond = sort.beyond_in_core()
-    if not beyond or path == "sorted":
-        return path
-    if path is None:
-        return "sorted"
+    if not beyond or path in (*_ON_THE_HOST, None):
+        return path or ("sorted" if beyond else None)
     name, value = next(iter(beyond.items()))
     raise UsageError(
         f"{name} is {value}, and joins in core sort all rows at once, streamed by radix; leave {name} out, or make "
@@ -222,7 +228,8 @@ def plan_join(
     left_presorted, right_presorted
         Whether a side lies in the order of its keys.
     path
-        ``"in_core"``: both sides on the GPUs at once; ``"sorted"``: in host memory, pair by pair; or ``"auto"``.
+        ``"in_core"``: both sides on the GPUs at once; ``"sorted"``: in host memory, pair by pair; or ``"auto"``. To be
+        measured against, Rui et al.'s: ``"pairwise"`` and ``"hybrid_radix"``.
     pageable
         Whether inputs and output are ordinary memory instead of pinned.
     **execution
@@ -265,8 +272,8 @@ def plan_join(
 
 def _with_path(options: ExecutionOptions, path: str, *, wins: bool) -> ExecutionOptions:
     """The options with a path that is named, and wins over the plan or must be the plan's. Raises ``UsageError``."""
-    if path not in ("auto", "in_core", "sorted"):
-        raise UsageError(f"there is no path {path!r} for a join; there are in_core and sorted")
+    if path not in ("auto", "in_core", *_ON_THE_HOST):
+        raise UsageError(f"there is no path {path!r} for a join; there are in_core, {', '.join(_ON_THE_HOST)}")
     plan = options.plan if isinstance(options.plan, JoinPlan) else JoinPlan()
     if path == "auto":
         return options
@@ -277,5 +284,5 @@ def _with_path(options: ExecutionOptions, path: str, *, wins: bool) -> Execution
 
 def joins_on_gpus(options: ExecutionOptions) -> bool:
     """Whether the strategy is one by which both sides are sorted on the GPUs and joined there."""
-    by_path = isinstance(options.plan, JoinPlan) and options.plan.path == "sorted"
+    by_path = isinstance(options.plan, JoinPlan) and options.plan.path in _ON_THE_HOST
     return options.strategy in ("auto", "radix", *(("p2p_merge", "het") if by_path else ())) and not options.on_cores

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 from linkwise import _core
 from linkwise._core import Machine, UsageError
 from linkwise.bench.arrays import fill_uniform
+from linkwise.bench.join_workload import Workload
 from linkwise.machines.catalog import load_machine
 from linkwise.machines.variants import without_nvlink
 from linkwise.planning.sort import plan_sort
@@ -36,6 +38,8 @@ class Row:
     paper: float | None = None
     note: str = ""
     """What the paper says of it in words, or why there is no figure."""
+    fitted: str = ""
+    """What of the described machine was chosen so that this comes out as in the paper: to meet it says nothing."""
 
     @property
     def ratio(self) -> float | None:
@@ -51,6 +55,7 @@ class Row:
             "paper": self.paper,
             "ratio": self.ratio,
             "note": self.note,
+            "fitted": self.fitted,
         }
 
 
@@ -61,6 +66,55 @@ class Experiment:
     name: str
     title: str
     run: Callable[[Lab], list[Row]]
+    statements: tuple[Statement, ...] = ()
+    """What the paper says of it in words."""
+
+
+class Rows:
+    """An experiment's rows by name, for statements about them."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self.rows = rows
+
+    def __getitem__(self, what: str) -> float:
+        """Our figure. Raises ``KeyError`` if there is none of this name."""
+        for row in self.rows:
+            if row.what == what and row.ours is not None:
+                return row.ours
+        raise KeyError(what)
+
+    def pair(self, machine: str, pair: str) -> float:
+        """Our figure of a group of pairs of GPUs that names this one, as ``"0→1"``."""
+        return self[
+            next(
+                row.what for row in self.rows
+                if row.what.startswith(f"{machine}: ") and pair in re.split(r"[ ,:]+", row.what.removeprefix(machine))
+            )
+        ]  # fmt: skip
+
+    def of(self, beginning: str, end: str = "") -> list[float]:
+        """All of our figures whose names begin and end so."""
+        return [
+            row.ours for row in self.rows
+            if row.what.startswith(beginning) and row.what.endswith(end) and row.ours is not None
+        ]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Statement:
+    """Something that a paper says in words about a figure, and whether ours does it."""
+
+    says: str
+    where: str
+    """The section of the paper."""
+    test: Callable[[Rows], bool] | None = None
+    """Whether the experiment's rows do; ``None`` where there is no model of it."""
+    fails: str = ""
+    """Why ours do not, or why there is no model."""
+
+    def holds(self, rows: Sequence[Row]) -> bool | None:
+        """Whether it does."""
+        return None if self.test is None else self.test(Rows(rows))
 
 
 class TooFewGpusError(UsageError):
@@ -120,6 +174,10 @@ class Lab:
             return
         with open_session("local") as runtime:
             yield runtime
+
+    def scaled(self, workload: Workload) -> Workload:
+        """The workload; where it is measured, at a hundredth of its size."""
+        return replace(workload, scale=workload.scale / 100) if self.measures else workload
 
     def families(self, names: Sequence[str]) -> list[_core.ProbeRow]:
         """What the probe's families measure on this machine."""
@@ -212,6 +270,11 @@ def alike_pairs(what: str, unit: str, values: dict[tuple[int, int], float], pape
     return rows
 
 
+def powers_of_two(first: int, last: int) -> list[int]:
+    """Sizes for `saturation`."""
+    return [1 << power for power in range(first.bit_length() - 1, last.bit_length())]
+
+
 def saturation(sizes: Sequence[int], rates: Sequence[float]) -> float:
-    """The first size that reaches 90 % of the highest rate."""
-    return next(float(size) for size, rate in zip(sizes, rates, strict=True) if rate >= 0.9 * max(rates))
+    """The first of these sizes, powers of two as papers read them from curves, with 95 % of the highest rate."""
+    return next(float(size) for size, rate in zip(sizes, rates, strict=True) if rate >= 0.95 * max(rates))

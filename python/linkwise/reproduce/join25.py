@@ -2,163 +2,166 @@
 
 Workload A has ten times as many 8-byte tuples in S as in R, B as many 16-byte tuples in both; they are joined without
 materialising (§4.1). The relations are sorted in chunksets, merged by the host where there are several, and joined pair
-by pair, and the ranges of rows that match go to the host: §3 as it is written.
+by pair, and the ranges of rows that match go to the host: §3 as it is written, its radix sort in MSB buckets. Beside it
+stand Rui et al.'s two joins (§4.1.4): their algorithms, and not their code, whose times the paper states.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
-from linkwise._core import Machine, OutOfMemoryError
+from linkwise._core import Machine
 from linkwise.bench.join_workload import Workload
 from linkwise.bench.tpch import joins_of_queries, shares_of_phases
-from linkwise.planning.join import PricedJoin, plan_join
-from linkwise.reproduce.experiment import Experiment, Lab, Row
-from linkwise.runtime.join_plan import JoinPlan
-from linkwise.runtime.sort_plan import SortPlan, Strategy
+from linkwise.reproduce.experiment import Experiment, Lab, Row, TooFewGpusError
+from linkwise.reproduce.join25_statements import STATEMENTS
+from linkwise.reproduce.join_lab import HYBRID_RADIX, MERGE, PAIRWISE, RADIX, Joined, Way, join_of, joins_on_cores
 
 AC922, H100 = "ibm-ac922", "dgx-h100"
 _CHUNK_BYTES = {AC922: 12 * 10**9, H100: 32 * 10**9}  # of tuples that a GPU sorts at once (§4.2, §4.3)
-_BEST = {AC922: 2, H100: 8}  # GPUs (§4.4)
-_MERGE: Strategy = "p2p_merge"
-_RADIX: Strategy = "radix"
-_NO_P2P: Strategy = "het"
-_MEASURED_ELSEWHERE = "'linkwise bench join' measures joins"
+_BEST = {AC922: 2, H100: 8}  # GPUs of ours (§4.4)
+_RUI = {AC922: {PAIRWISE: 2, HYBRID_RADIX: 4}, H100: {PAIRWISE: 4, HYBRID_RADIX: 8}}  # of theirs (§4.2)
+_MAIN_MEMORY = "its host's memory holds no more"
 
 
-def _seconds(
-    machine: Machine, name: str, strategy: Strategy, gpus: int, workload: Workload, *, presorted: bool = False
-) -> float:
-    """Of the paper's join on the first GPUs of a machine, with chunks as large as it has them on the named one."""
-    chunk = _CHUNK_BYTES[name] // workload.tuple_bytes
-    tuples = max(workload.rows)
-    # §3.1.3: one chunkset comes while another leaves. Of a single one, §3.1.2 sorts buckets while others leave, as our
-    # streamed radix sort does; merging overlaps nothing.
-    of_radix: dict[str, Any] = {"streamed": True} if strategy == _RADIX else {}
-    of_runs: dict[str, Any] = {"merge_on_gpus": False} if strategy != _NO_P2P else {}
-    sort = SortPlan(
-        strategy=strategy, gpus=tuple(range(gpus)), paths=(),
-        chunkset_records=chunk * gpus if chunk * gpus < tuples else 0, **of_radix, **of_runs,
-    )  # fmt: skip
-    plan = JoinPlan(path="sorted", merges_runs=True, searches_each_key=True, sort=sort)
+def _joined(lab: Lab, name: str, way: Way, gpus: int, workload: Workload) -> Joined:
+    machine = lab.machine(name)
+    if gpus > machine.num_gpus and lab.instead is None:
+        raise TooFewGpusError(f"{machine.name} has {machine.num_gpus} GPUs")
+    return join_of(lab, machine, way, min(gpus, machine.num_gpus), workload, _CHUNK_BYTES[name])
 
-    def price(plan: JoinPlan) -> PricedJoin:
-        return plan_join(
-            *workload.rows, workload.dtype.name, value_bytes=workload.dtype.itemsize, wants_ranges=True,
-            matches=workload.expected_keys, left_presorted=presorted, right_presorted=presorted, machine=machine,
-            verify=False, plan=plan,
-        ).best  # fmt: skip
 
-    try:
-        best = price(plan)
-    except OutOfMemoryError:  # less than the paper's chunks fit
-        best = price(plan.replace(sort=sort.replace(chunkset_records=None)))
-    return best.seconds - best.phases.get("materialise", 0.0)
+def _of_size(lab: Lab, workload: Workload) -> str:
+    scale = lab.scaled(workload)
+    return f"{workload.name}, f = {workload.scale:g}" + (
+        f" at {scale.scale / workload.scale:g} of it" if lab.measures else ""
+    )
 
 
 def _row(
-    lab: Lab, name: str, strategy: Strategy, gpus: int, billions: float, paper: float | None, against: int | None = None
-) -> Row:
-    """Seconds; or, ``against`` fewer GPUs, how many times as fast."""
-    machine = lab.machine(name)
-    called = {_MERGE: "merge", _RADIX: "radix"}[strategy]
-    what = f"{called}, {billions:g}·10⁹ ⋈ {billions:g}·10⁹ on {gpus} GPUs"
-    unit = "s" if against is None else "×"
-    if against is not None:
-        what += f", as fast as on {against}"
-    if lab.measures:
-        return Row(what, unit, None, paper, _MEASURED_ELSEWHERE)
-    if gpus > machine.num_gpus:
-        return Row(what, unit, None, paper, "too few GPUs")
+    lab: Lab, name: str, way: Way, gpus: int, billions: float, paper: float | None, against: int | None = None
+) -> list[Row]:
+    """Seconds, and the shares of the phases; or, ``against`` fewer GPUs, how many times as fast."""
     workload = Workload("B", billions)
-    seconds = _seconds(machine, name, strategy, gpus, workload)
-    if against is None:
-        return Row(what, unit, seconds, paper)
-    return Row(what, unit, _seconds(machine, name, strategy, against, workload) / seconds, paper)
+    what = f"{way.called}, {billions:g}·10⁹ ⋈ {billions:g}·10⁹ on {gpus} GPUs"
+    machine = lab.machine(name)
+    if gpus > machine.num_gpus:
+        return [Row(what, "s", None, paper, "too few GPUs")]
+    found = _joined(lab, name, way, gpus, workload)
+    stated = None if lab.measures else paper
+    if against is not None:
+        before = _joined(lab, name, way, against, workload)
+        return [Row(f"{what}, as fast as on {against}", "×", before.seconds / found.seconds, stated)]
+    rows = [Row(what, "s", found.seconds, stated)]
+    for phase, seconds in found.phases.items():
+        rows.append(Row(f"{what}, {phase}", "of 1", seconds / found.seconds))
+    return rows
 
 
-def _breakdown(lab: Lab, name: str, billions: float, stated: dict[tuple[Strategy, int], float]) -> list[Row]:
-    return [_row(lab, name, strategy, gpus, billions, paper) for (strategy, gpus), paper in stated.items()]
+def _breakdown(lab: Lab, name: str, billions: float, stated: dict[tuple[Way, int], float | None]) -> list[Row]:
+    return [
+        row for (way, gpus), paper in stated.items() for row in _row(lab, name, way, gpus, billions, paper)
+    ]  # fmt: skip
 
 
 def _fig13(lab: Lab) -> list[Row]:
-    radix = {(_RADIX, 2): 0.80 * 2.89, (_RADIX, 4): 0.83 * 3.46}  # 20 % and 17 % faster than by merging
-    return _breakdown(lab, AC922, 1.5, {(_MERGE, 1): 5.89, (_MERGE, 2): 2.89, (_MERGE, 4): 3.46, **radix})
+    radix = {(RADIX, 1): None, (RADIX, 2): 0.80 * 2.89, (RADIX, 4): 0.83 * 3.46}  # 20 % and 17 % faster than by merging
+    return _breakdown(lab, AC922, 1.5, {(MERGE, 1): 5.89, (MERGE, 2): 2.89, (MERGE, 4): 3.46, **radix})
 
 
 def _fig14(lab: Lab) -> list[Row]:
-    return _breakdown(lab, H100, 16, {(_MERGE, 8): 11.55, (_RADIX, 1): 40.01, (_RADIX, 8): 10.16})
+    stated: dict[tuple[Way, int], float | None] = {
+        (MERGE, 1): 40.01, (MERGE, 2): None, (MERGE, 4): None, (MERGE, 8): 11.55,
+        (RADIX, 1): 40.01, (RADIX, 2): None, (RADIX, 4): None, (RADIX, 8): 10.16,
+    }  # fmt: skip
+    return _breakdown(lab, H100, 16, stated)
 
 
 def _fig15(lab: Lab) -> list[Row]:
+    """Curves over the size by number of GPUs, and the ratios that the paper states of them."""
+    curves: Sequence[tuple[str, Sequence[int], Sequence[float]]] = (
+        (AC922, (1, 2, 4), (0.5, 1, 1.5, 2, 3, 4, 5)),
+        (H100, (1, 2, 4, 8), (2, 4, 8, 12, 16, 20)),
+    )
+    if lab.measures:
+        curves = [(H100, (1, 2, 4, 8), (2, 8))]
+    rows = []
+    for name, counts, sizes in curves:
+        for gpus in (gpus for gpus in counts if gpus <= lab.machine(name).num_gpus):
+            for billions in sizes:
+                seconds = _joined(lab, name, RADIX, gpus, Workload("B", billions)).seconds
+                rows.append(Row(f"{name}, {billions:g}·10⁹ on {gpus} GPUs", "s", seconds))
     stated: Sequence[tuple[str, int, int, float, float]] = (
         (AC922, 2, 1, 1.5, 2.6), (AC922, 2, 1, 5, 1.4),
         (H100, 2, 1, 4, 2.4), (H100, 4, 1, 8, 3.9),
         (H100, 8, 1, 16, 3.9), (H100, 8, 2, 16, 2.6), (H100, 8, 4, 16, 2.1),
     )  # fmt: skip
-    return [_row(lab, name, _RADIX, gpus, billions, paper, against) for name, gpus, against, billions, paper in stated]
-
-
-def _baselines(lab: Lab, name: str, stated: Sequence[tuple[str, float, float | None]]) -> list[Row]:
-    """The paper's join, and how many times as long one takes whose GPUs send each other nothing.
-
-    The paper's baselines are other people's code, which nothing here describes; this one is our own.
-    """
-    rows = []
-    for which, f, times in stated:
-        workload = Workload(which, f)
-        what = f"{name}, {which}, f = {f:g}"
-        if lab.measures:
-            rows.append(Row(what, "s", None, None, _MEASURED_ELSEWHERE))
-            continue
-        machine = lab.machine(name)
-        gpus = min(_BEST[name], machine.num_gpus)
-        ours, alone = (_seconds(machine, name, strategy, gpus, workload) for strategy in (_RADIX, _NO_P2P))
-        said = "the host between its GPUs"
-        if times:
-            said += f"; Rui et al.'s, in the paper, {times:g} ×"
-        rows += [
-            Row(what, "s", ours),
-            Row(f"{what}: without P2P", "×", alone / ours, None, said),
-        ]
+    if not lab.measures:
+        for name, gpus, against, billions, paper in stated:
+            rows += _row(lab, name, RADIX, gpus, billions, paper, against)
     return rows
 
 
+def _baselines(
+    name: str, sizes: dict[str, Sequence[float]], stated: dict[tuple[str, float], str]
+) -> Callable[[Lab], list[Row]]:
+    """The paper's join over the sizes, and Rui et al.'s beside it: how many times as long they take."""
+
+    def run(lab: Lab) -> list[Row]:
+        rows = []
+        for which, scales in sizes.items():
+            for f in scales if not lab.measures else scales[:2]:
+                workload = Workload(which, f)
+                what = f"{name}, {_of_size(lab, workload)}"
+                ours = _joined(lab, name, RADIX, _BEST[name], workload)
+                rows.append(Row(what, "s", ours.seconds))
+                for way, gpus in _RUI[name].items():
+                    theirs = _joined(lab, name, way, gpus, workload)
+                    note = stated.get((which, f), "")
+                    said = f"in the paper, of their code, {note}" if note else ""
+                    rows.append(Row(f"{what}: {way.called}", "×", theirs.seconds / ours.seconds, None, said))
+                rows += joins_on_cores(lab, workload, what, ours.seconds)
+        return rows
+
+    return run
+
+
 def _fig1(lab: Lab) -> list[Row]:
-    return [
-        *_baselines(lab, AC922, [("A", f, times) for f, times in ((1, None), (3, 5.9))]),
-        *_baselines(lab, H100, [("A", f, times) for f, times in ((1, None), (10, 7.0))]),
-    ]
+    stated = {("A", 3): "5.9 by sort-merge and 2.5 by hybrid radix", ("A", 10): "7.0 and 2.4"}
+    rows = _baselines(AC922, {"A": (1, 3)}, stated)(lab)
+    return rows if lab.measures else rows + _baselines(H100, {"A": (1, 10)}, stated)(lab)
 
 
-def _fig11(lab: Lab) -> list[Row]:
-    return _baselines(
-        lab, AC922, [("A", 1, None), ("A", 3, 5.9), ("A", 6, None), ("A", 10, 2.8), ("B", 1.5, 4.2), ("B", 5, None)]
-    )
-
-
-def _fig12(lab: Lab) -> list[Row]:
-    return _baselines(
-        lab, H100, [("A", 10, 7.0), ("A", 30, 7.0), ("A", 38, None), ("B", 8, 8.7), ("B", 16, 8.7), ("B", 20, None)]
-    )
+_fig11 = _baselines(
+    AC922, {"A": (1, 2, 3, 4, 6, 8, 10), "B": (0.5, 1, 1.5, 2, 3, 4, 5)},
+    {("A", 3): "5.9 by sort-merge and 2.5 by hybrid radix", ("A", 10): "2.8 and 1.1", ("B", 1.5): "4.2 and 2.5",
+     ("B", 5): "2.4 and 1.1 to 1.2"},
+)  # fmt: skip
+_fig12 = _baselines(
+    H100, {"A": (5, 10, 20, 30, 38), "B": (4, 8, 12, 16, 20)},
+    {("A", 10): "7.0 by sort-merge and 2.4 by hybrid radix", ("A", 30): "7.0 and 2.4", ("A", 38): "at worst 1.2",
+     ("B", 8): "8.7 and 2.2", ("B", 16): "8.7 and 2.2"},
+)  # fmt: skip
 
 
 def _fig16(lab: Lab) -> list[Row]:
-    """What a join takes with matches for all rows of S, against none, and with Zipf's keys, against uniform ones."""
+    """Over the share of S with a match, and over the skew of Zipf's keys; what both ends state."""
     rows = []
-    for name, selectivity, skew in ((AC922, 1.28, 0.88), (H100, 1.09, 0.95)):
-        what = f"{name}, {_BEST[name]} GPUs"
-        stated = (("selectivity 0 → 1", Workload("B", 1.5, 0), Workload("B", 1.5), selectivity),
-                  ("skew 0 → 1", Workload("B", 1.5), Workload("B", 1.5, skew=1), skew))  # fmt: skip
-        for change, before, after, paper in stated:
-            if lab.measures:
-                rows.append(Row(f"{what}, {change}", "×", None, paper, _MEASURED_ELSEWHERE))
-                continue
-            machine = lab.machine(name)
-            gpus = min(_BEST[name], machine.num_gpus)
-            times = [_seconds(machine, name, _RADIX, gpus, workload) for workload in (before, after)]
-            rows.append(Row(f"{what}, {change}", "×", times[1] / times[0], paper))
+    for name, selectivity, skew in (
+        ((AC922, 1.28, 0.88), (H100, 1.09, 0.95)) if not lab.measures else ((H100, 1.09, 0.95),)
+    ):
+        steps = (0, 0.25, 0.5, 0.75, 1) if not lab.measures else (0, 1)
+        what = f"{name}, {min(_BEST[name], lab.machine(name).num_gpus)} GPUs"
+        for called, paper, of_step in (
+            ("selectivity", selectivity, lambda step: Workload("B", 1.5, step)),
+            ("skew", skew, lambda step: Workload("B", 1.5, skew=step)),
+        ):
+            times = [_joined(lab, name, RADIX, _BEST[name], of_step(step)).seconds for step in steps]
+            rows += [
+                Row(f"{what}, {called} {step:g}", "s", seconds) for step, seconds in zip(steps, times, strict=True)
+            ]
+            stated = None if lab.measures else paper
+            rows.append(Row(f"{what}, {called} 0 → 1", "×", times[-1] / times[0], stated))
     return rows
 
 
@@ -169,8 +172,9 @@ def _fig17(lab: Lab) -> list[Row]:
         "Q5": {"sort": 0.32, "join": 0.22, "materialise": 0.46},
     }
     if lab.measures:
-        return [Row(query, "s", None, None, "'linkwise bench tpch' measures them") for query in stated]
-    machine = lab.machine(H100)
+        return [Row(query, "s", None, None, "it takes TPC-H's tables: 'linkwise bench tpch' makes and joins them")
+                for query in stated]  # fmt: skip
+    machine: Machine = lab.machine(H100)
     rows = []
     for query, joins in joins_of_queries().items():
         totals: list[tuple[float, dict[str, float]]] = [
@@ -186,13 +190,17 @@ def _fig17(lab: Lab) -> list[Row]:
     return rows
 
 
-JOIN25 = (
-    Experiment("join25-fig1", "8-byte tuples, with and without transfers between GPUs", _fig1),
-    Experiment("join25-fig11", "a join on the IBM AC922, with and without transfers between GPUs", _fig11),
-    Experiment("join25-fig12", "a join on the DGX H100, with and without transfers between GPUs", _fig12),
-    Experiment("join25-fig13", "a join on the IBM AC922 by strategy and number of GPUs", _fig13),
-    Experiment("join25-fig14", "a join on the DGX H100 by strategy and number of GPUs", _fig14),
-    Experiment("join25-fig15", "how joins scale with the number of GPUs", _fig15),
-    Experiment("join25-fig16", "selectivity and skew", _fig16),
-    Experiment("join25-fig17", "the joins of TPC-H Q3 and Q5 on the DGX H100", _fig17),
+_RUNS: dict[int, tuple[str, Callable[[Lab], list[Row]]]] = {
+    1: ("8-byte tuples, beside Rui et al.'s joins", _fig1),
+    11: ("a join on the IBM AC922 beside Rui et al.'s", _fig11),
+    12: ("a join on the DGX H100 beside Rui et al.'s", _fig12),
+    13: ("a join on the IBM AC922 by strategy and number of GPUs, and its phases", _fig13),
+    14: ("a join on the DGX H100 by strategy and number of GPUs, and its phases", _fig14),
+    15: ("how joins scale with the number of GPUs", _fig15),
+    16: ("selectivity and skew", _fig16),
+    17: ("the joins of TPC-H Q3 and Q5 on the DGX H100", _fig17),
+}
+
+JOIN25 = tuple(
+    Experiment(f"join25-fig{figure}", title, run, STATEMENTS.get(figure, ())) for figure, (title, run) in _RUNS.items()
 )

@@ -7,16 +7,22 @@ reached by two copies, one after the other (§3.1).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
 from linkwise import _core
 from linkwise._core import Machine
-from linkwise.reproduce.experiment import Experiment, Lab, Row, TooFewGpusError, alike_pairs, attempt, saturation
+from linkwise.reproduce.experiment import (
+    Experiment, Lab, Row, Rows, TooFewGpusError, alike_pairs, attempt, powers_of_two,
+    saturation,
+)  # fmt: skip
+from linkwise.reproduce.tartan20_statements import BETWEEN_GPUS
 
 P100, V100, DGX2, SLI = "dgx1-p100", "dgx1-v100", "dgx2", "sli-rtx2080"
 _BYTES = 40e6
-_SIZES = [4**power for power in range(1, 15)]  # 4 B to 256 MiB
+_SIZES = powers_of_two(4, 256 << 20)
+_SHOWN = _SIZES[::2]
 
 
 def _has_link(machine: Machine, a: int, b: int) -> bool:
@@ -33,10 +39,8 @@ def _route(machine: Machine, a: int, b: int) -> list[int]:
 
 
 def _one_after_the_other(lab: Lab, machine: Machine, route: Sequence[int], both: bool) -> float:
-    """GB/s of whole copies along the route; of both directions, each hop's at once where there is one hop alone."""
-    hops = list(pairwise(route))
-    rates = [lab.peers(machine, [hop], both=both and len(hops) == 1, size=_BYTES) for hop in hops]
-    return 1 / sum(1 / rate for rate in rates)
+    """GB/s of whole copies along the route, one hop after the other; both ways, with as much coming back on each hop."""
+    return 1 / sum(1 / lab.peers(machine, [hop], both=both, size=_BYTES) for hop in pairwise(route))
 
 
 def _kind_of(machine: Machine, a: int, b: int) -> tuple[object, ...]:
@@ -69,7 +73,9 @@ def _machines(lab: Lab, names: Sequence[str]) -> list[tuple[str, Machine]]:
     return [variant for name in names for variant in lab.variants(name)]
 
 
-def _latency_map(names: Sequence[str], paper: dict[str, dict[str, float]]) -> Callable[[Lab], list[Row]]:
+def _latency_map(
+    names: Sequence[str], paper: dict[str, dict[str, float]], fitted: str = ""
+) -> Callable[[Lab], list[Row]]:
     def run(lab: Lab) -> list[Row]:
         rows = []
         for label, machine in _machines(lab, names):
@@ -80,7 +86,7 @@ def _latency_map(names: Sequence[str], paper: dict[str, dict[str, float]]) -> Ca
 
             rows.append(attempt(f"{label}, within GPU 0", "µs", partial(lab.latency_us, machine, [0]), stated.get("0")))
             rows += alike_pairs(label, "µs", _each_pair(lab, machine, latency), stated)
-        return rows
+        return [replace(row, fitted=fitted) if row.paper is not None else row for row in rows]
 
     return run
 
@@ -99,22 +105,34 @@ def _bandwidth_map(names: Sequence[str], both: bool) -> Callable[[Lab], list[Row
     return run
 
 
+_ROUTES = ((0, 1, 5), (0, 4, 5), (0, 2, 6), (0, 4, 6), (0, 3, 7), (0, 4, 7))
+
+
+def _twice(name: str, pair: str) -> Callable[[Lab], list[Row]]:
+    """Both ways, and beside one way (§3.1.2: "the bandwidth doubles")."""
+
+    def run(lab: Lab) -> list[Row]:
+        rows, one = _bandwidth_map([name], both=True)(lab), Rows(_bandwidth_map([name], both=False)(lab))
+        if lab.instead is None:
+            label = f"{name}, NVLink"
+            ratio = Rows(rows).pair(label, pair) / one.pair(label, pair)
+            rows.append(Row(f"{label}: {pair}, both ways to one", "×", ratio, 2.0))
+        return rows
+
+    return run
+
+
 def _routing(lab: Lab) -> list[Row]:
-    """Figure 14: from GPU 0 over one GPU to those it has no link to."""
+    """Figure 14: from GPU 0 over one GPU to those it has no link to, one way and both, and the latency."""
     rows = []
-    notes = {(V100, (0, 2, 6)): "the lowest", (V100, (0, 4, 7)): "the highest"}
     for name in [P100, V100] if lab.instead is None else [V100]:
         machine = lab.machine(name)
-        for route in ((0, 1, 5), (0, 4, 5), (0, 2, 6), (0, 4, 6), (0, 3, 7), (0, 4, 7)):
-            over = " → ".join(map(str, route))
-            rows.append(
-                attempt(
-                    f"{machine.name}, {over}",
-                    "GB/s",
-                    partial(_one_after_the_other, lab, machine, route, both=False),
-                    note=notes.get((name, route), "all alike" if name == P100 else ""),
-                )
-            )
+        for route in _ROUTES:
+            what = f"{machine.name}, {' → '.join(map(str, route))}"
+            for both in (False, True):
+                measure = partial(_one_after_the_other, lab, machine, route, both)
+                rows.append(attempt(f"{what}{', both ways' if both else ''}", "GB/s", measure))
+            rows.append(attempt(f"{what}, latency", "µs", partial(lab.latency_us, machine, route)))
     return rows
 
 
@@ -134,11 +152,12 @@ def _sizes(
                     except TooFewGpusError as error:
                         rows.append(Row(what, "GB/s", None, note=str(error)))
                         continue
-                    full = saturation(_SIZES, rates)
-                    rows.append(Row(f"{what}, 64 KiB", "GB/s", rates[_SIZES.index(1 << 16)]))
-                    rows.append(Row(f"{what}, 256 MiB", "GB/s", rates[-1]))
+                    shown = list(zip(_SHOWN, rates[::2], strict=True))
+                    rows += [Row(f"{what}, {size} B", "GB/s", rate) for size, rate in shown]
+                    if not both:
+                        rows += [Row(f"{what}, {size} B, latency", "µs", size / rate / 1e3) for size, rate in shown]
                     stated = saturates if "NVLink" in label else None
-                    rows.append(Row(f"{what}, full from", "MiB", full / 2**20, stated))
+                    rows.append(Row(f"{what}, full from", "MiB", saturation(_SIZES, rates) / 2**20, stated))
         return rows
 
     return run
@@ -161,18 +180,22 @@ _BOARDS = {
     "NVLink": {"one hop, 0→1": (0, 1), "two hops, 0→8": (0, 8)},
 }
 
-TARTAN20 = (
-    Experiment("tartan20-fig5", "latency of the DGX-1s", _latency_map([P100, V100], _DGX1_LATENCIES)),
-    Experiment("tartan20-fig6", "bandwidth of the DGX-1s, one way", _bandwidth_map([P100, V100], both=False)),
-    Experiment("tartan20-fig7", "bandwidth of the DGX-1s, both ways", _bandwidth_map([P100, V100], both=True)),
-    Experiment("tartan20-fig8", "latency of NV-SLI", _latency_map([SLI], _SLI_LATENCIES)),
-    Experiment("tartan20-fig9", "bandwidth of NV-SLI, one way", _bandwidth_map([SLI], both=False)),
-    Experiment("tartan20-fig10", "bandwidth of NV-SLI, both ways", _bandwidth_map([SLI], both=True)),
-    Experiment("tartan20-fig11", "latency of the DGX-2", _latency_map([DGX2], {})),
-    Experiment("tartan20-fig12", "bandwidth of the DGX-2, one way", _bandwidth_map([DGX2], both=False)),
-    Experiment("tartan20-fig13", "bandwidth of the DGX-2, both ways", _bandwidth_map([DGX2], both=True)),
-    Experiment("tartan20-fig14", "routes over one GPU in the DGX-1s", _routing),
-    Experiment("tartan20-fig15", "the DGX-1s over the size", _sizes([P100, V100], _NEAR_AND_FAR, 4.0)),
-    Experiment("tartan20-fig16", "NV-SLI over the size", _sizes([SLI], {}, None)),
-    Experiment("tartan20-fig17", "the DGX-2 over the size", _sizes([DGX2], _BOARDS, None)),
+_RUNS: dict[int, tuple[str, Callable[[Lab], list[Row]]]] = {
+    5: ("latency of the DGX-1s", _latency_map([P100, V100], _DGX1_LATENCIES)),
+    6: ("bandwidth of the DGX-1s, one way", _bandwidth_map([P100, V100], both=False)),
+    7: ("bandwidth of the DGX-1s, both ways", _bandwidth_map([P100, V100], both=True)),
+    8: ("latency of NV-SLI", _latency_map([SLI], _SLI_LATENCIES, "the machine's start-ups are these")),
+    9: ("bandwidth of NV-SLI, one way", _bandwidth_map([SLI], both=False)),
+    10: ("bandwidth of NV-SLI, both ways", _twice(SLI, "0→1")),
+    11: ("latency of the DGX-2", _latency_map([DGX2], {})),
+    12: ("bandwidth of the DGX-2, one way", _bandwidth_map([DGX2], both=False)),
+    13: ("bandwidth of the DGX-2, both ways", _twice(DGX2, "0→1")),
+    14: ("routes over one GPU in the DGX-1s", _routing),
+    15: ("the DGX-1s over the size", _sizes([P100, V100], _NEAR_AND_FAR, 4.0)),
+    16: ("NV-SLI over the size", _sizes([SLI], {}, None)),
+    17: ("the DGX-2 over the size", _sizes([DGX2], _BOARDS, None)),
+}
+
+TARTAN20 = tuple(
+    Experiment(f"tartan20-fig{figure}", title, run, BETWEEN_GPUS[figure]) for figure, (title, run) in _RUNS.items()
 )

@@ -18,6 +18,7 @@ from linkwise.messages.pricing import RunTime
 from linkwise.messages.ways import BETWEEN_NODES, WAYS
 from linkwise.reproduce.experiment import Experiment, Lab, Row
 from linkwise.reproduce.tartan20_nodes import SUMMIT, SUMMITDEV
+from linkwise.reproduce.tartan20_scale_statements import APPLICATIONS
 
 P100, V100 = "dgx1-p100", "dgx1-v100"
 _COUNTS = (1, 2, 4, 8)
@@ -126,11 +127,11 @@ def _experiments() -> Iterator[Experiment]:
     for figure, name, called in within:
         for at, scaling in enumerate(scalings):
             title = f"applications in {called}, {scaling} scaling"
-            yield Experiment(f"tartan20-fig{figure + at}", title, _scale_up(name, scaling))
+            yield Experiment(f"tartan20-fig{figure + at}", title, _scale_up(name, scaling), APPLICATIONS[figure + at])
     for figure, name, called in over:
         for at, scaling in enumerate(scalings):
             title = f"applications over nodes of {called}, {scaling} scaling"
-            yield Experiment(f"tartan20-fig{figure + at}", title, _scale_out(name, scaling))
+            yield Experiment(f"tartan20-fig{figure + at}", title, _scale_out(name, scaling), APPLICATIONS[figure + at])
 
 
 TARTAN20_APPS = tuple(_experiments())

@@ -10,11 +10,12 @@ from collections.abc import Callable, Sequence
 
 from linkwise import _core
 from linkwise._core import Machine
-from linkwise.reproduce.experiment import Experiment, Lab, Row, saturation
+from linkwise.reproduce.experiment import Experiment, Lab, Row, powers_of_two, saturation
+from linkwise.reproduce.tartan20_statements import COLLECTIVES
 
 P100, V100, DGX2, SLI = "dgx1-p100", "dgx1-v100", "dgx2", "sli-rtx2080"
 _LARGEST = 1e9
-_SIZES = [8 * 4**power for power in range(14)]  # 8 B to 512 MiB
+_SIZES = powers_of_two(8, 1 << 30)
 
 _OPERATIONS = {
     "broadcast": _core.Collective.broadcast,
@@ -75,7 +76,9 @@ def _latencies(names: Sequence[str], paper: dict[str, float]) -> Callable[[Lab],
                 rings = _core.rings_of(machine, list(range(gpus)))
                 for name, operation in _OPERATIONS.items():
                     seconds = _core.collective_seconds(operation, rings, gpus, 8)
-                    rows.append(Row(f"{label}, {name}, {gpus} GPUs", "µs", 1e6 * seconds, paper.get(label)))
+                    stated = paper.get(label)
+                    fitted = "NCCL's launch of 10 µs is from this figure" if stated is not None else ""
+                    rows.append(Row(f"{label}, {name}, {gpus} GPUs", "µs", 1e6 * seconds, stated, fitted=fitted))
         return rows
 
     return run
@@ -86,10 +89,10 @@ def _bandwidths(names: Sequence[str]) -> Callable[[Lab], list[Row]]:
         rows, found = [], {}
         for label, machine in _kinds(lab, names):
             for gpus in range(2, machine.num_gpus + 1):
-                rate = _bandwidth(machine, range(gpus), _core.Collective.all_reduce, _LARGEST)
-                found[label, gpus] = rate
-                note = "a bad number of GPUs" if gpus == 5 and "NVLink" in label else ""
-                rows.append(Row(f"{label}, all-reduce, {gpus} GPUs", "GB/s", rate, note=note))
+                for name, operation in _OPERATIONS.items():
+                    rate = _bandwidth(machine, range(gpus), operation, _LARGEST)
+                    rows.append(Row(f"{label}, {name}, {gpus} GPUs", "GB/s", rate))
+                found[label, gpus] = _bandwidth(machine, range(gpus), _core.Collective.all_reduce, _LARGEST)
         for gpus, paper in ((4, 1.6), (8, 2.0)):
             newer, older = found.get((f"{V100}, NVLink", gpus)), found.get((f"{P100}, NVLink", gpus))
             if newer and older:
@@ -104,35 +107,34 @@ def _over_sizes(names: Sequence[str], paper: dict[str, float]) -> Callable[[Lab]
         rows = []
         for label, machine in _kinds(lab, names):
             gpus = range(machine.num_gpus)
-            rates = [_bandwidth(machine, gpus, _core.Collective.all_reduce, size) for size in _SIZES]
-            full = saturation(_SIZES, rates) / 2**20
             stated = next((value for how, value in paper.items() if label.endswith(how)), None)
-            rows.append(Row(f"{label}, all-reduce, 512 MiB", "GB/s", rates[-1]))
-            rows.append(Row(f"{label}, all-reduce, full from", "MiB", full, stated))
+            for name, operation in _OPERATIONS.items():
+                rates = [_bandwidth(machine, gpus, operation, size) for size in _SIZES]
+                rows += [
+                    Row(f"{label}, {name}, {size} B", "GB/s", rate)
+                    for size, rate in zip(_SIZES[1::2], rates[1::2], strict=True)
+                ]
+                of_all = stated if name == "all-reduce" else None
+                rows.append(Row(f"{label}, {name}, full from", "MiB", saturation(_SIZES, rates) / 2**20, of_all))
         return rows
 
     return run
 
 
-TARTAN20_COLLECTIVES = (
-    Experiment("tartan20-fig18", "NCCL's rings in the DGX-1s", _simulated(_rings)),
-    Experiment("tartan20-fig19", "collectives of the DGX-1s, latency", _simulated(_latencies([P100, V100], {}))),
-    Experiment("tartan20-fig20", "collectives of the DGX-1s, bandwidth", _simulated(_bandwidths([P100, V100]))),
-    Experiment(
-        "tartan20-fig21",
-        "collectives of the DGX-1s over the size",
-        _simulated(_over_sizes([P100, V100], {"PCIe": 16, "NVLink": 256})),
-    ),
-    Experiment(
-        "tartan20-fig22", "collectives over NV-SLI, latency", _simulated(_latencies([SLI], {f"{SLI}, NVLink": 18.0}))
-    ),
-    Experiment("tartan20-fig23", "collectives over NV-SLI, bandwidth", _simulated(_bandwidths([SLI]))),
-    Experiment(
-        "tartan20-fig24",
-        "collectives over NV-SLI over the size",
-        _simulated(_over_sizes([SLI], {"PCIe": 1, "NVLink": 1})),
-    ),
-    Experiment("tartan20-fig25", "collectives of the DGX-2, latency", _simulated(_latencies([DGX2], {}))),
-    Experiment("tartan20-fig26", "collectives of the DGX-2, bandwidth", _simulated(_bandwidths([DGX2]))),
-    Experiment("tartan20-fig27", "collectives of the DGX-2 over the size", _simulated(_over_sizes([DGX2], {}))),
+_RUNS: dict[int, tuple[str, Callable[[Lab], list[Row]]]] = {
+    18: ("NCCL's rings in the DGX-1s", _rings),
+    19: ("collectives of the DGX-1s, latency", _latencies([P100, V100], {})),
+    20: ("collectives of the DGX-1s, bandwidth", _bandwidths([P100, V100])),
+    21: ("collectives of the DGX-1s over the size", _over_sizes([P100, V100], {"PCIe": 16, "NVLink": 256})),
+    22: ("collectives over NV-SLI, latency", _latencies([SLI], {f"{SLI}, NVLink": 18.0})),
+    23: ("collectives over NV-SLI, bandwidth", _bandwidths([SLI])),
+    24: ("collectives over NV-SLI over the size", _over_sizes([SLI], {"PCIe": 1, "NVLink": 1})),
+    25: ("collectives of the DGX-2, latency", _latencies([DGX2], {})),
+    26: ("collectives of the DGX-2, bandwidth", _bandwidths([DGX2])),
+    27: ("collectives of the DGX-2 over the size", _over_sizes([DGX2], {})),
+}
+
+TARTAN20_COLLECTIVES = tuple(
+    Experiment(f"tartan20-fig{figure}", title, _simulated(run), COLLECTIVES[figure])
+    for figure, (title, run) in _RUNS.items()
 )

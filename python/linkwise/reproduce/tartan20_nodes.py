@@ -14,6 +14,7 @@ from linkwise.messages.schedules import COLLECTIVES
 from linkwise.messages.ways import BETWEEN_NODES, WAYS
 from linkwise.probing.mpi import between_processes
 from linkwise.reproduce.experiment import Experiment, Lab, Row
+from linkwise.reproduce.tartan20_scale_statements import NODES
 from linkwise.runtime.session import open_session
 
 SUMMITDEV, SUMMIT = "summitdev-node", "summit-node"
@@ -100,19 +101,16 @@ def _collectives(name: str, peak: float, note: str) -> Callable[[Lab], list[Row]
     return run
 
 
-TARTAN20_NODES = (
-    Experiment(
-        "tartan20-fig28",
-        "between nodes of SummitDev",
-        _messages(
-            SUMMITDEV, {"rdma": (12.0, "the most"), "host-pinned-gpudirect": (14.0, "more than that, at large sizes")}
-        ),
-    ),
-    Experiment("tartan20-fig29", "between nodes of Summit", _messages(SUMMIT, {})),
-    Experiment("tartan20-fig30", "collectives between nodes of SummitDev", _collectives(SUMMITDEV, 16, "nearly")),
-    Experiment(
-        "tartan20-fig31",
+_RUNS: dict[int, tuple[str, Callable[[Lab], list[Row]]]] = {
+    28: ("between nodes of SummitDev", _messages(SUMMITDEV, {"rdma": (12.0, "the most")})),
+    29: ("between nodes of Summit", _messages(SUMMIT, {})),
+    30: ("collectives between nodes of SummitDev", _collectives(SUMMITDEV, 16, "nearly")),
+    31: (
         "collectives between nodes of Summit",
         _collectives(SUMMIT, 32, "more than its two rails of EDR could carry"),
     ),
+}
+
+TARTAN20_NODES = tuple(
+    Experiment(f"tartan20-fig{figure}", title, run, NODES[figure]) for figure, (title, run) in _RUNS.items()
 )

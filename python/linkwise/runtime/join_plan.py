@@ -20,7 +20,8 @@ class JoinPlan(Plan):
     ----------
     path
         ``"in_core"``: both sides on the GPUs at once; ``"sorted"``: sorted in host memory and joined there pair by pair
-        (join25 §3.2, §3.3).
+        (join25 §3.2, §3.3). To be measured against, Rui et al.'s (join25 §4.1.4): ``"pairwise"``, sorted and merged two by
+        two on the GPUs, and ``"hybrid_radix"``, partitioned by the host and joined bucket by bucket, which counts.
     sort
         Of how both sides are sorted: its GPUs, pieces, samples (of which joins in core take a sixteenth), slack, paths,
         and records at once, with which joins go the path ``sorted``. Where keys are too wide for the GPUs to join, this
@@ -32,7 +33,7 @@ class JoinPlan(Plan):
     searches_each_key
         ``sorted``, where rows or ranges are wanted: these are found by a search for each key, and not by merging.
     pair_bytes
-        ``sorted``: keys and values that a GPU joins at once, at most.
+        All paths but ``in_core``: keys and values that a GPU joins at once, at most.
     window_rows
         ``in_core``, where rows are wanted: how many a GPU makes at once.
 
@@ -45,12 +46,14 @@ class JoinPlan(Plan):
 
     KIND = "join"
 
-    path: Literal["in_core", "sorted"] | None = plan_field(one_of("in_core", "sorted"))
+    path: Literal["in_core", "sorted", "pairwise", "hybrid_radix"] | None = plan_field(
+        one_of("in_core", "sorted", "pairwise", "hybrid_radix")
+    )
     sort: SortPlan | None = None
     batches: int | None = plan_field(whole_number(1, most=512), "in_core")
     merges_runs: bool | None = plan_field(flag(), "sorted")
-    searches_each_key: bool | None = plan_field(flag(), "sorted")
-    pair_bytes: int | None = plan_field(whole_number(1 << 12, is_size=True), "sorted")
+    searches_each_key: bool | None = plan_field(flag(), "sorted", "pairwise")
+    pair_bytes: int | None = plan_field(whole_number(1 << 12, is_size=True), "sorted", "pairwise", "hybrid_radix")
     window_rows: int | None = plan_field(whole_number(1, most=1 << 32))
 
     def __post_init__(self) -> None:

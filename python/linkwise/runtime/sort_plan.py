@@ -49,7 +49,8 @@ class SortPlan(Plan):
     exchange
         ``radix`` in steps: ``"fused"``, the partition kernel stores into the peers, or ``"copies"``.
     splitting, samples
-        ``radix``: splitters from ``"samples"``, so many in all, or from histograms, ``"msb"`` (join25 §3.1.2).
+        ``radix``: splitters from ``"samples"``, so many in all, or from histograms, ``"msb"``; or ``"buckets"``, as
+        join25 §3.1.2 sorts: partitioned by the leading bits, exchanged in whole buckets, and not streamed.
     slack
         ``radix``: room beyond an equal share, as a fraction of it; never less than so many samples may err.
     piece_bytes, buckets
@@ -58,7 +59,7 @@ class SortPlan(Plan):
     het_buffers, eager_merge
         ``het``: 2 or 3 buffers a GPU, and whether runs are merged while others are still sorted (sort22 §5.3).
     cpu_algorithm
-        ``cpu``: ``"radix"`` or ``"comparison"``.
+        ``cpu``: ``"radix"``, ``"comparison"``, or, of keys without rows, ``"paradis"``, in place (sort22 §6).
     paths, relay_bytes
         Ways over other GPUs, as ``PlanPath``, and what is relayed at once.
     device_buckets
@@ -79,15 +80,15 @@ class SortPlan(Plan):
     merge_on_gpus: bool | None = plan_field(flag(), "radix", "p2p_merge", data=("host",))
     streamed: bool | None = plan_field(flag(), "radix", data=("host",))
     exchange: Literal["fused", "copies"] | None = plan_field(one_of("fused", "copies"), "radix", data=("host",))
-    splitting: Literal["samples", "msb"] | None = plan_field(one_of("samples", "msb"), "radix", data=("host",))
+    splitting: Literal["samples", "msb", "buckets"] | None = plan_field(one_of("samples", "msb", "buckets"), "radix", data=("host",))
     samples: int | None = plan_field(whole_number(1, most=1 << 30), "radix")
     slack: float | None = plan_field(share(), "radix")
     piece_bytes: int | None = plan_field(whole_number(1 << 12, is_size=True), "radix", data=("host",))
     buckets: int | None = plan_field(whole_number(1, most=256), "radix", data=("host",))
     het_buffers: int | None = plan_field(whole_number(2, most=3), "het", data=("host",), short="buffers")
     eager_merge: bool | None = plan_field(flag(), "het", data=("host",), short="eager")
-    cpu_algorithm: Literal["radix", "comparison"] | None = plan_field(
-        one_of("radix", "comparison"), "cpu", data=("host",)
+    cpu_algorithm: Literal["radix", "comparison", "paradis"] | None = plan_field(
+        one_of("radix", "comparison", "paradis"), "cpu", data=("host",)
     )
     paths: tuple[PlanPath, ...] | None = plan_field(path_list(), *ON_GPUS)
     relay_bytes: int | None = plan_field(whole_number(1 << 12, is_size=True), *ON_GPUS)

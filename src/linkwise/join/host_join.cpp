@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "linkwise/error.hpp"
+#include "linkwise/join/baselines/hybrid_radix_join.hpp"
 #include "linkwise/join/in_core/in_core_join.hpp"
 #include "linkwise/join/out_of_core/sorted_join.hpp"
 #include "linkwise/transfer/router.hpp"
@@ -31,8 +33,9 @@ JoinTotals join_totals(Runtime& runtime, const JoinPlan& plan, const JoinInput& 
   runtime.clear_timeline();
   JoinTotals totals;
   run_or_abandon(runtime, [&] {
-    totals =
-        plan.path == JoinPath::in_core ? in_core_totals(runtime, plan, input) : sorted_totals(runtime, plan, input);
+    totals = plan.path == JoinPath::in_core        ? in_core_totals(runtime, plan, input)
+             : plan.path == JoinPath::hybrid_radix ? hybrid_radix_totals(runtime, plan, input)
+                                                   : sorted_totals(runtime, plan, input);
     hand_back(runtime, input);
   });
   return totals;
@@ -40,6 +43,7 @@ JoinTotals join_totals(Runtime& runtime, const JoinPlan& plan, const JoinInput& 
 
 std::uint64_t join_rows(Runtime& runtime, const JoinPlan& plan, const JoinInput& input, const MakeOutputs& outputs) {
   check_join(runtime.machine(), plan, input.left.key_type, input.right.key_type);
+  if (plan.path == JoinPath::hybrid_radix) throw UsageError("the hybrid radix join, which is a baseline, counts rows");
   runtime.clear_timeline();
   std::uint64_t rows = 0;
   run_or_abandon(runtime, [&] {
@@ -52,7 +56,8 @@ std::uint64_t join_rows(Runtime& runtime, const JoinPlan& plan, const JoinInput&
 
 void join_ranges(Runtime& runtime, const JoinPlan& plan, const JoinInput& input, const MakeRangeArrays& arrays) {
   check_join(runtime.machine(), plan, input.left.key_type, input.right.key_type);
-  if (plan.path != JoinPath::sorted) throw UsageError("ranges are found among sorted relations; the path is 'sorted'");
+  if (plan.path != JoinPath::sorted && plan.path != JoinPath::pairwise)
+    throw UsageError("ranges are found among sorted relations; the path is 'sorted'");
   for (const HostColumns* side : {&input.left, &input.right})
     if (side->value_width != ValueWidth::v4 && side->value_width != ValueWidth::v8)
       throw UsageError("ranges are of values of 4 or 8 bytes");

@@ -42,9 +42,11 @@ MatchTotals expected_totals(const JoinCounts& counts, bool left_probes, std::uin
 std::uint64_t join_samples(const JoinPlan& plan) { return std::max<std::uint64_t>(plan.sort.samples / 16, 1); }
 
 std::string JoinPlan::to_string() const {
-  std::string text = path == JoinPath::in_core ? "in core"
-                     : merges_runs             ? "sorted and merged in host memory"
-                                               : "sorted in host memory";
+  std::string text = path == JoinPath::in_core        ? "in core"
+                     : path == JoinPath::hybrid_radix ? "partitioned by the host, and hashed"
+                     : path == JoinPath::pairwise     ? "sorted, and merged two by two on the GPUs,"
+                     : merges_runs                    ? "sorted and merged in host memory"
+                                                      : "sorted in host memory";
   text += " on (";
   for (std::size_t g = 0; g < sort.gpus.size(); ++g) text += (g > 0 ? "," : "") + std::to_string(sort.gpus[g]);
   text += ")";

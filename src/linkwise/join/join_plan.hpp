@@ -74,8 +74,13 @@ bool sums_values(const JoinInput& input);
 
 enum class JoinPath {
   in_core,  ///< both sides on the GPUs, exchanged and joined where they lie: in_core_join.hpp
-  sorted    ///< both sides sorted in host memory, and joined pair by pair: sorted_join.hpp
+  sorted,   ///< both sides sorted in host memory, and joined pair by pair: sorted_join.hpp
+  // Rui et al.'s, which no planner chooses (join25 §4.1.4): GPUs share nothing.
+  pairwise,     ///< likewise; chunks are sorted, and their runs merged two by two, on the GPUs: pairwise_merge.hpp
+  hybrid_radix  ///< partitioned by the host, and joined bucket by bucket: hybrid_radix_join.hpp
 };
+/// Whether it is there to be measured against.
+inline bool is_baseline(JoinPath path) { return path == JoinPath::pairwise || path == JoinPath::hybrid_radix; }
 
 struct JoinPlan {
   JoinPath path = JoinPath::in_core;

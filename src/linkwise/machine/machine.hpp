@@ -100,8 +100,8 @@ struct AgentCosts {
   double polling_us = 0.012;       ///< from one chunk to the next
   double polling_share = 0.003;    ///< of the SMs, which polling by saturating_threads takes from the kernel
   double polling_goodput = 0.965;  ///< of what copies carry
-  double dynamic_us = 7;           ///< from one launch to the next
-  double dynamic_share = 1;        ///< of the SMs: its launches wait behind the kernel's blocks
+  double dynamic_us = 0.38;        ///< from one launch to the next
+  double dynamic_share = 0.3;      ///< of the kernel's time: half an SM is left to what is launched
   int saturating_threads = 2300;   ///< that storing agents need to reach what links carry
   double copy_engine_us = 6.5;     ///< that a stream takes to see a flag and start a copy
 };

@@ -48,6 +48,7 @@ bool fit(const Machine& machine, const JoinWorkload& workload, const JoinConstra
       plan.batches *= 2;
     return join_fits(runtime, plan, input, workload.wants_rows);
   }
+  if (plan.path == JoinPath::hybrid_radix) return !workload.wants_rows && !workload.wants_ranges;
   if (!constraints.pinned.has("merges_runs"))
     plan.merges_runs = workload.wants_rows || workload.wants_ranges || plan.sort.strategy == SortStrategy::het;
   const ValueWidth wider = std::max(workload.left_values, workload.right_values);
@@ -83,6 +84,8 @@ std::vector<PricedJoin> price(const Machine& machine, const JoinWorkload& worklo
   if (!plan.sort.streamed && !sort.has("streamed") && !sort.has("paths")) return {};
   const bool is_in_core = path == JoinPath::in_core;
   if (is_in_core && (!plan.sort.streamed || plan.sort.strategy != SortStrategy::radix)) return {};
+  // The baselines' GPUs send nothing to each other.
+  if (is_baseline(path) && (plan.sort.strategy != SortStrategy::het || !plan.sort.paths.empty())) return {};
   if (!fit(machine, workload, constraints, plan)) return {};
   try {
     const SortReport report = estimate_join(machine, workload, plan, constraints.memory_limit);
@@ -181,8 +184,8 @@ std::vector<PricedJoin> plan_join(const Machine& machine, const JoinWorkload& wo
   // In host memory only what lies sorted there, or does not fit.
   const bool is_sorted = workload.left_presorted || workload.right_presorted;
   std::vector<PricedJoin> found;
-  for (const JoinPath path : {JoinPath::in_core, JoinPath::sorted}) {
-    if (constraints.path.value_or(path) != path) continue;
+  for (const JoinPath path : {JoinPath::in_core, JoinPath::sorted, JoinPath::pairwise, JoinPath::hybrid_radix}) {
+    if (constraints.path.value_or(path) != path || (!constraints.path && is_baseline(path))) continue;
     if (!constraints.path && path == JoinPath::sorted && !is_sorted && !found.empty()) continue;
     std::ranges::move(price_in_waves(candidates, /*enough=*/0,
                                      [&](const Candidate& candidate) {

@@ -33,7 +33,7 @@ bool fit(const Machine& machine, const SortWorkload& workload, const SortConstra
   VirtualRuntime runtime = estimating_runtime(machine);
   runtime.set_memory_limit(constraints.memory_limit);
   try {
-    const std::uint64_t fitting = records_that_fit(runtime, plan, record_type(workload));
+    const std::uint64_t fitting = records_that_fit(runtime, plan, record_type(workload), is_narrow(workload.key_type));
     if (constraints.pinned.has("chunkset_records")) return records_at_once(plan, workload.count) <= fitting;
     plan.chunkset_records = fitting >= workload.count ? 0 : fitting;
     return true;
@@ -84,7 +84,7 @@ SortReport estimate_sort(const Machine& machine, const SortWorkload& workload, c
   HostOutputs output{workload.keys_returned ? anywhere : nullptr,
                      workload.value_width == ValueWidth::none ? nullptr : anywhere};
   output.keys_pageable = output.values_pageable = workload.pageable_out;
-  return sort_host(runtime, plan, input, output, {false, workload.verify});
+  return sort_host(runtime, plan, input, output, {false, workload.verify, false, workload.expected_order});
 }
 
 SortReport estimate_device_sort(const Machine& machine, const SortWorkload& workload, const SortPlan& plan,

@@ -8,6 +8,7 @@
 #include "linkwise/plan/pinned.hpp"
 #include "linkwise/primitives/types.hpp"
 #include "linkwise/sort/sort_plan.hpp"
+#include "linkwise/sort/sort_report.hpp"
 
 namespace linkwise {
 
@@ -17,6 +18,7 @@ struct SortWorkload {
   ValueWidth value_width = ValueWidth::none;
   bool values_from_host = false;  ///< otherwise row numbers, or none
   bool keys_returned = true;
+  ExpectedOrder expected_order = ExpectedOrder::random;
   bool pageable = false;      ///< the input is not page-locked
   bool pageable_out = false;  ///< neither is the output
   bool verify = true;

@@ -55,6 +55,8 @@ constexpr int native_bytes(KeyType type) {
 }
 
 constexpr KeyWidth key_width(KeyType type) { return native_bytes(type) == 8 ? KeyWidth::k64 : KeyWidth::k32; }
+/// Whether keys are widened to sort them.
+constexpr bool is_narrow(KeyType type) { return native_bytes(type) < 4; }
 
 /// The type whose keys are codes of that width as they are.
 constexpr KeyType code_type(KeyWidth width) { return width == KeyWidth::k32 ? KeyType::u32 : KeyType::u64; }

@@ -7,6 +7,7 @@
 #include "linkwise/error.hpp"
 #include "linkwise/sort/exchange/msb_cuts.hpp"
 #include "linkwise/sort/exchange/splitters.hpp"
+#include "linkwise/sort/strategies/bucket_radix_sort.hpp"
 
 namespace linkwise {
 namespace {
@@ -68,7 +69,9 @@ void sort_locally(Runtime& runtime, Chunk& chunk, BitRange bits) {
 std::uint64_t chunk_bytes(const Kernels& kernels, const SortPlan& plan, RecordType type, std::uint64_t capacity) {
   const bool splits = plan.strategy == SortStrategy::radix && plan.gpus.size() > 1;
   const auto parts = static_cast<int>(plan.gpus.size());
-  const std::uint64_t cuts = splits ? sample_bytes(kernels, type.key, plan.samples) + msb_bytes(plan, parts) : 0;
+  const std::uint64_t cuts = is_in_buckets(plan) ? bucket_bytes()
+                             : splits ? sample_bytes(kernels, type.key, plan.samples) + msb_bytes(plan, parts)
+                                      : 0;
   const auto rounded = [](std::uint64_t bytes) { return align_up(bytes, device_alignment); };
   return 2 * rounded(record_bytes(type, capacity)) + rounded(scratch_bytes(kernels, plan, type, capacity)) +
          counter_bytes + cuts;

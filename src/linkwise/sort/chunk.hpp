@@ -1,6 +1,7 @@
 // A chunk: what one GPU holds of the records being sorted, in the fuller of two buffers (join25 §3.1).
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "linkwise/primitives/primitives.hpp"
@@ -30,11 +31,23 @@ class Chunk {
   /// Hands over the buffer that holds the records; the rest is retired, and the chunk is no more.
   Buffer take(Runtime& runtime);
 
-  void set_count(std::uint64_t count) { count_ = count; }
+  /// Records [first, first + count) that are sorted, behind `done`.
+  struct Finished {
+    std::uint64_t first = 0, count = 0;
+    Event done;
+  };
+  /// All of the records, part by part, where a sort says so of each; otherwise none.
+  [[nodiscard]] const std::vector<Finished>& finished() const { return finished_; }
+  void set_finished(std::vector<Finished> finished) { finished_ = std::move(finished); }
+
+  void set_count(std::uint64_t count) {
+    count_ = count;
+    finished_.clear();
+  }
   /// Makes the other buffer the current one, with `count` records.
   void flip(std::uint64_t count) {
     current_ = 1 - current_;
-    count_ = count;
+    set_count(count);
   }
 
  private:
@@ -47,6 +60,7 @@ class Chunk {
   Buffer buffers_[2];
   Buffer scratch_;
   Buffer counters_;
+  std::vector<Finished> finished_;
 };
 
 std::vector<Stream> streams_of(const std::vector<Chunk>& chunks);

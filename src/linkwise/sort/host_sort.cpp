@@ -19,21 +19,25 @@
 namespace linkwise {
 namespace {
 
-bool is_streamed(const SortPlan& plan) { return plan.strategy == SortStrategy::radix && plan.streamed; }
+bool is_streamed(const SortPlan& plan) {
+  return plan.strategy == SortStrategy::radix && plan.streamed && !is_in_buckets(plan);
+}
 
 // Bytes that each GPU needs to sort that many records at once.
-std::uint64_t bytes_per_gpu(const Kernels& kernels, const SortPlan& plan, RecordType type, std::uint64_t records) {
-  if (plan.strategy == SortStrategy::het) return het_bytes_per_gpu(kernels, plan, type, records);
+std::uint64_t bytes_per_gpu(const Kernels& kernels, const SortPlan& plan, RecordType type, std::uint64_t records,
+                            bool is_narrow) {
+  if (plan.strategy == SortStrategy::het) return het_bytes_per_gpu(kernels, plan, type, records, is_narrow);
   return is_streamed(plan) ? StreamedRadixSort::bytes_per_gpu(kernels, plan, type, records)
                            : chunk_bytes(kernels, plan, type, chunk_capacity(plan, records));
 }
 
 // Room for the rings and for the sort itself in one piece, and the rings first, which live longer.
-Router make_router(Runtime& runtime, const SortPlan& plan, RecordType type, std::uint64_t records) {
+Router make_router(Runtime& runtime, const SortPlan& plan, const HostColumns& input, std::uint64_t records) {
+  const RecordType type{key_width(input.key_type), input.value_width};
   for (const int gpu : plan.gpus) {
     const std::uint64_t rings = Router::ring_bytes(plan.paths, plan.relay_bytes, gpu);
     if (rings == 0) continue;
-    const std::uint64_t bytes = bytes_per_gpu(runtime.kernels(), plan, type, records);
+    const std::uint64_t bytes = bytes_per_gpu(runtime.kernels(), plan, type, records, is_narrow(input.key_type));
     runtime.reserve(Place::gpu(gpu), rings + bytes + bytes / 1000);  // of what records_that_fit leaves for verification
   }
   return {runtime, plan.paths, plan.relay_bytes};
@@ -50,7 +54,7 @@ class HostSort {
         options_(options),
         type_{key_width(input.key_type), input.value_width},
         at_once_(plan.chunkset_records == 0 ? input.count : std::min(input.count, plan.chunkset_records)),
-        router_(make_router(runtime, plan, type_, at_once_)),
+        router_(make_router(runtime, plan, input, at_once_)),
         io_(runtime, router_, input, options) {}
 
   void run() {
@@ -64,6 +68,8 @@ class HostSort {
 
   // The runs alone, of the strategies that make them.
   std::vector<Records> run_without_merge(const MemoryView& memory) {
+    if (plan_.strategy == SortStrategy::het)
+      return het_sort_into_runs(runtime_, plan_, io_, input_.count, memory, options_);
     make_streamed();
     std::vector<Records> sorted = sort_runs_into(memory);
     runtime_.synchronize();
@@ -84,42 +90,90 @@ class HostSort {
       streamed_.reset();  // the samples were very unlucky: go on without estimates of what each bucket receives
     }
     make_chunks();
-    for (const SortRun& run : runs) sort_run(run.first, run.count, run.output, as_codes);
+    for (std::size_t r = 0; r < runs.size(); ++r)
+      sort_run(runs[r], r + 1 < runs.size() ? &runs[r + 1] : nullptr, as_codes);
   }
 
-  // In steps: all in, all sorted, all out.
-  void sort_run(std::uint64_t first, std::uint64_t count, const HostOutputs& to, bool as_codes) {
-    const std::uint64_t gpus = chunks_.size();
-    runtime_.set_phase("HtoD");
-    for (std::uint64_t g = 0; g < gpus; ++g) {
-      const std::uint64_t begin = first + count * g / gpus, end = first + count * (g + 1) / gpus;
-      chunks_[g].set_count(end - begin);
-      const Records records = chunks_[g].records();
-      const MemoryView raw = native_bytes_beside(chunks_[g]);
-      io_.copy_in(chunks_[g].stream(), begin, records, raw);
-      io_.encode_rows(chunks_[g].stream(), begin, records, raw);
+  // In steps: all in, all sorted, all out; while one run leaves, the next one arrives (join25 §3.1.3).
+  void sort_run(const SortRun& run, const SortRun* next, bool as_codes) {
+    const HostOutputs& to = run.output;
+    if (arrived_.empty()) {
+      runtime_.set_phase("HtoD");
+      for (std::size_t g = 0; g < chunks_.size(); ++g) {
+        const Rows rows = rows_of(run, g);
+        chunks_[g].set_count(rows.count());
+        io_.copy_in(chunks_[g].stream(), rows.begin, chunks_[g].records(), native_bytes_beside(chunks_[g]));
+      }
     }
+    for (std::size_t g = 0; g < chunks_.size(); ++g) {
+      if (!arrived_.empty()) {
+        chunks_[g].flip(rows_of(run, g).count());
+        runtime_.wait(chunks_[g].stream(), arrived_[g]);
+      }
+      io_.encode_rows(chunks_[g].stream(), rows_of(run, g).begin, chunks_[g].records(),
+                      native_bytes_beside(chunks_[g]));
+    }
+    arrived_.clear();
     SortVerifier verifier(runtime_, streams_of(chunks_), own_codes(type_.key));
     if (options_.verify) {
       runtime_.set_phase("verify input");
       verifier.before(records_of(chunks_));
     }
-    sort_chunks(runtime_, router_, plan_, chunks_);
+    sort_chunks(runtime_, router_, plan_, chunks_, options_.expected_order);
     if (options_.verify) {
       runtime_.set_phase("verify");
       checksum_ += verifier.check(records_of(chunks_));
     }
+    if (next != nullptr && as_codes && !io_.is_narrow()) copy_next_in(*next);
     runtime_.set_phase("DtoH");
     std::uint64_t row = 0;
     for (const Chunk& chunk : chunks_) {
-      const Records records = chunk.records();
-      const bool decodes = !as_codes && to.keys != nullptr;
-      const MemoryView keys =
-          decodes ? io_.decode_keys(chunk.stream(), records, native_bytes_beside(chunk)) : records.keys;
-      io_.copy_out(chunk.stream(), row, records, keys, as_codes ? type_.key_bytes() : io_.native_key_bytes(), to);
-      row += records.count;
+      // What is finished leaves while the rest is sorted; where all of it was looked at, there is no rest.
+      const Stream out = chunk.finished().empty() ? chunk.stream() : runtime_.stream(chunk.place(), "out");
+      if (chunk.finished().empty()) copy_out(chunk, out, {0, chunk.count(), {}}, row, to, as_codes);
+      for (const Chunk::Finished& part : chunk.finished()) {
+        runtime_.wait(out, part.done);
+        copy_out(chunk, out, part, row, to, as_codes);
+      }
+      row += chunk.count();
     }
-    for (const Chunk& chunk : chunks_) runtime_.wait(runtime_.record(chunk.stream()));
+    for (const Chunk& chunk : chunks_) {
+      if (!chunk.finished().empty()) runtime_.wait(runtime_.record(runtime_.stream(chunk.place(), "out")));
+      runtime_.wait(runtime_.record(chunk.stream()));
+    }
+  }
+
+  struct Rows {
+    std::uint64_t begin, end;
+    [[nodiscard]] std::uint64_t count() const { return end - begin; }
+  };
+  // Of a run, on one of the GPUs.
+  [[nodiscard]] Rows rows_of(const SortRun& run, std::uint64_t g) const {
+    const std::uint64_t gpus = chunks_.size();
+    return {run.first + run.count * g / gpus, run.first + run.count * (g + 1) / gpus};
+  }
+
+  // Into the buffers that the sort has left.
+  void copy_next_in(const SortRun& next) {
+    runtime_.set_phase("HtoD");
+    for (std::size_t g = 0; g < chunks_.size(); ++g) {
+      const Stream in = runtime_.stream(chunks_[g].place(), "in");
+      const Rows rows = rows_of(next, g);
+      runtime_.wait(in, runtime_.record(chunks_[g].stream()));
+      io_.copy_in(in, rows.begin, chunks_[g].other(rows.count()), {});
+      arrived_.push_back(runtime_.record(in));
+    }
+  }
+
+  // A part of a chunk, whose first record is row number `row` of the output.
+  void copy_out(const Chunk& chunk, Stream stream, const Chunk::Finished& part, std::uint64_t row,
+                const HostOutputs& to, bool as_codes) {
+    const std::uint64_t width = io_.native_key_bytes();
+    const Records records = chunk.records().slice(part.first, part.count);
+    const bool decodes = !as_codes && to.keys != nullptr;
+    const MemoryView beside = native_bytes_beside(chunk).slice(part.first * width, part.count * width);
+    const MemoryView keys = decodes ? io_.decode_keys(stream, records, beside) : records.keys;
+    io_.copy_out(stream, row + part.first, records, keys, as_codes ? type_.key_bytes() : width, to);
   }
 
   void make_chunks() {
@@ -144,8 +198,8 @@ class HostSort {
     runtime_.synchronize();
     streamed_.reset();
     chunks_.clear();
-    gpu_merge(runtime_, plan_, io_, sorted, output_, bytes_per_gpu(runtime_.kernels(), plan_, type_, at_once_),
-              options_.verify, checksum_);
+    gpu_merge(runtime_, plan_, io_, sorted, output_,
+              bytes_per_gpu(runtime_.kernels(), plan_, type_, at_once_, io_.is_narrow()), options_.verify, checksum_);
   }
 
   std::vector<Records> sort_runs_into(const MemoryView& memory) {
@@ -172,11 +226,12 @@ class HostSort {
   std::uint64_t checksum_ = 0;  // of the runs
   std::unique_ptr<StreamedRadixSort> streamed_;
   std::vector<Chunk> chunks_;
+  std::vector<Event> arrived_;  // the next run, in each chunk's other buffer
 };
 
 }  // namespace
 
-std::uint64_t records_that_fit(Runtime& runtime, const SortPlan& plan, RecordType type) {
+std::uint64_t records_that_fit(Runtime& runtime, const SortPlan& plan, RecordType type, bool is_narrow) {
   if (plan.strategy == SortStrategy::cpu) return std::numeric_limits<std::uint64_t>::max();
   check_gpus(runtime.machine(), plan);
   std::uint64_t available = std::numeric_limits<std::uint64_t>::max();
@@ -188,7 +243,7 @@ std::uint64_t records_that_fit(Runtime& runtime, const SortPlan& plan, RecordTyp
   available -= available / 800;
   const std::uint64_t too_many = available / type.key_bytes() * plan.gpus.size() + 1;
   const std::uint64_t fitting = largest_that_fits(too_many, [&](std::uint64_t records) {
-    return bytes_per_gpu(runtime.kernels(), plan, type, records) <= available;
+    return bytes_per_gpu(runtime.kernels(), plan, type, records, is_narrow) <= available;
   });
   if (fitting < 1024)
     throw OutOfMemoryError("the GPUs offer " + std::to_string(available) +
@@ -209,8 +264,8 @@ void sort_columns(Runtime& runtime, const SortPlan& plan, const HostColumns& inp
 
 std::vector<Records> sort_into_runs(Runtime& runtime, const SortPlan& plan, const HostColumns& input,
                                     const MemoryView& memory, const SortOptions& options) {
-  if (plan.strategy == SortStrategy::cpu || plan.strategy == SortStrategy::het)
-    throw UsageError("radix and p2p_merge make runs; " + to_string(plan.strategy) + " does not");
+  if (plan.strategy == SortStrategy::cpu)
+    throw UsageError("radix, p2p_merge and het make runs; " + to_string(plan.strategy) + " does not");
   check_gpus(runtime.machine(), plan);
   std::vector<Records> runs;
   if (input.count == 0) return runs;

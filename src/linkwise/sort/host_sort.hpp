@@ -15,7 +15,7 @@
 namespace linkwise {
 
 /// The records that fit into the plan's GPUs at once. @throws OutOfMemoryError if not even a few do.
-std::uint64_t records_that_fit(Runtime& runtime, const SortPlan& plan, RecordType type);
+std::uint64_t records_that_fit(Runtime& runtime, const SortPlan& plan, RecordType type, bool is_narrow = true);
 
 /// Sorts; stable. @throws UsageError for a plan that this machine cannot run, OutOfMemoryError,
 /// CorruptDataError if verification fails. The input is never changed.

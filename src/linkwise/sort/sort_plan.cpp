@@ -24,6 +24,15 @@ SortStrategy sort_strategy_from(const std::string& name) {
   throw UsageError("there is no sort strategy '" + name + "'; choose radix, p2p_merge, het, cpu or auto");
 }
 
+std::string to_string(CpuAlgorithm algorithm) {
+  switch (algorithm) {
+    case CpuAlgorithm::radix: return "radix";
+    case CpuAlgorithm::comparison: return "comparison";
+    case CpuAlgorithm::paradis: return "paradis";
+  }
+  return "";
+}
+
 std::string to_string(Exchange exchange) { return exchange == Exchange::fused ? "fused" : "copies"; }
 
 void check_gpus(const Machine& machine, const SortPlan& plan) {
@@ -78,8 +87,7 @@ std::string ways_of(const SortPlan& plan) {
 }  // namespace
 
 std::string SortPlan::to_string() const {
-  if (strategy == SortStrategy::cpu)
-    return cpu_algorithm == CpuAlgorithm::radix ? "cpu, radix sort" : "cpu, comparison sort";
+  if (strategy == SortStrategy::cpu) return "cpu, " + linkwise::to_string(cpu_algorithm) + " sort";
   std::string text = linkwise::to_string(strategy) + " on GPUs (";
   for (std::size_t g = 0; g < gpus.size(); ++g) text += (g == 0 ? "" : ",") + std::to_string(gpus[g]);
   text += ")";

@@ -19,11 +19,14 @@ SortStrategy sort_strategy_from(const std::string& name);
 enum class Exchange { fused, copies };
 std::string to_string(Exchange exchange);
 
-/// What a radix sort chooses its splitters from: samples, or histograms of the leading bits (join25 §3.1.2).
-enum class Splitting { samples, msb };
+/// What a radix sort chooses its splitters from: samples, or histograms of the leading bits (join25 §3.1.2); or
+/// whether it partitions by these bits, in steps, and exchanges whole buckets, as join25 does
+/// (strategies/bucket_radix_sort.hpp).
+enum class Splitting { samples, msb, buckets };
 
-/// How the host sorts by itself: primitives/host/parallel_sort.hpp.
-enum class CpuAlgorithm { radix, comparison };
+/// How the host sorts by itself: primitives/host/parallel_sort.hpp, and in place, but not stably, paradis.hpp.
+enum class CpuAlgorithm { radix, comparison, paradis };
+std::string to_string(CpuAlgorithm algorithm);
 
 struct SortPlan {
   SortStrategy strategy = SortStrategy::radix;
@@ -49,6 +52,11 @@ struct SortPlan {
   [[nodiscard]] std::string to_string() const;
   friend bool operator==(const SortPlan&, const SortPlan&) = default;
 };
+
+/// Whether whole buckets are exchanged.
+inline bool is_in_buckets(const SortPlan& plan) {
+  return plan.strategy == SortStrategy::radix && plan.splitting == Splitting::buckets;
+}
 
 /// visit(name, member) for every field: Python binds them, and callers pin them, by these names.
 template <typename Visit>

@@ -7,10 +7,14 @@
 
 namespace linkwise {
 
+/// The order in which keys are expected to come: what an estimate, which has none, assumes of data.
+enum class ExpectedOrder { random, sorted, nearly_sorted, reversed };
+
 struct SortOptions {
   bool descending = false;  ///< equal keys keep their order all the same
   bool verify = true;       ///< order and multiset checksum, on the GPUs
   bool as_joined = false;   ///< floats become those by which joins compare: 0.0 for -0.0, and one NaN
+  ExpectedOrder expected_order = ExpectedOrder::random;
 };
 
 struct SortReport {

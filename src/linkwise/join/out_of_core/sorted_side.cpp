@@ -2,6 +2,7 @@
 
 #include "linkwise/primitives/host/reference_matching.hpp"
 #include "linkwise/sort/host_sort.hpp"
+#include "linkwise/sort/merge/pairwise_merge.hpp"
 
 namespace linkwise {
 
@@ -9,6 +10,7 @@ SortedSide::SortedSide(Runtime& runtime, const JoinPlan& plan, const HostColumns
                        const SortOptions& options)
     : is_claimed_(is_presorted) {
   if (is_presorted) columns_.push_back(columns);
+  else if (plan.path == JoinPath::pairwise) sort_pairwise(runtime, plan.sort, columns, options);
   else if (plan.merges_runs) sort_into_one(runtime, plan.sort, columns, options);
   else sort_into_several(runtime, plan.sort, columns, options);
   for (const HostColumns& run : columns_) {
@@ -51,6 +53,18 @@ void SortedSide::sort_into_several(Runtime& runtime, const SortPlan& plan, const
   memory_.push_back(runtime.allocate(Place::host(), record_bytes(type, columns.count), "runs"));
   for (const Records& run : sort_into_runs(runtime, plan, columns, memory_.back().view(), options))
     columns_.push_back({code_type(type.key), run.count, run.keys.data, type.value, run.values.data});
+}
+
+void SortedSide::sort_pairwise(Runtime& runtime, const SortPlan& plan, const HostColumns& columns,
+                               const SortOptions& options) {
+  const RecordType type{key_width(columns.key_type), columns.value_width};
+  for (const char* label : {"runs", "merged runs"})
+    memory_.push_back(runtime.allocate(Place::host(), record_bytes(type, columns.count), label));
+  const std::vector<Records> runs = sort_into_runs(runtime, plan, columns, memory_[0].view(), options);
+  runtime.set_phase("merge");
+  Router router(runtime, {}, plan.relay_bytes);
+  const Records all = merge_pairwise(runtime, router, plan, runs, memory_[0].view(), memory_[1].view());
+  columns_.push_back({code_type(type.key), all.count, all.keys.data, type.value, all.values.data});
 }
 
 void SortedSide::sort_into_one(Runtime& runtime, const SortPlan& plan, const HostColumns& columns,

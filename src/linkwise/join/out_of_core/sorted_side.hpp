@@ -62,6 +62,7 @@ class SortedSide {
   }
   void sort_into_several(Runtime& runtime, const SortPlan& plan, const HostColumns& columns,
                          const SortOptions& options);
+  void sort_pairwise(Runtime& runtime, const SortPlan& plan, const HostColumns& columns, const SortOptions& options);
   void sort_into_one(Runtime& runtime, const SortPlan& plan, const HostColumns& columns, const SortOptions& options);
 
   bool is_claimed_;

@@ -10,6 +10,7 @@
 
 #include "linkwise/primitives/dispatch.hpp"
 #include "linkwise/primitives/host/cache_sort.hpp"
+#include "linkwise/primitives/host/partition.hpp"
 #include "linkwise/team.hpp"
 
 namespace linkwise {
@@ -94,6 +95,21 @@ bool radix_sort_on_host(RecordType type, RawRecords records, RawRecords spare, s
     in_spare = sort_by_first_digit(of(records), of(spare), count);
   });
   return in_spare;
+}
+
+std::array<std::uint64_t, host_partitions + 1> partition_on_host(RecordType type, RawRecords from, RawRecords to,
+                                                                 std::uint64_t count) {
+  std::array<std::uint64_t, host_partitions + 1> begins{};
+  with_record(type, [&](auto key, auto value) {
+    using Key = typename decltype(key)::type;
+    using Value = typename decltype(value)::type;
+    const Counts counted = pass(Records<Key, Value>{static_cast<Key*>(from.keys), static_cast<Value*>(from.values)},
+                                Records<Key, Value>{static_cast<Key*>(to.keys), static_cast<Value*>(to.values)}, count,
+                                /*shift=*/0);
+    std::ranges::copy(counted, begins.begin());
+  });
+  begins[host_partitions] = count;
+  return begins;
 }
 
 void comparison_sort_on_host(RecordType type, RawRecords records, std::uint64_t count) {

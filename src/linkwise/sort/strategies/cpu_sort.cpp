@@ -3,8 +3,10 @@
 #include <utility>
 
 #include "linkwise/device/nontemporal_copy.hpp"
+#include "linkwise/error.hpp"
 #include "linkwise/primitives/host/huge_page_buffer.hpp"
 #include "linkwise/primitives/host/key_codec.hpp"
+#include "linkwise/primitives/host/paradis.hpp"
 #include "linkwise/primitives/host/parallel_sort.hpp"
 #include "linkwise/sort/host_io.hpp"
 #include "linkwise/sort/verify.hpp"
@@ -33,6 +35,7 @@ class CpuSort {
     read_input(records);
     const std::uint64_t before = options_.verify ? checksum_on_host(type_, records, input_.count) : 0;
     if (algorithm_ == CpuAlgorithm::comparison) comparison_sort_on_host(type_, records, input_.count);
+    else if (algorithm_ == CpuAlgorithm::paradis) paradis_sort_on_host(type_.key, records.keys, input_.count);
     else if (radix_sort_on_host(type_, records, spare, input_.count)) std::swap(records, spare);
     if (options_.verify) verify(before, records);
     const bool is_there = records.keys == output_.keys && is_own_code(input_.key_type, options_.descending);
@@ -73,6 +76,10 @@ class CpuSort {
 
 void sort_on_cpu(const HostColumns& input, const HostOutputs& output, const SortOptions& options,
                  CpuAlgorithm algorithm) {
+  if (algorithm == CpuAlgorithm::paradis && input.value_width != ValueWidth::none)
+    throw UsageError(
+        "cpu_algorithm is paradis, which would not keep the order of equal keys: it sorts keys alone; "
+        "take radix for rows");
   if (input.count > 0) CpuSort(input, output, options, algorithm).run();
 }
 

@@ -14,9 +14,9 @@ constexpr int swap_pieces = 8;  // of an in-place transfer swap: one leaves whil
 
 std::uint64_t rounded(std::uint64_t bytes) { return align_up(bytes, device_alignment); }
 
-// A buffer holds a chunk's records and, behind them, the native bytes of narrow keys.
-std::uint64_t buffer_bytes(RecordType type, std::uint64_t records) {
-  return rounded(record_bytes(type, records)) + rounded(records * type.key_bytes() / 2);
+// A buffer holds a chunk's records and, behind them, the native bytes of keys that are narrow.
+std::uint64_t buffer_bytes(RecordType type, std::uint64_t records, bool is_narrow) {
+  return rounded(record_bytes(type, records)) + (is_narrow ? rounded(records * type.key_bytes() / 2) : 0);
 }
 
 std::uint64_t share_of(const SortPlan& plan, std::uint64_t records) {
@@ -43,13 +43,14 @@ class HetSort {
     const std::uint64_t scratch = runtime.kernels().sort_scratch_bytes(type_, share);
     for (const int gpu : plan.gpus) {
       const Place place = Place::gpu(gpu);
-      runtime.reserve(place, het_bytes_per_gpu(runtime.kernels(), plan, type_, at_once_) + numbers_bytes());
+      runtime.reserve(place,
+                      het_bytes_per_gpu(runtime.kernels(), plan, type_, at_once_, io.is_narrow()) + numbers_bytes());
       auto worker = std::make_unique<Worker>();
       worker->in = runtime.stream(place, "in");
       worker->compute = runtime.stream(place, "compute");
       worker->out = runtime.stream(place, "out");
       for (int b = 0; b < plan.het_buffers; ++b)
-        worker->buffers.push_back(runtime.allocate(place, buffer_bytes(type_, share), "chunk"));
+        worker->buffers.push_back(runtime.allocate(place, buffer_bytes(type_, share, io.is_narrow()), "chunk"));
       worker->scratch = runtime.allocate(place, scratch, "scratch");
       worker->numbers = runtime.allocate(place, numbers_bytes(), "verification");
       workers_.push_back(std::move(worker));
@@ -59,8 +60,15 @@ class HetSort {
   void run(const HostOutputs& output) {
     const Buffer memory = runtime_.allocate(Place::host(), record_bytes(type_, count_), "runs");
     const Buffer merged = runtime_.allocate(Place::host(), eager() ? record_bytes(type_, count_) : 0, "merged runs");
-    runs_ = records_in(memory.view(), type_, count_);
     if (eager()) merged_ = records_in(merged.view(), type_, count_);
+    (void)make_runs(memory.view());
+    runtime_.set_phase("merge");
+    merge_into_output(runtime_, io_, final_runs_, output);
+  }
+
+  // One for each chunk, or, merged eagerly, for each group of chunks but the last.
+  const std::vector<Records>& make_runs(const MemoryView& memory) {
+    runs_ = records_in(memory, type_, count_);
     for (std::size_t g = 0; g < workers_.size(); ++g) copy_in(g, 0, 0, {});
     for (std::uint64_t group = 0; group < groups_; ++group) {
       for (std::size_t g = 0; g < workers_.size(); ++g) sort_chunk(g, group);
@@ -78,8 +86,7 @@ class HetSort {
     for (const auto& worker : workers_) runtime_.wait(runtime_.record(worker->out));
     // Merges are not waited for: the last one comes behind them on their stream.
     if (verify_) check_results();  // only now: a copy engine would hold these small copies back behind the large ones
-    runtime_.set_phase("merge");
-    merge_into_output(runtime_, io_, final_runs_, output);
+    return final_runs_;
   }
 
  private:
@@ -255,10 +262,17 @@ class HetSort {
 
 }  // namespace
 
-std::uint64_t het_bytes_per_gpu(const Kernels& kernels, const SortPlan& plan, RecordType type, std::uint64_t records) {
+std::uint64_t het_bytes_per_gpu(const Kernels& kernels, const SortPlan& plan, RecordType type, std::uint64_t records,
+                                bool is_narrow) {
   const std::uint64_t share = share_of(plan, records);
-  return static_cast<std::uint64_t>(plan.het_buffers) * buffer_bytes(type, share) +
+  return static_cast<std::uint64_t>(plan.het_buffers) * buffer_bytes(type, share, is_narrow) +
          rounded(kernels.sort_scratch_bytes(type, share)) + 4096;
+}
+
+std::vector<Records> het_sort_into_runs(Runtime& runtime, SortPlan plan, const HostIo& io, std::uint64_t count,
+                                        const MemoryView& memory, const SortOptions& options) {
+  plan.eager_merge = false;
+  return HetSort(runtime, plan, io, count, options).make_runs(memory);
 }
 
 void het_sort(Runtime& runtime, const SortPlan& plan, const HostIo& io, std::uint64_t count, const HostOutputs& output,

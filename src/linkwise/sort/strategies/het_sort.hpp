@@ -19,7 +19,12 @@ namespace linkwise {
 void het_sort(Runtime& runtime, const SortPlan& plan, const HostIo& io, std::uint64_t count, const HostOutputs& output,
               const SortOptions& options);
 
+/// The runs alone, which nobody merges: one for each chunk.
+std::vector<Records> het_sort_into_runs(Runtime& runtime, SortPlan plan, const HostIo& io, std::uint64_t count,
+                                        const MemoryView& memory, const SortOptions& options);
+
 /// Bytes of memory that each GPU needs for groups of `records` records.
-std::uint64_t het_bytes_per_gpu(const Kernels& kernels, const SortPlan& plan, RecordType type, std::uint64_t records);
+std::uint64_t het_bytes_per_gpu(const Kernels& kernels, const SortPlan& plan, RecordType type, std::uint64_t records,
+                                bool is_narrow);
 
 }  // namespace linkwise

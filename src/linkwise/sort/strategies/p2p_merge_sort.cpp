@@ -70,11 +70,11 @@ void ship(Group sources, std::uint64_t from, Group destinations, std::uint64_t t
 
 class Merger {
  public:
-  Merger(Runtime& runtime, Router& router, std::vector<Chunk>& chunks)
-      : runtime_(runtime), router_(router), chunks_(chunks) {}
+  Merger(Runtime& runtime, Router& router, std::vector<Chunk>& chunks, ExpectedOrder expected_order)
+      : runtime_(runtime), router_(router), chunks_(chunks), expected_order_(expected_order) {}
 
   // Merges every group of m neighbouring chunks, all groups at once. `in_order` and `halves_in_order` say what
-  // uniform keys would leave in order already: only the expected pivots of an estimate depend on it.
+  // keys in no order would leave in order already: only the expected pivots of an estimate depend on it.
   void merge_groups(std::size_t m, bool in_order = false, bool halves_in_order = false) {
     if (m > 2) merge_groups(m / 2, in_order || halves_in_order);
     merge_stage(m, in_order);
@@ -94,15 +94,24 @@ class Merger {
       for (Chunk& chunk : group.subspan(1)) runtime_.wait(leader.stream(), runtime_.record(chunk.stream()));
       const MemoryView pivot = leader.counters().slice(0, 8);
       select_pivot(runtime_, leader.stream(), records_of(left), records_of(right), pivot);
-      // Uniform keys put the pivot near the middle, never quite on the boundary of two chunks; and where all is
-      // in order but for the chunk that such a boundary cut, a few records are misplaced.
-      const std::uint64_t most = std::min(count_of(left), count_of(right));
-      expected[g] = std::min(most, in_order ? 1 : most / 2 + 1);
+      expected[g] = expected_pivot(std::min(count_of(left), count_of(right)), in_order);
       reads.push_back({leader.stream(), pivot, &pivots[g], &expected[g]});
     }
     runtime_.read_back(reads);
     for (std::size_t g = 0; g < groups; ++g)
       if (pivots[g] > 0) swap_and_merge(Group(chunks_).subspan(g * m, m), pivots[g]);
+  }
+
+  // Keys in no order put the pivot near the middle, never quite on the boundary of two chunks; and where all is in
+  // order but for the chunk that such a boundary cut, a few records are misplaced. Reversed ones all change sides.
+  [[nodiscard]] std::uint64_t expected_pivot(std::uint64_t most, bool in_order) const {
+    switch (expected_order_) {
+      case ExpectedOrder::sorted: return 0;
+      case ExpectedOrder::nearly_sorted: return std::min<std::uint64_t>(most, 1);
+      case ExpectedOrder::reversed: return in_order ? 0 : most;
+      case ExpectedOrder::random: break;
+    }
+    return std::min(most, in_order ? 1 : most / 2 + 1);
   }
 
   // The chunks that the pivot does not touch stay as they are; each that it touches goes to its other buffer.
@@ -147,16 +156,17 @@ class Merger {
   Runtime& runtime_;
   Router& router_;
   std::vector<Chunk>& chunks_;
+  ExpectedOrder expected_order_;
 };
 
 }  // namespace
 
-void p2p_merge_sort(Runtime& runtime, Router& router, std::vector<Chunk>& chunks) {
+void p2p_merge_sort(Runtime& runtime, Router& router, std::vector<Chunk>& chunks, ExpectedOrder expected_order) {
   if (!std::has_single_bit(chunks.size()) || chunks.size() > 2 * max_segments)
     throw UsageError("p2p_merge runs on 2, 4, 8, … GPUs, not on " + std::to_string(chunks.size()) + "; use radix");
   runtime.set_phase("sort");
   for (Chunk& chunk : chunks) sort_locally(runtime, chunk, {0, chunk.type().key_bits()});
-  if (chunks.size() > 1) Merger(runtime, router, chunks).merge_groups(chunks.size());
+  if (chunks.size() > 1) Merger(runtime, router, chunks, expected_order).merge_groups(chunks.size());
 }
 
 }  // namespace linkwise

@@ -15,11 +15,12 @@
 #include <vector>
 
 #include "linkwise/sort/chunk.hpp"
+#include "linkwise/sort/sort_report.hpp"
 #include "linkwise/transfer/router.hpp"
 
 namespace linkwise {
 
 /// See sort_chunks. The number of chunks is a power of two, at most 64; stable.
-void p2p_merge_sort(Runtime& runtime, Router& router, std::vector<Chunk>& chunks);
+void p2p_merge_sort(Runtime& runtime, Router& router, std::vector<Chunk>& chunks, ExpectedOrder expected_order);
 
 }  // namespace linkwise

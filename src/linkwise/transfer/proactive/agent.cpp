@@ -54,8 +54,8 @@ void check_plan(const AgentPlan& plan, bool simulated) {
   if (plan.chunk_bytes == 0 || plan.chunk_bytes % page_bytes != 0)
     throw UsageError("chunks are whole pages of " + std::to_string(page_bytes) + " bytes, not " +
                      std::to_string(plan.chunk_bytes) + " bytes");
-  if (plan.threads < 32 || plan.threads > 1 << 16)
-    throw UsageError("an agent has from 32 to 65536 threads, not " + std::to_string(plan.threads));
+  if (plan.threads < 32 || plan.threads > 1 << 16 || plan.threads % 32 != 0)
+    throw UsageError("an agent has from 32 to 65536 threads, in warps of 32, not " + std::to_string(plan.threads));
   if (!(plan.patience > 0 && plan.patience <= 1e6))
     throw UsageError("an agent is patient for more than 0 and up to 10⁶ seconds, not " + std::to_string(plan.patience));
 }

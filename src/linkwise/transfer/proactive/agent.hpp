@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "linkwise/error.hpp"
 #include "linkwise/machine/machine.hpp"
 
 namespace linkwise::proactive {
@@ -14,7 +15,7 @@ enum class Agent {
   memcpy,       ///< likewise, but all GPUs' copies one after the other, as one host thread's cudaMemcpy makes them
   inline_,      ///< the kernel's own stores go to the peers as well
   polling,      ///< resident blocks that wait for chunks and store them to the peers
-  dynamic,      ///< a kernel for each chunk, launched on the device when it is ready
+  dynamic,      ///< a kernel for each chunk, launched by the block that has written it last
   copy_engine,  ///< copies queued behind waits for the chunks' flags: no SM moves data
   unified,      ///< one array in unified memory, replicated and prefetched after the kernel; real GPUs alone
   hardware,     ///< counters and copies by hardware of their own, as proact21 §III-D proposes; simulated only
@@ -33,11 +34,19 @@ bool is_only_simulated(Agent agent);
 struct AgentPlan {
   Agent agent = Agent::polling;          ///< all as here without tuning: what was best, or nearly, for most kernels
   std::uint64_t chunk_bytes = 64 << 10;  ///< whole pages (mapping.hpp)
-  int threads = 4096;                    ///< that store chunks to the peers, of polling and dynamic agents
-  double patience = 10;                  ///< seconds that an agent on a GPU waits for a chunk before it gives up
+  int threads = 4096;    ///< that store to the peers: of a polling agent; of a dynamic one, for each chunk. Whole warps
+  double patience = 10;  ///< seconds that a GPU waits for a chunk, or for room to launch, before it gives up
 
   /// As proact21 table II writes it: "polling 256 KiB 8192", or "inline".
   [[nodiscard]] std::string to_string() const;
+};
+
+/// A kernel that was not compiled to launch others was to be sent by the agent `dynamic`.
+struct CannotLaunchError : UsageError {
+  CannotLaunchError()
+      : UsageError(
+            "the agent 'dynamic' has your kernel launch others: compile it with nvcc -rdc=true and link cudadevrt, "
+            "or take another agent") {}
 };
 
 /// @throws UsageError for an agent that the machine has not, chunks that are no whole pages, or no threads.

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "linkwise/transfer/proactive/outbox.hpp"
+#include "linkwise/transfer/proactive/sending_task.hpp"
 
 namespace linkwise::proactive {
 
@@ -12,6 +13,9 @@ struct KernelRun {
   enum class Stores { local, peers, marks };
   Stores stores = Stores::local;
   Outbox outbox;
+  int senders = 0;       ///< threads that the block which writes a chunk last launches to send it; 0: it only counts
+  LaunchedTask sending;  ///< what they do
+  std::uint32_t chunks = 0;  ///< that they may have to send
   std::uint32_t first_block = 0, last_block = 0;
   std::uint32_t* marked_pages = nullptr;        ///< of a dry run
   std::uint64_t first_byte = 0, last_byte = 0;  ///< of a dry run: of what the GPU is said to write

@@ -33,6 +33,7 @@ void ProducerBase::set_sends(Sends sends) {
   if (sends == Sends::unordered && region_.runtime().simulated())
     throw UsageError("copies in no order are a race, which the virtual machine finds; measure them on real GPUs");
   sends_ = sends;
+  tables_->is_loaded = false;  // another kernel may run
 }
 
 void ProducerBase::launch(const std::string& name, const Run& run, std::vector<MemoryView> reads,
@@ -50,23 +51,29 @@ void ProducerBase::launch_on_device(const std::string& name, const Run& run, std
   const MemoryView& mirror = region_.mirror(gpu_);
   KernelRun how{.outbox = tables_->outbox, .last_block = mapping_->blocks()};
   if (plan_.agent == Agent::inline_ && sends_ != Sends::nothing) how.stores = KernelRun::Stores::peers;
+  const bool has_agent =
+      sends_ != Sends::nothing && plan_.agent != Agent::inline_ && tables_->written > 0 && !tables_->peers.empty();
+  if (launches()) {
+    how.senders = plan_.threads;
+    const SendingTask& task = next_turn();
+    how.sending = {tables_->sending_on_gpu, task.epoch, task.turn};
+    how.chunks = task.chunks;
+  }
   if (!std::exchange(tables_->is_loaded, true))
     runtime.enqueue(compute, {"load kernels", {}, {}, {}, [run, how](void* stream) mutable {
                                 how.only_loads = true;
                                 run(stream, how);
                                 load_polling_agent();
-                                load_dynamic_agent();
                               }});
-  const bool has_agent =
-      sends_ != Sends::nothing && plan_.agent != Agent::inline_ && tables_->written > 0 && !tables_->peers.empty();
   if (has_agent && plan_.agent == Agent::unified) take_pages();
   const Event before = runtime.record(compute);
   if (how.last_block > 0)
     runtime.enqueue(
         compute, {name, std::move(reads), {mirror}, {}, [run, how](void* stream) { run(stream, how); }, {}, is_timed_});
   const Event done = runtime.record(compute);
-  if (!has_agent) return region_.add_pending(done);
-  if (has_threads(plan_.agent)) start_kernel_agent(before);
+  // What blocks have launched is part of their kernel.
+  if (!has_agent || plan_.agent == Agent::dynamic) return region_.add_pending(done);
+  if (plan_.agent == Agent::polling) start_polling_agent(before);
   else if (plan_.agent == Agent::unified) replicate_pages(done);
   else start_copies(plan_.agent == Agent::copy_engine || sends_ == Sends::unordered ? before : done);
   const Stream agent = runtime.stream(Place::gpu(gpu_), "agent");
@@ -76,22 +83,33 @@ void ProducerBase::launch_on_device(const std::string& name, const Run& run, std
 
 // The kernel is launched first, and its agent's blocks, whose stream has the higher priority, come in as soon as some
 // of its own end.
-void ProducerBase::start_kernel_agent(Event before) {
+void ProducerBase::start_polling_agent(Event before) {
   Runtime& runtime = region_.runtime();
   const Stream agent = runtime.stream(Place::gpu(gpu_), "agent");
-  PollingTask task = tables_->polling;
+  runtime.wait(agent, before);
+  runtime.enqueue(
+      agent, {"agent",
+              {region_.mirror(gpu_)},
+              {},
+              {},
+              [task = next_turn(), threads = plan_.threads](void* native) { start_polling(native, task, threads); },
+              {},
+              is_timed_});
+}
+
+const SendingTask& ProducerBase::next_turn() {
+  SendingTask& task = tables_->sending;
   task.epoch = tables_->epoch;
   ++task.turn;
-  runtime.wait(agent, before);
-  const auto start = plan_.agent == Agent::polling ? start_polling : start_dynamic;
-  runtime.enqueue(agent, {"agent",
-                          {region_.mirror(gpu_)},
-                          {},
-                          {},
-                          [start, task, threads = plan_.threads](void* native) { start(native, task, threads); },
-                          {},
-                          is_timed_});
-  tables_->polling.turn = task.turn;
+  return task;
+}
+
+std::uint32_t ProducerBase::senders() const {
+  if (tables_->senders.bytes == 0) return 0;
+  std::uint32_t counted[2];
+  Runtime& runtime = region_.runtime();
+  runtime.read_back({compute_stream(runtime, gpu_), tables_->senders, counted});
+  return counted[tables_->sending.turn % 2];
 }
 
 void ProducerBase::start_copies(Event after) {
@@ -156,6 +174,11 @@ Stream ProducerBase::stream_to(int peer, int number) const {
   if (plan_.agent == Agent::memcpy)
     return region_.runtime().stream(Place::gpu(region_.gpus().front()), "copies of all");
   return region_.runtime().stream(Place::gpu(gpu_), "to " + std::to_string(peer) + "." + std::to_string(number));
+}
+
+bool ProducerBase::launches() const {
+  return plan_.agent == Agent::dynamic && sends_ != Sends::nothing && tables_->written > 0 && !tables_->peers.empty() &&
+         !region_.runtime().simulated();
 }
 
 void ProducerBase::check() const { tables_->check(); }

@@ -38,8 +38,13 @@ class ProducerBase {
   /// After the runtime has synchronised: @throws DeviceError if the agent gave up waiting in an epoch since the last
   /// check, so that peers may have old bytes. RegionBytes::fetch and ::wait ask all producers.
   void check() const;
+  /// After the runtime has synchronised: the threads that stored to the peers in the last epoch, as the GPU counted
+  /// them; of a dynamic agent, for a chunk. 0 where no such agent ran.
+  [[nodiscard]] std::uint32_t senders() const;
 
  protected:
+  /// Whether blocks are to launch what sends their chunks.
+  [[nodiscard]] bool launches() const;
   /// @throws ProgramError if another mapping, a dry run's, has a page that this one has not.
   void compare(const Mapping& found) const;
   using Run = std::function<void(void* native_stream, const KernelRun& run)>;
@@ -56,8 +61,9 @@ class ProducerBase {
   struct Tables;
   class Simulated;
   void launch_on_device(const std::string& name, const Run& run, std::vector<MemoryView> reads);
-  void start_kernel_agent(Event before);
+  void start_polling_agent(Event before);
   void start_copies(Event after);
+  const SendingTask& next_turn();
   void take_pages();
   void replicate_pages(Event after);
   [[nodiscard]] Stream stream_to(int peer, int number = 0) const;
@@ -74,10 +80,14 @@ class Producer : public ProducerBase {
 
   /// Runs the kernel, one block of threads for each block of the mapping, and has its chunks sent as they are done.
   /// `reads`: what the kernel reads. The virtual machine looks for races among what is named here, and sees no other
-  /// loads. On GPUs, compile this with nvcc.
+  /// loads. On GPUs, compile this with nvcc; for the agent `dynamic`, as relocatable device code (-rdc=true).
+  /// @throws CannotLaunchError where it was not.
   template <typename Kernel>
   void launch(const Kernel& kernel, std::vector<MemoryView> reads, const KernelPrice& price,
               const std::string& name = "kernel") {
+#ifdef __CUDACC__
+    if (!can_launch && launches()) throw CannotLaunchError();
+#endif
     ProducerBase::launch(name, run_of(region(), gpu_, mapping_, kernel), std::move(reads), price);
   }
 
@@ -121,7 +131,7 @@ class Producer : public ProducerBase {
           auto* const stream = static_cast<cudaStream_t>(native);
           if (run.stores == Stores::marks) run_on_gpu(stream, run, kernel, marker);
           else if (run.stores == Stores::peers) run_on_gpu(stream, run, kernel, to_peers);
-          else run_on_gpu(stream, run, kernel, local);
+          else run_and_send_on_gpu(stream, run, kernel, local);
 #else
           throw UsageError("this kernel was not compiled by nvcc: it runs on the virtual machine only");
 #endif

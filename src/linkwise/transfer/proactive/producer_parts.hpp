@@ -3,6 +3,7 @@
 
 #include "linkwise/transfer/proactive/cuda/agents.hpp"
 #include "linkwise/transfer/proactive/producer.hpp"
+#include "linkwise/transfer/proactive/sending_task.hpp"
 
 namespace linkwise::proactive {
 
@@ -31,8 +32,9 @@ struct ProducerBase::Tables : Sender {
   // On a real GPU.
   std::vector<Buffer> buffers;
   Outbox outbox;
-  PollingTask polling;
-  MemoryView counters, failure;
+  SendingTask sending;
+  const SendingTask* sending_on_gpu = nullptr;  // as it is to begin with
+  MemoryView counters, senders, failure;
   bool is_loaded = false;  // kernel and agent, on the GPU
   bool is_late = false;    // something may run when this goes
 

@@ -67,20 +67,26 @@ void ProducerBase::Tables::put_on_device(const RegionBytes& region, const AgentP
   outbox.for_streams = plan.agent == Agent::copy_engine;
   counters = buffers.back().view();
   if (plan.agent == Agent::copy_engine) return;
-  polling.counters = outbox.counters;
+  sending.counters = outbox.counters;
   std::vector<ExpectedChunk> expected;
-  for (const std::uint32_t chunk : order) expected.push_back({chunk, writers[chunk], wanted[chunk]});
-  polling.expected = put(expected);
-  polling.chunks = written;
-  polling.chunk_bytes = plan.chunk_bytes;
-  polling.patience_ns = static_cast<std::uint64_t>(1e9 * plan.patience);
-  polling.begin = chunks.bounds.front();
-  polling.end = chunks.bounds.back();
-  polling.taken = put(std::vector<std::uint32_t>{0, 0});
-  polling.failure = put(std::vector<std::uint32_t>{0});
+  const auto expect = [&](std::uint32_t chunk) { expected.push_back({chunk, writers[chunk], wanted[chunk]}); };
+  if (plan.agent == Agent::dynamic)
+    for (std::uint32_t chunk = 0; chunk < chunks.count(); ++chunk) expect(chunk);
+  else std::ranges::for_each(order, expect);
+  sending.expected = put(expected);
+  sending.chunks = written;
+  sending.chunk_bytes = plan.chunk_bytes;
+  sending.patience_ns = static_cast<std::uint64_t>(1e9 * plan.patience);
+  sending.begin = chunks.bounds.front();
+  sending.end = chunks.bounds.back();
+  sending.taken = put(std::vector<std::uint32_t>{0, 0});
+  sending.senders = put(std::vector<std::uint32_t>{0, 0});
+  senders = buffers.back().view();
+  sending.failure = put(std::vector<std::uint32_t>{0});
   failure = buffers.back().view();
-  polling.from = region.mirror(gpu).data;
-  for (const int peer : peers) polling.to[polling.peers++] = region.mirror(peer).data;
+  sending.from = region.mirror(gpu).data;
+  for (const int peer : peers) sending.to[sending.peers++] = region.mirror(peer).data;
+  sending_on_gpu = put(std::vector{sending});
 }
 
 ProducerBase::Tables::~Tables() {

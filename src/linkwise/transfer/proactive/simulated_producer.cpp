@@ -146,8 +146,10 @@ void ProducerBase::Simulated::send(std::span<const std::uint32_t> chunks, Event 
       transfer.run = [source, target](void*) { std::memcpy(target.data, source.data, source.bytes); };
       transfer.work.only_transfers = agent != Agent::infinite;
       if (agent == Agent::polling) transfer.work.goodput = costs.polling_goodput;
-      if (has_threads(agent))
-        transfer.work.goodput *= std::min(1.0, static_cast<double>(producer_.plan_.threads) / costs.saturating_threads);
+      if (has_threads(agent)) {
+        const double at_once = agent == Agent::dynamic ? static_cast<double>(chunks.size()) : 1;  // launches
+        transfer.work.goodput *= std::min(1.0, at_once * producer_.plan_.threads / costs.saturating_threads);
+      }
       if (agent == Agent::copy_engine) {
         // Of two streams in turn, one waits while the other's copy runs.
         const auto& bounds = tables_.chunks.bounds;

@@ -1,6 +1,7 @@
 #include "linkwise/transfer/proactive/tuner.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <span>
 #include <tuple>
@@ -100,7 +101,11 @@ class Search {
   }
 
   [[nodiscard]] double seconds_of(const AgentPlan& plan) const {
-    const double taken = seconds_(plan);
+    double taken = std::numeric_limits<double>::infinity();
+    try {
+      taken = seconds_(plan);
+    } catch (const CannotLaunchError&) {  // then it is not the best
+    }
     if (!(taken >= 0))
       throw UsageError("'" + plan.to_string() + "' is said to take " + std::to_string(taken) +
                        " s; say how long it takes, or infinity if it cannot be used");

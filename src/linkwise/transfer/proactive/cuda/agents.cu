@@ -16,7 +16,7 @@ constexpr std::uint64_t piece_bytes = 64 << 10;
 // block finds room on an SM as soon as one of the kernel's blocks, of 8192 registers say, and not several, has ended.
 constexpr int warp = 32, most_storing = 96, words_at_once = 6;
 
-__device__ Piece next_piece(const PollingTask& task) {
+__device__ Piece next_piece(const SendingTask& task) {
   const auto in_chunk = static_cast<std::uint32_t>((task.chunk_bytes + piece_bytes - 1) / piece_bytes);
   const std::uint32_t ticket = atomicAdd(task.taken + task.turn % 2, 1);
   if (ticket / in_chunk >= task.chunks) return {};
@@ -29,11 +29,13 @@ __device__ Piece next_piece(const PollingTask& task) {
   return {max(begin, task.begin), max(end, task.begin + 1), begin < task.end ? expected.wanted : 0};
 }
 
-// The first warp looks for the next piece while the others send this one.
-__global__ void __launch_bounds__(most_storing + warp) poll(PollingTask task) {
+// The first warp looks for the next piece while the others send this one; of the last block, as many as are left.
+__global__ void __launch_bounds__(most_storing + warp) poll(SendingTask task, unsigned threads) {
   __shared__ Piece pieces[2];
+  const unsigned storing = min(blockDim.x - warp, threads - blockIdx.x * (blockDim.x - warp));
   if (threadIdx.x == 0) {
-    if (blockIdx.x == 0) task.taken[(task.turn + 1) % 2] = 0;  // the last turn's, for the next one
+    if (blockIdx.x == 0) task.taken[(task.turn + 1) % 2] = task.senders[(task.turn + 1) % 2] = 0;  // for the next turn
+    atomicAdd(task.senders + task.turn % 2, storing);
     pieces[0] = next_piece(task);
   }
   for (int turn = 0;; turn ^= 1) {
@@ -41,8 +43,8 @@ __global__ void __launch_bounds__(most_storing + warp) poll(PollingTask task) {
     const Piece piece = pieces[turn];
     if (piece.last == 0) break;
     if (threadIdx.x == 0) pieces[turn ^ 1] = next_piece(task);
-    if (threadIdx.x >= warp && piece.wanted != 0)
-      send<words_at_once>(task, piece, threadIdx.x - warp, blockDim.x - warp);
+    if (threadIdx.x >= warp && threadIdx.x < warp + storing && piece.wanted != 0)
+      send<words_at_once>(task, piece, threadIdx.x - warp, storing);
   }
 }
 
@@ -53,10 +55,10 @@ void load_polling_agent() {
   check(cudaFuncGetAttributes(&attributes, poll), "load agent");
 }
 
-void start_polling(void* stream, const PollingTask& task, int threads) {
+void start_polling(void* stream, const SendingTask& task, int threads) {
   auto* const native = static_cast<cudaStream_t>(stream);
   const int storing = std::min(threads, most_storing);
-  poll<<<(threads + storing - 1) / storing, storing + warp, 0, native>>>(task);
+  poll<<<(threads + storing - 1) / storing, storing + warp, 0, native>>>(task, threads);
   check(cudaGetLastError(), "launch agent");
 }
 

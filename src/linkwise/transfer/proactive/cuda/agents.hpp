@@ -15,42 +15,16 @@
 #include <span>
 
 #include "linkwise/transfer/proactive/mapping.hpp"
-#include "linkwise/transfer/proactive/writers.hpp"
+#include "linkwise/transfer/proactive/sending_task.hpp"
 
 namespace linkwise::proactive {
 
 inline constexpr int copy_streams = 2;  // for each peer: one waits while the other's copy runs
 
-/// What an agent has to know of a chunk, in one load. It is ready when its counter has come to writers · epoch.
-struct alignas(16) ExpectedChunk {
-  std::uint32_t chunk = 0;
-  std::uint32_t writers = 0;
-  std::uint32_t wanted = 0;  ///< bits of PollingTask::to
-  std::uint32_t unused = 0;
-};
-
-struct PollingTask {
-  const std::uint32_t* counters = nullptr;  // of all chunks
-  const ExpectedChunk* expected = nullptr;  // in the order in which they should come
-  std::uint32_t chunks = 0;                 // that are expected
-  std::uint32_t epoch = 0;
-  std::uint32_t turn = 0;  // counts the agent's launches, which are not in every epoch
-  std::uint64_t chunk_bytes = 0, begin = 0, end = 0;
-  std::uint32_t* taken = nullptr;    // pieces, by all blocks of the agent: in even and in odd turns
-  std::uint32_t* failure = nullptr;  // becomes 1 + the chunk for which somebody gave up waiting
-  std::uint64_t patience_ns = 0;     // for a chunk
-  const std::byte* from = nullptr;
-  std::byte* to[most_gpus] = {};
-  int peers = 0;
-};
-
-/// Have an agent's kernels loaded: a first launch waits for kernels that run.
+/// Have the agent's kernel loaded: a first launch waits for kernels that run.
 void load_polling_agent();
-void load_dynamic_agent();
 /// Sends every chunk of an epoch; ends when all are sent, or when one does not come.
-void start_polling(void* stream, const PollingTask& task, int threads);
-/// The same by a kernel for each chunk, launched on the device.
-void start_dynamic(void* stream, const PollingTask& task, int threads);
+void start_polling(void* stream, const SendingTask& task, int threads);
 
 struct AwaitedCopy {
   const std::uint32_t* counter;  ///< null: at once

@@ -7,6 +7,10 @@
 #include "linkwise/transfer/proactive/block.hpp"
 #include "linkwise/transfer/proactive/kernel_run.hpp"
 
+#ifdef __CUDACC_RDC__
+#include "linkwise/transfer/proactive/cuda/launching.cuh"
+#endif
+
 namespace linkwise::proactive {
 
 /// Counts a block's chunks when it is done. Which they are is loaded when the block begins, and nothing waits for it,
@@ -57,6 +61,21 @@ void run_on_gpu(cudaStream_t stream, const KernelRun& run, const Kernel& kernel,
   run_blocks<<<run.last_block - run.first_block, Kernel::threads, 0, stream>>>(kernel, out, run.outbox,
                                                                                run.first_block);
   check(cudaGetLastError(), "launch kernel");
+}
+
+#ifdef __CUDACC_RDC__
+inline constexpr bool can_launch = true;
+#else
+inline constexpr bool can_launch = false;
+#endif
+
+/// The same; a kernel that has senders launches them.
+template <typename Kernel, typename Out>
+void run_and_send_on_gpu(cudaStream_t stream, const KernelRun& run, const Kernel& kernel, const Out& out) {
+  if (run.senders == 0) return run_on_gpu(stream, run, kernel, out);
+#ifdef __CUDACC_RDC__
+  run_and_launch_on_gpu(stream, run, kernel, out);
+#endif
 }
 
 }  // namespace linkwise::proactive

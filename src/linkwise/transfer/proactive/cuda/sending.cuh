@@ -1,7 +1,7 @@
 // What agents that run on a GPU have in common: waiting for chunks, and storing pieces of them to the peers.
 #pragma once
 
-#include "linkwise/transfer/proactive/cuda/agents.hpp"
+#include "linkwise/transfer/proactive/sending_task.hpp"
 
 namespace linkwise::proactive {
 
@@ -28,13 +28,13 @@ __device__ inline std::uint64_t nanoseconds() {
   return now;
 }
 
-__device__ inline ExpectedChunk expected_chunk(const PollingTask& task, std::uint32_t at) {
+__device__ inline ExpectedChunk expected_chunk(const SendingTask& task, std::uint32_t at) {
   const uint4 words = __ldg(reinterpret_cast<const uint4*>(task.expected + at));
   return {words.x, words.y, words.z, 0};
 }
 
 /// Whether it came; if not, says so to the host.
-__device__ inline bool wait_for_chunk(const PollingTask& task, const ExpectedChunk& expected) {
+__device__ inline bool wait_for_chunk(const SendingTask& task, const ExpectedChunk& expected) {
   const std::uint32_t ready = expected.writers * task.epoch;
   const std::uint32_t* const counter = task.counters + expected.chunk;
   const std::uint64_t began = nanoseconds();
@@ -50,13 +50,13 @@ __device__ inline bool wait_for_chunk(const PollingTask& task, const ExpectedChu
 }
 
 // Chunks are counted from the page in which the part begins; the first and the last may be cut.
-__device__ inline std::uint64_t begin_of_chunk(const PollingTask& task, std::uint32_t chunk) {
+__device__ inline std::uint64_t begin_of_chunk(const SendingTask& task, std::uint32_t chunk) {
   return task.begin / page_bytes * page_bytes + chunk * task.chunk_bytes;
 }
 
 /// `at_once`: 16-byte words that a thread has on their way.
 template <int at_once>
-__device__ void send(const PollingTask& task, const Piece& piece, unsigned thread, unsigned threads) {
+__device__ void send(const SendingTask& task, const Piece& piece, unsigned thread, unsigned threads) {
   // Whole words in the middle; the bytes of a part's two ends may belong to a page of another GPU's.
   const std::uint64_t begin = (piece.first + 15) / 16 * 16, end = piece.last / 16 * 16;
   if (piece.first % 16 != 0 || piece.last % 16 != 0)
