@@ -22,6 +22,12 @@ def random_keys(count: int, dtype: str = "u4", seed: int = 1, distinct: int = 1 
     return np.random.default_rng(seed).integers(0, distinct, count).astype(dtype)
 
 
+def keys_of_few_buckets(count: int, dtype: str) -> Array:
+    """Keys that differ in their first and last bytes alone: each bucket has its waits, and these have few."""
+    last = random_keys(count, dtype, seed=2, distinct=4)
+    return random_keys(count, dtype, distinct=4) * np.dtype(dtype).type(256 ** (last.itemsize - 1)) + last
+
+
 def sort_plan(gpus: list[int], **fields: Any) -> _core.SortPlan:
     """Fields by their names, on those GPUs, with few samples and small pieces."""
     plan = _core.SortPlan()

@@ -25,6 +25,7 @@ from detector_inputs import (
     Result,
     crossed,
     join_plan,
+    keys_of_few_buckets,
     random_keys,
     sides,
     sort_plan,
@@ -59,6 +60,7 @@ def host_sorts() -> Iterator[tuple[str, Program]]:
         "streamed": {"streamed": True},
         "streamed, cut by histograms": {"streamed": True, "splitting": splitting.msb},
         "copies": {"streamed": False, "exchange": exchange.copies},
+        "in whole buckets": {"streamed": False, "splitting": splitting.buckets},
         "fused": {"streamed": False, "exchange": exchange.fused},
         "p2p_merge": {"strategy": strategy.p2p_merge, "streamed": False},
         "het 2n": {"strategy": strategy.het, "het_buffers": 2},
@@ -67,24 +69,25 @@ def host_sorts() -> Iterator[tuple[str, Program]]:
     }
     groups = {"streamed": [[0], [0, 1, 2]], "p2p_merge": [[0, 1], [0, 1, 2, 3]]}
     for name, fields in ways.items():
+        keys = functools.partial(keys_of_few_buckets if name == "in whole buckets" else random_keys, ROWS)
         for gpus in groups.get(name, [[0, 1, 2]]):
             plan = sort_plan(gpus, **fields)
             yield (
                 f"sort {name} on {len(gpus)}",
-                functools.partial(sort_host, plan=plan, keys=random_keys(ROWS), values=4),
+                functools.partial(sort_host, plan=plan, keys=keys("u4"), values=4),
             )
         rounds = sort_plan(gpus, chunkset_records=700, merge_on_gpus=False, **fields)
-        yield f"sort {name} in rounds", functools.partial(sort_host, plan=rounds, keys=random_keys(ROWS), values=4)
+        yield f"sort {name} in rounds", functools.partial(sort_host, plan=rounds, keys=keys("u4"), values=4)
         if not name.startswith("het"):
             merged = sort_plan(gpus, chunkset_records=1000, merge_on_gpus=True, **fields)
             yield (
                 f"sort {name} merged on GPUs",
-                functools.partial(sort_host, plan=merged, keys=random_keys(ROWS, "i8"), values=8, descending=True),
+                functools.partial(sort_host, plan=merged, keys=keys("i8"), values=8, descending=True),
             )
         relayed = sort_plan([0, 1, 2, 3], paths=crossed([0, 1, 2, 3]), relay_bytes=1024, **fields)
         yield (
             f"sort {name} over other GPUs",
-            functools.partial(sort_host, plan=relayed, keys=random_keys(ROWS), values=random_keys(ROWS, "u8")),
+            functools.partial(sort_host, plan=relayed, keys=keys("u4"), values=random_keys(ROWS, "u8")),
         )
     narrow = sort_plan([0, 1], streamed=True)
     yield "sort narrow keys alone", functools.partial(sort_host, plan=narrow, keys=random_keys(ROWS, "i2"), values=0)
@@ -178,6 +181,13 @@ def host_joins() -> Iterator[tuple[str, Program]]:
         join_host_totals, plan=join_plan([0, 1], path=_core.JoinPath.sorted), left=np.sort(left), right=np.sort(right),
         how="inner", presorted=True,
     )  # fmt: skip
+    shared_nothing = {"chunkset_records": 400, "strategy": _core.SortStrategy.het}
+    for path in ("pairwise", "hybrid_radix"):
+        plan = join_plan([0, 1, 2], path=getattr(_core.JoinPath, path), **shared_nothing)
+        yield (
+            f"join, totals, {path}",
+            functools.partial(join_host_totals, plan=plan, left=left, right=right, how="inner"),
+        )
     yield "join over other GPUs", functools.partial(
         join_host_rows, plan=join_plan([0, 1, 2], paths=crossed([0, 1, 2]), relay_bytes=1024), left=left, right=right,
         how="inner",

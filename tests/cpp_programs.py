@@ -16,7 +16,12 @@ def build_and_run(source: Path, binary: Path, *, options: Sequence[str] = (), tr
     libraries = sorted(ROOT.glob(f"build/{tree}/liblinkwise.a"), key=lambda path: path.stat().st_mtime)
     assert libraries, "build the package first: make install"
     runtime = next(
-        (path for root in sys.path for path in Path(root).glob("nvidia/cu13/lib") if list(path.glob("libcudart_static.a"))),
+        (
+            path
+            for root in sys.path
+            for path in Path(root).glob("nvidia/cu13/lib")
+            if list(path.glob("libcudart_static.a"))
+        ),
         Path("/usr/local/cuda/lib64"),
     )
     built = subprocess.run(

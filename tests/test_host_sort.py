@@ -71,4 +71,4 @@ def test_paradis_sorts_in_place(kind: str, rows: int) -> None:
 def test_paradis_keeps_no_order_of_rows() -> None:
     plan = linkwise.SortPlan(strategy="cpu", cpu_algorithm="paradis")
     with pytest.raises(UsageError, match="paradis, which would not keep the order of equal keys"):
-        linkwise.argsort(np.arange(5, dtype=np.uint32), plan=plan)
+        linkwise.sort_indices(np.arange(5, dtype=np.uint32), plan=plan)

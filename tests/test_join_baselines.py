@@ -75,7 +75,9 @@ def test_runs_are_merged_two_by_two(runs: int) -> None:
 @pytest.mark.parametrize("path", PATHS)
 def test_every_legal_order(path: str, seed: int) -> None:
     runtime = _core.VirtualRuntime(linkwise.load_machine("ibm-ac922"), _core.VirtualMode.execute, seed)
-    check(runtime, plan_of(path, (0, 1, 3), at_once=3000, pair_bytes=1 << 14), sides((4000, 9000), "uint64", 4000, seed))
+    check(
+        runtime, plan_of(path, (0, 1, 3), at_once=3000, pair_bytes=1 << 14), sides((4000, 9000), "uint64", 4000, seed)
+    )
 
 
 @pytest.mark.gpu

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import cache
 
 import pytest
 
-from conftest import cuda_runtime
+from conftest import ROOT, cuda_runtime
 from linkwise import UsageError
+from linkwise.reproduce.exemptions import EXEMPTIONS, exemption_of, is_near
 from linkwise.reproduce.experiment import Row
 from linkwise.reproduce.registry import EXPERIMENTS, reproduce
 
-TOLERANCE = 0.15
 FIGURES = {
     "sort22": [*range(1, 8), *range(12, 17)],
     "join25": [1, *range(11, 18)],
@@ -21,33 +22,13 @@ FIGURES = {
     "commscope19": [2, *range(6, 12)],
     "tartan20": [*range(5, 40)],
 }
-# What is further from a paper than that, and why.
-EXCEPTIONS = {
-    ("sort22-fig14", "  merge, share", 0.04): "half a percent of the whole, which the paper rounds to whole ones",
-    ("sort22-fig14", "  merge, share", 0.13): "16 % with GPUs that merge as A100s do; the whole is 230 of 250 ms",
-    ("join25-fig15", "5·10⁹ ⋈ 5·10⁹", 1.4): "1.6: half as many runs are merged, which costs more here",
-    ("join25-fig15", "8·10⁹ ⋈ 8·10⁹", 3.9): "5.2: four GPUs merge nothing, and one merges four runs",
-    ("join25-fig17", "Q3, share of join", 0.28): "both relations are sorted and merged whole first, more slowly",
-    ("join25-fig17", "Q3, share of sort", 0.56): "likewise",
-    ("join25-fig17", "Q3, share of materialise", 0.16): "and row numbers are materialised, not their columns",
-    ("join25-fig17", "Q5, share of sort", 0.32): "likewise",
-    ("join25-fig17", "Q5, share of materialise", 0.46): "likewise",
-    ("proact21-fig10", "16 GPUs, as fast as memcpy", 5.3): "6.4: our applications differ more in what they transfer",
-    ("tartan20-fig5", "dgx1-v100", 27.0): "two copies in a row take twice as long as one; why three times is not known",
-    ("tartan20-fig21", "PCIe", 16.0): "from 8 MiB on; the paper reads where its curves seem to end",
-    ("tartan20-fig21", "NVLink", 256.0): "from 128 MiB on, likewise",
-    (
-        "tartan20-fig22",
-        "all-reduce",
-        18.0,
-    ): "its second round of steps is not free in a model without NCCL's pipelining",
-    ("tartan20-fig24", "sli-rtx2080", 1.0): "at 18 µs a start, 1 MB reaches two thirds of the rate, and 8 MB 90 %",
-    ("tartan20-fig31", "8 nodes", 32.0): "more than two rails of EDR could carry, 25 GB/s",
-}
+# Of which the papers print neither a number nor, in the text, anything else that could be held.
+WITHOUT_WORDS = {"sort22-table2"}
 
 
-def is_named(name: str, row: Row) -> bool:
-    return any(experiment == name and part in row.what and row.paper == paper for experiment, part, paper in EXCEPTIONS)
+@cache
+def rows_of(name: str) -> tuple[Row, ...]:
+    return tuple(reproduce(name))
 
 
 def test_every_figure_that_is_promised_is_there() -> None:
@@ -57,34 +38,53 @@ def test_every_figure_that_is_promised_is_there() -> None:
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_what_the_paper_states_is_met(name: str) -> None:
-    rows = reproduce(name)
+    """Within 15 %, unless the figure is exempt, or what it is compared with was made to give it."""
+    rows = rows_of(name)
     assert rows
     for row in rows:
         assert row.ours is not None or row.note, f"{row.what}: neither a figure nor a reason"
         assert row.ours is None or row.ours >= 0
-        if row.ratio is not None and not is_named(name, row):
-            assert row.ratio == pytest.approx(1, abs=TOLERANCE), f"{row.what}: {row.ours}, not {row.paper}"
+        assert not row.fitted or row.paper is not None, f"{row.what}: fitted to nothing"
+        if row.ratio is not None and not row.fitted and exemption_of(name, row) is None:
+            assert is_near(row), f"{row.what}: {row.ours}, not {row.paper}"
 
 
-def test_no_exception_is_left_over() -> None:
-    for experiment, part, paper in EXCEPTIONS:
-        of_it = [row for row in reproduce(experiment) if part in row.what and row.paper == paper]
-        assert any(row.ratio is not None and abs(row.ratio - 1) > TOLERANCE for row in of_it), (
-            f"{experiment}, {part}: no exception any more"
-        )
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_what_the_paper_says_in_words_holds(name: str) -> None:
+    """Or the statement says why not, and then it does not."""
+    for statement in EXPERIMENTS[name].statements:
+        assert statement.where and statement.says
+        holds = statement.holds(rows_of(name))
+        if holds is None:
+            assert statement.fails, f"{statement.says}: there is no model of it, and no reason"
+        else:
+            assert holds == (not statement.fails), f"{statement.says}: {holds}, though '{statement.fails}'"
 
 
-def test_proactive_transfers_are_as_the_paper_says() -> None:
-    """What it states in words: the agents that win, what tracking costs at most, and how much is hidden at least."""
-    assert sum(row.ours or 0 for row in reproduce("proact21-table2")) >= 12
-    means = [row.ours or 0 for row in reproduce("proact21-fig8") if "mean" in row.what]
-    assert len(means) == 3
-    assert all(0.10 / (1 + TOLERANCE) <= mean <= 0.15 * (1 + TOLERANCE) for mean in means)
-    overlaps = [row.ours or 0 for row in reproduce("proact21-fig9")]
-    assert min(overlaps) >= 0.75
-    best = {row.what: row.ours or 0 for row in reproduce("proact21-fig6") if "best" in row.what}
-    assert best["kepler4, polling, best"] < 1
-    assert best["volta4, polling, best"] > best["volta4, dynamic, best"]
+def test_every_experiment_is_held_to_something() -> None:
+    """A figure of the paper that was not fitted, or something that it says."""
+    for name, experiment in EXPERIMENTS.items():
+        stated = any(row.ratio is not None and not row.fitted for row in rows_of(name))
+        said = any(statement.test is not None for statement in experiment.statements)
+        assert stated or said or name in WITHOUT_WORDS, name
+
+
+def test_no_exemption_is_left_over() -> None:
+    for exempt in EXEMPTIONS:
+        of_it = [row for row in rows_of(exempt.experiment) if exempt.is_of(exempt.experiment, row)]
+        assert any(row.ratio is not None and not is_near(row) for row in of_it), f"{exempt}: it is near"
+    assert len({exempt.experiment for exempt in EXEMPTIONS}) < 10
+
+
+def test_the_page_of_the_papers_is_what_the_experiments_say() -> None:
+    """docs/papers.md is made by scripts/papers.py; run it again where this fails."""
+    page = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
+    for name, experiment in EXPERIMENTS.items():
+        assert f"| `{name}` |" in page
+        for statement in experiment.statements:
+            assert statement.says in page
+    for exempt in EXEMPTIONS:
+        assert exempt.why in page
 
 
 def test_on_another_machine() -> None:
@@ -96,12 +96,14 @@ def test_on_another_machine() -> None:
     ]
     assert all("it takes" in row.note for row in rows if row.ours is None)
     for name in EXPERIMENTS:
-        assert reproduce(name, "sli-rtx2080" if name.startswith("tartan") else "dgx-a100")
+        rows = reproduce(name, "sli-rtx2080" if name.startswith("tartan") else "dgx-a100")
+        assert rows
+        assert all(row.ours is not None or row.note for row in rows)
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "linkwise", *arguments], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-m", "linkwise", *arguments], capture_output=True, text=True, timeout=300, check=False
     )
 
 
@@ -113,9 +115,13 @@ def test_command_line() -> None:
     assert best["paper"] == 0.24
     assert best["ratio"] == pytest.approx(best["ours"] / 0.24)
     assert told["simulated"]
+    assert {each["holds"] for each in told["statements"]} == {True}
     shown = " ".join(run("reproduce", "tartan20-fig14").stdout.split())
     assert "simulated, nothing was measured" in shown
     assert "0 → 4 → 7" in shown
+    assert "yes §3.1.3 V100s: 0 → 2 → 6 has the lowest, 0 → 4 → 7 the highest" in shown
+    fitted = " ".join(run("reproduce", "sort22-fig2").stdout.split())
+    assert "fitted" in fitted and "have the paper's bandwidths" in fitted
     unknown = run("reproduce", "sort22-fig99")
     assert unknown.returncode == 2
     assert "there is no experiment 'sort22-fig99'" in unknown.stderr
@@ -123,10 +129,18 @@ def test_command_line() -> None:
         reproduce("sort22-fig2", "elsewhere")
 
 
+MEASURED = [
+    "commscope19-fig2", "tartan20-fig5", "tartan20-fig14", "join25-fig13", "join25-fig16", "proact21-fig2",
+    "sort22-fig5",
+]  # fmt: skip
+
+
 @pytest.mark.gpu
-@pytest.mark.parametrize("name", ["commscope19-fig6", "commscope19-fig11", "tartan20-fig5", "tartan20-fig14"])
-def test_experiments_run_on_gpus(name: str) -> None:
-    assert cuda_runtime().machine.num_gpus
+@pytest.mark.parametrize("name", MEASURED)
+def test_experiments_measure_on_gpus(name: str) -> None:
+    machine = cuda_runtime().machine
     rows = reproduce(name, "local")
     assert rows
-    assert any(row.ours for row in rows) or all(row.note for row in rows)
+    assert all(row.ours is not None or row.note for row in rows)
+    if machine.num_gpus > 1:
+        assert any(row.ours for row in rows)

@@ -16,8 +16,8 @@ from linkwise.messages.schedules import COLLECTIVES
 from linkwise.messages.ways import BETWEEN_NODES
 from linkwise.reproduce.experiment import Row
 from linkwise.reproduce.registry import reproduce
-from linkwise.reproduce.tartan20_apps import programs
-from linkwise.reproduce.tartan20_nodes import SUMMIT, SUMMITDEV, ranks_on_nodes, seconds_of_message
+from linkwise.reproduce.tartan20.apps import programs
+from linkwise.reproduce.tartan20.nodes import SUMMIT, SUMMITDEV, ranks_on_nodes, seconds_of_message
 
 KIB, MIB = 1 << 10, 1 << 20
 WITHIN = {"strong": ("tartan20-fig32", "tartan20-fig34"), "weak": ("tartan20-fig33", "tartan20-fig35")}

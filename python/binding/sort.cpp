@@ -136,7 +136,9 @@ void bind_sort(nb::module_& m) {
       .value("comparison", CpuAlgorithm::comparison)
       .value("paradis", CpuAlgorithm::paradis);
   nb::enum_<Exchange>(m, "Exchange").value("fused", Exchange::fused).value("copies", Exchange::copies);
-  nb::enum_<Splitting>(m, "Splitting").value("samples", Splitting::samples).value("msb", Splitting::msb)
+  nb::enum_<Splitting>(m, "Splitting")
+      .value("samples", Splitting::samples)
+      .value("msb", Splitting::msb)
       .value("buckets", Splitting::buckets);
   m.def("sort_strategy_from", &sort_strategy_from, nb::arg("name"));
   auto plan = nb::class_<SortPlan>(m, "SortPlan")

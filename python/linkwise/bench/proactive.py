@@ -58,27 +58,30 @@ class Micro:
     gpus: Sequence[int]
     steps: int = 0
     seconds: float = 0.0
+    bytes: int = SYNTHETIC_BYTES
+    """That every other GPU gets."""
 
     @staticmethod
-    def tuned(runtime: _core.Runtime | None, machine: Machine, gpus: Sequence[int]) -> Micro:
+    def tuned(
+        runtime: _core.Runtime | None, machine: Machine, gpus: Sequence[int], size: int = SYNTHETIC_BYTES
+    ) -> Micro:
         """With a kernel of the right length."""
         if runtime is None:
-            copies = Micro(None, machine, gpus, 0, 1e-12).run(AgentPlan("bulk"))
-            return Micro(None, machine, gpus, 0, copies)
-        plain = Micro(runtime, machine, gpus, 1)
+            copies = Micro(None, machine, gpus, 0, 1e-12, size).run(AgentPlan("bulk"))
+            return Micro(None, machine, gpus, 0, copies, size)
+        plain = Micro(runtime, machine, gpus, 1, bytes=size)
         copies = plain.run(AgentPlan("bulk")) - plain.run(AgentPlan("bulk"), sends=Sends.nothing)
         steps = 500
         for _ in range(4):
             steps = max(
-                int(steps * copies / Micro(runtime, machine, gpus, steps).run(AgentPlan("bulk"), sends=Sends.nothing)),
-                1,
+                int(steps * copies / replace(plain, steps=steps).run(AgentPlan("bulk"), sends=Sends.nothing)), 1
             )
-        return Micro(runtime, machine, gpus, steps)
+        return replace(plain, steps=steps)
 
     def run(self, plan: AgentPlan, *, sends: Sends = Sends.chunks) -> float:
         """Seconds of one iteration; on GPUs the median of several, with a result that is checked."""
         runtime = self.runtime or estimating_runtime(self.machine)
-        app = _core.make_synthetic(runtime, list(self.gpus), plan, SYNTHETIC_BYTES, self.steps, self.seconds)
+        app = _core.make_synthetic(runtime, list(self.gpus), plan, self.bytes, self.steps, self.seconds)
         app.set_sends(sends)
         if self.runtime is None:
             app.run(1)
@@ -99,7 +102,7 @@ class Micro:
         return statistics.median(taken)
 
     def _check(self, app: _core.App, iteration: int) -> None:
-        found = np.empty(SYNTHETIC_BYTES // 4, np.uint32)
+        found = np.empty(self.bytes // 4, np.uint32)
         some = range(0, len(found), 65_521)
         wanted = np.array([_core.synthetic_word(i, iteration, self.steps) for i in some], np.uint32)
         for gpu in self.gpus:

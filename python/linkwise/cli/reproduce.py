@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 import typer
@@ -13,7 +13,7 @@ from rich.table import Table
 
 from linkwise.cli.errors import interrupt_is_a_failure
 from linkwise.reports.terminal import print_names
-from linkwise.reproduce.experiment import Row
+from linkwise.reproduce.experiment import Row, Statement
 from linkwise.reproduce.registry import EXPERIMENTS, reproduce
 
 
@@ -30,12 +30,19 @@ def reproduce_experiment(
         return
     with interrupt_is_a_failure():
         rows = reproduce(name, machine)
+    statements = EXPERIMENTS[name].statements if machine is None else ()  # they are of the paper's machines
     if as_json:
         told = {"name": name, "machine": machine or "as in the paper", "simulated": machine != "local"}
-        typer.echo(json.dumps(told | {"rows": [row.as_dict() for row in rows]}))
+        said = [
+            {"says": each.says, "where": each.where, "holds": each.holds(rows), "why_not": each.fails}
+            for each in statements
+        ]
+        typer.echo(json.dumps(told | {"rows": [row.as_dict() for row in rows], "statements": said}))
     else:
         how = "measured on this machine" if machine == "local" else "simulated, nothing was measured"
-        print_experiment(Console(), f"{name}: {EXPERIMENTS[name].title}", how, rows)
+        console = Console()
+        print_experiment(console, f"{name}: {EXPERIMENTS[name].title}", how, rows)
+        print_statements(console, statements, rows)
 
 
 def print_experiment(console: Console, title: str, how: str, rows: Iterable[Row]) -> None:
@@ -47,6 +54,18 @@ def print_experiment(console: Console, title: str, how: str, rows: Iterable[Row]
     for row in rows:
         stated = f"{row.paper:.3g}" if row.paper is not None else ""
         ours = f"{row.ours:.3g}" if row.ours is not None else "–"
-        ratio = f"{row.ratio:.2f}" if row.ratio is not None else ""
-        table.add_row(escape(row.what), stated, ours, ratio, row.unit, escape(row.note))
+        ratio = "" if row.ratio is None else "fitted" if row.fitted else f"{row.ratio:.2f}"
+        table.add_row(escape(row.what), stated, ours, ratio, row.unit, escape(row.fitted or row.note))
     console.print(table)
+
+
+def print_statements(console: Console, statements: Iterable[Statement], rows: Sequence[Row]) -> None:
+    """Print what the paper says in words, and whether ours does it."""
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+    for statement in statements:
+        holds = {True: "yes", False: "no", None: "–"}[statement.holds(rows)]
+        why = f" ({statement.fails})" if statement.fails else ""
+        table.add_row(holds, statement.where, escape(statement.says + why))
+    if table.row_count:
+        console.print("\n[bold]In words[/bold]")
+        console.print(table)

@@ -267,6 +267,7 @@ def machine_from_dict(description: Any, where: str = "machine") -> Machine:
     machine.pageable_gb_per_s = fields.number("pageable_gb_per_s", 0)
     _small_accesses(machine, fields)
     fields.get("cluster", dict, {})  # see cluster_rates.py
+    fields.get("host_copies", dict, {})  # see host_copies.py
     fields.end()
     machine.validate()
     return machine

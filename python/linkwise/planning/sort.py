@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 import numpy as np
 
@@ -32,6 +32,9 @@ _WIDE_KEYS = (_core.KeyType.u64, _core.KeyType.i64, _core.KeyType.f64)
 
 MOST_ROWS = 1e12
 """That can be planned for: a thousand times what the largest machine holds."""
+
+ExpectedOrder = Literal["random", "sorted", "nearly_sorted", "reversed"]
+"""How keys come."""
 
 _SHORT_NAMES = {"u": "uint", "i": "int", "f": "float"}
 
@@ -158,6 +161,13 @@ def _why(machine: _core.Machine, workload: _core.SortWorkload, best: _core.Price
     return "; ".join([gpus_text, *else_text]) + "."
 
 
+def _expected_order(name: str) -> _core.ExpectedOrder:
+    known = {order.name: order for order in _core.ExpectedOrder}
+    if name not in known:
+        raise UsageError(f"expected_order is one of {', '.join(known)}, not {name!r}")
+    return known[name]
+
+
 @takes_execution(SortExecution)
 def plan_sort(
     rows: int,
@@ -167,6 +177,7 @@ def plan_sort(
     pageable: bool = False,
     resident: bool = False,
     donate: bool = False,
+    expected_order: ExpectedOrder = "random",
     **execution: Unpack[SortExecution],
 ) -> PlanReport:
     """What ``linkwise.sort`` would do with so many rows, and what it would take. Nothing is sorted.
@@ -187,6 +198,8 @@ def plan_sort(
         Whether the rows lie on the GPUs already, in equal parts, and stay there.
     donate
         Whether such rows may be overwritten.
+    expected_order
+        How the keys of host memory come: ``p2p_merge`` moves only those that change sides (sort22 §6.3).
     **execution
         Where and how it runs: see ``linkwise.options``.
 
@@ -204,6 +217,7 @@ def plan_sort(
     workload.key_type, workload.count, workload.value_bytes = key_type_named(key), rows, value_bytes
     workload.pageable = workload.pageable_out = pageable
     workload.verify = options.verify
+    workload.expected_order = _expected_order(expected_order)
     described = machine_to_plan_for(options.machine)
     if resident:
         best, *others = _resident_plans(described, workload, options, donate=donate)

@@ -14,7 +14,7 @@ from linkwise._arrow import pa
 from linkwise._core import CorruptDataError, Error
 from linkwise.machines.local import is_nominal
 from linkwise.machines.profile import cache_path
-from linkwise.probing.probe import host_conditions
+from linkwise.probing.probe import governor_warning, governors, host_conditions
 from linkwise.runtime.session import open_session
 
 _BYTES = 1 << 20
@@ -50,6 +50,9 @@ def examine(version: str) -> dict[str, Any]:
         "host": host_conditions(),
         "driver": f"for CUDA {driver // 1000}.{driver % 1000 // 10}" if driver else "none",
     }
+    warning = governor_warning(governors())
+    if warning:
+        told["warning"] = warning
     reason = _core.cuda_unavailable_reason()
     if reason:
         return told | {"gpus": [], "why_no_gpus": reason, "healthy": True}

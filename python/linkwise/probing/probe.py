@@ -82,8 +82,29 @@ def host_conditions() -> dict[str, Any]:
         "processor": model[1] if model else platform.processor() or "unknown",
         "cores": os.cpu_count() or 0,
         "numa_nodes": max(len(nodes), 1),
-        "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") or "not told by this system",
+        "governor": ", ".join(sorted(governors())) or "not told by this system",
     }
+
+
+def governors(root: Path = Path("/sys/devices/system/cpu")) -> dict[str, int]:
+    """What sets the processors' frequencies, and of how many; empty where the system does not say."""
+    found: dict[str, int] = {}
+    for path in root.glob("cpu[0-9]*/cpufreq/scaling_governor"):
+        name = _read(str(path)) or ""
+        found[name] = found.get(name, 0) + 1
+    return found
+
+
+def governor_warning(found: dict[str, int]) -> str | None:
+    """What to say of processors whose frequency may change while links are measured (commscope19 §2.2.3)."""
+    others = {name: count for name, count in found.items() if name != "performance"}
+    if not others:
+        return None
+    which = ", ".join(f"{count} by '{name}'" for name, count in sorted(others.items()))
+    return (
+        f"the frequency of processors is set by need ({which} of {sum(found.values())}), and what the host takes part "
+        "in varies with it: run 'cpupower frequency-set --governor performance' and probe again"
+    )
 
 
 def _nccl_library() -> str:
@@ -218,6 +239,9 @@ def _measure(
     if mpi.NAME in families:
         told += _between_processes(runtime)
     host = {} if runtime.simulated else host_conditions()
+    warning = None if runtime.simulated else governor_warning(governors())
+    if warning:
+        findings.append(warning)
     profile = Profile(fitted, runtime.simulated, told, findings, of, host)
     learn_from_families(profile)
     seats = [] if runtime.simulated else _core.gpu_seats()

@@ -17,7 +17,7 @@ from linkwise.bench.arrays import fill_uniform
 from linkwise.bench.join_workload import Workload
 from linkwise.machines.catalog import load_machine
 from linkwise.machines.variants import without_nvlink
-from linkwise.planning.sort import plan_sort
+from linkwise.planning.sort import ExpectedOrder, plan_sort
 from linkwise.probing.probe import probe_families
 from linkwise.runtime.host_memory import empty
 from linkwise.runtime.session import estimating_runtime, open_session
@@ -176,8 +176,8 @@ class Lab:
             yield runtime
 
     def scaled(self, workload: Workload) -> Workload:
-        """The workload; where it is measured, at a hundredth of its size."""
-        return replace(workload, scale=workload.scale / 100) if self.measures else workload
+        """The workload; where it is measured, at a twenty-fifth of its size."""
+        return replace(workload, scale=workload.scale / 25) if self.measures else workload
 
     def families(self, names: Sequence[str]) -> list[_core.ProbeRow]:
         """What the probe's families measure on this machine."""
@@ -219,9 +219,20 @@ class Lab:
             return sum(1e6 * _core.measure_smallest_copy(runtime, gpu(a), gpu(b)).seconds for a, b in hops)
 
     def sort(
-        self, machine: Machine, strategy: str, gpus: Sequence[int], count: int, data: Any = None, **fields: Any
+        self,
+        machine: Machine,
+        strategy: str,
+        gpus: Sequence[int],
+        count: int,
+        data: Any = None,
+        key_type: str = "uint32",
+        order: ExpectedOrder = "random",
+        **fields: Any,
     ) -> dict[str, float]:
-        """Seconds of a sort of 32-bit keys from and to pinned memory, by phase and in ``total``."""
+        """Seconds of a sort of keys from and to pinned memory, by phase and in ``total``.
+
+        `data`: the keys, where they are measured; `order`: how they come, where they are not.
+        """
         check_gpus(machine, gpus)
         on_gpus: dict[str, Any] = {"gpus": tuple(gpus), "paths": ()} if gpus else {}
         in_steps: dict[str, Any] = {"streamed": False, "exchange": "copies"} if strategy == "radix" else {}
@@ -229,7 +240,7 @@ class Lab:
             in_steps["merge_on_gpus"] = True
         plan = SortPlan(**{"strategy": strategy, **on_gpus, **in_steps, **fields})
         if not self.measures:  # the papers' sorts verify nothing
-            best = plan_sort(count, machine=machine, plan=plan, verify=False).best
+            best = plan_sort(count, key_type, machine=machine, plan=plan, verify=False, expected_order=order).best
             return best.phases | {"total": best.seconds}
         keys, out = self._keys(count)
         if data is not None:

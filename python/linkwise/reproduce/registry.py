@@ -6,15 +6,15 @@ Each prints what the paper states, where it states a number, beside ours.
 from __future__ import annotations
 
 from linkwise._core import UsageError
-from linkwise.reproduce.commscope19 import COMMSCOPE19
+from linkwise.reproduce.commscope19.experiments import COMMSCOPE19
 from linkwise.reproduce.experiment import Experiment, Lab, Row
-from linkwise.reproduce.join25 import JOIN25
-from linkwise.reproduce.proact21 import PROACT21
-from linkwise.reproduce.sort22 import SORT22
-from linkwise.reproduce.tartan20 import TARTAN20
-from linkwise.reproduce.tartan20_apps import TARTAN20_APPS
-from linkwise.reproduce.tartan20_collectives import TARTAN20_COLLECTIVES
-from linkwise.reproduce.tartan20_nodes import TARTAN20_NODES
+from linkwise.reproduce.join25.experiments import JOIN25
+from linkwise.reproduce.proact21.experiments import PROACT21
+from linkwise.reproduce.sort22.experiments import SORT22
+from linkwise.reproduce.tartan20.apps import TARTAN20_APPS
+from linkwise.reproduce.tartan20.collectives import TARTAN20_COLLECTIVES
+from linkwise.reproduce.tartan20.experiments import TARTAN20
+from linkwise.reproduce.tartan20.nodes import TARTAN20_NODES
 
 __all__ = ["EXPERIMENTS", "Experiment", "Lab", "Row", "reproduce"]
 

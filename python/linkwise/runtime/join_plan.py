@@ -20,8 +20,8 @@ class JoinPlan(Plan):
     ----------
     path
         ``"in_core"``: both sides on the GPUs at once; ``"sorted"``: sorted in host memory and joined there pair by pair
-        (join25 §3.2, §3.3). To be measured against, Rui et al.'s (join25 §4.1.4): ``"pairwise"``, sorted and merged two by
-        two on the GPUs, and ``"hybrid_radix"``, partitioned by the host and joined bucket by bucket, which counts.
+        (join25 §3.2, §3.3). To be measured against, Rui et al.'s (join25 §4.1.4): ``"pairwise"``, sorted and merged two
+        by two on the GPUs, and ``"hybrid_radix"``, partitioned by the host and joined bucket by bucket, which counts.
     sort
         Of how both sides are sorted: its GPUs, pieces, samples (of which joins in core take a sixteenth), slack, paths,
         and records at once, with which joins go the path ``sorted``. Where keys are too wide for the GPUs to join, this

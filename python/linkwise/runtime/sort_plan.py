@@ -80,7 +80,9 @@ class SortPlan(Plan):
     merge_on_gpus: bool | None = plan_field(flag(), "radix", "p2p_merge", data=("host",))
     streamed: bool | None = plan_field(flag(), "radix", data=("host",))
     exchange: Literal["fused", "copies"] | None = plan_field(one_of("fused", "copies"), "radix", data=("host",))
-    splitting: Literal["samples", "msb", "buckets"] | None = plan_field(one_of("samples", "msb", "buckets"), "radix", data=("host",))
+    splitting: Literal["samples", "msb", "buckets"] | None = plan_field(
+        one_of("samples", "msb", "buckets"), "radix", data=("host",)
+    )
     samples: int | None = plan_field(whole_number(1, most=1 << 30), "radix")
     slack: float | None = plan_field(share(), "radix")
     piece_bytes: int | None = plan_field(whole_number(1 << 12, is_size=True), "radix", data=("host",))

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "linkwise/machine/symmetry.hpp"
+#include "linkwise/plan/merge_orders.hpp"
 #include "linkwise/sort/exchange/splitters.hpp"
 
 namespace linkwise {
@@ -102,20 +103,16 @@ class Enumeration {
     }
   }
 
-  // The orders in which to merge: neighbours exchange most (sort22 §5.4). Four GPUs pair up in three ways, and face
-  // each other in two; with eight, all machines that we know join all of them alike. An order that is asked for stays.
-  [[nodiscard]] std::vector<std::vector<int>> merge_orders(const std::vector<int>& gpus) const {
-    std::vector<std::vector<int>> orders{gpus};
-    if (gpus.size() != 4 || !constraints_.gpus.empty()) return orders;
-    std::vector<int> order = gpus;
-    while (std::next_permutation(order.begin() + 1, order.end())) orders.push_back(order);
-    return orders;
-  }
-
   [[nodiscard]] bool is_wanted(SortStrategy strategy) const {
     if (strategy == SortStrategy::het && constraints_.pinned.has("merge_on_gpus"))
       return false;  // on the host, it does
     return constraints_.strategy.value_or(strategy) == strategy;
+  }
+
+  // An order that is asked for stays.
+  std::vector<std::vector<int>> orders_of(const std::vector<int>& gpus) {
+    if (!constraints_.gpus.empty()) return {gpus};
+    return merge_orders(topology_, gpus);
   }
 
   void add_plans(const GpuSet& set) {
@@ -126,7 +123,7 @@ class Enumeration {
     // On one GPU p2p_merge is the local sort, as radix is: no candidate of its own unless it is asked for.
     const std::size_t gpus = set.gpus.size();
     if (is_wanted(plan.strategy) && std::has_single_bit(gpus) && (gpus > 1 || constraints_.strategy))
-      for (const std::vector<int>& order : merge_orders(set.gpus)) {
+      for (const std::vector<int>& order : orders_of(set.gpus)) {
         plan.gpus = order;
         add_with_ways(plan, set);
       }

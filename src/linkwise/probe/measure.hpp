@@ -1,7 +1,8 @@
 // How often to measure, and what then counts.
 //
-// Comm|Scope's rules (commscope19 §2.2): repeat until the coefficient of variation is at most 2 % or patience ends, at
-// least three times; the median counts, and the variation is told with it.
+// Repeat until the coefficient of variation is at most 2 % or patience ends, at least three times; the median counts,
+// and the variation is told with it. (Comm|Scope repeats until a second has passed, and tells the mean and the
+// deviation of five such runs: commscope19 §2.2.)
 #pragma once
 
 #include <cstdint>

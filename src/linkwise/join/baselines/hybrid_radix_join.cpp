@@ -18,12 +18,14 @@ constexpr std::size_t slots_of_gpu = 3;            // one pair comes, one is joi
 constexpr std::uint64_t rows_of_partition = 1024;  // of the build side: half of what a table takes at once
 constexpr std::uint64_t least_pairs_of_gpu = 3;    // so that there is something to overlap
 
+using Begins = std::array<std::uint64_t, host_partitions + 1>;
+
 /// A relation in host memory, bucket by bucket.
 struct Partitioned {
   RecordType type;
-  Buffer memory;
+  Buffer memory, counted;
   Records records;
-  std::array<std::uint64_t, host_partitions + 1> begins{};
+  Begins begins{}, expected{};
 };
 
 /// Buckets that a GPU joins at once.
@@ -43,7 +45,7 @@ class HybridRadixJoin {
   JoinTotals run() {
     runtime_.set_phase("partition");
     Partitioned left = partitioned(input_.left), right = partitioned(input_.right);
-    for (Partitioned* side : {&left, &right}) take_begins(*side);
+    read_begins(left, right);
     const std::vector<Pair> pairs = pairs_of(left, right);
     make_room(pairs, left, right);
     runtime_.set_phase("join");
@@ -69,24 +71,26 @@ class HybridRadixJoin {
     const std::uint64_t bytes = record_bytes(side.type, columns.count);
     side.memory = runtime_.allocate(Place::host(), bytes, "buckets");
     side.records = records_in(side.memory.view(), side.type, columns.count);
-    Operation operation{"partition", views_of(columns), {side.memory.view()}, {}, {}};
+    side.counted = runtime_.allocate(Place::host(), sizeof(Begins), "where buckets begin");
+    Operation operation{"partition", views_of(columns), {side.memory.view(), side.counted.view()}, {}, {}};
     const double read_once_more = static_cast<double>(side.records.keys.bytes) / 2;  // a copy reads and writes
     operation.work.microseconds =
         (static_cast<double>(bytes) + read_once_more) / (1e3 * runtime_.machine().host.local_copy_gb_per_s);
-    operation.run = [this, &columns, type = side.type, to = side.records.raw()](void*) {
-      counted_.push_back(partition_on_host(type, {const_cast<void*>(columns.keys), const_cast<void*>(columns.values)},
-                                           to, columns.count));
+    operation.run = [&columns, type = side.type, to = side.records.raw(),
+                     begins = reinterpret_cast<Begins*>(side.counted.view().data)](void*) {
+      *begins = partition_on_host(type, {const_cast<void*>(columns.keys), const_cast<void*>(columns.values)}, to,
+                                  columns.count);
     };
-    runtime_.enqueue(runtime_.stream(Place::host(), "cores"), std::move(operation));
-    for (std::size_t b = 0; b <= host_partitions; ++b) side.begins[b] = columns.count * b / host_partitions;
+    runtime_.enqueue(cores_, std::move(operation));
+    for (std::size_t b = 0; b <= host_partitions; ++b) side.expected[b] = columns.count * b / host_partitions;
     return side;
   }
 
-  void take_begins(Partitioned& side) {
-    runtime_.wait(runtime_.record(runtime_.stream(Place::host(), "cores")));
-    if (runtime_.estimating()) return;
-    side.begins = counted_.front();
-    counted_.erase(counted_.begin());
+  void read_begins(Partitioned& left, Partitioned& right) {
+    std::vector<ReadBack> reads;
+    for (Partitioned* side : {&left, &right})
+      reads.push_back({cores_, side->counted.view(), &side->begins, &side->expected});
+    runtime_.read_back(reads);
   }
 
   static std::uint64_t rows_of(const Partitioned& side, const Pair& pair) {
@@ -212,7 +216,7 @@ class HybridRadixJoin {
   const JoinInput& input_;
   bool sums_, left_builds_;
   Router router_{runtime_, {}, plan_.sort.relay_bytes};
-  std::vector<std::array<std::uint64_t, host_partitions + 1>> counted_;
+  Stream cores_ = runtime_.stream(Place::host(), "cores");
   std::vector<Worker> workers_;
 };
 

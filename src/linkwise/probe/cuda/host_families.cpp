@@ -80,22 +80,35 @@ void host_memory_kinds(FamilyContext& context) {
     }
 }
 
+namespace {
+
+/// What the CPU's caches hold of memory that is copied: what many cores have just written; what the last repetition
+/// left, as in commscope19 fig. 2; or nothing.
+enum class CacheState { just_written, untouched, flushed };
+
+std::string to_string(CacheState state) {
+  return state == CacheState::just_written ? "just written" : state == CacheState::untouched ? "untouched" : "flushed";
+}
+
+}  // namespace
+
 void cache_flushing(FamilyContext& context) {
   for (const std::uint64_t bytes : {64ULL << 10, 1ULL << 20, 16ULL << 20, 256ULL << 20})
-    for (const bool flushed : {false, true})
+    for (const CacheState state : {CacheState::just_written, CacheState::untouched, CacheState::flushed})
       for (const HostKind kind : {HostKind::pageable, HostKind::pinned}) {
         const HostMemory host(kind, bytes);
         const GpuMemory device(0, bytes);
         GpuStream stream(0);
         const auto copy = kind == HostKind::pageable ? blocking_copy_seconds : copy_seconds;
         device.clear(bytes);
-        const std::string what = std::string(kind == HostKind::pageable ? "pageable" : "pinned") +
-                                 (flushed ? ", flushed, " : ", just written, ") + std::to_string(bytes >> 10) + " KiB";
+        const std::string what = std::string(kind == HostKind::pageable ? "pageable" : "pinned") + ", " +
+                                 to_string(state) + ", " + std::to_string(bytes >> 10) + " KiB";
+        fill(host.data(), bytes, seed);
         add_rate(
             context, what, bytes,
             [&] {
-              fill(host.data(), bytes, seed);
-              if (flushed) flush_caches(host.data(), bytes);
+              if (state == CacheState::just_written) fill(host.data(), bytes, seed);
+              if (state == CacheState::flushed) flush_caches(host.data(), bytes);
               return copy(stream, device.data(), host.data(), bytes);
             },
             [&] {

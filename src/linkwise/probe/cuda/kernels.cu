@@ -26,6 +26,27 @@ __global__ void copy_kernel(uint4* to, const uint4* from, std::uint64_t count) {
   for (std::uint64_t i = global_thread(); i < count; i += grid_threads()) to[i] = from[i];
 }
 
+__global__ void read_kernel(const std::uint32_t* data, std::uint64_t words, unsigned long long* sum) {
+  unsigned long long mine = 0;
+  for (std::uint64_t i = global_thread(); i < words; i += grid_threads()) mine += data[i];
+  for (int step = 16; step > 0; step /= 2) mine += __shfl_xor_sync(~0U, mine, step);
+  if (threadIdx.x % 32 == 0) atomicAdd_system(sum, mine);
+}
+
+__global__ void touch_kernel(std::uint8_t* data, std::uint64_t bytes, std::uint64_t page, std::uint32_t seed) {
+  if (threadIdx.x % 32 != 0) return;
+  for (std::uint64_t at = global_thread() / 32 * page; at < bytes; at += grid_threads() / 32 * page)
+    data[at] = static_cast<std::uint8_t>(at / 4 + seed);
+}
+
+__global__ void box_kernel(std::uint32_t* to, Box to_box, const std::uint32_t* from, Box from_box) {
+  const std::uint64_t width = to_box.size[0], height = to_box.size[1], cells = width * height * to_box.size[2];
+  for (std::uint64_t i = global_thread(); i < cells; i += grid_threads()) {
+    const std::uint64_t x = i % width, y = i / width % height, z = i / (width * height);
+    to[x + y * to_box.row + z * to_box.slice] = from[x + y * from_box.row + z * from_box.slice];
+  }
+}
+
 __global__ void bulk_kernel(std::byte* to, const std::byte* from, std::uint64_t bytes) {
 #if __CUDA_ARCH__ >= 900
   __shared__ alignas(128) std::byte tile[bulk_bytes];
@@ -111,6 +132,30 @@ void copy_words(cudaStream_t stream, void* to, const void* from, std::uint64_t b
   copy_kernel<<<grid_for(bytes / 16), block_threads, 0, stream>>>(static_cast<uint4*>(to),
                                                                   static_cast<const uint4*>(from), bytes / 16);
   check_launch("copy");
+}
+
+void copy_box(cudaStream_t stream, void* to, const Box& to_box, const void* from, const Box& from_box) {
+  const std::uint64_t cells = to_box.size[0] * to_box.size[1] * to_box.size[2];
+  box_kernel<<<grid_for(cells), block_threads, 0, stream>>>(static_cast<std::uint32_t*>(to), to_box,
+                                                            static_cast<const std::uint32_t*>(from), from_box);
+  check_launch("copy a box");
+}
+
+constexpr unsigned commscope_grid = 256;
+
+void read_words(cudaStream_t stream, const void* data, std::uint64_t bytes, unsigned long long* sum) {
+  read_kernel<<<commscope_grid, 256, 0, stream>>>(static_cast<const std::uint32_t*>(data), bytes / 4, sum);
+  check_launch("read");
+}
+
+void write_words(cudaStream_t stream, void* data, std::uint64_t bytes, std::uint32_t seed) {
+  fill_kernel<<<commscope_grid, 256, 0, stream>>>(static_cast<std::uint32_t*>(data), bytes / 4, seed);
+  check_launch("write");
+}
+
+void touch_pages(cudaStream_t stream, void* data, std::uint64_t bytes, std::uint64_t page, std::uint32_t seed) {
+  touch_kernel<<<commscope_grid, 256, 0, stream>>>(static_cast<std::uint8_t*>(data), bytes, page, seed);
+  check_launch("touch");
 }
 
 bool can_copy_in_bulk() {

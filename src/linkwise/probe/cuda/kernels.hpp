@@ -3,6 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <array>
 #include <cstdint>
 
 namespace linkwise::cuda {
@@ -14,6 +15,20 @@ void count_wrong_words(cudaStream_t stream, const void* data, std::uint64_t byte
                        unsigned long long* wrong);
 /// 16 bytes a thread and turn: stores where `to` is remote, loads where `from` is.
 void copy_words(cudaStream_t stream, void* to, const void* from, std::uint64_t bytes);
+/// As commscope19 §3.3 and §3.4 have them, by 256 blocks of 256 threads: reads words, adding them up in *sum; writes
+/// what fill_words does; and writes one byte of each page, that which fill_words wrote there, by the first thread of a
+/// warp.
+void read_words(cudaStream_t stream, const void* data, std::uint64_t bytes, unsigned long long* sum);
+void write_words(cudaStream_t stream, void* data, std::uint64_t bytes, std::uint32_t seed);
+void touch_pages(cudaStream_t stream, void* data, std::uint64_t bytes, std::uint64_t page, std::uint32_t seed);
+/// Words of a part of an array in three dimensions: how many each way, and words from a row, and from a slice, to the
+/// next.
+struct Box {
+  std::array<std::uint64_t, 3> size;
+  std::uint64_t row, slice;
+};
+/// From one box to another of the same size, a word a thread and turn.
+void copy_box(cudaStream_t stream, void* to, const Box& to_box, const void* from, const Box& from_box);
 /// By way of shared memory and the bulk copy engine. Compute capability 9.0 or more, and code that was built for it:
 /// the current device says whether it can.
 bool can_copy_in_bulk();

@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
 
 #include "linkwise/team.hpp"
 
@@ -135,6 +137,37 @@ std::vector<int> numa_nodes() {
 }
 
 std::string node_name(int node) { return node < 0 ? "host" : "node " + std::to_string(node); }
+
+ThreadOnNode::ThreadOnNode(int node) {
+  if (node < 0) return;
+  std::ifstream list("/sys/devices/system/node/node" + std::to_string(node) + "/cpulist");
+  cpu_set_t processors;
+  CPU_ZERO(&processors);
+  // As "0-15,64-79".
+  for (std::string range; std::getline(list, range, ',');) {
+    int first = 0, last = 0;
+    const int found = std::sscanf(range.c_str(), "%d-%d", &first, &last);
+    for (int processor = first; found > 0 && processor <= (found > 1 ? last : first); ++processor)
+      CPU_SET(processor, &processors);
+  }
+  is_bound_ = CPU_COUNT(&processors) > 0 && sched_getaffinity(0, sizeof before_, &before_) == 0 &&
+              sched_setaffinity(0, sizeof processors, &processors) == 0;
+}
+
+ThreadOnNode::~ThreadOnNode() {
+  if (is_bound_) (void)sched_setaffinity(0, sizeof before_, &before_);
+}
+
+std::uint64_t system_page() { return static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)); }
+
+double touch_by_host(std::byte* data, std::uint64_t bytes, int threads, std::uint32_t seed) {
+  const std::uint64_t page = system_page();
+  auto* const first = reinterpret_cast<volatile std::uint8_t*>(data);
+  return wall_seconds([&] {
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (std::uint64_t at = 0; at < bytes; at += page) first[at] = static_cast<std::uint8_t>(at / 4 + seed);
+  });
+}
 
 void flush_caches(const std::byte* data, std::uint64_t bytes) {
 #pragma omp parallel for num_threads(team())

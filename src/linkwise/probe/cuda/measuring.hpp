@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cuda_runtime_api.h>
+#include <sched.h>
 
 #include <chrono>
 #include <cstddef>
@@ -79,6 +80,24 @@ double wall_seconds(const std::function<void()>& work);
 std::vector<int> numa_nodes();
 std::string node_name(int node);
 
+/// The thread runs on a node's processors meanwhile, if one is named.
+class ThreadOnNode {
+ public:
+  explicit ThreadOnNode(int node);
+  ~ThreadOnNode();
+  ThreadOnNode(const ThreadOnNode&) = delete;
+  ThreadOnNode& operator=(const ThreadOnNode&) = delete;
+
+ private:
+  bool is_bound_ = false;
+  cpu_set_t before_{};
+};
+
+/// Bytes of the system's pages: what moves on demand.
+std::uint64_t system_page();
+/// Seconds in which so many threads write one byte of each page: what fill wrote there.
+double touch_by_host(std::byte* data, std::uint64_t bytes, int threads, std::uint32_t seed);
+
 /// Writes every cache line of the buffer back and drops it, so that a copy reads memory and not a cache (commscope19
 /// §2.2.4).
 void flush_caches(const std::byte* data, std::uint64_t bytes);
@@ -102,11 +121,19 @@ void cache_flushing(FamilyContext& context);
 void zero_copy(FamilyContext& context);
 void unified_demand(FamilyContext& context);
 void unified_prefetch(FamilyContext& context);
+void host_memory_curves(FamilyContext& context);
+void host_to_host_curves(FamilyContext& context);
+void zero_copy_curves(FamilyContext& context);
+void unified_demand_curves(FamilyContext& context);
+void unified_prefetch_curves(FamilyContext& context);
+void peer_off_curves(FamilyContext& context);
 void peer_access(FamilyContext& context);
 void peer_kernels(FamilyContext& context);
 void store_sizes(FamilyContext& context);
 void latencies(FamilyContext& context);
 void strided_copies(FamilyContext& context);
+void halo_faces(FamilyContext& context);
+void partial_chunks(FamilyContext& context);
 void launch_costs(FamilyContext& context);
 void allocation_costs(FamilyContext& context);
 void collectives(FamilyContext& context);

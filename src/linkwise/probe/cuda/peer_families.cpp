@@ -3,6 +3,7 @@
 
 #include "linkwise/probe/cuda/kernels.hpp"
 #include "linkwise/probe/cuda/measuring.hpp"
+#include "linkwise/probe/cuda/peer_access.hpp"
 
 namespace linkwise::cuda {
 namespace {
@@ -10,41 +11,6 @@ namespace {
 constexpr std::uint32_t seed = 29;
 
 std::string pair_name(int a, int b) { return std::to_string(a) + "→" + std::to_string(b); }
-
-bool can_access(int from, int to) {
-  int can = 0;
-  check(cudaDeviceCanAccessPeer(&can, from, to), "ask for peer access");
-  return can != 0;
-}
-
-// Peer access as a scope wants it, and afterwards as it was.
-class PeerAccess {
- public:
-  PeerAccess(int from, int to, bool wanted) : from_(from), to_(to) {
-    const CurrentDevice current(from);
-    const cudaError_t status = cudaDeviceEnablePeerAccess(to, 0);
-    was_ = status == cudaErrorPeerAccessAlreadyEnabled;
-    (void)cudaGetLastError();
-    if (!was_) check(status, "enable peer access");
-    if (!wanted) check(cudaDeviceDisablePeerAccess(to), "disable peer access");
-    is_ = wanted;
-  }
-  ~PeerAccess() {
-    if (is_ == was_) return;
-    int current = 0;
-    (void)cudaGetDevice(&current);
-    (void)cudaSetDevice(from_);
-    (void)(was_ ? cudaDeviceEnablePeerAccess(to_, 0) : cudaDeviceDisablePeerAccess(to_));
-    (void)cudaSetDevice(current);
-    (void)cudaGetLastError();
-  }
-  PeerAccess(const PeerAccess&) = delete;
-  PeerAccess& operator=(const PeerAccess&) = delete;
-
- private:
-  int from_, to_;
-  bool was_ = false, is_ = false;
-};
 
 template <typename Measure>
 void for_each_pair(FamilyContext& context, const Measure& measure) {

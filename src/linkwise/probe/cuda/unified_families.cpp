@@ -9,7 +9,6 @@ namespace {
 
 constexpr std::uint32_t seed = 23;
 constexpr std::uint64_t bytes = 64 << 20;
-constexpr std::uint64_t page = 4096;
 
 bool can_move(FamilyContext& context, int gpu) {
   int concurrent = 0;
@@ -37,15 +36,6 @@ double touch(GpuStream& stream, const GpuMemory& managed, const GpuMemory& targe
   return stream.seconds([&](cudaStream_t native) { copy_words(native, target.data(), managed.data(), bytes); });
 }
 
-// One word of every page, by so many threads.
-double touch_by_host(const GpuMemory& managed, int threads) {
-  auto* words = reinterpret_cast<volatile std::uint32_t*>(managed.data());
-  return wall_seconds([&] {
-#pragma omp parallel for num_threads(threads) schedule(static)
-    for (std::uint64_t at = 0; at < bytes; at += page) words[at / 4] = words[at / 4];
-  });
-}
-
 }  // namespace
 
 void unified_demand(FamilyContext& context) {
@@ -63,12 +53,12 @@ void unified_demand(FamilyContext& context) {
           return touch(stream, managed, target);
         },
         [&] { return is_intact_on(stream, target); });
-    for (int threads = 1; threads <= omp_get_max_threads(); threads *= 4)
+    for (int threads = 1; threads <= omp_get_max_threads(); threads *= 2)
       add_rate(
           context, std::to_string(threads) + " host threads touch " + name + "'s", bytes,
           [&] {
             settle(managed, gpu, stream);
-            return touch_by_host(managed, threads);
+            return touch_by_host(managed.data(), bytes, threads, seed);
           },
           [&] { return is_filled(managed.data(), bytes, seed); });
     if (gpu == 0) continue;

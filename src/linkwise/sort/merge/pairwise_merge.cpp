@@ -7,7 +7,7 @@
 namespace linkwise {
 namespace {
 
-constexpr std::size_t slots_of_gpu = 3;                  // one arrives, one is merged, one leaves
+constexpr std::size_t slots_of_gpu = 3;           // one arrives, one is merged, one leaves
 constexpr std::uint64_t block_bytes = 256 << 20;  // of what a GPU merges at once, at most
 constexpr std::uint64_t least_blocks_of_gpu = 4;  // of all, so that there is something to overlap
 

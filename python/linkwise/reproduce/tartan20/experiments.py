@@ -14,10 +14,17 @@ from itertools import pairwise
 from linkwise import _core
 from linkwise._core import Machine
 from linkwise.reproduce.experiment import (
-    Experiment, Lab, Row, Rows, TooFewGpusError, alike_pairs, attempt, powers_of_two,
+    Experiment,
+    Lab,
+    Row,
+    Rows,
+    TooFewGpusError,
+    alike_pairs,
+    attempt,
+    powers_of_two,
     saturation,
 )  # fmt: skip
-from linkwise.reproduce.tartan20_statements import BETWEEN_GPUS
+from linkwise.reproduce.tartan20.statements import BETWEEN_GPUS
 
 P100, V100, DGX2, SLI = "dgx1-p100", "dgx1-v100", "dgx2", "sli-rtx2080"
 _BYTES = 40e6
@@ -39,7 +46,7 @@ def _route(machine: Machine, a: int, b: int) -> list[int]:
 
 
 def _one_after_the_other(lab: Lab, machine: Machine, route: Sequence[int], both: bool) -> float:
-    """GB/s of whole copies along the route, one hop after the other; both ways, with as much coming back on each hop."""
+    """GB/s of whole copies along the route, one hop after the other; both ways, as much comes back on each."""
     return 1 / sum(1 / lab.peers(machine, [hop], both=both, size=_BYTES) for hop in pairwise(route))
 
 

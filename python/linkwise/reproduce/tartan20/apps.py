@@ -17,8 +17,8 @@ from linkwise.machines.variants import node_of_gpus
 from linkwise.messages.pricing import RunTime
 from linkwise.messages.ways import BETWEEN_NODES, WAYS
 from linkwise.reproduce.experiment import Experiment, Lab, Row
-from linkwise.reproduce.tartan20_nodes import SUMMIT, SUMMITDEV
-from linkwise.reproduce.tartan20_scale_statements import APPLICATIONS
+from linkwise.reproduce.tartan20.nodes import SUMMIT, SUMMITDEV
+from linkwise.reproduce.tartan20.scale_statements import APPLICATIONS
 
 P100, V100 = "dgx1-p100", "dgx1-v100"
 _COUNTS = (1, 2, 4, 8)

@@ -206,8 +206,8 @@ COLLECTIVES: dict[int, tuple[Statement, ...]] = {
     20: (
         Statement("PCIe: the bandwidth does not grow with the GPUs", "§3.2.1",
                   lambda r: all(
-                      max(_by_gpus(r, f"{name}, PCIe", "all-reduce")[1:]) <= _by_gpus(r, f"{name}, PCIe", "all-reduce")[0]
-                      for name in _BOTH)),
+                      max(rates[1:]) <= rates[0]
+                      for name in _BOTH for rates in [_by_gpus(r, f"{name}, PCIe", "all-reduce")])),
         Statement("NVLink: it grows from 2 to 4 and 8 GPUs", "§3.2.1",
                   lambda r: all(
                       rates[0] < rates[2] < rates[6]
@@ -231,7 +231,8 @@ COLLECTIVES: dict[int, tuple[Statement, ...]] = {
     ),
     22: (
         Statement("NV-SLI: all patterns but all-reduce have the same latency", "§3.2.2",
-                  lambda r: _alike([r[f"{SLI}, NVLink, {name}, 2 GPUs"] for name in _OPERATIONS if name != "all-reduce"])),
+                  lambda r: _alike(
+                      [r[f"{SLI}, NVLink, {name}, 2 GPUs"] for name in _OPERATIONS if name != "all-reduce"])),
         Statement("PCIe: reduce and all-reduce have less than the others", "§3.2.2",
                   lambda r: r[f"{SLI}, PCIe, all-reduce, 2 GPUs"] < r[f"{SLI}, PCIe, broadcast, 2 GPUs"],
                   "NCCL 1 on PCIe in the paper: a reduction over two GPUs is one step there"),
@@ -239,13 +240,15 @@ COLLECTIVES: dict[int, tuple[Statement, ...]] = {
     23: (
         Statement("the patterns have similar bandwidths, over PCIe and over NV-SLI", "§3.2.2",
                   lambda r: all(
-                      _alike([r[f"{SLI}, {way}, {name}, 2 GPUs"] for name in _OPERATIONS]) for way in ("PCIe", "NVLink"))),
+                      _alike([r[f"{SLI}, {way}, {name}, 2 GPUs"] for name in _OPERATIONS])
+                      for way in ("PCIe", "NVLink"))),
         Statement("reduce-scatter has less than the others", "§3.2.2", None, _ONE_MODEL),
     ),
     24: (
         Statement("the patterns have similar bandwidths at large sizes", "§3.2.2",
                   lambda r: all(_spread(r, f"{SLI}, {way}", f"{1 << 30} B") < 1.1 for way in ("PCIe", "NVLink"))),
-        Statement("reduce-scatter has less than the others at large sizes, all-gather before", "§3.2.2", None, _ONE_MODEL),
+        Statement("reduce-scatter has less than the others at large sizes, all-gather before", "§3.2.2", None,
+                  _ONE_MODEL),
     ),
     25: (
         Statement("PCIe: all-reduce has the longest latency", "§3.2.3",
@@ -256,7 +259,8 @@ COLLECTIVES: dict[int, tuple[Statement, ...]] = {
                   lambda r: _alike([_by_gpus(r, f"{DGX2}, NVLink", name)[-1] for name in _OPERATIONS], 0.2),
                   "an all-reduce is two rounds of a ring here, whatever the links"),
         Statement("beyond three GPUs PCIe has less than NVSwitch, but for all-reduce", "§3.2.3",
-                  lambda r: _by_gpus(r, f"{DGX2}, PCIe", "broadcast")[-1] < _by_gpus(r, f"{DGX2}, NVLink", "broadcast")[-1],
+                  lambda r: _by_gpus(r, f"{DGX2}, PCIe", "broadcast")[-1]
+                  < _by_gpus(r, f"{DGX2}, NVLink", "broadcast")[-1],
                   "PCIe ran NCCL 1 and NVSwitch NCCL 2 in the paper; here one model prices both"),
     ),
     26: (
@@ -273,6 +277,7 @@ COLLECTIVES: dict[int, tuple[Statement, ...]] = {
                   lambda r: _spread(r, f"{DGX2}, PCIe", f"{1 << 30} B") < 1.1),
         Statement("NVSwitch: they are aligned at 1 GiB", "§3.2.3",
                   lambda r: _spread(r, f"{DGX2}, NVLink", f"{1 << 30} B") < 1.1),
-        Statement("PCIe: reduce and broadcast part from the others between 32 KB and 32 MB", "§3.2.3", None, _ONE_MODEL),
+        Statement("PCIe: reduce and broadcast part from the others between 32 KB and 32 MB", "§3.2.3", None,
+                  _ONE_MODEL),
     ),
 }  # fmt: skip

@@ -14,7 +14,7 @@ from linkwise.messages.schedules import COLLECTIVES
 from linkwise.messages.ways import BETWEEN_NODES, WAYS
 from linkwise.probing.mpi import between_processes
 from linkwise.reproduce.experiment import Experiment, Lab, Row
-from linkwise.reproduce.tartan20_scale_statements import NODES
+from linkwise.reproduce.tartan20.scale_statements import NODES
 from linkwise.runtime.session import open_session
 
 SUMMITDEV, SUMMIT = "summitdev-node", "summit-node"

@@ -8,14 +8,14 @@ stand Rui et al.'s two joins (§4.1.4): their algorithms, and not their code, wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from linkwise._core import Machine
 from linkwise.bench.join_workload import Workload
 from linkwise.bench.tpch import joins_of_queries, shares_of_phases
 from linkwise.reproduce.experiment import Experiment, Lab, Row, TooFewGpusError
-from linkwise.reproduce.join25_statements import STATEMENTS
-from linkwise.reproduce.join_lab import HYBRID_RADIX, MERGE, PAIRWISE, RADIX, Joined, Way, join_of, joins_on_cores
+from linkwise.reproduce.join25.lab import HYBRID_RADIX, MERGE, PAIRWISE, RADIX, Joined, Way, join_of, joins_on_cores
+from linkwise.reproduce.join25.statements import STATEMENTS
 
 AC922, H100 = "ibm-ac922", "dgx-h100"
 _CHUNK_BYTES = {AC922: 12 * 10**9, H100: 32 * 10**9}  # of tuples that a GPU sorts at once (§4.2, §4.3)
@@ -103,7 +103,7 @@ def _fig15(lab: Lab) -> list[Row]:
 
 
 def _baselines(
-    name: str, sizes: dict[str, Sequence[float]], stated: dict[tuple[str, float], str]
+    name: str, sizes: dict[str, Sequence[float]], stated: Mapping[tuple[str, float], str]
 ) -> Callable[[Lab], list[Row]]:
     """The paper's join over the sizes, and Rui et al.'s beside it: how many times as long they take."""
 
@@ -127,7 +127,10 @@ def _baselines(
 
 
 def _fig1(lab: Lab) -> list[Row]:
-    stated = {("A", 3): "5.9 by sort-merge and 2.5 by hybrid radix", ("A", 10): "7.0 and 2.4"}
+    stated: dict[tuple[str, float], str] = {
+        ("A", 3): "5.9 by sort-merge and 2.5 by hybrid radix",
+        ("A", 10): "7.0 and 2.4",
+    }
     rows = _baselines(AC922, {"A": (1, 3)}, stated)(lab)
     return rows if lab.measures else rows + _baselines(H100, {"A": (1, 10)}, stated)(lab)
 
@@ -152,11 +155,11 @@ def _fig16(lab: Lab) -> list[Row]:
     ):
         steps = (0, 0.25, 0.5, 0.75, 1) if not lab.measures else (0, 1)
         what = f"{name}, {min(_BEST[name], lab.machine(name).num_gpus)} GPUs"
-        for called, paper, of_step in (
-            ("selectivity", selectivity, lambda step: Workload("B", 1.5, step)),
-            ("skew", skew, lambda step: Workload("B", 1.5, skew=step)),
+        for called, paper, workloads in (
+            ("selectivity", selectivity, [Workload("B", 1.5, step) for step in steps]),
+            ("skew", skew, [Workload("B", 1.5, skew=step) for step in steps]),
         ):
-            times = [_joined(lab, name, RADIX, _BEST[name], of_step(step)).seconds for step in steps]
+            times = [_joined(lab, name, RADIX, _BEST[name], workload).seconds for workload in workloads]
             rows += [
                 Row(f"{what}, {called} {step:g}", "s", seconds) for step, seconds in zip(steps, times, strict=True)
             ]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from linkwise import _core
 from linkwise._core import Machine
 from linkwise.reproduce.experiment import Experiment, Lab, Row, powers_of_two, saturation
-from linkwise.reproduce.tartan20_statements import COLLECTIVES
+from linkwise.reproduce.tartan20.statements import COLLECTIVES
 
 P100, V100, DGX2, SLI = "dgx1-p100", "dgx1-v100", "dgx2", "sli-rtx2080"
 _LARGEST = 1e9

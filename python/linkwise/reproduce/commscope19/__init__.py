@@ -1,0 +1,1 @@
+"""Comm|Scope: Evaluating Characteristics of CUDA Communication Primitives, ICPE 2019."""

@@ -1,0 +1,1 @@
+"""Efficiently Joining Large Relations on Multi-GPU Systems, PVLDB 2025."""

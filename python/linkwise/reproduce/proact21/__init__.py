@@ -1,0 +1,1 @@
+"""PROACT: Proactive Data Movement for Multi-GPU Strong Scaling, ISCA 2021."""

@@ -1,0 +1,1 @@
+"""Evaluating Multi-GPU Sorting with Modern Interconnects, SIGMOD 2022."""

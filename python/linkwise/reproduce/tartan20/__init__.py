@@ -1,0 +1,1 @@
+"""Evaluating Modern GPU Interconnect (Tartan), TPDS 2020."""
