@@ -18,7 +18,7 @@ CPU_RATE = "the cores' rate is from §6.2's 60·10⁹ keys"
 
 _BILLIONS = (12, 24, 36, 48, 60)
 _CHUNK = {2: 4_125_000_000, 3: 2_750_000_000}  # keys, by the number of buffers
-_MEASURED = 30  # where GPUs are measured, sizes and chunks are this many times smaller
+_MEASURED = 100  # where GPUs are measured, sizes and chunks are this many times smaller
 
 
 def fitting(machine: Machine, gpus: Iterable[int]) -> list[int]:
