@@ -248,12 +248,13 @@ void bind_device(nb::module_& m) {
   bind_gpus(m);
   m.def(
       "pinned_bytes",
-      [](std::uint64_t bytes) {
-        auto* memory = new PinnedMemory(bytes);
+      [](std::uint64_t bytes, int numa_node) {
+        auto* memory = new PinnedMemory(bytes, numa_node);
         const nb::capsule owner(memory, [](void* p) noexcept { delete static_cast<PinnedMemory*>(p); });
         return nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>(memory->data(), {bytes}, owner);
       },
-      nb::arg("bytes"), "Page-locked memory where CUDA can be used, plain aligned memory elsewhere.");
+      nb::arg("bytes"), nb::arg("numa_node") = -1,
+      "Page-locked memory where CUDA can be used, plain aligned memory elsewhere; of a NUMA node, unless it is -1.");
   m.def("is_pinned", [](const ConstArray& array) { return is_pinned(array.data()); }, nb::arg("array"));
 }
 

@@ -103,6 +103,14 @@ void bind_machine_itself(nb::module_& m) {
   nb::class_<Machine>(m, "Machine")
       .def(nb::init<>())
       .def("__copy__", [](const Machine& self) { return self; })
+      .def("__repr__",
+           [](const Machine& self) {
+             return "<Machine: " + self.name + ", " + std::to_string(self.num_gpus()) + " GPUs>";
+           })
+      .def("_repr_html_",  // a notebook's: the machine as a picture
+           [](nb::handle self) -> nb::object {
+             return nb::module_::import_("linkwise.reports.machine_svg").attr("machine_svg")(self);
+           })
       .def_rw("name", &Machine::name)
       .def_rw("description", &Machine::description)
       .def_rw("source", &Machine::source)

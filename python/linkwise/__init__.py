@@ -5,11 +5,15 @@ import os
 from typing import Any
 
 # OpenMP's threads look for work for milliseconds before they sleep, and keep others from a processor: those that feed
-# the GPUs. It reads this when it is loaded, with the core.
-os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+# the GPUs. It reads how long when it is loaded, with the core; for anybody else the variable is as it was.
+_SPINS = "GOMP_SPINCOUNT"
+_is_theirs = _SPINS in os.environ
+os.environ.setdefault(_SPINS, "1000")
 
 from linkwise import _core
 
+if not _is_theirs:
+    del os.environ[_SPINS]
 os.register_at_fork(before=_core.release_threads)
 
 # Public names by the module that has them, which is loaded when the first of them is asked for. ``__init__.pyi`` says

@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from rich.console import Console
 
+from linkwise._shown import format_bytes
 from linkwise.files.sort_file import sort_file
-from linkwise.reports.summary import format_bytes, summary
+from linkwise.reports.summary import summary
 from linkwise.reports.terminal import print_report
 from linkwise.reports.trace import write_trace
 from linkwise.sorting.api import sort_and_report

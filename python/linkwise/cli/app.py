@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from linkwise._core import AgentPlan, UsageError
+from linkwise._shown import format_seconds
 from linkwise.apps.registry import APPLICATIONS
 from linkwise.apps.run import AppReport, run_app, tune_app
 from linkwise.apps.tartan_registry import TARTAN
@@ -22,7 +23,6 @@ from linkwise.cli.errors import interrupt_is_a_failure
 from linkwise.cli.options import MOST_SHOWN
 from linkwise.cli.tartan import is_tartans, run_and_print
 from linkwise.messages.ways import WAYS
-from linkwise.reports.summary import format_seconds
 from linkwise.reports.terminal import print_names
 from linkwise.runtime.arguments import parse_bytes
 

@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from linkwise._core import UsageError
+from linkwise._shown import format_seconds
 from linkwise.bench.join import JoinResults, bench_join
 from linkwise.bench.join_workload import Workload
 from linkwise.bench.plan import PlanResults, bench_plan
@@ -23,7 +24,6 @@ from linkwise.bench.tpch import TpchResults, bench_tpch
 from linkwise.cli import options
 from linkwise.cli.errors import interrupt_is_a_failure
 from linkwise.cli.options import MOST_SHOWN
-from linkwise.reports.summary import format_seconds
 from linkwise.runtime.atomic_file import write_json
 
 Ran = TypeVar("Ran", bound=Results)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -14,6 +15,7 @@ from typing import Annotated, Any, NoReturn, cast
 import typer
 
 from linkwise._core import Error, UsageError
+from linkwise._log import tell_on_stderr
 from linkwise.cli.errors import fail
 from linkwise.exceptions import NominalMachineWarning
 
@@ -31,7 +33,7 @@ def commands_for(arguments: Sequence[str]) -> typer.Typer:
     app = typer.Typer(
         help="Sorts, joins and moves data across the GPUs of a machine as fast as its links allow.",
         no_args_is_help=True,
-        add_completion=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
         pretty_exceptions_enable=False,
     )
     app.callback()(_options)
@@ -90,6 +92,23 @@ def _name_variables(command: Any, prefix: str) -> None:
         _name_variables(inner, f"{prefix}_{name}")
 
 
+def _tell(_context: Any, _option: Any, times: int) -> None:
+    if times:
+        tell_on_stderr(logging.INFO if times == 1 else logging.DEBUG)
+
+
+def _add_verbose(command: Any) -> None:
+    """Let every command be asked to say what it does."""
+    told = "Say on standard error which plan runs, what is spilled; -vv: each step."
+    verbose = typer.core.TyperOption(
+        param_decls=["-v", "--verbose"], type=int, default=0, count=True, expose_value=False, is_eager=True,
+        callback=_tell, help=told, show_default=False,
+    )  # fmt: skip
+    command.params.append(verbose)
+    for inner in getattr(command, "commands", {}).values():
+        _add_verbose(inner)
+
+
 def _show_warning(message: Warning | str, *_: object) -> None:
     print(f"linkwise: warning: {' '.join(str(message).split())}", file=sys.stderr)
 
@@ -134,6 +153,7 @@ def _run() -> None:
     warnings.simplefilter("ignore", NominalMachineWarning)
     try:
         command: Any = typer.main.get_command(commands_for(sys.argv[1:]))
+        _add_verbose(command)
         _name_variables(command, "LINKWISE")
         code = command(standalone_mode=False)
     except UsageError as error:

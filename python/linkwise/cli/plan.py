@@ -14,12 +14,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from linkwise._core import UsageError
+from linkwise._shown import format_seconds
 from linkwise.cli import options
 from linkwise.cli.options import parse_gpus, without_it
 from linkwise.planning.join import JoinPlanReport, plan_join
 from linkwise.planning.nodes import NodesReport, nodes_named, plan_join_of_nodes, plan_sort_of_nodes
 from linkwise.planning.sort import MOST_ROWS, PlanReport, plan_sort
-from linkwise.reports.summary import format_seconds
 from linkwise.runtime.join_plan import JoinPlan
 from linkwise.runtime.sort_plan import SortPlan
 

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from linkwise._shown import format_seconds
 from linkwise.cli import options
 from linkwise.cli.errors import interrupt_is_a_failure
 from linkwise.cli.options import without_it
@@ -18,7 +19,6 @@ from linkwise.machines.profile import Profile
 from linkwise.probing import mpi
 from linkwise.probing.probe import measurements, probe
 from linkwise.reports.profile_html import write_report
-from linkwise.reports.summary import format_seconds
 from linkwise.reports.terminal import print_names
 
 

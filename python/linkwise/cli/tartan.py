@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from linkwise._shown import format_seconds
 from linkwise.apps.tartan_registry import TARTAN
 from linkwise.apps.tartan_run import Scaling, TartanReport, run_tartan
 from linkwise.cli import options
@@ -16,7 +17,6 @@ from linkwise.cli.errors import interrupt_is_a_failure
 from linkwise.cli.progress import progress_bar
 from linkwise.messages.launcher import rank
 from linkwise.reports.plots import check_picture, phase_picture
-from linkwise.reports.summary import format_seconds
 from linkwise.reports.trace import check_trace, write_run_trace, write_spans
 
 

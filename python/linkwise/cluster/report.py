@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from linkwise._shown import Shown, format_seconds, parts_in_seconds
 
-@dataclass(frozen=True)
-class ClusterReport:
+
+@dataclass(frozen=True, repr=False)
+class ClusterReport(Shown):
     """What it did, and how long each stage took."""
 
     rows: int
@@ -23,6 +25,15 @@ class ClusterReport:
     wall_seconds: float
     stages: dict[str, float] = field(default_factory=dict)
     """Seconds of each."""
+
+    def shown_line(self) -> str:
+        """Rows, how long it took, and on how many workers."""
+        return f"{self.rows:,} rows in {format_seconds(self.wall_seconds)} on {self.workers} workers"
+
+    def shown_rows(self) -> dict[str, Any]:
+        """Its stages and files."""
+        files = f"{self.partitions}, the largest {self.largest:.2f} × the mean"
+        return {"stages": parts_in_seconds(self.stages), "files": files}
 
     def as_dict(self) -> dict[str, Any]:
         """The report as plain values, as ``linkwise sort --json`` prints it."""

@@ -11,6 +11,7 @@ from typing import Any, Unpack
 import pyarrow as pa
 
 from linkwise._core import UsageError
+from linkwise._log import log
 from linkwise.columns.sort_keys import listed
 from linkwise.encoders.parquet_options import Dictionary, ParquetOptions
 from linkwise.files.directory_writer import writer_of
@@ -160,4 +161,6 @@ def join_files(asked: JoinRequest, out: Path | RemoteFile | None, execution: Exe
                     check.check()
     join.steps.begin("")
     wall = time.perf_counter() - began
-    return JoinReport(rows, asked.how, join.told, wall, join.steps.seconds, join.reasons(), join.steps.spans)
+    report = JoinReport(rows, asked.how, join.told, wall, join.steps.seconds, join.reasons(), join.steps.spans)
+    log.info("%s: %s", report.shown_line(), report.strategy)
+    return report

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from linkwise._core import UsageError
+from linkwise._log import log
 from linkwise.columns.inside import names_inside, outer_columns
 from linkwise.columns.sort_keys import By, Descending, Nulls, Selection, SortKey, listed, sort_keys_of
 from linkwise.encoders.parquet_options import Dictionary, ParquetOptions
@@ -212,7 +213,9 @@ def sort_reader(
         report = sort_into(
             writer, reader, keys, execution, selection, memory, temporary_directory, check_room=is_checked
         )
-    return dataclasses.replace(report, wall_seconds=time.perf_counter() - began)
+    whole = dataclasses.replace(report, wall_seconds=time.perf_counter() - began)
+    log.info("%s, from files to a file: %s", whole.shown_line(), whole.told_plan())
+    return whole
 
 
 def sort_into(

@@ -18,6 +18,8 @@ import pyarrow as pa
 import xxhash
 
 from linkwise._core import CorruptDataError, Error, UsageError
+from linkwise._log import log
+from linkwise._shown import format_bytes
 
 _CHUNK = 1 << 18  # bytes with one checksum
 
@@ -73,6 +75,7 @@ class SpillFile:
             raise Error(told) from None
         run = Run(self._end, sink.size, rows, stream.stats.num_record_batches, sink.checksums)
         self._end += run.size
+        log.info("spilled %d rows, %s, to %s", rows, format_bytes(run.size), self._directory)
         return run
 
     def read(self, run: Run) -> Iterator[pa.Table]:

@@ -18,6 +18,7 @@ from typing import Any
 
 from linkwise import _core
 from linkwise._core import Machine, UsageError
+from linkwise._shown import Shown
 from linkwise.machines.description import machine_from_dict, machine_to_dict, parsed_json
 
 VERSION = 2
@@ -26,8 +27,8 @@ CHECKED = ("host to device", "device to host", "host and device, both ways", "ho
 """Measurements of GPU sets: those that the machine was not fitted to say how good the fit is."""
 
 
-@dataclass(frozen=True)
-class Profile:
+@dataclass(frozen=True, repr=False)
+class Profile(Shown):
     """What was measured of a machine, and the machine that was fitted to it."""
 
     machine: Machine
@@ -36,6 +37,15 @@ class Profile:
     findings: list[str]
     fingerprint: dict[str, Any]
     host: dict[str, Any] = field(default_factory=dict)
+
+    def shown_line(self) -> str:
+        """Of which machine it is."""
+        return f"{self.machine.name}, {self.machine.num_gpus} GPUs, {'simulated' if self.simulated else 'measured'}"
+
+    def shown_rows(self) -> dict[str, Any]:
+        """How much was measured, how well the fitted machine predicts, and what was found."""
+        told = {"measurements": len(self.measurements), "median error": f"{self.median_error():.1%}"}
+        return told | {f"finding {number}": finding for number, finding in enumerate(self.findings, 1)}
 
     def as_dict(self) -> dict[str, Any]:
         """The profile as it is written."""

@@ -9,6 +9,8 @@ from typing import Any, Unpack
 
 from linkwise import _core
 from linkwise._core import UsageError
+from linkwise._log import log
+from linkwise._shown import Shown, format_seconds, parts_in_seconds
 from linkwise.planning.constraints import strategy_for
 from linkwise.planning.plan_cache import PlanCache, rounded_up
 from linkwise.planning.sort import MOST_ROWS, key_type_named, machine_to_plan_for
@@ -102,6 +104,8 @@ def choose_join_plan(runtime: _core.Runtime, workload: _core.JoinWorkload, optio
 
     plan = _plans.plan_for(runtime, like, options, make)
     runtime.set_memory_limit(memory_limit_of(options, runtime.machine))
+    rows = workload.left_rows, workload.right_rows
+    log.info("plan of a join of %d with %d rows on %s: %s", *rows, runtime.machine.name, plan)
     return plan
 
 
@@ -167,14 +171,23 @@ def _generalised_harmonic(n: int, exponent: float) -> float:
     return float(total + whole + (n**-exponent - first**-exponent) / 2)
 
 
-@dataclass(frozen=True)
-class JoinPlanReport:
+@dataclass(frozen=True, repr=False)
+class JoinPlanReport(Shown):
     """The best plan for a join on a machine, and the next best for each number of GPUs."""
 
     machine: str
     best: PricedJoin
     runners_up: list[PricedJoin]
     skew: Skew
+
+    def shown_line(self) -> str:
+        """The machine, what the best plan takes, and that plan."""
+        return f"{self.machine}, {format_seconds(self.best.seconds)}: {self.best}"
+
+    def shown_rows(self) -> dict[str, Any]:
+        """Its phases, and the runners-up."""
+        others = "; ".join(f"{plan}, {format_seconds(plan.seconds)}" for plan in self.runners_up)
+        return {"phases": parts_in_seconds(self.best.phases), "runners-up": others}
 
     def as_dict(self) -> dict[str, Any]:
         """As ``linkwise plan join --json`` prints it."""

@@ -11,6 +11,8 @@ import numpy as np
 
 from linkwise import _core
 from linkwise._core import UsageError
+from linkwise._log import log
+from linkwise._shown import Shown, format_seconds, parts_in_seconds
 from linkwise.columns.key_types import key_type_of
 from linkwise.machines.catalog import load_machine
 from linkwise.machines.local import local_machine
@@ -52,14 +54,23 @@ class PricedPlan(SortPlan):
         return self.plan
 
 
-@dataclass(frozen=True)
-class PlanReport:
+@dataclass(frozen=True, repr=False)
+class PlanReport(Shown):
     """The best plan for a sort on a machine, the next best of each kind, and one sentence that says why."""
 
     machine: str
     best: PricedPlan
     runners_up: list[PricedPlan]
     why: str
+
+    def shown_line(self) -> str:
+        """The machine, what the best plan takes, and that plan."""
+        return f"{self.machine}, {format_seconds(self.best.seconds)}: {self.best}"
+
+    def shown_rows(self) -> dict[str, Any]:
+        """Its phases, the runners-up, and why."""
+        others = "; ".join(f"{plan}, {format_seconds(plan.seconds)}" for plan in self.runners_up)
+        return {"phases": parts_in_seconds(self.best.phases), "runners-up": others, "why": self.why}
 
     def as_dict(self) -> dict[str, Any]:
         """As ``linkwise plan sort --json`` prints it."""
@@ -283,4 +294,5 @@ def choose_plan(runtime: _core.Runtime, workload: _core.SortWorkload, options: E
                 "make it less, or leave it out"
             )
         plan.chunkset_records = fitting
+    log.info("plan of a sort of %d rows on %s: %s", workload.count, runtime.machine.name, plan)
     return plan

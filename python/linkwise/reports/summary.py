@@ -4,25 +4,9 @@ from __future__ import annotations
 
 import os
 
+from linkwise._shown import format_seconds
 from linkwise.joining.report import JoinReport
 from linkwise.sorting.report import SortReport
-
-
-def format_seconds(seconds: float) -> str:
-    """Seconds with a unit that suits them: ``812 µs``, ``12.3 ms``, ``1.24 s``."""
-    for factor, unit in ((1, "s"), (1e3, "ms"), (1e6, "µs")):
-        if seconds * factor >= 1:
-            return f"{seconds * factor:.3g} {unit}"
-    return f"{seconds * 1e9:.3g} ns"
-
-
-def format_bytes(count: float) -> str:
-    """Bytes in decimal units, as the rates are: ``3.2 GB``."""
-    for factor, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if count >= factor:
-            return f"{count / factor:.3g} {unit}"
-    return f"{count:.0f} bytes"
-
 
 _STEPS = ("read", "table", "join", "keys", "sort", "ties", "verify", "rows", "spill", "merge", "write")
 """In the order in which they are told."""

@@ -10,8 +10,9 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from linkwise._shown import format_bytes, format_seconds
 from linkwise.joining.report import JoinReport
-from linkwise.reports.summary import format_bytes, format_seconds, join_summary, summary
+from linkwise.reports.summary import join_summary, summary
 from linkwise.reports.trace import trace_events
 from linkwise.sorting.report import SortReport
 

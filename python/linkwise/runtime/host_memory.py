@@ -16,6 +16,7 @@ from linkwise._typing import Array
 from linkwise.exceptions import FallbackWarning, warn_caller
 
 _HUGE = 1 << 21
+_MOST_NODES = 1023  # that Linux knows
 _NO_LIMIT = 1 << 62  # version 1 of control groups says nearly 2⁶³
 
 
@@ -103,18 +104,34 @@ def check_rows_fit(rows: int, row_bytes: int) -> None:
         )
 
 
-def empty(shape: int | tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> Array:
+def empty(shape: int | tuple[int, ...], dtype: npt.DTypeLike = np.float64, *, numa: int | None = None) -> Array:
     """An uninitialised array in pinned memory, which GPUs read and write at the full speed of the links.
 
     Where CUDA cannot be used it is ordinary memory. It is given back when the last array that uses it goes.
+
+    Parameters
+    ----------
+    shape, dtype
+        As for ``numpy.empty``.
+    numa
+        The NUMA node whose memory it is; unless given, that of whichever core touches a page first. The node that a
+        GPU is next to is the fastest for it (sort22 §4.2): ``nvidia-smi topo -m`` shows which.
+
+    Raises
+    ------
+    UsageError
+        If there is no such node, or a length is negative.
+
     """
+    if numa is not None and not 0 <= numa <= _MOST_NODES:
+        raise UsageError(f"numa is a NUMA node from 0 on, not {numa}")
     kind = np.dtype(dtype)
     dimensions = (shape,) if isinstance(shape, int) else tuple(shape)
     if any(length < 0 for length in dimensions):
         raise UsageError(f"a shape has no negative lengths: {dimensions}")
     count = int(np.prod(dimensions, dtype=np.int64))
     try:
-        memory = cast(Array, _core.pinned_bytes(max(count * kind.itemsize, 1)))
+        memory = cast(Array, _core.pinned_bytes(max(count * kind.itemsize, 1), -1 if numa is None else numa))
     except OutOfMemoryError as error:
         warn_caller(f"{error}: this array is in ordinary memory, which is slower", FallbackWarning)
         return np.empty(dimensions, kind)

@@ -16,6 +16,7 @@ import numpy as np
 
 from linkwise import _core
 from linkwise._core import UsageError
+from linkwise._shown import html_table
 from linkwise.machines.description import parsed_json
 from linkwise.runtime.arguments import gpu_numbers, in_one_line, parse_bytes
 from linkwise.runtime.atomic_file import write_json
@@ -174,6 +175,9 @@ class Plan:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.pinned.items())})"
+
+    def _repr_html_(self) -> str:
+        return html_table(str(self), self.pinned)
 
     def __hash__(self) -> int:
         return hash((self.KIND, *self.pinned.items()))

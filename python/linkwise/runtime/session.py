@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from linkwise import _core
+from linkwise._log import log
 from linkwise.exceptions import NominalMachineWarning, warn_caller
 from linkwise.machines.catalog import load_machine
 from linkwise.machines.local import is_nominal, local_machine
@@ -36,6 +37,7 @@ def _runtime_of_this_machine() -> _core.Runtime | None:
             if machine is not None:
                 if is_nominal():
                     warn_caller(ADVICE_TO_PROBE, NominalMachineWarning)
+                log.info("this machine: %s, %s", machine, "never measured" if is_nominal() else "as it was measured")
                 _local_runtime = _core.cuda_runtime(machine)
         return _local_runtime
 

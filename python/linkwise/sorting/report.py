@@ -11,6 +11,8 @@ from functools import partial
 from typing import Any, NamedTuple, Self
 
 from linkwise import _core
+from linkwise._log import log
+from linkwise._shown import Shown, format_seconds, parts_in_seconds
 from linkwise.runtime.plan_fields import On
 from linkwise.runtime.sort_plan import SortPlan
 
@@ -50,6 +52,7 @@ class Steps:
         now = time.perf_counter()
         if self._current:
             self.seconds[self._current] = self.seconds.get(self._current, 0.0) + now - self._since
+            log.debug("%s took %.6f s", self._current, now - self._since)
         self._current, self._since = step, now
 
     def end(self, step: str) -> None:
@@ -73,8 +76,8 @@ def phases_of(report: _core.SortReport) -> dict[str, float]:
     return {phase.phase: phase.seconds for phase in report.phases}
 
 
-@dataclass(frozen=True)
-class SortReport:
+@dataclass(frozen=True, repr=False)
+class SortReport(Shown):
     """What a sort did, and how long each part took.
 
     ``seconds`` and ``phases`` come from the machine's clock: CUDA events, or the simulated clock where ``simulated``.
@@ -93,10 +96,10 @@ class SortReport:
     phases: dict[str, float]
     wall_seconds: float
     verified: bool
-    machine_description: _core.Machine = field(repr=False)
-    timeline: list[_core.TimelineEntry] = field(repr=False)
+    machine_description: _core.Machine
+    timeline: list[_core.TimelineEntry]
     steps: dict[str, float] = field(default_factory=dict)
-    predict: Callable[[], dict[str, float]] | None = field(repr=False, default=None)
+    predict: Callable[[], dict[str, float]] | None = None
     spilled: str = ""
     """How a file larger than memory went through it."""
 
@@ -119,7 +122,7 @@ class SortReport:
         wall_seconds: float, on: On = "host", predict: Callable[[], dict[str, float]] | None = None,
     ) -> Self:  # fmt: skip
         """From what the core tells of a sort that it ran."""
-        return cls(
+        made = cls(
             rows=rows,
             bytes=rows * row_bytes,
             machine=runtime.machine.name,
@@ -135,6 +138,8 @@ class SortReport:
             timeline=report.timeline,
             predict=predict,
         )
+        log.info("%s: %s", made.shown_line(), made.plan)
+        return made
 
     @classmethod
     def together(cls, reports: Sequence[Self]) -> Self:
@@ -155,6 +160,21 @@ class SortReport:
     def after(self, steps: Steps) -> Self:
         """The report of a sort that took these steps as well."""
         return replace(self, steps=_added([self.steps, steps.seconds]))
+
+    def shown_line(self) -> str:
+        """Rows, where, and how long it took."""
+        return f"{self.rows:,} rows sorted on {self.machine} in {format_seconds(self.wall_seconds)}"
+
+    def shown_rows(self) -> dict[str, Any]:
+        """The plan, and what each part took."""
+        clock = "phases, simulated" if self.simulated else "phases"
+        return {
+            "GPUs": ", ".join(map(str, self.gpus)) or "none",
+            "plan": self.told_plan(),
+            "steps": parts_in_seconds(self.steps),
+            clock: parts_in_seconds(self.phases),
+            "verified": "yes" if self.verified else "no",
+        }
 
     def as_dict(self) -> dict[str, Any]:
         """The report as plain values, as ``linkwise sort --json`` prints it."""

@@ -10,6 +10,7 @@
 #include "linkwise/device/cuda/current_device.hpp"
 #include "linkwise/device/cuda/driver.hpp"
 #include "linkwise/device/cuda/pinned.hpp"
+#include "linkwise/device/phase_range.hpp"
 #include "linkwise/team.hpp"
 
 namespace linkwise {
@@ -266,6 +267,7 @@ void CudaRuntime::submit(Stream stream, TimelineEntry entry, std::function<void(
   enqueued_.fetch_add(1);
   Device* target = &device(stream.place);
   post(stream.place, [this, timed, target, native = lane.native, work = std::move(work)] {
+    const PhaseRange range(timed->entry.phase);
     if (target->place.is_gpu()) {
       timed->start = target->take_event();
       check(cudaEventRecord(timed->start, *native), "record event");

@@ -1,8 +1,12 @@
 #include "linkwise/device/cuda/pinned.hpp"
 
+#include <linux/mempolicy.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <mutex>
 
@@ -27,6 +31,15 @@ void populate(std::byte* data, std::uint64_t bytes) {
 #endif
 }
 
+// Has pages come from a NUMA node, of those that nobody has touched yet.
+bool bind_to_node(std::byte* data, std::uint64_t bytes, int node) {
+  std::array<unsigned long, 16> nodes{};
+  constexpr int bits = 8 * sizeof(unsigned long);
+  if (node >= static_cast<int>(nodes.size()) * bits) return false;
+  nodes[static_cast<std::size_t>(node / bits)] = 1UL << (node % bits);
+  return syscall(SYS_mbind, data, bytes, MPOL_BIND, nodes.data(), nodes.size() * bits, 0) == 0;
+}
+
 // What was made here: page-locked where CUDA can be used, and taken for it where it is simulated.
 struct Registry {
   std::mutex mutex;
@@ -40,11 +53,17 @@ Registry& registry() {
 
 }  // namespace
 
-PinnedMemory::PinnedMemory(std::uint64_t bytes) : bytes_(align_up(std::max<std::uint64_t>(bytes, 1), huge_page)) {
+PinnedMemory::PinnedMemory(std::uint64_t bytes, int numa_node)
+    : bytes_(align_up(std::max<std::uint64_t>(bytes, 1), huge_page)) {
   void* mapped = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapped == MAP_FAILED)
     throw OutOfMemoryError("the host cannot give " + std::to_string(bytes) + " bytes; free memory first");
   data_ = static_cast<std::byte*>(mapped);
+  if (numa_node >= 0 && !bind_to_node(data_, bytes_, numa_node)) {
+    munmap(data_, bytes_);
+    throw UsageError("memory of NUMA node " + std::to_string(numa_node) +
+                     " cannot be had: the system has no such node, or does not let this process choose one");
+  }
   if (bytes_ >= 2 * huge_page) (void)madvise(data_, bytes_, MADV_HUGEPAGE);
   {
     const std::lock_guard lock(registry().mutex);

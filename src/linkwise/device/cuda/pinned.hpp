@@ -10,8 +10,9 @@ namespace linkwise {
 /// cudaHostAlloc, which faults pages in one by one. Where CUDA cannot be used it is ordinary memory.
 class PinnedMemory {
  public:
-  /// @throws OutOfMemoryError.
-  explicit PinnedMemory(std::uint64_t bytes);
+  /// Of a NUMA node's memory, or, for -1, of that beside whichever core touches a page first.
+  /// @throws OutOfMemoryError; UsageError if there is no such node.
+  explicit PinnedMemory(std::uint64_t bytes, int numa_node = -1);
   ~PinnedMemory();
   PinnedMemory(const PinnedMemory&) = delete;
   PinnedMemory& operator=(const PinnedMemory&) = delete;

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "linkwise/device/phase_range.hpp"
 #include "linkwise/error.hpp"
 
 namespace linkwise {
@@ -224,7 +225,10 @@ void VirtualRuntime::execute(std::int64_t id) {
     for (const MemoryView& view : node.operation.writes) each(view, true);
     if (finished_.load() + 1 == faults_.failing_operation)
       throw DeviceError(describe(node) + " failed on its device; nothing was changed, so try again");
-    if (node.operation.run) node.operation.run(nullptr);
+    if (node.operation.run) {
+      const PhaseRange range(node.phase);
+      node.operation.run(nullptr);
+    }
     if (node.is_copy && node.to.bytes >= large_copy && ++large_copies_ == faults_.flipped_copy) {
       const std::uint64_t bit = random_() % (8 * node.to.bytes);
       node.to.data[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
