@@ -35,7 +35,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 import linkwise
-from linkwise.files.spill_file import SpillFile
+from linkwise.files.spilling.spill_file import SpillFile
 
 ROWS = 20_000
 ERRORS = {"EIO": errno.EIO, "ENOSPC": errno.ENOSPC}

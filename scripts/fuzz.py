@@ -36,7 +36,8 @@ import pyarrow.parquet as pq
 
 import linkwise
 from linkwise import Error
-from linkwise.files import formats, readers
+from linkwise.files import formats
+from linkwise.files.reading import readers
 from linkwise.runtime.arguments import parse_bytes
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))

@@ -32,7 +32,7 @@ from pyarrow import csv
 
 import linkwise
 from linkwise import _core
-from linkwise.files.output_check import OutputCheck
+from linkwise.files.writing.output_check import OutputCheck
 from linkwise.joining.hash_join import HashMatches
 from linkwise.joining.host_join import GpuMatches
 from linkwise.joining.matches import HostMatches

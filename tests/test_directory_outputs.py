@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import linkwise
-from linkwise.files import directory_writer
+from linkwise.files.writing import directory_writer
 
 CPU: dict[str, Any] = {"strategy": "cpu"}
 

@@ -21,8 +21,8 @@ import pytest
 
 import linkwise
 from linkwise.files.formats import FileOptions
-from linkwise.files.readers import open_reader
-from linkwise.files.writer import Writer
+from linkwise.files.reading.readers import open_reader
+from linkwise.files.writing.writer import Writer
 
 CPU: dict[str, Any] = {"strategy": "cpu"}
 LITTLE = "200KiB"  # of host memory: many runs, and many blocks of each

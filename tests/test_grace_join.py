@@ -12,7 +12,7 @@ import pytest
 
 import linkwise
 from join_oracle import HOWS, KEYS, oracle, rows_of, side, written
-from linkwise.files import grace_join
+from linkwise.files.spilling import grace_join
 
 LITTLE: dict[str, Any] = {"host_memory_limit": "128KiB"}
 

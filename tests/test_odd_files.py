@@ -135,7 +135,7 @@ def test_any_byte_of_the_metadata_may_be_wrong(tmp_path: Path) -> None:
 import sys, linkwise
 from pathlib import Path
 from linkwise.files.formats import FileOptions
-from linkwise.files.readers import open_reader
+from linkwise.files.reading.readers import open_reader
 whole = Path("t.parquet").read_bytes()
 footer = int.from_bytes(whole[-8:-4], "little")
 for at in range(len(whole) - 8 - footer, len(whole) - 8):

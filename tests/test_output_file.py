@@ -21,7 +21,7 @@ import linkwise
 from linkwise import _core
 from linkwise.encoders import output_file
 from linkwise.encoders.output_file import OutputFile
-from linkwise.files import writer
+from linkwise.files.writing import writer
 
 PARTS = [np.random.default_rng(n).integers(0, 256, n, dtype=np.uint8).tobytes() for n in (4, 0, 5000, 1, 99_999)]
 

@@ -20,9 +20,9 @@ from linkwise.apps.matrix_market import read_matrix
 from linkwise.columns.row_filter import filter_from_text
 from linkwise.columns.sort_keys import sort_keys_from_text
 from linkwise.encoders import thrift
-from linkwise.files.arrow_sizes import decoded_sizes
 from linkwise.files.listing import is_like
 from linkwise.files.locations import remote_file
+from linkwise.files.reading.arrow_sizes import decoded_sizes
 from linkwise.machines.nccl_topology import import_nccl
 from linkwise.runtime.arguments import parse_bytes
 from linkwise.runtime.atomic_directory import AtomicDirectory

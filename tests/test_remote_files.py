@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import linkwise
-from linkwise.files import remote_output
+from linkwise.files.writing import remote_output
 
 moto_server = pytest.importorskip("moto.server")
 CPU: dict[str, Any] = {"strategy": "cpu"}

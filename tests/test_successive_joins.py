@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 import linkwise
 from conftest import cuda_runtime
 from linkwise import FallbackWarning, OutOfMemoryError, UsageError
-from linkwise.joining.device_columns import GpuColumns
-from linkwise.joining.late_materialization import RowNumbers
-from linkwise.joining.multi_join import Joiner
+from linkwise.joining.device.device_columns import GpuColumns
+from linkwise.joining.device.late_materialization import RowNumbers
+from linkwise.joining.device.multi_join import Joiner
 from linkwise.runtime.execution import ExecutionOptions
 
 
@@ -292,7 +292,7 @@ def test_keys_of_several_columns(data: st.DataObject) -> None:
 
     def chain(how: ExecutionOptions) -> pa.Table:
         joiner = Joiner(how)
-        with patch("linkwise.joining.late_materialization._WORTH_BRINGING", worth_bringing):
+        with patch("linkwise.joining.device.late_materialization._WORTH_BRINGING", worth_bringing):
             return joiner.table(joiner.join(joiner.join(left, right, ("a", "d"), ("b", "e")), last, *on))
 
     expected = rows_of(chain(on_cores()))

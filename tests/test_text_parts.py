@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import linkwise
 from linkwise import _core
-from linkwise.files import line_reader
+from linkwise.files.reading import line_reader
 
 FIELDS = st.text(st.sampled_from('ab",\n'), max_size=6)
 LITTLE = {"strategy": "cpu", "host_memory_limit": "1MiB"}

@@ -26,9 +26,9 @@ from linkwise import _core
 from linkwise.apps.matrix_market import read_matrix
 from linkwise.columns import row_checksum
 from linkwise.columns.row_checksum import RowChecksum
-from linkwise.files import free_space
-from linkwise.files.spill_file import SpillFile
-from linkwise.files.writer import Writer
+from linkwise.files.spilling.spill_file import SpillFile
+from linkwise.files.writing import free_space
+from linkwise.files.writing.writer import Writer
 from linkwise.machines.description import machine_from_dict, machine_to_dict
 from linkwise.machines.nccl_topology import import_nccl
 from linkwise.runtime.host_memory import cgroup_limits
@@ -124,7 +124,7 @@ def test_more_runs_than_are_merged_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize("codec", ["lz4", "zstd"])
 @pytest.mark.parametrize("kind", ["file", "stream"])
 def test_what_compressed_batches_take_is_known(codec: str, kind: str, tmp_path: Path) -> None:
-    from linkwise.files.arrow_sizes import decoded_sizes
+    from linkwise.files.reading.arrow_sizes import decoded_sizes
 
     table = pa.table(
         {
@@ -512,7 +512,7 @@ def test_huge_pages_are_left_alone_where_the_host_takes_them_back(tmp_path: Path
 
 def test_what_is_spilled_is_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody else may read runs, and they have no name that somebody could wait for, or put a link at."""
-    from linkwise.files import spill_file
+    from linkwise.files.spilling import spill_file
 
     made, really = [], spill_file.tempfile.TemporaryFile
 

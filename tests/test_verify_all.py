@@ -125,7 +125,7 @@ def test_arrays_and_directories(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_wrong_does_not_appear(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from linkwise.files.output_check import OutputCheck
+    from linkwise.files.writing.output_check import OutputCheck
 
     check = OutputCheck.check
 
@@ -157,7 +157,7 @@ def test_words() -> None:
 @pytest.mark.parametrize("kind", ["npy", "csv", "parquet"])
 def test_rows_that_are_merged_in_a_wrong_order(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that are all there, and change places on the way to the writer."""
-    from linkwise.files.writer import Writer
+    from linkwise.files.writing.writer import Writer
 
     write = Writer.write
 

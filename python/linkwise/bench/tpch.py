@@ -25,7 +25,7 @@ from linkwise.bench.results import Results, commit, cores, now
 from linkwise.bench.tpch_files import TABLES, FromFiles, run_from_files
 from linkwise.bench.tpch_queries import QUERIES, TABLE_COLUMNS, Query
 from linkwise.columns.gather import one_array
-from linkwise.joining.multi_join import SORTING_PHASES, Joiner
+from linkwise.joining.device.multi_join import SORTING_PHASES, Joiner
 from linkwise.machines.catalog import load_machine
 from linkwise.planning.join import plan_join
 from linkwise.runtime.execution import ExecutionOptions, Gpus

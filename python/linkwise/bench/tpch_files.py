@@ -22,7 +22,7 @@ from linkwise._core import CorruptDataError
 from linkwise.bench import tpch_queries
 from linkwise.files.batch_stream import join_batches
 from linkwise.files.formats import FileOptions
-from linkwise.files.readers import keep_of_tables, open_reader
+from linkwise.files.reading.readers import keep_of_tables, open_reader
 from linkwise.joining.api import join
 from linkwise.sorting.api import sort, top_k
 

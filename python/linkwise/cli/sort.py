@@ -19,7 +19,7 @@ from linkwise.columns.sort_keys import Selection, SortKey, sort_keys_from_text
 from linkwise.encoders.parquet_options import ParquetOptions
 from linkwise.files.formats import FileOptions
 from linkwise.files.locations import PIPE, Location
-from linkwise.files.reader import Reader
+from linkwise.files.reading.reader import Reader
 from linkwise.files.sort_file import first_out_of_order_in, keys_of_files, names_inside_of, sort_paths
 from linkwise.machines.local import is_nominal
 from linkwise.reports.plots import check_picture, phase_picture

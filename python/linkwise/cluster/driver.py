@@ -17,10 +17,10 @@ from linkwise._core import CorruptDataError
 from linkwise.cluster.bounds import Bounds, Sample
 from linkwise.cluster.engine import Call, Engine, Handle, run_all
 from linkwise.cluster.job import Job
-from linkwise.cluster.shards import Shard, regroup
 from linkwise.cluster.sizing import Sizes, batches_of
-from linkwise.cluster.splits import ObjectSplit, Relation, SourceFile, Split, renumbered
-from linkwise.cluster.stages import Output, PartitionFacts, SplitFacts, read_text
+from linkwise.cluster.work.shards import Shard, regroup
+from linkwise.cluster.work.splits import ObjectSplit, Relation, SourceFile, Split, renumbered
+from linkwise.cluster.work.stages import Output, PartitionFacts, SplitFacts, read_text
 from linkwise.columns.row_checksum import RowChecksum, check_same_rows
 from linkwise.sorting.check import first_out_of_order
 

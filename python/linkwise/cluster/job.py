@@ -8,9 +8,9 @@ from typing import Any
 
 from linkwise.cluster.bounds import Bounds, Sample
 from linkwise.cluster.engine import Fetch
-from linkwise.cluster.shards import Shard
-from linkwise.cluster.splits import Split
-from linkwise.cluster.stages import Output
+from linkwise.cluster.work.shards import Shard
+from linkwise.cluster.work.splits import Split
+from linkwise.cluster.work.stages import Output
 from linkwise.columns.sort_keys import SortKey
 
 

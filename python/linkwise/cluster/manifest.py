@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from linkwise.cluster.stages import PartitionFacts
+from linkwise.cluster.work.stages import PartitionFacts
 from linkwise.columns.row_checksum import RowChecksum
 from linkwise.columns.sort_keys import SortKey
 

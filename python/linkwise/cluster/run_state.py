@@ -22,8 +22,8 @@ import pyarrow as pa
 from linkwise._core import Error, UsageError
 from linkwise.cluster.bounds import Bounds
 from linkwise.cluster.driver import State
-from linkwise.cluster.splits import from_bytes, to_bytes
-from linkwise.cluster.stages import PartitionFacts
+from linkwise.cluster.work.splits import from_bytes, to_bytes
+from linkwise.cluster.work.stages import PartitionFacts
 from linkwise.runtime.atomic_file import write_bytes, write_json
 
 _FOLDER = "_run"

@@ -14,20 +14,20 @@ from linkwise._core import UsageError
 from linkwise.cluster.driver import Driver, OnProgress, Progress, Result, State
 from linkwise.cluster.engine import Call, Engine, Handle, run_all
 from linkwise.cluster.job import Job
-from linkwise.cluster.join_job import JoinJob
 from linkwise.cluster.manifest import manifest
 from linkwise.cluster.report import ClusterReport
 from linkwise.cluster.sizing import LEAST_SHARD, fetched_bytes, sizes_of, split_bytes
-from linkwise.cluster.sort_job import SortJob
-from linkwise.cluster.splits import FileFacts, ObjectSplit, Relation, SourceFile, Split, everywhere, relation_of
-from linkwise.cluster.stages import Output, WorkerLimits, describe, look_at
 from linkwise.cluster.targets import Target, open_target
+from linkwise.cluster.work.join_job import JoinJob
+from linkwise.cluster.work.sort_job import SortJob
+from linkwise.cluster.work.splits import FileFacts, ObjectSplit, Relation, SourceFile, Split, everywhere, relation_of
+from linkwise.cluster.work.stages import Output, WorkerLimits, describe, look_at
 from linkwise.columns.sort_keys import Selection, SortKey
 from linkwise.files.file_join import JoinRequest
 from linkwise.files.formats import FileOptions
 from linkwise.files.listing import expand
 from linkwise.files.locations import PIPE, Location, RemoteFile, TableSource, target_of
-from linkwise.files.readers import check_column_types
+from linkwise.files.reading.readers import check_column_types
 from linkwise.joining.tables import key_pairs
 from linkwise.runtime.execution import ExecutionOptions
 

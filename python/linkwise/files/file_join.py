@@ -13,17 +13,17 @@ import pyarrow as pa
 
 from linkwise._core import UsageError
 from linkwise.columns.gather_pyarrow import bytes_of
-from linkwise.files.external_join import Side, SpilledJoin
-from linkwise.files.external_sort import is_too_large, memory_to_use, read_within
 from linkwise.files.formats import ARRAY_FORMATS, FileOptions, known_format
-from linkwise.files.free_space import Outlook, check_room_for_runs
-from linkwise.files.grace_join import GraceJoin
 from linkwise.files.listing import expand
 from linkwise.files.locations import Source
-from linkwise.files.reader import Reader, unchanged
-from linkwise.files.readers import keep_of_tables, open_readers
+from linkwise.files.reading.reader import Reader, unchanged
+from linkwise.files.reading.readers import keep_of_tables, open_readers
+from linkwise.files.spilling.external_join import Side, SpilledJoin
+from linkwise.files.spilling.external_sort import is_too_large, memory_to_use, read_within
+from linkwise.files.spilling.grace_join import GraceJoin
 from linkwise.files.streamed_join import StreamedJoin
-from linkwise.files.writer import TableWriter
+from linkwise.files.writing.free_space import Outlook, check_room_for_runs
+from linkwise.files.writing.writer import TableWriter
 from linkwise.joining.joined_rows import KeyPairs
 from linkwise.joining.matching import Columns, How, Order, Presorted, check_order, sides_of
 from linkwise.joining.tables import TableJoin, check_how, check_validate, count_matches, key_pairs

@@ -18,9 +18,9 @@ from linkwise.columns.inside import outer_columns
 from linkwise.columns.key_types import arrow_of_numbers, keys_of_array, plain_array, times_of_keys
 from linkwise.columns.row_checksum import RowChecksum, check_same_rows
 from linkwise.columns.sort_keys import Selection, SortKey
-from linkwise.files.external_sort import BATCHES_IN_MEMORY, SpillSort, is_too_large, read_within
-from linkwise.files.reader import Reader, not_looked_at, unused_name
-from linkwise.files.writer import TableWriter
+from linkwise.files.reading.reader import Reader, not_looked_at, unused_name
+from linkwise.files.spilling.external_sort import BATCHES_IN_MEMORY, SpillSort, is_too_large, read_within
+from linkwise.files.writing.writer import TableWriter
 from linkwise.interop.containers import ONE_COLUMN, Contents
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.runtime.gpu_start import start_beside

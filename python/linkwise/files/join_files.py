@@ -14,14 +14,14 @@ from linkwise._core import UsageError
 from linkwise._log import log
 from linkwise.columns.sort_keys import listed
 from linkwise.encoders.parquet_options import Dictionary, ParquetOptions
-from linkwise.files.directory_writer import writer_of
 from linkwise.files.file_join import FileJoin, JoinRequest, open_sides
 from linkwise.files.formats import FileOptions
-from linkwise.files.free_space import check_room_for_output
 from linkwise.files.listing import expand
 from linkwise.files.locations import RemoteFile, Source, TableSource, is_pipe, target_of
-from linkwise.files.reader import unchanged
-from linkwise.files.writer import SeenWriter
+from linkwise.files.reading.reader import unchanged
+from linkwise.files.writing.directory_writer import writer_of
+from linkwise.files.writing.free_space import check_room_for_output
+from linkwise.files.writing.writer import SeenWriter
 from linkwise.joining.join_check import JoinCheck, parts_for
 from linkwise.joining.matching import Columns, How, Order, Presorted, Validate
 from linkwise.joining.pair_sums import PairSum, check_pairs

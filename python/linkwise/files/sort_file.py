@@ -13,16 +13,16 @@ from linkwise._log import log
 from linkwise.columns.inside import names_inside, outer_columns
 from linkwise.columns.sort_keys import By, Descending, Nulls, Selection, SortKey, listed, sort_keys_of
 from linkwise.encoders.parquet_options import Dictionary, ParquetOptions
-from linkwise.files.directory_writer import writer_of
-from linkwise.files.external_sort import is_too_large, memory_to_use
 from linkwise.files.file_sort import FileSort
 from linkwise.files.formats import TEXT_FORMATS, FileOptions
-from linkwise.files.free_space import check_room_for_output, check_room_for_runs
 from linkwise.files.listing import expand
 from linkwise.files.locations import Location, RemoteFile, Source, target_of
-from linkwise.files.reader import Reader, unchanged
-from linkwise.files.readers import keep_of_tables, open_reader
-from linkwise.files.writer import TableWriter, format_of_output
+from linkwise.files.reading.reader import Reader, unchanged
+from linkwise.files.reading.readers import keep_of_tables, open_reader
+from linkwise.files.spilling.external_sort import is_too_large, memory_to_use
+from linkwise.files.writing.directory_writer import writer_of
+from linkwise.files.writing.free_space import check_room_for_output, check_room_for_runs
+from linkwise.files.writing.writer import TableWriter, format_of_output
 from linkwise.interop.containers import ONE_COLUMN
 from linkwise.runtime.execution import ExecutionOptions, Progress, SortExecution, takes_execution
 from linkwise.runtime.sort_plan import SortPlan

@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from linkwise import _core
 from linkwise._core import UsageError
-from linkwise.files.free_space import Outlook
-from linkwise.files.reader import Part, Reader
-from linkwise.files.writer import TableWriter
+from linkwise.files.reading.reader import Part, Reader
+from linkwise.files.writing.free_space import Outlook
+from linkwise.files.writing.writer import TableWriter
 from linkwise.joining.hash_join import HashMatches
 from linkwise.joining.host_join import may_hash
 from linkwise.joining.joined_rows import JoinedRows, KeyPairs

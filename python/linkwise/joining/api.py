@@ -19,7 +19,7 @@ from linkwise._core import UsageError
 from linkwise.columns.sort_keys import listed
 from linkwise.interop.containers import hold_table, is_frame, labels_named, labels_of
 from linkwise.interop.pandas_frames import PandasFrames
-from linkwise.joining.device_join import GpuJoin, arrays_on_gpus
+from linkwise.joining.device.device_join import GpuJoin, arrays_on_gpus
 from linkwise.joining.join_check import check_join
 from linkwise.joining.matching import Columns, How, Order, Presorted, Validate, check_order, matches_of_keys, sides_of
 from linkwise.joining.tables import TableJoin, check_how, key_pairs

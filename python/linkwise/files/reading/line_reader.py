@@ -12,7 +12,7 @@ from linkwise import _core
 from linkwise._core import Error
 from linkwise._typing import Format
 from linkwise.files.locations import Location, name_of, size_of
-from linkwise.files.reader import CarriedRows, TableReader, unused_name
+from linkwise.files.reading.reader import CarriedRows, TableReader, unused_name
 
 BLOCK = 16 << 20
 """Bytes of text that are parsed at once, and whose first block tells the types."""

@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from linkwise import _core
 from linkwise._core import UsageError
-from linkwise.files.arrow_sizes import ARROW_FILE, decoded_sizes
 from linkwise.files.formats import one_clear_line
 from linkwise.files.locations import Location
-from linkwise.files.reader import Piece, Seen, TableReader, not_looked_at
+from linkwise.files.reading.arrow_sizes import ARROW_FILE, decoded_sizes
+from linkwise.files.reading.reader import Piece, Seen, TableReader, not_looked_at
 from linkwise.interop.containers import Contents
 
 _MOST_PARTS = 4  # that a batch may be more than: it can only be decompressed as a whole

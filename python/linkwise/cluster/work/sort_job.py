@@ -22,10 +22,10 @@ from linkwise.cluster.bounds import (
 )
 from linkwise.cluster.engine import Fetch
 from linkwise.cluster.job import Job
-from linkwise.cluster.recorder import Recorder
-from linkwise.cluster.shards import Shard, ShardReader, shards_of
-from linkwise.cluster.splits import Split
-from linkwise.cluster.stages import Output, WorkerLimits, facts_of
+from linkwise.cluster.work.recorder import Recorder
+from linkwise.cluster.work.shards import Shard, ShardReader, shards_of
+from linkwise.cluster.work.splits import Split
+from linkwise.cluster.work.stages import Output, WorkerLimits, facts_of
 from linkwise.columns.gather import gather_rows
 from linkwise.columns.inside import outer_columns
 from linkwise.columns.row_checksum import RowChecksum

@@ -17,11 +17,6 @@ from linkwise._core import UsageError
 from linkwise._typing import Format
 from linkwise.columns.row_filter import filter_from_text
 from linkwise.encoders.type_casts import writable_schema
-from linkwise.files.array_reader import ArrayReader, SeveralArrays
-from linkwise.files.arrow_reader import ArrowReader
-from linkwise.files.arrow_sizes import ARROW_FILE
-from linkwise.files.batch_reader import BatchReader
-from linkwise.files.conformed import ConformedReader, in_one_schema
 from linkwise.files.formats import (
     ARRAY_FORMATS,
     TEXT_FORMATS,
@@ -33,9 +28,14 @@ from linkwise.files.formats import (
     one_clear_line,
 )
 from linkwise.files.locations import PIPE, Location, RemoteFile, TableSource, is_pipe, name_of
-from linkwise.files.parquet_reader import ParquetReader
-from linkwise.files.reader import Reader, TableReader
-from linkwise.files.several_tables import SeveralTables
+from linkwise.files.reading.array_reader import ArrayReader, SeveralArrays
+from linkwise.files.reading.arrow_reader import ArrowReader
+from linkwise.files.reading.arrow_sizes import ARROW_FILE
+from linkwise.files.reading.batch_reader import BatchReader
+from linkwise.files.reading.conformed import ConformedReader, in_one_schema
+from linkwise.files.reading.parquet_reader import ParquetReader
+from linkwise.files.reading.reader import Reader, TableReader
+from linkwise.files.reading.several_tables import SeveralTables
 
 _MAGIC: dict[bytes, Format] = {
     ARROW_FILE: "arrow",
@@ -51,10 +51,10 @@ _COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2"}
 def _text_reader(path: Location, source: Any, kind: Format, options: FileOptions) -> TableReader:
     # They load much that other formats do without.
     if kind == "jsonl":
-        from linkwise.files.json_reader import JsonReader  # noqa: PLC0415
+        from linkwise.files.reading.json_reader import JsonReader  # noqa: PLC0415
 
         return JsonReader(path, source, options)
-    from linkwise.files.text_reader import TextReader  # noqa: PLC0415
+    from linkwise.files.reading.text_reader import TextReader  # noqa: PLC0415
 
     check_delimiter(options.delimiter)
     return TextReader(path, source, kind, options)

@@ -17,8 +17,8 @@ import pyarrow as pa
 from linkwise._core import UsageError
 from linkwise.columns.decode import decoded
 from linkwise.columns.sort_keys import SortKey
-from linkwise.files.external_sort import BATCHES_IN_MEMORY, SpillSort
-from linkwise.files.reader import in_parts, numbered, unused_name
+from linkwise.files.reading.reader import in_parts, numbered, unused_name
+from linkwise.files.spilling.external_sort import BATCHES_IN_MEMORY, SpillSort
 from linkwise.joining.joined_rows import KeyPairs
 from linkwise.joining.matching import How, Order, not_presorted
 from linkwise.joining.type_promotion import common_type, comparable, has_floats

@@ -13,9 +13,9 @@ from linkwise._arrow import pa
 from linkwise._core import OutOfMemoryError
 from linkwise.columns.gather import one_array
 from linkwise.exceptions import FallbackWarning, warn_caller
-from linkwise.joining.device_columns import GpuColumns, Parts
+from linkwise.joining.device.device_columns import GpuColumns, Parts
+from linkwise.joining.device.late_materialization import Joined, Relation, RowNumbers, Stored
 from linkwise.joining.host_join import leaves_to_gpus, without_gpus
-from linkwise.joining.late_materialization import Joined, Relation, RowNumbers, Stored
 from linkwise.joining.matching import matches_of_keys
 from linkwise.runtime.execution import ExecutionOptions
 

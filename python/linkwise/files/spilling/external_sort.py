@@ -21,8 +21,8 @@ from linkwise._core import UsageError
 from linkwise.columns.dictionaries import SharedDictionaries
 from linkwise.columns.row_checksum import RowChecksum, check_same_rows
 from linkwise.columns.sort_keys import SortKey
-from linkwise.files.reader import Reader, Seen, bytes_of_rows, not_looked_at, size_of_all, slices_within
-from linkwise.files.spill_file import Run, SpillFile
+from linkwise.files.reading.reader import Reader, Seen, bytes_of_rows, not_looked_at, size_of_all, slices_within
+from linkwise.files.spilling.spill_file import Run, SpillFile
 from linkwise.interop.containers import Contents
 from linkwise.runtime.arguments import parse_bytes
 from linkwise.runtime.execution import Progress

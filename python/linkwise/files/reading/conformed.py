@@ -17,7 +17,17 @@ from linkwise._core import Error, UsageError
 from linkwise._typing import Rows
 from linkwise.columns.decode import decoded
 from linkwise.files.locations import Location
-from linkwise.files.reader import NumbersOf, Part, Piece, Reader, Seen, TableReader, columns_in, in_parts, not_looked_at
+from linkwise.files.reading.reader import (
+    NumbersOf,
+    Part,
+    Piece,
+    Reader,
+    Seen,
+    TableReader,
+    columns_in,
+    in_parts,
+    not_looked_at,
+)
 from linkwise.interop.containers import Contents
 from linkwise.joining.type_promotion import common_value_type
 

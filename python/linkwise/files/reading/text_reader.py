@@ -16,8 +16,8 @@ from linkwise._core import Error, UsageError
 from linkwise._typing import Format
 from linkwise.exceptions import FallbackWarning, warn_caller
 from linkwise.files.formats import FileOptions, arrow_type, one_clear_line
-from linkwise.files.line_reader import BLOCK, BLOCK_OF_A_CORE, LineReader, rows_of
 from linkwise.files.locations import Location, name_of
+from linkwise.files.reading.line_reader import BLOCK, BLOCK_OF_A_CORE, LineReader, rows_of
 
 _LONGEST_TOLD = 300  # letters of what PyArrow says
 _MOST_DIGITS = 38  # of a decimal of 128 bits

@@ -11,7 +11,7 @@ from pathlib import Path
 from linkwise._core import UsageError
 from linkwise._typing import Format
 from linkwise.files.locations import PIPE, Location, is_pipe
-from linkwise.files.reader import Reader
+from linkwise.files.reading.reader import Reader
 
 _LEAST_PART = {"npy": 1.0, "bin": 1.0, "arrow": 1.0, "csv": 0.25, "tsv": 0.25, "jsonl": 0.25, "parquet": 0.05}
 """Of the bytes that rows take in memory, what a file of them takes at least, however well it is compressed."""

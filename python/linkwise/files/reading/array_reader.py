@@ -15,7 +15,7 @@ from linkwise._typing import Format
 from linkwise.columns.key_types import key_type_of
 from linkwise.files.formats import one_clear_line
 from linkwise.files.locations import Location
-from linkwise.files.reader import FileVersion, Reader, Seen, not_looked_at
+from linkwise.files.reading.reader import FileVersion, Reader, Seen, not_looked_at
 from linkwise.interop.containers import Contents
 
 

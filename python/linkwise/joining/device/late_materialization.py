@@ -12,7 +12,7 @@ from linkwise._arrow import pa
 from linkwise._core import OutOfMemoryError, UsageError
 from linkwise._typing import Rows
 from linkwise.columns.gather import gather_sides, one_array, rows_of_rows
-from linkwise.joining.device_columns import GpuColumns, Parts
+from linkwise.joining.device.device_columns import GpuColumns, Parts
 from linkwise.runtime.execution import ExecutionOptions
 
 _WORTH_BRINGING = 16  # a column is copied to the GPUs for so much of it, and otherwise gathered where it is

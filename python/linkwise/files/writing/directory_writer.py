@@ -17,11 +17,11 @@ import pyarrow as pa
 from linkwise._core import Error, UsageError
 from linkwise.columns.gather import gather_rows
 from linkwise.columns.sort_keys import SortKey
-from linkwise.files.conformed import NO_VALUE
 from linkwise.files.formats import ARRAY_FORMATS, FileOptions, one_clear_line
 from linkwise.files.locations import PIPE, RemoteFile, is_pipe
-from linkwise.files.reader import Reader
-from linkwise.files.writer import Writer, format_of_output
+from linkwise.files.reading.conformed import NO_VALUE
+from linkwise.files.reading.reader import Reader
+from linkwise.files.writing.writer import Writer, format_of_output
 from linkwise.interop.containers import Contents
 from linkwise.runtime.atomic_directory import AtomicDirectory
 from linkwise.runtime.execution import ExecutionOptions

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from linkwise._typing import Rows
-from linkwise.files.reader import NumbersOf, Part, Reader, Seen, in_parts, not_looked_at, size_of_all
+from linkwise.files.reading.reader import NumbersOf, Part, Reader, Seen, in_parts, not_looked_at, size_of_all
 from linkwise.interop.containers import Contents
 
 

@@ -20,7 +20,16 @@ from linkwise.columns.key_types import arrow_of_numbers
 from linkwise.columns.take import types_inside
 from linkwise.files.formats import one_clear_line
 from linkwise.files.locations import RemoteFile
-from linkwise.files.reader import NumbersOf, Part, Piece, Seen, TableReader, bytes_of_rows, not_looked_at, unused_name
+from linkwise.files.reading.reader import (
+    NumbersOf,
+    Part,
+    Piece,
+    Seen,
+    TableReader,
+    bytes_of_rows,
+    not_looked_at,
+    unused_name,
+)
 from linkwise.interop.containers import Contents
 from linkwise.runtime.parallel import in_order
 

@@ -20,11 +20,11 @@ from linkwise import _core
 from linkwise._typing import Array
 from linkwise.columns.decode import decoded
 from linkwise.columns.gather import gather_rows
-from linkwise.files.free_space import Outlook
-from linkwise.files.reader import Part, Reader, Seen, bytes_of_rows, in_parts, not_looked_at
-from linkwise.files.spill_file import Run, SpillFile
+from linkwise.files.reading.reader import Part, Reader, Seen, bytes_of_rows, in_parts, not_looked_at
+from linkwise.files.spilling.spill_file import Run, SpillFile
 from linkwise.files.streamed_join import StreamedJoin, key_kinds, parts_of
-from linkwise.files.writer import TableWriter
+from linkwise.files.writing.free_space import Outlook
+from linkwise.files.writing.writer import TableWriter
 from linkwise.interop.containers import Contents
 from linkwise.joining.type_promotion import comparable
 from linkwise.runtime.execution import Progress

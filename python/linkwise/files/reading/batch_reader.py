@@ -10,7 +10,7 @@ import pyarrow as pa
 from linkwise._core import UsageError
 from linkwise.files.formats import one_clear_line
 from linkwise.files.locations import TableSource
-from linkwise.files.reader import TableReader
+from linkwise.files.reading.reader import TableReader
 
 
 class BatchReader(TableReader):

@@ -10,7 +10,7 @@ import pyarrow as pa
 from linkwise._core import CorruptDataError
 from linkwise.columns.row_checksum import RowChecksum
 from linkwise.columns.sort_keys import SortKey
-from linkwise.files.writer import TableWriter
+from linkwise.files.writing.writer import TableWriter
 from linkwise.interop.containers import Contents
 from linkwise.sorting.check import first_out_of_order
 

@@ -30,9 +30,9 @@ from linkwise.files.formats import (
     one_clear_line,
 )
 from linkwise.files.locations import PIPE, RemoteFile, is_pipe, name_of
-from linkwise.files.output_check import OutputCheck, SeenFile
-from linkwise.files.reader import Reader
-from linkwise.files.remote_output import RemoteOutput
+from linkwise.files.reading.reader import Reader
+from linkwise.files.writing.output_check import OutputCheck, SeenFile
+from linkwise.files.writing.remote_output import RemoteOutput
 from linkwise.interop.containers import Contents
 from linkwise.runtime.atomic_file import AtomicFile
 

@@ -14,14 +14,14 @@ import pyarrow as pa
 
 from linkwise._typing import Array
 from linkwise.cluster.engine import Fetch
-from linkwise.cluster.recorder import Recorder, RowSum
-from linkwise.cluster.splits import FileFacts, SourceFile, inspect, parts_of_text
+from linkwise.cluster.work.recorder import Recorder, RowSum
+from linkwise.cluster.work.splits import FileFacts, SourceFile, inspect, parts_of_text
 from linkwise.columns.row_checksum import RowChecksum
 from linkwise.columns.sort_keys import SortKey
 from linkwise.files.formats import FileOptions
 from linkwise.files.locations import Location, RemoteFile
-from linkwise.files.reader import Reader, bytes_of_rows
-from linkwise.files.writer import TableWriter, Writer
+from linkwise.files.reading.reader import Reader, bytes_of_rows
+from linkwise.files.writing.writer import TableWriter, Writer
 from linkwise.interop.containers import Contents
 from linkwise.runtime.execution import ExecutionOptions
 

@@ -15,8 +15,8 @@ import pyarrow.json
 from linkwise import _core
 from linkwise._core import Error
 from linkwise.files.formats import FileOptions, arrow_type, one_clear_line
-from linkwise.files.line_reader import BLOCK_OF_A_CORE, LineReader, rows_of
 from linkwise.files.locations import Location, name_of
+from linkwise.files.reading.line_reader import BLOCK_OF_A_CORE, LineReader, rows_of
 
 _LOOKED_AT = 100  # lines that tell the order of columns
 _DEEPEST = 200  # values in each other

@@ -13,11 +13,11 @@ import pyarrow as pa
 from linkwise._core import Error, UsageError
 from linkwise.cluster.engine import Fetch
 from linkwise.cluster.sizing import batches_of
-from linkwise.files.conformed import ConformedReader, in_one_schema
 from linkwise.files.formats import TEXT_FORMATS, FileOptions
 from linkwise.files.locations import PIPE, Location, RemoteFile, is_pipe
-from linkwise.files.reader import Piece, TableReader, in_parts
-from linkwise.files.readers import keep_of_tables, open_table
+from linkwise.files.reading.conformed import ConformedReader, in_one_schema
+from linkwise.files.reading.reader import Piece, TableReader, in_parts
+from linkwise.files.reading.readers import keep_of_tables, open_table
 
 _TEXT_GROWS = 4  # times the bytes of a file of text that it may take in memory
 

@@ -16,9 +16,9 @@ import pyarrow as pa
 from linkwise._typing import Array
 from linkwise.cluster.engine import Fetch, Handle
 from linkwise.cluster.sizing import batches_of
-from linkwise.cluster.splits import from_bytes, to_bytes
+from linkwise.cluster.work.splits import from_bytes, to_bytes
 from linkwise.columns.row_checksum import RowChecksum
-from linkwise.files.reader import Part, Reader, Seen, not_looked_at, slices_within
+from linkwise.files.reading.reader import Part, Reader, Seen, not_looked_at, slices_within
 from linkwise.interop.containers import Contents
 
 

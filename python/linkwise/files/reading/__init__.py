@@ -1,0 +1,1 @@
+"""Readers of every format, and of what a program holds."""

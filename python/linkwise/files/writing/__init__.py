@@ -1,0 +1,1 @@
+"""Writers: files and directories that appear complete or not at all."""
