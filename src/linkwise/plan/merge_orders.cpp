@@ -71,8 +71,8 @@ class MergeOrders {
     } while (std::ranges::next_permutation(order).found);
     std::ranges::stable_sort(all, {}, &Scored::first);
     all.resize(std::min(all.size(), most_shared));
-    for (auto& [seconds, each] : all)
-      seconds = seconds_of([&](const Pairs& level) { return least_rate(between(each, level)); });
+    for (Scored& each : all)
+      each.first = seconds_of([&](const Pairs& level) { return least_rate(between(each.second, level)); });
     std::ranges::stable_sort(all, {}, &Scored::first);
     return all;
   }

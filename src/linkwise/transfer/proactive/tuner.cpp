@@ -101,10 +101,11 @@ class Search {
   }
 
   [[nodiscard]] double seconds_of(const AgentPlan& plan) const {
-    double taken = std::numeric_limits<double>::infinity();
+    double taken = 0;
     try {
       taken = seconds_(plan);
-    } catch (const CannotLaunchError&) {  // then it is not the best
+    } catch (const CannotLaunchError&) {
+      taken = std::numeric_limits<double>::infinity();  // it is not the best
     }
     if (!(taken >= 0))
       throw UsageError("'" + plan.to_string() + "' is said to take " + std::to_string(taken) +
