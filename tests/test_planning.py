@@ -33,6 +33,11 @@ def test_the_plan_and_why() -> None:
     assert min(plan.seconds for plan in report.runners_up) > 0.99 * report.best.seconds
 
 
+def test_rows_may_be_a_float() -> None:
+    """As ``1e9`` is; it used to be an error of the binding's."""
+    assert linkwise.plan_sort(1e6, machine="dgx-a100").best == linkwise.plan_sort(10**6, machine="dgx-a100").best
+
+
 @pytest.mark.parametrize("machine", ["dgx1-v100", "dgx1-p100", "ibm-ac922", "delta-d22x", "h200x8"])
 def test_gpus_are_merged_in_a_good_order(machine: str) -> None:
     """Of four and of eight GPUs: none of the orders that chance draws is better by more than 2 % (sort22 §5.4)."""

@@ -181,7 +181,7 @@ def _expected_order(name: str) -> _core.ExpectedOrder:
 
 @takes_execution(SortExecution)
 def plan_sort(
-    rows: int,
+    rows: float,
     key: str = "u32",
     *,
     value_bytes: int = 0,
@@ -225,7 +225,7 @@ def plan_sort(
         raise UsageError(f"values have 0, 4, 8 or 16 bytes, not {value_bytes}")
     options = ExecutionOptions.of(execution, SortPlan)
     workload = _core.SortWorkload()
-    workload.key_type, workload.count, workload.value_bytes = key_type_named(key), rows, value_bytes
+    workload.key_type, workload.count, workload.value_bytes = key_type_named(key), int(rows), value_bytes
     workload.pageable = workload.pageable_out = pageable
     workload.verify = options.verify
     workload.expected_order = _expected_order(expected_order)

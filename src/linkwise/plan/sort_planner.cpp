@@ -11,6 +11,8 @@ namespace linkwise {
 namespace {
 
 constexpr std::uint64_t most_chunksets = 24;  // that are simulated
+constexpr std::uint64_t few_chunksets = 6;    // of a candidate, to tell whether it may be the best:
+constexpr double may_be_best = 1.05;          // times what the best so far takes
 constexpr std::size_t enough_plans = 12;      // that are priced whatever they promise, to show what there would be
 
 // Of a plan that sorts so many in all.
@@ -45,6 +47,18 @@ bool fit(const Machine& machine, const SortWorkload& workload, const SortConstra
 // Whether a plan on the cores keeps all that is pinned.
 bool cores_keep(const Pinned<SortPlan>& pinned) {
   return std::ranges::all_of(pinned.names, [](const std::string& name) { return name == "cpu_algorithm"; });
+}
+
+// More closely, those that may be the best of those of whose chunksets few were simulated.
+template <typename Price>
+void price_again(std::vector<PricedPlan>& priced, std::uint64_t count, const Price& price) {
+  const double best = std::ranges::min(priced, {}, &PricedPlan::seconds).seconds;
+  std::vector<PricedPlan*> close;
+  for (PricedPlan& each : priced)
+    if (each.plan.chunkset_records > 0 && each.plan.chunkset_records * few_chunksets < count &&
+        each.seconds <= may_be_best * best)
+      close.push_back(&each);
+  for_each_in_parallel(close.size(), [&](std::size_t c) { *close[c] = price(close[c]->plan); });
 }
 
 // Why no plan could be priced.
@@ -103,10 +117,10 @@ SortReport estimate_device_sort(const Machine& machine, const SortWorkload& work
 
 std::vector<PricedPlan> plan_sort(const Machine& machine, const SortWorkload& workload,
                                   const SortConstraints& constraints) {
-  const auto price = [&](const SortPlan& plan) {
-    // Of very many chunksets some are simulated, and the others take as long.
+  // Of very many chunksets some are simulated, and the others take as long.
+  const auto price = [&](const SortPlan& plan, std::uint64_t chunksets = few_chunksets) {
     SortWorkload some = workload;
-    if (plan.chunkset_records > 0) some.count = std::min(some.count, most_chunksets * plan.chunkset_records);
+    if (plan.chunkset_records > 0) some.count = std::min(some.count, chunksets * plan.chunkset_records);
     SortReport report = estimate_sort(machine, some, plan, constraints.memory_limit);
     const double times =
         some.count == workload.count ? 1 : static_cast<double>(workload.count) / static_cast<double>(some.count);
@@ -146,6 +160,7 @@ std::vector<PricedPlan> plan_sort(const Machine& machine, const SortWorkload& wo
     constraints.pinned.apply_to(plan);
     priced.push_back(price(plan));
   }
+  price_again(priced, workload.count, [&](const SortPlan& plan) { return price(plan, most_chunksets); });
   simplest_of_the_best_first(priced, [](const PricedPlan& each) -> const SortPlan& { return each.plan; });
   return priced;
 }
