@@ -6,7 +6,7 @@ export LINKWISE_CUDA_ARCHS ?= 90
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test sanitize lint format bench swarm clean
+.PHONY: help build demo test sanitize lint check ci format bench swarm clean
 
 help:
 	@sed -n 's/^## //p' $(MAKEFILE_LIST)
@@ -38,6 +38,14 @@ sanitize: build
 lint: build
 	$(BIN)/python scripts/install_dependencies.py lint
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python scripts/lint.py
+
+## make check   what of lint takes a minute: all but clang-tidy
+check: build
+	$(BIN)/python scripts/install_dependencies.py lint
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python scripts/lint.py --quick
+
+## make ci      what has to pass before anything lands
+ci: check test sanitize
 
 ## make format  let clang-format and ruff rewrite what they can
 format: $(VENV)/ready
