@@ -1,4 +1,4 @@
-"""Checks formatting, types, rooms and the house rules. `--fix` lets the formatters rewrite; `--quick`: no clang-tidy."""
+"""Checks formatting, types, rooms and the house rules. `--fix`: formatters rewrite; `--quick`: without clang-tidy."""
 
 from __future__ import annotations
 
