@@ -266,7 +266,7 @@ def test_fallbacks_warn(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.warns(linkwise.FallbackWarning, match="not on 3"):
         linkwise.sort([numbers(10), numbers(20), numbers(5)], machine="h200x8", strategy="p2p_merge")
 
-    def refuse(bytes: int) -> Any:
+    def refuse(bytes: int, numa_node: int) -> Any:
         raise linkwise.OutOfMemoryError("pin 8 bytes of host memory: not now")
 
     monkeypatch.setattr(_core, "pinned_bytes", refuse)
