@@ -201,7 +201,7 @@ class Writer:
             self._dtype = contents.dtype
             self._write_header()
         self._rows += len(contents)
-        data = memoryview(np.ascontiguousarray(contents).view(np.uint8))
+        data = np.ascontiguousarray(contents).view(np.uint8).data
         out = OutputFile(self._file, sys.maxsize)  # of which no copy is made
         for first in range(0, len(data), _AT_ONCE):
             out.write(data[first : first + _AT_ONCE])
