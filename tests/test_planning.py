@@ -53,6 +53,25 @@ def test_gpus_are_merged_in_a_good_order(machine: str) -> None:
         assert best.best.seconds < 1.02 * seconds, order
 
 
+@pytest.mark.parametrize(("machine", "gain"), [("dgx1-v100", 0.75), ("dgx1-p100", 0.85)])
+def test_eight_gpus_are_merged_in_a_good_order(machine: str, gain: float) -> None:
+    """Where some of them have no link: much better than in the order of their numbers, and than by chance."""
+    workload, constraints = _core.SortWorkload(), _core.SortConstraints()
+    workload.count, constraints.strategy = 2 * 10**9, _core.SortStrategy.p2p_merge
+    found = {
+        tuple(priced.plan.gpus): priced.seconds
+        for priced in _core.plan_sort(linkwise.load_machine(machine), workload, constraints)
+        if len(priced.plan.gpus) == 8 and not priced.plan.paths
+    }
+    assert min(found.values()) < gain * found[tuple(range(8))]
+    random = np.random.default_rng(1)
+    for _ in range(30):
+        order = tuple(map(int, random.permutation(8)))
+        plan = linkwise.SortPlan(strategy="p2p_merge", gpus=order, paths=())
+        seconds = linkwise.plan_sort(workload.count, machine=machine, plan=plan).best.seconds
+        assert min(found.values()) < 1.01 * seconds, order
+
+
 @pytest.mark.parametrize("order", ["random", "sorted", "nearly_sorted", "reversed"])
 def test_how_keys_come_is_priced(order: Any) -> None:
     """What changes sides between GPUs depends on it (sort22 §6.3)."""

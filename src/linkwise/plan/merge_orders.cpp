@@ -30,34 +30,32 @@ class MergeOrders {
     for (std::size_t group = 2; group <= gpus.size(); group *= 2) levels_.push_back(pairs_of(gpus.size(), group));
     for (const int a : gpus)
       for (const int b : gpus)
-        if (a < b) alone_[{a, b}] = least_rate(std::vector{std::pair{a, b}});
+        if (a < b) fastest_ = std::max(fastest_, alone_[{a, b}] = least_rate({{a, b}}));
   }
 
   std::vector<std::vector<int>> run() {
     std::vector<std::vector<int>> orders{given_};
-    if (has_every_link_to_itself(given_)) return orders;
-    std::vector<Levels> known{shared_levels(given_)};
-    for (const auto& [seconds, order] : scored()) {
-      Levels levels = shared_levels(order);
+    const Rates given = shared(given_);
+    if (std::ranges::min(given) > 0.99 * fastest_) return orders;  // as behind a switch between all
+    std::vector<Levels> known{levels_of(given)};
+    for (const Scored& each : scored()) {
       if (orders.size() == most_priced) break;
-      if (std::ranges::find(known, levels) != known.end()) continue;
-      known.push_back(std::move(levels));
-      orders.push_back(order);
+      if (std::ranges::find(known, levels_of(each.rates)) != known.end()) continue;
+      known.push_back(levels_of(each.rates));
+      orders.push_back(each.order);
     }
     return orders;
   }
 
  private:
-  using Scored = std::pair<double, std::vector<int>>;
-  using Levels = std::vector<long>;  // of each level the slowest pair's rate, in steps of a percent
+  using Rates = std::vector<double>;  // of each level the slowest pair's, GB/s
+  using Levels = std::vector<long>;   // the same in steps of a percent
 
-  // Nothing is faster, as behind a switch between all.
-  bool has_every_link_to_itself(const std::vector<int>& order) {
-    double best = 0;
-    for (const auto& [pair, rate] : alone_) best = std::max(best, rate);
-    return std::ranges::all_of(levels_,
-                               [&](const Pairs& level) { return least_rate(between(order, level)) > 0.99 * best; });
-  }
+  struct Scored {
+    std::vector<int> order;
+    Rates rates;
+    double seconds = 0;
+  };
 
   // By what the slowest pair of each level takes: first as if each had its links to itself, and the best of these as
   // they share them.
@@ -66,34 +64,41 @@ class MergeOrders {
     std::vector<int> order = given_;
     std::ranges::sort(order);
     do {
-      if (order.front() < order.back())  // read from its end, an order exchanges the same
-        all.emplace_back(seconds_of([&](const Pairs& level) { return slowest_alone(order, level); }), order);
+      if (order.front() < order.back()) all.push_back({order, alone(order)});  // from its end, it exchanges the same
     } while (std::ranges::next_permutation(order).found);
-    std::ranges::stable_sort(all, {}, &Scored::first);
+    best_first(all);
     all.resize(std::min(all.size(), most_shared));
-    for (Scored& each : all)
-      each.first = seconds_of([&](const Pairs& level) { return least_rate(between(each.second, level)); });
-    std::ranges::stable_sort(all, {}, &Scored::first);
+    for (Scored& each : all) each.rates = shared(each.order);
+    best_first(all);
     return all;
   }
 
   // Of each GPU a half of its records goes to its neighbour first, and then all of those that change sides.
-  template <typename Rate>
-  double seconds_of(Rate rate_of) const {
-    double seconds = 0.5 / rate_of(levels_.front());
-    for (const Pairs& level : std::span(levels_).subspan(1)) seconds += 1 / rate_of(level);
-    return seconds;
+  static void best_first(std::vector<Scored>& all) {
+    for (Scored& each : all) {
+      each.seconds = 0.5 / each.rates.front();
+      for (const double rate : std::span(each.rates).subspan(1)) each.seconds += 1 / rate;
+    }
+    std::ranges::stable_sort(all, {}, &Scored::seconds);
   }
 
-  double slowest_alone(const std::vector<int>& order, const Pairs& level) const {
-    double rate = INFINITY;
-    for (const auto& [left, right] : level) rate = std::min(rate, alone_.at(std::minmax(order[left], order[right])));
-    return rate;
+  Rates alone(const std::vector<int>& order) const {
+    Rates rates(levels_.size(), fastest_);
+    for (std::size_t l = 0; l < levels_.size(); ++l)
+      for (const auto& [left, right] : levels_[l])
+        rates[l] = std::min(rates[l], alone_.at(std::minmax(order[left], order[right])));
+    return rates;
   }
 
-  Levels shared_levels(const std::vector<int>& order) {
+  Rates shared(const std::vector<int>& order) {
+    Rates rates;
+    for (const Pairs& level : levels_) rates.push_back(least_rate(between(order, level)));
+    return rates;
+  }
+
+  static Levels levels_of(const Rates& rates) {
     Levels levels;
-    for (const Pairs& level : levels_) levels.push_back(std::lround(100 * std::log(least_rate(between(order, level)))));
+    for (const double rate : rates) levels.push_back(std::lround(100 * std::log(rate)));
     return levels;
   }
 
@@ -115,7 +120,8 @@ class MergeOrders {
   Topology& topology_;
   const std::vector<int>& given_;
   std::vector<Pairs> levels_;
-  std::map<std::pair<int, int>, double> alone_;
+  std::map<std::pair<int, int>, double> alone_;  // GB/s of two that exchange while nobody else does
+  double fastest_ = 0;                           // of these
 };
 
 }  // namespace
