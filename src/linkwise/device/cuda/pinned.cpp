@@ -31,15 +31,6 @@ void populate(std::byte* data, std::uint64_t bytes) {
 #endif
 }
 
-// Has pages come from a NUMA node, of those that nobody has touched yet.
-bool bind_to_node(std::byte* data, std::uint64_t bytes, int node) {
-  std::array<unsigned long, 16> nodes{};
-  constexpr int bits = 8 * sizeof(unsigned long);
-  if (node >= static_cast<int>(nodes.size()) * bits) return false;
-  nodes[static_cast<std::size_t>(node / bits)] = 1UL << (node % bits);
-  return syscall(SYS_mbind, data, bytes, MPOL_BIND, nodes.data(), nodes.size() * bits, 0) == 0;
-}
-
 // What was made here: page-locked where CUDA can be used, and taken for it where it is simulated.
 struct Registry {
   std::mutex mutex;
@@ -52,6 +43,14 @@ Registry& registry() {
 }
 
 }  // namespace
+
+bool bind_to_node(std::byte* data, std::uint64_t bytes, int node) {
+  std::array<unsigned long, 16> nodes{};
+  constexpr int bits = 8 * sizeof(unsigned long);
+  if (node >= static_cast<int>(nodes.size()) * bits) return false;
+  nodes[static_cast<std::size_t>(node / bits)] = 1UL << (node % bits);
+  return syscall(SYS_mbind, data, bytes, MPOL_BIND, nodes.data(), nodes.size() * bits, 0) == 0;
+}
 
 PinnedMemory::PinnedMemory(std::uint64_t bytes, int numa_node)
     : bytes_(align_up(std::max<std::uint64_t>(bytes, 1), huge_page)) {

@@ -25,6 +25,9 @@ class PinnedMemory {
   bool registered_ = false;
 };
 
+/// Has those pages that nobody has touched yet come from a NUMA node. False, and `errno`, if the system does not.
+bool bind_to_node(std::byte* data, std::uint64_t bytes, int node);
+
 /// Whether the host memory at this address is page-locked: made above, or known to CUDA as such.
 bool is_pinned(const void* data);
 

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "linkwise/device/cuda/pinned.hpp"
 #include "linkwise/team.hpp"
 
 namespace linkwise::cuda {
@@ -43,12 +44,10 @@ class NumaBinding {
 std::byte* mapped(std::uint64_t bytes, int node) {
   void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) throw OutOfMemoryError("the host has no room for " + std::to_string(bytes) + " bytes");
-  if (node >= 0) {
-    const unsigned long mask = 1UL << node;
-    if (syscall(SYS_mbind, data, bytes, MPOL_BIND, &mask, 8 * sizeof mask, 0) != 0) {
-      munmap(data, bytes);
-      throw DeviceError("memory cannot be bound to NUMA node " + std::to_string(node) + ": " + std::strerror(errno));
-    }
+  if (node >= 0 && !bind_to_node(static_cast<std::byte*>(data), bytes, node)) {
+    const std::string why = std::strerror(errno);
+    munmap(data, bytes);
+    throw DeviceError("memory cannot be bound to NUMA node " + std::to_string(node) + ": " + why);
   }
   std::memset(data, 0, bytes);
   return static_cast<std::byte*>(data);
