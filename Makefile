@@ -35,14 +35,11 @@ sanitize: build
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python scripts/sanitize.py
 
 ## make lint    clang-format, clang-tidy, ruff, mypy and the house rules
-lint: build
+## make check   the same without clang-tidy, in a minute
+check: LINT := --quick
+lint check: build
 	$(BIN)/python scripts/install_dependencies.py lint
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python scripts/lint.py
-
-## make check   what of lint takes a minute: all but clang-tidy
-check: build
-	$(BIN)/python scripts/install_dependencies.py lint
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python scripts/lint.py --quick
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python scripts/lint.py $(LINT)
 
 ## make ci      what has to pass before anything lands
 ci: check test sanitize
