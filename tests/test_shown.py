@@ -95,6 +95,7 @@ def test_the_command_line_tells_what_it_does(tmp_path: Path) -> None:
     assert "took" not in once
     assert "read took" in twice
     assert all(line.startswith("linkwise: ") for line in (once + twice).splitlines())
+    assert len(run("-v", *sort, "-v").stderr.splitlines()) == len(once.splitlines())
 
 
 def test_help_completion_and_colours() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from html import escape
 from typing import Any
@@ -38,16 +39,16 @@ def html_table(caption: str, rows: Mapping[str, Any]) -> str:
     return f"<table><caption style='text-align:left'><b>{escape(caption)}</b></caption>{cells}</table>"
 
 
-class Shown:
+class Shown(ABC):
     """A value with ``shown_line`` and ``shown_rows``. Of dataclasses, those with ``repr=False`` show themselves so."""
 
+    @abstractmethod
     def shown_line(self) -> str:
         """What it is, in some words."""
-        raise NotImplementedError
 
+    @abstractmethod
     def shown_rows(self) -> Mapping[str, Any]:
         """What else there is to know, by its name."""
-        raise NotImplementedError
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.shown_line()}>"

@@ -9,7 +9,7 @@ from typing import Any, Unpack
 
 from linkwise import _core
 from linkwise._core import UsageError
-from linkwise._log import log
+from linkwise._log import is_heard, log
 from linkwise._shown import Shown, format_seconds, parts_in_seconds
 from linkwise.planning.constraints import strategy_for
 from linkwise.planning.plan_cache import PlanCache, rounded_up
@@ -104,8 +104,9 @@ def choose_join_plan(runtime: _core.Runtime, workload: _core.JoinWorkload, optio
 
     plan = _plans.plan_for(runtime, like, options, make)
     runtime.set_memory_limit(memory_limit_of(options, runtime.machine))
-    rows = workload.left_rows, workload.right_rows
-    log.info("plan of a join of %d with %d rows on %s: %s", *rows, runtime.machine.name, plan)
+    if is_heard():
+        rows = workload.left_rows, workload.right_rows
+        log.info("plan of a join of %d with %d rows on %s: %s", *rows, runtime.machine.name, plan)
     return plan
 
 

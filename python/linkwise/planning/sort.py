@@ -11,7 +11,7 @@ import numpy as np
 
 from linkwise import _core
 from linkwise._core import UsageError
-from linkwise._log import log
+from linkwise._log import is_heard, log
 from linkwise._shown import Shown, format_seconds, parts_in_seconds
 from linkwise.columns.key_types import key_type_of
 from linkwise.machines.catalog import load_machine
@@ -294,5 +294,6 @@ def choose_plan(runtime: _core.Runtime, workload: _core.SortWorkload, options: E
                 "make it less, or leave it out"
             )
         plan.chunkset_records = fitting
-    log.info("plan of a sort of %d rows on %s: %s", workload.count, runtime.machine.name, plan)
+    if is_heard():
+        log.info("plan of a sort of %d rows on %s: %s", workload.count, runtime.machine.name, plan)
     return plan

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, NamedTuple, Self
 
 from linkwise import _core
-from linkwise._log import log
+from linkwise._log import is_heard, log
 from linkwise._shown import Shown, format_seconds, parts_in_seconds
 from linkwise.runtime.plan_fields import On
 from linkwise.runtime.sort_plan import SortPlan
@@ -138,7 +138,8 @@ class SortReport(Shown):
             timeline=report.timeline,
             predict=predict,
         )
-        log.info("%s: %s", made.shown_line(), made.plan)
+        if is_heard():
+            log.info("%s: %s", made.shown_line(), made.plan)
         return made
 
     @classmethod
