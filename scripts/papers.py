@@ -93,16 +93,20 @@ def _shown(row: Row) -> str:
     return f"{row.what}: {row.paper:.3g}, ours {row.ours:.3g} {row.unit}".rstrip()
 
 
+def _stated(rows: list[Row]) -> tuple[list[Row], list[Row]]:
+    """The rows of which the paper states a number: those that were not fitted to it, and those that were."""
+    stated = [row for row in rows if row.ratio is not None]
+    return [row for row in stated if not row.fitted], [row for row in stated if row.fitted]
+
+
 def _of_experiment(experiment: Experiment, rows: list[Row]) -> tuple[str, list[str]]:
     """Its line of the table, and what is said of it beneath."""
-    stated = [row for row in rows if row.ratio is not None]
-    free = [row for row in stated if not row.fitted]
+    free, fitted = _stated(rows)
     near = [row for row in free if is_near(row)]
     held = [statement.holds(rows) for statement in experiment.statements]
     numbers = f"{len(near)} of {len(free)}" if free else "–"
-    fitted = str(len(stated) - len(free)) if len(stated) > len(free) else "–"
     words = f"{held.count(True)} of {len(held)}" if held else "–"
-    line = f"| `{experiment.name}` | {experiment.title} | {numbers} | {fitted} | {words} |"
+    line = f"| `{experiment.name}` | {experiment.title} | {numbers} | {len(fitted) or '–'} | {words} |"
     beneath = []
     for row in free:
         exempt = exemption_of(experiment.name, row)
@@ -132,7 +136,7 @@ def page() -> Iterator[str]:
     )
     yield ""
     free: list[Row] = []
-    fitted = 0
+    fitted: list[Row] = []
     body: list[str] = []
     for paper, title in TITLES.items():
         body += ["", f"## {title}", "", "| what | where | what is deliberately different |", "|---|---|---|"]
@@ -146,15 +150,15 @@ def page() -> Iterator[str]:
             line, said = _of_experiment(experiment, rows)
             body.append(line)
             beneath += said
-            stated = [row for row in rows if row.ratio is not None]
-            free += [row for row in stated if not row.fitted]
-            fitted += sum(bool(row.fitted) for row in stated)
+            free_here, fitted_here = _stated(rows)
+            free += free_here
+            fitted += fitted_here
         body += ["", *beneath]
     errors = sorted(abs(row.ratio - 1) for row in free if row.ratio is not None)
     yield (
         f"Of {len(free)} numbers that were not fitted, {sum(map(is_near, free))} are met: the median is "
         f"{median(errors):.1%} away, nine of ten at most {errors[9 * len(errors) // 10]:.0%}, and one "
-        f"{errors[-1]:.0%}. {fitted} were fitted."
+        f"{errors[-1]:.0%}. {len(fitted)} were fitted."
     )
     yield from body
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -40,6 +42,11 @@ def test_what_is_installed(installed: Path) -> None:
     assert {"lib/liblinkwise.a", "lib/cmake/linkwise/linkwiseConfig.cmake", "include/linkwise/sort.hpp"} <= names
     assert all(name.startswith(("include/linkwise/", "lib/")) for name in names)
     assert not [name for name in names if name.endswith((".py", ".so"))]
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    package = (installed / "lib" / "cmake" / "linkwise" / "linkwiseConfigVersion.cmake").read_text()
+    assert f'set(PACKAGE_VERSION "{version}")' in package
+    header = (installed / "include" / "linkwise" / "version.hpp").read_text()
+    assert ".".join(re.findall(r"#define LINKWISE_VERSION_[A-Z]+ (\d+)", header)) == version
     told = "".join(path.read_text() for path in (installed / "lib" / "cmake").rglob("*Targets*.cmake"))
     assert str(ROOT) not in told
 
