@@ -28,6 +28,9 @@ gpu = _core.Place.gpu
 _PATIENCE_SECONDS = 0.2
 
 
+LINKS = "the machine's links have the paper's bandwidths"
+
+
 @dataclass(frozen=True)
 class Row:
     """A figure of ours, beside the paper's where it states one."""
@@ -45,6 +48,10 @@ class Row:
     def ratio(self) -> float | None:
         """Ours to the paper's."""
         return self.ours / self.paper if self.ours is not None and self.paper else None
+
+    def fitted_to(self, what: str) -> Row:
+        """The row, made to come out so by this of the machine; as it is where the paper states no number."""
+        return self if self.paper is None else replace(self, fitted=what)
 
     def as_dict(self) -> dict[str, Any]:
         """As ``--json`` prints it."""

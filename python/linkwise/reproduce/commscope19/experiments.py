@@ -1,6 +1,6 @@
 """Evaluating Characteristics of CUDA Communication Primitives (Comm|Scope), ICPE 2019: figures 2 and 6 to 11.
 
-The paper prints two figures of bandwidth and otherwise tells which is higher: commscope19_statements holds that.
+The paper prints two figures of bandwidth and otherwise tells which is higher: statements.py holds that.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from linkwise import _core
 from linkwise._core import Machine
 from linkwise.machines.host_copies import HostCopies, host_copies
 from linkwise.reproduce.commscope19.statements import STATEMENTS
-from linkwise.reproduce.experiment import Experiment, Lab, Row, attempt
+from linkwise.reproduce.experiment import LINKS, Experiment, Lab, Row, attempt
 
 AC922, S822LC, X4029 = "ibm-ac922", "ibm-s822lc", "supermicro-4029gp"
 _NAMES = (AC922, S822LC, X4029)
@@ -55,16 +55,12 @@ def _pinned(lab: Lab, machine: Machine, name: str) -> list[Row]:
         rate = attempt(
             f"{name}, pinned to GPU, {where}", "GB/s", partial(lab.host, machine, [gpu], "htod", _SIZE), stated
         )
-        rows.append(rate if stated is None else _fitted(rate))
+        rows.append(rate.fitted_to(LINKS))
     to_gpu = lab.transfers(machine, _pageable(_SIZE))
     rows.append(Row(f"{name}, pageable to GPU", "GB/s", to_gpu))
     # One thread copies into pinned buffers: no slower than what then crosses.
     rows.append(Row(f"{name}, pageable to pinned", "GB/s", machine.pageable_gb_per_s))
     return rows
-
-
-def _fitted(row: Row) -> Row:
-    return Row(row.what, row.unit, row.ours, row.paper, row.note, "the machine's links have the paper's bandwidths")
 
 
 def _both_ways(lab: Lab, machine: Machine, name: str) -> list[Row]:

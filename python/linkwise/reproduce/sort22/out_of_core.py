@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from linkwise._core import Machine
-from linkwise.machines.catalog import load_machine
 from linkwise.reproduce.experiment import Lab, Row
 from linkwise.reproduce.sort22.transfers import A100, AC922
 
@@ -33,12 +32,10 @@ def on_cores(lab: Lab, machine: Machine, count: int) -> float:
 
 
 def _het(lab: Lab, machine: Machine, gpus: list[int], count: int, buffers: int, *, eager: bool) -> dict[str, float]:
-    chunks = _CHUNK[buffers] * len(gpus) // (_MEASURED if lab.measures else 1)
-    if lab.instead is not None and not lab.measures:  # as large as its GPUs hold
-        return lab.sort(machine, "het", gpus, count, het_buffers=buffers, eager_merge=eager)
-    return lab.sort(
-        machine, "het", gpus, count, het_buffers=buffers, eager_merge=eager, chunkset_records=chunks
-    )  # fmt: skip
+    chunks: dict[str, Any] = {"chunkset_records": _CHUNK[buffers] * len(gpus) // (_MEASURED if lab.measures else 1)}
+    if lab.instead is not None and not lab.measures:
+        chunks = {}  # as large as its GPUs hold
+    return lab.sort(machine, "het", gpus, count, het_buffers=buffers, eager_merge=eager, **chunks)
 
 
 def out_of_core(lab: Lab) -> list[Row]:
@@ -81,13 +78,13 @@ def out_of_core(lab: Lab) -> list[Row]:
         Row(f"eager merging to not, {buffers}n, at most", "×", max(ratios), 1.6 if ours else None, "1.5 to 1.75")
         for buffers, ratios in eagerly.items()
     ]  # fmt: skip
-    return rows + _ac922() if ours else rows
+    return rows + _ac922(lab) if ours else rows
 
 
-def _ac922() -> list[Row]:
+def _ac922(lab: Lab) -> list[Row]:
     """32·10⁹ keys on two GPUs of the machine whose host merges the slowest, in chunks as large as figure 12 sorts."""
-    took = Lab().sort(
-        load_machine(AC922), "het", [0, 1], 32 * 10**9,
+    took = lab.sort(
+        lab.machine(AC922), "het", [0, 1], 32 * 10**9,
         het_buffers=2, eager_merge=False, chunkset_records=2 * 2 * 10**9,
     )  # fmt: skip
     called = "AC922, 32·10⁹ keys, HET sort on two GPUs"

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 
-from linkwise.reproduce.experiment import Lab, Row, attempt
+from linkwise.reproduce.experiment import LINKS, Lab, Row, attempt
 
 AC922, D22X, A100 = "ibm-ac922", "delta-d22x", "dgx-a100"
 Paper = dict[tuple[tuple[int, ...], str], float]
-
-_LINKS = "the machine's links have the paper's bandwidths"
 
 
 def _host_transfers(name: str, sets: Sequence[tuple[int, ...]], paper: Paper) -> Callable[[Lab], list[Row]]:
@@ -22,7 +19,7 @@ def _host_transfers(name: str, sets: Sequence[tuple[int, ...]], paper: Paper) ->
             for direction in ("htod", "dtoh", "bidir"):
                 stated = paper.get((gpus, direction))
                 row = attempt(f"{gpus}, {direction}", "GB/s", partial(lab.host, machine, gpus, direction), stated)
-                rows.append(replace(row, fitted=_LINKS if stated is not None else ""))
+                rows.append(row.fitted_to(LINKS))
         return rows
 
     return run
@@ -71,10 +68,9 @@ def _peer_transfers(
     def run(lab: Lab) -> list[Row]:
         machine = lab.machine(name)
         rows = [
-            replace(attempt(f"{a} → {b}", "GB/s", partial(lab.peers, machine, [(a, b)]), paper),
-                    fitted=_LINKS if paper is not None else "")
+            attempt(f"{a} → {b}", "GB/s", partial(lab.peers, machine, [(a, b)]), paper).fitted_to(LINKS)
             for (a, b), paper in pairs.items()
-        ]  # fmt: skip
+        ]
         for gpus, (paper, note) in sets.items():
             rows.append(
                 attempt(

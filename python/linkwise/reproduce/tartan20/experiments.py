@@ -7,7 +7,6 @@ reached by two copies, one after the other (§3.1).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
@@ -93,7 +92,7 @@ def _latency_map(
 
             rows.append(attempt(f"{label}, within GPU 0", "µs", partial(lab.latency_us, machine, [0]), stated.get("0")))
             rows += alike_pairs(label, "µs", _each_pair(lab, machine, latency), stated)
-        return [replace(row, fitted=fitted) if row.paper is not None else row for row in rows]
+        return [row.fitted_to(fitted) for row in rows]
 
     return run
 
