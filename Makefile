@@ -36,6 +36,7 @@ sanitize: build
 
 ## make lint    clang-format, clang-tidy, ruff, mypy and the house rules
 ## make check   the same without clang-tidy, in a minute
+lint: LINT :=
 check: LINT := --quick
 lint check: build
 	$(BIN)/python scripts/install_dependencies.py lint
