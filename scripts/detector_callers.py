@@ -148,25 +148,25 @@ class CallerOfJoins:
 
 
 def join_device_totals(
-    runtime: Machine, plan: _core.JoinPlan, left: Array, right: Array, how: str, *, hashed: bool = False
-) -> Result:
+    runtime: Machine, plan: _core.JoinPlan, left: Array, right: Array, how: str, *, way: str = "sort_merge",
+    table_rows: int = 0,
+) -> Result:  # fmt: skip
     """Counts and sums."""
     caller = CallerOfJoins(runtime, plan.sort.gpus, left, right, values=True)
-    if hashed:
-        totals = _core.hash_join_device_totals(runtime, plan, *caller.sides)
-    else:
-        totals = _core.join_device_totals(runtime, plan, *caller.sides, how)
+    totals = _core.join_device_totals(runtime, plan, *caller.sides, how, way=way, table_rows=table_rows)
     caller.overwrites()
     return [np.array([totals.rows, totals.left_sum, totals.right_sum], "u8")]
 
 
 def join_device_rows(
     runtime: Machine, plan: _core.JoinPlan, left: Array, right: Array, how: str, *, values: bool = True,
-    any_order: bool = False,
+    way: str = "sort_merge", any_order: bool = False, table_rows: int = 0,
 ) -> Result:  # fmt: skip
     """Row numbers of both sides."""
     caller = CallerOfJoins(runtime, plan.sort.gpus, left, right, values=values)
-    rows = _core.join_device_rows(runtime, plan, *caller.sides, how, any_order=any_order)
+    rows = _core.join_device_rows(
+        runtime, plan, *caller.sides, how, way=way, any_order=any_order, table_rows=table_rows
+    )
     caller.overwrites()
     return caller.reads(rows)
 
@@ -199,12 +199,24 @@ def device_joins() -> Iterator[tuple[str, Program]]:
     yield (
         "join resident, by hashes",
         functools.partial(
-            join_device_totals, plan=join_plan([0, 1, 2]), left=left, right=right, how="inner", hashed=True
+            join_device_totals, plan=join_plan([0, 1, 2]), left=left, right=right, how="full", way="hash", table_rows=8
         ),
     )
     yield (
-        "join resident, small side on every GPU",
+        "join resident, rows by hashes",
         functools.partial(
-            join_device_rows, plan=join_plan([0, 1, 2]), left=left, right=right[:40], how="inner", any_order=True
+            join_device_rows, plan=join_plan([0, 1, 2]), left=left, right=right, how="full", way="hash", table_rows=8
         ),
     )
+    yield (
+        "join resident, by hashes over other GPUs",
+        functools.partial(join_device_rows, plan=over, left=left, right=right, how="semi", way="hash", values=False),
+    )
+    for way in ("auto", "hash"):
+        yield (
+            f"join resident, small side on every GPU, {'hashed' if way == 'hash' else 'whatever suits'}",
+            functools.partial(
+                join_device_rows, plan=join_plan([0, 1, 2]), left=left, right=right[:40], how="inner", way=way,
+                any_order=True,
+            ),
+        )  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from test_device_sort import on_gpu
 from test_host_join import HOWS, expected_rows, pair, plan_for, virtual
 
 Array = NDArray[Any]
+FEW_KEYS = ("zipf", "all_equal", "one_bit")
 
 
 def parts_of(side: Array, count: int, seed: int) -> list[Array]:
@@ -36,20 +39,19 @@ def laid_out(runtime: _core.Runtime, num_gpus: int, seed: int, *sides: list[Arra
 
 
 def check_join(
-    runtime: _core.Runtime, num_gpus: int, left: Array, right: Array, how: str, seed: int = 0, *, hashed: bool = False
+    runtime: _core.Runtime, num_gpus: int, left: Array, right: Array, how: str, seed: int = 0, **way: Any
 ) -> None:
     plan = plan_for(num_gpus, samples=20_000)
     matched = expected_rows(left, right, "inner")
     random = np.random.default_rng(seed)
-    values = [random.integers(-9, 9, len(side)).astype(np.int32 if hashed else np.int64) for side in (left, right)]
+    values = [random.integers(-9, 9, len(side)).astype([np.int32, np.int64][seed % 2]) for side in (left, right)]
     sides = laid_out(runtime, num_gpus, seed, [left, values[0]], [right, values[1]])
-    if hashed:
-        totals = _core.hash_join_device_totals(runtime, plan, *sides)
-    else:
-        totals = _core.join_device_totals(runtime, plan, *sides, how)
+    totals = _core.join_device_totals(runtime, plan, *sides, how, **way)
     assert totals.rows == len(expected_rows(left, right, how))
     sums = [int(side[rows].sum()) for side, rows in zip(values, matched.T, strict=True)]
     assert [totals.left_sum, totals.right_sum] == [total % 2**64 for total in sums]
+    keys_alone = laid_out(runtime, num_gpus, seed, [left], [right])
+    assert _core.join_device_totals(runtime, plan, *keys_alone, how, **way).rows == totals.rows
 
 
 def check_rows(
@@ -59,17 +61,17 @@ def check_rows(
     right: Array,
     how: str,
     seed: int = 0,
-    *,
-    any_order: bool = False,
+    **way: Any,
 ) -> None:
     """Row numbers of the result, and values that come with the keys instead of them."""
     plan = plan_for(num_gpus, samples=20_000)
     plan.window_rows = 64 if runtime.simulated else 1 << 16
     expected = expected_rows(left, right, how)
     for carries in (False, True):
-        columns = [[side, np.arange(len(side), dtype=np.int64)][: 1 + carries] for side in (left, right)]
+        numbers = [np.int64, np.int32][seed % 2]
+        columns = [[side, np.arange(len(side), dtype=numbers)][: 1 + carries] for side in (left, right)]
         sides = laid_out(runtime, num_gpus, seed, *columns)
-        found = _core.join_device_rows(runtime, plan, *sides, how, any_order=any_order)
+        found = _core.join_device_rows(runtime, plan, *sides, how, **way)
         assert len(found) == num_gpus
         rows = np.concatenate([of_left.numpy() for of_left, _ in found])
         if how in ("semi", "anti"):
@@ -81,18 +83,100 @@ def check_rows(
         assert (pairs[np.lexsort(pairs.T)] == expected[np.lexsort(expected.T)]).all()
 
 
+TABLE_ROWS = (8, 64, 0)
+"""Of the build side in a table at once: with few, parts take several turns, and two passes are needed; 0: as usual."""
+
+
+@pytest.mark.parametrize("num_gpus", range(1, 9))
+@pytest.mark.parametrize("how", HOWS)
+def test_hash_join_of_every_kind(how: str, num_gpus: int) -> None:
+    """Of either side the shorter one, and of every distribution."""
+    for number, distribution in enumerate(DISTRIBUTIONS):
+        dtype = [np.uint32, np.int64, np.uint8, np.uint64][number % 4]
+        counts = [(400, 700), (700, 400), (0, 9), (1000, 30), (30, 1000)][(number + num_gpus) % 5]
+        left, right = pair(distribution, *counts, dtype, number)
+        way = {"way": "hash", "table_rows": TABLE_ROWS[number % 3]}
+        with spread_or_told(distribution):
+            check_join(virtual(number), num_gpus, left, right, how, number, **way)
+        with spread_or_told(distribution):
+            check_rows(virtual(number), num_gpus, left, right, how, number, **way)
+
+
+@contextmanager
+def spread_or_told(distribution: str) -> Iterator[None]:
+    """Keys that are few do not spread over the GPUs by their hashes."""
+    try:
+        yield
+    except UsageError as error:
+        assert distribution in FEW_KEYS and "more than its share of the hashed keys" in str(error), distribution
+
+
 @pytest.mark.parametrize("seed", SEEDS)
-def test_hash_join(seed: int) -> None:
-    """The baseline, of keys that spread by their hashes; all equal ones do not."""
+def test_hash_join_in_every_legal_order(seed: int) -> None:
     random = np.random.default_rng(seed)
-    dtype = [np.uint32, np.int64, np.uint8][seed % 3]
-    left, right = pair("uniform", *map(int, random.integers(0, 3000, 2)), dtype, seed)
-    check_join(virtual(seed), int(random.integers(1, 9)), left, right, "inner", seed, hashed=True)
-    if seed == 0:
-        alike = [np.zeros(20_000, np.uint32)] * 2
-        sides = [_core.ArraysOfSide(parts_of(side, 4, 0), [], [None] * 4) for side in alike]
+    left, right = pair("uniform", *map(int, random.integers(0, 3000, 2)), [np.uint32, np.int64][seed % 2], seed)
+    num_gpus, how = int(random.integers(1, 9)), HOWS[seed % 6]
+    way = {"way": "hash", "table_rows": TABLE_ROWS[seed % 3]}
+    check_join(virtual(seed), num_gpus, left, right, how, seed, **way)
+    check_rows(virtual(seed), num_gpus, left, right, how, seed, **way)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_hash_join_of_floats(dtype: Any) -> None:
+    """Zeros of both signs are one key, and so are all NaNs."""
+    nans = np.array([np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0, 1.5], dtype)
+    random = np.random.default_rng(0)
+    sides = [random.choice(nans, count) for count in (300, 200)]
+    plan = plan_for(1)
+    for how in HOWS:
+        on_gpus = laid_out(virtual(), 1, 0, *([side] for side in sides))
+        totals = _core.join_device_totals(virtual(), plan, *on_gpus, how, way="hash", table_rows=8)
+        assert totals.rows == linkwise.join_count(*sides, how, strategy="cpu")
+
+
+def phases(runtime: _core.Runtime) -> set[str]:
+    return {entry.phase for entry in runtime.timeline()}
+
+
+def test_which_way_is_chosen() -> None:
+    """Hashing, unless rows are to come by key, or samples see a key with too many rows."""
+    plan = plan_for(2)
+    random = np.random.default_rng(0)
+    even = [random.permutation(60_000).astype(np.uint32) for _ in range(2)]
+    heavy = [np.where(random.random(60_000) < 0.2, np.uint32(7), side) for side in even]
+    one_heavy = [even[0], heavy[1]]
+    for sides, any_order, sorts in ((even, True, False), (even, False, True), (heavy, True, True)):
+        runtime = virtual()
+        few = [side[:4000] for side in sides]
+        found = _core.join_device_rows(
+            runtime, plan, *laid_out(runtime, 2, 0, *([side] for side in few)), any_order=any_order, table_rows=8
+        )
+        assert ("sort" in phases(runtime)) == sorts
+        assert sum(len(of_left.numpy()) for of_left, _ in found) == counted(*few)
+    for sides, sorts in ((even, False), (heavy, True), (one_heavy, False)):
+        runtime = virtual()
+        totals = _core.join_device_totals(runtime, plan, *laid_out(runtime, 2, 0, *([side] for side in sides)))
+        assert totals.rows == counted(*sides)
+        assert ("sort" in phases(runtime)) == sorts
+
+
+def counted(left: Array, right: Array) -> int:
+    keys = np.union1d(left, right)
+    return int((np.searchsorted(np.sort(left), keys, "right") - np.searchsorted(np.sort(left), keys)) @
+               (np.searchsorted(np.sort(right), keys, "right") - np.searchsorted(np.sort(right), keys)))  # fmt: skip
+
+
+def test_hash_join_says_what_it_cannot() -> None:
+    alike = [np.zeros(60_000, np.uint32)] * 2
+    for table_rows in (8, 0):
         with pytest.raises(UsageError, match="more than its share of the hashed keys"):
-            _core.hash_join_device_totals(virtual(), plan_for(4), *sides)
+            _core.join_device_totals(
+                virtual(), plan_for(4), *laid_out(virtual(), 4, 0, *([side] for side in alike)), way="hash",
+                table_rows=table_rows,
+            )  # fmt: skip
+    sides = laid_out(virtual(), 1, 0, *([side] for side in alike))
+    with pytest.raises(UsageError, match="way is 'both'; it is auto, sort_merge or hash"):
+        _core.join_device_totals(virtual(), plan_for(1), *sides, way="both")
 
 
 @pytest.mark.gpu
@@ -100,12 +184,17 @@ def test_hash_join_on_gpus() -> None:
     pytest.importorskip("cupy")
     runtime = cuda_runtime()
     for num_gpus in range(1, runtime.machine.num_gpus + 1):
-        for dtype in (np.uint32, np.int64, np.uint8):
-            for rows in ((1000, 5000), (200_000, 300_000)):
-                if dtype == np.uint8 and rows[0] > 1000:
-                    continue
-                left, right = pair("uniform", *rows, dtype, num_gpus)
-                check_join(runtime, num_gpus, left, right, "inner", num_gpus, hashed=True)
+        for number, how in enumerate(HOWS):
+            for dtype in (np.uint32, np.int64, np.uint8, np.float64):
+                for rows in ((1000, 5000), (5000, 1000), (0, 9), (300_000, 200_000), (20_000, 2_000_000)):
+                    if dtype == np.uint8 and rows[1] > 5000:
+                        continue
+                    left, right = pair("uniform", *rows, dtype, num_gpus)
+                    way = {"way": "hash", "table_rows": TABLE_ROWS[number % 3]}
+                    if rows[1] > 5000 and way["table_rows"]:
+                        way["table_rows"] = 512
+                    check_join(runtime, num_gpus, left, right, how, number, **way)
+                    check_rows(runtime, num_gpus, left, right, how, number, **way)
 
 
 @pytest.mark.parametrize("num_gpus", [1, 2, 3, 8])
@@ -129,16 +218,12 @@ def test_rows_in_every_legal_order(seed: int) -> None:
 SHORT_AND_LONG = ((0, 9), (1, 1), (3, 700), (700, 3), (30, 1000), (1000, 120))
 
 
-def exchanges(runtime: _core.Runtime) -> bool:
-    return any(entry.phase == "partition" for entry in runtime.timeline())
-
-
 def check_any_order(runtime: _core.Runtime, num_gpus: int, distribution: str, seed: int) -> None:
     for number, (count, other) in enumerate(SHORT_AND_LONG):
         left, right = pair(distribution, count, other, [np.uint32, np.int64, np.uint16][number % 3], seed)
         check_rows(runtime, num_gpus, left, right, "inner", seed, any_order=True)
         if runtime.simulated:
-            assert not exchanges(runtime)
+            assert "partition" not in phases(runtime)
 
 
 @pytest.mark.parametrize("num_gpus", range(1, 9))
@@ -153,16 +238,17 @@ def test_a_short_side_goes_everywhere_in_every_legal_order(seed: int) -> None:
     check_any_order(virtual(seed), [2, 3, 5, 8][seed % 4], DISTRIBUTIONS[seed % len(DISTRIBUTIONS)], seed)
 
 
-@pytest.mark.parametrize(("most", "is_exchanged"), [((2 << 20) + 9, True), ((4 << 20) + 18, False)])
+@pytest.mark.parametrize(("most", "is_exchanged"), [(30_000, True), (50_000, False)])
 def test_two_long_sides_are_exchanged(most: int, is_exchanged: bool) -> None:
     runtime = virtual()
-    left, right = np.arange((2 << 20) + 9, dtype=np.uint32), np.arange(most, dtype=np.uint32)
-    plan = plan_for(2)
-    plan.window_rows = 1 << 22
-    found = _core.join_device_rows(runtime, plan, *laid_out(runtime, 2, 0, [left], [right]), "inner", any_order=True)
+    left, right = np.arange(10_000, dtype=np.uint32), np.arange(most, dtype=np.uint32)
+    found = _core.join_device_rows(
+        runtime, plan_for(2), *laid_out(runtime, 2, 0, [left], [right]), "inner", any_order=True, table_rows=64
+    )
     of_left, of_right = (np.concatenate([rows[side].numpy() for rows in found]) for side in range(2))
     assert (np.sort(of_left) == left).all() and (of_left == of_right).all()
-    assert exchanges(runtime) == is_exchanged
+    moved = sum(entry.bytes for entry in runtime.timeline() if entry.phase == "exchange" and entry.is_copy)
+    assert (moved > 4 * most) == is_exchanged
 
 
 @pytest.mark.gpu
@@ -208,7 +294,7 @@ def test_public_call() -> None:
         linkwise.join_count(lists[0], right, machine="dgx-a100")
     with pytest.raises(UsageError, match="4 arrays on the left and 3 on the right"):
         linkwise.join_count(lists[0], lists[1][:3], machine="dgx-a100")
-    with pytest.raises(UsageError, match="strategy= is 'cpu', and joins on the GPUs sort with radix"):
+    with pytest.raises(UsageError, match="strategy= is 'cpu', and joins on the GPUs hash, or sort with radix"):
         linkwise.join_count(*lists, machine="dgx-a100", strategy="cpu")
     with pytest.raises(UsageError, match="presorted= is for keys in host memory"):
         linkwise.join_indices(*lists, machine="dgx-a100", presorted=True)

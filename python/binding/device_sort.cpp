@@ -11,7 +11,6 @@
 #include "bindings.hpp"
 #include "device_arrays.hpp"
 #include "linkwise/join/device_join.hpp"
-#include "linkwise/join/in_core/hash_join.hpp"
 #include "linkwise/sort/device_sort.hpp"
 
 namespace nb = nanobind;
@@ -116,26 +115,31 @@ DeviceJoinInput join_input_of(const Runtime& runtime, const JoinPlan& plan, cons
   return input;
 }
 
-JoinTotals totals_of(Runtime& runtime, const JoinPlan& plan, const ArraysOfSide& left, const ArraysOfSide& right,
-                     const std::string& how, bool verify) {
-  const DeviceJoinInput input = join_input_of(runtime, plan, left, right, how, verify);
-  const nb::gil_scoped_release release;
-  return join_device_totals(runtime, plan, input);
+DeviceJoinWay way_from(const std::string& name) {
+  if (name == "auto") return DeviceJoinWay::chosen;
+  if (name == "sort_merge") return DeviceJoinWay::sort_merge;
+  if (name == "hash") return DeviceJoinWay::hash;
+  throw UsageError("way is '" + name + "'; it is auto, sort_merge or hash");
 }
 
-JoinTotals hash_totals_of(Runtime& runtime, const JoinPlan& plan, const ArraysOfSide& left, const ArraysOfSide& right) {
-  const DeviceJoinInput input = join_input_of(runtime, plan, left, right, "inner", /*verify=*/false);
+JoinTotals totals_of(Runtime& runtime, const JoinPlan& plan, const ArraysOfSide& left, const ArraysOfSide& right,
+                     const std::string& how, bool verify, const std::string& way, std::uint32_t table_rows) {
+  DeviceJoinInput input = join_input_of(runtime, plan, left, right, how, verify);
+  input.way = way_from(way);
+  input.hash_table_rows = table_rows;
   const nb::gil_scoped_release release;
-  return hash_join_device_totals(runtime, plan, input);
+  return join_device_totals(runtime, plan, input);
 }
 
 // For each GPU what the left side shows of its rows, and the right side, or None of semi and anti joins.
 std::vector<nb::tuple> rows_of(const nb::object& runtime_object, const JoinPlan& plan, const ArraysOfSide& left,
                                const ArraysOfSide& right, const std::string& how, bool verify, int row_number_bytes,
-                               bool any_order) {
+                               bool any_order, const std::string& way, std::uint32_t table_rows) {
   auto& runtime = nb::cast<Runtime&>(runtime_object);
   DeviceJoinInput input = join_input_of(runtime, plan, left, right, how, verify);
   input.any_order = any_order;
+  input.way = way_from(way);
+  input.hash_table_rows = table_rows;
   input.row_number_bytes = row_number_bytes;
   std::vector<SortedPart> parts;
   {
@@ -169,13 +173,11 @@ void bind_device_sort(nb::module_& m) {
           },
           nb::arg("keys").noconvert(), nb::arg("values").noconvert(), nb::arg("streams"));
   m.def("join_device_totals", &totals_of, nb::arg("runtime"), nb::arg("plan"), nb::arg("left"), nb::arg("right"),
-        nb::arg("how") = "inner", nb::arg("verify") = true,
+        nb::arg("how") = "inner", nb::arg("verify") = true, nb::arg("way") = "auto", nb::arg("table_rows") = 0,
         "How many rows a join of arrays that lie on the plan's GPUs has and, if both sides have values, their sums.");
-  m.def("hash_join_device_totals", &hash_totals_of, nb::arg("runtime"), nb::arg("plan"), nb::arg("left"),
-        nb::arg("right"), "As join_device_totals by a partitioned hash join: a baseline, for inner joins.");
   m.def("join_device_rows", &rows_of, nb::arg("runtime"), nb::arg("plan"), nb::arg("left"), nb::arg("right"),
         nb::arg("how") = "inner", nb::arg("verify") = true, nb::arg("row_number_bytes") = 8,
-        nb::arg("any_order") = false,
+        nb::arg("any_order") = false, nb::arg("way") = "auto", nb::arg("table_rows") = 0,
         "The rows of the join, on the GPUs: for each a pair of arrays, the values of both sides or, of a side without, "
         "numbers of rows; of semi and anti joins, (array, None). By key, unless any order will do.");
   m.def("sort_device", &sort_arrays, nb::arg("runtime"), nb::arg("plan"), nb::arg("keys").noconvert(),

@@ -42,14 +42,8 @@ class Baseline:
     """The least."""
 
 
-def _ways(workload: Workload) -> list[tuple[str, Callable[..., _core.JoinTotals]]]:
-    """Linkwise's own join of what lies on the GPUs, and the baseline where no key overloads a GPU."""
-    ways: list[tuple[str, Callable[..., _core.JoinTotals]]] = [
-        ("sorted", lambda runtime, plan, r, s: _core.join_device_totals(runtime, plan, r, s, "inner", False))
-    ]
-    if workload.skew == 0 and not workload.heavy_hitter:
-        ways.append(("partitioned hash join", _core.hash_join_device_totals))
-    return ways
+WAYS = {"sorted": "sort_merge", "hashed": "hash", "chosen": "auto"}
+"""How keys on the GPUs are joined, by what the report calls it."""
 
 
 def of_keys_on_gpus(runtime: _core.Runtime, relations: Relations, repetitions: int) -> list[DeviceJoin]:
@@ -69,11 +63,11 @@ def of_keys_on_gpus(runtime: _core.Runtime, relations: Relations, repetitions: i
                     parts.append(cupy.asarray(keys[len(keys) * gpu // gpus : len(keys) * (gpu + 1) // gpus]))
                     cupy.cuda.Device(gpu).synchronize()
             sides.append(_core.ArraysOfSide(parts, [], [None] * gpus))
-        for way, join in _ways(relations.workload):
+        for way, name in WAYS.items():
             wall = []
             for repetition in range(repetitions + 1):
                 began = time.perf_counter()
-                found = join(runtime, plan, *sides)
+                found = _core.join_device_totals(runtime, plan, *sides, verify=False, way=name)
                 if repetition > 0:
                     wall.append(time.perf_counter() - began)
                 relations.check_totals(found, sums=False)

@@ -134,8 +134,8 @@ def join_indices(
     arrays come back; of a semi or anti join, the second is all -1. Order and errors: as ``join``.
 
     Keys may lie on the GPUs: an array of each side, or a list of them with one for each GPU. Then rows are counted
-    through the whole list, two arrays or lists of arrays on the GPUs come back, an equal part of the result on each,
-    and of a semi or anti join ``None`` instead of the second; all come by key.
+    through the whole list, two arrays or lists of arrays on the GPUs come back, a part of the result on each, and of a
+    semi or anti join ``None`` instead of the second. They come in any order, or with ``order="key"`` by key.
     """
     check_how(how)
     options = ExecutionOptions.of(execution, JoinPlan)
@@ -143,8 +143,9 @@ def join_indices(
     if on_gpus is not None:
         _check_no_presorted(presorted=presorted)
         if order == "left":
-            raise UsageError("keys on GPUs are joined by key; order='left' is for keys in host memory")
-        found_on_gpus = GpuJoin(*on_gpus, how, options).indices()
+            raise UsageError("rows of keys on GPUs come in any order, or by key; order='left' is for host memory")
+        check_order(order)
+        found_on_gpus = GpuJoin(*on_gpus, how, options).indices(by_key=order == "key")
         if isinstance(left_keys, list | tuple):
             return found_on_gpus
         return tuple(side if side is None else side[0] for side in found_on_gpus)  # type: ignore[return-value]

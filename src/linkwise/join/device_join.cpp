@@ -1,9 +1,11 @@
 #include "linkwise/join/device_join.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "linkwise/error.hpp"
+#include "linkwise/join/device_hash/hash_join.hpp"
 #include "linkwise/join/device_join_sides.hpp"
 #include "linkwise/join/in_core/join_output.hpp"
 #include "linkwise/join/in_core/join_splitters.hpp"
@@ -161,19 +163,24 @@ class DeviceJoin : DeviceJoinSides {
 
 JoinTotals join_device_totals(Runtime& runtime, const JoinPlan& plan, const DeviceJoinInput& input) {
   runtime.clear_timeline();
-  JoinTotals totals;
-  run_or_abandon(runtime, [&] { totals = DeviceJoin(runtime, plan, input, /*wants_rows=*/false).totals(); });
-  return totals;
+  std::optional<JoinTotals> totals;
+  run_or_abandon(runtime, [&] {
+    if (input.way != DeviceJoinWay::sort_merge) totals = hash_join_totals(runtime, plan, input);
+    if (!totals) totals = DeviceJoin(runtime, plan, input, /*wants_rows=*/false).totals();
+  });
+  return *totals;
 }
 
 std::vector<SortedPart> join_device_rows(Runtime& runtime, const JoinPlan& plan, const DeviceJoinInput& input) {
   runtime.clear_timeline();
-  std::vector<SortedPart> parts;
+  const bool hashes = input.way == DeviceJoinWay::hash || (input.way == DeviceJoinWay::chosen && input.any_order);
+  std::optional<std::vector<SortedPart>> parts;
   run_or_abandon(runtime, [&] {
-    parts = is_worth_replicating(input) ? replicated_join_rows(runtime, plan, input)
-                                        : DeviceJoin(runtime, plan, input, /*wants_rows=*/true).rows();
+    if (hashes) parts = hash_join_rows(runtime, plan, input);
+    if (!parts && is_worth_replicating(input)) parts = replicated_join_rows(runtime, plan, input);
+    if (!parts) parts = DeviceJoin(runtime, plan, input, /*wants_rows=*/true).rows();
   });
-  return parts;
+  return std::move(*parts);
 }
 
 }  // namespace linkwise

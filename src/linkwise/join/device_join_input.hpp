@@ -6,13 +6,29 @@
 
 namespace linkwise {
 
+/// Sorting both sides and merging them, or hashing them into parts that fit the memory of thread blocks.
+enum class DeviceJoinWay : std::uint8_t { chosen, sort_merge, hash };
+
 struct DeviceJoinInput {
   DeviceColumns left, right;  ///< a part of each on each of the plan's GPUs
   JoinKind kind = JoinKind::inner;
   bool left_values_signed = false, right_values_signed = false;  ///< where they are summed
   int row_number_bytes = 8;  ///< of the numbers that stand for rows of a side that came without values; 4 or 8
   bool verify = true;
-  bool any_order = false;  ///< the rows of an inner join may stand in any order, and on any of the GPUs
+  bool any_order = false;  ///< the rows may stand in any order, and on any of the GPUs
+  DeviceJoinWay way = DeviceJoinWay::chosen;
+  std::uint32_t hash_table_rows = 0;  ///< of the build side in a hash table at once; 0: as many as suit the GPU
+};
+
+/// A GPU's rows of the result: what both sides show.
+struct RowsOnGpu {
+  std::uint64_t count = 0;
+  Buffer memory;
+  MemoryView left, right;
+
+  RowsOnGpu() = default;
+  /// In fresh memory; columns of no width are empty.
+  RowsOnGpu(Runtime& runtime, Place place, std::uint64_t rows, std::uint64_t left_width, std::uint64_t right_width);
 };
 
 }  // namespace linkwise

@@ -10,7 +10,7 @@
 namespace linkwise {
 
 DeviceJoinSides::DeviceJoinSides(Runtime& runtime, const JoinPlan& plan, const DeviceJoinInput& input,
-                                 bool numbers_rows)
+                                 bool numbers_rows, KeysAs keys_as)
     : runtime_(runtime), plan_(plan), input_(input) {
   check_join(runtime.machine(), plan, input.left.key_type, input.right.key_type);
   left_.columns = &input.left;
@@ -27,7 +27,7 @@ DeviceJoinSides::DeviceJoinSides(Runtime& runtime, const JoinPlan& plan, const D
       runtime.wait(streams_[g], runtime.record(callers_.back()));
     }
   }
-  for (DeviceSide* side : {&left_, &right_}) take(*side, numbers_rows);
+  for (DeviceSide* side : {&left_, &right_}) take(*side, numbers_rows, keys_as);
 }
 
 IntegerType DeviceJoinSides::integers_of(bool left) const {
@@ -44,7 +44,7 @@ JoinInput DeviceJoinSides::shape() const {
 }
 
 // The callers' streams need not wait: the host does, and what it gives them afterwards comes behind.
-std::vector<SortedPart> DeviceJoinSides::handed_over(std::vector<JoinOutput::RowsOnGpu> made) {
+std::vector<SortedPart> DeviceJoinSides::handed_over(std::vector<RowsOnGpu> made) {
   std::vector<SortedPart> parts;
   for (std::size_t g = 0; g < made.size(); ++g)
     parts.push_back({plan_.sort.gpus[g], made[g].count, std::move(made[g].memory), made[g].left, made[g].right,
@@ -54,12 +54,15 @@ std::vector<SortedPart> DeviceJoinSides::handed_over(std::vector<JoinOutput::Row
 }
 
 // Codes instead of keys, where they differ; numbers of rows, where these are wanted and nothing else came with them.
-void DeviceJoinSides::take(DeviceSide& side, bool numbers_rows) {
+void DeviceJoinSides::take(DeviceSide& side, bool numbers_rows, KeysAs keys_as) {
   runtime_.set_phase("encode");
   const DeviceColumns& columns = *side.columns;
   numbers_rows = numbers_rows && columns.value_width == ValueWidth::none;
   side.type = {key_width(columns.key_type),
                numbers_rows ? to_value_width(input_.row_number_bytes) : columns.value_width};
+  const bool encodes = !is_own_code(columns.key_type, /*descending=*/false) &&
+                       (keys_as == KeysAs::codes || is_narrow(columns.key_type));
+  side.key_type = encodes ? code_type(side.type.key) : columns.key_type;
   for (std::size_t g = 0; g < streams_.size(); ++g) {
     const DevicePart& part = columns.parts[g];
     const auto view = [&](void* data, std::uint64_t bytes) {
@@ -77,7 +80,7 @@ void DeviceJoinSides::take(DeviceSide& side, bool numbers_rows) {
     } else {
       records.values = view(part.values, value_bytes);
     }
-    if (!is_own_code(columns.key_type, /*descending=*/false)) {
+    if (encodes) {
       records.keys = own(part.count * side.type.key_bytes(), "codes");
       encode(runtime_, streams_[g], columns.key_type, /*descending=*/false, keys, records.keys);
       unify_floats(runtime_, streams_[g], columns.key_type, records.keys);

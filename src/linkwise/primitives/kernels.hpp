@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "linkwise/device/runtime.hpp"
+#include "linkwise/primitives/hash_join_steps.hpp"
 #include "linkwise/primitives/pieces.hpp"
 #include "linkwise/primitives/types.hpp"
 
@@ -185,6 +186,17 @@ class Kernels {
   virtual void unify_floats(void* stream, KeyType type, void* codes, std::uint64_t count) const = 0;
   virtual void hash_keys(void* stream, KeyWidth width, const void* from, void* to, std::uint64_t count) const = 0;
   virtual void hash_probe(void* stream, const RawHashProbe& probe, MatchTotals* totals) const = 0;
+  // Partitioned hash joins: primitives/hash_join.hpp.
+  [[nodiscard]] virtual std::uint64_t hash_pass_scratch_bytes(std::uint32_t runs, std::uint64_t parts) const = 0;
+  /// counts[p] = rows that go to part p.
+  virtual void count_digits(void* stream, const RawHashPass& pass, void* scratch, std::uint64_t* counts) const = 0;
+  /// `begin`: where each part begins. *checksum = Σ record_hash of what is moved; null if nobody wants it.
+  virtual void move_to_parts(void* stream, const RawHashPass& pass, const std::uint64_t* begin, RawRecords to,
+                             void* scratch, std::uint64_t* checksum) const = 0;
+  virtual void list_hash_tasks(void* stream, const RawHashTasks& list) const = 0;
+  virtual void count_hash_matches(void* stream, const RawHashMatch& match, const RawHashCount& count) const = 0;
+  virtual void write_hash_matches(void* stream, const RawHashMatch& match, const RawHashRows& rows) const = 0;
+  virtual void take_hash_rest(void* stream, const RawHashRest& rest) const = 0;
   [[nodiscard]] virtual std::uint64_t running_sums_scratch_bytes(std::uint64_t count) const = 0;
   virtual void running_sums(void* stream, IntegerType type, const void* values, std::uint64_t count,
                             std::uint64_t* sums, void* scratch, std::uint64_t scratch_bytes) const = 0;

@@ -50,7 +50,7 @@ class GpuJoin:
             )
         if execution.strategy not in ("auto", "radix"):
             raise UsageError(
-                f"strategy= is '{execution.strategy}', and joins on the GPUs sort with radix; leave it out"
+                f"strategy= is '{execution.strategy}', and joins on the GPUs hash, or sort with radix; leave it out"
             )
         check_can_be_pinned(execution, "these keys lie on GPUs already")
         if gpus_of(right) != on_gpus:
@@ -82,11 +82,13 @@ class GpuJoin:
             ).rows
         )
 
-    def indices(self) -> tuple[list[Any], list[Any] | None]:
+    def indices(self, *, by_key: bool) -> tuple[list[Any], list[Any] | None]:
         """Row numbers of both sides, an array for each GPU; of semi and anti joins, (left, None)."""
         verify = self._execution.verify
         parts = self._run(
-            lambda runtime: _core.join_device_rows(runtime, self._plan, self._left, self._right, self._how, verify)
+            lambda runtime: _core.join_device_rows(
+                runtime, self._plan, self._left, self._right, self._how, verify, any_order=not by_key
+            )
         )
         left = [like(of_left, original) for (of_left, _), original in zip(parts, self._originals, strict=True)]
         if self._how in ("semi", "anti"):

@@ -151,18 +151,12 @@ void JoinOutput::fetch(Worker& worker, const Records& side, const MemoryView& po
   gather(runtime_, worker.compute, static_cast<int>(side.type.value_bytes()), 4, side.values, positions, to);
 }
 
-std::vector<JoinOutput::RowsOnGpu> JoinOutput::write_on_gpus() {
+std::vector<RowsOnGpu> JoinOutput::write_on_gpus() {
   runtime_.set_phase("materialise");
   std::vector<RowsOnGpu> all;
   for (Worker& worker : workers_) {
     const std::uint64_t left_width = worker.left.type.value_bytes(), right_width = worker.right.type.value_bytes();
-    const std::uint64_t right_at = align_up(worker.rows * left_width, device_alignment);
-    RowsOnGpu made{worker.rows,
-                   runtime_.allocate(worker.compute.place, right_at + worker.rows * right_width, "joined rows"),
-                   {},
-                   {}};
-    made.left = made.memory.slice(0, worker.rows * left_width);
-    made.right = made.memory.slice(right_at, worker.rows * right_width);
+    RowsOnGpu made(runtime_, worker.compute.place, worker.rows, left_width, right_width);
     const std::uint64_t at_once = std::min(worker.rows, plan_.window_rows);
     worker.windows[0].positions = runtime_.allocate(worker.compute.place, 8 * at_once, "positions");
     for (std::uint64_t begin = 0; begin < worker.rows; begin += at_once) {

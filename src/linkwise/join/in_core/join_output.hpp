@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "linkwise/join/device_join_input.hpp"
 #include "linkwise/join/join_plan.hpp"
 #include "linkwise/primitives/matching.hpp"
 #include "linkwise/transfer/router.hpp"
@@ -22,12 +23,6 @@ class JoinOutput {
   std::uint64_t count(std::vector<Records> lefts, std::vector<Records> rights, bool lefts_rise = true);
   /// Writes them all to host memory; the host is not waited for.
   void write(const JoinOutputs& outputs);
-  /// A GPU's rows: the values of both sides.
-  struct RowsOnGpu {
-    std::uint64_t count = 0;
-    Buffer memory;
-    MemoryView left, right;
-  };
   /// Leaves them on the GPUs, in memory of their own. What is allocated here meanwhile goes with this object.
   std::vector<RowsOnGpu> write_on_gpus();
 

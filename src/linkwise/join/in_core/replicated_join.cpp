@@ -47,9 +47,9 @@ class ReplicatedJoin : DeviceJoinSides {
       verifier_.check_copies(shorter);
     }
     output.count(longer_.records, std::move(shorter), /*lefts_rise=*/false);
-    std::vector<JoinOutput::RowsOnGpu> made = output.write_on_gpus();
+    std::vector<RowsOnGpu> made = output.write_on_gpus();
     if (!left_is_longer_)
-      for (JoinOutput::RowsOnGpu& rows : made) std::swap(rows.left, rows.right);
+      for (RowsOnGpu& rows : made) std::swap(rows.left, rows.right);
     return handed_over(std::move(made));
   }
 

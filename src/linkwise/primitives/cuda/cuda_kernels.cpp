@@ -23,7 +23,8 @@ class CudaKernels final : public Kernels {
       check(cudaSetDevice(device), "use device");
       for (const auto& list : {cuda::elementwise_kernels(), cuda::gather_kernels(), cuda::packing_kernels(),
                                cuda::reduce_kernels(), cuda::partition_kernels(), cuda::match_kernels(),
-                               cuda::range_kernels(), cuda::hash_match_kernels(), cuda::msd_sort_kernels()})
+                               cuda::range_kernels(), cuda::hash_match_kernels(), cuda::hash_join_kernels(),
+                               cuda::msd_sort_kernels()})
         for (const void* kernel : list) {
           cudaFuncAttributes attributes{};
           check(cudaFuncGetAttributes(&attributes, kernel), "load kernel");
@@ -153,6 +154,28 @@ class CudaKernels final : public Kernels {
   }
   void hash_probe(void* stream, const RawHashProbe& probe, MatchTotals* totals) const override {
     cuda::hash_probe(on(stream), probe, totals);
+  }
+  std::uint64_t hash_pass_scratch_bytes(std::uint32_t runs, std::uint64_t parts) const override {
+    return cuda::hash_pass_scratch_bytes(runs, parts);
+  }
+  void count_digits(void* stream, const RawHashPass& pass, void* scratch, std::uint64_t* counts) const override {
+    cuda::count_digits(on(stream), pass, scratch, counts);
+  }
+  void move_to_parts(void* stream, const RawHashPass& pass, const std::uint64_t* begin, RawRecords to, void* scratch,
+                     std::uint64_t* checksum) const override {
+    cuda::move_to_parts(on(stream), pass, begin, to, scratch, checksum);
+  }
+  void list_hash_tasks(void* stream, const RawHashTasks& list) const override {
+    cuda::list_hash_tasks(on(stream), list);
+  }
+  void count_hash_matches(void* stream, const RawHashMatch& match, const RawHashCount& count) const override {
+    cuda::count_hash_matches(on(stream), match, count);
+  }
+  void write_hash_matches(void* stream, const RawHashMatch& match, const RawHashRows& rows) const override {
+    cuda::write_hash_matches(on(stream), match, rows);
+  }
+  void take_hash_rest(void* stream, const RawHashRest& rest) const override {
+    cuda::take_hash_rest(on(stream), rest);
   }
   std::uint64_t running_sums_scratch_bytes(std::uint64_t count) const override {
     return cuda::running_sums_scratch_bytes(count);

@@ -21,6 +21,7 @@ KernelList partition_kernels();
 KernelList match_kernels();
 KernelList range_kernels();
 KernelList hash_match_kernels();
+KernelList hash_join_kernels();
 KernelList msd_sort_kernels();
 
 std::uint64_t radix_sort_scratch_bytes(RecordType type, std::uint64_t count);
@@ -82,6 +83,14 @@ void find_ranges(cudaStream_t stream, const RawRangeSearch& search, void* scratc
 void unify_floats(cudaStream_t stream, KeyType type, void* codes, std::uint64_t count);
 void hash_keys(cudaStream_t stream, KeyWidth width, const void* from, void* to, std::uint64_t count);
 void hash_probe(cudaStream_t stream, const RawHashProbe& probe, MatchTotals* totals);
+std::uint64_t hash_pass_scratch_bytes(std::uint32_t runs, std::uint64_t parts);
+void count_digits(cudaStream_t stream, const RawHashPass& pass, void* scratch, std::uint64_t* counts);
+void move_to_parts(cudaStream_t stream, const RawHashPass& pass, const std::uint64_t* begin, RawRecords to,
+                   void* scratch, std::uint64_t* checksum);
+void list_hash_tasks(cudaStream_t stream, const RawHashTasks& list);
+void count_hash_matches(cudaStream_t stream, const RawHashMatch& match, const RawHashCount& count);
+void write_hash_matches(cudaStream_t stream, const RawHashMatch& match, const RawHashRows& rows);
+void take_hash_rest(cudaStream_t stream, const RawHashRest& rest);
 std::uint64_t running_sums_scratch_bytes(std::uint64_t count);
 void running_sums(cudaStream_t stream, IntegerType type, const void* values, std::uint64_t count, std::uint64_t* sums,
                   void* scratch, std::uint64_t scratch_bytes);

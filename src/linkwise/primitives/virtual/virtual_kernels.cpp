@@ -10,6 +10,7 @@
 #include "linkwise/primitives/dispatch.hpp"
 #include "linkwise/primitives/encoding.hpp"
 #include "linkwise/primitives/host/key_codec.hpp"
+#include "linkwise/primitives/host/reference_hash_join.hpp"
 #include "linkwise/primitives/host/reference_matching.hpp"
 #include "linkwise/primitives/integers.hpp"
 #include "linkwise/primitives/kernels.hpp"
@@ -342,6 +343,29 @@ class VirtualKernels final : public Kernels {
   void hash_probe(void*, const RawHashProbe& probe, MatchTotals* totals) const override {
     hash_probe_on_host(probe, totals);
   }
+
+  std::uint64_t hash_pass_scratch_bytes(std::uint32_t, std::uint64_t parts) const override { return 8 * parts; }
+
+  void count_digits(void*, const RawHashPass& pass, void*, std::uint64_t* counts) const override {
+    count_digits_on_host(pass, counts);
+  }
+
+  void move_to_parts(void*, const RawHashPass& pass, const std::uint64_t* begin, RawRecords to, void* scratch,
+                     std::uint64_t* checksum) const override {
+    move_to_parts_on_host(pass, begin, to, static_cast<std::uint64_t*>(scratch), checksum);
+  }
+
+  void list_hash_tasks(void*, const RawHashTasks& list) const override { list_hash_tasks_on_host(list); }
+
+  void count_hash_matches(void*, const RawHashMatch& match, const RawHashCount& count) const override {
+    count_hash_matches_on_host(match, count);
+  }
+
+  void write_hash_matches(void*, const RawHashMatch& match, const RawHashRows& rows) const override {
+    write_hash_matches_on_host(match, rows);
+  }
+
+  void take_hash_rest(void*, const RawHashRest& rest) const override { take_hash_rest_on_host(rest); }
 
   std::uint64_t running_sums_scratch_bytes(std::uint64_t count) const override { return 1024 + count / 256; }
 

@@ -1,0 +1,248 @@
+#include "linkwise/join/device_hash/hash_join.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "linkwise/error.hpp"
+#include "linkwise/join/device_hash/hash_parts.hpp"
+#include "linkwise/join/device_hash/skew.hpp"
+#include "linkwise/primitives/matching.hpp"
+
+namespace linkwise {
+namespace {
+
+constexpr double most_tables = 64;      // that one key fills: a block would be busy with it alone
+constexpr double most_pairs_a_row = 8;  // of frequent keys, that counting enumerates
+constexpr double most_of_a_gpu = 1.5;   // one key's rows, by a GPU's share of a side
+
+// Who comes into the result, of the side that looks up and of the other one.
+struct Emissions {
+  Emission probe = Emission::pairs;
+  bool writes_probe = true;  // otherwise its matches only say which rows of the build side are wanted
+  bool takes_rest = false, rest_has_met = false;
+};
+
+Emissions emissions_of(JoinKind kind, bool left_probes) {
+  Emissions emissions;
+  const bool is_filter = kind == JoinKind::semi || kind == JoinKind::anti;
+  if (left_probes || !is_filter) {
+    const bool keeps_probe = kind == JoinKind::full || kind == (left_probes ? JoinKind::left : JoinKind::right);
+    emissions.probe = left_probes ? emission_of_left(kind) : Emission::pairs;
+    if (keeps_probe) emissions.probe = Emission::pairs_or_one;
+    emissions.takes_rest = kind == JoinKind::full || kind == (left_probes ? JoinKind::right : JoinKind::left);
+    return emissions;
+  }
+  emissions.writes_probe = false;
+  emissions.takes_rest = true;
+  emissions.rest_has_met = kind == JoinKind::semi;
+  return emissions;
+}
+
+class HashJoin : DeviceJoinSides {
+ public:
+  HashJoin(Runtime& runtime, const JoinPlan& plan, const DeviceJoinInput& input, bool wants_rows)
+      : DeviceJoinSides(runtime, plan, input, /*numbers_rows=*/false, KeysAs::came),
+        router_(runtime, plan.sort.paths, plan.sort.relay_bytes),
+        wants_rows_(wants_rows),
+        left_probes_(left_.rows > right_.rows),
+        build_(left_probes_ ? right_ : left_),
+        probe_(left_probes_ ? left_ : right_),
+        emissions_(emissions_of(input.kind, left_probes_)),
+        sums_(!wants_rows && sums_values(shape())),
+        layout_(layout_hash_join(build_.type.key, build_.rows, probe_.rows, streams_.size(), emissions_.takes_rest,
+                                 input.hash_table_rows)) {}
+
+  /// Brings the sides into parts; false if sorting is the better way.
+  bool prepare() {
+    const bool leaves_choice = input_.way == DeviceJoinWay::chosen;
+    const bool too_wide = wants_rows_ && (left_.type.value == ValueWidth::v16 || right_.type.value == ValueWidth::v16);
+    if (too_wide && !leaves_choice) throw UsageError("a hash join carries values of 4 or 8 bytes; ask for row numbers");
+    if (too_wide || (leaves_choice && !suits())) return false;
+    parts_.emplace(runtime_, streams_, router_, layout_, input_.verify);
+    if (parts_->bring(input_of(build_), input_of(probe_))) return true;
+    if (!leaves_choice)
+      throw UsageError(
+          "a GPU would get much more than its share of the hashed keys, of which a hash join keeps the rows together; "
+          "join by sorting, which spreads them");
+    runtime_.synchronize();
+    return false;
+  }
+
+  JoinTotals totals() {
+    count();
+    JoinTotals totals;
+    for (const OnGpu& gpu : gpus_) {
+      totals.rows += rows_of(gpu);
+      totals.left_sum += left_probes_ ? gpu.found.totals.probe_sum : gpu.found.totals.build_sum;
+      totals.right_sum += left_probes_ ? gpu.found.totals.build_sum : gpu.found.totals.probe_sum;
+    }
+    finish();
+    return totals;
+  }
+
+  std::vector<SortedPart> rows() {
+    count();
+    runtime_.set_phase("materialise");
+    std::vector<RowsOnGpu> made;
+    for (std::size_t g = 0; g < gpus_.size(); ++g) made.push_back(write(g));
+    finish();
+    return handed_over(std::move(made));
+  }
+
+ private:
+  struct Found {  // as it is read back
+    MatchTotals totals;
+    std::uint64_t rest = 0, checksums[2] = {};
+  };
+  struct OnGpu {
+    HashMatch match;
+    MemoryView numbers, emitted;  // a Found; rows of each task
+    Found found;
+    [[nodiscard]] MemoryView totals() const { return numbers.slice(offsetof(Found, totals), sizeof(MatchTotals)); }
+    [[nodiscard]] MemoryView rest() const { return numbers.slice(offsetof(Found, rest), 8); }
+    [[nodiscard]] MemoryView checksums() const { return numbers.slice(offsetof(Found, checksums), 16); }
+  };
+
+  [[nodiscard]] bool suits() {
+    const JoinSkew skew = sample_skew(runtime_, streams_, build_, probe_);
+    const auto rows = static_cast<double>(left_.rows + right_.rows);
+    const auto gpus = static_cast<double>(streams_.size());
+    const bool enumerates = !wants_rows_ || !emissions_.writes_probe;
+    return skew.build_rows <= most_tables * layout_.table_rows && (!enumerates || skew.pairs <= most_pairs_a_row * rows) &&
+           (layout_.replicates || skew.probe_share * gpus <= most_of_a_gpu || gpus == 1);
+  }
+
+  // Values of the callers', or numbers of rows in as few bytes as they need.
+  [[nodiscard]] HashParts::Input input_of(const DeviceSide& side) const {
+    HashParts::Input input{&side, ValueWidth::none, {4, false}};
+    const bool is_left = &side == &left_;
+    if (sums_ || (wants_rows_ && side.columns->value_width != ValueWidth::none)) {
+      input.value = side.type.value;
+      input.value_type = integers_of(is_left);
+    } else if (wants_rows_) {
+      const bool is_short = side.rows <= std::numeric_limits<std::uint32_t>::max();
+      input.value = is_short ? ValueWidth::v4 : ValueWidth::v8;
+      input.value_type = {is_short ? 4 : 8, false};
+    }
+    return input;
+  }
+
+  MemoryView allocate(std::size_t gpu, std::uint64_t bytes) {
+    return memory_.emplace_back(runtime_.allocate(streams_[gpu].place, bytes, "hash join")).view();
+  }
+
+  // Whether the rows that were moved are summed up when they are counted, and not when they are written.
+  [[nodiscard]] bool verifies() const { return input_.verify && parts_->has_moved(); }
+  [[nodiscard]] bool writes() const { return wants_rows_ && emissions_.writes_probe; }
+
+  void count() {
+    runtime_.set_phase("probe");
+    std::vector<ReadBack> reads;
+    gpus_.resize(streams_.size());
+    for (std::size_t g = 0; g < streams_.size(); ++g) {
+      OnGpu& gpu = gpus_[g];
+      const HashParts::OnGpu& parts = parts_->on_gpus()[g];
+      HashMatch& match = gpu.match;
+      match = {parts.probe, parts.build, parts.parts, layout_.table_rows, emissions_.probe, {}, {}, sums_ || wants_rows_,
+               {}};
+      gpu.numbers = allocate(g, sizeof(Found));
+      match.tasks = allocate(g, match.task_bytes());
+      gpu.emitted = allocate(g, 8 * match.most_tasks());
+      if (verifies()) match.checksums = gpu.checksums();
+      list_hash_tasks(runtime_, streams_[g], match);
+      HashMatch counted = match;
+      if (writes()) counted.checksums = {};
+      if (emissions_.takes_rest) counted.met = match.met = allocate(g, std::max<std::uint64_t>(match.build.rows(), 1));
+      if (emissions_.takes_rest && match.build.rows() == 0) counted.met = match.met = {};
+      count_hash_matches(runtime_, streams_[g], counted, sums_, gpu.totals(), gpu.emitted);
+      if (match.met.bytes > 0)
+        take_hash_rest(runtime_, streams_[g], match, emissions_.rest_has_met, 0, {}, {}, gpu.rest());
+      reads.push_back({streams_[g], gpu.totals(), &gpu.found.totals});
+      if (match.met.bytes > 0) reads.push_back({streams_[g], gpu.rest(), &gpu.found.rest});
+      if (verifies() && !writes()) reads.push_back({streams_[g], gpu.checksums(), &gpu.found.checksums});
+    }
+    runtime_.read_back(reads);
+  }
+
+  [[nodiscard]] std::uint64_t rows_of(const OnGpu& gpu) const { return probed_rows(gpu) + gpu.found.rest; }
+  [[nodiscard]] std::uint64_t probed_rows(const OnGpu& gpu) const {
+    if (!emissions_.writes_probe) return 0;
+    const MatchTotals& totals = gpu.found.totals;
+    return rows_of_task(emissions_.probe, gpu.match.probe.rows(), totals.matches, totals.matched_rows);
+  }
+
+  // What a side shows of a row.
+  [[nodiscard]] int shown_bytes(const DeviceSide& side) const {
+    return side.columns->value_width == ValueWidth::none ? input_.row_number_bytes
+                                                         : static_cast<int>(side.type.value_bytes());
+  }
+
+  RowsOnGpu write(std::size_t g) {
+    OnGpu& gpu = gpus_[g];
+    const bool is_filter = input_.kind == JoinKind::semi || input_.kind == JoinKind::anti;
+    const int left_bytes = shown_bytes(left_), right_bytes = shown_bytes(right_);
+    RowsOnGpu made(runtime_, streams_[g].place, rows_of(gpu), static_cast<std::uint64_t>(left_bytes),
+                   is_filter ? 0 : static_cast<std::uint64_t>(right_bytes));
+    const HashColumn of_left{made.left, left_bytes}, of_right{made.right, right_bytes};
+    const HashColumn& of_probe = left_probes_ ? of_left : of_right;
+    const HashColumn& of_build = left_probes_ ? of_right : of_left;
+    if (writes()) {
+      const std::uint64_t tasks = gpu.match.most_tasks();
+      const MemoryView offsets = allocate(g, 8 * (tasks + 1));
+      const MemoryView scratch = allocate(g, runtime_.kernels().running_sums_scratch_bytes(tasks));
+      running_sums(runtime_, streams_[g], {8, false}, gpu.emitted, offsets, scratch);
+      HashMatch written = gpu.match;
+      written.met = {};
+      write_hash_matches(runtime_, streams_[g], written, offsets, of_probe, of_build);
+    }
+    if (gpu.match.met.bytes > 0)
+      take_hash_rest(runtime_, streams_[g], gpu.match, emissions_.rest_has_met, probed_rows(gpu), of_probe, of_build,
+                     gpu.rest());
+    return made;
+  }
+
+  void finish() {
+    if (verifies()) {
+      runtime_.set_phase("verify");
+      std::vector<ReadBack> reads;
+      for (std::size_t g = 0; writes() && g < gpus_.size(); ++g)
+        reads.push_back({streams_[g], gpus_[g].checksums(), &gpus_[g].found.checksums});
+      if (!reads.empty()) runtime_.read_back(reads);
+      std::uint64_t probed = 0, built = 0;
+      for (const OnGpu& gpu : gpus_) {
+        probed += gpu.found.checksums[0];
+        built += gpu.found.checksums[1];
+      }
+      parts_->check(probed, built);
+    }
+    runtime_.synchronize();
+  }
+
+  Router router_;
+  bool wants_rows_, left_probes_;
+  const DeviceSide &build_, &probe_;
+  Emissions emissions_;
+  bool sums_;
+  HashLayout layout_;
+  std::optional<HashParts> parts_;
+  std::vector<OnGpu> gpus_;
+  std::vector<Buffer> memory_;
+};
+
+}  // namespace
+
+std::optional<JoinTotals> hash_join_totals(Runtime& runtime, const JoinPlan& plan, const DeviceJoinInput& input) {
+  HashJoin join(runtime, plan, input, /*wants_rows=*/false);
+  if (!join.prepare()) return {};
+  return join.totals();
+}
+
+std::optional<std::vector<SortedPart>> hash_join_rows(Runtime& runtime, const JoinPlan& plan,
+                                                      const DeviceJoinInput& input) {
+  HashJoin join(runtime, plan, input, /*wants_rows=*/true);
+  if (!join.prepare()) return {};
+  return join.rows();
+}
+
+}  // namespace linkwise

@@ -1,0 +1,93 @@
+// Both sides of a hash join, brought into parts on the GPUs: rows of one hash are in one part, and a part of the build
+// side fits a table in the memory of a thread block.
+//
+// Over several GPUs the first pass makes buckets, of which each GPU has its share: they go there by the copy engines, and
+// the second pass puts the pieces of each together while it divides them. Or a short build side goes everywhere, and
+// the rows that look it up stay where they are.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "linkwise/join/device_join_sides.hpp"
+#include "linkwise/primitives/hash_join.hpp"
+#include "linkwise/transfer/router.hpp"
+
+namespace linkwise {
+
+/// How the sides are divided.
+struct HashLayout {
+  int first_bits = 0, second_bits = 0;  ///< of the passes; 0: none
+  std::uint32_t table_rows = 0;
+  bool replicates = false;  ///< the build side
+};
+/// @param build_emits  whether rows of the build side come into the result by themselves: then it is not replicated.
+/// @param table_rows  0: as many as suit the GPU.
+HashLayout layout_hash_join(KeyWidth width, std::uint64_t build_rows, std::uint64_t probe_rows, std::size_t gpus,
+                            bool build_emits, std::uint32_t table_rows);
+
+class HashParts {
+ public:
+  HashParts(Runtime& runtime, std::span<const Stream> streams, Router& router, const HashLayout& layout, bool verify);
+
+  /// A side as it came: with its values, the numbers of its rows, or keys alone.
+  struct Input {
+    const DeviceSide* side = nullptr;
+    ValueWidth value = ValueWidth::none;
+    IntegerType value_type;
+  };
+  /// Enqueues it all; of several GPUs, blocks until they have counted their buckets.
+  /// Returns whether the hashes spread the rows over the GPUs well enough; otherwise nothing can be used.
+  bool bring(const Input& build, const Input& probe);
+
+  /// On each GPU.
+  struct OnGpu {
+    HashSide build, probe;
+    std::uint32_t parts = 1;
+  };
+  [[nodiscard]] const std::vector<OnGpu>& on_gpus() const { return on_gpus_; }
+  /// Whether rows were moved, so that `check` wants to know what came of them.
+  [[nodiscard]] bool has_moved() const { return layout_.first_bits > 0; }
+  /// Σ record_hash of what the last step saw of the probing side and of the build side, over all GPUs. Blocks.
+  /// @throws CorruptDataError if that is not what came in.
+  void check(std::uint64_t probe_seen, std::uint64_t build_seen);
+
+ private:
+  struct Piece {  // a side on a GPU, on its way
+    HashSide rows;
+    std::uint64_t count = 0;
+    MemoryView run_begin, run_end;
+    std::uint32_t buckets = 1;
+  };
+  struct Side {
+    Input input;
+    std::vector<Piece> pieces;
+    std::vector<Records> moved;                     // by the first pass, with room for what other GPUs send
+    std::vector<std::vector<std::uint64_t>> begin;  // of each GPU's buckets
+    std::vector<MemoryView> came_in;                // checksums
+  };
+
+  void start(Side& side);
+  void replicate(Side& build);
+  void first_pass(Side& side);
+  bool exchange(std::span<Side* const> sides);
+  void receive(Side& side, std::size_t gpu);
+  void second_pass(Side& side, std::size_t gpu);
+  [[nodiscard]] std::vector<std::uint64_t> incoming(const Side& side, std::size_t gpu) const;
+  [[nodiscard]] bool exchanges() const { return streams_.size() > 1 && !layout_.replicates && layout_.first_bits > 0; }
+  [[nodiscard]] std::uint64_t first_bucket(std::size_t gpu) const;
+  MemoryView allocate(std::size_t gpu, std::uint64_t bytes);
+  /// Divides a piece by one pass into fresh memory with room for so many rows.
+  Records divide(Side& side, std::size_t gpu, int shift, int bits, std::uint64_t room, const MemoryView& checksum);
+
+  Runtime& runtime_;
+  std::span<const Stream> streams_;
+  Router& router_;
+  HashLayout layout_;
+  bool verify_;
+  Side build_, probe_;
+  std::vector<OnGpu> on_gpus_;
+  std::vector<Buffer> memory_;
+};
+
+}  // namespace linkwise

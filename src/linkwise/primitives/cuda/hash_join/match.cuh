@@ -1,0 +1,210 @@
+// Parts of both sides against each other: what there is for the blocks to do, how many rows it gives, and the rows.
+#pragma once
+
+#include "linkwise/primitives/cuda/hash_join/table.cuh"
+#include "linkwise/primitives/cuda/match_totals.cuh"
+
+namespace linkwise::cuda::hash {
+
+__global__ void list_tasks_kernel(const RawHashTasks list) {
+  for (std::uint64_t part = global_thread(); part < list.parts; part += grid_threads()) {
+    const std::uint64_t probing = list.probe.begin_of(part + 1) - list.probe.begin_of(part);
+    const std::uint64_t build = list.build.begin_of(part + 1) - list.build.begin_of(part);
+    if ((probing == 0 && !(list.without_probe && build > 0)) || (build == 0 && !list.without_build)) continue;
+    const auto chunks = static_cast<std::uint32_t>(max((probing + probed_by_task - 1) / probed_by_task, 1ul));
+    const std::uint32_t first = atomicAdd(list.count, chunks);
+    for (std::uint32_t c = 0; c < chunks; ++c) list.tasks[first + c] = {static_cast<std::uint32_t>(part), c};
+  }
+}
+
+/// What a block does: a chunk of the probing side against its part of the build side, as many rows of it at a time as
+/// a table takes.
+template <typename Key>
+class Matching {
+ public:
+  __device__ Matching(const RawHashMatch& match, const TableShape& shape, unsigned char* memory)
+      : table(memory, shape), match_(match), task_(match.tasks[blockIdx.x]) {
+    const std::uint64_t part_end = match.probe.begin_of(task_.part + 1);
+    probe_begin = min(match.probe.begin_of(task_.part) + task_.chunk * probed_by_task, part_end);
+    probe_end = min(probe_begin + probed_by_task, part_end);
+    matched_ = reinterpret_cast<unsigned*>(memory + (shape.bytes<Key>() + 3) / 4 * 4);
+    if (wants_matched())
+      for (unsigned w = threadIdx.x; w < probed_by_task / 32; w += match_threads) matched_[w] = 0;
+  }
+
+  [[nodiscard]] __device__ bool wants_matched() const { return match_.emission != Emission::pairs; }
+
+  /// body(row, hash, is it there) for each probing row, by whole warps, against each table.
+  template <typename Body>
+  __device__ void run(const Body& body) {
+    const auto *keys = static_cast<const Key*>(match_.probe.keys), *build = static_cast<const Key*>(match_.build.keys);
+    const std::uint64_t build_begin = match_.build.begin_of(task_.part);
+    const std::uint64_t build_end = match_.build.begin_of(task_.part + 1);
+    std::uint64_t probe_sum = 0, build_sum = 0;
+    const bool sums = match_.checksums != nullptr;
+    std::uint64_t first = build_begin;
+    do {
+      const auto rows = static_cast<unsigned>(min(build_end - first, std::uint64_t{match_.table_rows}));
+      const bool sums_build = sums && task_.chunk == 0, sums_probe = sums && first == build_begin;
+      __syncthreads();
+      table.clear();
+      __syncthreads();
+      for (unsigned r = threadIdx.x; r < rows; r += match_threads) {
+        const Key hash = match_.build.hash(build[first + r]);
+        table.insert(r, hash);
+        if (table.keeps_values()) table.keep(r, match_.build.value(first + r));
+        if (sums_build) build_sum += hash_of_row(match_.build, hash, first + r);
+      }
+      __syncthreads();
+      constexpr int at_once = 4;
+      for (std::uint64_t base = probe_begin; base < probe_end; base += at_once * match_threads) {
+        Key key[at_once];
+#pragma unroll
+        for (int j = 0; j < at_once; ++j) {
+          const std::uint64_t row = base + j * match_threads + threadIdx.x;
+          if (row < probe_end) key[j] = keys[row];
+        }
+#pragma unroll
+        for (int j = 0; j < at_once; ++j) {
+          const std::uint64_t row = base + j * match_threads + threadIdx.x;
+          if (base + j * match_threads >= probe_end) break;
+          const Key hash = match_.probe.hash(key[j]);
+          if (sums_probe && row < probe_end) probe_sum += hash_of_row(match_.probe, hash, row);
+          body(row, hash, row < probe_end);
+        }
+      }
+      if (match_.met != nullptr) {
+        __syncthreads();
+        table.tell(match_.met + first, rows);
+      }
+      first += match_.table_rows;
+    } while (first < build_end);
+    __syncthreads();
+    if (sums) {
+      add_in_warp(probe_sum, match_.checksums);
+      add_in_warp(build_sum, match_.checksums + 1);
+    }
+  }
+
+  __device__ __forceinline__ void note(std::uint64_t row) {
+    const auto at = static_cast<unsigned>(row - probe_begin);
+    atomicOr(&matched_[at / 32], 1u << at % 32);
+  }
+  [[nodiscard]] __device__ __forceinline__ bool has_matched(std::uint64_t row) const {
+    const auto at = static_cast<unsigned>(row - probe_begin);
+    return (matched_[at / 32] >> at % 32 & 1) != 0;
+  }
+
+  std::uint64_t probe_begin, probe_end;
+  Table<Key> table;
+
+ private:
+  __device__ __forceinline__ std::uint64_t hash_of_row(const RawHashSide& side, Key hash, std::uint64_t row) const {
+    return match_.has_values ? record_hash(hash, side.stored(row)) : record_hash(hash, NoValue{});
+  }
+
+  const RawHashMatch& match_;
+  HashTask task_;
+  unsigned* matched_;  // a bit for each probing row
+};
+
+template <typename Key>
+__global__ void __launch_bounds__(match_threads, 2)
+    count_matches_kernel(const RawHashMatch match, const TableShape shape, const RawHashCount count) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  if (blockIdx.x >= *match.task_count) return;
+  Matching<Key> matching(match, shape, shared);
+  MatchTotals mine;
+  const bool only_whether = match.emission == Emission::one_if_matched || match.emission == Emission::one_if_unmatched;
+  const bool stops_early = only_whether && match.met == nullptr && !count.adds_values;
+  matching.run([&](std::uint64_t row, Key hash, bool is_there) {
+    if (!is_there) return;
+    std::uint64_t found = 0;
+    for (unsigned r = matching.table.first(hash); r != Table<Key>::nobody; r = matching.table.next(r, hash)) {
+      ++found;
+      if (count.adds_values) mine.build_sum += matching.table.value(r, match.build.value_type.is_signed);
+      if (match.met != nullptr) matching.table.mark(r);
+      if (stops_early) break;
+    }
+    if (found == 0) return;
+    mine.matches += found;
+    if (count.adds_values) mine.probe_sum += found * match.probe.value(row);
+    if (matching.wants_matched()) matching.note(row);
+  });
+  if (matching.wants_matched())
+    for (std::uint64_t row = matching.probe_begin + threadIdx.x; row < matching.probe_end; row += match_threads)
+      mine.matched_rows += matching.has_matched(row) ? 1 : 0;
+  __shared__ std::uint64_t found[2];
+  if (threadIdx.x < 2) found[threadIdx.x] = 0;
+  __syncthreads();
+  add_in_warp(mine.matches, &found[0]);
+  add_in_warp(mine.matched_rows, &found[1]);
+  __syncthreads();
+  if (threadIdx.x == 0)
+    count.emitted[blockIdx.x] =
+        rows_of_task(match.emission, matching.probe_end - matching.probe_begin, found[0], found[1]);
+  add_totals(mine, count.totals);
+}
+
+template <typename Key>
+__global__ void __launch_bounds__(match_threads, 2)
+    write_matches_kernel(const RawHashMatch match, const TableShape shape, const RawHashRows rows) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  __shared__ unsigned taken;
+  if (blockIdx.x >= *match.task_count) return;
+  if (threadIdx.x == 0) taken = 0;
+  Matching<Key> matching(match, shape, shared);
+  const std::uint64_t first = rows.offsets[blockIdx.x];
+  const unsigned lane = threadIdx.x % 32;
+  // The rows that a warp emits at a time take places one behind the other.
+  const auto place = [&](bool emits) {
+    const unsigned votes = __ballot_sync(~0u, emits);
+    unsigned base = 0;
+    if (lane == 0 && votes != 0) base = atomicAdd(&taken, static_cast<unsigned>(__popc(votes)));
+    return first + __shfl_sync(~0u, base, 0) + __popc(votes & ((1u << lane) - 1));
+  };
+  const bool writes_pairs = match.emission == Emission::pairs || match.emission == Emission::pairs_or_one;
+  matching.run([&](std::uint64_t row, Key hash, bool is_there) {
+    unsigned found = is_there ? matching.table.first(hash) : Table<Key>::nobody;
+    if (found != Table<Key>::nobody && matching.wants_matched()) matching.note(row);
+    if (!writes_pairs) return;
+    const std::uint64_t value = found != Table<Key>::nobody ? match.probe.value(row) : 0;
+    while (__any_sync(~0u, found != Table<Key>::nobody)) {
+      const bool emits = found != Table<Key>::nobody;
+      const std::uint64_t at = place(emits);
+      if (emits) {
+        rows.probe.set(at, value);
+        if (rows.build.to != nullptr) rows.build.set(at, matching.table.value(found, false));
+        found = matching.table.next(found, hash);
+      }
+    }
+  });
+  if (!matching.wants_matched()) return;
+  const bool wanted = match.emission == Emission::one_if_matched;
+  for (std::uint64_t base = matching.probe_begin; base < matching.probe_end; base += match_threads) {
+    const std::uint64_t row = base + threadIdx.x;
+    const bool emits = row < matching.probe_end && matching.has_matched(row) == wanted;
+    const std::uint64_t at = place(emits);
+    if (!emits) continue;
+    rows.probe.set(at, match.probe.value(row));
+    rows.build.set(at, ~std::uint64_t{0});
+  }
+}
+
+__global__ void take_rest_kernel(const RawHashRest rest) {
+  const unsigned lane = threadIdx.x % 32;
+  for (std::uint64_t base = global_thread() - lane; base < rest.build.count; base += grid_threads()) {
+    const std::uint64_t row = base + lane;
+    const bool takes = row < rest.build.count && (rest.met[row] != 0) == rest.wants_met;
+    const unsigned votes = __ballot_sync(~0u, takes);
+    unsigned long long before = 0;
+    if (lane == 0 && votes != 0)
+      before = atomicAdd(counter(rest.taken), static_cast<unsigned long long>(__popc(votes)));
+    const std::uint64_t at = rest.first + __shfl_sync(~0u, before, 0) + __popc(votes & ((1u << lane) - 1));
+    if (!takes) continue;
+    rest.to_build.set(at, rest.build.value(row));
+    rest.to_probe.set(at, ~std::uint64_t{0});
+  }
+}
+
+}  // namespace linkwise::cuda::hash

@@ -1,0 +1,83 @@
+// Rows of the build side in a chained hash table that a thread block shares.
+//
+// Chains and not open addressing, so that many rows of one key cost a row each, and not the square of them.
+#pragma once
+
+#include "linkwise/primitives/cuda/launch.cuh"
+#include "linkwise/primitives/hash_join_steps.hpp"
+
+namespace linkwise::cuda::hash {
+
+constexpr int match_threads = 512;
+
+/// How the memory of a block is divided: values, keys, heads of chains, what comes next in the chain, and whether a row
+/// has met somebody.
+struct TableShape {
+  std::uint32_t rows;   // a multiple of 8, at most 2^16 - 8
+  std::uint32_t slots;  // a power of two
+  int value_bytes;      // 0: none are kept
+  bool marks;
+
+  template <typename Key>
+  __host__ __device__ std::uint32_t bytes() const {
+    return 4 * slots + rows * (sizeof(Key) + value_bytes + 2 + (marks ? 1 : 0));
+  }
+};
+
+template <typename Key>
+class Table {
+ public:
+  static constexpr unsigned nobody = 0;  // rows are numbered from 1
+
+  __device__ Table(unsigned char* memory, const TableShape& shape) : shape_(shape) {
+    values_ = memory;
+    keys_ = reinterpret_cast<Key*>(memory + shape.rows * shape.value_bytes);
+    heads_ = reinterpret_cast<unsigned*>(keys_ + shape.rows);
+    next_ = reinterpret_cast<unsigned short*>(heads_ + shape.slots);
+    met_ = reinterpret_cast<std::uint8_t*>(next_ + shape.rows);
+  }
+
+  __device__ __forceinline__ void clear() {
+    for (unsigned s = threadIdx.x; s < shape_.slots; s += match_threads) heads_[s] = nobody;
+    if (shape_.marks)
+      for (unsigned r = threadIdx.x; r < shape_.rows; r += match_threads) met_[r] = 0;
+  }
+  __device__ __forceinline__ void insert(unsigned row, Key key) {
+    keys_[row] = key;
+    next_[row] = static_cast<unsigned short>(atomicExch(&heads_[slot(key)], row + 1));
+  }
+  [[nodiscard]] __device__ __forceinline__ bool keeps_values() const { return shape_.value_bytes > 0; }
+  __device__ __forceinline__ void keep(unsigned row, std::uint64_t value) {
+    RawHashColumn{values_, shape_.value_bytes}.set(row, value);
+  }
+
+  /// The first row of that key and those behind it, from 1 on.
+  __device__ __forceinline__ unsigned first(Key key) const { return of_key(heads_[slot(key)], key); }
+  __device__ __forceinline__ unsigned next(unsigned row, Key key) const { return of_key(next_[row - 1], key); }
+  __device__ __forceinline__ std::uint64_t value(unsigned row, bool is_signed) const {
+    return integer_at(values_, {shape_.value_bytes, is_signed}, row - 1);
+  }
+  __device__ __forceinline__ void mark(unsigned row) { met_[row - 1] = 1; }
+  /// Sets what has been met of as many rows.
+  __device__ __forceinline__ void tell(std::uint8_t* met, unsigned rows) const {
+    for (unsigned r = threadIdx.x; r < rows; r += match_threads)
+      if (met_[r] != 0) met[r] = 1;
+  }
+
+ private:
+  // Parts agree in the upper bits, and the lower ones are as good as random.
+  __device__ __forceinline__ unsigned slot(Key key) const { return static_cast<unsigned>(key) & (shape_.slots - 1); }
+  __device__ __forceinline__ unsigned of_key(unsigned row, Key key) const {
+    while (row != nobody && keys_[row - 1] != key) row = next_[row - 1];
+    return row;
+  }
+
+  TableShape shape_;
+  void* values_;
+  Key* keys_;
+  unsigned* heads_;
+  unsigned short* next_;
+  std::uint8_t* met_;
+};
+
+}  // namespace linkwise::cuda::hash

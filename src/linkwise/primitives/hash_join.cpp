@@ -1,0 +1,213 @@
+#include "linkwise/primitives/hash_join.hpp"
+
+#include "linkwise/primitives/require.hpp"
+
+namespace linkwise {
+namespace {
+
+template <typename Type>
+Type* pointer(const MemoryView& view) {
+  return view.bytes == 0 ? nullptr : reinterpret_cast<Type*>(view.data);
+}
+
+std::vector<MemoryView> present(std::initializer_list<MemoryView> views) {
+  std::vector<MemoryView> found;
+  for (const MemoryView& view : views)
+    if (view.bytes > 0) found.push_back(view);
+  return found;
+}
+
+RawHashSide raw(const HashSide& side) {
+  return {side.keys.data,
+          pointer<const void>(side.values),
+          side.value_type,
+          side.rows(),
+          side.first_row,
+          side.are_hashes,
+          key_class(side.key_type) == KeyClass::floating,
+          pointer<const std::uint64_t>(side.begin)};
+}
+
+RawHashPass raw(const HashPass& pass) {
+  return {{pass.from.width(), pass.value},
+          raw(pass.from),
+          {pointer<const std::uint64_t>(pass.run_begin), pointer<const std::uint64_t>(pass.run_end), pass.runs(),
+           pass.buckets},
+          pass.rows,
+          pass.shift,
+          pass.bits};
+}
+
+RawHashMatch raw(const HashMatch& match) {
+  auto* const tasks = pointer<HashTask>(match.tasks);
+  return {match.probe.width(),
+          raw(match.probe),
+          raw(match.build),
+          tasks,
+          reinterpret_cast<std::uint32_t*>(tasks + match.most_tasks()),
+          match.most_tasks(),
+          match.table_rows,
+          match.emission,
+          pointer<std::uint8_t>(match.met),
+          match.has_values,
+          pointer<std::uint64_t>(match.checksums)};
+}
+
+RawHashColumn raw(const HashColumn& column) { return {pointer<void>(column.to), column.bytes}; }
+
+void check(const HashSide& side, const char* operation) {
+  require(!is_narrow(side.key_type) && side.keys.bytes % static_cast<std::uint64_t>(side.width()) == 0, operation,
+          "whole keys of 4 or 8 bytes");
+  require(side.values.bytes == 0 ||
+              side.values.bytes == side.rows() * static_cast<std::uint64_t>(side.value_type.bytes),
+          operation, "a value for each row");
+}
+
+void check(const HashPass& pass, const Kernels& kernels, const MemoryView& scratch, const char* operation) {
+  check(pass.from, operation);
+  require(0 <= pass.bits && pass.bits <= most_pass_bits, operation, "at most 9 bits");
+  require(0 <= pass.shift && pass.shift + pass.bits <= 8 * static_cast<int>(pass.from.width()) &&
+              pass.shift < 8 * static_cast<int>(pass.from.width()),
+          operation, "bits of the hash");
+  require(pass.run_begin.bytes == pass.run_end.bytes && pass.runs() % pass.buckets == 0, operation,
+          "as many runs of each bucket, each with an end");
+  require(scratch.bytes >= hash_pass_scratch_bytes(kernels, pass), operation, "the scratch is too small");
+}
+
+void check(const HashMatch& match, const char* operation) {
+  check(match.probe, operation);
+  check(match.build, operation);
+  require(match.probe.width() == match.build.width(), operation, "keys of one width");
+  require(match.probe.are_hashes == match.build.are_hashes || match.parts == 1, operation, "parts of hashes");
+  for (const HashSide* side : {&match.probe, &match.build})
+    require(side->begin.bytes == 0 ? match.parts == 1 : side->begin.bytes == 8 * (std::uint64_t{match.parts} + 1),
+            operation, "where each part begins, and the end of the last");
+  require(match.met.bytes == 0 || match.met.bytes == match.build.rows(), operation, "a byte for each build row");
+  require(match.tasks.bytes == match.task_bytes(), operation, "room for the tasks");
+  require(match.checksums.bytes == 0 || match.checksums.bytes == 16, operation, "two checksums");
+}
+
+void check(const HashColumn& column, const char* operation) {
+  require(column.bytes == 4 || column.bytes == 8, operation, "numbers of 4 or 8 bytes");
+  require(column.to.bytes % static_cast<std::uint64_t>(column.bytes) == 0, operation, "whole numbers");
+}
+
+std::vector<MemoryView> what_match_reads(const HashMatch& match) {
+  return present({match.probe.keys, match.probe.values, match.probe.begin, match.build.keys, match.build.values,
+                  match.build.begin, match.tasks});
+}
+
+// Both sides are read once, and looked up in shared memory.
+Work work_of(const HashMatch& match, double value_bytes) {
+  return {"partition", match.probe.rows() + match.build.rows(),
+          static_cast<double>(match.probe.width()) + value_bytes};
+}
+
+}  // namespace
+
+std::uint64_t hash_pass_scratch_bytes(const Kernels& kernels, const HashPass& pass) {
+  return kernels.hash_pass_scratch_bytes(pass.runs(), pass.parts());
+}
+
+void count_digits(Runtime& runtime, Stream stream, const HashPass& pass, const MemoryView& scratch,
+                  const MemoryView& counts) {
+  const Kernels& kernels = runtime.kernels();
+  check(pass, kernels, scratch, "count digits");
+  require(counts.bytes == 8 * pass.parts(), "count digits", "a counter for each part");
+  runtime.enqueue(stream, {"count digits",
+                           present({pass.from.keys, pass.run_begin, pass.run_end}),
+                           {scratch, counts},
+                           {"checksum", pass.rows, static_cast<double>(pass.from.width())},
+                           [&kernels, raw_pass = raw(pass), scratch, counts](void* native) {
+                             kernels.count_digits(native, raw_pass, scratch.data, pointer<std::uint64_t>(counts));
+                           }});
+}
+
+void move_to_parts(Runtime& runtime, Stream stream, const HashPass& pass, const MemoryView& begin, const Records& to,
+                   const MemoryView& scratch, const MemoryView& checksum) {
+  const Kernels& kernels = runtime.kernels();
+  check(pass, kernels, scratch, "move to parts");
+  require(begin.bytes == 8 * (pass.parts() + 1), "move to parts", "where each part begins, and the end of the last");
+  require(to.type == RecordType{pass.from.width(), pass.value} && to.count == pass.rows, "move to parts",
+          "room for all rows");
+  require(pass.value != ValueWidth::v16, "move to parts", "values of 4 or 8 bytes");
+  require(checksum.bytes == 0 || checksum.bytes == 8, "move to parts", "one checksum");
+  runtime.enqueue(stream, {"move to parts",
+                           present({pass.from.keys, pass.from.values, pass.run_begin, pass.run_end, begin}),
+                           present({to.keys, to.values, scratch, checksum}),
+                           {"partition", pass.rows, static_cast<double>(to.type.bytes())},
+                           [&kernels, raw_pass = raw(pass), begin, records = to.raw(), scratch, checksum](void* native) {
+                             kernels.move_to_parts(native, raw_pass, pointer<const std::uint64_t>(begin), records,
+                                                   scratch.data, pointer<std::uint64_t>(checksum));
+                           }});
+}
+
+void list_hash_tasks(Runtime& runtime, Stream stream, const HashMatch& match) {
+  check(match, "list tasks");
+  const Kernels& kernels = runtime.kernels();
+  const RawHashMatch raw_match = raw(match);
+  const bool sees_all = match.checksums.bytes > 0;
+  const bool without_build =
+      sees_all || match.emission == Emission::pairs_or_one || match.emission == Emission::one_if_unmatched;
+  const RawHashTasks list{raw_match.probe,
+                          raw_match.build,
+                          match.parts,
+                          without_build,
+                          sees_all,
+                          pointer<HashTask>(match.tasks),
+                          const_cast<std::uint32_t*>(raw_match.task_count)};
+  runtime.enqueue(stream, {"list tasks",
+                           present({match.probe.begin, match.build.begin}),
+                           {match.tasks},
+                           {"checksum", match.parts, 16},
+                           [&kernels, list](void* native) { kernels.list_hash_tasks(native, list); }});
+}
+
+void count_hash_matches(Runtime& runtime, Stream stream, const HashMatch& match, bool adds_values,
+                        const MemoryView& totals, const MemoryView& emitted) {
+  check(match, "count matches");
+  require(totals.bytes == sizeof(MatchTotals), "count matches", "one set of totals");
+  require(emitted.bytes == 8 * match.most_tasks(), "count matches", "a number for each task");
+  const Kernels& kernels = runtime.kernels();
+  std::vector<MemoryView> writes = present({totals, emitted, match.met, match.checksums});
+  runtime.enqueue(stream, {"count matches", what_match_reads(match), std::move(writes), work_of(match, 0),
+                           [&kernels, raw_match = raw(match), adds_values, totals, emitted](void* native) {
+                             kernels.count_hash_matches(native, raw_match,
+                                                        {pointer<MatchTotals>(totals), pointer<std::uint64_t>(emitted),
+                                                         adds_values});
+                           }});
+}
+
+void write_hash_matches(Runtime& runtime, Stream stream, const HashMatch& match, const MemoryView& offsets,
+                        const HashColumn& of_probe, const HashColumn& of_build) {
+  check(match, "write matches");
+  check(of_probe, "write matches");
+  check(of_build, "write matches");
+  require(offsets.bytes == 8 * (match.most_tasks() + 1), "write matches", "an offset for each task, and one more");
+  const Kernels& kernels = runtime.kernels();
+  std::vector<MemoryView> reads = what_match_reads(match);
+  reads.push_back(offsets);
+  runtime.enqueue(stream,
+                  {"write matches", std::move(reads), present({of_probe.to, of_build.to, match.met, match.checksums}),
+                   work_of(match, of_probe.bytes + of_build.bytes),
+                   [&kernels, raw_match = raw(match), offsets, of_probe, of_build](void* native) {
+                     kernels.write_hash_matches(
+                         native, raw_match, {pointer<const std::uint64_t>(offsets), raw(of_probe), raw(of_build)});
+                   }});
+}
+
+void take_hash_rest(Runtime& runtime, Stream stream, const HashMatch& match, bool wants_met, std::uint64_t first,
+                    const HashColumn& of_probe, const HashColumn& of_build, const MemoryView& taken) {
+  check(match, "take the rest");
+  check(of_probe, "take the rest");
+  check(of_build, "take the rest");
+  require(taken.bytes == 8 && match.met.bytes > 0, "take the rest", "what was met, and one number");
+  const Kernels& kernels = runtime.kernels();
+  const RawHashRest rest{raw(match.build), pointer<const std::uint8_t>(match.met), wants_met, first, raw(of_probe),
+                         raw(of_build),    pointer<std::uint64_t>(taken)};
+  runtime.enqueue(stream, {"take the rest", present({match.met, match.build.values}),
+                           present({taken, of_probe.to, of_build.to}), {"checksum", match.build.rows(), 1},
+                           [&kernels, rest](void* native) { kernels.take_hash_rest(native, rest); }});
+}
+
+}  // namespace linkwise
