@@ -14,6 +14,7 @@ namespace {
 
 constexpr double most_tables = 64;      // that one key fills: a block would be busy with it alone
 constexpr double most_pairs_a_row = 8;  // of frequent keys, that counting enumerates
+constexpr double few_pairs = 1e8;       // that are enumerated before samples are there, or not much later
 constexpr double most_of_a_gpu = 1.5;   // one key's rows, by a GPU's share of a side
 
 // Who comes into the result, of the side that looks up and of the other one.
@@ -93,7 +94,8 @@ class HashJoin : DeviceJoinSides {
  private:
   struct Found {  // as it is read back
     MatchTotals totals;
-    std::uint64_t rest = 0, checksums[2] = {};
+    std::uint64_t rest = 0;
+    HashParts::Checksums came_in, seen;
   };
   struct OnGpu {
     HashMatch match;
@@ -101,14 +103,18 @@ class HashJoin : DeviceJoinSides {
     Found found;
     [[nodiscard]] MemoryView totals() const { return numbers.slice(offsetof(Found, totals), sizeof(MatchTotals)); }
     [[nodiscard]] MemoryView rest() const { return numbers.slice(offsetof(Found, rest), 8); }
-    [[nodiscard]] MemoryView checksums() const { return numbers.slice(offsetof(Found, checksums), 16); }
+    [[nodiscard]] MemoryView seen() const { return numbers.slice(offsetof(Found, seen), sizeof Found::seen); }
   };
 
   [[nodiscard]] bool suits() {
+    const bool enumerates = !wants_rows_ || !emissions_.writes_probe;  // pairs that nobody asks for
+    const double most_pairs = static_cast<double>(left_.rows) * static_cast<double>(right_.rows);
+    if (build_.rows <= most_tables * layout_.table_rows && (streams_.size() == 1 || layout_.replicates) &&
+        (!enumerates || most_pairs <= few_pairs))
+      return true;
     const JoinSkew skew = sample_skew(runtime_, streams_, build_, probe_);
     const auto rows = static_cast<double>(left_.rows + right_.rows);
     const auto gpus = static_cast<double>(streams_.size());
-    const bool enumerates = !wants_rows_ || !emissions_.writes_probe;
     return skew.build_rows <= most_tables * layout_.table_rows && (!enumerates || skew.pairs <= most_pairs_a_row * rows) &&
            (layout_.replicates || skew.probe_share * gpus <= most_of_a_gpu || gpus == 1);
   }
@@ -149,7 +155,7 @@ class HashJoin : DeviceJoinSides {
       gpu.numbers = allocate(g, sizeof(Found));
       match.tasks = allocate(g, match.task_bytes());
       gpu.emitted = allocate(g, 8 * match.most_tasks());
-      if (verifies()) match.checksums = gpu.checksums();
+      if (verifies()) match.checksums = gpu.seen();
       list_hash_tasks(runtime_, streams_[g], match);
       HashMatch counted = match;
       if (writes()) counted.checksums = {};
@@ -160,7 +166,8 @@ class HashJoin : DeviceJoinSides {
         take_hash_rest(runtime_, streams_[g], match, emissions_.rest_has_met, 0, {}, {}, gpu.rest());
       reads.push_back({streams_[g], gpu.totals(), &gpu.found.totals});
       if (match.met.bytes > 0) reads.push_back({streams_[g], gpu.rest(), &gpu.found.rest});
-      if (verifies() && !writes()) reads.push_back({streams_[g], gpu.checksums(), &gpu.found.checksums});
+      if (verifies()) reads.push_back({streams_[g], parts_->came_in(g), &gpu.found.came_in});
+      if (verifies() && !writes()) reads.push_back({streams_[g], gpu.seen(), &gpu.found.seen});
     }
     runtime_.read_back(reads);
   }
@@ -207,14 +214,17 @@ class HashJoin : DeviceJoinSides {
       runtime_.set_phase("verify");
       std::vector<ReadBack> reads;
       for (std::size_t g = 0; writes() && g < gpus_.size(); ++g)
-        reads.push_back({streams_[g], gpus_[g].checksums(), &gpus_[g].found.checksums});
+        reads.push_back({streams_[g], gpus_[g].seen(), &gpus_[g].found.seen});
       if (!reads.empty()) runtime_.read_back(reads);
-      std::uint64_t probed = 0, built = 0;
+      HashParts::Checksums came_in, seen;
       for (const OnGpu& gpu : gpus_) {
-        probed += gpu.found.checksums[0];
-        built += gpu.found.checksums[1];
+        came_in += gpu.found.came_in;
+        seen += gpu.found.seen;
       }
-      parts_->check(probed, built);
+      if (came_in != seen)
+        throw CorruptDataError(
+            "the rows that were joined are not those that came in (their checksums differ); check the GPUs' memory and "
+            "the links between them and run again");
     }
     runtime_.synchronize();
   }

@@ -46,11 +46,15 @@ class HashParts {
     std::uint32_t parts = 1;
   };
   [[nodiscard]] const std::vector<OnGpu>& on_gpus() const { return on_gpus_; }
-  /// Whether rows were moved, so that `check` wants to know what came of them.
+  /// Whether rows were moved, so that it is worth knowing what came of them.
   [[nodiscard]] bool has_moved() const { return layout_.first_bits > 0; }
-  /// Σ record_hash of what the last step saw of the probing side and of the build side, over all GPUs. Blocks.
-  /// @throws CorruptDataError if that is not what came in.
-  void check(std::uint64_t probe_seen, std::uint64_t build_seen);
+  /// Σ record_hash of what came in on a GPU, of both sides: 16 bytes.
+  struct Checksums {
+    std::uint64_t probe = 0, build = 0;
+    friend bool operator==(Checksums, Checksums) = default;
+    Checksums& operator+=(Checksums other);
+  };
+  [[nodiscard]] const MemoryView& came_in(std::size_t gpu) const { return came_in_[gpu]; }
 
  private:
   struct Piece {  // a side on a GPU, on its way
@@ -64,12 +68,11 @@ class HashParts {
     std::vector<Piece> pieces;
     std::vector<Records> moved;                     // by the first pass, with room for what other GPUs send
     std::vector<std::vector<std::uint64_t>> begin;  // of each GPU's buckets
-    std::vector<MemoryView> came_in;                // checksums
   };
 
   void start(Side& side);
   void replicate(Side& build);
-  void first_pass(Side& side);
+  void first_pass(Side& side, std::uint64_t place_of_checksum);
   bool exchange(std::span<Side* const> sides);
   void receive(Side& side, std::size_t gpu);
   void second_pass(Side& side, std::size_t gpu);
@@ -87,6 +90,7 @@ class HashParts {
   bool verify_;
   Side build_, probe_;
   std::vector<OnGpu> on_gpus_;
+  std::vector<MemoryView> came_in_;
   std::vector<Buffer> memory_;
 };
 
