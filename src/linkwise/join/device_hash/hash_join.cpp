@@ -95,7 +95,7 @@ class HashJoin : DeviceJoinSides {
   struct Found {  // as it is read back
     MatchTotals totals;
     std::uint64_t rest = 0;
-    HashParts::Checksums came_in, seen;
+    HashParts::Checksums seen;
   };
   struct OnGpu {
     HashMatch match;
@@ -108,14 +108,15 @@ class HashJoin : DeviceJoinSides {
 
   [[nodiscard]] bool suits() {
     const bool enumerates = !wants_rows_ || !emissions_.writes_probe;  // pairs that nobody asks for
+    const double one_key = most_tables * static_cast<double>(layout_.table_rows);
     const double most_pairs = static_cast<double>(left_.rows) * static_cast<double>(right_.rows);
-    if (build_.rows <= most_tables * layout_.table_rows && (streams_.size() == 1 || layout_.replicates) &&
+    if (static_cast<double>(build_.rows) <= one_key && (streams_.size() == 1 || layout_.replicates) &&
         (!enumerates || most_pairs <= few_pairs))
       return true;
     const JoinSkew skew = sample_skew(runtime_, streams_, build_, probe_);
     const auto rows = static_cast<double>(left_.rows + right_.rows);
     const auto gpus = static_cast<double>(streams_.size());
-    return skew.build_rows <= most_tables * layout_.table_rows && (!enumerates || skew.pairs <= most_pairs_a_row * rows) &&
+    return skew.build_rows <= one_key && (!enumerates || skew.pairs <= most_pairs_a_row * rows) &&
            (layout_.replicates || skew.probe_share * gpus <= most_of_a_gpu || gpus == 1);
   }
 
@@ -166,9 +167,9 @@ class HashJoin : DeviceJoinSides {
         take_hash_rest(runtime_, streams_[g], match, emissions_.rest_has_met, 0, {}, {}, gpu.rest());
       reads.push_back({streams_[g], gpu.totals(), &gpu.found.totals});
       if (match.met.bytes > 0) reads.push_back({streams_[g], gpu.rest(), &gpu.found.rest});
-      if (verifies()) reads.push_back({streams_[g], parts_->came_in(g), &gpu.found.came_in});
       if (verifies() && !writes()) reads.push_back({streams_[g], gpu.seen(), &gpu.found.seen});
     }
+    if (verifies()) parts_->read_came_in(reads);
     runtime_.read_back(reads);
   }
 
@@ -216,12 +217,9 @@ class HashJoin : DeviceJoinSides {
       for (std::size_t g = 0; writes() && g < gpus_.size(); ++g)
         reads.push_back({streams_[g], gpus_[g].seen(), &gpus_[g].found.seen});
       if (!reads.empty()) runtime_.read_back(reads);
-      HashParts::Checksums came_in, seen;
-      for (const OnGpu& gpu : gpus_) {
-        came_in += gpu.found.came_in;
-        seen += gpu.found.seen;
-      }
-      if (came_in != seen)
+      HashParts::Checksums seen;
+      for (const OnGpu& gpu : gpus_) seen += gpu.found.seen;
+      if (seen != parts_->came_in())
         throw CorruptDataError(
             "the rows that were joined are not those that came in (their checksums differ); check the GPUs' memory and "
             "the links between them and run again");

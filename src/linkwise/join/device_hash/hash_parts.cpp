@@ -12,12 +12,23 @@ namespace linkwise {
 namespace {
 
 constexpr std::uint64_t spare_rows = 4096;
+constexpr std::uint64_t most_batches = 4, usual_batch_rows = 1 << 24;
 constexpr double fill = 0.8;  // of a table, by a part of the usual length
 
 // As many rows as let two tables share a multiprocessor (of 227 KiB), to count or to write 4-byte row numbers.
 std::uint32_t usual_table_rows(KeyWidth width) { return width == KeyWidth::k32 ? 8192 : 4608; }
 
-IntegerType raw_numbers(ValueWidth width) { return {width == ValueWidth::v8 ? 8 : 4, false}; }
+HashSide slice(const HashSide& side, std::uint64_t first, std::uint64_t rows) {
+  HashSide part = side;
+  const auto of = [&](const MemoryView& column, int width) {
+    const auto bytes = static_cast<std::uint64_t>(width);
+    return column.bytes == 0 ? column : column.slice(first * bytes, rows * bytes);
+  };
+  part.keys = of(side.keys, static_cast<int>(side.width()));
+  part.values = of(side.values, side.value_type.bytes);
+  part.first_row += first;
+  return part;
+}
 
 }  // namespace
 
@@ -25,6 +36,7 @@ HashLayout layout_hash_join(KeyWidth width, std::uint64_t build_rows, std::uint6
                             bool build_emits, std::uint32_t table_rows) {
   HashLayout layout;
   layout.table_rows = table_rows > 0 ? table_rows : usual_table_rows(width);
+  layout.batch_rows = table_rows > 0 ? 8 * std::uint64_t{table_rows} : usual_batch_rows;
   // Sending the build side to all costs what sending the probing side to its parts would.
   layout.replicates = gpus > 1 && !build_emits && (build_rows <= layout.table_rows || 2 * gpus * build_rows <= probe_rows);
   int bits = 0;
@@ -55,17 +67,13 @@ bool HashParts::bring(const Input& build, const Input& probe) {
   if (layout_.replicates) replicate(build_);
   if (layout_.first_bits > 0) {
     runtime_.set_phase("partition");
-    for (std::size_t g = 0; verify_ && g < streams_.size(); ++g) came_in_.push_back(allocate(g, sizeof(Checksums)));
-    first_pass(build_, offsetof(Checksums, build));
-    first_pass(probe_, offsetof(Checksums, probe));
-    if (exchanges()) {
-      Side* const sides[] = {&build_, &probe_};
-      if (!exchange(sides)) return false;
+    for (Side* side : {&build_, &probe_}) first_pass(*side);
+    for (Side* side : {&build_, &probe_}) {
+      if (exchanges() && !exchange(*side)) return false;
+      runtime_.set_phase("partition");
+      for (std::size_t g = 0; (exchanges() || layout_.second_bits > 0) && g < streams_.size(); ++g)
+        second_pass(*side, g);
     }
-    runtime_.set_phase("partition");
-    if (exchanges() || layout_.second_bits > 0)
-      for (Side* side : {&build_, &probe_})
-        for (std::size_t g = 0; g < streams_.size(); ++g) second_pass(*side, g);
   }
   for (std::size_t g = 0; g < streams_.size(); ++g) {
     const Piece& piece = build_.pieces[g];
@@ -87,7 +95,7 @@ void HashParts::start(Side& side) {
     piece.rows = {from.key_type, records.keys, carries ? records.values : MemoryView{}, side.input.value_type,
                   from.first_rows[g], false, {}};
     piece.count = records.count;
-    side.pieces.push_back(piece);
+    side.pieces.push_back(std::move(piece));
   }
 }
 
@@ -129,128 +137,157 @@ void HashParts::replicate(Side& build) {
   }
 }
 
-Records HashParts::divide(Side& side, std::size_t gpu, int shift, int bits, std::uint64_t room,
-                          const MemoryView& checksum) {
-  Piece& piece = side.pieces[gpu];
-  HashPass pass{piece.rows, side.input.value, piece.run_begin, piece.run_end, piece.buckets, piece.count, shift, bits};
+MemoryView HashParts::divide(std::size_t gpu, const HashPass& pass, const Records& to, const MemoryView& checksum) {
   const Kernels& kernels = runtime_.kernels();
-  const RecordType type{piece.rows.width(), side.input.value};
   const std::uint64_t parts = pass.parts();
   const MemoryView scratch =
       allocate(gpu, std::max(hash_pass_scratch_bytes(kernels, pass), kernels.running_sums_scratch_bytes(parts)));
   const MemoryView counts = allocate(gpu, 8 * parts), begin = allocate(gpu, 8 * (parts + 1));
-  const Records to = records_in(allocate(gpu, record_bytes(type, room)), type, room);
   count_digits(runtime_, streams_[gpu], pass, scratch, counts);
   running_sums(runtime_, streams_[gpu], {8, false}, counts, begin, scratch);
-  const Records moved = to.slice(0, piece.count);
-  move_to_parts(runtime_, streams_[gpu], pass, begin, moved, scratch, checksum);
-  piece.rows = {code_type(type.key), moved.keys, moved.values, raw_numbers(side.input.value), 0, true, begin};
-  if (side.input.value != ValueWidth::none) piece.rows.value_type = side.input.value_type;
-  piece.run_begin = begin.slice(0, 8 * parts);
-  piece.run_end = begin.slice(8, 8 * parts);
-  piece.buckets = static_cast<std::uint32_t>(parts);
-  return to;
+  move_to_parts(runtime_, streams_[gpu], pass, begin, to, scratch, checksum);
+  return begin;
 }
 
-void HashParts::first_pass(Side& side, std::uint64_t place_of_checksum) {
-  const int key_bits = side.input.side->type.key_bits();
+void HashParts::first_pass(Side& side) {
+  const int bits = layout_.first_bits, shift = side.input.side->type.key_bits() - bits;
   const std::uint64_t gpus = streams_.size(), share = side.input.side->rows / gpus;
+  const RecordType type{side.input.side->type.key, side.input.value};
+  // What other GPUs send comes behind what this one has moved, most of which it sends itself.
+  const std::uint64_t sent = exchanges() ? share + share / 8 + spare_rows : 0;
   for (std::size_t g = 0; g < gpus; ++g) {
-    // What other GPUs send comes behind what this one has moved, most of which it sends itself.
-    const std::uint64_t sent = exchanges() ? share + share / 8 + spare_rows : 0;
-    const MemoryView checksum = verify_ ? came_in_[g].slice(place_of_checksum, 8) : MemoryView{};
-    side.moved.push_back(divide(side, g, key_bits - layout_.first_bits, layout_.first_bits, side.pieces[g].count + sent,
-                                checksum));
+    Piece& piece = side.pieces[g];
+    piece.filled = piece.count;
+    const std::uint64_t room = piece.count + sent;
+    piece.moved = records_in(allocate(g, record_bytes(type, room)), type, room);
   }
-}
-
-void HashParts::second_pass(Side& side, std::size_t gpu) {
-  const int below = side.input.side->type.key_bits() - layout_.first_bits - layout_.second_bits;
-  divide(side, gpu, below, layout_.second_bits, side.pieces[gpu].count, {});
+  const std::uint64_t batches =
+      exchanges() ? std::clamp<std::uint64_t>(share / layout_.batch_rows, 1, most_batches) : 1;
+  for (std::uint64_t b = 0; b < batches; ++b)
+    for (std::size_t g = 0; g < gpus; ++g) {
+      Piece& piece = side.pieces[g];
+      Batch batch;
+      batch.first = piece.count * b / batches;
+      batch.rows = piece.count * (b + 1) / batches - batch.first;
+      if (verify_) batch.checksum = allocate(g, 8);
+      const HashPass pass{slice(piece.rows, batch.first, batch.rows), side.input.value, {}, {}, 1, batch.rows, shift, bits};
+      batch.begin = divide(g, pass, piece.moved.slice(batch.first, batch.rows), batch.checksum);
+      if (exchanges()) batch.divided = runtime_.record(streams_[g]);
+      piece.batches.push_back(std::move(batch));
+    }
+  for (Piece& piece : side.pieces) {
+    const std::uint64_t bytes = 8ULL << bits;
+    piece.rows = {code_type(type.key), piece.moved.keys, piece.moved.values, side.input.value_type, 0, true,
+                  piece.batches.front().begin};
+    piece.buckets = 1U << bits;
+    piece.runs = piece.batches.front().begin.slice(0, bytes + 8);
+  }
 }
 
 std::uint64_t HashParts::first_bucket(std::size_t gpu) const {
   return ((std::uint64_t{gpu} << layout_.first_bits) + streams_.size() - 1) / streams_.size();
 }
 
-std::vector<std::uint64_t> HashParts::incoming(const Side& side, std::size_t gpu) const {
-  std::vector<std::uint64_t> rows;
-  for (const std::vector<std::uint64_t>& begin : side.begin)
-    rows.push_back(begin[first_bucket(gpu + 1)] - begin[first_bucket(gpu)]);
-  return rows;
-}
-
-bool HashParts::exchange(std::span<Side* const> sides) {
+// The batches of a side, as they become ready.
+bool HashParts::exchange(Side& side) {
   const std::uint64_t buckets = std::uint64_t{1} << layout_.first_bits;
-  std::vector<ReadBack> reads;
-  std::vector<std::vector<std::uint64_t>> expected;
-  for (Side* side : sides) {
-    side->begin.assign(streams_.size(), std::vector<std::uint64_t>(buckets + 1));
+  for (std::size_t b = 0; b < side.pieces.front().batches.size(); ++b) {
+    std::vector<ReadBack> reads;
+    std::vector<std::vector<std::uint64_t>> expected;
     for (std::size_t g = 0; g < streams_.size(); ++g) {
+      Batch& batch = side.pieces[g].batches[b];
+      batch.begins.resize(buckets + 1);
       std::vector<std::uint64_t>& even = expected.emplace_back(buckets + 1);
-      for (std::uint64_t b = 0; b <= buckets; ++b) even[b] = side->pieces[g].count * b / buckets;
-      reads.push_back({streams_[g], side->pieces[g].rows.begin, side->begin[g].data(), even.data()});
+      for (std::uint64_t i = 0; i <= buckets; ++i) even[i] = batch.rows * i / buckets;
+      const Stream reader = runtime_.stream(streams_[g].place, "exchange");
+      runtime_.wait(reader, batch.divided);
+      reads.push_back({reader, batch.begin, batch.begins.data(), even.data()});
     }
+    runtime_.read_back(reads);
+    runtime_.set_phase("exchange");
+    for (std::size_t g = 0; g < streams_.size(); ++g)
+      if (!receive(side, g, b)) return false;
   }
-  runtime_.read_back(reads);
-  runtime_.set_phase("exchange");
-  for (const Side* side : sides)
-    for (std::size_t g = 0; g < streams_.size(); ++g) {
-      std::uint64_t rows = side->pieces[g].count;
-      const std::vector<std::uint64_t> from = incoming(*side, g);
-      for (std::size_t source = 0; source < streams_.size(); ++source) rows += source == g ? 0 : from[source];
-      if (rows > side->moved[g].count) return false;
+  for (std::size_t g = 0; g < streams_.size(); ++g) {
+    Piece& piece = side.pieces[g];
+    const std::uint64_t bytes = 8 * piece.run_begin.size();
+    const MemoryView on_host =
+        memory_.emplace_back(runtime_.allocate(Place::host(), 2 * bytes, "where pieces lie")).view();
+    runtime_.host_writes(on_host, "says where pieces lie");
+    if (!runtime_.estimating()) {
+      std::memcpy(on_host.data, piece.run_begin.data(), bytes);
+      std::memcpy(on_host.data + bytes, piece.run_end.data(), bytes);
     }
-  for (Side* side : sides)
-    for (std::size_t g = 0; g < streams_.size(); ++g) receive(*side, g);
+    piece.runs = allocate(g, 2 * bytes);
+    const Stream receiver = runtime_.stream(streams_[g].place, "exchange");
+    runtime_.copy(receiver, piece.runs, on_host);
+    runtime_.wait(streams_[g], runtime_.record(receiver));
+  }
   return true;
 }
 
-// Its buckets of all GPUs: its own where they are, the others' behind all that it has moved.
-void HashParts::receive(Side& side, std::size_t gpu) {
-  const std::uint64_t first = first_bucket(gpu), buckets = first_bucket(gpu + 1) - first, gpus = streams_.size();
-  const std::vector<std::uint64_t> from = incoming(side, gpu);
-  std::vector<std::uint64_t> place(gpus);
-  place[gpu] = side.begin[gpu][first];
-  std::uint64_t next = side.pieces[gpu].count, rows = from[gpu];
-  for (std::size_t step = 1; step < gpus; ++step) {  // each from another, at any time
-    const std::size_t source = (gpu + step) % gpus;
-    place[source] = next;
-    router_.copy(streams_[gpu], side.moved[gpu].slice(next, from[source]),
-                 side.moved[source].slice(side.begin[source][first], from[source]));
-    next += from[source];
-    rows += from[source];
-  }
-  const std::uint64_t bytes = 8 * gpus * buckets;
-  const MemoryView on_host =
-      memory_.emplace_back(runtime_.allocate(Place::host(), 2 * bytes, "where pieces lie")).view();
-  const MemoryView runs = allocate(gpu, 2 * bytes);
-  runtime_.host_writes(on_host, "says where pieces lie");
-  if (!runtime_.estimating()) {
-    auto* const begin = reinterpret_cast<std::uint64_t*>(on_host.data);
-    for (std::size_t source = 0; source < gpus; ++source)
-      for (std::uint64_t b = 0; b < buckets; ++b) {
-        const std::vector<std::uint64_t>& of_source = side.begin[source];
-        const std::uint64_t at = place[source] + of_source[first + b] - of_source[first];
-        begin[source * buckets + b] = at;
-        begin[(gpus + source) * buckets + b] = at + of_source[first + b + 1] - of_source[first + b];
-      }
-  }
-  runtime_.copy(streams_[gpu], runs, on_host);
+// Its buckets of a batch of all GPUs: its own where they are, the others' behind all that it has.
+bool HashParts::receive(Side& side, std::size_t gpu, std::size_t batch) {
   Piece& piece = side.pieces[gpu];
-  piece.rows.keys = side.moved[gpu].keys;
-  piece.rows.values = side.moved[gpu].values;
-  piece.rows.begin = {};
-  piece.run_begin = runs.slice(0, bytes);
-  piece.run_end = runs.slice(bytes, bytes);
-  piece.buckets = static_cast<std::uint32_t>(buckets);
-  piece.count = rows;
+  const std::uint64_t first = first_bucket(gpu), end = first_bucket(gpu + 1), gpus = streams_.size();
+  piece.buckets = static_cast<std::uint32_t>(end - first);
+  piece.count = batch == 0 ? 0 : piece.count;
+  for (std::size_t step = 0; step < gpus; ++step) {  // each from another, at any time
+    const std::size_t source = (gpu + step) % gpus;
+    const Batch& sent = side.pieces[source].batches[batch];
+    const std::uint64_t rows = sent.begins[end] - sent.begins[first], from = sent.first + sent.begins[first];
+    std::uint64_t at = from;
+    if (source != gpu) {
+      at = piece.filled;
+      piece.filled += rows;
+      if (piece.filled > piece.moved.count) return false;
+      router_.copy(runtime_.stream(streams_[gpu].place, "exchange"), piece.moved.slice(at, rows),
+                   side.pieces[source].moved.slice(from, rows));
+    }
+    piece.count += rows;
+    for (std::uint64_t b = first; b < end; ++b) {
+      piece.run_begin.push_back(at + sent.begins[b] - sent.begins[first]);
+      piece.run_end.push_back(at + sent.begins[b + 1] - sent.begins[first]);
+    }
+  }
+  return true;
+}
+
+void HashParts::second_pass(Side& side, std::size_t gpu) {
+  Piece& piece = side.pieces[gpu];
+  const int shift = side.input.side->type.key_bits() - layout_.first_bits - layout_.second_bits;
+  const std::uint64_t bytes = exchanges() ? piece.runs.bytes / 2 : piece.runs.bytes - 8;
+  const std::uint64_t ends = exchanges() ? bytes : 8;  // where one run begins another ends
+  const HashPass pass{piece.rows,    side.input.value, piece.runs.slice(0, bytes),  piece.runs.slice(ends, bytes),
+                      piece.buckets, piece.count,      shift, layout_.second_bits};
+  const RecordType type{side.input.side->type.key, side.input.value};
+  const Records to = records_in(allocate(gpu, record_bytes(type, piece.count)), type, piece.count);
+  const MemoryView begin = divide(gpu, pass, to, {});
+  piece.rows.keys = to.keys;
+  piece.rows.values = to.values;
+  piece.rows.begin = begin;
+  piece.buckets = static_cast<std::uint32_t>(pass.parts());
 }
 
 HashParts::Checksums& HashParts::Checksums::operator+=(Checksums other) {
   probe += other.probe;
   build += other.build;
   return *this;
+}
+
+void HashParts::read_came_in(std::vector<ReadBack>& reads) {
+  for (Side* side : {&build_, &probe_})
+    for (std::size_t g = 0; g < streams_.size(); ++g)
+      for (Batch& batch : side->pieces[g].batches) reads.push_back({streams_[g], batch.checksum, &batch.came_in});
+}
+
+HashParts::Checksums HashParts::came_in() const {
+  Checksums sums;
+  for (const Piece& piece : build_.pieces)
+    for (const Batch& batch : piece.batches) sums.build += batch.came_in;
+  for (const Piece& piece : probe_.pieces)
+    for (const Batch& batch : piece.batches) sums.probe += batch.came_in;
+  return sums;
 }
 
 }  // namespace linkwise

@@ -1,9 +1,9 @@
 // Both sides of a hash join, brought into parts on the GPUs: rows of one hash are in one part, and a part of the build
 // side fits a table in the memory of a thread block.
 //
-// Over several GPUs the first pass makes buckets, of which each GPU has its share: they go there by the copy engines, and
-// the second pass puts the pieces of each together while it divides them. Or a short build side goes everywhere, and
-// the rows that look it up stay where they are.
+// Over several GPUs the first pass makes buckets, of which each GPU has its share: they go there by the copy engines,
+// batch by batch while the next batch is divided, and the second pass puts the pieces of each together while it divides
+// them. Or a short build side goes everywhere, and the rows that look it up stay where they are.
 #pragma once
 
 #include <optional>
@@ -19,7 +19,8 @@ namespace linkwise {
 struct HashLayout {
   int first_bits = 0, second_bits = 0;  ///< of the passes; 0: none
   std::uint32_t table_rows = 0;
-  bool replicates = false;  ///< the build side
+  std::uint64_t batch_rows = 0;  ///< that are divided before they begin to go elsewhere; at most `most_batches` of them
+  bool replicates = false;       ///< the build side
 };
 /// @param build_emits  whether rows of the build side come into the result by themselves: then it is not replicated.
 /// @param table_rows  0: as many as suit the GPU.
@@ -48,40 +49,51 @@ class HashParts {
   [[nodiscard]] const std::vector<OnGpu>& on_gpus() const { return on_gpus_; }
   /// Whether rows were moved, so that it is worth knowing what came of them.
   [[nodiscard]] bool has_moved() const { return layout_.first_bits > 0; }
-  /// Σ record_hash of what came in on a GPU, of both sides: 16 bytes.
+  /// Σ record_hash of rows of both sides.
   struct Checksums {
     std::uint64_t probe = 0, build = 0;
     friend bool operator==(Checksums, Checksums) = default;
     Checksums& operator+=(Checksums other);
   };
-  [[nodiscard]] const MemoryView& came_in(std::size_t gpu) const { return came_in_[gpu]; }
+  /// Of what came in: to be read back, and then what was.
+  void read_came_in(std::vector<ReadBack>& reads);
+  [[nodiscard]] Checksums came_in() const;
 
  private:
+  struct Batch {  // rows of a side on a GPU that the first pass divides at once
+    std::uint64_t first = 0, rows = 0;
+    MemoryView begin;                   // of the buckets, from the first row on …
+    std::vector<std::uint64_t> begins;  // … and on the host
+    MemoryView checksum;
+    std::uint64_t came_in = 0;
+    Event divided;
+  };
   struct Piece {  // a side on a GPU, on its way
     HashSide rows;
     std::uint64_t count = 0;
-    MemoryView run_begin, run_end;
+    std::vector<Batch> batches;
+    Records moved;                                  // by the first pass, and from `filled` on what other GPUs sent
+    std::uint64_t filled = 0;
+    std::vector<std::uint64_t> run_begin, run_end;  // of the buckets' pieces in it
+    MemoryView runs;                                // the same on the GPU
     std::uint32_t buckets = 1;
   };
   struct Side {
     Input input;
-    std::vector<Piece> pieces;
-    std::vector<Records> moved;                     // by the first pass, with room for what other GPUs send
-    std::vector<std::vector<std::uint64_t>> begin;  // of each GPU's buckets
+    std::vector<Piece> pieces;  // of each GPU
   };
 
   void start(Side& side);
   void replicate(Side& build);
-  void first_pass(Side& side, std::uint64_t place_of_checksum);
-  bool exchange(std::span<Side* const> sides);
-  void receive(Side& side, std::size_t gpu);
+  void first_pass(Side& side);
+  bool exchange(Side& side);
+  bool receive(Side& side, std::size_t gpu, std::size_t batch);
   void second_pass(Side& side, std::size_t gpu);
-  [[nodiscard]] std::vector<std::uint64_t> incoming(const Side& side, std::size_t gpu) const;
   [[nodiscard]] bool exchanges() const { return streams_.size() > 1 && !layout_.replicates && layout_.first_bits > 0; }
   [[nodiscard]] std::uint64_t first_bucket(std::size_t gpu) const;
   MemoryView allocate(std::size_t gpu, std::uint64_t bytes);
-  /// Divides a piece by one pass into fresh memory with room for so many rows.
-  Records divide(Side& side, std::size_t gpu, int shift, int bits, std::uint64_t room, const MemoryView& checksum);
+  /// Where the parts begin to which it moves the rows.
+  MemoryView divide(std::size_t gpu, const HashPass& pass, const Records& to, const MemoryView& checksum);
 
   Runtime& runtime_;
   std::span<const Stream> streams_;
@@ -90,7 +102,6 @@ class HashParts {
   bool verify_;
   Side build_, probe_;
   std::vector<OnGpu> on_gpus_;
-  std::vector<MemoryView> came_in_;
   std::vector<Buffer> memory_;
 };
 

@@ -34,7 +34,8 @@ class Matching {
 
   [[nodiscard]] __device__ bool wants_matched() const { return match_.emission != Emission::pairs; }
 
-  /// body(row, hash, is it there) for each probing row, by whole warps, against each table.
+  /// body(row, hash, its chain) for each probing row, by whole warps, against each table; the chain of rows that are not
+  /// there is empty.
   template <typename Body>
   __device__ void run(const Body& body) {
     const auto *keys = static_cast<const Key*>(match_.probe.keys), *build = static_cast<const Key*>(match_.build.keys);
@@ -64,14 +65,17 @@ class Matching {
           const std::uint64_t row = base + j * match_threads + threadIdx.x;
           if (row < probe_end) key[j] = keys[row];
         }
+        unsigned chain[at_once];  // of all of them, before the first is followed
 #pragma unroll
         for (int j = 0; j < at_once; ++j) {
           const std::uint64_t row = base + j * match_threads + threadIdx.x;
-          if (base + j * match_threads >= probe_end) break;
-          const Key hash = match_.probe.hash(key[j]);
-          if (sums_probe && row < probe_end) probe_sum += hash_of_row(match_.probe, hash, row);
-          body(row, hash, row < probe_end);
+          key[j] = match_.probe.hash(key[j]);
+          chain[j] = row < probe_end ? table.chain(key[j]) : Table<Key>::nobody;
+          if (sums_probe && row < probe_end) probe_sum += hash_of_row(match_.probe, key[j], row);
         }
+#pragma unroll
+        for (int j = 0; j < at_once; ++j)
+          if (base + j * match_threads < probe_end) body(base + j * match_threads + threadIdx.x, key[j], chain[j]);
       }
       if (match_.met != nullptr) {
         __syncthreads();
@@ -117,10 +121,9 @@ __global__ void __launch_bounds__(match_threads, 2)
   MatchTotals mine;
   const bool only_whether = match.emission == Emission::one_if_matched || match.emission == Emission::one_if_unmatched;
   const bool stops_early = only_whether && match.met == nullptr && !count.adds_values;
-  matching.run([&](std::uint64_t row, Key hash, bool is_there) {
-    if (!is_there) return;
+  matching.run([&](std::uint64_t row, Key hash, unsigned chain) {
     std::uint64_t found = 0;
-    for (unsigned r = matching.table.first(hash); r != Table<Key>::nobody; r = matching.table.next(r, hash)) {
+    for (unsigned r = matching.table.first(chain, hash); r != Table<Key>::nobody; r = matching.table.next(r, hash)) {
       ++found;
       if (count.adds_values) mine.build_sum += matching.table.value(r, match.build.value_type.is_signed);
       if (match.met != nullptr) matching.table.mark(r);
@@ -164,8 +167,8 @@ __global__ void __launch_bounds__(match_threads, 2)
     return first + __shfl_sync(~0u, base, 0) + __popc(votes & ((1u << lane) - 1));
   };
   const bool writes_pairs = match.emission == Emission::pairs || match.emission == Emission::pairs_or_one;
-  matching.run([&](std::uint64_t row, Key hash, bool is_there) {
-    unsigned found = is_there ? matching.table.first(hash) : Table<Key>::nobody;
+  matching.run([&](std::uint64_t row, Key hash, unsigned chain) {
+    unsigned found = matching.table.first(chain, hash);
     if (found != Table<Key>::nobody && matching.wants_matched()) matching.note(row);
     if (!writes_pairs) return;
     const std::uint64_t value = found != Table<Key>::nobody ? match.probe.value(row) : 0;

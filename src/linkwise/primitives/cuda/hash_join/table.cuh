@@ -51,8 +51,9 @@ class Table {
     RawHashColumn{values_, shape_.value_bytes}.set(row, value);
   }
 
-  /// The first row of that key and those behind it, from 1 on.
-  __device__ __forceinline__ unsigned first(Key key) const { return of_key(heads_[slot(key)], key); }
+  /// Where rows of that key are, among others; the first of them and those behind it, from 1 on.
+  __device__ __forceinline__ unsigned chain(Key key) const { return heads_[slot(key)]; }
+  __device__ __forceinline__ unsigned first(unsigned chain, Key key) const { return of_key(chain, key); }
   __device__ __forceinline__ unsigned next(unsigned row, Key key) const { return of_key(next_[row - 1], key); }
   __device__ __forceinline__ std::uint64_t value(unsigned row, bool is_signed) const {
     return integer_at(values_, {shape_.value_bytes, is_signed}, row - 1);
