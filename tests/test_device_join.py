@@ -186,7 +186,14 @@ def test_hash_join_on_gpus() -> None:
     for num_gpus in range(1, runtime.machine.num_gpus + 1):
         for number, how in enumerate(HOWS):
             for dtype in (np.uint32, np.int64, np.uint8, np.float64):
-                for rows in ((1000, 5000), (5000, 1000), (0, 9), (300_000, 200_000), (20_000, 2_000_000)):
+                for rows in (
+                    (1000, 5000),
+                    (5000, 1000),
+                    (0, 9),
+                    (12_000, 50_000),
+                    (300_000, 200_000),
+                    (20_000, 2_000_000),
+                ):
                     if dtype == np.uint8 and rows[1] > 5000:
                         continue
                     left, right = pair("uniform", *rows, dtype, num_gpus)

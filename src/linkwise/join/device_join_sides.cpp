@@ -60,8 +60,8 @@ void DeviceJoinSides::take(DeviceSide& side, bool numbers_rows, KeysAs keys_as) 
   numbers_rows = numbers_rows && columns.value_width == ValueWidth::none;
   side.type = {key_width(columns.key_type),
                numbers_rows ? to_value_width(input_.row_number_bytes) : columns.value_width};
-  const bool encodes = !is_own_code(columns.key_type, /*descending=*/false) &&
-                       (keys_as == KeysAs::codes || is_narrow(columns.key_type));
+  const bool encodes =
+      !is_own_code(columns.key_type, /*descending=*/false) && (keys_as == KeysAs::codes || is_narrow(columns.key_type));
   side.key_type = encodes ? code_type(side.type.key) : columns.key_type;
   for (std::size_t g = 0; g < streams_.size(); ++g) {
     const DevicePart& part = columns.parts[g];

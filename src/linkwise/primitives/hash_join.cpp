@@ -49,7 +49,8 @@ RawHashMatch raw(const HashMatch& match) {
           match.table_rows,
           match.emission,
           pointer<std::uint8_t>(match.met),
-          match.has_values,
+          match.probe_moved,
+          match.build_moved,
           pointer<std::uint64_t>(match.checksums)};
 }
 
@@ -58,9 +59,9 @@ RawHashColumn raw(const HashColumn& column) { return {pointer<void>(column.to), 
 void check(const HashSide& side, const char* operation) {
   require(!is_narrow(side.key_type) && side.keys.bytes % static_cast<std::uint64_t>(side.width()) == 0, operation,
           "whole keys of 4 or 8 bytes");
-  require(side.values.bytes == 0 ||
-              side.values.bytes == side.rows() * static_cast<std::uint64_t>(side.value_type.bytes),
-          operation, "a value for each row");
+  require(
+      side.values.bytes == 0 || side.values.bytes == side.rows() * static_cast<std::uint64_t>(side.value_type.bytes),
+      operation, "a value for each row");
 }
 
 void check(const HashPass& pass, const Kernels& kernels, const MemoryView& scratch, const char* operation) {
@@ -99,8 +100,7 @@ std::vector<MemoryView> what_match_reads(const HashMatch& match) {
 
 // Both sides are read once, and looked up in shared memory.
 Work work_of(const HashMatch& match, double value_bytes) {
-  return {"partition", match.probe.rows() + match.build.rows(),
-          static_cast<double>(match.probe.width()) + value_bytes};
+  return {"partition", match.probe.rows() + match.build.rows(), static_cast<double>(match.probe.width()) + value_bytes};
 }
 
 }  // namespace
@@ -132,14 +132,15 @@ void move_to_parts(Runtime& runtime, Stream stream, const HashPass& pass, const 
           "room for all rows");
   require(pass.value != ValueWidth::v16, "move to parts", "values of 4 or 8 bytes");
   require(checksum.bytes == 0 || checksum.bytes == 8, "move to parts", "one checksum");
-  runtime.enqueue(stream, {"move to parts",
-                           present({pass.from.keys, pass.from.values, pass.run_begin, pass.run_end, begin}),
-                           present({to.keys, to.values, scratch, checksum}),
-                           {"partition", pass.rows, static_cast<double>(to.type.bytes())},
-                           [&kernels, raw_pass = raw(pass), begin, records = to.raw(), scratch, checksum](void* native) {
-                             kernels.move_to_parts(native, raw_pass, pointer<const std::uint64_t>(begin), records,
-                                                   scratch.data, pointer<std::uint64_t>(checksum));
-                           }});
+  runtime.enqueue(stream,
+                  {"move to parts",
+                   present({pass.from.keys, pass.from.values, pass.run_begin, pass.run_end, begin}),
+                   present({to.keys, to.values, scratch, checksum}),
+                   {"partition", pass.rows, static_cast<double>(to.type.bytes())},
+                   [&kernels, raw_pass = raw(pass), begin, records = to.raw(), scratch, checksum](void* native) {
+                     kernels.move_to_parts(native, raw_pass, pointer<const std::uint64_t>(begin), records, scratch.data,
+                                           pointer<std::uint64_t>(checksum));
+                   }});
 }
 
 void list_hash_tasks(Runtime& runtime, Stream stream, const HashMatch& match) {
@@ -172,9 +173,9 @@ void count_hash_matches(Runtime& runtime, Stream stream, const HashMatch& match,
   std::vector<MemoryView> writes = present({totals, emitted, match.met, match.checksums});
   runtime.enqueue(stream, {"count matches", what_match_reads(match), std::move(writes), work_of(match, 0),
                            [&kernels, raw_match = raw(match), adds_values, totals, emitted](void* native) {
-                             kernels.count_hash_matches(native, raw_match,
-                                                        {pointer<MatchTotals>(totals), pointer<std::uint64_t>(emitted),
-                                                         adds_values});
+                             kernels.count_hash_matches(
+                                 native, raw_match,
+                                 {pointer<MatchTotals>(totals), pointer<std::uint64_t>(emitted), adds_values});
                            }});
 }
 
@@ -191,8 +192,8 @@ void write_hash_matches(Runtime& runtime, Stream stream, const HashMatch& match,
                   {"write matches", std::move(reads), present({of_probe.to, of_build.to, match.met, match.checksums}),
                    work_of(match, of_probe.bytes + of_build.bytes),
                    [&kernels, raw_match = raw(match), offsets, of_probe, of_build](void* native) {
-                     kernels.write_hash_matches(
-                         native, raw_match, {pointer<const std::uint64_t>(offsets), raw(of_probe), raw(of_build)});
+                     kernels.write_hash_matches(native, raw_match,
+                                                {pointer<const std::uint64_t>(offsets), raw(of_probe), raw(of_build)});
                    }});
 }
 
@@ -205,8 +206,10 @@ void take_hash_rest(Runtime& runtime, Stream stream, const HashMatch& match, boo
   const Kernels& kernels = runtime.kernels();
   const RawHashRest rest{raw(match.build), pointer<const std::uint8_t>(match.met), wants_met, first, raw(of_probe),
                          raw(of_build),    pointer<std::uint64_t>(taken)};
-  runtime.enqueue(stream, {"take the rest", present({match.met, match.build.values}),
-                           present({taken, of_probe.to, of_build.to}), {"checksum", match.build.rows(), 1},
+  runtime.enqueue(stream, {"take the rest",
+                           present({match.met, match.build.values}),
+                           present({taken, of_probe.to, of_build.to}),
+                           {"checksum", match.build.rows(), 1},
                            [&kernels, rest](void* native) { kernels.take_hash_rest(native, rest); }});
 }
 

@@ -1,5 +1,5 @@
-// What a partitioned hash join of relations on the GPUs is made of: radix passes that bring rows of like hashes together,
-// and parts of both sides against each other in tables that fit the memory of a thread block.
+// What a partitioned hash join of relations on the GPUs is made of: radix passes that bring rows of like hashes
+// together, and parts of both sides against each other in tables that fit the memory of a thread block.
 //
 // The structure is the usual one of hardware-conscious joins (Balkesen et al., ICDE 2013, which join25 §4.1.4 compares
 // with on the CPU): no more parts a pass than runs of a tile are long enough to be stored well, and as many in all as
@@ -15,11 +15,11 @@ namespace linkwise {
 struct HashSide {
   KeyType key_type = KeyType::u64;  ///< of 4 or 8 bytes; integers are compared by their bits
   MemoryView keys;
-  MemoryView values;           ///< empty: the numbers of the rows, from `first_row` on
+  MemoryView values;  ///< empty: the numbers of the rows, from `first_row` on
   IntegerType value_type;
   std::uint64_t first_row = 0;
   bool are_hashes = false;
-  MemoryView begin;            ///< of each part, and the end of the last, 8 bytes each; empty: all rows are one part
+  MemoryView begin;  ///< of each part, and the end of the last, 8 bytes each; empty: all rows are one part
 
   [[nodiscard]] KeyWidth width() const { return key_width(key_type); }
   [[nodiscard]] std::uint64_t rows() const { return keys.bytes / static_cast<std::uint64_t>(width()); }
@@ -44,7 +44,7 @@ std::uint64_t hash_pass_scratch_bytes(const Kernels& kernels, const HashPass& pa
 void count_digits(Runtime& runtime, Stream stream, const HashPass& pass, const MemoryView& scratch,
                   const MemoryView& counts);
 /// After that. `begin`: the running sums of the counts; `to` has room for all rows, in the order of the parts.
-/// `checksum`: 8 bytes for Σ record_hash, or none.
+/// `checksum`: 8 bytes for Σ hash_of_moved, or none.
 void move_to_parts(Runtime& runtime, Stream stream, const HashPass& pass, const MemoryView& begin, const Records& to,
                    const MemoryView& scratch, const MemoryView& checksum);
 
@@ -53,10 +53,10 @@ struct HashMatch {
   HashSide probe, build;
   std::uint32_t parts = 1, table_rows = 0;
   Emission emission = Emission::pairs;
-  MemoryView met;        ///< a byte for each row of the build side, set by counting; empty: not wanted
-  MemoryView tasks;      ///< most_tasks() × HashTask, and behind them how many there are
-  bool has_values = false;
-  MemoryView checksums;  ///< 16 bytes for Σ record_hash of what a step saw of both sides; empty: not wanted
+  MemoryView met;    ///< a byte for each row of the build side, set by counting; empty: not wanted
+  MemoryView tasks;  ///< most_tasks() × HashTask, and behind them how many there are
+  ValueWidth probe_moved = ValueWidth::none, build_moved = ValueWidth::none;  ///< values that were moved with the rows
+  MemoryView checksums;  ///< 16 bytes for Σ hash_of_moved of what a step saw of both sides; empty: not wanted
 
   [[nodiscard]] std::uint64_t most_tasks() const { return parts + probe.rows() / probed_by_task; }
   [[nodiscard]] std::uint64_t task_bytes() const { return sizeof(HashTask) * (most_tasks() + 1); }

@@ -1,5 +1,5 @@
-// The steps of a partitioned hash join on one device, as raw pointers, for host and device alike: primitives/hash_join.hpp
-// enqueues them.
+// The steps of a partitioned hash join on one device, as raw pointers, for host and device alike:
+// primitives/hash_join.hpp enqueues them.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ struct RawHashSide {
   const void* values = nullptr;  ///< null: the numbers of the rows, from `first_row` on
   IntegerType value_type;
   std::uint64_t count = 0, first_row = 0;
-  bool are_hashes = false;  ///< keys, that have been hashed already …
-  bool are_floats = false;  ///< … or not, and are compared as joins compare floats
+  bool are_hashes = false;               ///< keys, that have been hashed already …
+  bool are_floats = false;               ///< … or not, and are compared as joins compare floats
   const std::uint64_t* begin = nullptr;  ///< of each part, and the end of the last; null: all rows are one part
 
   template <typename Key>
@@ -29,15 +29,27 @@ struct RawHashSide {
   [[nodiscard]] LINKWISE_BOTH std::uint64_t value(std::uint64_t row) const {
     return values == nullptr ? first_row + row : integer_at(values, value_type, row);
   }
-  /// As it is stored: without the sign of 4 bytes.
-  [[nodiscard]] LINKWISE_BOTH std::uint64_t stored(std::uint64_t row) const {
-    return value_type.bytes == 4 ? static_cast<std::uint32_t>(value(row)) : value(row);
-  }
   [[nodiscard]] LINKWISE_BOTH std::uint64_t begin_of(std::uint64_t part) const {
     if (begin == nullptr) return part == 0 ? 0 : count;
     return begin[part];
   }
 };
+
+/// What checksums of moved rows add up: as `record_hash`, with fewer steps where hash and value fit one word. No two
+/// hashes have one square, and bits that flip in two rows do not make up for each other.
+template <typename Key, typename Value>
+LINKWISE_BOTH std::uint64_t hash_of_moved(Key hash, const Value& value) {
+  if constexpr (sizeof(Key) == 4 && std::is_same_v<Value, NoValue>) return std::uint64_t{hash} * hash;
+  else if constexpr (sizeof(Key) == 4 && sizeof(Value) == 4) return mix64(std::uint64_t{hash} << 32 | value);
+  else return record_hash(hash, value);
+}
+/// The same of a value whose width is known at run time.
+template <typename Key>
+LINKWISE_BOTH std::uint64_t hash_of_moved(Key hash, std::uint64_t value, ValueWidth width) {
+  if (width == ValueWidth::none) return hash_of_moved(hash, NoValue{});
+  if (width == ValueWidth::v4) return hash_of_moved(hash, static_cast<std::uint32_t>(value));
+  return hash_of_moved(hash, value);
+}
 
 /// Rows in runs: run r holds [begin[r], end[r]), and is a piece of bucket r % buckets, whose pieces come from several
 /// devices and go on together.
@@ -81,9 +93,10 @@ struct RawHashMatch {
   std::uint64_t most_tasks = 0;
   std::uint32_t table_rows = 0;  ///< of the build side that are in a table at once
   Emission emission = Emission::pairs;
-  std::uint8_t* met = nullptr;         ///< for each row of the build side, whether it matched; set by counting; null: not wanted
-  bool has_values = false;             ///< whether values are part of what is summed up in …
-  std::uint64_t* checksums = nullptr;  ///< … Σ record_hash of both sides; null: not wanted
+  std::uint8_t* met =
+      nullptr;  ///< for each row of the build side, whether it matched; set by counting; null: not wanted
+  ValueWidth probe_moved = ValueWidth::none, build_moved = ValueWidth::none;  ///< values that are summed up in …
+  std::uint64_t* checksums = nullptr;  ///< … Σ hash_of_moved of both sides; null: not wanted
 };
 
 struct RawHashCount {

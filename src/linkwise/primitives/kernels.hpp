@@ -190,7 +190,7 @@ class Kernels {
   [[nodiscard]] virtual std::uint64_t hash_pass_scratch_bytes(std::uint32_t runs, std::uint64_t parts) const = 0;
   /// counts[p] = rows that go to part p.
   virtual void count_digits(void* stream, const RawHashPass& pass, void* scratch, std::uint64_t* counts) const = 0;
-  /// `begin`: where each part begins. *checksum = Σ record_hash of what is moved; null if nobody wants it.
+  /// `begin`: where each part begins. *checksum = Σ hash_of_moved; null if nobody wants it.
   virtual void move_to_parts(void* stream, const RawHashPass& pass, const std::uint64_t* begin, RawRecords to,
                              void* scratch, std::uint64_t* checksum) const = 0;
   virtual void list_hash_tasks(void* stream, const RawHashTasks& list) const = 0;

@@ -51,8 +51,8 @@ class HashJoin : DeviceJoinSides {
         probe_(left_probes_ ? left_ : right_),
         emissions_(emissions_of(input.kind, left_probes_)),
         sums_(!wants_rows && sums_values(shape())),
-        layout_(layout_hash_join(build_.type.key, build_.rows, probe_.rows, streams_.size(), emissions_.takes_rest,
-                                 input.hash_table_rows)) {}
+        layout_(layout_hash_join({build_.type.key, input_of(build_).value}, build_.rows, probe_.rows, streams_.size(),
+                                 emissions_.takes_rest, input.hash_table_rows)) {}
 
   /// Brings the sides into parts; false if sorting is the better way.
   bool prepare() {
@@ -151,7 +151,15 @@ class HashJoin : DeviceJoinSides {
       OnGpu& gpu = gpus_[g];
       const HashParts::OnGpu& parts = parts_->on_gpus()[g];
       HashMatch& match = gpu.match;
-      match = {parts.probe, parts.build, parts.parts, layout_.table_rows, emissions_.probe, {}, {}, sums_ || wants_rows_,
+      match = {parts.probe,
+               parts.build,
+               parts.parts,
+               layout_.table_rows,
+               emissions_.probe,
+               {},
+               {},
+               input_of(probe_).value,
+               input_of(build_).value,
                {}};
       gpu.numbers = allocate(g, sizeof(Found));
       match.tasks = allocate(g, match.task_bytes());

@@ -13,10 +13,12 @@ namespace {
 
 constexpr std::uint64_t spare_rows = 4096;
 constexpr std::uint64_t most_batches = 4, usual_batch_rows = 1 << 24;
-constexpr double fill = 0.8;  // of a table, by a part of the usual length
+constexpr double fill = 0.85;  // of a table, by a part of the usual length
 
 // As many rows as let two tables share a multiprocessor (of 227 KiB), to count or to write 4-byte row numbers.
 std::uint32_t usual_table_rows(KeyWidth width) { return width == KeyWidth::k32 ? 8192 : 4608; }
+// As many as fit, with values of 4 bytes at most: what spares the longer side a pass.
+std::uint32_t most_table_rows(KeyWidth width) { return width == KeyWidth::k32 ? 14336 : 10240; }
 
 HashSide slice(const HashSide& side, std::uint64_t first, std::uint64_t rows) {
   HashSide part = side;
@@ -32,13 +34,16 @@ HashSide slice(const HashSide& side, std::uint64_t first, std::uint64_t rows) {
 
 }  // namespace
 
-HashLayout layout_hash_join(KeyWidth width, std::uint64_t build_rows, std::uint64_t probe_rows, std::size_t gpus,
+HashLayout layout_hash_join(RecordType build, std::uint64_t build_rows, std::uint64_t probe_rows, std::size_t gpus,
                             bool build_emits, std::uint32_t table_rows) {
   HashLayout layout;
-  layout.table_rows = table_rows > 0 ? table_rows : usual_table_rows(width);
+  layout.table_rows = table_rows > 0 ? table_rows : usual_table_rows(build.key);
+  const bool fits_one = build_rows <= most_table_rows(build.key) && build.value_bytes() <= 4 && !build_emits;
+  if (table_rows == 0 && build_rows > layout.table_rows && fits_one) layout.table_rows = most_table_rows(build.key);
   layout.batch_rows = table_rows > 0 ? 8 * std::uint64_t{table_rows} : usual_batch_rows;
   // Sending the build side to all costs what sending the probing side to its parts would.
-  layout.replicates = gpus > 1 && !build_emits && (build_rows <= layout.table_rows || 2 * gpus * build_rows <= probe_rows);
+  layout.replicates =
+      gpus > 1 && !build_emits && (build_rows <= layout.table_rows || 2 * gpus * build_rows <= probe_rows);
   int bits = 0;
   if (build_rows > layout.table_rows) {
     const double parts = static_cast<double>(build_rows) / (fill * layout.table_rows);
@@ -49,7 +54,8 @@ HashLayout layout_hash_join(KeyWidth width, std::uint64_t build_rows, std::uint6
     layout.second_bits = bits - layout.first_bits;
     return layout;
   }
-  const int to_spread = static_cast<int>(std::bit_width(gpus - 1)) + 3;  // buckets for each GPU, so that shares are alike
+  const int to_spread =
+      static_cast<int>(std::bit_width(gpus - 1)) + 3;  // buckets for each GPU, so that shares are alike
   layout.first_bits = std::max((bits + 1) / 2, to_spread);
   layout.second_bits = std::max(bits - layout.first_bits, 0);
   return layout;
@@ -92,8 +98,13 @@ void HashParts::start(Side& side) {
     const Records& records = from.records[g];
     const bool carries = side.input.value != ValueWidth::none;
     Piece piece;
-    piece.rows = {from.key_type, records.keys, carries ? records.values : MemoryView{}, side.input.value_type,
-                  from.first_rows[g], false, {}};
+    piece.rows = {from.key_type,
+                  records.keys,
+                  carries ? records.values : MemoryView{},
+                  side.input.value_type,
+                  from.first_rows[g],
+                  false,
+                  {}};
     piece.count = records.count;
     side.pieces.push_back(std::move(piece));
   }
@@ -103,8 +114,7 @@ void HashParts::start(Side& side) {
 void HashParts::replicate(Side& build) {
   runtime_.set_phase("exchange");
   const DeviceSide& from = *build.input.side;
-  const bool carries_values =
-      build.input.value != ValueWidth::none && from.columns->value_width != ValueWidth::none;
+  const bool carries_values = build.input.value != ValueWidth::none && from.columns->value_width != ValueWidth::none;
   std::vector<HashSide> copies;
   std::vector<Event> there;
   const auto part_of = [&](const MemoryView& column, std::size_t part) {
@@ -170,14 +180,15 @@ void HashParts::first_pass(Side& side) {
       batch.first = piece.count * b / batches;
       batch.rows = piece.count * (b + 1) / batches - batch.first;
       if (verify_) batch.checksum = allocate(g, 8);
-      const HashPass pass{slice(piece.rows, batch.first, batch.rows), side.input.value, {}, {}, 1, batch.rows, shift, bits};
+      const HashPass pass{
+          slice(piece.rows, batch.first, batch.rows), side.input.value, {}, {}, 1, batch.rows, shift, bits};
       batch.begin = divide(g, pass, piece.moved.slice(batch.first, batch.rows), batch.checksum);
       if (exchanges()) batch.divided = runtime_.record(streams_[g]);
       piece.batches.push_back(std::move(batch));
     }
   for (Piece& piece : side.pieces) {
     const std::uint64_t bytes = 8ULL << bits;
-    piece.rows = {code_type(type.key), piece.moved.keys, piece.moved.values, side.input.value_type, 0, true,
+    piece.rows = {code_type(type.key),        piece.moved.keys, piece.moved.values, side.input.value_type, 0, true,
                   piece.batches.front().begin};
     piece.buckets = 1U << bits;
     piece.runs = piece.batches.front().begin.slice(0, bytes + 8);
@@ -258,8 +269,14 @@ void HashParts::second_pass(Side& side, std::size_t gpu) {
   const int shift = side.input.side->type.key_bits() - layout_.first_bits - layout_.second_bits;
   const std::uint64_t bytes = exchanges() ? piece.runs.bytes / 2 : piece.runs.bytes - 8;
   const std::uint64_t ends = exchanges() ? bytes : 8;  // where one run begins another ends
-  const HashPass pass{piece.rows,    side.input.value, piece.runs.slice(0, bytes),  piece.runs.slice(ends, bytes),
-                      piece.buckets, piece.count,      shift, layout_.second_bits};
+  const HashPass pass{piece.rows,
+                      side.input.value,
+                      piece.runs.slice(0, bytes),
+                      piece.runs.slice(ends, bytes),
+                      piece.buckets,
+                      piece.count,
+                      shift,
+                      layout_.second_bits};
   const RecordType type{side.input.side->type.key, side.input.value};
   const Records to = records_in(allocate(gpu, record_bytes(type, piece.count)), type, piece.count);
   const MemoryView begin = divide(gpu, pass, to, {});

@@ -22,9 +22,10 @@ struct HashLayout {
   std::uint64_t batch_rows = 0;  ///< that are divided before they begin to go elsewhere; at most `most_batches` of them
   bool replicates = false;       ///< the build side
 };
+/// @param build  keys, and the values that are kept with them, of the build side.
 /// @param build_emits  whether rows of the build side come into the result by themselves: then it is not replicated.
 /// @param table_rows  0: as many as suit the GPU.
-HashLayout layout_hash_join(KeyWidth width, std::uint64_t build_rows, std::uint64_t probe_rows, std::size_t gpus,
+HashLayout layout_hash_join(RecordType build, std::uint64_t build_rows, std::uint64_t probe_rows, std::size_t gpus,
                             bool build_emits, std::uint32_t table_rows);
 
 class HashParts {
@@ -49,7 +50,7 @@ class HashParts {
   [[nodiscard]] const std::vector<OnGpu>& on_gpus() const { return on_gpus_; }
   /// Whether rows were moved, so that it is worth knowing what came of them.
   [[nodiscard]] bool has_moved() const { return layout_.first_bits > 0; }
-  /// Σ record_hash of rows of both sides.
+  /// Σ hash_of_moved of rows of both sides.
   struct Checksums {
     std::uint64_t probe = 0, build = 0;
     friend bool operator==(Checksums, Checksums) = default;
@@ -72,7 +73,7 @@ class HashParts {
     HashSide rows;
     std::uint64_t count = 0;
     std::vector<Batch> batches;
-    Records moved;                                  // by the first pass, and from `filled` on what other GPUs sent
+    Records moved;  // by the first pass, and from `filled` on what other GPUs sent
     std::uint64_t filled = 0;
     std::vector<std::uint64_t> run_begin, run_end;  // of the buckets' pieces in it
     MemoryView runs;                                // the same on the GPU

@@ -21,10 +21,10 @@ class CudaKernels final : public Kernels {
     check(cudaGetDeviceCount(&count), "count devices");
     for (int device = 0; device < count; ++device) {
       check(cudaSetDevice(device), "use device");
-      for (const auto& list : {cuda::elementwise_kernels(), cuda::gather_kernels(), cuda::packing_kernels(),
-                               cuda::reduce_kernels(), cuda::partition_kernels(), cuda::match_kernels(),
-                               cuda::range_kernels(), cuda::hash_match_kernels(), cuda::hash_join_kernels(),
-                               cuda::msd_sort_kernels()})
+      for (const auto& list :
+           {cuda::elementwise_kernels(), cuda::gather_kernels(), cuda::packing_kernels(), cuda::reduce_kernels(),
+            cuda::partition_kernels(), cuda::match_kernels(), cuda::range_kernels(), cuda::hash_match_kernels(),
+            cuda::hash_join_kernels(), cuda::msd_sort_kernels()})
         for (const void* kernel : list) {
           cudaFuncAttributes attributes{};
           check(cudaFuncGetAttributes(&attributes, kernel), "load kernel");
@@ -174,9 +174,7 @@ class CudaKernels final : public Kernels {
   void write_hash_matches(void* stream, const RawHashMatch& match, const RawHashRows& rows) const override {
     cuda::write_hash_matches(on(stream), match, rows);
   }
-  void take_hash_rest(void* stream, const RawHashRest& rest) const override {
-    cuda::take_hash_rest(on(stream), rest);
-  }
+  void take_hash_rest(void* stream, const RawHashRest& rest) const override { cuda::take_hash_rest(on(stream), rest); }
   std::uint64_t running_sums_scratch_bytes(std::uint64_t count) const override {
     return cuda::running_sums_scratch_bytes(count);
   }

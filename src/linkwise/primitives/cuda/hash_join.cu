@@ -55,11 +55,10 @@ void match_parts(cudaStream_t stream, const RawHashMatch& match, bool keeps_valu
 
 template <typename Key>
 void add_kernels(KernelList& list) {
-  list.insert(list.end(),
-              {address(hash::count_digits_kernel<Key>), address(hash::move_to_parts_kernel<Key, NoValue>),
-               address(hash::move_to_parts_kernel<Key, std::uint32_t>),
-               address(hash::move_to_parts_kernel<Key, std::uint64_t>), address(hash::count_matches_kernel<Key>),
-               address(hash::write_matches_kernel<Key>)});
+  list.insert(list.end(), {address(hash::count_digits_kernel<Key>), address(hash::move_to_parts_kernel<Key, NoValue>),
+                           address(hash::move_to_parts_kernel<Key, std::uint32_t>),
+                           address(hash::move_to_parts_kernel<Key, std::uint64_t>),
+                           address(hash::count_matches_kernel<Key>), address(hash::write_matches_kernel<Key>)});
 }
 
 }  // namespace

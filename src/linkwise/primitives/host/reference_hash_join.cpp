@@ -40,9 +40,8 @@ void for_matches(const RawHashMatch& match, const OfRow& of_row, const AfterTask
   with_key(match.width, [&](auto tag) {
     using Key = typename decltype(tag)::type;
     const auto *keys = static_cast<const Key*>(match.probe.keys), *build = static_cast<const Key*>(match.build.keys);
-    const auto add_hash = [&](const RawHashSide& side, Key hash, std::uint64_t row, int sum) {
-      if (match.checksums == nullptr) return;
-      match.checksums[sum] += match.has_values ? record_hash(hash, side.stored(row)) : record_hash(hash, NoValue{});
+    const auto add_hash = [&](const RawHashSide& side, Key hash, std::uint64_t row, ValueWidth moved, int sum) {
+      if (match.checksums != nullptr) match.checksums[sum] += hash_of_moved(hash, side.value(row), moved);
     };
     if (match.checksums != nullptr) std::fill_n(match.checksums, 2, 0);
     const std::vector<std::uint64_t> nobody;
@@ -52,12 +51,12 @@ void for_matches(const RawHashMatch& match, const OfRow& of_row, const AfterTask
       for (std::uint64_t row = match.build.begin_of(task.part); row < match.build.begin_of(task.part + 1); ++row) {
         const Key hash = match.build.hash(build[row]);
         table[hash].push_back(row);
-        if (task.chunk == 0) add_hash(match.build, hash, row, 1);
+        if (task.chunk == 0) add_hash(match.build, hash, row, match.build_moved, 1);
       }
       const Range probed = probed_by(match, task);
       for (std::uint64_t row = probed.begin; row < probed.end; ++row) {
         const Key hash = match.probe.hash(keys[row]);
-        add_hash(match.probe, hash, row, 0);
+        add_hash(match.probe, hash, row, match.probe_moved, 0);
         const auto found = table.find(hash);
         of_row(row, found == table.end() ? nobody : found->second);
       }
@@ -88,11 +87,11 @@ void move_to_parts_on_host(const RawHashPass& pass, const std::uint64_t* begin, 
         const std::uint64_t at = cursors[part]++;
         static_cast<Key*>(to.keys)[at] = hash;
         if constexpr (std::is_same_v<Value, NoValue>) {
-          sum += record_hash(hash, NoValue{});
+          sum += hash_of_moved(hash, NoValue{});
         } else {
           const auto moved = static_cast<Value>(pass.from.value(row));
           static_cast<Value*>(to.values)[at] = moved;
-          sum += record_hash(hash, moved);
+          sum += hash_of_moved(hash, moved);
         }
       });
     }

@@ -34,15 +34,16 @@ class Matching {
 
   [[nodiscard]] __device__ bool wants_matched() const { return match_.emission != Emission::pairs; }
 
-  /// body(row, hash, its chain) for each probing row, by whole warps, against each table; the chain of rows that are not
-  /// there is empty.
+  /// body(row, hash, value, its chain) for each probing row, by whole warps, against each table; the chain of rows that
+  /// are not there is empty.
   template <typename Body>
-  __device__ void run(const Body& body) {
-    const auto *keys = static_cast<const Key*>(match_.probe.keys), *build = static_cast<const Key*>(match_.build.keys);
+  __device__ void run(bool wants_values, const Body& body) {
+    const auto* const build = static_cast<const Key*>(match_.build.keys);
     const std::uint64_t build_begin = match_.build.begin_of(task_.part);
     const std::uint64_t build_end = match_.build.begin_of(task_.part + 1);
     std::uint64_t probe_sum = 0, build_sum = 0;
-    const bool sums = match_.checksums != nullptr;
+    const bool sums = match_.checksums != nullptr,
+               keeps_probe_values = wants_values || (sums && match_.probe_moved != ValueWidth::none);
     std::uint64_t first = build_begin;
     do {
       const auto rows = static_cast<unsigned>(min(build_end - first, std::uint64_t{match_.table_rows}));
@@ -53,29 +54,29 @@ class Matching {
       for (unsigned r = threadIdx.x; r < rows; r += match_threads) {
         const Key hash = match_.build.hash(build[first + r]);
         table.insert(r, hash);
-        if (table.keeps_values()) table.keep(r, match_.build.value(first + r));
-        if (sums_build) build_sum += hash_of_row(match_.build, hash, first + r);
+        const bool keeps_value = table.keeps_values() || (sums_build && match_.build_moved != ValueWidth::none);
+        const std::uint64_t value = keeps_value ? match_.build.value(first + r) : 0;
+        if (table.keeps_values()) table.keep(r, value);
+        if (sums_build) build_sum += hash_of_moved(hash, value, match_.build_moved);
       }
       __syncthreads();
-      constexpr int at_once = 4;
-      for (std::uint64_t base = probe_begin; base < probe_end; base += at_once * match_threads) {
-        Key key[at_once];
+      Batch now, next;
+      load(now, probe_begin, keeps_probe_values);
+      for (std::uint64_t base = probe_begin; base < probe_end; base += Batch::rows) {
+        load(next, base + Batch::rows, keeps_probe_values);
+        unsigned chain[Batch::at_once];  // of all of them, before the first is followed
 #pragma unroll
-        for (int j = 0; j < at_once; ++j) {
+        for (int j = 0; j < Batch::at_once; ++j) {
           const std::uint64_t row = base + j * match_threads + threadIdx.x;
-          if (row < probe_end) key[j] = keys[row];
-        }
-        unsigned chain[at_once];  // of all of them, before the first is followed
-#pragma unroll
-        for (int j = 0; j < at_once; ++j) {
-          const std::uint64_t row = base + j * match_threads + threadIdx.x;
-          key[j] = match_.probe.hash(key[j]);
-          chain[j] = row < probe_end ? table.chain(key[j]) : Table<Key>::nobody;
-          if (sums_probe && row < probe_end) probe_sum += hash_of_row(match_.probe, key[j], row);
+          now.key[j] = match_.probe.hash(now.key[j]);
+          chain[j] = row < probe_end ? table.chain(now.key[j]) : Table<Key>::nobody;
+          if (sums_probe && row < probe_end) probe_sum += hash_of_moved(now.key[j], now.value[j], match_.probe_moved);
         }
 #pragma unroll
-        for (int j = 0; j < at_once; ++j)
-          if (base + j * match_threads < probe_end) body(base + j * match_threads + threadIdx.x, key[j], chain[j]);
+        for (int j = 0; j < Batch::at_once; ++j)
+          if (base + j * match_threads < probe_end)
+            body(base + j * match_threads + threadIdx.x, now.key[j], now.value[j], chain[j]);
+        now = next;
       }
       if (match_.met != nullptr) {
         __syncthreads();
@@ -103,10 +104,22 @@ class Matching {
   Table<Key> table;
 
  private:
-  __device__ __forceinline__ std::uint64_t hash_of_row(const RawHashSide& side, Key hash, std::uint64_t row) const {
-    return match_.has_values ? record_hash(hash, side.stored(row)) : record_hash(hash, NoValue{});
+  // Rows of the probing side that a thread looks up one behind the other, while the next ones are on their way.
+  struct Batch {
+    static constexpr int at_once = 4, rows = at_once * match_threads;
+    Key key[at_once];
+    std::uint64_t value[at_once];
+  };
+  __device__ __forceinline__ void load(Batch& batch, std::uint64_t base, bool with_values) const {
+    const auto* const keys = static_cast<const Key*>(match_.probe.keys);
+#pragma unroll
+    for (int j = 0; j < Batch::at_once; ++j) {
+      const std::uint64_t row = base + j * match_threads + threadIdx.x;
+      if (row >= probe_end) continue;
+      batch.key[j] = keys[row];
+      if (with_values) batch.value[j] = match_.probe.value(row);
+    }
   }
-
   const RawHashMatch& match_;
   HashTask task_;
   unsigned* matched_;  // a bit for each probing row
@@ -121,7 +134,7 @@ __global__ void __launch_bounds__(match_threads, 2)
   MatchTotals mine;
   const bool only_whether = match.emission == Emission::one_if_matched || match.emission == Emission::one_if_unmatched;
   const bool stops_early = only_whether && match.met == nullptr && !count.adds_values;
-  matching.run([&](std::uint64_t row, Key hash, unsigned chain) {
+  matching.run(count.adds_values, [&](std::uint64_t row, Key hash, std::uint64_t value, unsigned chain) {
     std::uint64_t found = 0;
     for (unsigned r = matching.table.first(chain, hash); r != Table<Key>::nobody; r = matching.table.next(r, hash)) {
       ++found;
@@ -131,7 +144,7 @@ __global__ void __launch_bounds__(match_threads, 2)
     }
     if (found == 0) return;
     mine.matches += found;
-    if (count.adds_values) mine.probe_sum += found * match.probe.value(row);
+    if (count.adds_values) mine.probe_sum += found * value;
     if (matching.wants_matched()) matching.note(row);
   });
   if (matching.wants_matched())
@@ -167,11 +180,10 @@ __global__ void __launch_bounds__(match_threads, 2)
     return first + __shfl_sync(~0u, base, 0) + __popc(votes & ((1u << lane) - 1));
   };
   const bool writes_pairs = match.emission == Emission::pairs || match.emission == Emission::pairs_or_one;
-  matching.run([&](std::uint64_t row, Key hash, unsigned chain) {
+  matching.run(rows.probe.to != nullptr, [&](std::uint64_t row, Key hash, std::uint64_t value, unsigned chain) {
     unsigned found = matching.table.first(chain, hash);
     if (found != Table<Key>::nobody && matching.wants_matched()) matching.note(row);
     if (!writes_pairs) return;
-    const std::uint64_t value = found != Table<Key>::nobody ? match.probe.value(row) : 0;
     while (__any_sync(~0u, found != Table<Key>::nobody)) {
       const bool emits = found != Table<Key>::nobody;
       const std::uint64_t at = place(emits);

@@ -122,7 +122,7 @@ struct PassMemory {
   typename cub::BlockScan<unsigned, pass_threads>::TempStorage scan;
 };
 
-/// `cursors`: where each part's next row goes. *checksum += Σ record_hash of what is moved, unless null.
+/// `cursors`: where each part's next row goes. *checksum += Σ hash_of_moved, unless null.
 template <typename Key, typename Value>
 __global__ void __launch_bounds__(pass_threads, 2)
     move_to_parts_kernel(const RawHashPass pass, const Tiles tiles, Key* to_keys, Value* to_values,
@@ -165,9 +165,9 @@ __global__ void __launch_bounds__(pass_threads, 2)
   cub::BlockScan<unsigned, pass_threads>(memory.scan).ExclusiveSum(mine, start);
   memory.start[thread] = start;
   if (thread <= mask && mine > 0)
-    memory.offset[thread] = atomicAdd(cursors + (std::uint64_t{tile.bucket} << pass.bits | thread),
-                                      static_cast<unsigned long long>(mine)) -
-                            start;
+    memory.offset[thread] =
+        atomicAdd(cursors + (std::uint64_t{tile.bucket} << pass.bits | thread), static_cast<unsigned long long>(mine)) -
+        start;
   __syncthreads();
   std::uint64_t hashes = 0;
 #pragma unroll
@@ -176,7 +176,7 @@ __global__ void __launch_bounds__(pass_threads, 2)
       const unsigned at = memory.start[digit_of(key[i])] + (ranks[i / 2] >> 16 * (i % 2) & 0xffff);
       memory.keys[at] = key[i];
       if constexpr (has_values<Value>) memory.values[at] = value[i];
-      if (checksum != nullptr) hashes += record_hash(key[i], value[i]);
+      if (checksum != nullptr) hashes += hash_of_moved(key[i], value[i]);
     }
   }
   __syncthreads();
