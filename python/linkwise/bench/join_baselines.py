@@ -67,7 +67,7 @@ def of_keys_on_gpus(runtime: _core.Runtime, relations: Relations, repetitions: i
             wall = []
             for repetition in range(repetitions + 1):
                 began = time.perf_counter()
-                found = _core.join_device_totals(runtime, plan, *sides, verify=False, way=name)
+                found = _core.join_device_totals(runtime, plan, sides[0], sides[1], verify=False, way=name)
                 if repetition > 0:
                     wall.append(time.perf_counter() - began)
                 relations.check_totals(found, sums=False)

@@ -58,7 +58,13 @@ struct HashMatch {
   ValueWidth probe_moved = ValueWidth::none, build_moved = ValueWidth::none;  ///< values that were moved with the rows
   MemoryView checksums;  ///< 16 bytes for Σ hash_of_moved of what a step saw of both sides; empty: not wanted
 
-  [[nodiscard]] std::uint64_t most_tasks() const { return parts + probe.rows() / probed_by_task; }
+  /// Longer tasks where few parts are long, so that their tables are made less often.
+  [[nodiscard]] std::uint32_t task_rows() const {
+    constexpr std::uint64_t many_tasks = 4096;
+    const bool may_be_longer = emission == Emission::pairs && probe.rows() / usual_task_rows > parts + many_tasks;
+    return may_be_longer ? most_task_rows : usual_task_rows;
+  }
+  [[nodiscard]] std::uint64_t most_tasks() const { return parts + probe.rows() / task_rows(); }
   [[nodiscard]] std::uint64_t task_bytes() const { return sizeof(HashTask) * (most_tasks() + 1); }
 };
 

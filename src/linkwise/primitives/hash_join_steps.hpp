@@ -73,11 +73,12 @@ constexpr int most_pass_bits = 9;
 struct HashTask {
   std::uint32_t part = 0, chunk = 0;
 };
-constexpr std::uint64_t probed_by_task = 1 << 16;
+/// Rows of a part that a task takes; and at most, where only pairs are emitted: with a table's they are fewer than 2^32.
+constexpr std::uint32_t usual_task_rows = 1 << 16, most_task_rows = 1 << 18;
 
 struct RawHashTasks {
   RawHashSide probe, build;
-  std::uint32_t parts = 0;
+  std::uint32_t parts = 0, task_rows = usual_task_rows;
   bool without_build = false;  ///< probing rows count that meet nobody
   bool without_probe = false;  ///< and rows of the build side are looked at that nobody comes to
   HashTask* tasks = nullptr;
@@ -92,6 +93,7 @@ struct RawHashMatch {
   const std::uint32_t* task_count = nullptr;
   std::uint64_t most_tasks = 0;
   std::uint32_t table_rows = 0;  ///< of the build side that are in a table at once
+  std::uint32_t task_rows = usual_task_rows;
   Emission emission = Emission::pairs;
   std::uint8_t* met =
       nullptr;  ///< for each row of the build side, whether it matched; set by counting; null: not wanted

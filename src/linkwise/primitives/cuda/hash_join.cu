@@ -45,9 +45,9 @@ void match_parts(cudaStream_t stream, const RawHashMatch& match, bool keeps_valu
                  Kernel* kernel, const What& what) {
   hash::TableShape shape{(match.table_rows + 7) / 8 * 8, 1, keeps_values ? match.build.value_type.bytes : 0,
                          match.met != nullptr};
-  while (shape.slots < shape.rows) shape.slots *= 2;
+  while (3 * shape.slots < 2 * shape.rows) shape.slots *= 2;
   const std::size_t table = key_bytes == 4 ? shape.bytes<std::uint32_t>() : shape.bytes<std::uint64_t>();
-  const std::size_t bytes = (table + 3) / 4 * 4 + (match.emission == Emission::pairs ? 0 : probed_by_task / 8);
+  const std::size_t bytes = (table + 3) / 4 * 4 + (match.emission == Emission::pairs ? 0 : match.task_rows / 8);
   take_shared(kernel, bytes);
   kernel<<<static_cast<unsigned>(match.most_tasks), hash::match_threads, bytes, stream>>>(match, shape, what);
   check_launch("match parts");

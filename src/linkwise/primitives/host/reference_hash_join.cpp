@@ -30,8 +30,9 @@ struct Range {
 };
 Range probed_by(const RawHashMatch& match, HashTask task) {
   const std::uint64_t end = match.probe.begin_of(task.part + 1);
-  const std::uint64_t begin = std::min(match.probe.begin_of(task.part) + task.chunk * probed_by_task, end);
-  return {begin, std::min(begin + probed_by_task, end)};
+  const std::uint64_t begin =
+      std::min(match.probe.begin_of(task.part) + std::uint64_t{task.chunk} * match.task_rows, end);
+  return {begin, std::min(begin + match.task_rows, end)};
 }
 
 // of_row(row, rows of the build side) for each probing row of a task, and after_task(number, probing rows).
@@ -105,7 +106,7 @@ void list_hash_tasks_on_host(const RawHashTasks& list) {
     const std::uint64_t probing = list.probe.begin_of(part + 1) - list.probe.begin_of(part);
     const std::uint64_t build = list.build.begin_of(part + 1) - list.build.begin_of(part);
     if ((probing == 0 && !(list.without_probe && build > 0)) || (build == 0 && !list.without_build)) continue;
-    const std::uint64_t chunks = std::max<std::uint64_t>((probing + probed_by_task - 1) / probed_by_task, 1);
+    const std::uint64_t chunks = std::max<std::uint64_t>((probing + list.task_rows - 1) / list.task_rows, 1);
     for (std::uint32_t chunk = 0; chunk < chunks; ++chunk) list.tasks[(*list.count)++] = {part, chunk};
   }
 }

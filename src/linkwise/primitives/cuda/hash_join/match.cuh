@@ -11,7 +11,8 @@ __global__ void list_tasks_kernel(const RawHashTasks list) {
     const std::uint64_t probing = list.probe.begin_of(part + 1) - list.probe.begin_of(part);
     const std::uint64_t build = list.build.begin_of(part + 1) - list.build.begin_of(part);
     if ((probing == 0 && !(list.without_probe && build > 0)) || (build == 0 && !list.without_build)) continue;
-    const auto chunks = static_cast<std::uint32_t>(max((probing + probed_by_task - 1) / probed_by_task, 1ul));
+    const auto chunks =
+        static_cast<std::uint32_t>(max((probing + list.task_rows - 1) / list.task_rows, std::uint64_t{1}));
     const std::uint32_t first = atomicAdd(list.count, chunks);
     for (std::uint32_t c = 0; c < chunks; ++c) list.tasks[first + c] = {static_cast<std::uint32_t>(part), c};
   }
@@ -25,11 +26,11 @@ class Matching {
   __device__ Matching(const RawHashMatch& match, const TableShape& shape, unsigned char* memory)
       : table(memory, shape), match_(match), task_(match.tasks[blockIdx.x]) {
     const std::uint64_t part_end = match.probe.begin_of(task_.part + 1);
-    probe_begin = min(match.probe.begin_of(task_.part) + task_.chunk * probed_by_task, part_end);
-    probe_end = min(probe_begin + probed_by_task, part_end);
+    probe_begin = min(match.probe.begin_of(task_.part) + std::uint64_t{task_.chunk} * match.task_rows, part_end);
+    probe_end = min(probe_begin + match.task_rows, part_end);
     matched_ = reinterpret_cast<unsigned*>(memory + (shape.bytes<Key>() + 3) / 4 * 4);
     if (wants_matched())
-      for (unsigned w = threadIdx.x; w < probed_by_task / 32; w += match_threads) matched_[w] = 0;
+      for (unsigned w = threadIdx.x; w < match.task_rows / 32; w += match_threads) matched_[w] = 0;
   }
 
   [[nodiscard]] __device__ bool wants_matched() const { return match_.emission != Emission::pairs; }
@@ -85,10 +86,15 @@ class Matching {
       first += match_.table_rows;
     } while (first < build_end);
     __syncthreads();
-    if (sums) {
-      add_in_warp(probe_sum, match_.checksums);
-      add_in_warp(build_sum, match_.checksums + 1);
-    }
+    if (!sums) return;
+    __shared__ std::uint64_t of_block[2];
+    if (threadIdx.x < 2) of_block[threadIdx.x] = 0;
+    __syncthreads();
+    add_in_warp(probe_sum, &of_block[0]);
+    add_in_warp(build_sum, &of_block[1]);
+    __syncthreads();
+    if (threadIdx.x < 2)
+      atomicAdd(counter(match_.checksums + threadIdx.x), static_cast<unsigned long long>(of_block[threadIdx.x]));
   }
 
   __device__ __forceinline__ void note(std::uint64_t row) {

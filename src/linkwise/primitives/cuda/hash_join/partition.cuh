@@ -6,7 +6,7 @@
 
 #include <cub/block/block_scan.cuh>
 
-#include "linkwise/primitives/cuda/launch.cuh"
+#include "linkwise/primitives/cuda/match_totals.cuh"
 #include "linkwise/primitives/hash_join_steps.hpp"
 
 namespace linkwise::cuda::hash {
@@ -118,6 +118,7 @@ struct PassMemory {
   Key keys[tile];
   Value values[has_values<Value> ? tile : 1];
   unsigned counters[pass_threads], start[pass_threads];
+  std::uint64_t checksum;
   std::uint64_t offset[pass_threads];  // from a row's place in the tile to that in its part, modulo 2^64
   typename cub::BlockScan<unsigned, pass_threads>::TempStorage scan;
 };
@@ -136,6 +137,7 @@ __global__ void __launch_bounds__(pass_threads, 2)
   const auto count = static_cast<unsigned>(tile.end - tile.begin);
   const auto digit_of = [&](Key hash) { return static_cast<unsigned>(hash >> pass.shift) & mask; };
   memory.counters[thread] = 0;
+  if (thread == 0) memory.checksum = 0;
   Key key[items];
   const Key* const from = static_cast<const Key*>(pass.from.keys) + tile.begin + thread;
 #pragma unroll
@@ -179,17 +181,15 @@ __global__ void __launch_bounds__(pass_threads, 2)
       if (checksum != nullptr) hashes += hash_of_moved(key[i], value[i]);
     }
   }
+  if (checksum != nullptr) add_in_warp(hashes, &memory.checksum);
   __syncthreads();
+  if (checksum != nullptr && thread == 0) atomicAdd(checksum, static_cast<unsigned long long>(memory.checksum));
 #pragma unroll 4
   for (unsigned at = thread; at < count; at += pass_threads) {
     const Key moved = memory.keys[at];
     const std::uint64_t place = memory.offset[digit_of(moved)] + at;
     to_keys[place] = moved;
     if constexpr (has_values<Value>) to_values[place] = memory.values[at];
-  }
-  if (checksum != nullptr) {
-    for (int i = 16; i > 0; i /= 2) hashes += __shfl_xor_sync(~0u, hashes, i);
-    if (thread % 32 == 0) atomicAdd(checksum, static_cast<unsigned long long>(hashes));
   }
 }
 
