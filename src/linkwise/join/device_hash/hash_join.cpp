@@ -78,7 +78,8 @@ class HashJoin : DeviceJoinSides {
       totals.left_sum += left_probes_ ? gpu.found.totals.probe_sum : gpu.found.totals.build_sum;
       totals.right_sum += left_probes_ ? gpu.found.totals.build_sum : gpu.found.totals.probe_sum;
     }
-    finish();
+    check();
+    runtime_.synchronize();
     return totals;
   }
 
@@ -87,7 +88,7 @@ class HashJoin : DeviceJoinSides {
     runtime_.set_phase("materialise");
     std::vector<RowsOnGpu> made;
     for (std::size_t g = 0; g < gpus_.size(); ++g) made.push_back(write(g));
-    finish();
+    check();
     return handed_over(std::move(made));
   }
 
@@ -218,7 +219,8 @@ class HashJoin : DeviceJoinSides {
     return made;
   }
 
-  void finish() {
+  // Every row that came in has been seen.
+  void check() {
     if (verifies()) {
       runtime_.set_phase("verify");
       std::vector<ReadBack> reads;
@@ -232,7 +234,6 @@ class HashJoin : DeviceJoinSides {
             "the rows that were joined are not those that came in (their checksums differ); check the GPUs' memory and "
             "the links between them and run again");
     }
-    runtime_.synchronize();
   }
 
   Router router_;
