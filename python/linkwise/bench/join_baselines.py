@@ -5,13 +5,12 @@ from __future__ import annotations
 import importlib
 import statistics
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 
 from linkwise import _core
 from linkwise._core import CorruptDataError
-from linkwise.bench.join_workload import Relations, Workload
+from linkwise.bench.join_workload import Relations
 from linkwise.joining.api import join_count, join_indices
 from linkwise.runtime.join_plan import JoinPlan
 from linkwise.runtime.sort_plan import SortPlan
