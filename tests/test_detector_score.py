@@ -15,7 +15,7 @@ from linkwise import _core
 from sort_on import VARIANTS, can_run, check_sort, plan_for
 from test_device_join import check_join, check_rows
 from test_gathering import check_on, columns_of_every_type, rows_of
-from test_host_join import pair
+from test_host_join import HOWS, pair
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
@@ -132,7 +132,10 @@ def test_every_operation_touches_what_it_declares_on_gpus() -> None:
         left, right = pair("zipf", 3000, 5000, np.uint32, 1)
         check_join(audited, num_gpus, left, right, how)
         check_rows(audited, num_gpus, left, right, how)
-    check_join(audited, num_gpus, *pair("uniform", 3000, 5000, np.uint32, 2), "inner", hashed=True)
+    for how in HOWS:
+        sides = pair("uniform", 3000, 5000, np.uint32, 2)
+        check_join(audited, num_gpus, *sides, how, way="hash", table_rows=64)
+        check_rows(audited, num_gpus, *sides, how, way="hash", table_rows=64)
     check_on(audited, list(range(num_gpus)), columns_of_every_type(3000, 3, 1), rows_of("i64", 3000, 5000))
     assert audited.findings == []
     print(f"{audited.audited} operations audited on {num_gpus} GPUs")

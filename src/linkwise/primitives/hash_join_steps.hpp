@@ -73,7 +73,8 @@ constexpr int most_pass_bits = 9;
 struct HashTask {
   std::uint32_t part = 0, chunk = 0;
 };
-/// Rows of a part that a task takes; and at most, where only pairs are emitted: with a table's they are fewer than 2^32.
+/// Rows of a part that a task takes; and at most, where only pairs are emitted: with a table's they are fewer than
+/// 2^32.
 constexpr std::uint32_t usual_task_rows = 1 << 16, most_task_rows = 1 << 18;
 
 struct RawHashTasks {

@@ -39,7 +39,8 @@ HashLayout layout_hash_join(RecordType build, std::uint64_t build_rows, std::uin
   HashLayout layout;
   layout.table_rows = table_rows > 0 ? table_rows : usual_table_rows(build.key);
   const bool fits_one = build_rows <= most_table_rows(build.key) && build.value_bytes() <= 4 && !build_emits;
-  if (table_rows == 0 && build_rows > layout.table_rows && fits_one) layout.table_rows = static_cast<std::uint32_t>(build_rows);
+  if (table_rows == 0 && build_rows > layout.table_rows && fits_one)
+    layout.table_rows = static_cast<std::uint32_t>(build_rows);
   layout.batch_rows = table_rows > 0 ? 8 * std::uint64_t{table_rows} : usual_batch_rows;
   // Sending the build side to all costs what sending the probing side to its parts would.
   layout.replicates =
