@@ -163,24 +163,27 @@ class DeviceJoin : DeviceJoinSides {
 
 JoinTotals join_device_totals(Runtime& runtime, const JoinPlan& plan, const DeviceJoinInput& input) {
   runtime.clear_timeline();
-  std::optional<JoinTotals> totals;
+  JoinTotals totals;
   run_or_abandon(runtime, [&] {
-    if (input.way != DeviceJoinWay::sort_merge) totals = hash_join_totals(runtime, plan, input);
-    if (!totals) totals = DeviceJoin(runtime, plan, input, /*wants_rows=*/false).totals();
+    std::optional<JoinTotals> hashed;
+    if (input.way != DeviceJoinWay::sort_merge) hashed = hash_join_totals(runtime, plan, input);
+    totals = hashed ? *hashed : DeviceJoin(runtime, plan, input, /*wants_rows=*/false).totals();
   });
-  return *totals;
+  return totals;
 }
 
 std::vector<SortedPart> join_device_rows(Runtime& runtime, const JoinPlan& plan, const DeviceJoinInput& input) {
   runtime.clear_timeline();
   const bool hashes = input.way == DeviceJoinWay::hash || (input.way == DeviceJoinWay::chosen && input.any_order);
-  std::optional<std::vector<SortedPart>> parts;
+  std::vector<SortedPart> parts;
   run_or_abandon(runtime, [&] {
-    if (hashes) parts = hash_join_rows(runtime, plan, input);
-    if (!parts && is_worth_replicating(input)) parts = replicated_join_rows(runtime, plan, input);
-    if (!parts) parts = DeviceJoin(runtime, plan, input, /*wants_rows=*/true).rows();
+    std::optional<std::vector<SortedPart>> hashed;
+    if (hashes) hashed = hash_join_rows(runtime, plan, input);
+    if (hashed) parts = std::move(*hashed);
+    else if (is_worth_replicating(input)) parts = replicated_join_rows(runtime, plan, input);
+    else parts = DeviceJoin(runtime, plan, input, /*wants_rows=*/true).rows();
   });
-  return std::move(*parts);
+  return parts;
 }
 
 }  // namespace linkwise

@@ -52,7 +52,8 @@ class HashJoin : DeviceJoinSides {
         emissions_(emissions_of(input.kind, left_probes_)),
         sums_(!wants_rows && sums_values(shape())),
         layout_(layout_hash_join({build_.type.key, input_of(build_).value}, build_.rows, probe_.rows, streams_.size(),
-                                 emissions_.takes_rest, input.hash_table_rows)) {}
+                                 emissions_.takes_rest, input.hash_table_rows)),
+        parts_(runtime, streams_, router_, layout_, input.verify) {}
 
   /// Brings the sides into parts; false if sorting is the better way.
   bool prepare() {
@@ -60,8 +61,7 @@ class HashJoin : DeviceJoinSides {
     const bool too_wide = wants_rows_ && (left_.type.value == ValueWidth::v16 || right_.type.value == ValueWidth::v16);
     if (too_wide && !leaves_choice) throw UsageError("a hash join carries values of 4 or 8 bytes; ask for row numbers");
     if (too_wide || (leaves_choice && !suits())) return false;
-    parts_.emplace(runtime_, streams_, router_, layout_, input_.verify);
-    if (parts_->bring(input_of(build_), input_of(probe_))) return true;
+    if (parts_.bring(input_of(build_), input_of(probe_))) return true;
     if (!leaves_choice)
       throw UsageError(
           "a GPU would get much more than its share of the hashed keys, of which a hash join keeps the rows together; "
@@ -141,7 +141,7 @@ class HashJoin : DeviceJoinSides {
   }
 
   // Whether the rows that were moved are summed up when they are counted, and not when they are written.
-  [[nodiscard]] bool verifies() const { return input_.verify && parts_->has_moved(); }
+  [[nodiscard]] bool verifies() const { return input_.verify && parts_.has_moved(); }
   [[nodiscard]] bool writes() const { return wants_rows_ && emissions_.writes_probe; }
 
   void count() {
@@ -150,7 +150,7 @@ class HashJoin : DeviceJoinSides {
     gpus_.resize(streams_.size());
     for (std::size_t g = 0; g < streams_.size(); ++g) {
       OnGpu& gpu = gpus_[g];
-      const HashParts::OnGpu& parts = parts_->on_gpus()[g];
+      const HashParts::OnGpu& parts = parts_.on_gpus()[g];
       HashMatch& match = gpu.match;
       match = {parts.probe,
                parts.build,
@@ -178,7 +178,7 @@ class HashJoin : DeviceJoinSides {
       if (match.met.bytes > 0) reads.push_back({streams_[g], gpu.rest(), &gpu.found.rest});
       if (verifies() && !writes()) reads.push_back({streams_[g], gpu.seen(), &gpu.found.seen});
     }
-    if (verifies()) parts_->read_came_in(reads);
+    if (verifies()) parts_.read_came_in(reads);
     runtime_.read_back(reads);
   }
 
@@ -229,7 +229,7 @@ class HashJoin : DeviceJoinSides {
       if (!reads.empty()) runtime_.read_back(reads);
       HashParts::Checksums seen;
       for (const OnGpu& gpu : gpus_) seen += gpu.found.seen;
-      if (seen != parts_->came_in())
+      if (seen != parts_.came_in())
         throw CorruptDataError(
             "the rows that were joined are not those that came in (their checksums differ); check the GPUs' memory and "
             "the links between them and run again");
@@ -242,7 +242,7 @@ class HashJoin : DeviceJoinSides {
   Emissions emissions_;
   bool sums_;
   HashLayout layout_;
-  std::optional<HashParts> parts_;
+  HashParts parts_;
   std::vector<OnGpu> gpus_;
   std::vector<Buffer> memory_;
 };
