@@ -179,6 +179,29 @@ def test_hash_join_says_what_it_cannot() -> None:
         _core.join_device_totals(virtual(), plan_for(1), *sides, way="both")
 
 
+@pytest.mark.parametrize("how", ["inner", "full", "semi"])
+@pytest.mark.parametrize("counts", [(6000, 6000), (800, 6000)])
+def test_every_flipped_bit_of_an_exchange_is_found(how: str, counts: tuple[int, int]) -> None:
+    """Of rows that go to their GPU, and of copies of a short side, which go to all."""
+    left, right = pair("uniform", *counts, np.uint32)
+    plan = plan_for(2)
+
+    def join(number: int, *, wants_rows: bool) -> int:
+        runtime = virtual(number)
+        sides = laid_out(runtime, 2, 3, [left], [right])
+        runtime.set_faults(flipped_copy=number)
+        of_sides = _core.join_device_rows if wants_rows else _core.join_device_totals
+        of_sides(runtime, plan, *sides, how, way="hash", table_rows=400)
+        return int(runtime.large_copies)
+
+    for wants_rows in (False, True):
+        copies = join(0, wants_rows=wants_rows)
+        assert copies >= 2
+        for number in range(1, copies + 1):
+            with pytest.raises(linkwise.CorruptDataError, match=r"not (those that|what) came in"):
+                join(number, wants_rows=wants_rows)
+
+
 @pytest.mark.gpu
 def test_hash_join_on_gpus() -> None:
     pytest.importorskip("cupy")

@@ -11,7 +11,7 @@
 namespace linkwise {
 namespace {
 
-constexpr std::uint64_t large_copy = 256;  // bytes: more than sums and counts that are read back
+constexpr std::uint64_t large_copy = 512;  // bytes: more than sums and counts that are read back
 
 }  // namespace
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <string>
 #include <utility>
 
 #include "linkwise/error.hpp"
@@ -40,6 +41,11 @@ Emissions emissions_of(JoinKind kind, bool left_probes) {
   return emissions;
 }
 
+[[noreturn]] void throw_changed(const std::string& what) {
+  throw CorruptDataError(what +
+                         " (the checksums differ); check the GPUs' memory and the links between them and run again");
+}
+
 class HashJoin : DeviceJoinSides {
  public:
   HashJoin(Runtime& runtime, const JoinPlan& plan, const DeviceJoinInput& input, bool wants_rows)
@@ -58,9 +64,7 @@ class HashJoin : DeviceJoinSides {
   /// Brings the sides into parts; false if sorting is the better way.
   bool prepare() {
     const bool leaves_choice = input_.way == DeviceJoinWay::chosen;
-    const bool too_wide = wants_rows_ && (left_.type.value == ValueWidth::v16 || right_.type.value == ValueWidth::v16);
-    if (too_wide && !leaves_choice) throw UsageError("a hash join carries values of 4 or 8 bytes; ask for row numbers");
-    if (too_wide || (leaves_choice && !suits())) return false;
+    if (leaves_choice && !suits()) return false;
     if (parts_.bring(input_of(build_), input_of(probe_))) return true;
     if (!leaves_choice)
       throw UsageError(
@@ -140,7 +144,6 @@ class HashJoin : DeviceJoinSides {
     return memory_.emplace_back(runtime_.allocate(streams_[gpu].place, bytes, "hash join")).view();
   }
 
-  // Whether the rows that were moved are summed up when they are counted, and not when they are written.
   [[nodiscard]] bool verifies() const { return input_.verify && parts_.has_moved(); }
   [[nodiscard]] bool writes() const { return wants_rows_ && emissions_.writes_probe; }
 
@@ -178,7 +181,7 @@ class HashJoin : DeviceJoinSides {
       if (match.met.bytes > 0) reads.push_back({streams_[g], gpu.rest(), &gpu.found.rest});
       if (verifies() && !writes()) reads.push_back({streams_[g], gpu.seen(), &gpu.found.seen});
     }
-    if (verifies()) parts_.read_came_in(reads);
+    if (input_.verify) parts_.read_came_in(reads);
     runtime_.read_back(reads);
   }
 
@@ -219,8 +222,9 @@ class HashJoin : DeviceJoinSides {
     return made;
   }
 
-  // Every row that came in has been seen.
+  // Every row that came in has been copied, and has been seen.
   void check() {
+    if (input_.verify && !parts_.copies_agree()) throw_changed("a copy of the shorter side is not what came in");
     if (verifies()) {
       runtime_.set_phase("verify");
       std::vector<ReadBack> reads;
@@ -229,10 +233,7 @@ class HashJoin : DeviceJoinSides {
       if (!reads.empty()) runtime_.read_back(reads);
       HashParts::Checksums seen;
       for (const OnGpu& gpu : gpus_) seen += gpu.found.seen;
-      if (seen != parts_.came_in())
-        throw CorruptDataError(
-            "the rows that were joined are not those that came in (their checksums differ); check the GPUs' memory and "
-            "the links between them and run again");
+      if (seen != parts_.came_in()) throw_changed("the rows that were joined are not those that came in");
     }
   }
 
@@ -257,6 +258,10 @@ std::optional<JoinTotals> hash_join_totals(Runtime& runtime, const JoinPlan& pla
 
 std::optional<std::vector<SortedPart>> hash_join_rows(Runtime& runtime, const JoinPlan& plan,
                                                       const DeviceJoinInput& input) {
+  if (input.left.value_width == ValueWidth::v16 || input.right.value_width == ValueWidth::v16) {
+    if (input.way == DeviceJoinWay::chosen) return {};
+    throw UsageError("a hash join carries values of 4 or 8 bytes; ask for row numbers");
+  }
   HashJoin join(runtime, plan, input, /*wants_rows=*/true);
   if (!join.prepare()) return {};
   return join.rows();

@@ -135,6 +135,7 @@ void HashParts::replicate(Side& build) {
     copies.push_back(copy);
     there.push_back(runtime_.record(streams_[g]));
   }
+  const RecordType type{from.type.key, carries_values ? from.type.value : ValueWidth::none};
   for (std::size_t g = 0; g < streams_.size(); ++g) {
     for (std::size_t step = 1; step < streams_.size(); ++step) {  // each from another, at any time
       const std::size_t part = (g + step) % streams_.size();
@@ -143,8 +144,16 @@ void HashParts::replicate(Side& build) {
       if (carries_values)
         router_.copy(streams_[g], part_of(copies[g].values, part), part_of(copies[part].values, part));
     }
-    build.pieces[g].rows = copies[g];
-    build.pieces[g].count = from.rows;
+    Piece& piece = build.pieces[g];
+    if (verify_) {
+      piece.copied = allocate(g, sizeof(Copied));
+      const Records own{type, piece.count, piece.rows.keys, piece.rows.values};
+      checksum(runtime_, streams_[g], own, piece.copied.slice(offsetof(Copied, own), 8));
+      const Records all{type, from.rows, copies[g].keys, copies[g].values};
+      checksum(runtime_, streams_[g], all, piece.copied.slice(offsetof(Copied, all), 8));
+    }
+    piece.rows = copies[g];
+    piece.count = from.rows;
   }
 }
 
@@ -297,6 +306,15 @@ void HashParts::read_came_in(std::vector<ReadBack>& reads) {
   for (Side* side : {&build_, &probe_})
     for (std::size_t g = 0; g < streams_.size(); ++g)
       for (Batch& batch : side->pieces[g].batches) reads.push_back({streams_[g], batch.checksum, &batch.came_in});
+  for (std::size_t g = 0; layout_.replicates && g < streams_.size(); ++g)
+    reads.push_back({streams_[g], build_.pieces[g].copied, &build_.pieces[g].checksums});
+}
+
+bool HashParts::copies_agree() const {
+  std::uint64_t all = 0;
+  for (const Piece& piece : build_.pieces) all += piece.checksums.own;
+  return !layout_.replicates ||
+         std::ranges::all_of(build_.pieces, [&](const Piece& piece) { return piece.checksums.all == all; });
 }
 
 HashParts::Checksums HashParts::came_in() const {

@@ -56,11 +56,16 @@ class HashParts {
     friend bool operator==(Checksums, Checksums) = default;
     Checksums& operator+=(Checksums other);
   };
-  /// Of what came in: to be read back, and then what was.
+  /// Of what came in to be divided: to be read back, and then what was. And whether all copies of the build side are
+  /// what was copied.
   void read_came_in(std::vector<ReadBack>& reads);
   [[nodiscard]] Checksums came_in() const;
+  [[nodiscard]] bool copies_agree() const;
 
  private:
+  struct Copied {  // Σ record_hash of a GPU's part of the build side, and of its copy of the whole
+    std::uint64_t own = 0, all = 0;
+  };
   struct Batch {  // rows of a side on a GPU that the first pass divides at once
     std::uint64_t first = 0, rows = 0;
     MemoryView begin;                   // of the buckets, from the first row on …
@@ -78,6 +83,8 @@ class HashParts {
     std::vector<std::uint64_t> run_begin, run_end;  // of the buckets' pieces in it
     MemoryView runs;                                // the same on the GPU
     std::uint32_t buckets = 1;
+    MemoryView copied;  // Copied
+    Copied checksums;
   };
   struct Side {
     Input input;
