@@ -16,7 +16,8 @@ namespace {
 constexpr double most_tables = 64;      // that one key fills: a block would be busy with it alone
 constexpr double most_pairs_a_row = 8;  // of frequent keys, that counting enumerates
 constexpr double few_pairs = 1e8;       // that are enumerated before samples are there, or not much later
-constexpr double most_of_a_gpu = 1.5;   // one key's rows, by a GPU's share of a side
+constexpr std::uint64_t most_written = std::numeric_limits<std::uint32_t>::max();
+constexpr double most_of_a_gpu = 1.5;  // one key's rows, by a GPU's share of a side
 
 // Who comes into the result, of the side that looks up and of the other one.
 struct Emissions {
@@ -87,8 +88,13 @@ class HashJoin : DeviceJoinSides {
     return totals;
   }
 
-  std::vector<SortedPart> rows() {
+  std::optional<std::vector<SortedPart>> rows() {
     count();
+    // A block counts with 32 bits what it writes, which a heavy key on both sides may exceed.
+    if (std::ranges::any_of(gpus_, [&](const OnGpu& gpu) { return probed_rows(gpu) > most_written; })) {
+      if (input_.way == DeviceJoinWay::chosen) return {};
+      throw UsageError("a GPU would write more than 2^32 rows, which a hash join does not; join by sorting");
+    }
     runtime_.set_phase("materialise");
     std::vector<RowsOnGpu> made;
     for (std::size_t g = 0; g < gpus_.size(); ++g) made.push_back(write(g));
