@@ -13,9 +13,10 @@
 namespace linkwise {
 namespace {
 
-constexpr double most_tables = 64;      // that one key fills: a block would be busy with it alone
-constexpr double most_pairs_a_row = 8;  // of frequent keys, that counting enumerates
-constexpr double few_pairs = 1e8;       // that are enumerated before samples are there, or not much later
+constexpr double most_tables = 64;                   // that one key fills: a block would be busy with it alone
+constexpr double most_pairs_a_row = 8;               // of frequent keys, that counting enumerates
+constexpr double few_pairs = 1e8;                    // that are enumerated before samples are there, or not much later
+constexpr std::uint32_t most_rows_asked_for = 8192;  // that fit with keys and values of 8 bytes
 constexpr std::uint64_t most_written = std::numeric_limits<std::uint32_t>::max();
 constexpr double most_of_a_gpu = 1.5;  // one key's rows, by a GPU's share of a side
 
@@ -65,6 +66,11 @@ class HashJoin : DeviceJoinSides {
   /// Brings the sides into parts; false if sorting is the better way.
   bool prepare() {
     const bool leaves_choice = input_.way == DeviceJoinWay::chosen;
+    if (input_.hash_table_rows > most_rows_asked_for) throw UsageError("a table takes at most 8192 rows");
+    for (const DeviceSide* side : {&left_, &right_})
+      if (wants_rows_ && shown_bytes(*side) < 8 && side->columns->value_width == ValueWidth::none &&
+          side->rows > std::numeric_limits<std::uint32_t>::max())
+        throw UsageError("rows of so large a side are numbered with 8 bytes");
     if (leaves_choice && !suits()) return false;
     if (parts_.bring(input_of(build_), input_of(probe_))) return true;
     if (!leaves_choice)
