@@ -2,9 +2,10 @@
 
     python benchmarks/device_joins.py --gpus 2 --output joins.json
 
-A is 10⁸ ⋈ 10⁹ keys of 32 bits and B 5·10⁸ ⋈ 5·10⁸ of 64 (join25 §4.1.3 has such sizes); every key of the build side
-occurs once there, and probing keys are drawn from them. CuPy makes the keys, which are scattered over their whole width
-unless the case says dense, and compares those of every pair that comes back.
+A is 10⁸ ⋈ 10⁹ keys of 32 bits and B 5·10⁸ ⋈ 5·10⁸ of 64. Every key of the build side occurs once there, and probing
+keys are drawn from them (a foreign key, as in join25 §4.1.3). CuPy makes the keys, which are scattered over their whole
+width unless the case says dense. On one GPU it compares the keys of every pair that comes back; on several, pairs are
+counted.
 """
 
 from __future__ import annotations

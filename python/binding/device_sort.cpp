@@ -99,8 +99,16 @@ struct ArraysOfSide {
   Streams streams;
 };
 
+DeviceJoinWay way_from(const std::string& name) {
+  if (name == "auto") return DeviceJoinWay::chosen;
+  if (name == "sort_merge") return DeviceJoinWay::sort_merge;
+  if (name == "hash") return DeviceJoinWay::hash;
+  throw UsageError("way is '" + name + "'; it is auto, sort_merge or hash");
+}
+
 DeviceJoinInput join_input_of(const Runtime& runtime, const JoinPlan& plan, const ArraysOfSide& left,
-                              const ArraysOfSide& right, const std::string& how, bool verify) {
+                              const ArraysOfSide& right, const std::string& how, bool verify, const std::string& way,
+                              std::uint32_t table_rows) {
   DeviceJoinInput input;
   input.left = columns_of(runtime, plan.sort, left.keys, left.values, left.streams, false);
   input.right = columns_of(runtime, plan.sort, right.keys, right.values, right.streams, false);
@@ -112,21 +120,14 @@ DeviceJoinInput join_input_of(const Runtime& runtime, const JoinPlan& plan, cons
   input.right_values_signed = is_signed(right);
   input.kind = join_kind_from(how);
   input.verify = verify;
+  input.way = way_from(way);
+  input.hash_table_rows = table_rows;
   return input;
-}
-
-DeviceJoinWay way_from(const std::string& name) {
-  if (name == "auto") return DeviceJoinWay::chosen;
-  if (name == "sort_merge") return DeviceJoinWay::sort_merge;
-  if (name == "hash") return DeviceJoinWay::hash;
-  throw UsageError("way is '" + name + "'; it is auto, sort_merge or hash");
 }
 
 JoinTotals totals_of(Runtime& runtime, const JoinPlan& plan, const ArraysOfSide& left, const ArraysOfSide& right,
                      const std::string& how, bool verify, const std::string& way, std::uint32_t table_rows) {
-  DeviceJoinInput input = join_input_of(runtime, plan, left, right, how, verify);
-  input.way = way_from(way);
-  input.hash_table_rows = table_rows;
+  const DeviceJoinInput input = join_input_of(runtime, plan, left, right, how, verify, way, table_rows);
   const nb::gil_scoped_release release;
   return join_device_totals(runtime, plan, input);
 }
@@ -136,10 +137,8 @@ std::vector<nb::tuple> rows_of(const nb::object& runtime_object, const JoinPlan&
                                const ArraysOfSide& right, const std::string& how, bool verify, int row_number_bytes,
                                bool any_order, const std::string& way, std::uint32_t table_rows) {
   auto& runtime = nb::cast<Runtime&>(runtime_object);
-  DeviceJoinInput input = join_input_of(runtime, plan, left, right, how, verify);
+  DeviceJoinInput input = join_input_of(runtime, plan, left, right, how, verify, way, table_rows);
   input.any_order = any_order;
-  input.way = way_from(way);
-  input.hash_table_rows = table_rows;
   input.row_number_bytes = row_number_bytes;
   std::vector<SortedPart> parts;
   {
@@ -150,12 +149,12 @@ std::vector<nb::tuple> rows_of(const nb::object& runtime_object, const JoinPlan&
     if (!side.values.empty()) return side.values.front().dtype();
     return row_number_bytes == 4 ? nb::dtype<std::uint32_t>() : nb::dtype<std::int64_t>();
   };
-  const bool is_filter = input.kind == JoinKind::semi || input.kind == JoinKind::anti;
   std::vector<nb::tuple> results;
   for (std::size_t g = 0; g < parts.size(); ++g) {
     const MemoryView left_view = parts[g].keys, right_view = parts[g].values;
     const auto memory = memory_of(runtime_object, std::move(parts[g]), left.streams[g]);
-    const nb::object of_right = is_filter ? nb::none() : nb::cast(DeviceArray{memory, right_view, type_of(right)});
+    const nb::object of_right =
+        is_filter(input.kind) ? nb::none() : nb::cast(DeviceArray{memory, right_view, type_of(right)});
     results.push_back(nb::make_tuple(DeviceArray{memory, left_view, type_of(left)}, of_right));
   }
   return results;

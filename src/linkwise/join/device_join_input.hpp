@@ -20,15 +20,4 @@ struct DeviceJoinInput {
   std::uint32_t hash_table_rows = 0;  ///< of the build side in a hash table at once; 0: as many as suit the GPU
 };
 
-/// A GPU's rows of the result: what both sides show.
-struct RowsOnGpu {
-  std::uint64_t count = 0;
-  Buffer memory;
-  MemoryView left, right;
-
-  RowsOnGpu() = default;
-  /// In fresh memory; columns of no width are empty.
-  RowsOnGpu(Runtime& runtime, Place place, std::uint64_t rows, std::uint64_t left_width, std::uint64_t right_width);
-};
-
 }  // namespace linkwise

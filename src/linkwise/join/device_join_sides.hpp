@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "linkwise/join/device_join_input.hpp"
+#include "linkwise/join/rows_on_gpu.hpp"
 
 namespace linkwise {
 

@@ -1,21 +1,10 @@
 #include "linkwise/primitives/hash_join.hpp"
 
 #include "linkwise/primitives/require.hpp"
+#include "linkwise/primitives/views.hpp"
 
 namespace linkwise {
 namespace {
-
-template <typename Type>
-Type* pointer(const MemoryView& view) {
-  return view.bytes == 0 ? nullptr : reinterpret_cast<Type*>(view.data);
-}
-
-std::vector<MemoryView> present(std::initializer_list<MemoryView> views) {
-  std::vector<MemoryView> found;
-  for (const MemoryView& view : views)
-    if (view.bytes > 0) found.push_back(view);
-  return found;
-}
 
 RawHashSide raw(const HashSide& side) {
   return {side.keys.data,
@@ -95,8 +84,8 @@ void check(const HashColumn& column, const char* operation) {
 }
 
 std::vector<MemoryView> what_match_reads(const HashMatch& match) {
-  return present({match.probe.keys, match.probe.values, match.probe.begin, match.build.keys, match.build.values,
-                  match.build.begin, match.tasks});
+  return without_empty({match.probe.keys, match.probe.values, match.probe.begin, match.build.keys, match.build.values,
+                        match.build.begin, match.tasks});
 }
 
 // Both sides are read once, and looked up in shared memory.
@@ -116,7 +105,7 @@ void count_digits(Runtime& runtime, Stream stream, const HashPass& pass, const M
   check(pass, kernels, scratch, "count digits");
   require(counts.bytes == 8 * pass.parts(), "count digits", "a counter for each part");
   runtime.enqueue(stream, {"count digits",
-                           present({pass.from.keys, pass.run_begin, pass.run_end}),
+                           without_empty({pass.from.keys, pass.run_begin, pass.run_end}),
                            {scratch, counts},
                            {"checksum", pass.rows, static_cast<double>(pass.from.width())},
                            [&kernels, raw_pass = raw(pass), scratch, counts](void* native) {
@@ -135,8 +124,8 @@ void move_to_parts(Runtime& runtime, Stream stream, const HashPass& pass, const 
   require(checksum.bytes == 0 || checksum.bytes == 8, "move to parts", "one checksum");
   runtime.enqueue(stream,
                   {"move to parts",
-                   present({pass.from.keys, pass.from.values, pass.run_begin, pass.run_end, begin}),
-                   present({to.keys, to.values, scratch, checksum}),
+                   without_empty({pass.from.keys, pass.from.values, pass.run_begin, pass.run_end, begin}),
+                   without_empty({to.keys, to.values, scratch, checksum}),
                    {"partition", pass.rows, static_cast<double>(to.type.bytes())},
                    [&kernels, raw_pass = raw(pass), begin, records = to.raw(), scratch, checksum](void* native) {
                      kernels.move_to_parts(native, raw_pass, pointer<const std::uint64_t>(begin), records, scratch.data,
@@ -160,7 +149,7 @@ void list_hash_tasks(Runtime& runtime, Stream stream, const HashMatch& match) {
                           pointer<HashTask>(match.tasks),
                           const_cast<std::uint32_t*>(raw_match.task_count)};
   runtime.enqueue(stream, {"list tasks",
-                           present({match.probe.begin, match.build.begin}),
+                           without_empty({match.probe.begin, match.build.begin}),
                            {match.tasks},
                            {"checksum", match.parts, 16},
                            [&kernels, list](void* native) { kernels.list_hash_tasks(native, list); }});
@@ -172,7 +161,7 @@ void count_hash_matches(Runtime& runtime, Stream stream, const HashMatch& match,
   require(totals.bytes == sizeof(MatchTotals), "count matches", "one set of totals");
   require(emitted.bytes == 8 * match.most_tasks(), "count matches", "a number for each task");
   const Kernels& kernels = runtime.kernels();
-  std::vector<MemoryView> writes = present({totals, emitted, match.met, match.checksums});
+  std::vector<MemoryView> writes = without_empty({totals, emitted, match.met, match.checksums});
   runtime.enqueue(stream, {"count matches", what_match_reads(match), std::move(writes), work_of(match, 0),
                            [&kernels, raw_match = raw(match), adds_values, totals, emitted](void* native) {
                              kernels.count_hash_matches(
@@ -190,13 +179,13 @@ void write_hash_matches(Runtime& runtime, Stream stream, const HashMatch& match,
   const Kernels& kernels = runtime.kernels();
   std::vector<MemoryView> reads = what_match_reads(match);
   reads.push_back(offsets);
-  runtime.enqueue(stream,
-                  {"write matches", std::move(reads), present({of_probe.to, of_build.to, match.met, match.checksums}),
-                   work_of(match, of_probe.bytes + of_build.bytes),
-                   [&kernels, raw_match = raw(match), offsets, of_probe, of_build](void* native) {
-                     kernels.write_hash_matches(native, raw_match,
-                                                {pointer<const std::uint64_t>(offsets), raw(of_probe), raw(of_build)});
-                   }});
+  runtime.enqueue(
+      stream, {"write matches", std::move(reads), without_empty({of_probe.to, of_build.to, match.met, match.checksums}),
+               work_of(match, of_probe.bytes + of_build.bytes),
+               [&kernels, raw_match = raw(match), offsets, of_probe, of_build](void* native) {
+                 kernels.write_hash_matches(native, raw_match,
+                                            {pointer<const std::uint64_t>(offsets), raw(of_probe), raw(of_build)});
+               }});
 }
 
 void take_hash_rest(Runtime& runtime, Stream stream, const HashMatch& match, bool wants_met, std::uint64_t first,
@@ -209,8 +198,8 @@ void take_hash_rest(Runtime& runtime, Stream stream, const HashMatch& match, boo
   const RawHashRest rest{raw(match.build), pointer<const std::uint8_t>(match.met), wants_met, first, raw(of_probe),
                          raw(of_build),    pointer<std::uint64_t>(taken)};
   runtime.enqueue(stream, {"take the rest",
-                           present({match.met, match.build.values}),
-                           present({taken, of_probe.to, of_build.to}),
+                           without_empty({match.met, match.build.values}),
+                           without_empty({taken, of_probe.to, of_build.to}),
                            {"checksum", match.build.rows(), 1},
                            [&kernels, rest](void* native) { kernels.take_hash_rest(native, rest); }});
 }

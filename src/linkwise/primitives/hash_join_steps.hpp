@@ -35,8 +35,9 @@ struct RawHashSide {
   }
 };
 
-/// What checksums of moved rows add up: as `record_hash`, with fewer steps where hash and value fit one word. No two
-/// hashes have one square, and bits that flip in two rows do not make up for each other.
+/// What checksums of moved rows add up: as `record_hash`, with fewer steps where hash and value fit one word. Of hashes
+/// of 32 bits alone it is the square: one flipped bit always changes the sum, but two may make up for each other, and a
+/// row whose hash is 0 adds nothing.
 template <typename Key, typename Value>
 LINKWISE_BOTH std::uint64_t hash_of_moved(Key hash, const Value& value) {
   if constexpr (sizeof(Key) == 4 && std::is_same_v<Value, NoValue>) return std::uint64_t{hash} * hash;
@@ -73,8 +74,8 @@ constexpr int most_pass_bits = 9;
 struct HashTask {
   std::uint32_t part = 0, chunk = 0;
 };
-/// Rows of a part that a task takes; and at most, where only pairs are emitted: with a table's they are fewer than
-/// 2^32.
+/// Rows of a part that a task takes; and at most, where only pairs are emitted: with the rows of one table they are
+/// fewer than 2^32 pairs.
 constexpr std::uint32_t usual_task_rows = 1 << 16, most_task_rows = 1 << 18;
 
 struct RawHashTasks {

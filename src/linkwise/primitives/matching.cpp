@@ -3,21 +3,10 @@
 #include <algorithm>
 
 #include "linkwise/primitives/require.hpp"
+#include "linkwise/primitives/views.hpp"
 
 namespace linkwise {
 namespace {
-
-template <typename Type>
-Type* pointer(const MemoryView& view) {
-  return view.bytes == 0 ? nullptr : reinterpret_cast<Type*>(view.data);
-}
-
-std::vector<MemoryView> without_empty(std::initializer_list<MemoryView> views) {
-  std::vector<MemoryView> present;
-  for (const MemoryView& view : views)
-    if (view.bytes > 0) present.push_back(view);
-  return present;
-}
 
 RawEmitting raw(const Emitting& side) {
   return {pointer<const std::uint32_t>(side.first), pointer<const std::uint64_t>(side.offsets), side.first.bytes / 4};

@@ -28,19 +28,12 @@ struct Emissions {
 };
 
 Emissions emissions_of(JoinKind kind, bool left_probes) {
-  Emissions emissions;
-  const bool is_filter = kind == JoinKind::semi || kind == JoinKind::anti;
-  if (left_probes || !is_filter) {
-    const bool keeps_probe = kind == JoinKind::full || kind == (left_probes ? JoinKind::left : JoinKind::right);
-    emissions.probe = left_probes ? emission_of_left(kind) : Emission::pairs;
-    if (keeps_probe) emissions.probe = Emission::pairs_or_one;
-    emissions.takes_rest = kind == JoinKind::full || kind == (left_probes ? JoinKind::right : JoinKind::left);
-    return emissions;
-  }
-  emissions.writes_probe = false;
-  emissions.takes_rest = true;
-  emissions.rest_has_met = kind == JoinKind::semi;
-  return emissions;
+  const Emission of_left = emission_of_left(kind);
+  if (left_probes) return {.probe = of_left, .takes_rest = right_emits(kind)};
+  return {.probe = right_emits(kind) ? Emission::pairs_or_one : Emission::pairs,
+          .writes_probe = !is_filter(kind),
+          .takes_rest = of_left != Emission::pairs,
+          .rest_has_met = of_left == Emission::one_if_matched};
 }
 
 [[noreturn]] void throw_changed(const std::string& what) {
@@ -184,8 +177,7 @@ class HashJoin : DeviceJoinSides {
       list_hash_tasks(runtime_, streams_[g], match);
       HashMatch counted = match;
       if (writes()) counted.checksums = {};
-      if (emissions_.takes_rest) counted.met = match.met = allocate(g, std::max<std::uint64_t>(match.build.rows(), 1));
-      if (emissions_.takes_rest && match.build.rows() == 0) counted.met = match.met = {};
+      if (emissions_.takes_rest && match.build.rows() > 0) counted.met = match.met = allocate(g, match.build.rows());
       count_hash_matches(runtime_, streams_[g], counted, sums_, gpu.totals(), gpu.emitted);
       if (match.met.bytes > 0)
         take_hash_rest(runtime_, streams_[g], match, emissions_.rest_has_met, 0, {}, {}, gpu.rest());
@@ -212,10 +204,9 @@ class HashJoin : DeviceJoinSides {
 
   RowsOnGpu write(std::size_t g) {
     OnGpu& gpu = gpus_[g];
-    const bool is_filter = input_.kind == JoinKind::semi || input_.kind == JoinKind::anti;
     const int left_bytes = shown_bytes(left_), right_bytes = shown_bytes(right_);
     RowsOnGpu made(runtime_, streams_[g].place, rows_of(gpu), static_cast<std::uint64_t>(left_bytes),
-                   is_filter ? 0 : static_cast<std::uint64_t>(right_bytes));
+                   is_filter(input_.kind) ? 0 : static_cast<std::uint64_t>(right_bytes));
     const HashColumn of_left{made.left, left_bytes}, of_right{made.right, right_bytes};
     const HashColumn& of_probe = left_probes_ ? of_left : of_right;
     const HashColumn& of_build = left_probes_ ? of_right : of_left;

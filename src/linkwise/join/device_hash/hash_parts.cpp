@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "linkwise/join/replicate.hpp"
 #include "linkwise/primitives/matching.hpp"
 
 namespace linkwise {
@@ -15,7 +16,7 @@ constexpr std::uint64_t spare_rows = 4096;
 constexpr std::uint64_t most_batches = 4, usual_batch_rows = 1 << 24;
 constexpr double fill = 0.85;  // of a table, by a part of the usual length
 
-// As many rows as let two tables share a multiprocessor (of 227 KiB), to count or to write 4-byte row numbers.
+// As many rows as let two tables of an inner join share a multiprocessor of Hopper (227 KiB) where pairs are counted.
 std::uint32_t usual_table_rows(KeyWidth width) { return width == KeyWidth::k32 ? 8192 : 4608; }
 // As many as fit, with values of 4 bytes at most: what spares the longer side a pass.
 std::uint32_t most_table_rows(KeyWidth width) { return width == KeyWidth::k32 ? 14336 : 10240; }
@@ -71,7 +72,7 @@ bool HashParts::bring(const Input& build, const Input& probe) {
   probe_.input = probe;
   start(build_);
   start(probe_);
-  if (layout_.replicates) replicate(build_);
+  if (layout_.replicates) replicate_build();
   if (layout_.first_bits > 0) {
     runtime_.set_phase("partition");
     for (Side* side : {&build_, &probe_}) first_pass(*side);
@@ -111,48 +112,26 @@ void HashParts::start(Side& side) {
   }
 }
 
-// A GPU's own part first, from where the others can read it: the caller's memory they might not see.
-void HashParts::replicate(Side& build) {
+void HashParts::replicate_build() {
   runtime_.set_phase("exchange");
-  const DeviceSide& from = *build.input.side;
-  const bool carries_values = build.input.value != ValueWidth::none && from.columns->value_width != ValueWidth::none;
-  std::vector<HashSide> copies;
-  std::vector<Event> there;
-  const auto part_of = [&](const MemoryView& column, std::size_t part) {
-    const std::uint64_t width = from.rows == 0 ? 0 : column.bytes / from.rows;
-    return column.slice(from.first_rows[part] * width, from.records[part].count * width);
-  };
-  for (std::size_t g = 0; g < streams_.size(); ++g) {
-    const HashSide& own = build.pieces[g].rows;
-    HashSide copy = own;
-    copy.first_row = 0;
-    copy.keys = allocate(g, from.rows * static_cast<std::uint64_t>(own.width()));
-    router_.copy(streams_[g], part_of(copy.keys, g), own.keys);
-    if (carries_values) {
-      copy.values = allocate(g, from.rows * from.type.value_bytes());
-      router_.copy(streams_[g], part_of(copy.values, g), own.values);
-    }
-    copies.push_back(copy);
-    there.push_back(runtime_.record(streams_[g]));
-  }
+  const DeviceSide& from = *build_.input.side;
+  const bool carries_values = build_.input.value != ValueWidth::none && from.columns->value_width != ValueWidth::none;
   const RecordType type{from.type.key, carries_values ? from.type.value : ValueWidth::none};
+  std::vector<Records> copies;
+  for (std::size_t g = 0; g < streams_.size(); ++g)
+    copies.push_back(records_in(allocate(g, record_bytes(type, from.rows)), type, from.rows));
+  replicate(runtime_, router_, streams_, from, copies);
   for (std::size_t g = 0; g < streams_.size(); ++g) {
-    for (std::size_t step = 1; step < streams_.size(); ++step) {  // each from another, at any time
-      const std::size_t part = (g + step) % streams_.size();
-      runtime_.wait(streams_[g], there[part]);
-      router_.copy(streams_[g], part_of(copies[g].keys, part), part_of(copies[part].keys, part));
-      if (carries_values)
-        router_.copy(streams_[g], part_of(copies[g].values, part), part_of(copies[part].values, part));
-    }
-    Piece& piece = build.pieces[g];
+    Piece& piece = build_.pieces[g];
     if (verify_) {
       piece.copied = allocate(g, sizeof(Copied));
       const Records own{type, piece.count, piece.rows.keys, piece.rows.values};
       checksum(runtime_, streams_[g], own, piece.copied.slice(offsetof(Copied, own), 8));
-      const Records all{type, from.rows, copies[g].keys, copies[g].values};
-      checksum(runtime_, streams_[g], all, piece.copied.slice(offsetof(Copied, all), 8));
+      checksum(runtime_, streams_[g], copies[g], piece.copied.slice(offsetof(Copied, all), 8));
     }
-    piece.rows = copies[g];
+    piece.rows.first_row = 0;
+    piece.rows.keys = copies[g].keys;
+    piece.rows.values = copies[g].values;
     piece.count = from.rows;
   }
 }
@@ -197,11 +176,12 @@ void HashParts::first_pass(Side& side) {
       piece.batches.push_back(std::move(batch));
     }
   for (Piece& piece : side.pieces) {
-    const std::uint64_t bytes = 8ULL << bits;
+    const std::uint64_t bytes = 8ULL << bits;  // where one bucket begins another ends
     piece.rows = {code_type(type.key),        piece.moved.keys, piece.moved.values, side.input.value_type, 0, true,
                   piece.batches.front().begin};
     piece.buckets = 1U << bits;
-    piece.runs = piece.batches.front().begin.slice(0, bytes + 8);
+    piece.run_begin = piece.rows.begin.slice(0, bytes);
+    piece.run_end = piece.rows.begin.slice(8, bytes);
   }
 }
 
@@ -220,31 +200,32 @@ bool HashParts::exchange(Side& side) {
       batch.begins.resize(buckets + 1);
       std::vector<std::uint64_t>& even = expected.emplace_back(buckets + 1);
       for (std::uint64_t i = 0; i <= buckets; ++i) even[i] = batch.rows * i / buckets;
-      const Stream reader = runtime_.stream(streams_[g].place, "exchange");
-      runtime_.wait(reader, batch.divided);
-      reads.push_back({reader, batch.begin, batch.begins.data(), even.data()});
+      runtime_.wait(receiver(g), batch.divided);
+      reads.push_back({receiver(g), batch.begin, batch.begins.data(), even.data()});
     }
     runtime_.read_back(reads);
     runtime_.set_phase("exchange");
     for (std::size_t g = 0; g < streams_.size(); ++g)
       if (!receive(side, g, b)) return false;
   }
-  for (std::size_t g = 0; g < streams_.size(); ++g) {
-    Piece& piece = side.pieces[g];
-    const std::uint64_t bytes = 8 * piece.run_begin.size();
-    const MemoryView on_host =
-        memory_.emplace_back(runtime_.allocate(Place::host(), 2 * bytes, "where pieces lie")).view();
-    runtime_.host_writes(on_host, "says where pieces lie");
-    if (!runtime_.estimating()) {
-      std::memcpy(on_host.data, piece.run_begin.data(), bytes);
-      std::memcpy(on_host.data + bytes, piece.run_end.data(), bytes);
-    }
-    piece.runs = allocate(g, 2 * bytes);
-    const Stream receiver = runtime_.stream(streams_[g].place, "exchange");
-    runtime_.copy(receiver, piece.runs, on_host);
-    runtime_.wait(streams_[g], runtime_.record(receiver));
-  }
+  for (std::size_t g = 0; g < streams_.size(); ++g) send_runs(side.pieces[g], g);
   return true;
+}
+
+void HashParts::send_runs(Piece& piece, std::size_t gpu) {
+  const std::uint64_t bytes = 8 * piece.begins.size();
+  const MemoryView on_host =
+      memory_.emplace_back(runtime_.allocate(Place::host(), 2 * bytes, "where pieces lie")).view();
+  runtime_.host_writes(on_host, "says where pieces lie");
+  if (!runtime_.estimating()) {
+    std::memcpy(on_host.data, piece.begins.data(), bytes);
+    std::memcpy(on_host.data + bytes, piece.ends.data(), bytes);
+  }
+  const MemoryView runs = allocate(gpu, 2 * bytes);
+  runtime_.copy(receiver(gpu), runs, on_host);
+  runtime_.wait(streams_[gpu], runtime_.record(receiver(gpu)));
+  piece.run_begin = runs.slice(0, bytes);
+  piece.run_end = runs.slice(bytes, bytes);
 }
 
 // Its buckets of a batch of all GPUs: its own where they are, the others' behind all that it has.
@@ -262,13 +243,12 @@ bool HashParts::receive(Side& side, std::size_t gpu, std::size_t batch) {
       at = piece.filled;
       piece.filled += rows;
       if (piece.filled > piece.moved.count) return false;
-      router_.copy(runtime_.stream(streams_[gpu].place, "exchange"), piece.moved.slice(at, rows),
-                   side.pieces[source].moved.slice(from, rows));
+      router_.copy(receiver(gpu), piece.moved.slice(at, rows), side.pieces[source].moved.slice(from, rows));
     }
     piece.count += rows;
     for (std::uint64_t b = first; b < end; ++b) {
-      piece.run_begin.push_back(at + sent.begins[b] - sent.begins[first]);
-      piece.run_end.push_back(at + sent.begins[b + 1] - sent.begins[first]);
+      piece.begins.push_back(at + sent.begins[b] - sent.begins[first]);
+      piece.ends.push_back(at + sent.begins[b + 1] - sent.begins[first]);
     }
   }
   return true;
@@ -277,16 +257,8 @@ bool HashParts::receive(Side& side, std::size_t gpu, std::size_t batch) {
 void HashParts::second_pass(Side& side, std::size_t gpu) {
   Piece& piece = side.pieces[gpu];
   const int shift = side.input.side->type.key_bits() - layout_.first_bits - layout_.second_bits;
-  const std::uint64_t bytes = exchanges() ? piece.runs.bytes / 2 : piece.runs.bytes - 8;
-  const std::uint64_t ends = exchanges() ? bytes : 8;  // where one run begins another ends
-  const HashPass pass{piece.rows,
-                      side.input.value,
-                      piece.runs.slice(0, bytes),
-                      piece.runs.slice(ends, bytes),
-                      piece.buckets,
-                      piece.count,
-                      shift,
-                      layout_.second_bits};
+  const HashPass pass{piece.rows,    side.input.value, piece.run_begin, piece.run_end,
+                      piece.buckets, piece.count,      shift,           layout_.second_bits};
   const RecordType type{side.input.side->type.key, side.input.value};
   const Records to = records_in(allocate(gpu, record_bytes(type, piece.count)), type, piece.count);
   const MemoryView begin = divide(gpu, pass, to, {});
@@ -318,12 +290,13 @@ bool HashParts::copies_agree() const {
 }
 
 HashParts::Checksums HashParts::came_in() const {
-  Checksums sums;
-  for (const Piece& piece : build_.pieces)
-    for (const Batch& batch : piece.batches) sums.build += batch.came_in;
-  for (const Piece& piece : probe_.pieces)
-    for (const Batch& batch : piece.batches) sums.probe += batch.came_in;
-  return sums;
+  const auto sum_of = [](const Side& side) {
+    std::uint64_t sum = 0;
+    for (const Piece& piece : side.pieces)
+      for (const Batch& batch : piece.batches) sum += batch.came_in;
+    return sum;
+  };
+  return {sum_of(probe_), sum_of(build_)};
 }
 
 }  // namespace linkwise

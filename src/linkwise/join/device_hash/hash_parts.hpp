@@ -6,7 +6,6 @@
 // them. Or a short build side goes everywhere, and the rows that look it up stay where they are.
 #pragma once
 
-#include <optional>
 #include <vector>
 
 #include "linkwise/join/device_join_sides.hpp"
@@ -19,12 +18,12 @@ namespace linkwise {
 struct HashLayout {
   int first_bits = 0, second_bits = 0;  ///< of the passes; 0: none
   std::uint32_t table_rows = 0;
-  std::uint64_t batch_rows = 0;  ///< that are divided before they begin to go elsewhere; at most `most_batches` of them
+  std::uint64_t batch_rows = 0;  ///< at least, that are divided before they begin to go elsewhere
   bool replicates = false;       ///< the build side
 };
 /// @param build  keys, and the values that are kept with them, of the build side.
 /// @param build_emits  whether rows of the build side come into the result by themselves: then it is not replicated.
-/// @param table_rows  0: as many as suit the GPU.
+/// @param table_rows  0: as many as suit a GPU like the H100.
 HashLayout layout_hash_join(RecordType build, std::uint64_t build_rows, std::uint64_t probe_rows, std::size_t gpus,
                             bool build_emits, std::uint32_t table_rows);
 
@@ -80,8 +79,8 @@ class HashParts {
     std::vector<Batch> batches;
     Records moved;  // by the first pass, and from `filled` on what other GPUs sent
     std::uint64_t filled = 0;
-    std::vector<std::uint64_t> run_begin, run_end;  // of the buckets' pieces in it
-    MemoryView runs;                                // the same on the GPU
+    std::vector<std::uint64_t> begins, ends;  // of the buckets' pieces in it …
+    MemoryView run_begin, run_end;            // … and the same on the GPU
     std::uint32_t buckets = 1;
     MemoryView copied;  // Copied
     Copied checksums;
@@ -92,14 +91,17 @@ class HashParts {
   };
 
   void start(Side& side);
-  void replicate(Side& build);
+  void replicate_build();
   void first_pass(Side& side);
   bool exchange(Side& side);
   bool receive(Side& side, std::size_t gpu, std::size_t batch);
   void second_pass(Side& side, std::size_t gpu);
   [[nodiscard]] bool exchanges() const { return streams_.size() > 1 && !layout_.replicates && layout_.first_bits > 0; }
   [[nodiscard]] std::uint64_t first_bucket(std::size_t gpu) const;
+  [[nodiscard]] Stream receiver(std::size_t gpu) { return runtime_.stream(streams_[gpu].place, "exchange"); }
   MemoryView allocate(std::size_t gpu, std::uint64_t bytes);
+  /// Where the buckets' pieces lie, which its GPU then waits for.
+  void send_runs(Piece& piece, std::size_t gpu);
   /// Where the parts begin to which it moves the rows.
   MemoryView divide(std::size_t gpu, const HashPass& pass, const Records& to, const MemoryView& checksum);
 

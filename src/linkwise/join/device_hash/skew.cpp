@@ -27,13 +27,12 @@ class Samples {
     for (std::size_t g = 0; g < streams.size(); ++g) {
       const std::uint64_t samples = samples_of(side.records[g].count, side.rows, wanted);
       if (samples == 0) continue;
-      const MemoryView memory =
-          memory_.emplace_back(runtime.allocate(streams[g].place, 16 * samples + 128, "samples")).view();
-      const MemoryView codes = memory.slice(0, width * samples);
-      const std::uint64_t behind = (width * samples + 127) / 128 * 128;
-      sample(runtime, streams[g], side.key_type, /*descending=*/false, side.records[g].keys, /*seed=*/g, 0, codes,
-             memory.slice(behind, 8 * samples));
-      parts_.push_back({streams[g], codes});
+      const RecordType type{side.type.key, ValueWidth::v8};  // a code, and a tag that nobody asks for
+      memory_.push_back(runtime.allocate(streams[g].place, record_bytes(type, samples), "samples"));
+      const Records taken = records_in(memory_.back().view(), type, samples);
+      sample(runtime, streams[g], side.key_type, /*descending=*/false, side.records[g].keys, /*seed=*/g, 0, taken.keys,
+             taken.values);
+      parts_.push_back({streams[g], taken.keys});
       count_ += samples;
     }
     bytes_.resize(width * count_);

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "linkwise/join/device_join_input.hpp"
 #include "linkwise/join/join_plan.hpp"
+#include "linkwise/join/rows_on_gpu.hpp"
 #include "linkwise/primitives/matching.hpp"
 #include "linkwise/transfer/router.hpp"
 

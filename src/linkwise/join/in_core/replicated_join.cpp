@@ -6,6 +6,7 @@
 #include "linkwise/join/device_join_sides.hpp"
 #include "linkwise/join/in_core/join_output.hpp"
 #include "linkwise/join/in_core/relation.hpp"
+#include "linkwise/join/replicate.hpp"
 #include "linkwise/sort/verify.hpp"
 #include "linkwise/transfer/router.hpp"
 
@@ -35,7 +36,10 @@ class ReplicatedJoin : DeviceJoinSides {
       runtime_.set_phase("verify input");
       verifier_.before(shorter_.records);
     }
-    replicate();
+    runtime_.set_phase("exchange");
+    FillingParts& parts = everywhere_.parts();
+    replicate(runtime_, router_, streams_, shorter_, parts.room);
+    std::ranges::fill(parts.received, shorter_.rows);
     sort();
     JoinInput shape = this->shape();
     if (!left_is_longer_) std::swap(shape.left, shape.right);
@@ -54,27 +58,6 @@ class ReplicatedJoin : DeviceJoinSides {
   }
 
  private:
-  // A GPU's own part first, from where the others can read it: the caller's memory they might not see.
-  void replicate() {
-    runtime_.set_phase("exchange");
-    const auto place_of = [&](std::size_t g, std::size_t part) {
-      return everywhere_.parts().room[g].slice(shorter_.first_rows[part], shorter_.records[part].count);
-    };
-    std::vector<Event> there;
-    for (std::size_t g = 0; g < streams_.size(); ++g) {
-      router_.copy(streams_[g], place_of(g, g), shorter_.records[g]);
-      there.push_back(runtime_.record(streams_[g]));
-    }
-    for (std::size_t g = 0; g < streams_.size(); ++g) {
-      for (std::size_t step = 1; step < streams_.size(); ++step) {  // each from another, at any time
-        const std::size_t part = (g + step) % streams_.size();
-        runtime_.wait(streams_[g], there[part]);
-        router_.copy(streams_[g], place_of(g, part), place_of(part, part));
-      }
-      everywhere_.parts().received[g] = shorter_.rows;
-    }
-  }
-
   // What a GPU sorts others may still be reading.
   void sort() {
     runtime_.set_phase("sort");

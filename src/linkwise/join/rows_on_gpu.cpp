@@ -1,4 +1,4 @@
-#include "linkwise/join/device_join_input.hpp"
+#include "linkwise/join/rows_on_gpu.hpp"
 
 #include "linkwise/device/arena.hpp"
 
