@@ -160,6 +160,46 @@ def test_which_way_is_chosen() -> None:
         assert ("sort" in phases(runtime)) == sorts
 
 
+def test_keys_that_are_all_a_little_frequent_are_sorted() -> None:
+    """Pairs of which counting would see each; samples have few of any one key."""
+    random = np.random.default_rng(0)
+    for dtype in (np.uint32, np.float64):
+        sides = [random.integers(0, 600, 60_000).astype(dtype) for _ in range(2)]
+        if dtype == np.float64:
+            sides = [np.where(random.random(60_000) < 0.1, np.array([0.0, -0.0]).take(side % 2), sides[0])
+                     for side in random.integers(0, 2, (2, 60_000))]  # fmt: skip
+        runtime = virtual()
+        totals = _core.join_device_totals(runtime, plan_for(2), *laid_out(runtime, 2, 0, *([side] for side in sides)))
+        assert totals.rows == counted(*sides)
+        assert "sort" in phases(runtime)
+
+
+@pytest.mark.parametrize("wants_rows", [False, True])
+def test_sorting_takes_over_where_hashing_finds_no_memory(wants_rows: bool) -> None:
+    left, right = pair("uniform", 3000, 4000, np.uint32)
+
+    def join(failing: int, way: str) -> tuple[int, bool]:
+        runtime = virtual(failing)
+        sides = laid_out(runtime, 2, 3, [left], [right])
+        runtime.set_faults(failing_allocation=failing)
+        asked: dict[str, Any] = {"way": way, "table_rows": 64}
+        if wants_rows:
+            found = _core.join_device_rows(runtime, plan_for(2), *sides, any_order=True, **asked)
+            rows = sum(len(of_left.numpy()) for of_left, _ in found)
+        else:
+            rows = _core.join_device_totals(runtime, plan_for(2), *sides, **asked).rows
+        return rows, "sort" in phases(runtime)
+
+    with pytest.raises(linkwise.OutOfMemoryError):
+        join(1, "hash")
+    number, sorts = 0, True
+    while sorts:
+        number += 1
+        rows, sorts = join(number, "auto")
+        assert rows == counted(left, right)
+    assert number > 10
+
+
 def counted(left: Array, right: Array) -> int:
     keys = np.union1d(left, right)
     return int((np.searchsorted(np.sort(left), keys, "right") - np.searchsorted(np.sort(left), keys)) @

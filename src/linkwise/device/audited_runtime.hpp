@@ -3,7 +3,8 @@
 // Each is run alone, twice. The second time, all memory that it does not declare to read holds other bytes: what lies
 // around every buffer, other buffers, and what it only writes. It must leave alone what it does not declare to write,
 // and make the same of what it reads. On GPUs, where an operation may leave its scratch as it likes, the second result
-// is kept instead of compared, and the program's own result shows what came of it.
+// is kept instead of compared, and the program's own result shows what came of it; where rows come in no order, that of
+// a third run, in which what it only writes is left as it was.
 //
 // Flags, on which an operation could wait that has to run alone, are refused.
 #pragma once
@@ -90,7 +91,9 @@ class AuditedRuntime final : public Runtime {
   std::vector<std::byte> contents(const MemoryView& view);
   void set_contents(const MemoryView& view, const std::vector<std::byte>& bytes);
   void run_alone(Stream stream, const Operation& operation);
-  void compare(const Operation& operation, const Range& range);
+  bool compare(const Operation& operation, const Range& range);
+  void run_for_its_result(Stream stream, const Operation& operation, std::vector<Range>& ranges);
+  void keep(std::vector<Range>& ranges);
   void find(const Operation& operation, const Range& range, std::size_t at, const std::string& what);
 
   struct Allocation {

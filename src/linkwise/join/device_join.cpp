@@ -159,29 +159,39 @@ class DeviceJoin : DeviceJoinSides {
   bool left_probes_ = true, sums_ = false;
 };
 
+// What hash() makes, without a result if sorting is the better way, or may be the only one for which there is memory.
+template <typename Hash>
+auto hashed_if_it_fits(Runtime& runtime, const DeviceJoinInput& input, const Hash& hash) -> decltype(hash()) {
+  decltype(hash()) made;
+  try {
+    run_or_abandon(runtime, [&] { made = hash(); });
+  } catch (const OutOfMemoryError&) {
+    if (input.way != DeviceJoinWay::chosen) throw;
+  }
+  return made;
+}
+
 }  // namespace
 
 JoinTotals join_device_totals(Runtime& runtime, const JoinPlan& plan, const DeviceJoinInput& input) {
   runtime.clear_timeline();
+  if (input.way != DeviceJoinWay::sort_merge)
+    if (const auto hashed = hashed_if_it_fits(runtime, input, [&] { return hash_join_totals(runtime, plan, input); }))
+      return *hashed;
   JoinTotals totals;
-  run_or_abandon(runtime, [&] {
-    std::optional<JoinTotals> hashed;
-    if (input.way != DeviceJoinWay::sort_merge) hashed = hash_join_totals(runtime, plan, input);
-    totals = hashed ? *hashed : DeviceJoin(runtime, plan, input, /*wants_rows=*/false).totals();
-  });
+  run_or_abandon(runtime, [&] { totals = DeviceJoin(runtime, plan, input, /*wants_rows=*/false).totals(); });
   return totals;
 }
 
 std::vector<SortedPart> join_device_rows(Runtime& runtime, const JoinPlan& plan, const DeviceJoinInput& input) {
   runtime.clear_timeline();
-  const bool hashes = input.way == DeviceJoinWay::hash || (input.way == DeviceJoinWay::chosen && input.any_order);
+  if (input.way == DeviceJoinWay::hash || (input.way == DeviceJoinWay::chosen && input.any_order))
+    if (auto hashed = hashed_if_it_fits(runtime, input, [&] { return hash_join_rows(runtime, plan, input); }))
+      return std::move(*hashed);
   std::vector<SortedPart> parts;
   run_or_abandon(runtime, [&] {
-    std::optional<std::vector<SortedPart>> hashed;
-    if (hashes) hashed = hash_join_rows(runtime, plan, input);
-    if (hashed) parts = std::move(*hashed);
-    else if (is_worth_replicating(input)) parts = replicated_join_rows(runtime, plan, input);
-    else parts = DeviceJoin(runtime, plan, input, /*wants_rows=*/true).rows();
+    parts = is_worth_replicating(input) ? replicated_join_rows(runtime, plan, input)
+                                        : DeviceJoin(runtime, plan, input, /*wants_rows=*/true).rows();
   });
   return parts;
 }

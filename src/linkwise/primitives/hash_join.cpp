@@ -41,7 +41,9 @@ RawHashMatch raw(const HashMatch& match) {
           pointer<std::uint8_t>(match.met),
           match.probe_moved,
           match.build_moved,
-          pointer<std::uint64_t>(match.checksums)};
+          pointer<std::uint64_t>(match.checksums),
+          match.first_part,
+          match.part_bits};
 }
 
 RawHashColumn raw(const HashColumn& column) { return {pointer<void>(column.to), column.bytes}; }

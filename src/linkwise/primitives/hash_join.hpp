@@ -57,6 +57,9 @@ struct HashMatch {
   MemoryView tasks;  ///< most_tasks() × HashTask, and behind them how many there are
   ValueWidth probe_moved = ValueWidth::none, build_moved = ValueWidth::none;  ///< values that were moved with the rows
   MemoryView checksums;  ///< 16 bytes for Σ hash_of_moved of what a step saw of both sides; empty: not wanted
+  std::uint32_t first_part =
+      0;  ///< the parts' numbers among those of all GPUs are the upper `part_bits` bits of hashes
+  int part_bits = 0;
 
   /// Longer tasks where few parts are long, so that their tables are made less often.
   [[nodiscard]] std::uint32_t task_rows() const {

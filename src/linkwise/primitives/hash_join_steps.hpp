@@ -35,12 +35,14 @@ struct RawHashSide {
   }
 };
 
+constexpr std::uint64_t of_a_row = 0x9e3779b97f4a7c15, of_a_misplaced_row = 0xd6e8feb86659fd93;  // odd
+
 /// What checksums of moved rows add up: as `record_hash`, with fewer steps where hash and value fit one word. Of hashes
-/// of 32 bits alone it is the square: one flipped bit always changes the sum, but two may make up for each other, and a
-/// row whose hash is 0 adds nothing.
+/// of 32 bits alone it is the square and a constant: a row that is lost always changes the sum, and so does one flipped
+/// bit; several may make up for each other with a chance of about 2^-63.
 template <typename Key, typename Value>
 LINKWISE_BOTH std::uint64_t hash_of_moved(Key hash, const Value& value) {
-  if constexpr (sizeof(Key) == 4 && std::is_same_v<Value, NoValue>) return std::uint64_t{hash} * hash;
+  if constexpr (sizeof(Key) == 4 && std::is_same_v<Value, NoValue>) return std::uint64_t{hash} * hash + of_a_row;
   else if constexpr (sizeof(Key) == 4 && sizeof(Value) == 4) return mix64(std::uint64_t{hash} << 32 | value);
   else return record_hash(hash, value);
 }
@@ -69,6 +71,8 @@ struct RawHashPass {
   int shift = 0, bits = 0;
 };
 constexpr int most_pass_bits = 9;
+/// Memory that a block needs for a pass, and more or less for a table.
+constexpr std::uint64_t least_hash_block_bytes = 112 << 10;
 
 /// A chunk of a part of the probing side, which meets the same part of the build side.
 struct HashTask {
@@ -101,6 +105,35 @@ struct RawHashMatch {
       nullptr;  ///< for each row of the build side, whether it matched; set by counting; null: not wanted
   ValueWidth probe_moved = ValueWidth::none, build_moved = ValueWidth::none;  ///< values that are summed up in …
   std::uint64_t* checksums = nullptr;  ///< … Σ hash_of_moved of both sides; null: not wanted
+  std::uint32_t first_part = 0;        ///< number of part 0 among those of all devices, and …
+  int part_bits = 0;                   ///< … upper bits of a hash that are the number of its part
+
+  /// What a row of a part adds to a checksum. One that a pass has put into a wrong part meets nobody there: it spoils
+  /// the sum.
+  template <typename Key>
+  [[nodiscard]] LINKWISE_BOTH std::uint64_t seen(Key hash, std::uint64_t value, ValueWidth moved,
+                                                 std::uint32_t part) const {
+    const bool belongs = part_bits == 0 || hash >> (8 * static_cast<int>(sizeof(Key)) - part_bits) == first_part + part;
+    return hash_of_moved(hash, value, moved) + (belongs ? 0 : of_a_misplaced_row);
+  }
+};
+
+/// How the memory of a block is divided that has a table: values, keys, heads of chains, what comes next in the chain,
+/// and whether a row has met somebody; then a bit for each probing row of a task, where these are asked for.
+struct HashTableShape {
+  std::uint32_t rows = 8;   ///< a multiple of 8, at most 2^16 - 8
+  std::uint32_t slots = 1;  ///< a power of two
+  int value_bytes = 0;      ///< 0: none are kept
+  bool marks = false;
+
+  HashTableShape() = default;
+  LINKWISE_BOTH HashTableShape(std::uint32_t table_rows, int value_bytes, bool marks)
+      : rows((table_rows + 7) / 8 * 8), value_bytes(value_bytes), marks(marks) {
+    while (3 * slots < 2 * rows) slots *= 2;
+  }
+  [[nodiscard]] LINKWISE_BOTH std::uint32_t table_bytes(std::uint32_t key_bytes) const {
+    return (4 * slots + rows * (key_bytes + static_cast<std::uint32_t>(value_bytes) + 2 + (marks ? 1 : 0)) + 3) / 4 * 4;
+  }
 };
 
 struct RawHashCount {

@@ -187,6 +187,8 @@ class Kernels {
   virtual void hash_keys(void* stream, KeyWidth width, const void* from, void* to, std::uint64_t count) const = 0;
   virtual void hash_probe(void* stream, const RawHashProbe& probe, MatchTotals* totals) const = 0;
   // Partitioned hash joins: primitives/hash_join.hpp.
+  /// Shared memory that a thread block can have on every device.
+  [[nodiscard]] virtual std::uint64_t block_memory_bytes() const = 0;
   [[nodiscard]] virtual std::uint64_t hash_pass_scratch_bytes(std::uint32_t runs, std::uint64_t parts) const = 0;
   /// counts[p] = rows that go to part p.
   virtual void count_digits(void* stream, const RawHashPass& pass, void* scratch, std::uint64_t* counts) const = 0;

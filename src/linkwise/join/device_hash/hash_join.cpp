@@ -52,8 +52,13 @@ class HashJoin : DeviceJoinSides {
         probe_(left_probes_ ? left_ : right_),
         emissions_(emissions_of(input.kind, left_probes_)),
         sums_(!wants_rows && sums_values(shape())),
-        layout_(layout_hash_join({build_.type.key, input_of(build_).value}, build_.rows, probe_.rows, streams_.size(),
-                                 emissions_.takes_rest, input.hash_table_rows)),
+        block_bytes_(runtime.kernels().block_memory_bytes()),
+        layout_(layout_hash_join({{build_.type.key, input_of(build_).value},
+                                  build_.rows,
+                                  probe_.rows,
+                                  emissions_.takes_rest,
+                                  input.hash_table_rows},
+                                 streams_.size(), std::max(block_bytes_, least_hash_block_bytes))),
         parts_(runtime, streams_, router_, layout_, input.verify) {}
 
   /// Brings the sides into parts; false if sorting is the better way.
@@ -64,8 +69,15 @@ class HashJoin : DeviceJoinSides {
       if (wants_rows_ && shown_bytes(*side) < 8 && side->columns->value_width == ValueWidth::none &&
           side->rows > std::numeric_limits<std::uint32_t>::max())
         throw UsageError("rows of so large a side are numbered with 8 bytes");
-    if (leaves_choice && !suits()) return false;
-    if (parts_.bring(input_of(build_), input_of(probe_))) return true;
+    if (block_bytes_ < least_hash_block_bytes) {
+      if (leaves_choice) return false;
+      throw UsageError(
+          "a GPU has too little memory for a thread block, of which a hash join takes 112 KiB; join by sorting");
+    }
+    std::optional<SkewSamples> samples;
+    if (leaves_choice && asks_samples()) samples.emplace(runtime_, streams_, build_, probe_);
+    parts_.divide(input_of(build_), input_of(probe_));  // while the host looks at the samples
+    if ((!samples || suits(samples->skew())) && parts_.bring_together()) return true;
     if (!leaves_choice)
       throw UsageError(
           "a GPU would get much more than its share of the hashed keys, of which a hash join keeps the rows together; "
@@ -116,17 +128,22 @@ class HashJoin : DeviceJoinSides {
     [[nodiscard]] MemoryView seen() const { return numbers.slice(offsetof(Found, seen), sizeof Found::seen); }
   };
 
-  [[nodiscard]] bool suits() {
-    const bool enumerates = !wants_rows_ || !emissions_.writes_probe;  // pairs that nobody asks for
-    const double one_key = most_tables * static_cast<double>(layout_.table_rows);
-    const double most_pairs = static_cast<double>(left_.rows) * static_cast<double>(right_.rows);
-    if (static_cast<double>(build_.rows) <= one_key && (streams_.size() == 1 || layout_.replicates) &&
-        (!enumerates || most_pairs <= few_pairs))
-      return true;
-    const JoinSkew skew = sample_skew(runtime_, streams_, build_, probe_);
+  [[nodiscard]] bool enumerates() const {  // pairs that nobody asks for
+    return !wants_rows_ || !emissions_.writes_probe;
+  }
+  [[nodiscard]] double rows_of_one_key() const { return most_tables * static_cast<double>(layout_.table_rows); }
+
+  // Unless no skew could make hashing slow.
+  [[nodiscard]] bool asks_samples() const {
+    const double most = static_cast<double>(left_.rows) * static_cast<double>(right_.rows);
+    return static_cast<double>(build_.rows) > rows_of_one_key() || (streams_.size() > 1 && !layout_.replicates) ||
+           (enumerates() && most > few_pairs);
+  }
+
+  [[nodiscard]] bool suits(const JoinSkew& skew) const {
     const auto rows = static_cast<double>(left_.rows + right_.rows);
     const auto gpus = static_cast<double>(streams_.size());
-    return skew.build_rows <= one_key && (!enumerates || skew.pairs <= most_pairs_a_row * rows) &&
+    return skew.build_rows <= rows_of_one_key() && (!enumerates() || skew.pairs <= most_pairs_a_row * rows) &&
            (layout_.replicates || skew.probe_share * gpus <= most_of_a_gpu || gpus == 1);
   }
 
@@ -169,7 +186,9 @@ class HashJoin : DeviceJoinSides {
                {},
                input_of(probe_).value,
                input_of(build_).value,
-               {}};
+               {},
+               parts.first_part,
+               parts_.part_bits()};
       gpu.numbers = allocate(g, sizeof(Found));
       match.tasks = allocate(g, match.task_bytes());
       gpu.emitted = allocate(g, 8 * match.most_tasks());
@@ -187,6 +206,7 @@ class HashJoin : DeviceJoinSides {
     }
     if (input_.verify) parts_.read_came_in(reads);
     runtime_.read_back(reads);
+    runtime_.synchronize();  // the passes' memory can be had again
   }
 
   [[nodiscard]] std::uint64_t rows_of(const OnGpu& gpu) const { return probed_rows(gpu) + gpu.found.rest; }
@@ -245,6 +265,7 @@ class HashJoin : DeviceJoinSides {
   const DeviceSide &build_, &probe_;
   Emissions emissions_;
   bool sums_;
+  std::uint64_t block_bytes_;
   HashLayout layout_;
   HashParts parts_;
   std::vector<OnGpu> gpus_;

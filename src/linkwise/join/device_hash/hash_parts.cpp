@@ -18,8 +18,18 @@ constexpr double fill = 0.85;  // of a table, by a part of the usual length
 
 // As many rows as let two tables of an inner join share a multiprocessor of Hopper (227 KiB) where pairs are counted.
 std::uint32_t usual_table_rows(KeyWidth width) { return width == KeyWidth::k32 ? 8192 : 4608; }
-// As many as fit, with values of 4 bytes at most: what spares the longer side a pass.
+// As many as fit there, with values of 4 bytes at most: what spares the longer side a pass.
 std::uint32_t most_table_rows(KeyWidth width) { return width == KeyWidth::k32 ? 14336 : 10240; }
+
+// No more than fit a block, beside a bit for each row that looks it up.
+std::uint32_t fitting(std::uint32_t rows, const HashedSides& sides, std::uint64_t block_bytes) {
+  constexpr std::uint64_t others = usual_task_rows / 8 + 1024;
+  const auto key_bytes = static_cast<std::uint32_t>(sides.build.key);
+  const auto value_bytes = static_cast<int>(sides.build.value_bytes());
+  while (HashTableShape(rows, value_bytes, sides.build_emits).table_bytes(key_bytes) + others > block_bytes)
+    rows -= std::max(rows / 8, 1U);
+  return rows;
+}
 
 HashSide slice(const HashSide& side, std::uint64_t first, std::uint64_t rows) {
   HashSide part = side;
@@ -35,12 +45,13 @@ HashSide slice(const HashSide& side, std::uint64_t first, std::uint64_t rows) {
 
 }  // namespace
 
-HashLayout layout_hash_join(RecordType build, std::uint64_t build_rows, std::uint64_t probe_rows, std::size_t gpus,
-                            bool build_emits, std::uint32_t table_rows) {
+HashLayout layout_hash_join(const HashedSides& sides, std::size_t gpus, std::uint64_t block_bytes) {
+  const auto [build, build_rows, probe_rows, build_emits, table_rows] = sides;
   HashLayout layout;
-  layout.table_rows = table_rows > 0 ? table_rows : usual_table_rows(build.key);
-  const bool fits_one = build_rows <= most_table_rows(build.key) && build.value_bytes() <= 4 && !build_emits;
-  if (table_rows == 0 && build_rows > layout.table_rows && fits_one)
+  layout.table_rows = fitting(table_rows > 0 ? table_rows : usual_table_rows(build.key), sides, block_bytes);
+  const std::uint32_t most = fitting(most_table_rows(build.key), sides, block_bytes);
+  if (table_rows == 0 && layout.table_rows < build_rows && build_rows <= most && build.value_bytes() <= 4 &&
+      !build_emits)
     layout.table_rows = static_cast<std::uint32_t>(build_rows);
   layout.batch_rows = table_rows > 0 ? 8 * std::uint64_t{table_rows} : usual_batch_rows;
   // Sending the build side to all costs what sending the probing side to its parts would.
@@ -67,25 +78,27 @@ HashParts::HashParts(Runtime& runtime, std::span<const Stream> streams, Router& 
                      bool verify)
     : runtime_(runtime), streams_(streams), router_(router), layout_(layout), verify_(verify) {}
 
-bool HashParts::bring(const Input& build, const Input& probe) {
+void HashParts::divide(const Input& build, const Input& probe) {
   build_.input = build;
   probe_.input = probe;
   start(build_);
   start(probe_);
   if (layout_.replicates) replicate_build();
-  if (layout_.first_bits > 0) {
+  if (layout_.first_bits == 0) return;
+  runtime_.set_phase("partition");
+  for (Side* side : {&build_, &probe_}) first_pass(*side);
+}
+
+bool HashParts::bring_together() {
+  for (Side* side : {&build_, &probe_}) {
+    if (exchanges() && !exchange(*side)) return false;
     runtime_.set_phase("partition");
-    for (Side* side : {&build_, &probe_}) first_pass(*side);
-    for (Side* side : {&build_, &probe_}) {
-      if (exchanges() && !exchange(*side)) return false;
-      runtime_.set_phase("partition");
-      for (std::size_t g = 0; (exchanges() || layout_.second_bits > 0) && g < streams_.size(); ++g)
-        second_pass(*side, g);
-    }
+    for (std::size_t g = 0; (exchanges() || layout_.second_bits > 0) && g < streams_.size(); ++g) second_pass(*side, g);
   }
   for (std::size_t g = 0; g < streams_.size(); ++g) {
     const Piece& piece = build_.pieces[g];
-    on_gpus_.push_back({piece.rows, probe_.pieces[g].rows, piece.buckets});
+    on_gpus_.push_back({piece.rows, probe_.pieces[g].rows, piece.buckets,
+                        exchanges() ? static_cast<std::uint32_t>(first_bucket(g) << layout_.second_bits) : 0});
   }
   return true;
 }
@@ -136,7 +149,7 @@ void HashParts::replicate_build() {
   }
 }
 
-MemoryView HashParts::divide(std::size_t gpu, const HashPass& pass, const Records& to, const MemoryView& checksum) {
+MemoryView HashParts::run_pass(std::size_t gpu, const HashPass& pass, const Records& to, const MemoryView& checksum) {
   const Kernels& kernels = runtime_.kernels();
   const std::uint64_t parts = pass.parts();
   const MemoryView scratch =
@@ -158,7 +171,8 @@ void HashParts::first_pass(Side& side) {
     Piece& piece = side.pieces[g];
     piece.filled = piece.count;
     const std::uint64_t room = piece.count + sent;
-    piece.moved = records_in(allocate(g, record_bytes(type, room)), type, room);
+    piece.moved_memory = runtime_.allocate(streams_[g].place, record_bytes(type, room), "hash join");
+    piece.moved = records_in(piece.moved_memory.view(), type, room);
   }
   const std::uint64_t batches =
       exchanges() ? std::clamp<std::uint64_t>(share / layout_.batch_rows, 1, most_batches) : 1;
@@ -171,7 +185,7 @@ void HashParts::first_pass(Side& side) {
       if (verify_) batch.checksum = allocate(g, 8);
       const HashPass pass{
           slice(piece.rows, batch.first, batch.rows), side.input.value, {}, {}, 1, batch.rows, shift, bits};
-      batch.begin = divide(g, pass, piece.moved.slice(batch.first, batch.rows), batch.checksum);
+      batch.begin = run_pass(g, pass, piece.moved.slice(batch.first, batch.rows), batch.checksum);
       if (exchanges()) batch.divided = runtime_.record(streams_[g]);
       piece.batches.push_back(std::move(batch));
     }
@@ -261,7 +275,8 @@ void HashParts::second_pass(Side& side, std::size_t gpu) {
                       piece.buckets, piece.count,      shift,           layout_.second_bits};
   const RecordType type{side.input.side->type.key, side.input.value};
   const Records to = records_in(allocate(gpu, record_bytes(type, piece.count)), type, piece.count);
-  const MemoryView begin = divide(gpu, pass, to, {});
+  const MemoryView begin = run_pass(gpu, pass, to, {});
+  runtime_.retire(std::move(piece.moved_memory));
   piece.rows.keys = to.keys;
   piece.rows.values = to.values;
   piece.rows.begin = begin;

@@ -21,11 +21,15 @@ struct HashLayout {
   std::uint64_t batch_rows = 0;  ///< at least, that are divided before they begin to go elsewhere
   bool replicates = false;       ///< the build side
 };
-/// @param build  keys, and the values that are kept with them, of the build side.
-/// @param build_emits  whether rows of the build side come into the result by themselves: then it is not replicated.
-/// @param table_rows  0: as many as suit a GPU like the H100.
-HashLayout layout_hash_join(RecordType build, std::uint64_t build_rows, std::uint64_t probe_rows, std::size_t gpus,
-                            bool build_emits, std::uint32_t table_rows);
+/// What decides that.
+struct HashedSides {
+  RecordType build;  ///< keys, and the values that are kept with them, of the build side
+  std::uint64_t build_rows = 0, probe_rows = 0;
+  bool build_emits = false;      ///< rows of the build side come into the result by themselves: it is not replicated
+  std::uint32_t table_rows = 0;  ///< at most; 0: as many as suit GPUs with so much memory for a thread block
+};
+/// @param block_bytes  memory that a thread block can have, at least least_hash_block_bytes.
+HashLayout layout_hash_join(const HashedSides& sides, std::size_t gpus, std::uint64_t block_bytes);
 
 class HashParts {
  public:
@@ -37,16 +41,19 @@ class HashParts {
     ValueWidth value = ValueWidth::none;
     IntegerType value_type;
   };
-  /// Enqueues it all; of several GPUs, blocks until they have counted their buckets.
+  /// Enqueues the copies of a short build side, and the first pass.
+  void divide(const Input& build, const Input& probe);
+  /// Enqueues the rest; of several GPUs, blocks until they have counted their buckets.
   /// Returns whether the hashes spread the rows over the GPUs well enough; otherwise nothing can be used.
-  bool bring(const Input& build, const Input& probe);
+  bool bring_together();
 
   /// On each GPU.
   struct OnGpu {
     HashSide build, probe;
-    std::uint32_t parts = 1;
+    std::uint32_t parts = 1, first_part = 0;  ///< the parts' numbers among those of all GPUs …
   };
   [[nodiscard]] const std::vector<OnGpu>& on_gpus() const { return on_gpus_; }
+  [[nodiscard]] int part_bits() const { return layout_.first_bits + layout_.second_bits; }  ///< … are so many bits
   /// Whether rows were moved, so that it is worth knowing what came of them.
   [[nodiscard]] bool has_moved() const { return layout_.first_bits > 0; }
   /// Σ hash_of_moved of rows of both sides.
@@ -77,6 +84,7 @@ class HashParts {
     HashSide rows;
     std::uint64_t count = 0;
     std::vector<Batch> batches;
+    Buffer moved_memory;
     Records moved;  // by the first pass, and from `filled` on what other GPUs sent
     std::uint64_t filled = 0;
     std::vector<std::uint64_t> begins, ends;  // of the buckets' pieces in it …
@@ -103,7 +111,7 @@ class HashParts {
   /// Where the buckets' pieces lie, which its GPU then waits for.
   void send_runs(Piece& piece, std::size_t gpu);
   /// Where the parts begin to which it moves the rows.
-  MemoryView divide(std::size_t gpu, const HashPass& pass, const Records& to, const MemoryView& checksum);
+  MemoryView run_pass(std::size_t gpu, const HashPass& pass, const Records& to, const MemoryView& checksum);
 
   Runtime& runtime_;
   std::span<const Stream> streams_;

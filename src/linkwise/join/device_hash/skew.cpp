@@ -1,7 +1,10 @@
 #include "linkwise/join/device_hash/skew.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
+#include <ranges>
+#include <utility>
 #include <vector>
 
 #include "linkwise/primitives/primitives.hpp"
@@ -10,18 +13,44 @@
 namespace linkwise {
 namespace {
 
-constexpr std::uint64_t few_samples = 1024, many_samples = 4096, many_rows = 10'000'000;
-constexpr std::uint64_t known_rate = 4;  // samples of a key from which its number of rows is estimated
+constexpr std::uint64_t few_samples = 1024, many_samples = 16000, many_rows = 10'000'000;
+constexpr std::uint64_t known_rate = 4;   // samples of a key from which its number of rows is estimated
+constexpr std::uint64_t known_pairs = 3;  // of samples of both sides from which the pairs are: one may be chance
 
-struct Frequent {
-  std::uint64_t code = 0;
-  double rows = 0;
+// How often codes were seen, by 32 bits of their hashes, in a small hash table: the GPUs wait for it soon.
+class SeenCodes {
+ public:
+  struct Seen {
+    std::uint32_t tag = 0, times = 0;
+  };
+  explicit SeenCodes(std::uint64_t most) : slots_(std::bit_ceil(2 * most + 1)) {}
+
+  void add(std::uint64_t code) {
+    Seen& seen = slots_[slot_of(tag_of(code))];
+    seen.tag = tag_of(code);
+    ++seen.times;
+  }
+  [[nodiscard]] std::uint64_t times(const Seen& as) const { return slots_[slot_of(as.tag)].times; }
+  [[nodiscard]] auto all() const {
+    return slots_ | std::views::filter([](const Seen& seen) { return seen.times > 0; });
+  }
+
+ private:
+  static std::uint32_t tag_of(std::uint64_t code) { return static_cast<std::uint32_t>(mix64(code)); }
+  [[nodiscard]] std::size_t slot_of(std::uint32_t tag) const {
+    std::size_t at = tag & (slots_.size() - 1);
+    while (slots_[at].times > 0 && slots_[at].tag != tag) at = (at + 1) & (slots_.size() - 1);
+    return at;
+  }
+
+  std::vector<Seen> slots_;
 };
 
-// Codes that lie on the GPUs, and as numbers of 64 bits.
-class Samples {
+}  // namespace
+
+class SkewSamples::OfSide {
  public:
-  Samples(Runtime& runtime, std::span<const Stream> streams, const DeviceSide& side) : side_(side) {
+  OfSide(Runtime& runtime, std::span<const Stream> streams, const DeviceSide& side) : side_(side) {
     const std::uint64_t wanted = side.rows > many_rows ? many_samples : few_samples;
     const std::uint64_t width = side.type.key_bytes();
     for (std::size_t g = 0; g < streams.size(); ++g) {
@@ -46,22 +75,30 @@ class Samples {
     }
   }
 
-  /// Keys that were seen often, by code.
-  [[nodiscard]] std::vector<Frequent> frequent() const {
-    std::vector<std::uint64_t> codes(count_);
+  /// How often each code was seen.
+  [[nodiscard]] SeenCodes seen() const {
+    SeenCodes seen(count_);
     const std::uint64_t width = side_.type.key_bytes();
-    for (std::uint64_t i = 0; i < count_; ++i) std::memcpy(&codes[i], bytes_.data() + i * width, width);
-    std::ranges::sort(codes);
-    std::vector<Frequent> found;
-    const double rate = static_cast<double>(side_.rows) / static_cast<double>(std::max<std::uint64_t>(count_, 1));
-    for (std::uint64_t i = 0, end = 0; i < count_; i = end) {
-      while (end < count_ && codes[end] == codes[i]) ++end;
-      if (end - i >= known_rate) found.push_back({codes[i], static_cast<double>(end - i) * rate});
+    for (std::uint64_t i = 0; i < count_; ++i) {
+      std::uint64_t code = 0;
+      std::memcpy(&code, bytes_.data() + i * width, width);
+      seen.add(unified(code));
     }
-    return found;
+    return seen;
+  }
+  [[nodiscard]] double rows() const { return static_cast<double>(side_.rows); }
+  [[nodiscard]] double rows_of(std::uint64_t samples) const {
+    return static_cast<double>(samples) * rows() / static_cast<double>(std::max<std::uint64_t>(count_, 1));
   }
 
  private:
+  // Codes of numbers that are compared as equal.
+  [[nodiscard]] std::uint64_t unified(std::uint64_t code) const {
+    if (key_class(side_.key_type) != KeyClass::floating) return code;
+    return side_.type.key == KeyWidth::k32 ? unified_float<std::uint32_t>(static_cast<std::uint32_t>(code))
+                                           : unified_float<std::uint64_t>(code);
+  }
+
   const DeviceSide& side_;
   std::vector<Buffer> memory_;
   std::vector<std::pair<Stream, MemoryView>> parts_;
@@ -69,25 +106,38 @@ class Samples {
   std::uint64_t count_ = 0;
 };
 
-}  // namespace
-
-JoinSkew sample_skew(Runtime& runtime, std::span<const Stream> streams, const DeviceSide& build,
-                     const DeviceSide& probe) {
+SkewSamples::SkewSamples(Runtime& runtime, std::span<const Stream> streams, const DeviceSide& build,
+                         const DeviceSide& probe)
+    : runtime_(runtime) {
   runtime.set_phase("sample");
-  Samples of_build(runtime, streams, build), of_probe(runtime, streams, probe);
+  std::vector<Stream> samplers;
+  for (const Stream stream : streams) {
+    samplers.push_back(runtime.stream(stream.place, "samples"));
+    runtime.wait(samplers.back(), runtime.record(stream));
+  }
+  build_ = std::make_unique<OfSide>(runtime, samplers, build);
+  probe_ = std::make_unique<OfSide>(runtime, samplers, probe);
+}
+
+SkewSamples::~SkewSamples() = default;
+
+JoinSkew SkewSamples::skew() {
   std::vector<ReadBack> reads;
-  of_build.read(reads);
-  of_probe.read(reads);
+  build_->read(reads);
+  probe_->read(reads);
   JoinSkew skew;
   if (reads.empty()) return skew;
-  runtime.read_back(reads);
-  const std::vector<Frequent> built = of_build.frequent(), probed = of_probe.frequent();
-  for (const Frequent& key : built) skew.build_rows = std::max(skew.build_rows, key.rows);
-  for (const Frequent& key : probed) {
-    skew.probe_share = std::max(skew.probe_share, key.rows / static_cast<double>(probe.rows));
-    const auto other = std::ranges::lower_bound(built, key.code, {}, &Frequent::code);
-    if (other != built.end() && other->code == key.code) skew.pairs += key.rows * other->rows;
+  runtime_.read_back(reads);
+  const SeenCodes built = build_->seen(), probed = probe_->seen();
+  for (const auto& key : built.all())
+    if (key.times >= known_rate) skew.build_rows = std::max(skew.build_rows, build_->rows_of(key.times));
+  std::uint64_t pairs = 0;
+  for (const auto& key : probed.all()) {
+    if (key.times >= known_rate)
+      skew.probe_share = std::max(skew.probe_share, probe_->rows_of(key.times) / probe_->rows());
+    pairs += key.times * built.times(key);
   }
+  if (pairs >= known_pairs) skew.pairs = build_->rows_of(pairs) * probe_->rows_of(1);
   return skew;
 }
 

@@ -155,6 +155,7 @@ class CudaKernels final : public Kernels {
   void hash_probe(void* stream, const RawHashProbe& probe, MatchTotals* totals) const override {
     cuda::hash_probe(on(stream), probe, totals);
   }
+  std::uint64_t block_memory_bytes() const override { return cuda::block_memory_bytes(); }
   std::uint64_t hash_pass_scratch_bytes(std::uint32_t runs, std::uint64_t parts) const override {
     return cuda::hash_pass_scratch_bytes(runs, parts);
   }

@@ -83,6 +83,7 @@ void find_ranges(cudaStream_t stream, const RawRangeSearch& search, void* scratc
 void unify_floats(cudaStream_t stream, KeyType type, void* codes, std::uint64_t count);
 void hash_keys(cudaStream_t stream, KeyWidth width, const void* from, void* to, std::uint64_t count);
 void hash_probe(cudaStream_t stream, const RawHashProbe& probe, MatchTotals* totals);
+std::uint64_t block_memory_bytes();
 std::uint64_t hash_pass_scratch_bytes(std::uint32_t runs, std::uint64_t parts);
 void count_digits(cudaStream_t stream, const RawHashPass& pass, void* scratch, std::uint64_t* counts);
 void move_to_parts(cudaStream_t stream, const RawHashPass& pass, const std::uint64_t* begin, RawRecords to,

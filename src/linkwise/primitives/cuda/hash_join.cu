@@ -41,13 +41,11 @@ void clear_checksums(cudaStream_t stream, const RawHashMatch& match) {
 
 // Launches a kernel for each task, with a table in the memory of its block.
 template <typename Kernel, typename What>
-void match_parts(cudaStream_t stream, const RawHashMatch& match, bool keeps_values, std::size_t key_bytes,
+void match_parts(cudaStream_t stream, const RawHashMatch& match, bool keeps_values, std::uint32_t key_bytes,
                  Kernel* kernel, const What& what) {
-  hash::TableShape shape{(match.table_rows + 7) / 8 * 8, 1, keeps_values ? match.build.value_type.bytes : 0,
-                         match.met != nullptr};
-  while (3 * shape.slots < 2 * shape.rows) shape.slots *= 2;
-  const std::size_t table = key_bytes == 4 ? shape.bytes<std::uint32_t>() : shape.bytes<std::uint64_t>();
-  const std::size_t bytes = (table + 3) / 4 * 4 + (match.emission == Emission::pairs ? 0 : match.task_rows / 8);
+  const HashTableShape shape(match.table_rows, keeps_values ? match.build.value_type.bytes : 0, match.met != nullptr);
+  const std::size_t bytes =
+      shape.table_bytes(key_bytes) + (match.emission == Emission::pairs ? 0 : match.task_rows / 8);
   take_shared(kernel, bytes);
   kernel<<<static_cast<unsigned>(match.most_tasks), hash::match_threads, bytes, stream>>>(match, shape, what);
   check_launch("match parts");
@@ -68,6 +66,11 @@ KernelList hash_join_kernels() {
   add_kernels<std::uint32_t>(list);
   add_kernels<std::uint64_t>(list);
   return list;
+}
+
+std::uint64_t block_memory_bytes() {
+  static const auto bytes = static_cast<std::uint64_t>(least_of_devices(cudaDevAttrMaxSharedMemoryPerBlockOptin));
+  return bytes;
 }
 
 std::uint64_t hash_pass_scratch_bytes(std::uint32_t runs, std::uint64_t parts) {
@@ -98,6 +101,7 @@ void move_to_parts(cudaStream_t stream, const RawHashPass& pass, const std::uint
     using Key = typename decltype(key)::type;
     using Value = typename decltype(value)::type;
     using Memory = hash::PassMemory<Key, Value>;
+    static_assert(sizeof(Memory) <= least_hash_block_bytes);
     const hash::Tiles tiles = find_tiles(stream, pass, Memory::tile, scratch);
     const auto kernel = hash::move_to_parts_kernel<Key, Value>;
     take_shared(kernel, sizeof(Memory));

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 #include "linkwise/device/cuda/check.hpp"
 
@@ -19,6 +20,18 @@ inline int current_multiprocessors() {
   check(cudaGetDevice(&device), "ask for the current device");
   check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "ask for multiprocessors");
   return count;
+}
+
+/// The least value over all devices; the caller need not know any.
+inline int least_of_devices(cudaDeviceAttr attribute) {
+  int devices = 0, least = std::numeric_limits<int>::max();
+  check(cudaGetDeviceCount(&devices), "count devices");
+  for (int device = 0; device < devices; ++device) {
+    int value = 0;
+    check(cudaDeviceGetAttribute(&value, attribute, device), "ask for an attribute");
+    least = std::min(least, value);
+  }
+  return least;
 }
 
 /// Blocks for a grid-stride loop over `count` elements: enough to fill the device, no more.

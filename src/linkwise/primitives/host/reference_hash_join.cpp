@@ -41,8 +41,9 @@ void for_matches(const RawHashMatch& match, const OfRow& of_row, const AfterTask
   with_key(match.width, [&](auto tag) {
     using Key = typename decltype(tag)::type;
     const auto *keys = static_cast<const Key*>(match.probe.keys), *build = static_cast<const Key*>(match.build.keys);
-    const auto add_hash = [&](const RawHashSide& side, Key hash, std::uint64_t row, ValueWidth moved, int sum) {
-      if (match.checksums != nullptr) match.checksums[sum] += hash_of_moved(hash, side.value(row), moved);
+    const auto add_hash = [&](const RawHashSide& side, HashTask task, Key hash, std::uint64_t row, ValueWidth moved,
+                              int sum) {
+      if (match.checksums != nullptr) match.checksums[sum] += match.seen(hash, side.value(row), moved, task.part);
     };
     if (match.checksums != nullptr) std::fill_n(match.checksums, 2, 0);
     const std::vector<std::uint64_t> nobody;
@@ -52,12 +53,12 @@ void for_matches(const RawHashMatch& match, const OfRow& of_row, const AfterTask
       for (std::uint64_t row = match.build.begin_of(task.part); row < match.build.begin_of(task.part + 1); ++row) {
         const Key hash = match.build.hash(build[row]);
         table[hash].push_back(row);
-        if (task.chunk == 0) add_hash(match.build, hash, row, match.build_moved, 1);
+        if (task.chunk == 0) add_hash(match.build, task, hash, row, match.build_moved, 1);
       }
       const Range probed = probed_by(match, task);
       for (std::uint64_t row = probed.begin; row < probed.end; ++row) {
         const Key hash = match.probe.hash(keys[row]);
-        add_hash(match.probe, hash, row, match.probe_moved, 0);
+        add_hash(match.probe, task, hash, row, match.probe_moved, 0);
         const auto found = table.find(hash);
         of_row(row, found == table.end() ? nobody : found->second);
       }

@@ -344,6 +344,7 @@ class VirtualKernels final : public Kernels {
     hash_probe_on_host(probe, totals);
   }
 
+  std::uint64_t block_memory_bytes() const override { return 227 << 10; }  // as of Hopper
   std::uint64_t hash_pass_scratch_bytes(std::uint32_t, std::uint64_t parts) const override { return 8 * parts; }
 
   void count_digits(void*, const RawHashPass& pass, void*, std::uint64_t* counts) const override {

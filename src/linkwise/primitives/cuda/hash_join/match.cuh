@@ -23,12 +23,12 @@ __global__ void list_tasks_kernel(const RawHashTasks list) {
 template <typename Key>
 class Matching {
  public:
-  __device__ Matching(const RawHashMatch& match, const TableShape& shape, unsigned char* memory)
+  __device__ Matching(const RawHashMatch& match, const HashTableShape& shape, unsigned char* memory)
       : table(memory, shape), match_(match), task_(match.tasks[blockIdx.x]) {
     const std::uint64_t part_end = match.probe.begin_of(task_.part + 1);
     probe_begin = min(match.probe.begin_of(task_.part) + std::uint64_t{task_.chunk} * match.task_rows, part_end);
     probe_end = min(probe_begin + match.task_rows, part_end);
-    matched_ = reinterpret_cast<unsigned*>(memory + (shape.bytes<Key>() + 3) / 4 * 4);
+    matched_ = reinterpret_cast<unsigned*>(memory + shape.table_bytes(sizeof(Key)));
     if (wants_matched())
       for (unsigned w = threadIdx.x; w < match.task_rows / 32; w += match_threads) matched_[w] = 0;
   }
@@ -58,7 +58,7 @@ class Matching {
         const bool keeps_value = table.keeps_values() || (sums_build && match_.build_moved != ValueWidth::none);
         const std::uint64_t value = keeps_value ? match_.build.value(first + r) : 0;
         if (table.keeps_values()) table.keep(r, value);
-        if (sums_build) build_sum += hash_of_moved(hash, value, match_.build_moved);
+        if (sums_build) build_sum += match_.seen(hash, value, match_.build_moved, task_.part);
       }
       __syncthreads();
       Batch now, next;
@@ -71,7 +71,8 @@ class Matching {
           const std::uint64_t row = base + j * match_threads + threadIdx.x;
           now.key[j] = match_.probe.hash(now.key[j]);
           chain[j] = row < probe_end ? table.chain(now.key[j]) : Table<Key>::nobody;
-          if (sums_probe && row < probe_end) probe_sum += hash_of_moved(now.key[j], now.value[j], match_.probe_moved);
+          if (sums_probe && row < probe_end)
+            probe_sum += match_.seen(now.key[j], now.value[j], match_.probe_moved, task_.part);
         }
 #pragma unroll
         for (int j = 0; j < Batch::at_once; ++j)
@@ -133,7 +134,7 @@ class Matching {
 
 template <typename Key>
 __global__ void __launch_bounds__(match_threads, 2)
-    count_matches_kernel(const RawHashMatch match, const TableShape shape, const RawHashCount count) {
+    count_matches_kernel(const RawHashMatch match, const HashTableShape shape, const RawHashCount count) {
   extern __shared__ __align__(16) unsigned char shared[];
   if (blockIdx.x >= *match.task_count) return;
   Matching<Key> matching(match, shape, shared);
@@ -170,7 +171,7 @@ __global__ void __launch_bounds__(match_threads, 2)
 
 template <typename Key>
 __global__ void __launch_bounds__(match_threads, 2)
-    write_matches_kernel(const RawHashMatch match, const TableShape shape, const RawHashRows rows) {
+    write_matches_kernel(const RawHashMatch match, const HashTableShape shape, const RawHashRows rows) {
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ unsigned taken;
   if (blockIdx.x >= *match.task_count) return;

@@ -10,26 +10,12 @@ namespace linkwise::cuda::hash {
 
 constexpr int match_threads = 512;
 
-/// How the memory of a block is divided: values, keys, heads of chains, what comes next in the chain, and whether a row
-/// has met somebody.
-struct TableShape {
-  std::uint32_t rows;   // a multiple of 8, at most 2^16 - 8
-  std::uint32_t slots;  // a power of two
-  int value_bytes;      // 0: none are kept
-  bool marks;
-
-  template <typename Key>
-  __host__ __device__ std::uint32_t bytes() const {
-    return 4 * slots + rows * (sizeof(Key) + value_bytes + 2 + (marks ? 1 : 0));
-  }
-};
-
 template <typename Key>
 class Table {
  public:
   static constexpr unsigned nobody = 0;  // rows are numbered from 1
 
-  __device__ Table(unsigned char* memory, const TableShape& shape) : shape_(shape) {
+  __device__ Table(unsigned char* memory, const HashTableShape& shape) : shape_(shape) {
     values_ = memory;
     keys_ = reinterpret_cast<Key*>(memory + shape.rows * shape.value_bytes);
     heads_ = reinterpret_cast<unsigned*>(keys_ + shape.rows);
@@ -73,7 +59,7 @@ class Table {
     return row;
   }
 
-  TableShape shape_;
+  HashTableShape shape_;
   void* values_;
   Key* keys_;
   unsigned* heads_;

@@ -62,15 +62,9 @@ bool fits_every_device() {
   static const bool fits = [] {
     int devices = 0;
     check(cudaGetDeviceCount(&devices), "count devices");
-    bool all = devices <= most_devices;
-    for (int device = 0; device < devices; ++device) {
-      int generation = 0, bytes = 0;
-      check(cudaDeviceGetAttribute(&generation, cudaDevAttrComputeCapabilityMajor, device), "ask for its generation");
-      check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "ask for shared memory");
-      all &= generation >= 9 &&
-             std::max(sizeof(LevelMemory<Key>), sizeof(LeftMemory<Key>)) <= static_cast<std::size_t>(bytes);
-    }
-    return all;
+    const int bytes = least_of_devices(cudaDevAttrMaxSharedMemoryPerBlockOptin);
+    return devices <= most_devices && least_of_devices(cudaDevAttrComputeCapabilityMajor) >= 9 &&
+           std::max(sizeof(LevelMemory<Key>), sizeof(LeftMemory<Key>)) <= static_cast<std::size_t>(bytes);
   }();
   return fits;
 }
