@@ -14,7 +14,7 @@ import argparse
 import json
 import statistics
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +136,7 @@ def main() -> None:
     """Measure and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", nargs="+", default=list(CASES), choices=CASES)
+    parser.add_argument("--scale", type=float, default=1.0, help="of the rows")
     parser.add_argument("--gpus", type=int, nargs="+", default=[1])
     parser.add_argument("--repetitions", type=int, default=REPETITIONS)
     parser.add_argument("--output", type=Path)
@@ -143,7 +144,9 @@ def main() -> None:
     results = []
     for gpus in options.gpus:
         for name in options.cases:
-            results.append(run(name, CASES[name], gpus, options.repetitions))
+            case = CASES[name]
+            case = replace(case, build=case.build * options.scale, probe=case.probe * options.scale)
+            results.append(run(name, case, gpus, options.repetitions))
             for gpu in range(gpus):
                 with cupy.cuda.Device(gpu):
                     cupy.get_default_memory_pool().free_all_blocks()

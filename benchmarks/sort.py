@@ -24,18 +24,35 @@ from linkwise.runtime.session import give_memory_back, open_session
 from render import PERFORMANCE_PAGE, markdown, performance_page
 
 
-def simulate(name: str, scale: float) -> dict[str, Any]:
+def cases(
+    machine: linkwise.Machine, scale: float, only: list[str]
+) -> tuple[list[host_sorts.HostCase], list[device_sorts.DeviceCase]]:
+    """From host memory, and on the GPUs: those that have one of the words in their section or name, or all."""
+
+    def is_wanted(section: str, name: str) -> bool:
+        return not only or any(word in f"{section}: {name}" for word in only)
+
+    of_host, of_gpus = host_sorts.cases(machine, scale), device_sorts.cases(machine.num_gpus, scale)
+    return (
+        [case for case in of_host if is_wanted(case.section, case.name)],
+        [case for case in of_gpus if is_wanted(device_sorts.SECTION, case.name)],
+    )
+
+
+def simulate(name: str, scale: float, only: list[str]) -> dict[str, Any]:
     machine = linkwise.load_machine(name)
-    results = [host_sorts.simulate(machine, case) for case in host_sorts.cases(machine, scale)]
-    results += [device_sorts.simulate(machine, case) for case in device_sorts.cases(machine.num_gpus, scale)]
+    of_host, of_gpus = cases(machine, scale, only)
+    results = [host_sorts.simulate(machine, case) for case in of_host]
+    results += [device_sorts.simulate(machine, case) for case in of_gpus]
     return about(machine, simulated=True) | {"results": results}
 
 
-def measure(machine: linkwise.Machine, scale: float) -> dict[str, Any]:
+def measure(machine: linkwise.Machine, scale: float, only: list[str]) -> dict[str, Any]:
     """On the GPUs of this machine."""
     results = []
+    of_host, of_gpus = cases(machine, scale, only)
     if find_spec("cupy") is not None:
-        for device_case in device_sorts.cases(machine.num_gpus, scale):
+        for device_case in of_gpus:
             results.append(device_sorts.run(device_case))
             give_memory_back("local")
         import cupy  # noqa: PLC0415
@@ -43,10 +60,11 @@ def measure(machine: linkwise.Machine, scale: float) -> dict[str, Any]:
         for gpu in range(machine.num_gpus):
             with cupy.cuda.Device(gpu):
                 cupy.get_default_memory_pool().free_all_blocks()
-    cases = host_sorts.cases(machine, scale)
-    arrays = host_sorts.HostArrays(max(case.bytes for case in cases))
+    if not of_host:
+        return about(machine, simulated=False) | {"results": results}
+    arrays = host_sorts.HostArrays(max(case.bytes for case in of_host))
     keys, out = arrays.source.view(np.uint32), arrays.out.view(np.uint32)
-    arrays.keys(max(cases, key=lambda case: case.bytes))
+    arrays.keys(max(of_host, key=lambda case: case.bytes))
 
     def measure_wire() -> list[dict[str, Any]]:
         with open_session("local") as runtime:
@@ -54,7 +72,7 @@ def measure(machine: linkwise.Machine, scale: float) -> dict[str, Any]:
 
     # Host memory's rate drifts by several percent within minutes: the wire is the best before and after.
     before = measure_wire()
-    results = [host_sorts.run(case, arrays) for case in cases] + results
+    results = [host_sorts.run(case, arrays) for case in of_host] + results
     by_gpus = [*before, *measure_wire()]
     best = {direction: max(rates[direction] for rates in by_gpus) for direction in ("in", "out")}
     for result in results:
@@ -66,6 +84,7 @@ def measure(machine: linkwise.Machine, scale: float) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scale", type=float, default=1.0, help="of the sizes; 1 is the table")
+    parser.add_argument("--only", nargs="+", default=[], help="cases with one of these in their section or name")
     parser.add_argument("--machine", default="h200x8", help="the described machine where there are no GPUs")
     parser.add_argument("--output", type=Path, default=Path("build/bench/sort.json"))
     parser.add_argument("--render", action="store_true", help="only make docs/performance.md from the results")
@@ -74,7 +93,10 @@ def main() -> None:
         PERFORMANCE_PAGE.write_text(performance_page(), encoding="utf-8")
         return
     local = linkwise.local_machine()
-    results = simulate(options.machine, options.scale) if local is None else measure(local, options.scale)
+    if local is None:
+        results = simulate(options.machine, options.scale, options.only)
+    else:
+        results = measure(local, options.scale, options.only)
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     table = markdown(results)
