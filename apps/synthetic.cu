@@ -5,19 +5,19 @@
 namespace linkwise::apps {
 namespace {
 
-constexpr std::uint64_t rows_of_block = 256;  // of 16 bytes: 4 KiB
+constexpr std::uint64_t words_of_block = 256;  // of 16 bytes: 4 KiB
 
 using Words = SyntheticWords;
 
 struct SyntheticKernel {
-  static constexpr int threads = rows_of_block;
+  static constexpr int threads = words_of_block;
   std::uint32_t iteration;
   int steps;
 
   template <typename Out>
   LINKWISE_HOST_DEVICE void operator()(const Block& block, Out out) const {
-    const std::uint64_t begin = block.index() * rows_of_block;
-    block.for_each(begin, begin + rows_of_block,
+    const std::uint64_t begin = block.index() * words_of_block;
+    block.for_each(begin, begin + words_of_block,
                    [&](std::uint64_t i) { out.store(i, synthetic_words(i, iteration, steps)); });
   }
 };
@@ -56,7 +56,7 @@ class SyntheticApp final : public App {
  private:
   Producer<Words> make_producer() {
     Producer<Words> producer =
-        producer_of_rows(region_, team_.gpus.front(), 0, region_.count(), rows_of_block, team_.plan);
+        producer_of_rows(region_, team_.gpus.front(), 0, region_.count(), words_of_block, team_.plan);
     producer.set_sends(sends_);
     producer.set_timed(false);  // iterations follow each other at once, and are timed together
     return producer;

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import build_seconds
 import house_rules
 
 FIX, QUICK = "--fix" in sys.argv, "--quick" in sys.argv
@@ -25,6 +26,8 @@ def run(*command: str) -> bool:
 
 def house_rules_are_kept() -> bool:
     problems = [*house_rules.broken_in_cpp(CPP), *house_rules.broken_in_python()]
+    logs = sorted(Path("build").glob("*/.ninja_log"), key=lambda log: log.stat().st_mtime)
+    problems += build_seconds.too_slow(logs[-1]) if logs else []
     for problem in problems:
         print(problem)
     return not problems

@@ -7,12 +7,14 @@
 #include <cstdint>
 #include <memory>
 
-#include "linkwise/device/runtime.hpp"
 #include "linkwise/primitives/hash_join_steps.hpp"
 #include "linkwise/primitives/pieces.hpp"
 #include "linkwise/primitives/types.hpp"
 
 namespace linkwise {
+
+class Machine;
+class Runtime;
 
 struct RawRecords {
   void* keys = nullptr;

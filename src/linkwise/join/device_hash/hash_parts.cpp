@@ -84,7 +84,7 @@ void HashParts::divide(const Input& build, const Input& probe) {
   start(build_);
   start(probe_);
   if (layout_.replicates) replicate_build();
-  if (layout_.first_bits == 0) return;
+  if (layout_.first_bits <= 0) return;
   runtime_.set_phase("partition");
   for (Side* side : {&build_, &probe_}) first_pass(*side);
 }

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int tile = keys_of_range_tile;
 constexpr int items = tile / block_threads;
-constexpr int staged_keys = tile + tile / 2;  // of the other side
+constexpr int staged_others = tile + tile / 2;  // of the other side
 
 using Scan = cub::BlockScan<int, block_threads>;
 
@@ -27,7 +27,7 @@ template <typename Key>
 __global__ void __launch_bounds__(block_threads)
     find_ranges_kernel(const RawRangeSearch search, const std::uint64_t* bounds, RangeTotals* totals) {
   __shared__ Key tile_keys[padded(tile) + 1];
-  __shared__ Key other_keys[padded(staged_keys) + 1];
+  __shared__ Key other_keys[padded(staged_others) + 1];
   __shared__ KeyRange of_tile[tile];
   __shared__ typename Scan::TempStorage scan;
   __shared__ std::uint64_t matches_of_block;
@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(block_threads)
   const Key* keys = static_cast<const Key*>(search.leading);
   const Key* other = static_cast<const Key*>(search.other) + low;
   for (int i = threadIdx.x; i < present; i += block_threads) tile_keys[padded(i)] = keys[begin + i];
-  const bool is_staged = !each_key && length <= staged_keys;
+  const bool is_staged = !each_key && length <= staged_others;
   if (is_staged)
     for (int i = threadIdx.x; i < static_cast<int>(length); i += block_threads) other_keys[padded(i)] = other[i];
   if (threadIdx.x == 0) matches_of_block = 0;

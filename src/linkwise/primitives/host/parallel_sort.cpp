@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <parallel/algorithm>
 #include <utility>
 #include <vector>
 
@@ -110,35 +109,6 @@ std::array<std::uint64_t, host_partitions + 1> partition_on_host(RecordType type
   });
   begins[host_partitions] = count;
   return begins;
-}
-
-void comparison_sort_on_host(RecordType type, RawRecords records, std::uint64_t count) {
-  with_record(type, [&](auto key, auto value) {
-    using Key = typename decltype(key)::type;
-    using Value = typename decltype(value)::type;
-    auto* keys = static_cast<Key*>(records.keys);
-    const auto threads = static_cast<__gnu_parallel::_ThreadIndex>(team());
-    if constexpr (!has_value<Value>) {
-      __gnu_parallel::sort(keys, keys + count, __gnu_parallel::multiway_mergesort_tag(threads));
-    } else {
-      struct Record {
-        Key key;
-        Value value;
-      };
-      auto* values = static_cast<Value*>(records.values);
-      std::vector<Record> packed(count);
-#pragma omp parallel for num_threads(team_if(count >= worthwhile))
-      for (std::uint64_t i = 0; i < count; ++i) packed[i] = {keys[i], values[i]};
-      __gnu_parallel::stable_sort(
-          packed.begin(), packed.end(), [](const Record& a, const Record& b) { return a.key < b.key; },
-          __gnu_parallel::multiway_mergesort_tag(threads));
-#pragma omp parallel for num_threads(team_if(count >= worthwhile))
-      for (std::uint64_t i = 0; i < count; ++i) {
-        keys[i] = packed[i].key;
-        values[i] = packed[i].value;
-      }
-    }
-  });
 }
 
 std::uint64_t checksum_on_host(RecordType type, RawRecords records, std::uint64_t count) {
