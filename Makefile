@@ -6,7 +6,7 @@ export LINKWISE_CUDA_ARCHS ?= 90
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test sanitize lint check ci format bench swarm clean
+.PHONY: help build demo test wheel sanitize lint check ci format bench swarm clean
 
 help:
 	@sed -n 's/^## //p' $(MAKEFILE_LIST)
@@ -29,6 +29,12 @@ demo: build
 ## make test    all tests; those that need a GPU run where there is one
 test: build
 	$(BIN)/python -m pytest
+
+## make wheel   a wheel for four architectures, repaired, checked, and tried in an empty environment (TRY=python3.13)
+TRY ?= $(PYTHON)
+wheel: $(VENV)/ready
+	$(BIN)/python scripts/install_dependencies.py wheel
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python scripts/make_wheel.py --try $(TRY)
 
 ## make sanitize  programs, fuzzers and 500 scenarios of the swarm under AddressSanitizer and UBSan
 sanitize: build

@@ -10,6 +10,7 @@ import traceback
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any, NoReturn, cast
 
 import typer
@@ -74,9 +75,27 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _show_cmake_dir(wanted: bool) -> None:
+    if wanted:
+        directory = Path(__file__).parents[1] / "cpp" / "lib" / "cmake" / "linkwise"
+        if not directory.is_dir():
+            raise UsageError(
+                "this installation came without the C++ library, which wheels have; "
+                "of a build from source it is installed by: cmake --install build/cp… --component cpp --prefix DIR"
+            )
+        typer.echo(directory)
+        raise typer.Exit
+
+
 def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+    cmake_dir: Annotated[
+        bool,
+        typer.Option(
+            "--cmake-dir", callback=_show_cmake_dir, is_eager=True, help="Show where CMake finds the C++ library."
+        ),
     ] = False,
 ) -> None:
     pass
