@@ -6,7 +6,7 @@ export LINKWISE_CUDA_ARCHS ?= 90
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test wheel sanitize lint check ci format bench swarm clean
+.PHONY: help build demo test test-all wheel sanitize lint check ci format bench swarm clean
 
 help:
 	@sed -n 's/^## //p' $(MAKEFILE_LIST)
@@ -26,9 +26,11 @@ build: $(VENV)/ready
 demo: build
 	$(BIN)/python -m linkwise.demo
 
-## make test    all tests; those that need a GPU run where there is one
-test: build
-	$(BIN)/python -m pytest
+## make test    the tests but for the longest; those that need a GPU run where there is one
+## make test-all  all of them
+test: WHICH := -m "not slow"
+test test-all: build
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal $(WHICH)
 
 ## make wheel   a wheel for four architectures, repaired, checked, and tried in an empty environment (TRY=python3.13)
 TRY ?= $(PYTHON)
@@ -49,7 +51,7 @@ lint check: build
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python scripts/lint.py $(LINT)
 
 ## make ci      what has to pass before anything lands
-ci: check test sanitize
+ci: check test-all sanitize
 
 ## make format  let clang-format and ruff rewrite what they can
 format: $(VENV)/ready

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import statistics
 from pathlib import Path
 
-MOST_SECONDS = 30.0  # of one file, while another one is compiled
+MOST_SECONDS = 30.0  # of one file, while another one is compiled …
+MOST_MEDIANS = 25.0  # … or, where the machine had other things to do as well, by what files take
 
 
 def seconds_of(log: Path) -> dict[str, float]:
-    """What ninja's log says that each output took, the last time that it was made."""
+    """What ninja's log says that each file took to compile, the last time that it was."""
     rows = [line.split("\t") for line in log.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
-    return {row[3]: (int(row[1]) - int(row[0])) / 1000 for row in rows}
+    return {row[3]: (int(row[1]) - int(row[0])) / 1000 for row in rows if row[3].endswith(".o")}
 
 
 def too_slow(log: Path, most: float = MOST_SECONDS) -> list[str]:
     """A line for each file that takes longer."""
+    seconds = seconds_of(log)
+    most = max(most, MOST_MEDIANS * statistics.median(seconds.values())) if seconds else most
     return [
-        f"{name} takes {seconds:.0f} s to compile, and {most:.0f} are allowed: fewer instantiations, or two files"
-        for name, seconds in seconds_of(log).items()
-        if name.endswith(".o") and seconds > most
+        f"{name} takes {taken:.0f} s to compile, and {most:.0f} are allowed: fewer instantiations, or two files"
+        for name, taken in seconds.items()
+        if taken > most
     ]

@@ -217,6 +217,7 @@ def test_the_microbenchmark_tries_every_agent() -> None:
     assert by_threads[32] > 2 * by_threads[8192]
 
 
+@pytest.mark.slow
 def test_reproduced_rows_are_of_the_machine_that_is_named() -> None:
     rows = reproduce("proact21-fig8", "dgx2")
     assert {row.what.split(",")[0] for row in rows} == {"dgx2"}

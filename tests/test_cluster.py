@@ -215,6 +215,7 @@ def in_any_order(table: pa.Table) -> pa.Table:
 SHARES = [(0.3, 0.001), (0.001, 0.3), (0.0, 0.0), (1.0, 0.0)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["inner", "left", "right", "full", "semi", "anti"])
 @pytest.mark.parametrize("shares", SHARES, ids=str)
 def test_a_join_gives_what_one_machine_gives(how, shares, tmp_path):

@@ -25,6 +25,7 @@ from clusters import keyed, write_parts
 
 ray = pytest.importorskip("ray")
 cluster_utils = pytest.importorskip("ray.cluster_utils")
+pytestmark = pytest.mark.slow
 
 STORE = 100 << 20
 MEMORY = "64MiB"  # so that what is small has several partitions

@@ -26,6 +26,7 @@ from score_detector import PAGE, machine, rendered, score, score_all
 SIZE = 4096
 
 
+@pytest.mark.slow
 def test_no_wait_can_be_left_out_unnoticed() -> None:
     """Of all programs, every wait; and the tables in the documents are what comes of it."""
     scored = score_all(seeds=2)
@@ -54,6 +55,7 @@ def test_what_is_not_declared_would_be_silent() -> None:
     assert ends == {("host", "silent"), ("record", "silent"), ("synchronize", "implied")}
 
 
+@pytest.mark.slow
 def test_every_operation_touches_what_it_declares() -> None:
     """With all other bytes changed, it makes the same, and leaves them alone."""
     operations = 0

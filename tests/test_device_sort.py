@@ -188,6 +188,7 @@ def peak(buckets: int, donated: bool) -> int:
     return enough * 100_000
 
 
+@pytest.mark.slow
 def test_spare_memory_shrinks_with_buckets_and_donation() -> None:
     assert peak(8, False) < 0.75 * peak(1, False)
     assert peak(8, True) < 0.9 * peak(8, False)

@@ -46,6 +46,7 @@ def test_cpp_blocks(tmp_path: Path) -> None:
         assert build_and_run(tmp_path / f"{number}.cpp", tmp_path / str(number)).startswith("1000000 in ")
 
 
+@pytest.mark.slow
 def test_a_project_of_ones_own(tmp_path: Path) -> None:
     """The example is configured as its readers would do it, and its kernel compiled by nvcc; the library is there."""
     nvcc = next((path for root in sys.path for path in Path(root).glob("nvidia/cu13/bin/nvcc")), shutil.which("nvcc"))
@@ -68,7 +69,15 @@ def shell_lines() -> list[str]:
     return [line.split("#")[0].strip() for line in lines]
 
 
-@pytest.mark.parametrize("line", [line for line in shell_lines() if re.match("(linkwise|cat|LINKWISE_)", line)])
+TAKES_LONG = re.compile("linkwise (reproduce tartan|plan sort --rows 1e12|plan join --left 1e11)|.*--cluster")
+COMMANDS = [
+    pytest.param(line, marks=[pytest.mark.slow] if TAKES_LONG.match(line) else [])
+    for line in shell_lines()
+    if re.match("(linkwise|cat|LINKWISE_)", line)
+]
+
+
+@pytest.mark.parametrize("line", COMMANDS)
 def test_command_lines(line: str, tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     orders = pa.table({"what": ["b"] * 1000, "ts": random.integers(0, 99, 1000), "x": random.random(1000)})

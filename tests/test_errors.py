@@ -185,6 +185,7 @@ def _gpu_gib() -> float:
     return linkwise.load_machine("h200x8").gpu.memory_gib
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["failing_operation", "failing_allocation"])
 @pytest.mark.parametrize("work", ["radix", "p2p_merge", "het", "lists", "join of lists"])
 def test_every_operation_and_allocation_fails(work: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:

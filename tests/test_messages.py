@@ -275,6 +275,7 @@ def test_a_probe_of_described_nodes_tells_what_their_links_take() -> None:
     assert "several nodes" in between_described_nodes(load_machine("dgx2"))[0]["cannot"]
 
 
+@pytest.mark.slow
 @needs_mpi
 @pytest.mark.parametrize("processes", [2, 3])
 @pytest.mark.parametrize("way", ["host", "host-gpudirect"])

@@ -72,6 +72,7 @@ def test_kinds_of_joins_write_what_they_keep(tmp_path):
     assert written("left", 5e8) == pytest.approx(1.0 * 96)
 
 
+@pytest.mark.slow
 def test_gpus_are_priced_where_there_are_some():
     report = plan_sort_of_nodes(1e11, "u64", 16, "dgx-h100:4")
     assert report.plans[-1].stages[2].seconds["GPUs"] > 0

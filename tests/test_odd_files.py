@@ -150,6 +150,7 @@ for at in range(len(whole) - 8 - footer, len(whole) - 8):
     assert done.returncode == 0, done.stderr[-2000:]
 
 
+@pytest.mark.slow
 def test_indices_that_are_in_no_dictionary(tmp_path: Path) -> None:
     """PyArrow reads them from a damaged Parquet file, and ends the process over them later."""
     words = pa.array(["a", "b", "c"] * 100).dictionary_encode()

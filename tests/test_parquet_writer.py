@@ -163,6 +163,7 @@ def test_page_indexes_and_bloom_filters_move_along(tmp_path: Path) -> None:
     assert [row[0] for row in probed] == [False, True, True, True]
 
 
+@pytest.mark.slow
 def test_damaged_metadata_is_an_error_and_nothing_else() -> None:
     """Whatever the bytes, they are parsed, or a ``ValueError`` says that they cannot be; and come back as they were."""
     out = pa.BufferOutputStream()

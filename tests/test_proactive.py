@@ -289,6 +289,7 @@ def test_simulated_agents_are_between_bulk_and_what_there_is_to_gain() -> None:
         assert times["hardware"] <= times["polling"]
 
 
+@pytest.mark.slow
 def test_the_tuner_loses_nothing_that_matters() -> None:
     for name in ("kepler4", "pascal4", "volta4", "h200x8"):
         machine = linkwise.load_machine(name)
@@ -434,6 +435,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_on_the_command_line(tmp_path: Path) -> None:
     done = run("app", "jacobi", "--machine", "volta4", "--json")
     assert done.returncode == 0, done.stderr

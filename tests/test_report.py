@@ -234,6 +234,7 @@ def test_every_family_runs_on_gpus(family: str) -> None:
     assert all(row.why_not or row.measured.seconds > 0 for row in rows)
 
 
+@pytest.mark.slow
 @needs_mpi
 @pytest.mark.parametrize("processes", [1, 2, 3])
 def test_messages_between_processes(processes: int) -> None:

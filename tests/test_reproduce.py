@@ -36,6 +36,7 @@ def test_every_figure_that_is_promised_is_there() -> None:
     assert expected | {"sort22-table2", "proact21-table2"} == set(EXPERIMENTS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_what_the_paper_states_is_met(name: str) -> None:
     """Within 15 %, unless the figure is exempt, or what it is compared with was made to give it."""
@@ -87,6 +88,7 @@ def test_the_page_of_the_papers_is_what_the_experiments_say() -> None:
         assert exempt.why in page
 
 
+@pytest.mark.slow
 def test_on_another_machine() -> None:
     rows = reproduce("sort22-fig4", "delta-d22x")
     assert [row.what for row in rows if row.ours is None] == [

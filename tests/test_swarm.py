@@ -13,6 +13,7 @@ import pytest
 SCRIPTS = Path(__file__).parent.parent / "scripts"
 
 
+@pytest.mark.slow
 def test_two_thousand_scenarios(tmp_path: Path) -> None:
     command = [
         sys.executable,
@@ -60,6 +61,7 @@ print(swarm.shrunk(scenario)["rows"])
     assert done.stdout.split() == ["found", "1"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments", [["--step", "9"], ["--step", "0", "--flips", "25", "--kills", "8", "--interrupts", "8"]], ids=str
 )

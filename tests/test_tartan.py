@@ -67,6 +67,7 @@ def test_answers_are_right_and_costs_are_what_is_sent(kind: type[Program], ranks
             assert price / 2 <= step.size <= price, step.label
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["host", "host-pinned", "peer"])
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_answers_are_right_whatever_carries_messages(kind: type[Program], way: str) -> None:

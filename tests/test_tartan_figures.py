@@ -97,6 +97,7 @@ def test_collectives_saturate_at_about_32_mb(name: str, peak: float, tolerance: 
     assert rate(MIB) < 0.6 * rate(1024 * MIB)
 
 
+@pytest.mark.slow
 def test_bandwidth_of_collectives_remains_over_nodes() -> None:
     for name in (SUMMITDEV, SUMMIT):
         for kind in COLLECTIVES:
@@ -117,6 +118,7 @@ def test_bandwidth_of_collectives_remains_over_nodes() -> None:
 # ---- §4.1: applications within a machine
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*WITHIN["strong"], *WITHIN["weak"]])
 def test_nvlink_brings_little(name: str) -> None:
     """§4.1: of all but CSM and GMM, the version with NCCL hardly differs from the other."""
@@ -181,6 +183,7 @@ def test_cnn_has_no_bar_at_eight_gpus(name: str) -> None:
 # ---- §4.2: applications over nodes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("machine", ["dev", "summit"])
 @pytest.mark.parametrize("scaling", ["strong", "weak"])
 def test_gpudirect_helps_wherever_data_lie(machine: str, scaling: str) -> None:
@@ -232,6 +235,7 @@ def test_summits_speedups_are_smaller_through_ordinary_memory() -> None:
 # ---- docs/applications.md
 
 
+@pytest.mark.slow
 def test_the_page_has_the_tables_of_today() -> None:
     page = _page_script()
     assert page.rendered() == (ROOT / page.PAGE).read_text(encoding="utf-8"), "run scripts/applications_page.py"

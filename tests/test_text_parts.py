@@ -86,6 +86,7 @@ def test_the_row_that_is_wrong_is_told(tmp_path: Path) -> None:
         linkwise.sort_file(tmp_path / "t.csv", tmp_path / "o.csv", by="k", **LITTLE)
 
 
+@pytest.mark.slow
 def test_odd_ends_and_beginnings(tmp_path: Path) -> None:
     """Rows that end with a carriage return beside a quoted newline, and a mark of byte order that begins a row."""
     for name, text, rows in (

@@ -30,6 +30,7 @@ ALL: dict[str, Any] = {"verify": "all"}
 GPUS: dict[str, Any] = {"machine": "dgx-a100", "strategy": "radix"}
 
 
+@pytest.mark.slow
 def test_planted_corruptions() -> None:
     """The same every time; scripts/plant_corruptions.py plants others."""
     told = run(400, ALL)

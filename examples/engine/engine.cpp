@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <memory>
+#include <new>
 #include <random>
 #include <unordered_set>
 #include <vector>
@@ -35,6 +36,29 @@ struct OnGpus {
   }
 };
 
+// What an engine has its GPUs' memory from. Here GPUs are simulated, and the host's memory stands in for theirs.
+class Pool {
+ public:
+  [[nodiscard]] linkwise::GpuMemory functions() {
+    return {[this](int, std::uint64_t bytes) {
+              if (bytes > left_) throw linkwise::OutOfMemoryError("the engine's pool is empty");
+              left_ -= bytes;
+              return static_cast<std::byte*>(::operator new(bytes, alignment));
+            },
+            [this](int, std::byte* data, std::uint64_t bytes) {
+              left_ += bytes;
+              ::operator delete(data, alignment);
+            },
+            [this](int) { return left_; }};
+  }
+  [[nodiscard]] std::uint64_t taken() const { return size - left_; }
+
+ private:
+  static constexpr std::uint64_t size = 1 << 28;
+  static constexpr std::align_val_t alignment{4096};
+  std::uint64_t left_ = size;
+};
+
 std::unique_ptr<linkwise::Runtime> open() {
   try {
     return linkwise::proactive::open_gpus();
@@ -54,8 +78,10 @@ int main() {
   std::ranges::shuffle(customers, random);
   for (auto& key : orders) key = random() % 100'000;
 
+  Pool pool;
   try {
     const std::unique_ptr<linkwise::Runtime> runtime = open();
+    if (runtime->simulated()) runtime->use_memory(pool.functions());
     std::vector<int> gpus;
     for (int gpu = 0; gpu < std::min(runtime->machine().num_gpus(), 2); ++gpu) gpus.push_back(gpu);
     OnGpus left(*runtime, gpus, customers), right(*runtime, gpus, orders);
@@ -80,6 +106,7 @@ int main() {
     const bool is_right = totals.rows == static_cast<std::uint64_t>(expected) && in_order == orders;
     std::printf("%s on %zu %s GPUs, version %d.%d\n", is_right ? "right" : "WRONG", gpus.size(),
                 runtime->simulated() ? "simulated" : "real", LINKWISE_VERSION_MAJOR, LINKWISE_VERSION_MINOR);
+    if (pool.taken() > 0) std::printf("%.0f MiB of the engine's pool were taken\n", double(pool.taken()) / (1 << 20));
     return is_right ? 0 : 1;
   } catch (const linkwise::Error& error) {
     std::fprintf(stderr, "%s\n", error.what());

@@ -11,7 +11,8 @@
 // is ready at; no other stream of the caller is waited for.
 //
 // Memory: inputs are only read unless they are donated. Results of `sort_device` are buffers of the runtime, which own
-// their memory; `Runtime::retire` gives one back when what was enqueued has run. Sizes are in bytes, rates in 10^9
+// their memory; `Runtime::retire` gives one back when what was enqueued has run. `Runtime::use_memory` has GPUs' memory
+// come from an engine's pool instead of CUDA's allocator. Sizes are in bytes, rates in 10^9
 // bytes a second, times in seconds.
 //
 // Errors are exceptions, all of them `linkwise::Error` (error.hpp): `UsageError` for what cannot be done as it is asked

@@ -24,6 +24,16 @@ void StackArena::release(std::uint64_t offset) {
   top_ = live_.empty() ? 0 : live_.back().offset + live_.back().bytes;
 }
 
+void GpuMemory::check() const {
+  if (!allocate || !release || !available)
+    throw UsageError("memory of GPUs takes three functions: to allocate, to release, and to say what is available");
+}
+
+PhysicalMemory GpuMemory::of(int gpu) const {
+  return {[allocate = allocate, gpu](std::uint64_t bytes) { return allocate(gpu, bytes); },
+          [release = release, gpu](std::byte* data, std::uint64_t bytes) { release(gpu, data, bytes); }};
+}
+
 Arena::Arena(std::string name, PhysicalMemory memory, std::uint64_t alignment, std::uint64_t limit)
     : name_(std::move(name)), memory_(std::move(memory)), alignment_(alignment), limit_(limit) {}
 

@@ -54,6 +54,21 @@ struct PhysicalMemory {
   std::function<void(std::byte* data, std::uint64_t bytes)> release;
 };
 
+/// Where the memory of GPUs comes from if not from CUDA's allocator: an engine's pool. Its functions are called by the
+/// thread that uses the runtime, for blocks of which many allocations are made, and the last time when it goes.
+struct GpuMemory {
+  /// Memory of that GPU, aligned to 256 bytes, that its peers reach as they reach cudaMalloc's. @throws
+  /// OutOfMemoryError.
+  std::function<std::byte*(int gpu, std::uint64_t bytes)> allocate;
+  std::function<void(int gpu, std::byte* data, std::uint64_t bytes)> release;
+  /// Bytes that `allocate` can still give.
+  std::function<std::uint64_t(int gpu)> available;
+
+  /// @throws UsageError if one of them is missing.
+  void check() const;
+  [[nodiscard]] PhysicalMemory of(int gpu) const;
+};
+
 /// Stack arenas that grow by whole physical blocks, up to a limit.
 class Arena {
  public:

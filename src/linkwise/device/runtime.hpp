@@ -21,6 +21,7 @@
 #include <string_view>
 #include <vector>
 
+#include "linkwise/device/arena.hpp"
 #include "linkwise/machine/topology.hpp"
 
 namespace linkwise {
@@ -174,6 +175,8 @@ class Runtime {
   [[nodiscard]] virtual std::uint64_t available(Place place) = 0;
   /// Physical bytes that the place's arena holds, in use or not.
   [[nodiscard]] virtual std::uint64_t reserved(Place place) = 0;
+  /// Takes GPUs' memory from there. @throws UsageError once there is any from elsewhere.
+  virtual void use_memory(GpuMemory memory) = 0;
   /// Limits what the arena of each GPU may hold. 0 lifts the limit.
   virtual void set_memory_limit(std::uint64_t bytes_per_gpu) = 0;
   /// Makes room for `bytes` in one physical allocation, so that later ones are cheap.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "linkwise/device/cuda/current_device.hpp"
 
@@ -20,12 +21,25 @@ bool CudaRuntime::peers_can_read(std::span<const int> gpus) const {
   return true;
 }
 
+void CudaRuntime::use_memory(GpuMemory memory) {
+  memory.check();
+  for (const auto& each : devices_)
+    if (each->arena && each->arena->reserved() > 0)
+      throw UsageError(each->place.name() + " has memory from elsewhere already; say where to take it from first");
+  memory_ = std::move(memory);
+  for (const auto& each : devices_)
+    if (each->arena)
+      each->arena = std::make_unique<Arena>(each->place.name(), memory_.of(each->place.index), device_alignment,
+                                            memory_limit_ == 0 ? unlimited : memory_limit_);
+}
+
 std::uint64_t CudaRuntime::available(Place place) {
   if (!place.is_gpu()) return unlimited;
   Device& target = device(place);
   const CurrentDevice current(place.index);
   std::size_t free_bytes = 0, total = 0;
-  check(cudaMemGetInfo(&free_bytes, &total), "ask for free memory");
+  if (memory_.available) free_bytes = memory_.available(place.index);
+  else check(cudaMemGetInfo(&free_bytes, &total), "ask for free memory");
   const std::uint64_t idle = target.arena->reserved() - target.arena->in_use();
   const std::uint64_t possible = free_bytes + idle;
   return memory_limit_ == 0 ? possible

@@ -34,6 +34,7 @@ class CudaRuntime final : public Runtime {
 
   std::uint64_t available(Place place) override;
   std::uint64_t reserved(Place place) override;
+  void use_memory(GpuMemory memory) override;
   void set_memory_limit(std::uint64_t bytes_per_gpu) override;
   void reserve(Place place, std::uint64_t bytes) override;
   void trim() override;
@@ -86,6 +87,7 @@ class CudaRuntime final : public Runtime {
   Topology topology_;
   std::shared_ptr<const Kernels> kernels_;
   std::uint64_t memory_limit_ = 0;
+  GpuMemory memory_;                              // of an engine, or none
   std::vector<std::unique_ptr<Device>> devices_;  // the GPUs, then the host
   std::vector<Lane> lanes_;
   std::vector<std::shared_ptr<EventState>> events_;

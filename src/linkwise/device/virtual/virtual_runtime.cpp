@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "linkwise/device/phase_range.hpp"
 #include "linkwise/error.hpp"
@@ -36,7 +37,9 @@ Arena& VirtualRuntime::arena(Place place) {
   if (slot) return *slot;
   (void)topology_.processor_of(place);  // throws if there is no such place
   PhysicalMemory memory;
-  if (estimating()) {
+  if (memory_.allocate && place.is_gpu() && !estimating()) {
+    memory = memory_.of(place.index);
+  } else if (estimating()) {
     memory.allocate = [this](std::uint64_t bytes) {
       const std::uintptr_t address = next_fake_address_;
       next_fake_address_ += align_up(bytes, 4096) + 4096;
@@ -66,9 +69,19 @@ Arena& VirtualRuntime::arena(Place place) {
   return *slot;
 }
 
+void VirtualRuntime::use_memory(GpuMemory memory) {
+  memory.check();
+  for (const auto& [place, arena] : arenas_)
+    if (place.is_gpu() && arena->reserved() > 0)
+      throw UsageError(place.name() + " has memory from elsewhere already; say where to take it from first");
+  memory_ = std::move(memory);
+  std::erase_if(arenas_, [](const auto& each) { return each.first.is_gpu(); });
+}
+
 std::uint64_t VirtualRuntime::available(Place place) {
   if (!place.is_gpu()) return std::numeric_limits<std::uint64_t>::max();
-  const auto capacity = static_cast<std::uint64_t>(machine().gpu.memory_gib * (1ULL << 30));
+  auto capacity = static_cast<std::uint64_t>(machine().gpu.memory_gib * (1ULL << 30));
+  if (memory_.available) capacity = std::min(capacity, arena(place).reserved() + memory_.available(place.index));
   const std::uint64_t limit = memory_limit_ == 0 ? capacity : std::min(memory_limit_, capacity);
   return limit - std::min(limit, arena(place).in_use());
 }

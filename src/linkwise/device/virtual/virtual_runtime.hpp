@@ -59,6 +59,7 @@ class VirtualRuntime final : public Runtime {
 
   std::uint64_t available(Place place) override;
   std::uint64_t reserved(Place place) override;
+  void use_memory(GpuMemory memory) override;
   void set_memory_limit(std::uint64_t bytes_per_gpu) override;
   void reserve(Place place, std::uint64_t bytes) override;
   void trim() override;
@@ -132,6 +133,7 @@ class VirtualRuntime final : public Runtime {
   std::mt19937_64 random_;
   std::uint64_t seed_;
   std::uint64_t memory_limit_ = 0;
+  GpuMemory memory_;  // of an engine, or none
   Faults faults_;
   std::uint64_t allocations_ = 0, large_copies_ = 0;
   std::map<Place, std::unique_ptr<Arena>> arenas_;
