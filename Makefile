@@ -16,7 +16,11 @@ help:
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q --upgrade pip
-	$(BIN)/python scripts/install_dependencies.py build test
+	$(BIN)/python scripts/install_dependencies.py build
+	@touch $@
+
+$(VENV)/ready-to-test: $(VENV)/ready
+	$(BIN)/python scripts/install_dependencies.py test
 	@touch $@
 
 build: $(VENV)/ready
@@ -29,7 +33,7 @@ demo: build
 ## make test    the tests but for the longest; those that need a GPU run where there is one
 ## make test-all  all of them
 test: WHICH := -m "not slow"
-test test-all: build
+test test-all: build $(VENV)/ready-to-test
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal $(WHICH)
 
 ## make wheel   a wheel for four architectures, repaired, checked, and tried in an empty environment (TRY=python3.13)
@@ -39,14 +43,14 @@ wheel: $(VENV)/ready
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python scripts/make_wheel.py --try $(TRY)
 
 ## make sanitize  programs, fuzzers and 500 scenarios of the swarm under AddressSanitizer and UBSan
-sanitize: build
+sanitize: build $(VENV)/ready-to-test
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python scripts/sanitize.py
 
 ## make lint    clang-format, clang-tidy, ruff, mypy and the house rules
 ## make check   the same without clang-tidy, in a minute
 lint: LINT :=
 check: LINT := --quick
-lint check: build
+lint check: build $(VENV)/ready-to-test
 	$(BIN)/python scripts/install_dependencies.py lint
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python scripts/lint.py $(LINT)
 
@@ -59,7 +63,7 @@ format: $(VENV)/ready
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python scripts/lint.py --fix
 
 ## make bench   measure files beside DuckDB and Polars, the sorts, and the plans; without GPUs, simulate the last two
-bench: build
+bench: build $(VENV)/ready-to-test
 	$(BIN)/python benchmarks/files.py
 	$(BIN)/python benchmarks/sort.py
 	$(BIN)/python benchmarks/numpy_arrays.py
@@ -70,7 +74,7 @@ bench: build
 
 ## make swarm   sorts and joins drawn at random, for MINUTES=60, each checked against NumPy, DuckDB and Polars
 MINUTES ?= 60
-swarm: build
+swarm: build $(VENV)/ready-to-test
 	$(BIN)/python scripts/swarm.py --minutes $(MINUTES) --output build/swarm.json
 
 ## make clean   remove everything that was built

@@ -32,7 +32,9 @@ def build() -> None:
     command = [
         sys.executable, "-m", "pip", "install", "-q", "--no-build-isolation", "--no-deps", "--upgrade",
         "--target", str(ROOT / SITE), f"--config-settings=build-dir={ROOT / TREE}",
-        "--config-settings=cmake.define.LINKWISE_SANITIZE=ON", str(ROOT),
+        "--config-settings=cmake.define.LINKWISE_SANITIZE=ON",
+        # So each file has to include what it uses.
+        "--config-settings=cmake.define.CMAKE_DISABLE_PRECOMPILE_HEADERS=ON", str(ROOT),
     ]  # fmt: skip
     subprocess.run(command, check=True)
 
