@@ -7,20 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "expecting.hpp"
 #include "linkwise/sort.hpp"
 #include "linkwise/transfer/proactive/region.hpp"
 
 using namespace linkwise;
 
 namespace {
-
-int failures = 0;
-
-void expect(bool holds, const std::string& what) {
-  if (holds) return;
-  ++failures;
-  std::printf("not so: %s\n", what.c_str());
-}
 
 constexpr std::align_val_t alignment{256};
 
@@ -66,15 +59,6 @@ bool sorts(Runtime& runtime, std::uint64_t count) {
   return found.size() == count && std::ranges::is_sorted(found);
 }
 
-void expect_error(const std::string& told, const std::function<void()>& action) {
-  try {
-    action();
-    expect(false, "an error that says '" + told + "'");
-  } catch (const Error& error) {
-    expect(std::string(error.what()).find(told) != std::string::npos, "'" + told + "' in '" + error.what() + "'");
-  }
-}
-
 }  // namespace
 
 int main() {
@@ -86,18 +70,18 @@ int main() {
     expect(sorts(*runtime, 100'000), "keys in an engine's memory are sorted");
     expect(pool.left.at(0) < 1 << 26 && pool.left.at(1) < 1 << 26, "memory came from the pool");
     expect(runtime->reserved(Place::gpu(1)) == (1 << 26) - pool.left.at(1), "and no more than that");
-    expect_error("has memory from elsewhere already", [&] { runtime->use_memory(small.functions()); });
+    expect_error<Error>("has memory from elsewhere already", [&] { runtime->use_memory(small.functions()); });
     runtime->trim();
     expect(pool.is_full(), "trim gives it back");
     expect(sorts(*runtime, 1000), "and more can be had again");
   }
   expect(pool.is_full(), "a runtime that goes gives all back");
   const auto runtime = proactive::open_virtual_gpus(2);
-  expect_error("memory of GPUs takes three functions", [&] { runtime->use_memory({}); });
+  expect_error<Error>("memory of GPUs takes three functions", [&] { runtime->use_memory({}); });
   runtime->use_memory(small.functions());
-  expect_error("the pool is empty", [&] { (void)sorts(*runtime, 8'000'000); });
+  expect_error<Error>("the pool is empty", [&] { (void)sorts(*runtime, 8'000'000); });
   runtime->trim();
   expect(small.is_full(), "an error leaves nothing behind");
   expect(sorts(*runtime, 1000), "a pool that was too small can be used on");
-  std::printf("%d failures\n", failures);
+  tell_failures();
 }

@@ -4,20 +4,13 @@
 #include <utility>
 #include <vector>
 
+#include "expecting.hpp"
 #include "linkwise/join/device_hash/hash_parts.hpp"
 #include "linkwise/primitives/host/reference_hash_join.hpp"
 
 using namespace linkwise;
 
 namespace {
-
-int failures = 0;
-
-void expect(bool holds, const std::string& what) {
-  if (holds) return;
-  ++failures;
-  std::printf("not so: %s\n", what.c_str());
-}
 
 // Tables fit the memory that a block can have, of GPUs with little of it and much, and are no smaller than they must
 // be.
@@ -77,5 +70,5 @@ void try_checksums() {
 int main() {
   try_tables();
   try_checksums();
-  std::printf("%d failures\n", failures);
+  tell_failures();
 }

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "expecting.hpp"
 #include "linkwise/error.hpp"
 #include "linkwise/transfer/proactive/open.hpp"
 #include "linkwise/transfer/proactive/producer.hpp"
@@ -23,25 +24,6 @@ using linkwise::UsageError;
 using namespace linkwise::proactive;
 
 namespace {
-
-int failures = 0;
-
-void expect(bool holds, const std::string& what) {
-  if (holds) return;
-  ++failures;
-  std::printf("not so: %s\n", what.c_str());
-}
-
-template <typename Error>
-void expect_error(const std::string& told, const std::function<void()>& action) {
-  try {
-    action();
-    expect(false, "an error that says '" + told + "'");
-  } catch (const Error& error) {
-    expect(std::string(error.what()).find(told) != std::string::npos,
-           "'" + std::string(error.what()) + "' says '" + told + "'");
-  }
-}
 
 constexpr Agent all_agents[] = {Agent::bulk,    Agent::memcpy,      Agent::inline_,  Agent::polling,
                                 Agent::dynamic, Agent::copy_engine, Agent::hardware, Agent::infinite};
@@ -245,6 +227,6 @@ int main() {
   parts();
   what_is_refused();
   tuning();
-  std::printf("%d failures\n", failures);
+  tell_failures();
   return failures == 0 ? 0 : 1;
 }
