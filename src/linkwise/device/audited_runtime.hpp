@@ -37,7 +37,6 @@ class AuditedRuntime final : public Runtime {
   bool peers_can_read(std::span<const int> gpus) const override { return inner_.peers_can_read(gpus); }
   std::uint64_t available(Place place) override { return inner_.available(place); }
   std::uint64_t reserved(Place place) override { return inner_.reserved(place); }
-  void use_memory(GpuMemory memory) override { inner_.use_memory(std::move(memory)); }
   void set_memory_limit(std::uint64_t bytes) override { inner_.set_memory_limit(bytes); }
   /// With what lies around the buffers that it is for.
   void reserve(Place place, std::uint64_t bytes) override { inner_.reserve(place, bytes + bytes / 4 + (1 << 16)); }
@@ -76,6 +75,7 @@ class AuditedRuntime final : public Runtime {
  protected:
   MemoryView allocate_memory(Place place, std::uint64_t bytes, std::string_view label) override;
   void release_memory(const MemoryView& view) noexcept override;
+  void take_memory_from(GpuMemory memory) override { inner_.use_memory(std::move(memory)); }
 
  private:
   /// Memory that is looked at: all bits of the bytes that an operation may read and write, and what is there before

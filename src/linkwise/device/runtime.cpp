@@ -45,6 +45,14 @@ Buffer Runtime::allocate(Place place, std::uint64_t bytes, std::string_view labe
   return {*this, allocate_memory(place, bytes, label)};
 }
 
+void Runtime::use_memory(GpuMemory memory) {
+  memory.check();
+  for (int gpu = 0; gpu < machine().num_gpus(); ++gpu)
+    if (reserved(Place::gpu(gpu)) > 0)
+      throw UsageError(Place::gpu(gpu).name() + " has memory from elsewhere already; say where to take it from first");
+  take_memory_from(std::move(memory));
+}
+
 void Runtime::retire(Buffer buffer, std::vector<std::shared_ptr<SharedEvent>> users) {
   const std::lock_guard lock(retired_mutex_);
   retired_.push_back({std::move(buffer), std::move(users)});

@@ -176,7 +176,7 @@ class Runtime {
   /// Physical bytes that the place's arena holds, in use or not.
   [[nodiscard]] virtual std::uint64_t reserved(Place place) = 0;
   /// Takes GPUs' memory from there. @throws UsageError once there is any from elsewhere.
-  virtual void use_memory(GpuMemory memory) = 0;
+  void use_memory(GpuMemory memory);
   /// Limits what the arena of each GPU may hold. 0 lifts the limit.
   virtual void set_memory_limit(std::uint64_t bytes_per_gpu) = 0;
   /// Makes room for `bytes` in one physical allocation, so that later ones are cheap.
@@ -254,6 +254,8 @@ class Runtime {
   friend class Buffer;
   virtual MemoryView allocate_memory(Place place, std::uint64_t bytes, std::string_view label) = 0;
   virtual void release_memory(const MemoryView& view) noexcept = 0;
+  /// Nothing is allocated on the GPUs, and all functions are there.
+  virtual void take_memory_from(GpuMemory memory) = 0;
   /// Gives back what was retired; to be called when nothing of ours runs.
   void release_retired();
   /// The same without looking; to be called by destructors.

@@ -21,11 +21,7 @@ bool CudaRuntime::peers_can_read(std::span<const int> gpus) const {
   return true;
 }
 
-void CudaRuntime::use_memory(GpuMemory memory) {
-  memory.check();
-  for (const auto& each : devices_)
-    if (each->arena && each->arena->reserved() > 0)
-      throw UsageError(each->place.name() + " has memory from elsewhere already; say where to take it from first");
+void CudaRuntime::take_memory_from(GpuMemory memory) {
   memory_ = std::move(memory);
   for (const auto& each : devices_)
     if (each->arena)

@@ -34,7 +34,6 @@ class CudaRuntime final : public Runtime {
 
   std::uint64_t available(Place place) override;
   std::uint64_t reserved(Place place) override;
-  void use_memory(GpuMemory memory) override;
   void set_memory_limit(std::uint64_t bytes_per_gpu) override;
   void reserve(Place place, std::uint64_t bytes) override;
   void trim() override;
@@ -68,6 +67,7 @@ class CudaRuntime final : public Runtime {
  protected:
   MemoryView allocate_memory(Place place, std::uint64_t bytes, std::string_view label) override;
   void release_memory(const MemoryView& view) noexcept override;
+  void take_memory_from(GpuMemory memory) override;
 
  private:
   struct Device;

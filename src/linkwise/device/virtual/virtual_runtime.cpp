@@ -37,15 +37,15 @@ Arena& VirtualRuntime::arena(Place place) {
   if (slot) return *slot;
   (void)topology_.processor_of(place);  // throws if there is no such place
   PhysicalMemory memory;
-  if (memory_.allocate && place.is_gpu() && !estimating()) {
-    memory = memory_.of(place.index);
-  } else if (estimating()) {
+  if (estimating()) {
     memory.allocate = [this](std::uint64_t bytes) {
       const std::uintptr_t address = next_fake_address_;
       next_fake_address_ += align_up(bytes, 4096) + 4096;
       return reinterpret_cast<std::byte*>(address);  // NOLINT: never dereferenced
     };
     memory.release = [](std::byte*, std::uint64_t) {};
+  } else if (place.is_gpu() && memory_.allocate) {
+    memory = memory_.of(place.index);
   } else {
     memory.allocate = [this, place](std::uint64_t bytes) {
       const auto capacity = static_cast<std::uint64_t>(machine().gpu.memory_gib * (1ULL << 30));
@@ -69,11 +69,7 @@ Arena& VirtualRuntime::arena(Place place) {
   return *slot;
 }
 
-void VirtualRuntime::use_memory(GpuMemory memory) {
-  memory.check();
-  for (const auto& [place, arena] : arenas_)
-    if (place.is_gpu() && arena->reserved() > 0)
-      throw UsageError(place.name() + " has memory from elsewhere already; say where to take it from first");
+void VirtualRuntime::take_memory_from(GpuMemory memory) {
   memory_ = std::move(memory);
   std::erase_if(arenas_, [](const auto& each) { return each.first.is_gpu(); });
 }
