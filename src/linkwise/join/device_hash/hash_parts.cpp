@@ -78,18 +78,19 @@ HashParts::HashParts(Runtime& runtime, std::span<const Stream> streams, Router& 
                      bool verify)
     : runtime_(runtime), streams_(streams), router_(router), layout_(layout), verify_(verify) {}
 
-void HashParts::divide(const Input& build, const Input& probe) {
+void HashParts::divide_build(const Input& build, const Input& probe) {
   build_.input = build;
   probe_.input = probe;
   start(build_);
   start(probe_);
   if (layout_.replicates) replicate_build();
   if (layout_.first_bits <= 0) return;
-  runtime_.set_phase("partition");
-  for (Side* side : {&build_, &probe_}) first_pass(*side);
+  for (Side* side : {&build_, &probe_}) prepare_first_pass(*side);
+  divide_to(build_, 1);
 }
 
-bool HashParts::bring_together() {
+bool HashParts::divide_probe_and_bring_together() {
+  if (!exchanges()) divide_to(probe_, 1);
   for (Side* side : {&build_, &probe_}) {
     if (exchanges() && !exchange(*side)) return false;
     runtime_.set_phase("partition");
@@ -161,12 +162,12 @@ MemoryView HashParts::run_pass(std::size_t gpu, const HashPass& pass, const Reco
   return begin;
 }
 
-void HashParts::first_pass(Side& side) {
-  const int bits = layout_.first_bits, shift = side.input.side->type.key_bits() - bits;
+void HashParts::prepare_first_pass(Side& side) {
   const std::uint64_t gpus = streams_.size(), share = side.input.side->rows / gpus;
   const RecordType type{side.input.side->type.key, side.input.value};
   // What other GPUs send comes behind what this one has moved, most of which it sends itself.
   const std::uint64_t sent = exchanges() ? share + share / 8 + spare_rows : 0;
+  side.batches = exchanges() ? std::clamp<std::uint64_t>(share / layout_.batch_rows, 1, most_batches) : 1;
   for (std::size_t g = 0; g < gpus; ++g) {
     Piece& piece = side.pieces[g];
     piece.filled = piece.count;
@@ -174,39 +175,47 @@ void HashParts::first_pass(Side& side) {
     piece.moved_memory = runtime_.allocate(streams_[g].place, record_bytes(type, room), "hash join");
     piece.moved = records_in(piece.moved_memory.view(), type, room);
   }
-  const std::uint64_t batches =
-      exchanges() ? std::clamp<std::uint64_t>(share / layout_.batch_rows, 1, most_batches) : 1;
-  for (std::uint64_t b = 0; b < batches; ++b)
-    for (std::size_t g = 0; g < gpus; ++g) {
-      Piece& piece = side.pieces[g];
-      Batch batch;
-      batch.first = piece.count * b / batches;
-      batch.rows = piece.count * (b + 1) / batches - batch.first;
-      if (verify_) batch.checksum = allocate(g, 8);
-      const HashPass pass{
-          slice(piece.rows, batch.first, batch.rows), side.input.value, {}, {}, 1, batch.rows, shift, bits};
-      batch.begin = run_pass(g, pass, piece.moved.slice(batch.first, batch.rows), batch.checksum);
-      if (exchanges()) batch.divided = runtime_.record(streams_[g]);
-      piece.batches.push_back(std::move(batch));
-    }
+}
+
+void HashParts::divide_to(Side& side, double share) {
+  if (layout_.first_bits <= 0 || side.divided == side.batches) return;
+  runtime_.set_phase("partition");
+  for (; side.divided < share * static_cast<double>(side.batches); ++side.divided)
+    for (std::size_t g = 0; g < streams_.size(); ++g) divide_batch(side, g, side.divided);
+  if (side.divided < side.batches) return;
+  const std::uint64_t bytes = 8ULL << layout_.first_bits;  // where one bucket begins another ends
   for (Piece& piece : side.pieces) {
-    const std::uint64_t bytes = 8ULL << bits;  // where one bucket begins another ends
-    piece.rows = {code_type(type.key),        piece.moved.keys, piece.moved.values, side.input.value_type, 0, true,
-                  piece.batches.front().begin};
-    piece.buckets = 1U << bits;
+    piece.rows = {
+        code_type(side.input.side->type.key), piece.moved.keys, piece.moved.values, side.input.value_type, 0, true,
+        piece.batches.front().begin};
+    piece.buckets = 1U << layout_.first_bits;
     piece.run_begin = piece.rows.begin.slice(0, bytes);
     piece.run_end = piece.rows.begin.slice(8, bytes);
   }
+}
+
+void HashParts::divide_batch(Side& side, std::size_t gpu, std::uint64_t number) {
+  Piece& piece = side.pieces[gpu];
+  const int bits = layout_.first_bits, shift = side.input.side->type.key_bits() - bits;
+  Batch batch;
+  batch.first = piece.count * number / side.batches;
+  batch.rows = piece.count * (number + 1) / side.batches - batch.first;
+  if (verify_) batch.checksum = allocate(gpu, 8);
+  const HashPass pass{slice(piece.rows, batch.first, batch.rows), side.input.value, {}, {}, 1, batch.rows, shift, bits};
+  batch.begin = run_pass(gpu, pass, piece.moved.slice(batch.first, batch.rows), batch.checksum);
+  if (exchanges()) batch.divided = runtime_.record(streams_[gpu]);
+  piece.batches.push_back(std::move(batch));
 }
 
 std::uint64_t HashParts::first_bucket(std::size_t gpu) const {
   return ((std::uint64_t{gpu} << layout_.first_bits) + streams_.size() - 1) / streams_.size();
 }
 
-// The batches of a side, as they become ready.
+// The batches of a side, as they become ready; the other side's are enqueued before anything is waited for.
 bool HashParts::exchange(Side& side) {
   const std::uint64_t buckets = std::uint64_t{1} << layout_.first_bits;
-  for (std::size_t b = 0; b < side.pieces.front().batches.size(); ++b) {
+  for (std::size_t b = 0; b < side.batches; ++b) {
+    divide_to(probe_, static_cast<double>(b + 1) / static_cast<double>(side.batches));
     std::vector<ReadBack> reads;
     std::vector<std::vector<std::uint64_t>> expected;
     for (std::size_t g = 0; g < streams_.size(); ++g) {
@@ -214,8 +223,9 @@ bool HashParts::exchange(Side& side) {
       batch.begins.resize(buckets + 1);
       std::vector<std::uint64_t>& even = expected.emplace_back(buckets + 1);
       for (std::uint64_t i = 0; i <= buckets; ++i) even[i] = batch.rows * i / buckets;
-      runtime_.wait(receiver(g), batch.divided);
-      reads.push_back({receiver(g), batch.begin, batch.begins.data(), even.data()});
+      const Stream counter = runtime_.stream(streams_[g].place, "counts");  // which waits for no row on its way
+      runtime_.wait(counter, batch.divided);
+      reads.push_back({counter, batch.begin, batch.begins.data(), even.data()});
     }
     runtime_.read_back(reads);
     runtime_.set_phase("exchange");

@@ -41,11 +41,11 @@ class HashParts {
     ValueWidth value = ValueWidth::none;
     IntegerType value_type;
   };
-  /// Enqueues the copies of a short build side, and the first pass.
-  void divide(const Input& build, const Input& probe);
+  /// Enqueues the copies of a short build side, and its first pass.
+  void divide_build(const Input& build, const Input& probe);
   /// Enqueues the rest; of several GPUs, blocks until they have counted their buckets.
   /// Returns whether the hashes spread the rows over the GPUs well enough; otherwise nothing can be used.
-  bool bring_together();
+  bool divide_probe_and_bring_together();
 
   /// On each GPU.
   struct OnGpu {
@@ -96,11 +96,15 @@ class HashParts {
   struct Side {
     Input input;
     std::vector<Piece> pieces;  // of each GPU
+    std::uint64_t batches = 1, divided = 0;
   };
 
   void start(Side& side);
   void replicate_build();
-  void first_pass(Side& side);
+  void prepare_first_pass(Side& side);
+  /// Enqueues the first pass over so much of a side, from 0 to 1.
+  void divide_to(Side& side, double share);
+  void divide_batch(Side& side, std::size_t gpu, std::uint64_t number);
   bool exchange(Side& side);
   bool receive(Side& side, std::size_t gpu, std::size_t batch);
   void second_pass(Side& side, std::size_t gpu);

@@ -17,13 +17,19 @@ constexpr std::uint64_t few_samples = 1024, many_samples = 16000, many_rows = 10
 constexpr std::uint64_t known_rate = 4;   // samples of a key from which its number of rows is estimated
 constexpr std::uint64_t known_pairs = 3;  // of samples of both sides from which the pairs are: one may be chance
 
-// How often codes were seen, by 32 bits of their hashes, in a small hash table: the GPUs wait for it soon.
+// How often codes were seen, by 32 bits of their hashes, in a small hash table: the GPUs wait for it soon. So it lies
+// in memory that the runtime keeps: fresh pages would take longer to be faulted in than samples to be counted.
 class SeenCodes {
  public:
   struct Seen {
-    std::uint32_t tag = 0, times = 0;
+    std::uint32_t tag, times;
   };
-  explicit SeenCodes(std::uint64_t most) : slots_(std::bit_ceil(2 * most + 1)) {}
+  SeenCodes(Runtime& runtime, std::uint64_t most)
+      : memory_(runtime.allocate(Place::host(), sizeof(Seen) * std::bit_ceil(2 * most + 1), "samples seen")),
+        slots_(reinterpret_cast<Seen*>(memory_.view().data), std::bit_ceil(2 * most + 1)) {
+    runtime.host_writes(memory_.view(), "counts samples");
+    std::ranges::fill(slots_, Seen{0, 0});
+  }
 
   void add(std::uint64_t code) {
     Seen& seen = slots_[slot_of(tag_of(code))];
@@ -43,7 +49,8 @@ class SeenCodes {
     return at;
   }
 
-  std::vector<Seen> slots_;
+  Buffer memory_;
+  std::span<Seen> slots_;
 };
 
 }  // namespace
@@ -64,24 +71,25 @@ class SkewSamples::OfSide {
       parts_.push_back({streams[g], taken.keys});
       count_ += samples;
     }
-    bytes_.resize(width * count_);
+    codes_ = runtime.allocate(Place::host(), std::max<std::uint64_t>(width * count_, 1), "samples");
   }
 
   void read(std::vector<ReadBack>& reads) {
-    std::uint64_t at = 0;
+    std::byte* at = codes_.view().data;
     for (const auto& [stream, codes] : parts_) {
-      reads.push_back({stream, codes, bytes_.data() + at});
+      reads.push_back({stream, codes, at});
       at += codes.bytes;
     }
   }
 
   /// How often each code was seen.
-  [[nodiscard]] SeenCodes seen() const {
-    SeenCodes seen(count_);
+  [[nodiscard]] SeenCodes seen(Runtime& runtime) const {
+    SeenCodes seen(runtime, count_);
+    const std::byte* codes = codes_.view().data;
     const std::uint64_t width = side_.type.key_bytes();
     for (std::uint64_t i = 0; i < count_; ++i) {
       std::uint64_t code = 0;
-      std::memcpy(&code, bytes_.data() + i * width, width);
+      std::memcpy(&code, codes + i * width, width);
       seen.add(unified(code));
     }
     return seen;
@@ -102,7 +110,7 @@ class SkewSamples::OfSide {
   const DeviceSide& side_;
   std::vector<Buffer> memory_;
   std::vector<std::pair<Stream, MemoryView>> parts_;
-  std::vector<std::byte> bytes_;
+  Buffer codes_;
   std::uint64_t count_ = 0;
 };
 
@@ -128,7 +136,8 @@ JoinSkew SkewSamples::skew() {
   JoinSkew skew;
   if (reads.empty()) return skew;
   runtime_.read_back(reads);
-  const SeenCodes built = build_->seen(), probed = probe_->seen();
+  if (runtime_.estimating()) return skew;
+  const SeenCodes built = build_->seen(runtime_), probed = probe_->seen(runtime_);
   for (const auto& key : built.all())
     if (key.times >= known_rate) skew.build_rows = std::max(skew.build_rows, build_->rows_of(key.times));
   std::uint64_t pairs = 0;
