@@ -76,8 +76,8 @@ class HashJoin : DeviceJoinSides {
     }
     std::optional<SkewSamples> samples;
     if (leaves_choice && asks_samples()) samples.emplace(runtime_, streams_, build_, probe_);
-    parts_.divide_build(input_of(build_), input_of(probe_));  // while the host looks at the samples
-    if ((!samples || suits(samples->skew())) && parts_.divide_probe_and_bring_together()) return true;
+    parts_.divide_build(input_of(build_), input_of(probe_));
+    if (parts_.bring_together([&] { return !samples || suits(samples->skew()); })) return true;
     if (!leaves_choice)
       throw UsageError(
           "a GPU would get much more than its share of the hashed keys, of which a hash join keeps the rows together; "

@@ -89,10 +89,15 @@ void HashParts::divide_build(const Input& build, const Input& probe) {
   divide_to(build_, 1);
 }
 
-bool HashParts::divide_probe_and_bring_together() {
-  if (!exchanges()) divide_to(probe_, 1);
+bool HashParts::bring_together(const std::function<bool()>& is_worth_it) {
+  if (!exchanges()) {
+    divide_to(probe_, 1);
+    if (!is_worth_it()) return false;
+  }
   for (Side* side : {&build_, &probe_}) {
-    if (exchanges() && !exchange(*side)) return false;
+    if (exchanges() && !exchange(
+                           *side, side == &build_ ? is_worth_it : [] { return true; }))
+      return false;
     runtime_.set_phase("partition");
     for (std::size_t g = 0; (exchanges() || layout_.second_bits > 0) && g < streams_.size(); ++g) second_pass(*side, g);
   }
@@ -212,7 +217,7 @@ std::uint64_t HashParts::first_bucket(std::size_t gpu) const {
 }
 
 // The batches of a side, as they become ready; the other side's are enqueued before anything is waited for.
-bool HashParts::exchange(Side& side) {
+bool HashParts::exchange(Side& side, const std::function<bool()>& is_worth_it) {
   const std::uint64_t buckets = std::uint64_t{1} << layout_.first_bits;
   for (std::size_t b = 0; b < side.batches; ++b) {
     divide_to(probe_, static_cast<double>(b + 1) / static_cast<double>(side.batches));
@@ -231,6 +236,7 @@ bool HashParts::exchange(Side& side) {
     runtime_.set_phase("exchange");
     for (std::size_t g = 0; g < streams_.size(); ++g)
       if (!receive(side, g, b)) return false;
+    if (b == 0 && !is_worth_it()) return false;
   }
   for (std::size_t g = 0; g < streams_.size(); ++g) send_runs(side.pieces[g], g);
   return true;

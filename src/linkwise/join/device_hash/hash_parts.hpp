@@ -6,6 +6,7 @@
 // them. Or a short build side goes everywhere, and the rows that look it up stay where they are.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "linkwise/join/device_join_sides.hpp"
@@ -43,9 +44,10 @@ class HashParts {
   };
   /// Enqueues the copies of a short build side, and its first pass.
   void divide_build(const Input& build, const Input& probe);
-  /// Enqueues the rest; of several GPUs, blocks until they have counted their buckets.
-  /// Returns whether the hashes spread the rows over the GPUs well enough; otherwise nothing can be used.
-  bool divide_probe_and_bring_together();
+  /// Enqueues the rest; of several GPUs, blocks until they have counted their buckets. `is_worth_it` is asked once,
+  /// while the GPUs are busy with what was enqueued. Returns whether it is, and the hashes spread the rows over the
+  /// GPUs well enough; otherwise nothing can be used.
+  bool bring_together(const std::function<bool()>& is_worth_it);
 
   /// On each GPU.
   struct OnGpu {
@@ -105,7 +107,7 @@ class HashParts {
   /// Enqueues the first pass over so much of a side, from 0 to 1.
   void divide_to(Side& side, double share);
   void divide_batch(Side& side, std::size_t gpu, std::uint64_t number);
-  bool exchange(Side& side);
+  bool exchange(Side& side, const std::function<bool()>& is_worth_it);
   bool receive(Side& side, std::size_t gpu, std::size_t batch);
   void second_pass(Side& side, std::size_t gpu);
   [[nodiscard]] bool exchanges() const { return streams_.size() > 1 && !layout_.replicates && layout_.first_bits > 0; }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <ranges>
 #include <utility>
 #include <vector>
 
@@ -21,27 +20,28 @@ constexpr std::uint64_t known_pairs = 3;  // of samples of both sides from which
 // in memory that the runtime keeps: fresh pages would take longer to be faulted in than samples to be counted.
 class SeenCodes {
  public:
-  struct Seen {
-    std::uint32_t tag, times;
-  };
   SeenCodes(Runtime& runtime, std::uint64_t most)
-      : memory_(runtime.allocate(Place::host(), sizeof(Seen) * std::bit_ceil(2 * most + 1), "samples seen")),
-        slots_(reinterpret_cast<Seen*>(memory_.view().data), std::bit_ceil(2 * most + 1)) {
+      : memory_(runtime.allocate(Place::host(), sizeof(Seen) * slots_for(most), "samples seen")),
+        slots_(reinterpret_cast<Seen*>(memory_.view().data), slots_for(most)) {
     runtime.host_writes(memory_.view(), "counts samples");
     std::ranges::fill(slots_, Seen{0, 0});
   }
 
   void add(std::uint64_t code) {
-    Seen& seen = slots_[slot_of(tag_of(code))];
-    seen.tag = tag_of(code);
-    ++seen.times;
+    const std::uint32_t tag = tag_of(code);
+    Seen& seen = slots_[slot_of(tag)];
+    seen.tag = tag;
+    most_ = std::max<std::uint64_t>(most_, ++seen.times);
   }
-  [[nodiscard]] std::uint64_t times(const Seen& as) const { return slots_[slot_of(as.tag)].times; }
-  [[nodiscard]] auto all() const {
-    return slots_ | std::views::filter([](const Seen& seen) { return seen.times > 0; });
-  }
+  [[nodiscard]] std::uint64_t times(std::uint64_t code) const { return slots_[slot_of(tag_of(code))].times; }
+  [[nodiscard]] std::uint64_t most() const { return most_; }  ///< times of the most frequent
 
  private:
+  struct Seen {
+    std::uint32_t tag, times;
+  };
+
+  static std::uint64_t slots_for(std::uint64_t most) { return std::bit_ceil(2 * most + 1); }
   static std::uint32_t tag_of(std::uint64_t code) { return static_cast<std::uint32_t>(mix64(code)); }
   [[nodiscard]] std::size_t slot_of(std::uint32_t tag) const {
     std::size_t at = tag & (slots_.size() - 1);
@@ -51,6 +51,7 @@ class SeenCodes {
 
   Buffer memory_;
   std::span<Seen> slots_;
+  std::uint64_t most_ = 0;
 };
 
 }  // namespace
@@ -82,17 +83,13 @@ class SkewSamples::OfSide {
     }
   }
 
-  /// How often each code was seen.
-  [[nodiscard]] SeenCodes seen(Runtime& runtime) const {
-    SeenCodes seen(runtime, count_);
-    const std::byte* codes = codes_.view().data;
+  [[nodiscard]] std::uint64_t count() const { return count_; }
+  /// Of a sample, equal for keys that are compared as equal.
+  [[nodiscard]] std::uint64_t code(std::uint64_t i) const {
     const std::uint64_t width = side_.type.key_bytes();
-    for (std::uint64_t i = 0; i < count_; ++i) {
-      std::uint64_t code = 0;
-      std::memcpy(&code, codes + i * width, width);
-      seen.add(unified(code));
-    }
-    return seen;
+    std::uint64_t code = 0;
+    std::memcpy(&code, codes_.view().data + i * width, width);
+    return unified(code);
   }
   [[nodiscard]] double rows() const { return static_cast<double>(side_.rows); }
   [[nodiscard]] double rows_of(std::uint64_t samples) const {
@@ -100,7 +97,6 @@ class SkewSamples::OfSide {
   }
 
  private:
-  // Codes of numbers that are compared as equal.
   [[nodiscard]] std::uint64_t unified(std::uint64_t code) const {
     if (key_class(side_.key_type) != KeyClass::floating) return code;
     return side_.type.key == KeyWidth::k32 ? unified_float<std::uint32_t>(static_cast<std::uint32_t>(code))
@@ -137,15 +133,16 @@ JoinSkew SkewSamples::skew() {
   if (reads.empty()) return skew;
   runtime_.read_back(reads);
   if (runtime_.estimating()) return skew;
-  const SeenCodes built = build_->seen(runtime_), probed = probe_->seen(runtime_);
-  for (const auto& key : built.all())
-    if (key.times >= known_rate) skew.build_rows = std::max(skew.build_rows, build_->rows_of(key.times));
+  SeenCodes built(runtime_, build_->count()), probed(runtime_, probe_->count());
+  for (std::uint64_t i = 0; i < build_->count(); ++i) built.add(build_->code(i));
   std::uint64_t pairs = 0;
-  for (const auto& key : probed.all()) {
-    if (key.times >= known_rate)
-      skew.probe_share = std::max(skew.probe_share, probe_->rows_of(key.times) / probe_->rows());
-    pairs += key.times * built.times(key);
+  for (std::uint64_t i = 0; i < probe_->count(); ++i) {
+    const std::uint64_t code = probe_->code(i);
+    probed.add(code);
+    pairs += built.times(code);
   }
+  if (built.most() >= known_rate) skew.build_rows = build_->rows_of(built.most());
+  if (probed.most() >= known_rate) skew.probe_share = probe_->rows_of(probed.most()) / probe_->rows();
   if (pairs >= known_pairs) skew.pairs = build_->rows_of(pairs) * probe_->rows_of(1);
   return skew;
 }
