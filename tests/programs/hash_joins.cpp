@@ -1,5 +1,7 @@
 // What the layout of a hash join and its checksums promise; run by tests/test_programs.py.
+#include <algorithm>
 #include <cstdio>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -7,6 +9,8 @@
 #include "expecting.hpp"
 #include "linkwise/join/device_hash/hash_parts.hpp"
 #include "linkwise/primitives/host/reference_hash_join.hpp"
+#include "linkwise/transfer/proactive/open.hpp"
+#include "linkwise/transfer/proactive/region.hpp"
 
 using namespace linkwise;
 
@@ -65,9 +69,49 @@ void try_checksums() {
   expect(sum_of().first != right.first, "a row that is left out is seen");
 }
 
+// What samples have in common, beside what a map counts of them.
+template <typename Key>
+void try_samples(Runtime& runtime, KeyType type, std::uint64_t count, std::uint64_t distinct) {
+  std::vector<Key> build, probe;
+  std::map<Key, std::uint64_t> of_build, of_probe;
+  SeenKeys expected, found;
+  const auto draw = [&](std::uint64_t i) { return static_cast<Key>(mix64(i) % distinct * 2654435761U); };
+  for (std::uint64_t i = 0; i < count; ++i)
+    expected.build_most = std::max(expected.build_most, ++of_build[build.emplace_back(draw(i))]);
+  for (std::uint64_t i = 0; i < count / 2; ++i) {
+    expected.probe_most = std::max(expected.probe_most, ++of_probe[probe.emplace_back(draw(count + i))]);
+    expected.pairs += of_build[probe.back()];
+  }
+  const Stream stream = runtime.stream(Place::gpu(0), "samples");
+  const Buffer on_gpu[] = {proactive::put_on_gpu(runtime, 0, build.data(), sizeof(Key) * build.size(), "build"),
+                           proactive::put_on_gpu(runtime, 0, probe.data(), sizeof(Key) * probe.size(), "probe")};
+  const SampledSides samples{type, on_gpu[0].view(), on_gpu[1].view()};
+  const Buffer scratch = runtime.allocate(Place::gpu(0), samples.scratch_bytes(), "tables");
+  const Buffer seen = runtime.allocate(Place::gpu(0), sizeof(SeenKeys), "seen");
+  compare_samples(runtime, stream, samples, scratch.view(), seen.view());
+  runtime.read_back({stream, seen.view(), &found});
+  const std::string of = std::to_string(count) + " samples of " + std::to_string(distinct) + " keys";
+  expect(found.build_most == expected.build_most && found.probe_most == expected.probe_most,
+         "the most frequent of " + of);
+  expect(found.pairs == expected.pairs, "pairs of " + of);
+}
+
+void try_samples(Runtime& runtime) {
+  for (const std::uint64_t distinct : {1, 3, 1000, 1 << 30})
+    for (const std::uint64_t count : {2, 33, 16'000}) {
+      try_samples<std::uint32_t>(runtime, KeyType::u32, count, distinct);
+      try_samples<std::uint64_t>(runtime, KeyType::i64, count, distinct);
+    }
+}
+
 }  // namespace
 
 int main() {
+  try_samples(*proactive::open_virtual_gpus(1));
+  try {
+    try_samples(*proactive::open_gpus());
+  } catch (const DeviceError&) {  // there are none
+  }
   try_tables();
   try_checksums();
   tell_failures();

@@ -1,5 +1,8 @@
 #include "linkwise/primitives/hash_join.hpp"
 
+#include <algorithm>
+#include <bit>
+
 #include "linkwise/primitives/require.hpp"
 #include "linkwise/primitives/views.hpp"
 
@@ -133,6 +136,46 @@ void move_to_parts(Runtime& runtime, Stream stream, const HashPass& pass, const 
                      kernels.move_to_parts(native, raw_pass, pointer<const std::uint64_t>(begin), records, scratch.data,
                                            pointer<std::uint64_t>(checksum));
                    }});
+}
+
+namespace {
+
+// Of a table with a slot for each sample of the longer side, and as many again.
+std::uint64_t slots_of(const SampledSides& samples) {
+  const std::uint64_t bytes = std::max(samples.build.bytes, samples.probe.bytes);
+  return std::bit_ceil(2 * bytes / static_cast<std::uint64_t>(key_width(samples.key_type)) + 1);
+}
+
+}  // namespace
+
+std::uint64_t SampledSides::scratch_bytes() const { return 2 * 8 * slots_of(*this); }
+
+void compare_samples(Runtime& runtime, Stream stream, const SampledSides& samples, const MemoryView& scratch,
+                     const MemoryView& seen) {
+  require(scratch.bytes >= samples.scratch_bytes(), "compare samples", "the scratch is too small");
+  require(seen.bytes == sizeof(SeenKeys), "compare samples", "room for what was seen");
+  const Kernels& kernels = runtime.kernels();
+  const auto width = static_cast<std::uint64_t>(key_width(samples.key_type));
+  require(std::max(samples.build.bytes, samples.probe.bytes) / width <= RawSamples::most_samples, "compare samples",
+          "at most 65535 samples of a side");
+  auto* const tables = pointer<std::uint64_t>(scratch);
+  const std::uint64_t slots = slots_of(samples);
+  const RawSamples raw_samples{key_width(samples.key_type),
+                               key_class(samples.key_type) == KeyClass::floating,
+                               pointer<const void>(samples.build),
+                               pointer<const void>(samples.probe),
+                               samples.build.bytes / width,
+                               samples.probe.bytes / width,
+                               tables,
+                               tables + slots,
+                               static_cast<std::uint32_t>(slots)};
+  runtime.enqueue(stream, {"compare samples",
+                           without_empty({samples.build, samples.probe}),
+                           {scratch, seen},
+                           {"checksum", 2 * slots, 8},
+                           [&kernels, raw_samples, seen](void* native) {
+                             kernels.compare_samples(native, raw_samples, pointer<SeenKeys>(seen));
+                           }});
 }
 
 void list_hash_tasks(Runtime& runtime, Stream stream, const HashMatch& match) {

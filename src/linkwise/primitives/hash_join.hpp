@@ -48,6 +48,17 @@ void count_digits(Runtime& runtime, Stream stream, const HashPass& pass, const M
 void move_to_parts(Runtime& runtime, Stream stream, const HashPass& pass, const MemoryView& begin, const Records& to,
                    const MemoryView& scratch, const MemoryView& checksum);
 
+/// Samples of both sides as `sample` takes them: codes of keys of one type.
+struct SampledSides {
+  KeyType key_type = KeyType::u64;
+  MemoryView build, probe;
+
+  [[nodiscard]] std::uint64_t scratch_bytes() const;
+};
+/// `seen`: a SeenKeys.
+void compare_samples(Runtime& runtime, Stream stream, const SampledSides& samples, const MemoryView& scratch,
+                     const MemoryView& seen);
+
 /// Two sides in as many parts, and how they meet.
 struct HashMatch {
   HashSide probe, build;

@@ -136,6 +136,33 @@ struct HashTableShape {
   }
 };
 
+/// How often the most frequent key of a sample was seen there, and how many pairs of samples of both sides are equal.
+struct SeenKeys {
+  std::uint64_t build_most = 0, probe_most = 0, pairs = 0;
+};
+/// Codes of both sides' samples, and for each side a table of zeros: `slots`, a power of two and more than there are
+/// samples. A slot has 48 bits of a hash, and below them how often it was seen.
+struct RawSamples {
+  KeyWidth width = KeyWidth::k32;
+  bool are_floats = false;
+  const void *build = nullptr, *probe = nullptr;
+  std::uint64_t build_count = 0, probe_count = 0;  ///< at most most_samples
+  std::uint64_t *build_table = nullptr, *probe_table = nullptr;
+  std::uint32_t slots = 1;
+
+  static constexpr std::uint64_t most_samples = 0xffff;
+  template <typename Key>
+  [[nodiscard]] LINKWISE_BOTH std::uint64_t tag(Key code) const {
+    return mix64(are_floats ? unified_float<Key>(code) : code) & ~most_samples;
+  }
+  [[nodiscard]] LINKWISE_BOTH std::uint32_t first_slot(std::uint64_t tag) const {
+    return static_cast<std::uint32_t>(tag >> 32) & (slots - 1);
+  }
+  [[nodiscard]] LINKWISE_BOTH std::uint32_t next_slot(std::uint32_t slot) const { return (slot + 1) & (slots - 1); }
+  static LINKWISE_BOTH bool is_of(std::uint64_t slot, std::uint64_t tag) { return ((slot ^ tag) & ~most_samples) == 0; }
+  static LINKWISE_BOTH std::uint64_t times(std::uint64_t slot) { return slot & most_samples; }
+};
+
 struct RawHashCount {
   MatchTotals* totals = nullptr;
   std::uint64_t* emitted = nullptr;  ///< rows of the result of each task

@@ -192,6 +192,8 @@ class Kernels {
   /// Shared memory that a thread block can have on every device.
   [[nodiscard]] virtual std::uint64_t block_memory_bytes() const = 0;
   [[nodiscard]] virtual std::uint64_t hash_pass_scratch_bytes(std::uint32_t runs, std::uint64_t parts) const = 0;
+  /// Clears the tables first.
+  virtual void compare_samples(void* stream, const RawSamples& samples, SeenKeys* seen) const = 0;
   /// counts[p] = rows that go to part p.
   virtual void count_digits(void* stream, const RawHashPass& pass, void* scratch, std::uint64_t* counts) const = 0;
   /// `begin`: where each part begins. *checksum = Σ hash_of_moved; null if nobody wants it.

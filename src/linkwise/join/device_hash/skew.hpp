@@ -1,8 +1,8 @@
 // What samples of both sides say of keys with many rows.
 #pragma once
 
-#include <memory>
 #include <span>
+#include <vector>
 
 #include "linkwise/join/device_join_sides.hpp"
 
@@ -14,22 +14,24 @@ struct JoinSkew {
   double pairs = 0;        ///< of the two sides; 0 if samples have hardly any
 };
 
-/// Samples, on their own streams behind what the given ones hold: the host looks at them while these go on.
+/// Samples, on their own streams behind what the given ones hold: they are compared while these go on.
 class SkewSamples {
  public:
-  /// Enqueues taking them. The sides must outlive it.
+  /// Enqueues taking and comparing them.
   SkewSamples(Runtime& runtime, std::span<const Stream> streams, const DeviceSide& build, const DeviceSide& probe);
-  SkewSamples(const SkewSamples&) = delete;
-  SkewSamples& operator=(const SkewSamples&) = delete;
-  ~SkewSamples();
 
-  /// Blocks until they are there.
+  /// Blocks until that is done.
   JoinSkew skew();
 
  private:
-  class OfSide;
+  MemoryView allocate(Place place, std::uint64_t bytes);
+  MemoryView brought_together(std::span<const Stream> samplers, const DeviceSide& side);
+
   Runtime& runtime_;
-  std::unique_ptr<OfSide> build_, probe_;
+  std::uint64_t build_rows_, probe_rows_, build_samples_ = 0, probe_samples_ = 0;
+  Stream comparer_;
+  MemoryView seen_;
+  std::vector<Buffer> memory_;
 };
 
 }  // namespace linkwise

@@ -166,6 +166,9 @@ class CudaKernels final : public Kernels {
                      std::uint64_t* checksum) const override {
     cuda::move_to_parts(on(stream), pass, begin, to, scratch, checksum);
   }
+  void compare_samples(void* stream, const RawSamples& samples, SeenKeys* seen) const override {
+    cuda::compare_samples(on(stream), samples, seen);
+  }
   void list_hash_tasks(void* stream, const RawHashTasks& list) const override {
     cuda::list_hash_tasks(on(stream), list);
   }

@@ -88,6 +88,7 @@ std::uint64_t hash_pass_scratch_bytes(std::uint32_t runs, std::uint64_t parts);
 void count_digits(cudaStream_t stream, const RawHashPass& pass, void* scratch, std::uint64_t* counts);
 void move_to_parts(cudaStream_t stream, const RawHashPass& pass, const std::uint64_t* begin, RawRecords to,
                    void* scratch, std::uint64_t* checksum);
+void compare_samples(cudaStream_t stream, const RawSamples& samples, SeenKeys* seen);
 void list_hash_tasks(cudaStream_t stream, const RawHashTasks& list);
 void count_hash_matches(cudaStream_t stream, const RawHashMatch& match, const RawHashCount& count);
 void write_hash_matches(cudaStream_t stream, const RawHashMatch& match, const RawHashRows& rows);

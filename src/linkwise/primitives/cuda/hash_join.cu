@@ -2,6 +2,7 @@
 #include "linkwise/primitives/cuda/cuda_kernels.hpp"
 #include "linkwise/primitives/cuda/hash_join/match.cuh"
 #include "linkwise/primitives/cuda/hash_join/partition.cuh"
+#include "linkwise/primitives/cuda/hash_join/samples.cuh"
 
 namespace linkwise::cuda {
 namespace {
@@ -53,7 +54,8 @@ void match_parts(cudaStream_t stream, const RawHashMatch& match, bool keeps_valu
 
 template <typename Key>
 void add_kernels(KernelList& list) {
-  list.insert(list.end(), {address(hash::count_digits_kernel<Key>), address(hash::move_to_parts_kernel<Key, NoValue>),
+  list.insert(list.end(), {address(hash::compare_samples_kernel<Key>), address(hash::count_digits_kernel<Key>),
+                           address(hash::move_to_parts_kernel<Key, NoValue>),
                            address(hash::move_to_parts_kernel<Key, std::uint32_t>),
                            address(hash::move_to_parts_kernel<Key, std::uint64_t>),
                            address(hash::count_matches_kernel<Key>), address(hash::write_matches_kernel<Key>)});
@@ -75,6 +77,15 @@ std::uint64_t block_memory_bytes() {
 
 std::uint64_t hash_pass_scratch_bytes(std::uint32_t runs, std::uint64_t parts) {
   return bytes_of_tiles(runs) + 8 * parts;
+}
+
+void compare_samples(cudaStream_t stream, const RawSamples& samples, SeenKeys* seen) {
+  check(cudaMemsetAsync(samples.build_table, 0, 8ULL * samples.slots, stream), "clear a table");
+  check(cudaMemsetAsync(samples.probe_table, 0, 8ULL * samples.slots, stream), "clear a table");
+  with_key(samples.width, [&](auto key) {
+    hash::compare_samples_kernel<typename decltype(key)::type><<<1, 1024, 0, stream>>>(samples, seen);
+  });
+  check_launch("compare samples");
 }
 
 void count_digits(cudaStream_t stream, const RawHashPass& pass, void* scratch, std::uint64_t* counts) {

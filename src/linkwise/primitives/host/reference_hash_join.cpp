@@ -101,6 +101,32 @@ void move_to_parts_on_host(const RawHashPass& pass, const std::uint64_t* begin, 
   if (checksum != nullptr) *checksum = sum;
 }
 
+void compare_samples_on_host(const RawSamples& samples, SeenKeys* seen) {
+  const auto slot_of = [&](std::uint64_t* table, std::uint64_t tag) -> std::uint64_t& {
+    std::uint32_t at = samples.first_slot(tag);
+    while (table[at] != 0 && !RawSamples::is_of(table[at], tag)) at = samples.next_slot(at);
+    return table[at];
+  };
+  std::fill_n(samples.build_table, samples.slots, 0);
+  std::fill_n(samples.probe_table, samples.slots, 0);
+  *seen = {};
+  with_key(samples.width, [&](auto key) {
+    using Key = typename decltype(key)::type;
+    const auto add = [&](const void* codes, std::uint64_t i, std::uint64_t* table, std::uint64_t& most) {
+      const std::uint64_t tag = samples.tag(static_cast<const Key*>(codes)[i]);
+      std::uint64_t& slot = slot_of(table, tag);
+      slot = tag | (RawSamples::times(slot) + 1);
+      most = std::max(most, RawSamples::times(slot));
+      return tag;
+    };
+    for (std::uint64_t i = 0; i < samples.build_count; ++i)
+      add(samples.build, i, samples.build_table, seen->build_most);
+    for (std::uint64_t i = 0; i < samples.probe_count; ++i)
+      seen->pairs +=
+          RawSamples::times(slot_of(samples.build_table, add(samples.probe, i, samples.probe_table, seen->probe_most)));
+  });
+}
+
 void list_hash_tasks_on_host(const RawHashTasks& list) {
   *list.count = 0;
   for (std::uint32_t part = 0; part < list.parts; ++part) {

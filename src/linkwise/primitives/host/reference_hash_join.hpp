@@ -6,7 +6,8 @@
 
 namespace linkwise {
 
-/// See Kernels::count_digits and so on. `cursors`: a number for each part.
+/// See Kernels::compare_samples and so on. `cursors`: a number for each part.
+void compare_samples_on_host(const RawSamples& samples, SeenKeys* seen);
 void count_digits_on_host(const RawHashPass& pass, std::uint64_t* counts);
 void move_to_parts_on_host(const RawHashPass& pass, const std::uint64_t* begin, RawRecords to, std::uint64_t* cursors,
                            std::uint64_t* checksum);

@@ -348,6 +348,10 @@ class VirtualKernels final : public Kernels {
   std::uint64_t block_memory_bytes() const override { return 227 << 10; }  // as of Hopper
   std::uint64_t hash_pass_scratch_bytes(std::uint32_t, std::uint64_t parts) const override { return 8 * parts; }
 
+  void compare_samples(void*, const RawSamples& samples, SeenKeys* seen) const override {
+    compare_samples_on_host(samples, seen);
+  }
+
   void count_digits(void*, const RawHashPass& pass, void*, std::uint64_t* counts) const override {
     count_digits_on_host(pass, counts);
   }
