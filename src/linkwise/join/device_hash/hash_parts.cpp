@@ -84,8 +84,12 @@ void HashParts::divide_build(const Input& build, const Input& probe) {
   start(build_);
   start(probe_);
   if (layout_.replicates) replicate_build();
-  if (layout_.first_bits <= 0) return;
-  for (Side* side : {&build_, &probe_}) prepare_first_pass(*side);
+  if (layout_.first_bits > 0)
+    for (Side* side : {&build_, &probe_}) prepare_first_pass(*side);
+  if (layout_.replicates) {
+    divide_to(probe_, 1);  // while the copies are on their way
+    await_copies();
+  }
   divide_to(build_, 1);
 }
 
@@ -139,19 +143,31 @@ void HashParts::replicate_build() {
   std::vector<Records> copies;
   for (std::size_t g = 0; g < streams_.size(); ++g)
     copies.push_back(records_in(allocate(g, record_bytes(type, from.rows)), type, from.rows));
-  replicate(runtime_, router_, streams_, from, copies);
+  std::vector<Stream> receivers;
+  for (std::size_t g = 0; g < streams_.size(); ++g) {
+    receivers.push_back(receiver(g));
+    runtime_.wait(receivers[g], runtime_.record(streams_[g]));
+  }
+  replicate(runtime_, router_, receivers, from, copies);
   for (std::size_t g = 0; g < streams_.size(); ++g) {
     Piece& piece = build_.pieces[g];
-    if (verify_) {
-      piece.copied = allocate(g, sizeof(Copied));
-      const Records own{type, piece.count, piece.rows.keys, piece.rows.values};
-      checksum(runtime_, streams_[g], own, piece.copied.slice(offsetof(Copied, own), 8));
-      checksum(runtime_, streams_[g], copies[g], piece.copied.slice(offsetof(Copied, all), 8));
-    }
+    piece.own = {type, piece.count, piece.rows.keys, piece.rows.values};
     piece.rows.first_row = 0;
     piece.rows.keys = copies[g].keys;
     piece.rows.values = copies[g].values;
     piece.count = from.rows;
+  }
+}
+
+void HashParts::await_copies() {
+  for (std::size_t g = 0; g < streams_.size(); ++g) {
+    runtime_.wait(streams_[g], runtime_.record(receiver(g)));
+    if (!verify_) continue;
+    Piece& piece = build_.pieces[g];
+    piece.copied = allocate(g, sizeof(Copied));
+    const Records all{piece.own.type, piece.count, piece.rows.keys, piece.rows.values};
+    checksum(runtime_, streams_[g], piece.own, piece.copied.slice(offsetof(Copied, own), 8));
+    checksum(runtime_, streams_[g], all, piece.copied.slice(offsetof(Copied, all), 8));
   }
 }
 

@@ -92,6 +92,7 @@ class HashParts {
     std::vector<std::uint64_t> begins, ends;  // of the buckets' pieces in it …
     MemoryView run_begin, run_end;            // … and the same on the GPU
     std::uint32_t buckets = 1;
+    Records own;        // of a build side that was copied, those that came in
     MemoryView copied;  // Copied
     Copied checksums;
   };
@@ -103,6 +104,7 @@ class HashParts {
 
   void start(Side& side);
   void replicate_build();
+  void await_copies();
   void prepare_first_pass(Side& side);
   /// Enqueues the first pass over so much of a side, from 0 to 1.
   void divide_to(Side& side, double share);
