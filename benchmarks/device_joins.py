@@ -5,7 +5,7 @@
 A is 10⁸ ⋈ 10⁹ keys of 32 bits and B 5·10⁸ ⋈ 5·10⁸ of 64. Every key of the build side occurs once there, and probing
 keys are drawn from them (a foreign key, as in join25 §4.1.3). CuPy makes the keys, which are scattered over their whole
 width unless the case says dense. On one GPU it compares the keys of every pair that comes back; on several, pairs are
-counted.
+counted. On one GPU cuDF joins beside, where it is installed.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from typing import Any
 import cupy
 import numpy as np
 
+import cudf_peer
 import linkwise
 from harness import about, times_in_turn
 from local_sorts import timed
 
 REPETITIONS = 9
 _AT_ONCE = 1 << 26  # keys that are made or compared at a time
+_MOST_CUDF = 1 << 31  # rows of a result of cuDF's
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,8 @@ def run(name: str, case: Case, gpus: int, repetitions: int) -> dict[str, Any]:
         "join_indices, unverified": lambda: linkwise.join_indices(left, right, verify=False),
         "join_indices, by key": lambda: linkwise.join_indices(left, right, order="key"),
     }
+    if gpus == 1 and rows < _MOST_CUDF:
+        calls |= cudf_peer.join_calls(left[0], right[0])
     if calls["join_count"]() != rows:
         raise SystemExit(f"{name}: not every probing row has its one match")
     check(name, left, right, calls["join_indices"](), rows)

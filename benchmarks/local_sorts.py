@@ -1,9 +1,9 @@
-"""One GPU: the public call on a CuPy array beside CuPy's and torch's sorts, in one process and in turn. With --gpus,
-the same keys in an array on each of several.
+"""One GPU: the public call on a CuPy array beside CuPy's, torch's and cuDF's sorts, where these are installed, in one
+process and in turn. With --gpus, the same keys in an array on each of several.
 
     python benchmarks/local_sorts.py --rows 1e9 --output local.json
 
-CuPy and torch check nothing; torch keeps the order of equal keys and gives their positions too. The result of each
+The others check nothing; torch keeps the order of equal keys and gives their positions too. The result of each
 case is compared with CuPy's; of several GPUs, order and sum are looked at.
 """
 
@@ -20,6 +20,7 @@ from typing import Any
 import cupy
 import numpy as np
 
+import cudf_peer
 import linkwise
 from device_sorts import check_parts
 from harness import about, times_in_turn
@@ -71,6 +72,7 @@ def sorters(data: Any) -> dict[str, Callable[[], Any]]:
         "linkwise": lambda: linkwise.sort(data),
         "linkwise, unverified": lambda: linkwise.sort(data, verify=False),
         "cupy": lambda: cupy.sort(data),
+        **cudf_peer.sort_calls(data),
     }
     try:
         import torch  # noqa: PLC0415
@@ -100,7 +102,7 @@ def run(case: str, rows: int) -> dict[str, Any]:
 
 
 def run_on_several(case: str, rows: int, gpus: int) -> dict[str, Any]:
-    """Ours alone: neither CuPy nor torch sorts what lies on several."""
+    """Ours alone: the others sort what lies on one."""
     parts = []
     for gpu in range(gpus):
         with cupy.cuda.Device(gpu):

@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
-PERFORMANCE_PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
+MEASUREMENTS_PAGE = Path(__file__).parent.parent / "docs" / "measurements.md"
 
 
 def _row(result: dict[str, Any]) -> str:
@@ -283,18 +283,21 @@ _CLUSTER_CASES = {
 }  # fmt: skip
 
 
-def performance_page() -> str:
-    """docs/performance.md, made from the raw results."""
+def measurements_page() -> str:
+    """docs/measurements.md, made from the raw results."""
     page = [
-        "# Performance",
+        "# All measurements",
         "",
-        "Host to host: pinned memory in and out unless another kind is named, order and checksum verified on the GPUs.",
-        "On the GPUs: from the call until all is there, input donated, verified only where it says so. Results from",
-        "before plans were public values were timed below the Python call. Made from the raw results in",
-        "`benchmarks/results/` by `python benchmarks/sort.py --render`; `make bench` measures your machine. The wire",
-        "is the best plain copies of the same run; host memory's rate drifts, so a sort may beat its own wire.",
-        "Joins are set beside the time that their bytes take on the links at the rates of plain copies; presorted",
-        "ones, from c3ce508 on, at the rates of copies of the sorted arrays, which may lie in other memory.",
+        "Every run that was kept, whatever its commit, the newest of each kind first;",
+        "[performance.md](performance.md) has the newest figures, question by question. Rendered from",
+        "`benchmarks/results/` by `python benchmarks/sort.py --render`.",
+        "",
+        "Host to host: pinned memory in and out unless another kind is named; order and checksum are verified on",
+        "the GPUs. On the GPUs: from the call until the result is there, input donated, verified only where the",
+        "row says so. The wire is the best plain copies of the same run; the rate of host memory drifts, so that a",
+        "sort may beat its own wire. Joins are set beside the time that their bytes take on the links at the rates",
+        "of plain copies; presorted ones, from c3ce508 on, at the rates of copies of the sorted arrays. Results from",
+        "before plans were public values were timed below the Python call.",
         "",
     ]
     kinds = (

@@ -21,7 +21,7 @@ from harness import about
 from linkwise.bench.copy_bandwidth import gpu_sets, wire_rates
 from linkwise.reports.plots import phase_picture
 from linkwise.runtime.session import give_memory_back, open_session
-from render import PERFORMANCE_PAGE, markdown, performance_page
+from render import MEASUREMENTS_PAGE, markdown, measurements_page
 
 
 def cases(
@@ -87,10 +87,10 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=[], help="cases with one of these in their section or name")
     parser.add_argument("--machine", default="h200x8", help="the described machine where there are no GPUs")
     parser.add_argument("--output", type=Path, default=Path("build/bench/sort.json"))
-    parser.add_argument("--render", action="store_true", help="only make docs/performance.md from the results")
+    parser.add_argument("--render", action="store_true", help="only make docs/measurements.md from the results")
     options = parser.parse_args()
     if options.render:
-        PERFORMANCE_PAGE.write_text(performance_page(), encoding="utf-8")
+        MEASUREMENTS_PAGE.write_text(measurements_page(), encoding="utf-8")
         return
     local = linkwise.local_machine()
     if local is None:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
+import platform
 import statistics
+import subprocess
+from datetime import UTC, datetime
 from pathlib import Path
 
 MOST_SECONDS = 30.0  # of one file, while another one is compiled …
@@ -24,3 +29,22 @@ def too_slow(log: Path, most: float = MOST_SECONDS) -> list[str]:
         for name, taken in seconds.items()
         if taken > most
     ]
+
+
+def main() -> None:
+    """What the newest build took, as JSON: `python scripts/build_seconds.py > FILE`, after one from scratch."""
+    log = max(Path("build").glob("cp*/.ninja_log"), key=lambda log: log.stat().st_mtime)
+    ends = [int(line.split("\t")[1]) for line in log.read_text(encoding="utf-8").splitlines() if line[0] != "#"]
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True)
+    told = {
+        "date": datetime.now(UTC).isoformat(),
+        "commit": commit.stdout.strip(),
+        "cpu": f"{platform.machine()}, {os.cpu_count()} cores",
+        "wall_seconds": max(ends) / 1000,
+        "seconds_of_files": dict(sorted(seconds_of(log).items(), key=lambda item: -item[1])),
+    }
+    print(json.dumps(told, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -105,11 +105,11 @@ def test_make_targets_exist() -> None:
     assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in named)
 
 
-def test_the_performance_page_is_made_from_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_measurements_page_is_made_from_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     import render as benchmark
 
-    assert benchmark.PERFORMANCE_PAGE.read_text(encoding="utf-8") == benchmark.performance_page()
+    assert benchmark.MEASUREMENTS_PAGE.read_text(encoding="utf-8") == benchmark.measurements_page()
 
 
 def test_links_lead_somewhere() -> None:

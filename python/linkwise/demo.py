@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from rich.console import Console
 
@@ -32,22 +31,23 @@ def make_table(rows: int, seed: int = 1) -> pa.Table:
     )
 
 
+def sum_of_row_hashes(table: pa.Table) -> int:
+    """A number that differs if a row was lost, doubled or mixed with another one; the order of rows does not matter."""
+    hashes = np.zeros(table.num_rows, np.uint64)
+    for name in table.column_names:
+        values = table[name].to_numpy()
+        hashes ^= values.view(f"u{values.itemsize}")
+        hashes *= np.uint64(0x9E3779B97F4A7C15)
+        hashes ^= hashes >> np.uint64(29)
+    return int(hashes.sum())
+
+
 def verify(before: pa.Table, after: pa.Table, by: str) -> None:
-    """Check with other means than the sort's own: the key column in order, and every column's multiset kept."""
+    """Check with other means than the sort's own: the key column in order, and every row kept."""
     keys = after[by].to_numpy()
     assert bool((keys[:-1] <= keys[1:]).all()), "the result is not in order"
-    for name in before.column_names:
-        for reduce in (pc.sum, pc.min, pc.max):
-            if pa.types.is_floating(before[name].type) and reduce is pc.sum:
-                continue  # sums of floats depend on their order
-            assert reduce(before[name]) == reduce(after[name]), f"column {name} is not a permutation"
-    sample = np.random.default_rng(2).integers(0, after.num_rows, 1000)
-    ids = set(zip(*(before[name].to_numpy().view(np.uint64 if before[name].type.bit_width == 64 else np.uint32)
-                    for name in ("id", "ts")), strict=True))  # fmt: skip
-    rows = after.take(pa.array(sample))
-    assert all(
-        (int(i), int(t) % (1 << 64)) in ids for i, t in zip(rows["id"].to_pylist(), rows["ts"].to_pylist(), strict=True)
-    )
+    assert before.num_rows == after.num_rows, "rows are missing"
+    assert sum_of_row_hashes(before) == sum_of_row_hashes(after), "the rows are not those of the input"
 
 
 def main() -> None:
@@ -71,10 +71,10 @@ def main() -> None:
     report = sort_file(path, out, by=options.by)
     console.print(f"   {summary(report)}")
 
-    console.print("[bold]3. Verify[/bold] against PyArrow and NumPy")
+    console.print("[bold]3. Verify[/bold] with PyArrow and NumPy")
     table = pq.read_table(path)
     verify(table, pq.read_table(out), options.by)
-    console.print("   in order, and a permutation of the input")
+    console.print("   in order, and with the rows of the input")
 
     console.print(f"[bold]4. Simulate[/bold] {options.machine}, with the first {options.simulated_rows:,} rows")
     result, simulated = sort_and_report(table[: options.simulated_rows], by=options.by, machine=options.machine)

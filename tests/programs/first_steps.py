@@ -61,6 +61,32 @@ def beside_another_libgomp() -> None:
     assert clusters(3) == 4
 
 
+def beside_torch() -> None:
+    """Where there is torch, whose threads and whose CUDA context are not ours either; without one nothing is tried."""
+    try:
+        import torch
+    except ImportError:
+        return
+
+    def sums(size: int) -> bool:
+        tensor = torch.arange(size, dtype=torch.float64)
+        return float(tensor.sort(descending=True).values.sum()) == size * (size - 1) / 2
+
+    with ThreadPoolExecutor(4) as pool:
+        found = [pool.submit(sums, 1 << 20), pool.submit(sorts, KEYS), pool.submit(sums, 1 << 19)]
+        assert [each.result() for each in found] == [True, True, True]
+    with multiprocessing.get_context("fork").Pool(2) as children:
+        assert children.map(sorts, [KEYS, KEYS[::2].copy()]) == [True, True]
+    if torch.cuda.is_available():
+        on_gpu = torch.randint(0, 1 << 40, (10_000_000,), device="cuda")
+        with ThreadPoolExecutor(2) as pool:
+            ours, theirs = pool.submit(linkwise.sort, on_gpu), pool.submit(torch.sort, on_gpu)
+            assert torch.equal(ours.result(), theirs.result().values)
+    print(
+        f"beside torch {torch.__version__}, {'on a GPU too' if torch.cuda.is_available() else 'without a GPU'}: right"
+    )
+
+
 def c_plus_plus() -> None:
     """The example of an engine, against the library that the wheel brings."""
     directory = command("linkwise", "--cmake-dir").strip()
@@ -72,7 +98,7 @@ def c_plus_plus() -> None:
 
 def main() -> None:
     assert sorts(KEYS)
-    for step in (files, described_machine, beside_another_libgomp, c_plus_plus):
+    for step in (files, described_machine, beside_another_libgomp, beside_torch, c_plus_plus):
         step()
     where = f"Python {platform.python_version()}, glibc {platform.libc_ver()[1]}"
     print(f"linkwise {linkwise.__version__} on {where}: sorts, joins, files, a described machine, C++: right")

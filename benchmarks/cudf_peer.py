@@ -1,0 +1,43 @@
+"""cuDF's calls beside ours, where it is installed: libcudf by pylibcudf, on CuPy arrays of one GPU.
+
+Its memory comes from CUDA's stream-ordered pool, which keeps it from one call to the next, as ours is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+def _library() -> Any | None:
+    try:
+        import pylibcudf  # noqa: PLC0415
+        import rmm  # noqa: PLC0415
+    except ImportError:
+        return None
+    if not isinstance(rmm.mr.get_current_device_resource(), rmm.mr.CudaAsyncMemoryResource):
+        rmm.mr.set_current_device_resource(rmm.mr.CudaAsyncMemoryResource())
+    return pylibcudf
+
+
+def _table(library: Any, keys: Any) -> Any:
+    return library.Table([library.Column.from_cuda_array_interface(keys)])
+
+
+def sort_calls(keys: Any) -> dict[str, Callable[[], Any]]:
+    """Its sort of an array; nothing where there is no cuDF."""
+    library = _library()
+    if library is None:
+        return {}
+    table = _table(library, keys)
+    how = [library.types.Order.ASCENDING], [library.types.NullOrder.AFTER]
+    return {"cudf": lambda: library.sorting.sort(table, *how)}
+
+
+def join_calls(left: Any, right: Any) -> dict[str, Callable[[], Any]]:
+    """Its inner join, which gives the numbers of rows, of two arrays; nothing where there is no cuDF."""
+    library = _library()
+    if library is None:
+        return {}
+    tables = _table(library, left), _table(library, right)
+    return {"cudf, indices": lambda: library.join.inner_join(*tables, library.types.NullEquality.EQUAL)}
