@@ -98,10 +98,9 @@ bool HashParts::bring_together(const std::function<bool()>& is_worth_it) {
     divide_to(probe_, 1);
     if (!is_worth_it()) return false;
   }
+  const std::function<bool()> always = [] { return true; };
   for (Side* side : {&build_, &probe_}) {
-    if (exchanges() && !exchange(
-                           *side, side == &build_ ? is_worth_it : [] { return true; }))
-      return false;
+    if (exchanges() && !exchange(*side, side == &build_ ? is_worth_it : always)) return false;
     runtime_.set_phase("partition");
     for (std::size_t g = 0; (exchanges() || layout_.second_bits > 0) && g < streams_.size(); ++g) second_pass(*side, g);
   }
