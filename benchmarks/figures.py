@@ -1,12 +1,13 @@
 """The figures that README and docs state, as tables made from raw results.
 
     python benchmarks/figures.py            # renders them in place
-    python benchmarks/figures.py --check    # says which page states something else
+    python benchmarks/figures.py --check    # says which page states something else, or a figure outside of a table
 
 A page has `<!-- figures: NAME -->` and `<!-- end of figures -->`; what stands between them is rendered. NAME is a table
 of `docs/figures.toml`, whose cells name raw results and fields: a row and a column together say `files` (names under
 benchmarks/results), `where` (which of the file's results) and `field` (keys, down to numbers in seconds). A cell shows
-the least and the greatest of all repetitions of all its files.
+the least and the greatest of all repetitions of all its files. `section` is where a file's results are, if not under
+"results"; where several match, `of = "all"` shows the range of all, and `of = "best"` the greatest, as of the plans tried.
 """
 
 from __future__ import annotations
@@ -25,8 +26,11 @@ ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 SPECIFICATION = ROOT / "docs" / "figures.toml"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+_RENDERED = {"measurements.md", "papers.md"}  # from results, by other scripts
+_FIGURE = re.compile(r"(?<![\w.,·⁰-⁹-])\d[\d.,]*\s?(?:ms|µs|ns|s|seconds|minutes|[KMGT]B/s|Gb/s|×|times)(?!\w)")
+_NOT_PROSE = re.compile(r"^```.*?^```|<!-- figures:.*?<!-- end of figures -->|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 _BLOCK = re.compile(r"(<!-- figures: (?P<name>[\w-]+) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
-_SCALES = {"ms": 1e3, "s": 1.0}
+_SCALES = {"ms": 1e3, "s": 1.0, "×": 1.0, "%": 100.0}
 _DASH = "\N{EN DASH}"
 
 
@@ -43,17 +47,25 @@ def _matches(result: dict[str, Any], where: dict[str, Any]) -> bool:
     return all(result.get(key) == wanted for key, wanted in where.items())
 
 
-def numbers_of(name: str, where: dict[str, Any], field: list[str], section: str = "results") -> list[float]:
-    """What a file says there: one result, and in it a number or several."""
-    found = [result for result in _raw(name)[section] if _matches(result, where)]
-    if len(found) != 1:
-        raise FigureError(f"{name}: {len(found)} results where {where}, and one is wanted")
-    value: Any = found[0]
-    for key in field:
+def _at(value: Any, keys: list[str], what: str) -> Any:
+    for key in keys:
         if key not in value:
-            raise FigureError(f"{name}: no {key!r} where {where}; there are {', '.join(map(repr, value))}")
+            raise FigureError(f"{what}: no {key!r}; there are {', '.join(map(repr, value))}")
         value = value[key]
-    return [float(number) for number in (value if isinstance(value, list) else [value])]
+    return value
+
+
+def numbers_of(
+    name: str, where: dict[str, Any], field: list[str], section: str = "results", of: str = "one"
+) -> list[float]:
+    """What a file says there: of one result, which has a number or several, of the best, or of all."""
+    found = [result for result in _at(_raw(name), section.split("."), name) if _matches(result, where)]
+    values = [_at(result, field, f"{name} where {where}") for result in found]
+    if not values or (of == "one" and len(values) > 1):
+        raise FigureError(f"{name}: {len(values)} results where {where}, and one is wanted")
+    if of == "best":
+        return [max(values)]
+    return [float(number) for value in values for number in (value if isinstance(value, list) else [value])]
 
 
 def _three_digits(number: float) -> str:
@@ -68,13 +80,10 @@ def shown(numbers: list[float], unit: str) -> str:
 
 def _cell(row: dict[str, Any], column: dict[str, Any], unit: str) -> str:
     both = {**column, **row, "where": {**column.get("where", {}), **row.get("where", {})}}
-    if row.get("without", []).count(column["label"]):
-        return ""
     if missing := {"files", "field"} - both.keys():
         raise FigureError(f"{row['label']}, {column['label']}: nothing says {' and '.join(sorted(missing))}")
-    section = both.get("section", "results")
-    numbers = [number for name in both["files"] for number in numbers_of(name, both["where"], both["field"], section)]
-    return shown(numbers, unit)
+    how = both["where"], both["field"], both.get("section", "results"), both.get("of", "one")
+    return shown([number for name in both["files"] for number in numbers_of(name, *how)], unit)
 
 
 def table(specification: dict[str, Any], page: Path) -> str:
@@ -100,15 +109,25 @@ def rendered(text: str, page: Path, specifications: dict[str, Any]) -> str:
     return _BLOCK.sub(block, text)
 
 
+def free_figures(text: str, given: list[str]) -> list[str]:
+    """Times, rates and ratios that a page states outside of its tables, but for lines and paragraphs with such phrases."""
+    paragraphs = _NOT_PROSE.sub("", text).split("\n\n")
+    units = [unit for each in paragraphs for unit in (each.split("\n") if each.startswith("|") else [each])]
+    return [found for unit in units if not any(phrase in unit for phrase in given) for found in _FIGURE.findall(unit)]
+
+
 def main() -> int:
     """Renders, or checks."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
     specifications = tomllib.loads(SPECIFICATION.read_text(encoding="utf-8"))
-    stale = []
+    given = specifications.pop("given")
+    stale, free = [], []
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
+        if page.name not in _RENDERED:
+            free += [f"{page.name}: {figure!r}" for figure in free_figures(text, given.get(page.stem, []))]
         try:
             new = rendered(text, page, specifications)
         except FigureError as error:
@@ -123,7 +142,9 @@ def main() -> int:
         print(
             f"{page.relative_to(ROOT)}: {'states other figures than the raw results' if options.check else 'written'}"
         )
-    return 1 if stale and options.check else 0
+    for figure in free if options.check else []:
+        print(f"{figure} stands outside of a table; docs/figures.toml has tables, and phrases that are `given`")
+    return 1 if (stale or free) and options.check else 0
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -45,9 +46,13 @@ def clang_tidy() -> bool:
     omp = subprocess.run(["gcc", "-print-file-name=include/omp.h"], capture_output=True, text=True, check=True)
     text = Path(omp.stdout.strip()).read_text(encoding="utf-8")
     (includes / "omp.h").write_text(re.sub(r"__malloc__ \(\w+\)", "__malloc__", text), encoding="utf-8")
-    # Nor can it read GCC's precompiled headers.
-    commands = re.sub(r" -Winvalid-pch| -include [^ ]*cmake_pch\.hxx", "", databases[-1].read_text(encoding="utf-8"))
-    (includes / "compile_commands.json").write_text(commands, encoding="utf-8")
+    # Nor can it read GCC's precompiled headers. Files that are compiled together get the command of those.
+    text = re.sub(r" -Winvalid-pch| -include [^ ]*cmake_pch\.hxx", "", databases[-1].read_text(encoding="utf-8"))
+    commands = json.loads(text)
+    together = next(each for each in commands if re.search(r"linkwise\.dir/Unity/.*_cxx\.cxx$", each["file"]))
+    for file in {str(Path(name).absolute()) for name in sources} - {each["file"] for each in commands}:
+        commands.append({**together, "file": file, "command": together["command"].replace(together["file"], file)})
+    (includes / "compile_commands.json").write_text(json.dumps(commands), encoding="utf-8")
     return run("clang-tidy", "--quiet", f"--extra-arg=-isystem{includes}", "-p", str(includes), *sources)
 
 
@@ -57,6 +62,7 @@ def main() -> None:
         run("ruff", "format", *([] if FIX else ["--check"]), "."),
         run("ruff", "check", *(["--fix"] if FIX else []), "."),
         house_rules_are_kept(),
+        run(sys.executable, "benchmarks/figures.py", *([] if FIX else ["--check"])),
     ]
     if not FIX:
         checks += [run("lint-imports"), run(sys.executable, "-m", "mypy", "--strict", "-p", "linkwise")]

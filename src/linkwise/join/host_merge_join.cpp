@@ -11,7 +11,7 @@
 namespace linkwise {
 namespace {
 
-constexpr std::uint64_t block = 1 << 14;  // rows that a core does at once
+constexpr std::uint64_t block_rows = 1 << 14;  // rows that a core does at once
 
 }  // namespace
 
@@ -31,7 +31,7 @@ Matches::Matches(const RowKeys& keys, KeyWidth width, const void* words, int row
   groups_.resize(starts.size());
   bool left_is_unique = true, right_is_unique = true;
 #pragma omp parallel for schedule(static) reduction(&& : left_is_unique, right_is_unique) \
-    num_threads(team_if(count > block))
+    num_threads(team_if(count > block_rows))
   for (std::size_t g = 0; g < starts.size(); ++g) {
     Group& group = groups_[g];
     group.begin = starts[g];
@@ -68,7 +68,7 @@ std::uint64_t Matches::rows_of(const Group& group, JoinKind kind) const {
 // Of each group, where its rows of the result end.
 std::vector<std::uint64_t> Matches::ends(JoinKind kind) const {
   std::vector<std::uint64_t> ends(groups_.size());
-#pragma omp parallel for schedule(static) num_threads(team_if(groups_.size() > block))
+#pragma omp parallel for schedule(static) num_threads(team_if(groups_.size() > block_rows))
   for (std::size_t g = 0; g < groups_.size(); ++g) ends[g] = rows_of(groups_[g], kind);
   add_up(ends);
   return ends;
@@ -98,9 +98,9 @@ void Matches::write(JoinKind kind, std::uint64_t first, std::uint64_t count, std
                     std::int64_t* right) const {
   const std::vector<std::uint64_t> ends = this->ends(kind);
   const std::uint64_t end = first + count;
-#pragma omp parallel for schedule(dynamic) num_threads(team_if(count > block))
-  for (std::uint64_t begin = first; begin < end; begin += block) {
-    const std::uint64_t last = std::min(begin + block, end);
+#pragma omp parallel for schedule(dynamic) num_threads(team_if(count > block_rows))
+  for (std::uint64_t begin = first; begin < end; begin += block_rows) {
+    const std::uint64_t last = std::min(begin + block_rows, end);
     auto g = static_cast<std::size_t>(std::ranges::upper_bound(ends, begin) - ends.begin());
     for (std::uint64_t i = begin; i < last; ++g) {
       const std::uint64_t of_group = g == 0 ? 0 : ends[g - 1];
@@ -113,7 +113,7 @@ void Matches::write(JoinKind kind, std::uint64_t first, std::uint64_t count, std
 
 RangeSizes Matches::range_sizes() const {
   std::uint64_t keys = 0, left = 0, right = 0;
-#pragma omp parallel for schedule(static) reduction(+ : keys, left, right) num_threads(team_if(groups_.size() > block))
+#pragma omp parallel for schedule(static) reduction(+ : keys, left, right) num_threads(team_if(groups_.size() > block_rows))
   for (const Group& group : groups_) {
     if (!group.matches()) continue;
     ++keys;
@@ -137,8 +137,8 @@ void Matches::write_ranges(const RangeArrays& to) const {
     const std::int64_t* const ends = first + 1;
     const auto count = static_cast<std::uint64_t>(first[matching.size()]);
 #pragma omp parallel for schedule(dynamic) num_threads(team())
-    for (std::uint64_t begin = 0; begin < count; begin += block) {
-      const auto last = static_cast<std::int64_t>(std::min(begin + block, count));
+    for (std::uint64_t begin = 0; begin < count; begin += block_rows) {
+      const auto last = static_cast<std::int64_t>(std::min(begin + block_rows, count));
       auto at = static_cast<std::int64_t>(begin);
       for (auto k = std::upper_bound(ends, ends + matching.size(), at) - ends; at < last; ++k) {
         const Group& group = groups_[matching[k]];

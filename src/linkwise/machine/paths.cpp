@@ -13,7 +13,7 @@ namespace {
 constexpr double worth_it = 1.2;         // times the straight way's width, for a relay between GPUs
 constexpr double worth_leaving = 1.001;  // times the rate of those who carry, without one of them
 constexpr double least_helped = 0.02;    // of what a GPU's part is
-constexpr double nothing = 1e-9;
+constexpr double equal_within = 1e-9;
 
 double width_of(Topology& topology, Place from, Place to) {
   const std::vector<Use>* uses[] = {&topology.route(from, to).uses};
@@ -64,7 +64,7 @@ std::vector<Path> peer_relays(Topology& topology, const std::vector<int>& gpus) 
         Way way{std::min(best[a][k].width, best[k][b].width), best[a][k].over};
         way.over.push_back(gpus[k]);
         way.over.insert(way.over.end(), best[k][b].over.begin(), best[k][b].over.end());
-        const bool is_better = best[a][b].over.empty() || way.score() > (1 + nothing) * best[a][b].score();
+        const bool is_better = best[a][b].over.empty() || way.score() > (1 + equal_within) * best[a][b].score();
         if (way.width > worth_it * straight[a][b].width && is_better) best[a][b] = std::move(way);
       }
   std::vector<Path> paths;

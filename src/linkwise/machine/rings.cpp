@@ -9,7 +9,7 @@ namespace linkwise {
 namespace {
 
 constexpr std::size_t most_to_permute = 8;  // 5,040 rings
-constexpr double nothing = 1e-6;
+constexpr double no_rate = 1e-6;
 constexpr double launch_us = 10;  // tartan20 §3.2.2: 18 µs on two GPUs that reach each other in 8
 
 template <typename Visit>
@@ -66,7 +66,7 @@ Rings rings_of(Topology& topology, const std::vector<int>& gpus) {
   if (found.over_links) {
     const std::vector<double> rates = best_rates(topology, candidates);
     for (std::size_t r = 0; r < candidates.size(); ++r) {
-      if (rates[r] <= nothing) continue;
+      if (rates[r] <= no_rate) continue;
       found.rings.push_back(candidates[r]);
       found.rates.push_back(rates[r]);
       found.gb_per_s += rates[r];

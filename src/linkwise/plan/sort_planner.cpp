@@ -10,7 +10,7 @@
 namespace linkwise {
 namespace {
 
-constexpr std::uint64_t most_chunksets = 24;  // that are simulated
+constexpr std::uint64_t most_simulated_chunksets = 24;  // that are simulated
 constexpr std::uint64_t few_chunksets = 6;    // of a candidate, to tell whether it may be the best:
 constexpr double may_be_best = 1.05;          // times what the best so far takes
 constexpr std::size_t enough_plans = 12;      // that are priced whatever they promise, to show what there would be
@@ -160,7 +160,7 @@ std::vector<PricedPlan> plan_sort(const Machine& machine, const SortWorkload& wo
     constraints.pinned.apply_to(plan);
     priced.push_back(price(plan));
   }
-  price_again(priced, workload.count, [&](const SortPlan& plan) { return price(plan, most_chunksets); });
+  price_again(priced, workload.count, [&](const SortPlan& plan) { return price(plan, most_simulated_chunksets); });
   simplest_of_the_best_first(priced, [](const PricedPlan& each) -> const SortPlan& { return each.plan; });
   return priced;
 }

@@ -12,7 +12,7 @@ namespace linkwise {
 namespace {
 
 constexpr std::uint64_t small = 256;      // rows of a group that a core orders by itself
-constexpr std::uint64_t block = 1 << 14;  // positions that a core looks at at once
+constexpr std::uint64_t block_positions = 1 << 14;  // positions that a core looks at at once
 constexpr std::uint64_t tiny = 48;        // rows of a group that is ordered by counting
 
 // ranks[i]: how many words come before words[i] in a stable order. Every word is compared with every other, several at
@@ -154,13 +154,13 @@ void TieRefinement::refine(const Word* words) {
   };
   auto* rows = static_cast<Row*>(rows_);
   std::vector<Group> large;
-#pragma omp parallel num_threads(team_if(open_rows_ > block))
+#pragma omp parallel num_threads(team_if(open_rows_ > block_positions))
   {
     std::vector<Group> found;
     GroupSorter<Row> sorter(keys_);
 #pragma omp for schedule(dynamic)
-    for (std::uint64_t first = 0; first < open_rows_; first += block) {
-      const std::uint64_t last = std::min(first + block, open_rows_);
+    for (std::uint64_t first = 0; first < open_rows_; first += block_positions) {
+      const std::uint64_t last = std::min(first + block_positions, open_rows_);
       std::uint64_t begin = first;
       if (begin > 0) {  // a run that began before is another's
         while (begin < last && words[begin] == words[begin - 1]) ++begin;
@@ -202,9 +202,9 @@ void TieRefinement::open(std::vector<Group> groups) {
 void TieRefinement::write_words(std::uint64_t* words) const {
   with_key(to_key_width(row_bytes_), [&](auto tag) {
     const auto* rows = static_cast<const typename decltype(tag)::type*>(rows_);
-#pragma omp parallel for schedule(dynamic) num_threads(team_if(open_rows_ > block))
-    for (std::uint64_t first = 0; first < open_rows_; first += block) {
-      const std::uint64_t last = std::min(first + block, open_rows_);
+#pragma omp parallel for schedule(dynamic) num_threads(team_if(open_rows_ > block_positions))
+    for (std::uint64_t first = 0; first < open_rows_; first += block_positions) {
+      const std::uint64_t last = std::min(first + block_positions, open_rows_);
       auto group = std::ranges::upper_bound(open_, first, {}, &Group::first) - 1;
       for (std::uint64_t i = first; i < last;) {
         const RowKeys::Shape& shape = shape_of(*group);
@@ -225,9 +225,9 @@ void TieRefinement::place(const std::uint64_t* words, const void* order) {
     const auto* sources = static_cast<const Row*>(order);
     const HugePageBuffer room(open_rows_ * sizeof(Row));
     auto* before = reinterpret_cast<Row*>(room.data());
-#pragma omp parallel for schedule(dynamic) num_threads(team_if(open_rows_ > block))
+#pragma omp parallel for schedule(dynamic) num_threads(team_if(open_rows_ > block_positions))
     for (const Group& group : open_) std::copy(rows + group.begin, rows + group.end, before + group.first);
-#pragma omp parallel for schedule(dynamic) num_threads(team_if(open_rows_ > block))
+#pragma omp parallel for schedule(dynamic) num_threads(team_if(open_rows_ > block_positions))
     for (const Group& group : open_)
       for (std::uint64_t i = 0; i < group.end - group.begin; ++i)
         rows[group.begin + i] = before[sources[group.first + i]];
