@@ -6,7 +6,7 @@ export LINKWISE_CUDA_ARCHS ?= 90
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-all wheel sanitize lint check ci format bench swarm clean
+.PHONY: help build demo docs test test-all wheel sanitize lint check ci format bench swarm clean
 
 help:
 	@sed -n 's/^## //p' $(MAKEFILE_LIST)
@@ -54,8 +54,14 @@ lint check: build $(VENV)/ready-to-test
 	$(BIN)/python scripts/install_dependencies.py lint
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python scripts/lint.py $(LINT)
 
+## make docs    the site in build/site, its notebooks run, and the figures of README and docs; no GPU needed
+docs: build
+	$(BIN)/python scripts/install_dependencies.py docs
+	$(BIN)/python benchmarks/figures.py
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs build/site
+
 ## make ci      what has to pass before anything lands
-ci: check test-all sanitize
+ci: check docs test-all sanitize
 
 ## make format  let clang-format and ruff rewrite what they can
 format: $(VENV)/ready

@@ -89,7 +89,7 @@ def _cell(row: dict[str, Any], column: dict[str, Any], unit: str) -> str:
 def table(specification: dict[str, Any], page: Path) -> str:
     """A table of the specification as Markdown, and where its figures come from."""
     rows, columns, unit = specification["rows"], specification["columns"], specification["unit"]
-    head = [specification.get("about", ""), *(f"{column['label']}, {unit}" for column in columns)]
+    head = [f"{specification['about']} ({unit})", *(column["label"] for column in columns)]
     lines = [f"| {' | '.join(head)} |", f"|---|{'---:|' * len(columns)}"]
     lines += [f"| {row['label']} | {' | '.join(_cell(row, column, unit) for column in columns)} |" for row in rows]
     names = dict.fromkeys(name for part in (*rows, *columns) for name in part.get("files", ()))

@@ -289,7 +289,7 @@ def measurements_page() -> str:
         "# All measurements",
         "",
         "Every run that was kept, whatever its commit, the newest of each kind first;",
-        "[performance.md](performance.md) has the newest figures, question by question. Rendered from",
+        "[Performance](performance.md) has the newest figures, question by question. Rendered from",
         "`benchmarks/results/` by `python benchmarks/sort.py --render`.",
         "",
         "Host to host: pinned memory in and out unless another kind is named; order and checksum are verified on",
