@@ -7,7 +7,7 @@ A page has `<!-- figures: NAME -->` and `<!-- end of figures -->`; what stands b
 of `docs/figures.toml`, whose cells name raw results and fields: a row and a column together say `files` (names under
 benchmarks/results), `where` (which of the file's results) and `field` (keys, down to numbers in seconds). A cell shows
 the least and the greatest of all repetitions of all its files. `section` is where a file's results are, if not under
-"results"; where several match, `of = "all"` shows the range of all, and `of = "best"` the greatest, as of the plans tried.
+"results"; where several match, `of = "all"` shows the range of all, and `of = "best"` the greatest of what was tried.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def rendered(text: str, page: Path, specifications: dict[str, Any]) -> str:
 
 
 def free_figures(text: str, given: list[str]) -> list[str]:
-    """Times, rates and ratios that a page states outside of its tables, but for lines and paragraphs with such phrases."""
+    """Times, rates and ratios outside of a page's tables, but for lines and paragraphs with these phrases."""
     paragraphs = _NOT_PROSE.sub("", text).split("\n\n")
     units = [unit for each in paragraphs for unit in (each.split("\n") if each.startswith("|") else [each])]
     return [found for unit in units if not any(phrase in unit for phrase in given) for found in _FIGURE.findall(unit)]

@@ -17,7 +17,7 @@ GENERATED = ROOT / "build" / "docs"
 
 project = "Linkwise"
 release = metadata.version("linkwise")
-copyright = "the authors of Linkwise"  # noqa: A001
+copyright = "the authors of Linkwise"
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 html_theme = "furo"
 html_title = f"Linkwise {release}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, TypeAlias, cast
 
@@ -84,8 +84,22 @@ def cannot_sort(value: object) -> UsageError:
     return UsageError(f"a {type(value).__name__} cannot be sorted{advice}")
 
 
+def native_of(values: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """What a frame or series of Narwhals stands for, and the way back; anything else stands for itself."""
+    if library_of(values) != "narwhals" or type(values).__name__ == "LazyFrame":
+        return values, _same
+    narwhals = importlib.import_module("narwhals")
+    return values.to_native(), lambda result: narwhals.from_native(result, allow_series=True)
+
+
 def hold(values: Any, by: By = None) -> Held:
     """The data of anything that has rows in host memory. Raises ``UsageError``."""
+    values, as_given = native_of(values)
+    if as_given is not _same:
+        held = hold(values, by)
+        take = held.take
+        taken = None if take is None else lambda rows: as_given(take(rows))
+        return replace(held, give_back=lambda contents: as_given(held.give_back(contents)), take=taken)
     if isinstance(values, np.ma.MaskedArray):
         raise cannot_sort(values)
     if isinstance(values, np.ndarray):

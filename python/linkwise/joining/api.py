@@ -17,7 +17,7 @@ import numpy.typing as npt
 from linkwise._arrow import pa
 from linkwise._core import UsageError
 from linkwise.columns.sort_keys import listed
-from linkwise.interop.containers import hold_table, is_frame, labels_named, labels_of
+from linkwise.interop.containers import hold_table, is_frame, labels_named, labels_of, native_of
 from linkwise.interop.pandas_frames import PandasFrames
 from linkwise.joining.device.device_join import GpuJoin, arrays_on_gpus
 from linkwise.joining.join_check import check_join
@@ -84,6 +84,7 @@ def join(
     """
     check_how(how)
     options = ExecutionOptions.of(execution, JoinPlan)
+    (left, as_given), (right, _) = native_of(left), native_of(right)
     labels = labels_of(right) | labels_of(left)
     named = [_named(columns, labels) for columns in (on, left_on, right_on)]
     compared = {str(name) for columns in named if columns is not None for name in columns}
@@ -96,7 +97,7 @@ def join(
     result = joined.table()
     if options.verify_all:
         check_join(left_table, right_table, result, keys, how, nulls_equal=nulls_equal)
-    return cast(Relation, give_back(result))
+    return cast(Relation, as_given(give_back(result)))
 
 
 def _hold_both(left: Any, right: Any, keys: set[str]) -> tuple[pa.Table, pa.Table, Callable[[pa.Table], Any]]:

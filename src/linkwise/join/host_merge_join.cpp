@@ -113,7 +113,8 @@ void Matches::write(JoinKind kind, std::uint64_t first, std::uint64_t count, std
 
 RangeSizes Matches::range_sizes() const {
   std::uint64_t keys = 0, left = 0, right = 0;
-#pragma omp parallel for schedule(static) reduction(+ : keys, left, right) num_threads(team_if(groups_.size() > block_rows))
+#pragma omp parallel for schedule(static) reduction(+ : keys, left, right) \
+    num_threads(team_if(groups_.size() > block_rows))
   for (const Group& group : groups_) {
     if (!group.matches()) continue;
     ++keys;

@@ -11,9 +11,9 @@ namespace linkwise {
 namespace {
 
 constexpr std::uint64_t most_simulated_chunksets = 24;  // that are simulated
-constexpr std::uint64_t few_chunksets = 6;    // of a candidate, to tell whether it may be the best:
-constexpr double may_be_best = 1.05;          // times what the best so far takes
-constexpr std::size_t enough_plans = 12;      // that are priced whatever they promise, to show what there would be
+constexpr std::uint64_t few_chunksets = 6;              // of a candidate, to tell whether it may be the best:
+constexpr double may_be_best = 1.05;                    // times what the best so far takes
+constexpr std::size_t enough_plans = 12;  // that are priced whatever they promise, to show what there would be
 
 // Of a plan that sorts so many in all.
 std::uint64_t records_at_once(const SortPlan& plan, std::uint64_t count) {

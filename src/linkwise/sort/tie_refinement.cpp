@@ -11,9 +11,9 @@
 namespace linkwise {
 namespace {
 
-constexpr std::uint64_t small = 256;      // rows of a group that a core orders by itself
+constexpr std::uint64_t small = 256;                // rows of a group that a core orders by itself
 constexpr std::uint64_t block_positions = 1 << 14;  // positions that a core looks at at once
-constexpr std::uint64_t tiny = 48;        // rows of a group that is ordered by counting
+constexpr std::uint64_t tiny = 48;                  // rows of a group that is ordered by counting
 
 // ranks[i]: how many words come before words[i] in a stable order. Every word is compared with every other, several at
 // once and without a branch: of few words, that takes less time than sorting them.

@@ -1,0 +1,92 @@
+"""``import linkwise.pandas`` gives pandas frames ``df.linkwise.sort_values`` and ``df.linkwise.merge``."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any, Literal, Unpack, cast
+
+import pandas as pd
+
+from linkwise._core import UsageError
+from linkwise.joining.api import join as join_now
+from linkwise.joining.matching import How, Order
+from linkwise.runtime.execution import JoinExecution, SortExecution
+from linkwise.sorting.api import sort as sort_now
+
+__all__ = ["LinkwiseAccessor"]
+
+_HOW: dict[str, How] = {"inner": "inner", "left": "left", "right": "right", "outer": "full"}
+
+
+@pd.api.extensions.register_dataframe_accessor("linkwise")
+class LinkwiseAccessor:
+    """Sorts and joins of a frame by Linkwise, with pandas' arguments. The frame is never changed."""
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        self._frame = frame
+
+    def sort_values(
+        self,
+        by: Hashable | Sequence[Hashable],
+        *,
+        ascending: bool | Sequence[bool] = True,
+        na_position: Literal["first", "last"] = "last",
+        ignore_index: bool = False,
+        **execution: Unpack[SortExecution],
+    ) -> pd.DataFrame:
+        """As ``DataFrame.sort_values``, stable. Arguments that are not here: see ``linkwise.sort``.
+
+        Raises
+        ------
+        UsageError
+            If a column is not there, or has values that have no order.
+
+        """
+        descending = not ascending if isinstance(ascending, bool) else [not each for each in ascending]
+        by_columns = cast("str | Sequence[str]", by)  # labels of any kind
+        in_order = sort_now(self._frame, by=by_columns, descending=descending, nulls=na_position, **execution)
+        return in_order.reset_index(drop=True) if ignore_index else in_order
+
+    def merge(
+        self,
+        right: pd.DataFrame,
+        how: Literal["inner", "left", "right", "outer"] = "inner",
+        on: Hashable | Sequence[Hashable] | None = None,
+        *,
+        left_on: Hashable | Sequence[Hashable] | None = None,
+        right_on: Hashable | Sequence[Hashable] | None = None,
+        suffixes: tuple[str | None, str | None] = ("_x", "_y"),
+        order: Order = "left",
+        **execution: Unpack[JoinExecution],
+    ) -> pd.DataFrame:
+        """As ``DataFrame.merge``: columns of both sides, nulls match nulls, and rows come in the left one's order.
+
+        ``order`` is ``linkwise.join``'s: ``None`` is faster, and gives rows in any order.
+
+        Raises
+        ------
+        UsageError
+            If a column is not there, or ``how`` is none of these.
+
+        """
+        if how not in _HOW:
+            raise UsageError(f"how is one of {', '.join(_HOW)}, not {how!r}")
+        keys = {"on": on, "left_on": left_on, "right_on": right_on}
+        shared = {*_listed(on)} | ({*_listed(left_on)} & {*_listed(right_on)})
+        twice = [name for name in self._frame.columns if name in right.columns and name not in shared]
+        left_suffix, right_suffix = (suffix or "" for suffix in suffixes)
+        if twice and left_suffix == right_suffix:
+            raise UsageError(f"both frames have {', '.join(map(repr, twice))}; give two suffixes")
+        left = self._frame.rename(columns={name: f"{name}{left_suffix}" for name in twice})
+        other = right.rename(columns={name: f"{name}{right_suffix}" for name in twice})
+        keys["left_on"] = _renamed(left_on, twice, left_suffix)
+        keys["right_on"] = _renamed(right_on, twice, right_suffix)
+        return join_now(left, other, **cast(Any, keys), how=_HOW[how], nulls_equal=True, order=order, **execution)
+
+
+def _listed(names: Any) -> list[Any]:
+    return [] if names is None else [names] if isinstance(names, str) or not isinstance(names, Sequence) else [*names]
+
+
+def _renamed(names: Any, twice: list[Any], suffix: str) -> list[Any] | None:
+    return None if names is None else [f"{name}{suffix}" if name in twice else name for name in _listed(names)]

@@ -1,0 +1,140 @@
+"""Lazy sorts and joins in the plans of Polars: sources, into which it pushes projections, predicates and limits.
+
+What is below such a source is a lazy frame of Polars' own, which it optimises and runs; Linkwise sorts or joins what
+comes of it. An engine for whole plans (``polars.Engine``) would have to take Polars' place below as well: what it can
+replace in an optimised plan is a node with all that is below it (``NodeTraverser.set_udf``), of whose inputs it is not
+given frames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Unpack
+
+import polars as pl
+from polars.io.plugins import register_io_source
+
+from linkwise._core import UsageError
+from linkwise.columns.sort_keys import Descending, Nulls
+from linkwise.joining.api import join as join_now
+from linkwise.runtime.execution import SortExecution
+from linkwise.sorting.api import sort as sort_now
+
+__all__ = ["join", "scan_sorted"]
+
+
+def _names(columns: str | Sequence[str]) -> list[str]:
+    return [columns] if isinstance(columns, str) else list(columns)
+
+
+def _check(schema: pl.Schema, columns: list[str]) -> None:
+    for name in columns:
+        if name not in schema:
+            raise UsageError(f"there is no column {name!r}; there are {', '.join(map(repr, schema))}")
+
+
+def _in_batches(
+    frame: pl.DataFrame, columns: list[str] | None, rows: int | None, batch_rows: int | None
+) -> Iterator[pl.DataFrame]:
+    frame = (frame if columns is None else frame.select(columns)).head(len(frame) if rows is None else rows)
+    yield from [frame] if batch_rows is None or len(frame) <= batch_rows else frame.iter_slices(batch_rows)
+
+
+def scan_sorted(
+    frame: pl.LazyFrame,
+    by: str | Sequence[str],
+    *,
+    descending: Descending = False,
+    nulls: Nulls = "last",
+    **execution: Unpack[SortExecution],
+) -> pl.LazyFrame:
+    """A lazy frame with the rows of another one in order, sorted by Linkwise when it is collected.
+
+    Columns that nobody asks for are not read, and predicates on single rows are applied before the rows are sorted.
+
+    Parameters
+    ----------
+    frame
+        Whatever Polars can scan or compute. It runs on Polars' streaming engine.
+    by, descending, nulls
+        As ``linkwise.sort`` has them.
+    **execution
+        Where and how it is sorted: see ``linkwise.options``.
+
+    Raises
+    ------
+    UsageError
+        Now, if a column is not there. Errors of the sort come when the frame is collected.
+
+    """
+    keys, schema = _names(by), frame.collect_schema()
+    _check(schema, keys)
+
+    def rows_in_order(
+        with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None
+    ) -> Iterator[pl.DataFrame]:
+        source = frame if predicate is None else frame.filter(predicate)
+        if with_columns is not None:
+            wanted = {*with_columns, *keys}
+            source = source.select([name for name in schema if name in wanted])
+        in_order = sort_now(
+            source.collect(engine="streaming"), by=keys, descending=descending, nulls=nulls, **execution
+        )
+        return _in_batches(in_order, with_columns, n_rows, batch_size)
+
+    return register_io_source(rows_in_order, schema=schema)
+
+
+def join(
+    left: pl.LazyFrame,
+    right: pl.LazyFrame,
+    on: str | Sequence[str] | None = None,
+    *,
+    left_on: str | Sequence[str] | None = None,
+    right_on: str | Sequence[str] | None = None,
+    suffix: str = "_right",
+    **options: Any,
+) -> pl.LazyFrame:
+    """A lazy frame with the rows of a join, which Linkwise makes when it is collected.
+
+    Columns of either side that nobody asks for are not read. Predicates are applied to the joined rows.
+
+    Parameters
+    ----------
+    left, right
+        Whatever Polars can scan or compute. Both run on Polars' streaming engine.
+    on, left_on, right_on, suffix, options
+        As ``linkwise.join`` has them, ``how=`` and ``order=`` among them.
+
+    Raises
+    ------
+    UsageError
+        Now, if a column is not there or an option is wrong. Errors of the join come when the frame is collected.
+
+    """
+    schemas = left.collect_schema(), right.collect_schema()
+    keys = [_names(chosen) for chosen in (on or left_on or (), on or right_on or ())]
+    for schema, names in zip(schemas, keys, strict=True):
+        _check(schema, names)
+
+    def joined(sides: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        return join_now(sides[0], sides[1], on, left_on=left_on, right_on=right_on, suffix=suffix, **options)
+
+    schema_of_joined = joined([schema.to_frame() for schema in schemas]).schema
+
+    def rows_of_join(
+        with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None
+    ) -> Iterator[pl.DataFrame]:
+        sides = left, right
+        if with_columns is not None:
+            asked = {*with_columns, *(predicate.meta.root_names() if predicate is not None else ())}
+            # A name that both have keeps its suffix only as long as both have it.
+            kept = (
+                [name for name in schemas[0] if name in asked or name in keys[0] or name in schemas[1]],
+                [name for name in schemas[1] if name in asked or name in keys[1] or f"{name}{suffix}" in asked],
+            )
+            sides = left.select(kept[0]), right.select(kept[1])
+        found = joined(pl.collect_all(sides, engine="streaming"))
+        return _in_batches(found if predicate is None else found.filter(predicate), with_columns, n_rows, batch_size)
+
+    return register_io_source(rows_of_join, schema=schema_of_joined)
