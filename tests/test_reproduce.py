@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -146,3 +148,20 @@ def test_experiments_measure_on_gpus(name: str) -> None:
     assert all(row.ours is not None or row.note for row in rows)
     if machine.num_gpus > 1:
         assert any(row.ours for row in rows)
+
+
+def test_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ours as bars, the paper's figures as marks, a panel for each unit."""
+    from typer.testing import CliRunner
+
+    from linkwise.cli.main import commands_for
+
+    def run(*arguments: str) -> Any:
+        return CliRunner().invoke(commands_for(["reproduce"]), ["reproduce", *arguments])
+
+    picture = tmp_path / "fig14.svg"
+    assert run("sort22-fig14", "--picture", str(picture)).exit_code == 0
+    drawn = picture.read_text(encoding="utf-8")
+    assert "the paper" in drawn and "Linkwise" in drawn and "sort22-fig14" in drawn
+    wrong = run("sort22-fig14", "--picture", str(tmp_path / "fig14.txt"))
+    assert wrong.exit_code != 0 and "a picture's name ends in .svg, .png or .pdf" in str(wrong.exception)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,7 +12,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from linkwise._core import UsageError
 from linkwise.cli.errors import interrupt_is_a_failure
+from linkwise.reports.plots import check_picture, comparison_picture
 from linkwise.reports.terminal import print_names
 from linkwise.reproduce.experiment import Row, Statement
 from linkwise.reproduce.registry import EXPERIMENTS, reproduce
@@ -22,14 +25,25 @@ def reproduce_experiment(
     machine: Annotated[
         str | None, typer.Option(help="local, or a described machine, in place of the paper's machines.")
     ] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="Draw our figures and the paper's here: .svg, .png or .pdf.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Run an experiment of the papers: what they state, ours, and the ratio."""
+    if picture is not None:
+        check_picture(picture)
     if name.lower() == "list":
         print_names({experiment.name: experiment.title for experiment in EXPERIMENTS.values()})
         return
     with interrupt_is_a_failure():
         rows = reproduce(name, machine)
+    title = f"{name}: {EXPERIMENTS[name].title}"
+    if picture is not None:
+        drawn = [(row.what, row.unit, row.ours, row.paper) for row in rows if row.ours is not None]
+        if not drawn:
+            raise UsageError(f"{name} has no figure to draw")
+        comparison_picture(drawn, picture, title=title)
     statements = EXPERIMENTS[name].statements if machine is None else ()  # they are of the paper's machines
     if as_json:
         told = {"name": name, "machine": machine or "as in the paper", "simulated": machine != "local"}
@@ -41,7 +55,7 @@ def reproduce_experiment(
     else:
         how = "measured on this machine" if machine == "local" else "simulated, nothing was measured"
         console = Console()
-        print_experiment(console, f"{name}: {EXPERIMENTS[name].title}", how, rows)
+        print_experiment(console, title, how, rows)
         print_statements(console, statements, rows)
 
 

@@ -102,3 +102,37 @@ def save_picture(values: npt.NDArray[np.float32], path: Path) -> None:
     drawn = io.BytesIO()
     image.imsave(drawn, values, cmap="gray", vmin=0, vmax=1, format="png")
     write_bytes(path, drawn.getvalue())
+
+
+def comparison_picture(rows: Sequence[tuple[str, str, float, float | None]], path: Path, *, title: str) -> None:
+    """Draw our figures as bars and a paper's as diamonds: (what, unit, ours, theirs or None), a panel for each unit.
+
+    Raises ``UsageError`` where matplotlib is missing.
+    """
+    try:
+        import matplotlib as mpl  # noqa: PLC0415
+        from matplotlib.figure import Figure  # noqa: PLC0415
+    except ImportError:
+        raise UsageError("pictures need matplotlib; pip install matplotlib") from None
+    panels = {unit: [row for row in rows if row[1] == unit] for unit in dict.fromkeys(row[1] for row in rows)}
+    heights = [len(panel) for panel in panels.values()]
+    figure = Figure(figsize=(9, 1.2 + 0.24 * sum(heights) + 0.5 * len(panels)), layout="constrained")
+    every = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
+    for axes, (unit, panel) in zip(every, panels.items(), strict=True):
+        places = list(range(len(panel)))
+        axes.barh(places, [row[2] for row in panel], height=0.7, color="#7aa6c2", label="Linkwise")
+        stated = [(row[3], place) for place, row in zip(places, panel, strict=True) if row[3] is not None]
+        if stated:
+            axes.plot(*zip(*stated, strict=True), "D", color="black", markersize=4, label="the paper")
+        axes.set_yticks(places, [row[0] for row in panel], fontsize="x-small")
+        axes.invert_yaxis()
+        axes.margins(y=0.6 / len(panel))
+        axes.set_xlabel(unit, fontsize="small")
+        axes.spines[["top", "right"]].set_visible(False)
+    handles, labels = max((axes.get_legend_handles_labels() for axes in every), key=lambda pair: len(pair[0]))
+    figure.legend(handles, labels, loc="outside upper right", ncols=2, fontsize="small", frameon=False)
+    figure.suptitle(title, fontsize="medium", x=0.01, ha="left")
+    drawn = io.BytesIO()
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "linkwise"}):
+        figure.savefig(drawn, format=path.suffix[1:].lower())
+    write_bytes(path, drawn.getvalue())
