@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -166,8 +167,19 @@ def test_the_report_needs_nothing_else_and_holds_the_profile(full: Profile) -> N
     for row in full.measurements:
         if "gb_per_s" in row:
             assert f"{row['gb_per_s']:.4g}" in cells
-    linkwise_page = Page(html_report(linkwise.probe("sli-rtx2080")))  # two GPUs, no curves
-    assert "maps" in linkwise_page.ids
+    text = html_report(linkwise.probe("sli-rtx2080"))  # two GPUs, no curves
+    assert "maps" in Page(text).ids and "curves" not in Page(text).ids  # sections without content are left out
+    assert "measured" not in re.sub("was measured|--measured", "", text).lower()  # of what is simulated
+
+
+def test_two_profiles_beside_each_other(full: Profile) -> None:
+    older = linkwise.probe("dgx-a100")
+    page = Page(html_report(linkwise.probe("dgx1-v100"), older))
+    assert {"beside"} <= page.ids
+    ratios = [float(cell) for cell in page.cells if re.fullmatch(r"\d+\.\d\d", cell)]
+    assert ratios and any(abs(ratio - 1) > 0.1 for ratio in ratios)
+    alike = html_report(full, full)
+    assert f"{sum(1 for row in full.measurements if row.get('gb_per_s'))} rates that both have" in alike
 
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="there is no chromium")
@@ -201,7 +213,7 @@ def test_the_report_in_a_browser(full: Profile, tmp_path: Path) -> None:
     title = done.stdout.split("<title>")[1].split("</title>")[0].replace("&quot;", '"')
     seen = json.loads(title)
     assert seen["told"] == len(full.findings)
-    assert seen["drawn"] >= 8
+    assert seen["drawn"] >= 6
     assert seen["width"] > 400
     assert seen["shown"] == seen["rates"] > 600
 
@@ -214,6 +226,10 @@ def test_command_line(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert load_profile(profile).findings
     assert "<svg" in report.read_text(encoding="utf-8")
+    done = run("probe", "--machine", "delta-d22x", "--report", str(report), "--beside", str(profile))
+    assert done.returncode == 0 and "Beside another profile" in report.read_text(encoding="utf-8")
+    done = run("probe", "--machine", "delta-d22x", "--beside", str(profile))
+    assert done.returncode == 2 and "name one with --report" in done.stderr
     assert run("machine", "show", "dgx2", "--svg").stdout.startswith("<svg")
     assert "nvswitch" not in run("machine", "show", "dgx2", "--without", "nvlink").stdout
     assert run("machine", "show", "dgx2", "--without", "paper").returncode == 2

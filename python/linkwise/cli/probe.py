@@ -11,11 +11,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from linkwise._core import UsageError
 from linkwise._shown import format_seconds
 from linkwise.cli import options
 from linkwise.cli.errors import interrupt_is_a_failure
 from linkwise.cli.options import without_it
-from linkwise.machines.profile import Profile
+from linkwise.machines.profile import Profile, load_profile
 from linkwise.probing import mpi
 from linkwise.probing.probe import measurements, probe
 from linkwise.reports.profile_html import write_report
@@ -33,6 +34,9 @@ def probe_machine(
     out: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the profile.")] = None,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a report, as one HTML file with pictures.")
+    ] = None,
+    beside: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="An older profile, to set beside this one in the report.")
     ] = None,
     without: Annotated[str | None, typer.Option(metavar="nvlink", help="A described machine without it.")] = None,
     list_them: Annotated[bool, typer.Option("--list", help="Name every measurement and exit.")] = False,
@@ -55,13 +59,16 @@ def probe_machine(
     if list_them:
         print_names(measurements())
         return
+    if beside is not None and report is None:
+        raise UsageError("--beside is shown in a report; name one with --report")
+    older = None if beside is None else load_profile(beside)
     of = machine if without is None else without_it(machine, without)
     with interrupt_is_a_failure():
         profile = probe(of, out, mode="full" if full else "quick", tests=tests)
     if machine == "local" and mpi.rank() > 0:  # the first of several processes tells
         return
     if report is not None:
-        write_report(profile, report)
+        write_report(profile, report, older)
     if as_json:
         typer.echo(json.dumps(profile.as_dict()))
     else:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import re
 from collections.abc import Iterable
 from html import escape
@@ -23,12 +24,21 @@ if TYPE_CHECKING:
 
 
 _STYLE = """
-body{font:15px/1.45 system-ui,sans-serif;max-width:1180px;margin:2em auto;padding:0 1em;color:#222}
-h1{font-size:1.6em}h2{font-size:1.2em;margin-top:2em;border-bottom:1px solid #ddd}
-table{border-collapse:collapse;font-size:13px}td,th{padding:2px 10px;text-align:right;border-bottom:1px solid #eee}
-td.t,th.t{text-align:left}.low{color:#b00020;font-weight:bold}svg{max-width:100%;height:auto}
+:root{--ink:#222;--paper:#fff;--line:#ddd;--measured:#3c7fb1;--predicted:#f0a33f;--low:#b00020}
+@media(prefers-color-scheme:dark){:root{--ink:#ddd;--paper:#17191c;--line:#3a3d42;--low:#ff6b81}}
+body{font:15px/1.45 system-ui,sans-serif;max-width:1180px;margin:2em auto;padding:0 1em;color:var(--ink);
+background:var(--paper)}
+h1{font-size:1.6em}h2{font-size:1.2em;margin-top:2em;border-bottom:1px solid var(--line)}h3{font-size:1em}
+table{border-collapse:collapse;font-size:13px}td,th{padding:2px 10px;text-align:right;border-bottom:1px solid var(--line)}
+td.t,th.t{text-align:left}.low{color:var(--low);font-weight:bold}
+svg{max-width:100%;height:auto;background:#fff;border-radius:6px}
 details{margin:.5em 0}summary{cursor:pointer}.grid{display:flex;flex-wrap:wrap;gap:1em}
+.bars{display:grid;grid-template-columns:max-content 1fr max-content;gap:2px 10px;font-size:12px;align-items:center}
+.bars i{display:block;height:6px;border-radius:3px;background:var(--measured)}.bars i+i{background:var(--predicted)}
+.key{font-size:12px}.key b{color:var(--measured)}.key b+b{color:var(--predicted)}
 """
+_FEW = 12  # bars that are shown at once
+_MOST_NAMED = 24  # curves of a drawing that a legend names
 
 
 def _figure(title: str, draw: Any, width: float, height: float) -> str:
@@ -43,6 +53,9 @@ def _figure(title: str, draw: Any, width: float, height: float) -> str:
         axes = figure.subplots()
         axes.set_title(title, fontsize="medium")
         draw(axes)
+        handles, labels = axes.get_legend_handles_labels()
+        if handles:  # beside the axes, where it covers nothing
+            figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=6, frameon=False)
         text = io.StringIO()
         figure.savefig(text, format="svg", metadata={"Date": None})
     return text.getvalue()[text.getvalue().index("<svg") :]
@@ -51,8 +64,8 @@ def _figure(title: str, draw: Any, width: float, height: float) -> str:
 def _heat_map(title: str, values: dict[tuple[int, int], float], gpus: int) -> str:
     def draw(axes: Axes) -> None:
         grid = [[values.get((row, column), float("nan")) for column in range(gpus)] for row in range(gpus)]
-        axes.imshow(grid, cmap="viridis")
-        middle = (min(values.values()) + max(values.values())) / 2
+        axes.imshow(grid, cmap="viridis", vmin=0)
+        middle = max(values.values()) / 2
         for (row, column), value in values.items():
             colour = "black" if value > middle else "white"
             axes.text(column, row, f"{value:.3g}", ha="center", va="center", color=colour, fontsize=7)
@@ -73,40 +86,38 @@ def _curves(title: str, rows: Iterable[dict[str, Any]]) -> str:
 
     def draw(axes: Axes) -> None:
         for what, points in lines.items():
-            axes.plot(*zip(*sorted(points), strict=True), marker=".", label=what, linewidth=1)
+            label = what if len(lines) <= _MOST_NAMED else None
+            axes.plot(*zip(*sorted(points), strict=True), marker=".", label=label, linewidth=1)
         axes.set_xscale("log", base=2)
         axes.set_yscale("log")
         axes.set_xlabel("bytes of each transfer")
         axes.set_ylabel("GB/s")
         axes.grid(alpha=0.3)
-        if len(lines) <= 16:
-            axes.legend(fontsize=6, frameon=False, ncols=2)
 
     return _figure(title, draw, 6, 4) if lines else ""
 
 
+def _bar(row: dict[str, Any], most: float) -> str:
+    seen, predicted = row["gb_per_s"], row["predicted_gb_per_s"]
+    told = f"{seen:.4g}, predicted {predicted:.4g} GB/s"
+    widths = "".join(f'<i style="width:{100 * rate / most:.1f}%"></i>' for rate in (seen, predicted))
+    return f'<span>{escape(row["what"])}</span><span title="{told}">{widths}</span><span>{told}</span>'
+
+
 def _bars(title: str, rows: list[dict[str, Any]]) -> str:
-    """Measured and predicted side by side, set by set."""
+    """Each set's rate beside the predicted one; first those whose prediction is farthest off, the others folded."""
     if not rows:
         return ""
-
-    def draw(axes: Axes) -> None:
-        places = range(len(rows))
-        measured = [row["gb_per_s"] for row in rows]
-        axes.barh([y - 0.2 for y in places], measured, height=0.38, label="measured", color="#3c7fb1")
-        axes.barh(
-            [y + 0.2 for y in places],
-            [row["predicted_gb_per_s"] for row in rows],
-            height=0.38,
-            label="predicted",
-            color="#f0a33f",
-        )
-        axes.set_yticks(list(places), [row["what"] for row in rows], fontsize=5)
-        axes.set_ylim(len(rows) - 0.4, -0.6)
-        axes.set_xlabel("GB/s of all together")
-        axes.legend(fontsize="small", frameon=False)
-
-    return _figure(title, draw, 5.6, 0.9 + 0.16 * len(rows))
+    most = max(max(row["gb_per_s"], row["predicted_gb_per_s"]) for row in rows)
+    by_error = sorted(rows, key=lambda row: -abs(row["predicted_gb_per_s"] / row["gb_per_s"] - 1))
+    shown = "".join(_bar(row, most) for row in by_error[:_FEW])
+    others = "".join(_bar(row, most) for row in rows)
+    folded = f'<details><summary>all {len(rows)}</summary><div class="bars">{others}</div></details>'
+    about = f", the {_FEW} farthest off" if len(rows) > _FEW else ""
+    return (
+        f'<section><h3>{escape(title)}{about}</h3><div class="bars">{shown}</div>'
+        f"{folded if len(rows) > _FEW else ''}</section>"
+    )
 
 
 def _pairs(profile: Profile, name: str, pattern: str, field: str = "gb_per_s") -> dict[tuple[int, int], float]:
@@ -166,9 +177,39 @@ def _summary(profile: Profile) -> str:
     return "".join(f"<p>{escape(part)}</p>" for part in parts)
 
 
-def html_report(profile: Profile) -> str:
-    """The whole page. Raises ``UsageError`` where matplotlib is missing."""
+def _section(title: str, name: str, content: str, *, of: str = "div", kind: str = "") -> str:
+    """A part of the page, unless it is empty."""
+    return f'<h2>{title}</h2><{of} id="{name}"{kind}>{content}</{of}>' if content else ""
+
+
+def _beside(profile: Profile, other: Profile) -> str:
+    """Rates that both profiles have, those that differ most first."""
+    theirs = {(row["name"], row["what"], row.get("bytes")): row for row in other.measurements}
+    both = [
+        (row, theirs[key]) for row in profile.measurements
+        if (key := (row["name"], row["what"], row.get("bytes"))) in theirs
+        and row.get("gb_per_s") and theirs[key].get("gb_per_s")
+    ]  # fmt: skip
+    if not both:
+        return f"<p>{escape(other.machine.name)} has no measurement in common with this one.</p>"
+    both.sort(key=lambda pair: -abs(math.log(pair[0]["gb_per_s"] / pair[1]["gb_per_s"])))
+    lines = "".join(
+        f'<tr><td class="t">{escape(row["name"])}</td><td class="t">{escape(row["what"])}</td><td>{row.get("bytes", "")}'
+        f"</td><td>{row['gb_per_s']:.4g}</td><td>{their['gb_per_s']:.4g}</td>"
+        f"<td>{row['gb_per_s'] / their['gb_per_s']:.2f}</td></tr>"
+        for row, their in both
+    )
+    names = "".join(f"<th>{escape(each.machine.name)}, GB/s</th>" for each in (profile, other))
+    return (
+        f"<p>{len(both)} rates that both have; those that differ most come first.</p><table>"
+        f'<tr><th class="t">measurement</th><th class="t">of</th><th>bytes</th>{names}<th>ratio</th></tr>{lines}</table>'
+    )
+
+
+def html_report(profile: Profile, beside: Profile | None = None) -> str:
+    """The whole page, with a comparison where another profile is given. Raises ``UsageError`` without matplotlib."""
     machine = profile.machine
+    seen = "simulated" if profile.simulated else "measured"
     names = list(dict.fromkeys(row["name"] for row in profile.measurements))
     findings = "".join(
         f"<li{' class=low' if 'LOW' in finding else ''}>{escape(finding)}</li>" for finding in profile.findings
@@ -176,8 +217,10 @@ def html_report(profile: Profile) -> str:
     curves = "".join(_curves(name, profile.rows(name)) for name in names if name.endswith("by size"))
     collectives = _curves("collectives", profile.rows("collectives"))
     bars = "".join(
-        _bars(name, [row for row in profile.rows(name) if row.get("predicted_gb_per_s")]) for name in CHECKED
+        _bars(name, [row for row in profile.rows(name) if row.get("predicted_gb_per_s") and row.get("gb_per_s")])
+        for name in CHECKED
     )
+    key = f'<p class="key"><b>■</b> {seen} <b>■</b> predicted</p>' if bars else ""
     tables = "".join(
         f"<details><summary>{escape(name)}</summary>"
         f"{_table([row for row in profile.measurements if row['name'] == name])}</details>"
@@ -186,21 +229,26 @@ def html_report(profile: Profile) -> str:
     # "</" would end the element early; JSON may write it as "<\\/".
     data = json.dumps(profile.as_dict()).replace("</", "<\\/")
     title = escape(f"{machine.name}: {machine.description}")
+    sections = (
+        _section("Findings", "findings", findings, of="ul"),
+        _section("The machine", "machine", machine_svg(machine)),
+        _section("GPU to GPU", "maps", _heat_maps(profile), kind=' class="grid"'),
+        _section("Over the size", "curves", curves + collectives, kind=' class="grid"'),
+        _section(f"{seen.capitalize()} and predicted", "bars", key + bars),
+        _section("Beside another profile", "beside", _beside(profile, beside) if beside is not None else ""),
+        _section("Every number", "tables", tables),
+    )
     return f"""<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style></head><body>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>
+<style>{_STYLE}</style></head><body>
 <h1>{title}</h1>{_summary(profile)}
-<h2>Findings</h2><ul id="findings">{findings}</ul>
-<h2>The machine</h2><div id="machine">{machine_svg(machine)}</div>
-<h2>GPU to GPU</h2><div class="grid" id="maps">{_heat_maps(profile)}</div>
-<h2>Over the size</h2><div class="grid" id="curves">{curves}{collectives}</div>
-<h2>Measured and predicted</h2><div class="grid" id="bars">{bars}</div>
-<h2>Every measurement</h2><div id="tables">{tables}</div>
+{"".join(sections)}
 <script type="application/json" id="profile">{data}</script>
 </body></html>
 """
 
 
-def write_report(profile: Profile, path: Path) -> None:
+def write_report(profile: Profile, path: Path, beside: Profile | None = None) -> None:
     """Write the page. Raises ``UsageError`` or, where it cannot be written, ``Error``."""
     make_directories(path)
-    write_bytes(path, html_report(profile).encode())
+    write_bytes(path, html_report(profile, beside).encode())
