@@ -29,7 +29,8 @@ _STYLE = """
 body{font:15px/1.45 system-ui,sans-serif;max-width:1180px;margin:2em auto;padding:0 1em;color:var(--ink);
 background:var(--paper)}
 h1{font-size:1.6em}h2{font-size:1.2em;margin-top:2em;border-bottom:1px solid var(--line)}h3{font-size:1em}
-table{border-collapse:collapse;font-size:13px}td,th{padding:2px 10px;text-align:right;border-bottom:1px solid var(--line)}
+table{border-collapse:collapse;font-size:13px}
+td,th{padding:2px 10px;text-align:right;border-bottom:1px solid var(--line)}
 td.t,th.t{text-align:left}.low{color:var(--low);font-weight:bold}
 svg{max-width:100%;height:auto;background:#fff;border-radius:6px}
 details{margin:.5em 0}summary{cursor:pointer}.grid{display:flex;flex-wrap:wrap;gap:1em}
@@ -194,20 +195,21 @@ def _beside(profile: Profile, other: Profile) -> str:
         return f"<p>{escape(other.machine.name)} has no measurement in common with this one.</p>"
     both.sort(key=lambda pair: -abs(math.log(pair[0]["gb_per_s"] / pair[1]["gb_per_s"])))
     lines = "".join(
-        f'<tr><td class="t">{escape(row["name"])}</td><td class="t">{escape(row["what"])}</td><td>{row.get("bytes", "")}'
-        f"</td><td>{row['gb_per_s']:.4g}</td><td>{their['gb_per_s']:.4g}</td>"
+        f'<tr><td class="t">{escape(row["name"])}</td><td class="t">{escape(row["what"])}</td>'
+        f"<td>{row.get('bytes', '')}</td><td>{row['gb_per_s']:.4g}</td><td>{their['gb_per_s']:.4g}</td>"
         f"<td>{row['gb_per_s'] / their['gb_per_s']:.2f}</td></tr>"
         for row, their in both
     )
     names = "".join(f"<th>{escape(each.machine.name)}, GB/s</th>" for each in (profile, other))
     return (
         f"<p>{len(both)} rates that both have; those that differ most come first.</p><table>"
-        f'<tr><th class="t">measurement</th><th class="t">of</th><th>bytes</th>{names}<th>ratio</th></tr>{lines}</table>'
+        f'<tr><th class="t">measurement</th><th class="t">of</th><th>bytes</th>{names}<th>ratio</th></tr>'
+        f"{lines}</table>"
     )
 
 
 def html_report(profile: Profile, beside: Profile | None = None) -> str:
-    """The whole page, with a comparison where another profile is given. Raises ``UsageError`` without matplotlib."""
+    """The whole page, compared with another profile where one is given. Raises ``UsageError`` without matplotlib."""
     machine = profile.machine
     seen = "simulated" if profile.simulated else "measured"
     names = list(dict.fromkeys(row["name"] for row in profile.measurements))
