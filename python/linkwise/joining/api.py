@@ -47,33 +47,33 @@ def join(
 ) -> Relation:
     """Join two tables by equal keys. Returns a table of the left one's kind.
 
-    The rows come in any order unless ``order`` names one; those of a semi or anti join come in the left table's. Floats
-    match as numbers: -0.0 is 0.0, and NaN is NaN, but in pandas, to which it is a null.
+    Rows come in any order unless ``order`` names one; those of semi and anti joins keep the left table's order. Floats
+    match as numbers: -0.0 equals 0.0, and NaN equals NaN except in pandas, where it is a null.
 
     Parameters
     ----------
     left, right
-        Tables of PyArrow, Polars, pandas, or what speaks Arrow's PyCapsule interface. Never changed. Of two pandas
-        frames, columns of every type, Python objects too, come into the result, which has a fresh index.
+        Tables of PyArrow, Polars, pandas or Narwhals, or any object with Arrow's PyCapsule interface. Never changed.
+        Two pandas frames may have columns of any type, Python objects included; the result has a fresh index.
     on, left_on, right_on
-        The columns whose values must be equal: of one name on both sides, or of two. Their types may differ in
-        width, unit or layout. Columns named by ``on`` come once in the result.
+        The columns whose values must be equal, by one name or by a name for each side. Their types may differ in
+        width, unit or layout. Columns named by ``on`` appear once in the result.
     how
-        ``"inner"``; ``"left"``, ``"right"``, ``"full"``: also the rows without a match on that side, with nulls;
-        ``"semi"``, ``"anti"``: the left rows that have a match, or that have none.
+        ``"inner"``; ``"left"``, ``"right"``, ``"full"``: also the rows of that side without a match, with nulls;
+        ``"semi"``, ``"anti"``: the left rows with a match, or without one.
     suffix
-        Of columns of the right table whose names the left one has as well.
+        Appended to the names of right columns that the left table has as well.
     nulls_equal
-        Whether keys with nulls match each other; otherwise they match nothing.
+        Whether null keys match each other; otherwise they match nothing.
     validate
-        ``"1:m"``: raise an error if a key occurs twice on the left; ``"m:1"``: on the right; ``"1:1"``: on either.
+        ``"1:m"``: raise an error if a key occurs twice on the left; ``"m:1"``: on the right; ``"1:1"``: on either side.
     presorted
-        ``"left"``, ``"right"``, or ``"both"`` (``True``): the side is in the order of its keys, ascending with nulls
-        last, and is not sorted. This is checked.
+        ``"left"``, ``"right"``, or ``"both"`` (``True``): that side is already sorted by its keys, ascending with nulls
+        last. This is checked, and the side is not sorted again.
     order
-        ``"key"``: by key, in the order that ``sort`` has, nulls last; within a key by left row, then by right row.
-        ``"left"``: by left row, then by right row; rows without a left one come last. Without an order nothing is
-        sorted for it.
+        ``"key"``: by key in the order of ``sort``, nulls last; within a key by left row, then by right row. ``"left"``:
+        by left row, then by right row; rows without a left partner come last. ``None``: any order; nothing is sorted
+        for it.
     **execution
         Where and how it runs: see ``linkwise.options``.
 
@@ -129,14 +129,14 @@ def join_indices(
     order: Order = None,
     **execution: Unpack[JoinExecution],
 ) -> tuple[Any, Any]:
-    """The row numbers of the left and the right side for each row of the join, -1 where a side has none.
+    """Return the row numbers of the left and the right side for each row of the join, -1 for a missing partner.
 
-    Keys are arrays or columns, or tables, whose columns are compared one with the other in their order. Two int64
-    arrays come back; of a semi or anti join, the second is all -1. Order and errors: as ``join``.
+    Keys are arrays or columns, or tables whose columns are compared in their order. Two int64 arrays come back; of a
+    semi or anti join, the second is all -1. Order and errors are as for ``join``.
 
-    Keys may lie on the GPUs: an array of each side, or a list of them with one for each GPU. Then rows are counted
-    through the whole list, two arrays or lists of arrays on the GPUs come back, a part of the result on each, and of a
-    semi or anti join ``None`` instead of the second. They come in any order, or with ``order="key"`` by key.
+    Keys may lie on the GPUs: one array for each side, or a list with one for each GPU. Rows are then numbered through
+    the whole list, and two arrays or lists of arrays on the GPUs come back, each GPU with a part of the result; of a
+    semi or anti join the second is ``None``. They come in any order, or by key with ``order="key"``.
     """
     check_how(how)
     options = ExecutionOptions.of(execution, JoinPlan)
@@ -166,9 +166,9 @@ def join_count(
     presorted: Presorted = False,
     **execution: Unpack[JoinExecution],
 ) -> int:
-    """How many rows the join has. Parameters: as ``join_indices``.
+    """Return the number of rows of the join. Parameters are as for ``join_indices``.
 
-    Keys may lie on the GPUs: an array of each side, or a list of them with one for each GPU.
+    Keys may lie on the GPUs: one array for each side, or a list with one for each GPU.
     """
     check_how(how)
     options = ExecutionOptions.of(execution, JoinPlan)

@@ -58,22 +58,23 @@ class AnyExecution(Execution, total=False):
 
 _TEXT = """\
 machine
-    ``"auto"``: this machine's GPUs, or its cores where it has none, and for what cores do before GPUs have started;
-    ``"local"``: GPUs or an error; the name of a described machine or a ``.json`` file: simulated.
+    ``"auto"``: this machine's GPUs; its CPU cores if it has none, or if they finish before GPUs have started.
+    ``"local"``: its GPUs, or an error. The name of a described machine or a ``.json`` file: simulated.
 gpus
-    GPU numbers in the order in which they hold the result, or ``"auto"``: those that the plan finds fastest.
+    GPU numbers, in the order in which the GPUs hold the result, or ``"auto"``: those of the fastest plan.
 strategy
-    ``"radix"``, ``"p2p_merge"`` (2, 4, 8, … GPUs), ``"het"`` (merged on the CPU), ``"cpu"`` (no GPU
-    at all; what small inputs take) or ``"auto"``. Of a join: how its keys are sorted.
+    ``"radix"``, ``"p2p_merge"`` (2, 4, 8, … GPUs), ``"het"`` (merged on the CPU), ``"cpu"`` (no GPU) or
+    ``"auto"``. For a join: how its keys are sorted.
 memory_limit
-    What a GPU may use: bytes, or like ``"4GiB"`` or ``"80%"``. What does not fit is sorted in rounds, whose
+    Memory that each GPU may use: bytes, ``"4GiB"`` or ``"80%"``. What does not fit is sorted in chunks, whose
     runs are merged on the GPUs or the host.
 verify
-    ``True``: check order and checksum of the result, on the GPUs where they made it; of tables and files also that the
-    rows are the input's. ``"all"``: the host checks as well what came back over the links, every match of a join
-    against sums of both sides, and files by reading them again before they appear (see ``docs/reliability.md``).
+    ``True``: verify order and checksum of the result, on the GPUs if they made it; for tables and files also that the
+    rows are those of the input. ``"all"``: the host also checks what came back over the links, every match of a join
+    against sums of both sides, and files by reading them again before they appear (``docs/reliability.md``).
+    ``False``: nothing is verified.
 plan
-    A ``SortPlan`` or ``JoinPlan``: the fields that it names are kept, or an error says which cannot be and why.
+    A ``SortPlan`` or ``JoinPlan`` whose fields are kept; if one cannot be kept, an error names it and says why.
 """
 _MARK = "**execution\n    Where and how it runs: see ``linkwise.options``.\n"
 _HEADING = "\n\nOptions\n-------\n"

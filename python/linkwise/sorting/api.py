@@ -130,31 +130,32 @@ def sort(
     donate: bool = False,
     **execution: Unpack[SortExecution],
 ) -> Values:
-    """Sort an array, a table by some of its columns, or arrays that lie on the GPUs.
+    """Sort an array, a table by some of its columns, or arrays that lie on the GPUs. The sort is stable.
 
-    Returns the same kind of thing that came in, as a new object.
+    Returns a new object of the same kind as the input.
 
-    The order is total: numbers and times by value, strings and bytes by their bytes (for UTF-8: by code points), false
-    before true, -0.0 before 0.0, NaN and NaT last of all; ``descending`` turns all of that round. Rows with equal keys
-    keep their order. Nulls go to the end that ``nulls`` says, whatever the direction.
+    The order is total: numbers and times by value, strings and bytes by their bytes (UTF-8: by code point), false
+    before true, -0.0 before 0.0, NaN and NaT last. ``descending`` reverses it. Nulls go to the end that ``nulls``
+    names in either direction.
 
     Parameters
     ----------
     values
-        Never changed. A one-dimensional NumPy array; a PyArrow array, chunked array, table, record batch or reader of
-        batches; a pandas or Polars frame or series; whatever else speaks Arrow's PyCapsule interface (a PyArrow object
-        comes back) or DLPack. Keys may be bool, integers, floats, decimals, dates, times, timestamps, durations,
-        strings, bytes of fixed or variable length, and dictionaries of these; other columns, anything. Or a list of
-        arrays of torch, CuPy or another library with DLPack, one for each GPU: see ``docs/gpu-arrays.md``.
+        Never changed. A one-dimensional NumPy array; a PyArrow array, chunked array, table, record batch or batch
+        reader; a pandas, Polars or Narwhals frame or series; any object with Arrow's PyCapsule interface (a PyArrow
+        object comes back) or DLPack. Keys may be bool, integers, floats, decimals, dates, times, timestamps,
+        durations, strings, bytes of fixed or variable length, and dictionaries of these; other columns may have any
+        type. Or a list of arrays of torch, CuPy or another DLPack library, one for each GPU: ``docs/gpu-arrays.md``.
     by
-        The column to sort a table by, or several, the first of which decides first.
+        The column or columns to sort a table by, the most significant first.
     descending, nulls
-        For all columns, or a list with one for each.
+        One value for all columns, or a list with one for each.
     out
-        For arrays: where the result goes. Pinned memory (``linkwise.empty``) is filled at the speed of the links.
+        For arrays: the array to write the result to. Pinned memory (``linkwise.empty``) is written at the full rate of
+        the links.
     payload
-        For lists of arrays on GPUs: as many arrays, of 4, 8 or 16 bytes an element, that follow their keys. Then two
-        lists come back.
+        For lists of arrays on GPUs: a list of arrays with elements of 4, 8 or 16 bytes that are reordered with the
+        keys. Two lists come back.
     donate
         For lists of arrays on GPUs: the input may be overwritten, which saves memory.
     **execution
@@ -188,9 +189,9 @@ def sort_indices(
     nulls: Nulls = "last",
     **execution: Unpack[SortExecution],
 ) -> npt.NDArray[np.int64]:
-    """The row numbers that would sort the values: ``values[sort_indices(values)]`` is sorted. Stable.
+    """Return the row numbers that sort the values: ``values[sort_indices(values)]`` is sorted. Stable.
 
-    Takes what ``sort`` takes and returns an int64 array.
+    Accepts what ``sort`` accepts, and returns an int64 array with one element for each row.
     """
     options = ExecutionOptions.of(execution, SortPlan)
     held = hold(values, by)
@@ -214,10 +215,11 @@ def top_k(
     nulls: Nulls = "last",
     **execution: Unpack[SortExecution],
 ) -> Values:
-    """The first ``k`` rows of the sorted values, the greatest unless ``descending=False``, without sorting all.
+    """Return the first ``k`` rows in sorted order: the greatest, or the least with ``descending=False``.
 
-    Some passes over the keys find out which rows can be among them; only those are sorted. Of equal keys, those that
-    come first are taken. Fewer than ``k`` rows all come back. Takes what ``sort`` takes but lists of arrays on GPUs.
+    Passes over the keys select the rows that can be among them; only those are sorted. Of equal keys, the first ones
+    are taken. If there are fewer than ``k`` rows, all come back. Accepts what ``sort`` accepts, except lists of arrays
+    on GPUs.
 
     Raises
     ------
@@ -239,10 +241,10 @@ def unique(
     nulls: Nulls = "last",
     **execution: Unpack[SortExecution],
 ) -> Values:
-    """One row of each key, in order: the first of those that have it.
+    """Return the first row of each distinct key, in sorted order.
 
-    Rows have one key if ``sort`` would keep them in their order: nulls are one key, and -0.0 and 0.0 are two. A table's
-    key is all of its columns unless ``by`` names some. Takes what ``sort`` takes but lists of arrays on GPUs.
+    Keys are equal if ``sort`` treats them as equal: all nulls are one key; -0.0 and 0.0 are two. The key of a table is
+    all of its columns unless ``by`` names some. Accepts what ``sort`` accepts, except lists of arrays on GPUs.
 
     Raises
     ------
