@@ -111,7 +111,7 @@ def app_command(
     trace: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a trace of one of Tartan's.")] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Run an application on one GPU and on several, and check its result: of proactive transfers, or of Tartan's."""
+    """Run an application of PROACT or Tartan on one GPU and on several, and check its result."""
     if name == "list":
         print_names({program.name: f"{program.abbreviation}: {program.title}" for program in TARTAN.values()})
         print_names({kind.name: (kind.__doc__ or "").partition("\n")[0] for kind in APPLICATIONS.values()})
@@ -154,7 +154,7 @@ def tune_command(
     exhaustive: Annotated[bool, typer.Option("--exhaustive", help="Try everything, as the paper does.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Find the agent, granularity and threads that an application is best run with, and keep them for this machine."""
+    """Find the best agent, granularity and number of threads for an application, and store them for this machine."""
     with interrupt_is_a_failure():
         report = tune_app(
             name, gpus=options.parse_gpus(gpus), machine=options.where(machine), scale=scale, exhaustive=exhaustive

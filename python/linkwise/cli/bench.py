@@ -27,7 +27,7 @@ from linkwise.cli.options import MOST_SHOWN
 from linkwise.runtime.atomic_file import write_json
 
 Ran = TypeVar("Ran", bound=Results)
-bench_app = typer.Typer(help="Benchmarks, with raw results.", no_args_is_help=True)
+bench_app = typer.Typer(help="Run benchmarks and write raw results.", no_args_is_help=True)
 
 
 def _finish(results: Ran, out: Path | None, show: Callable[[Console, Ran], None], *, as_json: bool) -> None:
@@ -47,7 +47,7 @@ def bench_of_plans(
     out: options.RawResults = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Hold the planner's predictions and choices against measured sorts over a grid."""
+    """Compare the planner's predictions and choices with measured sorts over a grid."""
     with interrupt_is_a_failure():
         results = bench_plan(options.where(machine), scale)
     _finish(results, out, print_plan_benchmark, as_json=as_json)
@@ -72,7 +72,7 @@ def bench_of_joins(
     out: options.RawResults = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Join the relations of join25 in every way, and set each beside what its bytes take on the links."""
+    """Run the join workloads of PVLDB'25 in every way, and compare each with the time of its bytes on the links."""
     if real and machine not in ("auto", "local"):
         raise UsageError(f"--real is for this machine's GPUs, and --machine {machine} is simulated; choose one")
     with interrupt_is_a_failure():
@@ -100,7 +100,7 @@ def bench_of_tpch(
     out: options.RawResults = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Run TPC-H queries from files, and the joins of Q3 and Q5, checked against DuckDB where it is installed."""
+    """Run TPC-H queries from files, and the joins of Q3 and Q5; compare with DuckDB if it is installed."""
     with interrupt_is_a_failure():
         results = bench_tpch(sf, machine=machine, gpus=options.parse_gpus(gpus), data=data, repetitions=repetitions)
     _finish(results, out, print_tpch, as_json=as_json)
@@ -116,7 +116,7 @@ def bench_of_proactive_transfers(
     out: options.RawResults = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Measure what sending chunks while kernels run gains: the microbenchmark and the applications of proact21."""
+    """Measure what proactive transfers gain: the microbenchmark and the applications of PROACT (ISCA'21)."""
     with interrupt_is_a_failure():
         results = bench_proactive(
             machine=options.where(machine), gpus=options.parse_gpus(gpus), scale=scale, only=only, scaling=scaling

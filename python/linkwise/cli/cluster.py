@@ -25,7 +25,7 @@ from linkwise.files.file_join import JoinRequest
 from linkwise.files.formats import FileOptions
 from linkwise.runtime.atomic_file import write_json
 
-cluster_app = typer.Typer(help="What sorts and joins over many nodes leave behind.", no_args_is_help=True)
+cluster_app = typer.Typer(help="Clean up after sorts and joins over many nodes.", no_args_is_help=True)
 
 
 @cluster_app.callback()
@@ -39,7 +39,7 @@ def clean(
         str | None, typer.Argument(metavar="OUT", help="The directory that a run whose driver was killed was to write.")
     ] = None,
 ) -> None:
-    """Remove what runs have left whose driver was killed: at OUT, and what they spilled on this machine."""
+    """Remove the files of runs whose driver was killed: hidden ones at OUT, and spilled ones on this machine."""
     for name in api.clean(target):
         typer.echo(f"removed {name}")
 

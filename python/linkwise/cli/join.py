@@ -88,7 +88,7 @@ def join(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object about the join.")] = False,
 ) -> None:
-    """Join two files by equal keys, and write the result to another."""
+    """Join two files, or sets of files, by equal keys, and write the result to another."""
     if (out is None) == (not count):
         raise UsageError("name the file to write with -o, or --count the rows")
     if trace is not None:

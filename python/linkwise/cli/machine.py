@@ -19,12 +19,12 @@ from linkwise.reports.machine_svg import machine_svg
 from linkwise.reports.terminal import print_names
 from linkwise.runtime.atomic_file import write_json
 
-machine_app = typer.Typer(help="The machines that Linkwise knows.", no_args_is_help=True)
+machine_app = typer.Typer(help="List, show and import machine descriptions.", no_args_is_help=True)
 
 
 @machine_app.command("list")
 def machine_list() -> None:
-    """Name every described machine."""
+    """List the described machines."""
     print_names(described_machines())
 
 
@@ -47,7 +47,7 @@ def machine_import(
     source: Annotated[Path, typer.Argument(metavar="NCCL.XML", help="As NCCL_TOPO_DUMP_FILE has it written.")],
     out: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the machine.")] = None,
 ) -> None:
-    """Make a machine of the topology that NCCL has found; its links get what is usual of their kind."""
+    """Make a machine description from NCCL's topology dump, with usual rates for each kind of link."""
     description = import_nccl(source)
     machine = machine_from_dict(description, str(source))
     if out is None:

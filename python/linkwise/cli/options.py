@@ -23,82 +23,87 @@ MOST_SHOWN = 12
 
 Output = Annotated[
     Any,  # a path or a remote file, or none: typer takes no two types
-    typer.Option("-o", "--output", parser=target_of, metavar="OUT", help="Where the result goes; - for stdout."),
+    typer.Option("-o", "--output", parser=target_of, metavar="OUT", help="The output; - for stdout."),
 ]
 
 Machine = Annotated[
     str, typer.Option(help="auto: GPUs, or else cores; local: GPUs; a described machine to simulate ('machine list').")
 ]
 
-Gpus = Annotated[str, typer.Option(metavar="0,2|auto", help="GPUs, in this order.")]
+Gpus = Annotated[str, typer.Option(metavar="0,2|auto", help="GPUs to use, in this order.")]
 Verify = Annotated[
     Literal["yes", "all", "no"],
-    typer.Option(help="Check the result; all: on the host too, and the file by reading it again before it appears."),
+    typer.Option(help="Verify the result; all: also on the host, and by reading the file again before it appears."),
 ]
 Strategy = Annotated[Literal["auto", "radix", "p2p_merge", "het", "cpu"], typer.Option(help="How to sort.")]
 Plan = Annotated[
     str | None,
     typer.Option(
-        metavar="WORDS|FILE.json", help="What is pinned, as 'het,buffers=3,eager', or a plan from 'linkwise plan -o'."
+        metavar="WORDS|FILE.json", help="Fields to pin, as 'het,buffers=3,eager', or a plan from 'linkwise plan -o'."
     ),
 ]
 MemoryLimit = Annotated[str | None, typer.Option(metavar="4GiB|80%", help="Memory to use on each GPU.")]
 
 HostMemory = Annotated[
     str | None,
-    typer.Option("--host-memory", "-S", metavar="64GiB|80%", help="Host memory to use: what does not fit is spilled."),
+    typer.Option("--host-memory", "-S", metavar="64GiB|80%", help="Host memory to use; what does not fit is spilled."),
 ]
 
 TemporaryDirectory = Annotated[
-    Path | None, typer.Option("--temporary-directory", "-T", metavar="DIR", help="Where to spill.")
+    Path | None, typer.Option("--temporary-directory", "-T", metavar="DIR", help="Directory to spill to.")
 ]
 
 Types = Annotated[
     list[str] | None,
-    typer.Option(
-        "--types", "--type", metavar="COL=TYPE", help="The type of a column of text, as id=int64; several, one by one."
-    ),
+    typer.Option("--types", "--type", metavar="COL=TYPE", help="The type of a text column, as id=int64. Repeatable."),
 ]
 
 Force = Annotated[
-    bool, typer.Option("--force", help="Replace a read-only output; begin though the disk seems too small.")
+    bool, typer.Option("--force", help="Replace a read-only output; start even if the disk seems too small.")
 ]
 
-Header = Annotated[bool, typer.Option(help="Whether text begins with the columns' names.")]
-InputFormat = Annotated[str | None, typer.Option(metavar="csv", help="If the name does not tell.")]
-OutputFormat = Annotated[str | None, typer.Option(metavar="arrow", help="If the name does not tell.")]
-Delimiter = Annotated[str | None, typer.Option(metavar="';'", help="Between the values of CSV.")]
-NullString = Annotated[str, typer.Option(metavar="TEXT", help="What stands for null in CSV that is read.")]
+Header = Annotated[bool, typer.Option(help="Whether text files begin with a line of column names.")]
+InputFormat = Annotated[str | None, typer.Option(metavar="csv", help="Format of the input, if its name does not tell.")]
+OutputFormat = Annotated[
+    str | None, typer.Option(metavar="arrow", help="Format of the output, if its name does not tell.")
+]
+Delimiter = Annotated[str | None, typer.Option(metavar="';'", help="The delimiter of CSV.")]
+NullString = Annotated[str, typer.Option(metavar="TEXT", help="The text that means null in CSV input.")]
 Columns = Annotated[
     list[str] | None,
-    typer.Option("--column", "--columns", metavar="COL,…", help="Only these columns; several, one by one."),
+    typer.Option("--column", "--columns", metavar="COL,…", help="Keep only these columns. Repeatable."),
 ]
 Filter = Annotated[
     str | None,
-    typer.Option("--filter", metavar="ROWS", help="Only such rows, as \"price > 3 and city in ('Oslo', 'Lima')\"."),
+    typer.Option(
+        "--filter", metavar="ROWS", help="Keep only these rows, as \"price > 3 and city in ('Oslo', 'Lima')\"."
+    ),
 ]
 Compression = Annotated[
-    str | None, typer.Option(metavar="CODEC[:LEVEL]", help="Of a Parquet output, as zstd:3; the input's unless given.")
+    str | None,
+    typer.Option(metavar="CODEC[:LEVEL]", help="Codec of a Parquet output, as zstd:3; the input's by default."),
 ]
-RowGroupRows = Annotated[int | None, typer.Option(metavar="ROWS", min=1, help="Of a row group of a Parquet output.")]
+RowGroupRows = Annotated[
+    int | None, typer.Option(metavar="ROWS", min=1, help="Rows in a row group of a Parquet output.")
+]
 DictionaryColumns = Annotated[
-    Literal["auto", "all", "none"], typer.Option("--dictionary", help="Which columns of a Parquet output have one.")
+    Literal["auto", "all", "none"], typer.Option("--dictionary", help="Columns of a Parquet output with a dictionary.")
 ]
-PageIndex = Annotated[bool, typer.Option("--page-index", help="Have an index of pages in a Parquet output.")]
+PageIndex = Annotated[bool, typer.Option("--page-index", help="Write a page index into a Parquet output.")]
 PartitionBy = Annotated[
     str | None,
-    typer.Option(metavar="COL[,COL]", help="Write a directory, with one like day=2024-05-01 for each value."),
+    typer.Option(metavar="COL[,COL]", help="Write a directory, partitioned like day=2024-05-01 by these columns."),
 ]
 FileRows = Annotated[
-    int | None, typer.Option(metavar="ROWS", min=1, help="Write a directory of files of so many rows.")
+    int | None, typer.Option(metavar="ROWS", min=1, help="Write a directory of files with this many rows.")
 ]
 Cluster = Annotated[
     str | None,
     typer.Option(
-        metavar="local:4|auto|HOST:PORT", help="Work over many nodes, on Ray, and write a directory of Parquet files."
+        metavar="local:4|auto|HOST:PORT", help="Run on a Ray cluster, and write a directory of Parquet files."
     ),
 ]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on with a run of a cluster whose driver was killed.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue a cluster run whose driver was killed.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 RawResults = Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the raw results.")]
 

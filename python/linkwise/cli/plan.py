@@ -23,7 +23,7 @@ from linkwise.planning.sort import MOST_ROWS, PlanReport, plan_sort
 from linkwise.runtime.join_plan import JoinPlan
 from linkwise.runtime.sort_plan import SortPlan
 
-plan_app = typer.Typer(help="What work would take, before it is done.", no_args_is_help=True)
+plan_app = typer.Typer(help="Plan sorts and joins, and predict their times.", no_args_is_help=True)
 
 
 RowBytes = Annotated[
@@ -47,7 +47,7 @@ def plan_of_sort(
     out: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE.json", help="The best plan.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Say how a sort would be done, what it would take, and why. Nothing is sorted."""
+    """Plan a sort: print the best plan, its predicted time, and why it was chosen. Nothing is sorted."""
     if not 0 <= rows <= MOST_ROWS or rows % 1:  # before it becomes an integer: it may be infinite
         raise UsageError(f"--rows is {rows:g}; it is a whole number from 0 to {MOST_ROWS:g}")
     if _is_of_nodes(machine, row_bytes):
@@ -95,7 +95,7 @@ def plan_of_join(
     out: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE.json", help="The best plan.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Say how a join would be done, and what it would take. Nothing is joined."""
+    """Plan a join: print the best plan and its predicted time. Nothing is joined."""
     for name, count in (("left", left), ("right", right), ("selectivity", selectivity)):
         if not 0 <= count <= MOST_ROWS:  # before it becomes an integer: it may be infinite
             raise UsageError(f"--{name} is {count:g}; it is a number from 0 to {MOST_ROWS:g}")

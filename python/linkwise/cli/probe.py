@@ -27,9 +27,11 @@ def probe_machine(
     machine: Annotated[
         str, typer.Option(help="local, or a described machine to simulate: what a probe would find out there.")
     ] = "local",
-    full: Annotated[bool, typer.Option("--full/--quick", help="Everything, in minutes; or enough to plan.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full/--quick", help="Every measurement, in minutes; or enough to plan with, in seconds.")
+    ] = False,
     tests: Annotated[
-        str | None, typer.Option("--tests", "-t", metavar="PATTERN", help="Only what has a name like this.")
+        str | None, typer.Option("--tests", "-t", metavar="PATTERN", help="Only measurements whose names match.")
     ] = None,
     out: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the profile.")] = None,
     report: Annotated[
@@ -50,7 +52,7 @@ def probe_machine(
     host_memory: options.HostMemory = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the profile as one JSON object.")] = False,
 ) -> None:
-    """Measure this machine's links and processors, and find out what they share."""
+    """Measure this machine's links, find out which GPUs share a path, and fit the model that plans use."""
     if cluster is not None:
         from linkwise.cli.cluster import probe_cluster  # noqa: PLC0415 - what one machine does without
 

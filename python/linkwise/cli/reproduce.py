@@ -30,7 +30,7 @@ def reproduce_experiment(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Run an experiment of the papers: what they state, ours, and the ratio."""
+    """Run an experiment of the papers; print what they state, Linkwise's figures, and the ratio."""
     if picture is not None:
         check_picture(picture)
     if name.lower() == "list":

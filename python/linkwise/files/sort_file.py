@@ -65,35 +65,33 @@ def sort_file(
 ) -> SortReport:
     """Sort files and write one: tables (Parquet, Arrow, CSV, TSV, JSON lines) by columns, arrays (``.npy``, ``.bin``).
 
-    What does not fit into host memory is sorted in runs, which are spilled and merged back as a stream. The output
-    appears complete or not at all, and no run is left behind. Parameters that are not named here, and errors: as
-    ``linkwise.sort``.
+    What does not fit into host memory is sorted into runs, which are spilled and merged as a stream. The output appears
+    complete or not at all, and no run is left behind. Other parameters, and errors, are those of ``linkwise.sort``.
 
     Parameters
     ----------
     source, out
-        File names, which tell the formats: ``.parquet``; ``.arrow``, ``.feather``, ``.ipc``; ``.csv``, ``.tsv``,
-        ``.jsonl``, and these with ``.gz``, ``.zst`` or ``.bz2`` behind; ``.npy``; ``.bin``. Several sources, a pattern
-        like ``part-*.csv`` or a directory are sorted as one: columns by their names, in types that have all values, and
-        those that directories like ``day=2024-05-01`` tell. URIs like ``s3://bucket/trips/`` name files that others
-        keep. ``-`` is standard input or output. Rows of text that are written as text are written as they are. A source
-        may also be an object: what has a stream of Arrow's (a table, a batch reader, a relation of DuckDB), a dataset
-        of PyArrow's or a lazy frame of Polars'.
+        File names, whose endings set the format: ``.parquet``; ``.arrow``, ``.feather``, ``.ipc``; ``.csv``, ``.tsv``,
+        ``.jsonl``, optionally followed by ``.gz``, ``.zst`` or ``.bz2``; ``.npy``; ``.bin``. Several sources, a pattern
+        such as ``part-*.csv`` or a directory are sorted as one table, whose columns are matched by name; directories
+        such as ``day=2024-05-01`` add a column. URIs such as ``s3://bucket/trips/`` name remote files; ``-`` is
+        standard input or output. Rows of text that stay text are copied byte for byte. A source may also be an object: one with
+        an Arrow stream (a table, a batch reader, a DuckDB relation), a PyArrow dataset, or a Polars lazy frame.
     limit, unique
-        As ``top_k`` and ``unique`` have it: write the first rows only, and one row of each key.
+        Write only the first rows, or only one row of each key, as ``top_k`` and ``unique`` do.
     host_memory_limit
-        Bytes, or like ``"64GiB"`` or ``"80%"``; all that is free unless given.
+        Bytes, ``"64GiB"`` or ``"80%"``; by default all free memory.
     temporary_directory
-        Where runs are spilled; the system's unless given.
+        The directory to spill to; by default the system's.
     dtype
         The NumPy type of the numbers in a ``.bin`` file.
     column_types, header
-        Of text files: Arrow names of the types of columns, which are inferred from the first lines otherwise, and
-        whether the first line has the columns' names.
+        For text files: Arrow type names of columns, otherwise inferred from the first lines, and whether the first line
+        has column names.
     input_format, output_format
-        Instead of what the names end in: parquet, arrow, csv, tsv, jsonl, npy or bin.
+        Override file name endings: parquet, arrow, csv, tsv, jsonl, npy or bin.
     delimiter, null_string
-        Of CSV: what stands between values, and what is null where it stands alone.
+        For CSV: the delimiter, and the text that means null.
     columns, filter
         Of tables: the columns that are kept, and the rows: a PyArrow expression, or text like
         ``"price > 3 and (city in ('Oslo', 'Lima') or note is null)"``. Parquet row groups in which nothing of it is
