@@ -14,7 +14,7 @@ from linkwise.probing.doctor import examine
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Check this machine and print what a bug report needs: build, host, GPUs, peer copies, profile. Exit 1 if unwell."""
+    """Check this machine; print what a bug report needs: build, host, GPUs, peer copies, profile. Exit 1 on faults."""
     told = examine(version("linkwise"))
     if as_json:
         typer.echo(json.dumps(told))
