@@ -75,8 +75,9 @@ def sort_file(
         ``.jsonl``, optionally followed by ``.gz``, ``.zst`` or ``.bz2``; ``.npy``; ``.bin``. Several sources, a pattern
         such as ``part-*.csv`` or a directory are sorted as one table, whose columns are matched by name; directories
         such as ``day=2024-05-01`` add a column. URIs such as ``s3://bucket/trips/`` name remote files; ``-`` is
-        standard input or output. Rows of text that stay text are copied byte for byte. A source may also be an object: one with
-        an Arrow stream (a table, a batch reader, a DuckDB relation), a PyArrow dataset, or a Polars lazy frame.
+        standard input or output. Rows of text that stay text are copied byte for byte. A source may also be an object:
+        one with an Arrow stream (a table, a batch reader, a DuckDB relation), a PyArrow dataset, or a Polars lazy
+        frame.
     limit, unique
         Write only the first rows, or only one row of each key, as ``top_k`` and ``unique`` do.
     host_memory_limit
