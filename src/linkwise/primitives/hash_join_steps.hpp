@@ -140,8 +140,8 @@ struct HashTableShape {
 struct SeenKeys {
   std::uint64_t build_most = 0, probe_most = 0, pairs = 0;
 };
-/// Codes of both sides' samples, and for each side a table of zeros: `slots`, a power of two and more than there are
-/// samples. A slot has 48 bits of a hash, and below them how often it was seen.
+/// Codes of both sides' samples, and room for a table of each side: `slots`, a power of two and more than there are
+/// samples. A slot has 48 bits of a hash, and below them how often it was seen; 0 is an empty one.
 struct RawSamples {
   KeyWidth width = KeyWidth::k32;
   bool are_floats = false;

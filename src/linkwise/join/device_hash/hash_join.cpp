@@ -76,7 +76,7 @@ class HashJoin : DeviceJoinSides {
     }
     std::optional<SkewSamples> samples;
     if (leaves_choice && asks_samples()) samples.emplace(runtime_, streams_, build_, probe_);
-    parts_.divide_build(input_of(build_), input_of(probe_));
+    parts_.start_dividing(input_of(build_), input_of(probe_));
     if (parts_.bring_together([&] { return !samples || suits(samples->skew()); })) return true;
     if (!leaves_choice)
       throw UsageError(

@@ -78,7 +78,7 @@ HashParts::HashParts(Runtime& runtime, std::span<const Stream> streams, Router& 
                      bool verify)
     : runtime_(runtime), streams_(streams), router_(router), layout_(layout), verify_(verify) {}
 
-void HashParts::divide_build(const Input& build, const Input& probe) {
+void HashParts::start_dividing(const Input& build, const Input& probe) {
   build_.input = build;
   probe_.input = probe;
   start(build_);
@@ -134,11 +134,16 @@ void HashParts::start(Side& side) {
   }
 }
 
+RecordType HashParts::copied_type() const {
+  const DeviceSide& from = *build_.input.side;
+  const bool carries_values = build_.input.value != ValueWidth::none && from.columns->value_width != ValueWidth::none;
+  return {from.type.key, carries_values ? from.type.value : ValueWidth::none};
+}
+
 void HashParts::replicate_build() {
   runtime_.set_phase("exchange");
   const DeviceSide& from = *build_.input.side;
-  const bool carries_values = build_.input.value != ValueWidth::none && from.columns->value_width != ValueWidth::none;
-  const RecordType type{from.type.key, carries_values ? from.type.value : ValueWidth::none};
+  const RecordType type = copied_type();
   std::vector<Records> copies;
   for (std::size_t g = 0; g < streams_.size(); ++g)
     copies.push_back(records_in(allocate(g, record_bytes(type, from.rows)), type, from.rows));
@@ -150,7 +155,6 @@ void HashParts::replicate_build() {
   replicate(runtime_, router_, receivers, from, copies);
   for (std::size_t g = 0; g < streams_.size(); ++g) {
     Piece& piece = build_.pieces[g];
-    piece.own = {type, piece.count, piece.rows.keys, piece.rows.values};
     piece.rows.first_row = 0;
     piece.rows.keys = copies[g].keys;
     piece.rows.values = copies[g].values;
@@ -164,8 +168,10 @@ void HashParts::await_copies() {
     if (!verify_) continue;
     Piece& piece = build_.pieces[g];
     piece.copied = allocate(g, sizeof(Copied));
-    const Records all{piece.own.type, piece.count, piece.rows.keys, piece.rows.values};
-    checksum(runtime_, streams_[g], piece.own, piece.copied.slice(offsetof(Copied, own), 8));
+    Records own = build_.input.side->records[g];
+    own.type = copied_type();
+    const Records all{own.type, piece.count, piece.rows.keys, piece.rows.values};
+    checksum(runtime_, streams_[g], own, piece.copied.slice(offsetof(Copied, own), 8));
     checksum(runtime_, streams_[g], all, piece.copied.slice(offsetof(Copied, all), 8));
   }
 }

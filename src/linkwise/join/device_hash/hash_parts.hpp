@@ -42,8 +42,9 @@ class HashParts {
     ValueWidth value = ValueWidth::none;
     IntegerType value_type;
   };
-  /// Enqueues the copies of a short build side, and its first pass.
-  void divide_build(const Input& build, const Input& probe);
+  /// Enqueues the first pass over the build side; of a short one, the copies before it, and meanwhile the first pass
+  /// over the probing side.
+  void start_dividing(const Input& build, const Input& probe);
   /// Enqueues the rest; of several GPUs, blocks until they have counted their buckets. `is_worth_it` is asked once,
   /// while the GPUs are busy with what was enqueued. Returns whether it is, and the hashes spread the rows over the
   /// GPUs well enough; otherwise nothing can be used.
@@ -92,7 +93,6 @@ class HashParts {
     std::vector<std::uint64_t> begins, ends;  // of the buckets' pieces in it …
     MemoryView run_begin, run_end;            // … and the same on the GPU
     std::uint32_t buckets = 1;
-    Records own;        // of a build side that was copied, those that came in
     MemoryView copied;  // Copied
     Copied checksums;
   };
@@ -103,6 +103,7 @@ class HashParts {
   };
 
   void start(Side& side);
+  [[nodiscard]] RecordType copied_type() const;  // of a build side that goes to every GPU
   void replicate_build();
   void await_copies();
   void prepare_first_pass(Side& side);

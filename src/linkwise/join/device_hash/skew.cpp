@@ -1,7 +1,6 @@
 #include "linkwise/join/device_hash/skew.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include "linkwise/primitives/hash_join.hpp"
 #include "linkwise/sort/exchange/splitters.hpp"
