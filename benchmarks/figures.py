@@ -22,8 +22,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from render import RESULTS
+
 ROOT = Path(__file__).parent.parent
-RESULTS = ROOT / "benchmarks" / "results"
 SPECIFICATION = ROOT / "docs" / "figures.toml"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 _RENDERED = {"measurements.md", "papers.md"}  # from results, by other scripts

@@ -66,7 +66,7 @@ def _command_line() -> None:
 
 
 def _pictures() -> None:
-    """Drawings of machines, and the probe's page of one."""
+    """Drawings of machines."""
     pictures = GENERATED / "extra" / "pictures"
     pictures.mkdir(parents=True, exist_ok=True)
     for name in ("ibm-ac922", "dgx-a100", "h200x8"):

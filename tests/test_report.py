@@ -19,7 +19,7 @@ import linkwise
 from conftest import cuda_runtime
 from linkwise import UsageError, _core
 from linkwise.machines.catalog import load_machine
-from linkwise.machines.profile import Profile, check_profile, load_profile, profile_schema
+from linkwise.machines.profile import CHECKED, Profile, check_profile, load_profile, profile_schema
 from linkwise.messages.schedules import COLLECTIVES
 from linkwise.probing.probe import measurements
 from linkwise.reports.machine_svg import machine_svg
@@ -194,11 +194,12 @@ def test_the_report_in_a_browser(full: Profile, tmp_path: Path) -> None:
             const told = [...document.querySelectorAll('#findings li')].map(e => e.textContent);
             const cells = [...document.querySelectorAll('td')].map(e => e.textContent);
             const drawn = document.querySelectorAll('svg').length;
+            const bars = document.querySelectorAll('.bars i').length;
             const sizes = [...document.querySelectorAll('#machine svg')].map(e => e.getBoundingClientRect().width);
             const rates = profile.measurements.filter(r => 'gb_per_s' in r);
             const shown = rates.filter(r => cells.includes(String(Number(r.gb_per_s.toPrecision(4)))) ||
                 cells.some(c => Math.abs(Number(c) / r.gb_per_s - 1) < 1e-3));
-            document.title = JSON.stringify({told: told.length, drawn, width: sizes[0],
+            document.title = JSON.stringify({told: told.length, drawn, bars, width: sizes[0],
                 rates: rates.length, shown: shown.length});
             </script></body>""",
         ),
@@ -213,7 +214,11 @@ def test_the_report_in_a_browser(full: Profile, tmp_path: Path) -> None:
     title = done.stdout.split("<title>")[1].split("</title>")[0].replace("&quot;", '"')
     seen = json.loads(title)
     assert seen["told"] == len(full.findings)
-    assert seen["drawn"] >= 6
+    assert (
+        seen["drawn"] >= 6
+    )  # the machine, GPU to GPU, and over the size; what is predicted are bars of the page's own
+    predicted = [row for name in CHECKED for row in full.rows(name) if row.get("predicted_gb_per_s")]
+    assert seen["bars"] >= 2 * len(predicted) > 100
     assert seen["width"] > 400
     assert seen["shown"] == seen["rates"] > 600
 

@@ -150,7 +150,7 @@ def test_experiments_measure_on_gpus(name: str) -> None:
         assert any(row.ours for row in rows)
 
 
-def test_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pictures(tmp_path: Path) -> None:
     """Ours as bars, the paper's figures as marks, a panel for each unit."""
     from typer.testing import CliRunner
 

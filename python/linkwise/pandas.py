@@ -8,6 +8,7 @@ from typing import Any, Literal, Unpack, cast
 import pandas as pd
 
 from linkwise._core import UsageError
+from linkwise.interop.containers import labels_named
 from linkwise.joining.api import join as join_now
 from linkwise.joining.matching import How, Order
 from linkwise.runtime.execution import JoinExecution, SortExecution
@@ -61,7 +62,8 @@ class LinkwiseAccessor:
     ) -> pd.DataFrame:
         """As ``DataFrame.merge``: columns of both sides, nulls match nulls, and rows come in the left one's order.
 
-        ``order`` is ``linkwise.join``'s: ``None`` is faster, and gives rows in any order.
+        The columns to join by must be named; pandas would take those that both frames have. ``order`` is
+        ``linkwise.join``'s: ``None`` is faster, and gives rows in any order.
 
         Raises
         ------
@@ -71,22 +73,26 @@ class LinkwiseAccessor:
         """
         if how not in _HOW:
             raise UsageError(f"how is one of {', '.join(_HOW)}, not {how!r}")
-        keys = {"on": on, "left_on": left_on, "right_on": right_on}
-        shared = {*_listed(on)} | ({*_listed(left_on)} & {*_listed(right_on)})
-        twice = [name for name in self._frame.columns if name in right.columns and name not in shared]
+        labels = [*self._frame.columns], [*right.columns]
+        of_left, of_right = _named(left_on, labels[0]), _named(right_on, labels[1])
+        shared = {*(_named(on, labels[0]) or ())} | ({*(of_left or ())} & {*(of_right or ())})
+        twice = [name for name in labels[0] if name in labels[1] and name not in shared]
         left_suffix, right_suffix = (suffix or "" for suffix in suffixes)
         if twice and left_suffix == right_suffix:
             raise UsageError(f"both frames have {', '.join(map(repr, twice))}; give two suffixes")
         left = self._frame.rename(columns={name: f"{name}{left_suffix}" for name in twice})
         other = right.rename(columns={name: f"{name}{right_suffix}" for name in twice})
-        keys["left_on"] = _renamed(left_on, twice, left_suffix)
-        keys["right_on"] = _renamed(right_on, twice, right_suffix)
+        keys = {
+            "on": on,
+            "left_on": _renamed(of_left, twice, left_suffix),
+            "right_on": _renamed(of_right, twice, right_suffix),
+        }
         return join_now(left, other, **cast(Any, keys), how=_HOW[how], nulls_equal=True, order=order, **execution)
 
 
-def _listed(names: Any) -> list[Any]:
-    return [] if names is None else [names] if isinstance(names, str) or not isinstance(names, Sequence) else [*names]
+def _named(names: Any, labels: list[Any]) -> list[Any] | None:
+    return None if names is None else labels_named(names, labels)
 
 
-def _renamed(names: Any, twice: list[Any], suffix: str) -> list[Any] | None:
-    return None if names is None else [f"{name}{suffix}" if name in twice else name for name in _listed(names)]
+def _renamed(names: list[Any] | None, twice: list[Any], suffix: str) -> list[Any] | None:
+    return None if names is None else [f"{name}{suffix}" if name in twice else name for name in names]

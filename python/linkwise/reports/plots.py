@@ -5,12 +5,16 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from linkwise._core import UsageError
 from linkwise.runtime.atomic_file import write_bytes
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Curve = tuple[Sequence[float], Sequence[float]]
 """Its xs and ys."""
@@ -26,17 +30,32 @@ def check_picture(path: Path) -> None:
         raise UsageError(f"cannot write {path}: there is no directory {path.parent}")
 
 
+def _figure(width: float, height: float) -> Figure:
+    try:
+        from matplotlib.figure import Figure  # noqa: PLC0415
+    except ImportError:
+        raise UsageError("pictures need matplotlib; pip install matplotlib") from None
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def _write_repeatably(figure: Figure, path: Path) -> None:
+    """With texts as texts, and the same bytes for the same drawing."""
+    from matplotlib import rc_context  # noqa: PLC0415
+
+    drawn = io.BytesIO()
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "linkwise"}):
+        told = {"Date": None} if path.suffix == ".svg" else None
+        figure.savefig(drawn, format=path.suffix[1:].lower(), metadata=told)
+    write_bytes(path, drawn.getvalue())
+
+
 def phase_picture(rows: Mapping[str, Mapping[str, float]], path: Path, *, title: str = "") -> None:
     """Draw one bar for each row, stacked from the seconds of its phases (sort22 figs 12-14), as .svg, .png or .pdf.
 
     Raises ``UsageError`` where matplotlib is missing.
     """
-    try:
-        from matplotlib.figure import Figure  # noqa: PLC0415
-    except ImportError:
-        raise UsageError("pictures need matplotlib; pip install matplotlib") from None
     phases = list(dict.fromkeys(phase for row in rows.values() for phase in row))
-    figure = Figure(figsize=(10, 0.8 + 0.28 * len(rows)), layout="constrained")
+    figure = _figure(10, 0.8 + 0.28 * len(rows))
     axes = figure.subplots()
     names = list(rows)
     left = [0.0] * len(names)
@@ -59,12 +78,7 @@ def curves_picture(panels: Mapping[str, Mapping[str, Curve]], path: Path, *, tit
 
     Raises ``UsageError`` where matplotlib is missing.
     """
-    try:
-        import matplotlib as mpl  # noqa: PLC0415
-        from matplotlib.figure import Figure  # noqa: PLC0415
-    except ImportError:
-        raise UsageError("pictures need matplotlib; pip install matplotlib") from None
-    figure = Figure(figsize=(3.6 * len(panels) + 1.6, 2.9), layout="constrained")
+    figure = _figure(3.6 * len(panels) + 1.6, 2.9)
     every = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
     for axes, (name, curves) in zip(every, panels.items(), strict=True):
         for at, (label, (xs, ys)) in enumerate(curves.items()):
@@ -81,11 +95,7 @@ def curves_picture(panels: Mapping[str, Mapping[str, Curve]], path: Path, *, tit
     every[0].set_ylabel(y)
     every[-1].legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize="small", frameon=False)
     figure.suptitle(title, fontsize="medium")
-    drawn = io.BytesIO()
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "linkwise"}):
-        told = {"Date": None} if path.suffix == ".svg" else None
-        figure.savefig(drawn, format=path.suffix[1:].lower(), metadata=told)
-    write_bytes(path, drawn.getvalue())
+    _write_repeatably(figure, path)
 
 
 def save_picture(values: npt.NDArray[np.float32], path: Path) -> None:
@@ -109,14 +119,9 @@ def comparison_picture(rows: Sequence[tuple[str, str, float, float | None]], pat
 
     Raises ``UsageError`` where matplotlib is missing.
     """
-    try:
-        import matplotlib as mpl  # noqa: PLC0415
-        from matplotlib.figure import Figure  # noqa: PLC0415
-    except ImportError:
-        raise UsageError("pictures need matplotlib; pip install matplotlib") from None
     panels = {unit: [row for row in rows if row[1] == unit] for unit in dict.fromkeys(row[1] for row in rows)}
     heights = [len(panel) for panel in panels.values()]
-    figure = Figure(figsize=(9, 1.2 + 0.24 * sum(heights) + 0.5 * len(panels)), layout="constrained")
+    figure = _figure(9, 1.2 + 0.24 * sum(heights) + 0.5 * len(panels))
     every = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
     for axes, (unit, panel) in zip(every, panels.items(), strict=True):
         places = list(range(len(panel)))
@@ -132,7 +137,4 @@ def comparison_picture(rows: Sequence[tuple[str, str, float, float | None]], pat
     handles, labels = max((axes.get_legend_handles_labels() for axes in every), key=lambda pair: len(pair[0]))
     figure.legend(handles, labels, loc="outside upper right", ncols=2, fontsize="small", frameon=False)
     figure.suptitle(title, fontsize="medium", x=0.01, ha="left")
-    drawn = io.BytesIO()
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "linkwise"}):
-        figure.savefig(drawn, format=path.suffix[1:].lower())
-    write_bytes(path, drawn.getvalue())
+    _write_repeatably(figure, path)
