@@ -14,7 +14,7 @@ ROOMS = ["error", "team", "machine", "device", "primitives", "transfer", "sort",
 """Of C++, from the ground up."""
 
 PYTHON = Path("python/linkwise")
-_FACES = (PYTHON, PYTHON / "cluster")
+_FACES = (PYTHON, PYTHON / "cluster", PYTHON / "polars")
 """What users import names from."""
 _OF_PLANS = re.compile(
     r"_core\.(SortPlan|JoinPlan|SortConstraints|JoinConstraints|SortWorkload|JoinWorkload|plan_sort|plan_join"

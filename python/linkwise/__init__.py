@@ -34,6 +34,7 @@ _NAMES = {
     "linkwise.machines.profile": ["Profile", "load_profile"],
     "linkwise.planning.join": ["JoinPlanReport", "plan_join"],
     "linkwise.planning.sort": ["PlanReport", "plan_sort"],
+    "linkwise.polars.engine": ["PolarsEngine"],
     "linkwise.probing.probe": ["probe"],
     "linkwise.runtime.execution": ["options"],
     "linkwise.runtime.host_memory": ["empty"],

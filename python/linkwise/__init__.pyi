@@ -29,6 +29,7 @@ from linkwise.planning.join import JoinPlanReport as JoinPlanReport
 from linkwise.planning.join import plan_join as plan_join
 from linkwise.planning.sort import PlanReport as PlanReport
 from linkwise.planning.sort import plan_sort as plan_sort
+from linkwise.polars.engine import PolarsEngine as PolarsEngine
 from linkwise.probing.probe import probe as probe
 from linkwise.runtime.execution import options as options
 from linkwise.runtime.host_memory import empty as empty

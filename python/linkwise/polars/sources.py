@@ -1,9 +1,7 @@
 """Lazy sorts and joins in the plans of Polars: sources, into which it pushes projections, predicates and limits.
 
 What is below such a source is a lazy frame of Polars' own, which it optimises and runs; Linkwise sorts or joins what
-comes of it. An engine for whole plans (``polars.Engine``) would have to take Polars' place below as well: what it can
-replace in an optimised plan is a node with all that is below it (``NodeTraverser.set_udf``), of whose inputs it is not
-given frames.
+comes of it.
 """
 
 from __future__ import annotations

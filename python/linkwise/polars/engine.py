@@ -1,0 +1,186 @@
+"""An engine for Polars' lazy frames: ``lf.collect(engine=linkwise.PolarsEngine())``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, Unpack
+
+import polars as pl
+from polars.exceptions import ComputeError, PerformanceWarning
+from polars.lazyframe.engine import Engine, InMemoryEngine
+from polars.lazyframe.query_result import SingleNodeQueryResult
+
+from linkwise._core import UsageError
+from linkwise.exceptions import warn_caller
+from linkwise.polars.expressions import NotRebuilt
+from linkwise.polars.plans import Frame, Plan, Rebuilt
+from linkwise.polars.taken import Run, Step
+from linkwise.runtime.execution import Execution, ExecutionOptions
+from linkwise.runtime.sort_plan import SortPlan
+
+_PLANS_KNOWN = 16  # the version of the plans that Polars shows; another one may have other nodes
+_LEAST_ROWS = 1_000_000
+_SINKS = ("sink_batches", "sink_csv", "sink_ipc", "sink_ndjson", "sink_parquet")
+
+
+class PolarsEngine(Engine):
+    """Runs a query of Polars with its sorts, joins, distinct rows and top-k by Linkwise, where these pay.
+
+    Everything else is Polars' own, and so are the scans, into which it has pushed columns and predicates. A part of a
+    query that cannot be made again from the plan that Polars shows stays with Polars; ``explain`` names it and says
+    why. With the environment variable ``POLARS_VERBOSE=1`` that is a ``PerformanceWarning`` as well.
+
+    Results are those of Polars. As with Polars, rows whose order nothing asks for come in any.
+
+    Parameters
+    ----------
+    pricing
+        ``True``: Linkwise takes what has a million rows or more, of a join on both sides; with fewer, Polars is as
+        fast or faster. ``False``: it takes all that it can.
+    raise_on_fail
+        Whether a part that stays with Polars is an error.
+    **execution
+        Where and how it runs: see ``linkwise.options``.
+
+    """
+
+    def __init__(self, *, pricing: bool = True, raise_on_fail: bool = False, **execution: Unpack[Execution]) -> None:
+        ExecutionOptions.of(execution, SortPlan)
+        if "plan" in execution:
+            raise UsageError("plan= is for one sort or one join; an engine takes machine=, gpus=, strategy= and so on")
+        self.pricing = pricing
+        self.raise_on_fail = raise_on_fail
+        self.execution = dict(execution)
+        self.steps: list[Step] = []
+        """What was done by whom when the last frame was collected."""
+
+    @property
+    def name(self) -> str:
+        """The engine's name."""
+        return "linkwise"
+
+    @property
+    def plan_engine(self) -> str:
+        """The name of the engine whose plans Polars draws."""
+        return "in-memory"
+
+    def __repr__(self) -> str:
+        given = {"pricing": self.pricing, "raise_on_fail": self.raise_on_fail, **self.execution}
+        return f"PolarsEngine({', '.join(f'{name}={value!r}' for name, value in given.items())})"
+
+    def _pays(self, rows: int) -> bool:
+        return rows >= _LEAST_ROWS or not self.pricing
+
+    def _rebuilt(self, traverser: Any) -> tuple[dict[int, Rebuilt], list[str]]:
+        """The parts of a plan in which Linkwise takes something, by their last nodes, and why others stay."""
+        version = traverser.version()[0]
+        if version != _PLANS_KNOWN:
+            return {}, [f"this Polars shows plans of version {version}, and Linkwise knows version {_PLANS_KNOWN}"]
+        plan = Plan(traverser, self._pays)
+        parts: dict[int, Rebuilt] = {}
+        reasons: dict[str, None] = {}
+        nodes = [traverser.get_node()]
+        while nodes:
+            node = nodes.pop()
+            try:
+                part = plan.rebuilt(node)
+            except NotRebuilt as reason:
+                reasons[str(reason)] = None
+                nodes += plan.inputs(node)
+            else:
+                if part.taken:
+                    parts[node] = part
+        return parts, [*reasons]
+
+    def _replace(self, run: Run, traverser: Any, _since: int | None = None) -> None:
+        """Put Linkwise's steps into the plan that Polars is about to run."""
+        parts, reasons = self._rebuilt(traverser)
+        if reasons:
+            told = "stays with Polars: " + "; ".join(reasons)
+            if self.raise_on_fail:
+                raise UsageError(told)
+            if os.environ.get("POLARS_VERBOSE") == "1":
+                warn_caller(f"a part of the query {told}", PerformanceWarning)
+        for node, part in parts.items():
+            traverser.set_node(node)
+            traverser.set_udf(run.remembering_errors(partial(_run_part, part.frame, run)))
+
+    def explain(self, lf: pl.LazyFrame, *, optimizations: pl.QueryOptFlags | None = None) -> str:
+        """Which steps of a query Linkwise takes, one a line, and why others stay with Polars. Nothing is run."""
+        flags = optimizations or pl.QueryOptFlags()
+        parts, reasons = self._rebuilt(lf._ldf.with_optimizations(flags._pyoptflags).visit())
+        taken = {id(each): each for part in parts.values() for each in part.taken}  # what is shared is taken once
+        lines = [f"{each.name} {each.described()}: Linkwise" for each in taken.values()]
+        if self.pricing and lines:
+            lines.append(f"(each if {_LEAST_ROWS} rows or more are there when it runs)")
+        lines += [f"stays with Polars: {reason}" for reason in reasons]
+        return "\n".join(lines) or "all stays with Polars: no sort, join or distinct rows that pay"
+
+    def collect(
+        self,
+        lf: pl.LazyFrame,
+        *,
+        optimizations: pl.QueryOptFlags,
+        background: bool = False,
+        post_opt_callback: Callable[[Any, int | None], None] | None = None,
+    ) -> Any:
+        """Run a query; see ``polars.LazyFrame.collect``. In the background all of it is Polars'."""
+        if background or post_opt_callback is not None or optimizations._pyoptflags.eager:
+            return InMemoryEngine().collect(
+                lf, optimizations=optimizations, background=background, post_opt_callback=post_opt_callback
+            )
+        run = Run(self.execution, self._pays)
+        replace = run.remembering_errors(partial(self._replace, run))
+        try:
+            frame = InMemoryEngine().collect(lf, optimizations=optimizations, post_opt_callback=replace)
+        except ComputeError:
+            if run.error is not None:
+                raise run.error from None  # Linkwise's error, which Polars tells as text of its own
+            raise
+        self.steps = run.steps
+        return frame
+
+    def execute(self, lf: pl.LazyFrame, *, optimizations: pl.QueryOptFlags) -> Any:
+        """Run a query; see ``polars.LazyFrame.execute``."""
+        return SingleNodeQueryResult(self.collect(lf, optimizations=optimizations))
+
+    def collect_all(self, lfs: Iterable[pl.LazyFrame], *, optimizations: pl.QueryOptFlags) -> list[pl.DataFrame]:
+        """Run several queries, one after another."""
+        return [self.collect(lf, optimizations=optimizations) for lf in lfs]
+
+    def collect_batches(self, lf: pl.LazyFrame, *, optimizations: pl.QueryOptFlags, **options: Any) -> Any:
+        """Run a query, and give its result in batches."""
+        frame = self.collect(lf, optimizations=optimizations).lazy()
+        return InMemoryEngine().collect_batches(frame, optimizations=optimizations, **options)
+
+
+def _sink(name: str) -> Callable[..., None]:
+    def sink(
+        self: PolarsEngine, lf: pl.LazyFrame, *target: Any, optimizations: pl.QueryOptFlags, **options: Any
+    ) -> None:
+        frame = self.collect(lf, optimizations=optimizations).lazy()
+        getattr(InMemoryEngine(), name)(frame, *target, optimizations=optimizations, **options)
+
+    sink.__name__ = name
+    sink.__doc__ = f"Run a query, then write its result; see ``polars.LazyFrame.{name}``."
+    return sink
+
+
+for _name in _SINKS:
+    setattr(PolarsEngine, _name, _sink(_name))
+
+
+def _run_part(
+    frame: Frame,
+    run: Run,
+    with_columns: None,
+    predicate: None,
+    rows: None,
+    is_timed: bool = False,
+) -> Any:
+    """What Polars calls for a part that was replaced. All columns and rows of the plan are wanted."""
+    assert with_columns is None and predicate is None and rows is None
+    result = frame(run).collect(engine="streaming")
+    return (result, []) if is_timed else result

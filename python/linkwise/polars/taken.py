@@ -1,0 +1,299 @@
+"""The steps of a plan that Linkwise takes from Polars: sorts, joins and distinct rows, with Polars' results.
+
+Each can be done by either of the two, which is decided when the rows are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, Protocol, cast
+
+import polars as pl
+
+from linkwise._core import UsageError
+from linkwise._log import log
+from linkwise.joining.api import join
+from linkwise.joining.matching import How
+from linkwise.sorting.api import sort, top_k, unique
+
+Side = tuple[list[pl.Expr], list[str | None]]
+"""The keys of a side of a join, and the names of those that are columns as they are."""
+
+_KEY = "__linkwise_key_{}"
+_LEFT, _RIGHT = "__linkwise_left_{}", "__linkwise_right_{}"
+
+
+class Taken(Protocol):
+    """A step that Linkwise can take. ``name`` is what it is called in explanations."""
+
+    name: ClassVar[str]
+
+    def unfit(self) -> str | None:
+        """Why Linkwise cannot do it, if it cannot."""
+
+    def described(self) -> str:
+        """One line for people: by which columns, and which kind."""
+
+    def by_linkwise(self, frames: Sequence[pl.DataFrame], execution: dict[str, Any]) -> pl.DataFrame:
+        """The result, by Linkwise."""
+
+    def by_polars(self, frames: Sequence[pl.LazyFrame]) -> pl.LazyFrame:
+        """The result, by Polars."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What became of a step in a run: who did it, and why not Linkwise. ``rows`` are those of a join's smaller side."""
+
+    name: str
+    description: str
+    rows: int
+    by: str
+    reason: str | None = None
+
+
+@dataclass
+class Run:
+    """One run of a plan: what is shared in it, and what it has done so far."""
+
+    execution: dict[str, Any]
+    pays: Callable[[int], bool]
+    steps: list[Step] = field(default_factory=list)
+    error: BaseException | None = None
+    _shared: dict[Any, pl.LazyFrame] = field(default_factory=dict)
+
+    def remembering_errors(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function that Polars calls. Of what it raises Polars keeps the text alone."""
+
+        def call(*arguments: Any) -> Any:
+            try:
+                return function(*arguments)
+            except BaseException as error:
+                self.error = error
+                raise
+
+        return call
+
+    def once(self, key: Any, frame: Callable[[Run], pl.LazyFrame]) -> pl.LazyFrame:
+        """A part of the plan that stands in it several times, and is computed once."""
+        if key not in self._shared:
+            self._shared[key] = frame(self).collect(engine="streaming").lazy()
+        return self._shared[key]
+
+    def take(self, taken: Taken, inputs: Sequence[pl.LazyFrame], most_rows: Sequence[int]) -> pl.LazyFrame:
+        """A step by Linkwise, or by Polars where that is sooner or Linkwise cannot. ``most_rows``: of each input.
+
+        The smaller input is computed first. If it has too few rows, the other one stays a part of Polars' plan, which
+        need not hold it in memory.
+        """
+        frames = list(inputs)
+        rows = []
+        for place in sorted(range(len(inputs)), key=most_rows.__getitem__):
+            frame = inputs[place].collect(engine="streaming")
+            frames[place] = frame.lazy()
+            rows.append(len(frame))
+            if not self.pays(rows[-1]):
+                self._tell(taken, rows, "Polars", "too few rows to pay")
+                return taken.by_polars(frames)
+        try:
+            result = taken.by_linkwise([frame.collect() for frame in frames], self.execution)
+        except UsageError as error:  # a type that it does not know, for one
+            self._tell(taken, rows, "Polars", str(error))
+            return taken.by_polars(frames)
+        self._tell(taken, rows, "Linkwise")
+        return result.lazy()
+
+    def _tell(self, taken: Taken, rows: Sequence[int], by: str, reason: str | None = None) -> None:
+        step = Step(taken.name, taken.described(), min(rows), by, reason)
+        self.steps.append(step)
+        log.info("%s %s of %d rows by %s", step.name, step.description, step.rows, step.by)
+
+
+def _text(expressions: Sequence[pl.Expr]) -> str:
+    return ", ".join(expression.meta.output_name() for expression in expressions)
+
+
+def _has_order(dtype: pl.DataType) -> bool:
+    """Whether both order values of this type alike."""
+    return dtype.is_numeric() or dtype.is_temporal() or dtype in (pl.Boolean, pl.String, pl.Binary)
+
+
+@dataclass
+class Sort:
+    """Rows in order by some keys, or the part of them that ``part`` (offset, length) names."""
+
+    name: ClassVar = "sort"
+
+    schema: pl.Schema
+    keys: list[pl.Expr]
+    descending: tuple[bool, ...]
+    nulls_last: tuple[bool, ...]
+    part: tuple[int, int | None] | None
+    is_stable: bool = False
+
+    def unfit(self) -> str | None:
+        """See ``Taken``."""
+        return "rows from the end of an order" if self.part is not None and self.part[0] < 0 else None
+
+    def described(self) -> str:
+        """See ``Taken``."""
+        return f"by {_text(self.keys)}" + (f", rows {self.part[0]} and {self.part[1]} on" if self.part else "")
+
+    def by_linkwise(self, frames: Sequence[pl.DataFrame], execution: dict[str, Any]) -> pl.DataFrame:
+        """See ``Taken``."""
+        names = [_KEY.format(place) for place in range(len(self.keys))]
+        frame = frames[0].with_columns(key.alias(name) for key, name in zip(self.keys, names, strict=True))
+        unordered = [str(frame.schema[name]) for name in names if not _has_order(frame.schema[name])]
+        if unordered:
+            raise UsageError(f"keys of type {', '.join(unordered)} have an order of Polars' own")
+        # To Polars -0.0 and 0.0 are one key, to Linkwise two.
+        frame = frame.with_columns(
+            pl.when(pl.col(name) == 0.0).then(0.0).otherwise(pl.col(name)).cast(dtype).alias(name)
+            for name, dtype in frame.select(names).schema.items()
+            if dtype.is_float()
+        )
+        how = {
+            "by": names,
+            "descending": list(self.descending),
+            "nulls": ["last" if last else "first" for last in self.nulls_last],
+            **execution,
+        }
+        offset, length = self.part or (0, None)
+        in_order = sort(frame, **how) if length is None else top_k(frame, offset + length, **how)
+        if self.part is not None:
+            in_order = in_order.slice(offset, length)
+        return in_order.select(self.schema.names())
+
+    def by_polars(self, frames: Sequence[pl.LazyFrame]) -> pl.LazyFrame:
+        """See ``Taken``."""
+        in_order = frames[0].sort(
+            self.keys,
+            descending=list(self.descending),
+            nulls_last=list(self.nulls_last),
+            maintain_order=self.is_stable,
+        )
+        return in_order if self.part is None else in_order.slice(*self.part)
+
+
+@dataclass
+class Distinct:
+    """One row of each key; ``columns`` are all if it is ``None``."""
+
+    name: ClassVar = "distinct"
+
+    schema: pl.Schema
+    keep: Literal["first", "last", "any", "none"]
+    columns: list[str] | None
+    part: tuple[int, int | None] | None
+    is_in_order: bool
+
+    def unfit(self) -> str | None:
+        """See ``Taken``."""
+        if self.keep not in ("any", "first") or self.is_in_order:
+            return "distinct rows in the order of the input, or last ones"
+        keys = {name: self.schema[name] for name in self.columns or self.schema.names()}
+        unfit = [name for name, dtype in keys.items() if dtype.is_float() or not _has_order(dtype)]
+        return f"distinct rows by {', '.join(unfit)}: equal floats and nested values are Polars' own" if unfit else None
+
+    def described(self) -> str:
+        """See ``Taken``."""
+        return f"by {', '.join(self.columns or self.schema.names())}"
+
+    def by_linkwise(self, frames: Sequence[pl.DataFrame], execution: dict[str, Any]) -> pl.DataFrame:
+        """See ``Taken``."""
+        found = unique(frames[0], by=self.columns or self.schema.names(), **execution)
+        return found if self.part is None else found.slice(*self.part)
+
+    def by_polars(self, frames: Sequence[pl.LazyFrame]) -> pl.LazyFrame:
+        """See ``Taken``."""
+        found = frames[0].unique(self.columns, keep=self.keep, maintain_order=self.is_in_order)
+        return found if self.part is None else found.slice(*self.part)
+
+
+@dataclass
+class Join:
+    """Rows of two sides with equal keys. ``sides``: of each the keys, and their names where they are columns."""
+
+    name: ClassVar = "join"
+
+    schema: pl.Schema
+    how: Literal["inner", "left", "right", "full", "semi", "anti", "cross"]
+    sides: list[Side]
+    nulls_equal: bool
+    part: tuple[int, int | None] | None
+    suffix: str
+    coalesces: bool
+    order: Literal["none", "left", "right", "left_right", "right_left"]
+
+    def unfit(self) -> str | None:
+        """See ``Taken``."""
+        if self.how not in ("inner", "left", "right", "full", "semi", "anti"):
+            return f"a {self.how} join"
+        if self.order not in ("none", "left", "left_right") or (self.order != "none" and self.how in ("right", "full")):
+            return f"a {self.how} join in the order of {self.order}"
+        return None
+
+    def described(self) -> str:
+        """See ``Taken``."""
+        return f"{self.how}, {_text(self.sides[0][0])} = {_text(self.sides[1][0])}"
+
+    def by_linkwise(self, frames: Sequence[pl.DataFrame], execution: dict[str, Any]) -> pl.DataFrame:
+        """See ``Taken``."""
+        (left, left_names), (right, right_names) = (
+            _as_side(frame, side, pattern)
+            for frame, side, pattern in zip(frames, self.sides, (_LEFT, _RIGHT), strict=True)
+        )
+        if self.how in ("semi", "anti"):
+            right = right.select([*dict.fromkeys(right_names)])
+        joined = join(
+            left, right, left_on=left_names, right_on=right_names, how=cast("How", self.how),
+            nulls_equal=self.nulls_equal, order=None if self.order == "none" else "left", **execution,
+        )  # fmt: skip
+        columns = self._columns([frame.columns for frame in frames])
+        result = joined.select(expression.alias(name) for name, expression in columns.items())
+        if result.columns != self.schema.names():
+            raise UsageError(f"Polars' join has columns {self.schema.names()}, not {result.columns}")
+        result = result.cast({name: kind for name, kind in self.schema.items() if result.schema[name] != kind})
+        return result if self.part is None else result.slice(*self.part)
+
+    def _columns(self, names: Sequence[Sequence[str]]) -> dict[str, pl.Expr]:
+        """The columns of the result, by the places that they have in their sides."""
+        left = [_LEFT.format(place) for place in range(len(names[0]))]
+        right = [_RIGHT.format(place) for place in range(len(names[1]))]
+        found = dict(zip(names[0], map(pl.col, left), strict=True))
+        if self.how in ("semi", "anti"):
+            return found
+        keys = [cast("list[str]", columns) for _, columns in self.sides]  # Polars coalesces columns, no expressions
+        pairs = [*zip(*keys, strict=True)] if self.coalesces else []
+        if self.how == "right":
+            for of_left, _ in pairs:
+                found.pop(of_left, None)
+        for of_left, of_right in pairs if self.how == "full" else ():
+            found[of_left] = pl.coalesce(found[of_left], pl.col(right[names[1].index(of_right)]))
+        coalesced = {of_right for _, of_right in pairs} if self.how != "right" else set()
+        for name, place in zip(names[1], right, strict=True):
+            if name not in coalesced:
+                found[f"{name}{self.suffix}" if name in found else name] = pl.col(place)
+        return found
+
+    def by_polars(self, frames: Sequence[pl.LazyFrame]) -> pl.LazyFrame:
+        """See ``Taken``."""
+        if self.how == "cross":
+            joined = frames[0].join(frames[1], how="cross", suffix=self.suffix)
+        else:
+            joined = frames[0].join(
+                frames[1], left_on=self.sides[0][0], right_on=self.sides[1][0], how=self.how, suffix=self.suffix,
+                nulls_equal=self.nulls_equal, coalesce=self.coalesces, maintain_order=self.order,
+            )  # fmt: skip
+        return joined if self.part is None else joined.slice(*self.part)
+
+
+def _as_side(frame: pl.DataFrame, side: Side, pattern: str) -> tuple[pl.DataFrame, list[str]]:
+    """A side with its columns named by their places, then keys that are no columns; and the names of all keys."""
+    places = {name: pattern.format(place) for place, name in enumerate(frame.columns)}
+    names = [
+        pattern.format(f"key_{place}") if column is None else places[column] for place, column in enumerate(side[1])
+    ]
+    made = [key.alias(name) for key, name, column in zip(side[0], names, side[1], strict=True) if column is None]
+    return frame.with_columns(made).rename(places), names

@@ -1,0 +1,317 @@
+"""The engine for Polars' lazy frames: results are Polars' own, whatever of a query Linkwise takes."""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import linkwise
+
+pl = pytest.importorskip("polars")
+engine_module = pytest.importorskip("linkwise.polars.engine", reason="engines are plugged in since Polars 1.44")
+PerformanceWarning = pl.exceptions.PerformanceWarning
+assert_frame_equal = pytest.importorskip("polars.testing").assert_frame_equal
+scan_sorted = pytest.importorskip("linkwise.polars").scan_sorted
+PolarsEngine = engine_module.PolarsEngine
+
+col = pl.col
+EVERYTHING = PolarsEngine(pricing=False)
+ROWS = 500
+
+
+def frame_of(seed: int, rows: int = ROWS) -> pl.DataFrame:
+    """Keys that occur several times, nulls, and floats with both zeros and NaN."""
+    random = np.random.default_rng(seed)
+    floats = random.choice([-1.5, -0.0, 0.0, 2.5, np.nan, np.inf], rows)
+    frame = pl.DataFrame({
+        "row": np.arange(rows),
+        "key": random.integers(-20, 20, rows),
+        "wide": random.integers(-(2**62), 2**62, rows),
+        "float": floats,
+        "text": random.choice(["", "ä", "b", "zz", "a longer text of more than twelve bytes"], rows),
+        "flag": random.random(rows) < 0.5,
+        "day": pl.Series(random.integers(0, 20_000, rows), dtype=pl.Int32).cast(pl.Date),
+    })  # fmt: skip
+    with_nulls = pl.Series(random.random(rows) < 0.1)
+    return frame.with_columns(
+        pl.when(with_nulls).then(None).otherwise(col(name)).alias(name) for name in ("key", "float", "text", "day")
+    )
+
+
+def check(
+    query: pl.LazyFrame, *, taken: int | None = None, ordered: bool = False, engine: PolarsEngine = EVERYTHING
+) -> None:
+    """Linkwise's engine gives what Polars gives, and takes that many steps."""
+    found = query.collect(engine=engine)
+    assert_frame_equal(found, query.collect(), check_row_order=ordered)
+    if taken is not None:
+        assert [step.by for step in engine.steps].count("Linkwise") == taken
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "right", "full", "semi", "anti"])
+@pytest.mark.parametrize("coalesce", [None, False, True])
+@pytest.mark.parametrize("nulls_equal", [False, True])
+def test_joins(how: str, coalesce: bool | None, nulls_equal: bool) -> None:
+    left, right = frame_of(1).lazy(), frame_of(2, 60).lazy()
+    options = {"how": how, "coalesce": coalesce, "nulls_equal": nulls_equal}
+    check(left.join(right, on="key", **options), taken=1)
+    check(left.join(right, on=["key", "text"], suffix="_of_right", **options), taken=1)
+    renamed = right.rename({"key": "other", "day": "key"})
+    check(left.join(renamed, left_on="key", right_on="other", **options), taken=1)
+
+
+def test_joins_by_expressions() -> None:
+    left, right = frame_of(3).lazy(), frame_of(4).lazy()
+    check(left.join(right, left_on=col("key") + 1, right_on="key", coalesce=False), taken=1)
+    check(left.join(right, left_on=[col("key") % 7, "text"], right_on=["key", col("text")], how="left"), taken=1)
+    check(left.join(right, left_on=col("key") + 1, right_on=col("key"), how="semi"), taken=1)
+    check(left.join(right, on="key").filter(col("float") < col("float_right")))
+
+
+@pytest.mark.parametrize("order", ["left", "left_right"])
+def test_joins_in_the_order_of_the_left_side(order: str) -> None:
+    left, right = frame_of(5).lazy(), frame_of(6).lazy()
+    for how in ("inner", "left"):
+        joined = left.join(right.unique("key", keep="first"), on="key", how=how, maintain_order=order)
+        check(joined, ordered=True)
+        assert EVERYTHING.steps[-1].by == "Linkwise"
+
+
+def test_joins_that_stay_with_polars() -> None:
+    left, right = frame_of(7).lazy(), frame_of(8).lazy()
+    check(left.join(right, on="key", maintain_order="right"), taken=0)
+    check(left.sort("row").join_asof(right.sort("row"), on="row"))
+    check(left.join_where(right, col("key") < col("key_right"), col("row") > 2 * col("row_right")), taken=0)
+    check(left.select("key").join(right.select("text").head(3), how="cross"), taken=0)
+
+
+@pytest.mark.parametrize("by", [["float"], ["text"], ["key", "float"], ["flag", "day"], ["wide"]])
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("nulls_last", [False, True])
+def test_sorts(by: list[str], descending: bool, nulls_last: bool) -> None:
+    frame = frame_of(9).lazy()
+    keys = [*by, "row"]
+    how = {"descending": [descending] * len(by) + [False], "nulls_last": [nulls_last] * len(by) + [False]}
+    check(frame.sort(keys, **how), taken=1, ordered=True)
+    check(frame.sort(by, descending=descending, nulls_last=nulls_last, maintain_order=True), taken=1, ordered=True)
+    check(frame.sort(keys, **how).head(7), taken=1, ordered=True)
+    check(frame.sort(keys, **how).slice(20, 30), ordered=True)
+    check(frame.sort(keys, **how).tail(5), ordered=True)
+
+
+def test_sorts_by_expressions() -> None:
+    frame = frame_of(10).lazy()
+    check(frame.sort(col("key") * -1, col("row"), nulls_last=[True, False]), taken=1, ordered=True)
+    check(frame.sort(col("text").str.len_bytes(), "row", descending=[True, True]), taken=1, ordered=True)
+    check(frame.top_k(10, by="wide"), taken=1)
+    check(frame.bottom_k(10, by="wide"), taken=1)
+
+
+def test_distinct_rows() -> None:
+    frame = frame_of(11).lazy()
+    check(frame.select("key", "text").unique(), taken=1)
+    check(frame.unique(["key", "text"], keep="first"), taken=1)
+    check(frame.unique("key", keep="first", maintain_order=True), taken=0, ordered=True)
+    check(frame.unique("key", keep="none"), taken=0)
+    check(frame.select("float").unique(), taken=0)  # to Polars both zeros are one
+
+
+def test_what_is_around_steps() -> None:
+    """Every kind of step and expression that is made again, below a join."""
+    left, right = frame_of(12).lazy(), frame_of(13).lazy()
+    aggregated = left.group_by("key").agg(
+        col("wide").sum().alias("sum"), col("float").min().alias("least"), col("row").max().alias("most"),
+        col("row").mean().alias("mean"), col("text").n_unique().alias("texts"), col("text").count().alias("some"),
+        col("row").std().alias("std"), col("row").var(0).alias("var"), col("row").median().alias("median"),
+        col("row").sort_by("wide").slice(1, 2).sum().alias("two"), col("row").filter(col("flag")).len().alias("flags"),
+        col("row").quantile(0.25, "linear").alias("quantile"), pl.len(),
+    )  # fmt: skip
+    made = right.with_columns(
+        pl.when(col("flag")).then(col("row")).otherwise(-col("row")).alias("sign"),
+        col("day").dt.year().alias("year"),
+        col("day").dt.truncate("1mo").alias("month"),
+        col("text").str.slice(0, 2).alias("two"),
+        col("text").str.to_uppercase().alias("upper"),
+        col("text").str.contains("^a").alias("a"),
+        col("text").str.starts_with("b").alias("b"),
+        col("key").fill_null(0).alias("filled"),
+        pl.coalesce("key", "row").alias("coalesced"),
+        col("row").cast(pl.Int8, strict=False).alias("small"),
+        (col("row") / 3).round(2).alias("third"),
+        col("row").sum().over("flag").alias("of flag"),
+        pl.max_horizontal("row", "key").alias("greater"),
+        (col("row") // 7 % 5 ** col("flag").cast(pl.Int64)).alias("numbers"),
+        pl.lit("x").alias("literal"),
+        pl.lit(datetime.datetime(2024, 2, 29, 1)).alias("moment"),
+        (col("day") + datetime.timedelta(days=3)).alias("on"),
+        col("float").is_nan().alias("nan"),
+        col("key").eq_missing(3).alias("missing"),
+        (col("flag") ^ True).alias("xor"),
+    ).filter(
+        col("key").is_in([1, 2, 3, 4, 5, None])
+        & col("day").is_between(datetime.date(1975, 1, 1), datetime.date(2020, 1, 1), closed="left")
+        | ~col("flag") & col("text").is_not_null()
+    )
+    check(aggregated.join(made, on="key"), taken=1)
+    check(pl.concat([made, made.filter(col("row") < 9)]).join(aggregated, on="key", how="semi"), taken=1)
+    check(made.with_row_index("at").join(aggregated, on="key", how="anti").select(pl.len(), col("at").sum()), taken=1)
+    check(aggregated.group_by("texts").agg(col("sum").max()).sort("texts", "sum").slice(1, 2), ordered=True)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_queries(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    query = frame_of(seed).lazy()
+    steps: list[Callable[[pl.LazyFrame], pl.LazyFrame]] = [
+        lambda q: q.filter(col("row") % 3 != seed % 3),
+        lambda q: q.with_columns(key=(col("key") + col("row")) % 13, text=col("text").str.to_lowercase()),
+        lambda q: q.join(frame_of(seed + 1, 80).lazy().select("key", "flag"), on="key", how="left"),
+        lambda q: q.join(frame_of(seed + 2, 80).lazy().select("text", "day"), on="text", suffix=f"_{seed}"),
+        lambda q: q.join(frame_of(seed + 3, 80).lazy(), on=["key", "flag"], how="semi"),
+        lambda q: q.join(frame_of(seed + 4, 9).lazy(), on="day", how="anti"),
+        lambda q: q.sort("text", "row", "wide", descending=[True, False, False]),
+        lambda q: q.group_by("key", "text").agg(pl.exclude("key", "text").max()),
+        lambda q: q.drop("float", strict=False).unique(),
+        lambda q: pl.concat([q, q.filter(col("flag"))]),
+        lambda q: q.join(q.group_by("key").agg(least=col("row").min()), on="key"),
+    ]
+    for place in random.integers(0, len(steps), 4):
+        names = query.collect_schema().names()
+        query = steps[place](query.select(name for name in names if not name.startswith(("flag_", "day_", "least"))))
+    check(query)
+
+
+def test_shared_parts_run_once() -> None:
+    calls = []
+
+    def numbered(frame: pl.DataFrame) -> pl.DataFrame:
+        calls.append(len(frame))
+        return frame
+
+    shared = frame_of(14).lazy().map_batches(numbered).sort("wide", "row")
+    joined = shared.join(shared.group_by("key").agg(pl.len()), on="key")
+    assert "does not show" in EVERYTHING.explain(joined)
+    check(joined, taken=0)
+    sums = frame_of(14).lazy().join(frame_of(15).lazy(), on="key").group_by("key").agg(col("wide").sum())
+    check(sums.join(sums.select(col("wide").max()), on="wide"))
+    assert [step.name for step in EVERYTHING.steps] == ["join", "join"]
+
+
+def test_files(tmp_path: Path) -> None:
+    frame = frame_of(16)
+    frame.write_parquet(tmp_path / "one.parquet")
+    frame.write_csv(tmp_path / "one.csv")
+    frame.write_ipc(tmp_path / "one.arrow")
+    for source in (
+        pl.scan_parquet(tmp_path / "one.parquet"),
+        pl.scan_parquet([tmp_path / "one.parquet"] * 2, row_index_name="at", include_file_paths="path"),
+        pl.scan_csv(tmp_path / "one.csv", try_parse_dates=True),
+        pl.scan_csv(tmp_path / "one.csv", skip_rows=2, has_header=False).rename({"column_1": "row", "column_2": "key"}),
+    ):
+        few = source.filter(col("row") > 50).select("row", "key")
+        check(few.join(frame.lazy().select("key", "text"), on="key"), taken=1)
+        check(source.head(40).sort("row", descending=True), taken=1, ordered="path" not in source.collect_schema())
+    stays = pl.scan_ipc(tmp_path / "one.arrow").sort("row")
+    check(stays, taken=0, ordered=True)
+    assert "stays with Polars" in EVERYTHING.explain(stays)
+    check(pl.scan_csv(tmp_path / "one.csv", comment_prefix="#").sort("row"), taken=0, ordered=True)
+
+
+def test_only_what_can_be_made_again_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Below a function of Python's a join is taken, and what is above stays with Polars."""
+    joined = frame_of(17).lazy().join(frame_of(18).lazy(), on="key").map_batches(lambda frame: frame.head(3))
+    query = joined.select(pl.len())
+    assert EVERYTHING.explain(query).splitlines() == [
+        "join inner, key = key: Linkwise",
+        "stays with Polars: a step that Polars does not show: opaque python mapfunction",
+    ]
+    check(query, taken=1)
+    monkeypatch.setenv("POLARS_VERBOSE", "1")
+    with pytest.warns(PerformanceWarning, match="opaque python mapfunction"):
+        query.collect(engine=EVERYTHING)
+    with pytest.raises(linkwise.UsageError, match="stays with Polars"):
+        query.collect(engine=PolarsEngine(pricing=False, raise_on_fail=True))
+
+
+def test_types_that_linkwise_does_not_know() -> None:
+    frame = frame_of(19).with_columns(col("text").cast(pl.Categorical).alias("kind")).lazy()
+    check(frame.sort("kind", "row"), taken=0, ordered=True)
+    assert "order of Polars' own" in str(EVERYTHING.steps[0].reason)
+    check(scan_sorted(frame_of(20).lazy(), "row").join(frame_of(21).lazy(), on="key"), taken=0)
+
+
+def test_few_rows_stay_with_polars(caplog: pytest.LogCaptureFixture) -> None:
+    engine = PolarsEngine()
+    few = frame_of(22).lazy().sort("wide")
+    assert engine.explain(few) == "all stays with Polars: no sort, join or distinct rows that pay"
+    check(few, taken=0, ordered=True, engine=engine)
+    many = pl.LazyFrame({"key": np.random.default_rng(1).permutation(1_200_000)})
+    assert "Linkwise\n(each if 1000000 rows" in engine.explain(many.sort("key"))
+    with caplog.at_level(logging.INFO, "linkwise"):
+        check(many.sort("key"), taken=1, ordered=True, engine=engine)
+    assert "sort by key of 1200000 rows by Linkwise" in caplog.text
+    filtered = many.filter(col("key") < 9)
+    check(many.join(filtered, on="key").sort("key"), taken=0, ordered=True, engine=engine)
+    assert engine.steps[0].reason == "too few rows to pay"
+
+
+def test_plans_of_another_polars(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_module, "_PLANS_KNOWN", 1)
+    check(frame_of(23).lazy().sort("row"), taken=0, ordered=True)
+    assert "plans of version" in EVERYTHING.explain(frame_of(23).lazy().sort("row"))
+
+
+def test_ways_to_collect(tmp_path: Path) -> None:
+    query = frame_of(24).lazy().drop("flag").sort("wide", "row")
+    wanted = query.collect()
+    assert [len(found) for found in pl.collect_all([query, query.head(2)], engine=EVERYTHING)] == [ROWS, 2]
+    assert_frame_equal(pl.concat(query.collect_batches(engine=EVERYTHING)), wanted)
+    query.sink_parquet(tmp_path / "sorted.parquet", engine=EVERYTHING)
+    assert EVERYTHING.steps[-1].by == "Linkwise"
+    query.sink_csv(tmp_path / "sorted.csv", engine=EVERYTHING)
+    query.sink_ipc(tmp_path / "sorted.arrow", engine=EVERYTHING)
+    query.sink_ndjson(tmp_path / "sorted.json", engine=EVERYTHING)
+    assert_frame_equal(pl.read_parquet(tmp_path / "sorted.parquet"), wanted)
+    assert_frame_equal(pl.read_ipc(tmp_path / "sorted.arrow"), wanted)
+    assert len(pl.read_csv(tmp_path / "sorted.csv")) == len(pl.read_ndjson(tmp_path / "sorted.json")) == ROWS
+
+
+def test_options() -> None:
+    query = frame_of(25).lazy().sort("wide", "row")
+    simulated = PolarsEngine(pricing=False, machine="h200x8", strategy="radix")
+    check(query, taken=1, ordered=True, engine=simulated)
+    assert repr(simulated) == "PolarsEngine(pricing=False, raise_on_fail=False, machine='h200x8', strategy='radix')"
+    with pytest.raises(linkwise.UsageError, match="plan= is for one sort"):
+        PolarsEngine(plan=linkwise.SortPlan())
+    with pytest.raises(linkwise.UsageError, match="verify="):
+        PolarsEngine(verify="some")
+
+
+@pytest.fixture(scope="module")
+def tpch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """TPC-H at a hundredth of its size, as Parquet files."""
+    folder = tmp_path_factory.mktemp("tpch")
+    subprocess.run(
+        [Path(sys.executable).parent / "tpchgen-cli", "parquet", "-s", "0.01", f"--output-dir={folder}"], check=True
+    )
+    return folder
+
+
+def test_tpch(tpch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All 22 queries give what Polars gives, and Linkwise takes a join or a sort of most of them."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
+    from tpch_lazy import QUERIES, scanned
+
+    taken = 0
+    for number, query in QUERIES.items():
+        lazy = query(scanned(tpch))
+        assert_frame_equal(lazy.collect(engine=EVERYTHING), lazy.collect(), rel_tol=1e-9), number
+        taken += any(step.by == "Linkwise" for step in EVERYTHING.steps)
+    assert taken >= 20
