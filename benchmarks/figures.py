@@ -28,8 +28,12 @@ ROOT = Path(__file__).parent.parent
 SPECIFICATION = ROOT / "docs" / "figures.toml"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 _RENDERED = {"measurements.md", "papers.md"}  # from results, by other scripts
-_FIGURE = re.compile(r"(?<![\w.,·⁰-⁹-])\d[\d.,]*\s?(?:ms|µs|ns|s|seconds|minutes|[KMGT]B/s|Gb/s|×|times)(?!\w)")
-_NOT_PROSE = re.compile(r"^```.*?^```|<!-- figures:.*?<!-- end of figures -->|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+_FIGURE = re.compile(r"(?<![\w.,·⁰-⁹-])\d[\d.,]*\s?(?:ms|µs|ns|s|seconds|minutes|[KMGT]B/s|Gb/s|×|times|%)(?!\w)")
+_NOT_PROSE = re.compile(
+    r"^```.*?^```|<!-- figures:.*?<!-- end of figures -->|<!-- written by .*?<!-- up to here -->"
+    r"|<[a-z][^>]*>|`[^`\n]*`",
+    re.MULTILINE | re.DOTALL,
+)
 _BLOCK = re.compile(r"(<!-- figures: (?P<name>[\w-]+) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
 _SCALES = {"ms": 1e3, "s": 1.0, "×": 1.0, "%": 100.0}
 _DASH = "\N{EN DASH}"
@@ -111,7 +115,7 @@ def rendered(text: str, page: Path, specifications: dict[str, Any]) -> str:
 
 
 def free_figures(text: str, given: list[str]) -> list[str]:
-    """Times, rates and ratios outside of a page's tables, but for lines and paragraphs with these phrases."""
+    """Times, rates, ratios, percentages outside of a page's tables, but in lines and paragraphs with these phrases."""
     paragraphs = _NOT_PROSE.sub("", text).split("\n\n")
     units = [unit for each in paragraphs for unit in (each.split("\n") if each.startswith("|") else [each])]
     return [found for unit in units if not any(phrase in unit for phrase in given) for found in _FIGURE.findall(unit)]

@@ -1,7 +1,8 @@
-"""Branch coverage of ``src/`` and ``python/`` by the tests, which publishes ``docs/reliability.md``.
+"""Branch coverage of ``src/`` and ``python/`` by the tests, which ``docs/reliability.md`` publishes.
 
     python scripts/measure_coverage.py --output coverage.json      # builds with counters, and runs the tests
     python scripts/measure_coverage.py --only tests/test_sort.py   # some of them
+    python scripts/measure_coverage.py --render coverage.json      # writes the page's table from such a result
 
 Needs coverage, gcovr and pytest-xdist. C++ is counted by gcov, without the branches that exceptions take out of calls.
 """
@@ -20,6 +21,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 HERE = ROOT / "build" / "coverage"
 TREE, SITE = HERE / "tree", HERE / "site"
+PAGE = ROOT / "docs" / "reliability.md"
+BEGIN, END = "<!-- written by scripts/measure_coverage.py -->\n", "<!-- up to here -->\n"
 
 
 def build() -> None:
@@ -103,6 +106,29 @@ def shown(counts: dict[str, int]) -> str:
     return f"{counts['lines']:,} | {share('lines')} | {counts['branches']:,} | {share('branches')}"
 
 
+def table(found: dict[str, dict[str, dict[str, int]]]) -> str:
+    """All rooms, and each language together. Files beside rooms are those of the room above."""
+    by_room: dict[str, dict[str, dict[str, int]]] = defaultdict(dict)
+    for room, files in found.items():
+        by_room[room.rpartition("/")[0] if Path(room).suffix else room] |= files
+    lines = [
+        "| room | lines | covered | branches | covered |",
+        "|---|---:|---:|---:|---:|",
+        *(f"| `{room}` | {shown(total(files))} |" for room, files in sorted(by_room.items())),
+    ]
+    for language in ("python", "src"):
+        every = {name: of for room, files in found.items() if room.startswith(language) for name, of in files.items()}
+        lines.append(f"| {language} together | {shown(total(every))} |")
+    return "\n".join(lines) + "\n"
+
+
+def render(result: Path) -> None:
+    """The page's table from a result."""
+    head, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    text = table(json.loads(result.read_text(encoding="utf-8")))
+    PAGE.write_text(f"{head}{BEGIN}\n{text}\n{END}{rest.partition(END)[2]}", encoding="utf-8")
+
+
 def main() -> int:
     """Build, run, and tell."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -111,16 +137,16 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=7200, help="after which the tests are stopped")
     parser.add_argument("--built", action="store_true", help="it is built already")
     parser.add_argument("--output", type=Path, help="where the counts go, as JSON")
+    parser.add_argument("--render", type=Path, help="only write the page's table, from this result")
     options = parser.parse_args()
+    if options.render is not None:
+        render(options.render)
+        return 0
     if not options.built:
         build()
     run(options.only, options.workers, options.seconds)
     found: Any = rooms()
-    for room, files in sorted(found.items()):
-        print(f"| {room} | {shown(total(files))} |")
-    for language in ("python", "src"):
-        every = {name: of for room, files in found.items() if room.startswith(language) for name, of in files.items()}
-        print(f"| {language} together | {shown(total(every))} |")
+    print(table(found))
     if options.output is not None:
         options.output.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
     return 0
