@@ -53,6 +53,18 @@ def test_merge_by_names_that_differ() -> None:
     assert len(found) == len(expected)
 
 
+def test_merge_by_the_columns_that_both_have() -> None:
+    left, right = frame(300, 40), frame(60, 40, "other")
+    found, expected = left.linkwise.merge(right), left.merge(right)
+    assert list(found.columns) == list(expected.columns) == ["key", "value", "label", "other"]
+    columns = list(expected.columns)
+    pd.testing.assert_frame_equal(
+        *(each.sort_values(columns, ignore_index=True) for each in (found, expected)), check_dtype=False
+    )
+    with pytest.raises(linkwise.UsageError, match="no column in common"):
+        left.linkwise.merge(right.add_prefix("its "))
+
+
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
 def test_narwhals_frames(library: str) -> None:
     """They are taken as what they stand for, and come back as they were."""

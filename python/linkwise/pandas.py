@@ -62,18 +62,24 @@ class LinkwiseAccessor:
     ) -> pd.DataFrame:
         """As ``DataFrame.merge``: columns of both sides, nulls match nulls, and rows come in the left one's order.
 
-        The columns to join by must be named; pandas would take those that both frames have. ``order`` is
-        ``linkwise.join``'s: ``None`` is faster, and gives rows in any order.
+        Frames are joined by the columns that both have unless some are named. ``order`` is ``linkwise.join``'s:
+        ``None`` is faster, and gives rows in any order.
 
         Raises
         ------
         UsageError
-            If a column is not there, or ``how`` is none of these.
+            If a column is not there, ``how`` is none of these, or no column is named and the frames share none.
 
         """
         if how not in _HOW:
             raise UsageError(f"how is one of {', '.join(_HOW)}, not {how!r}")
         labels = [*self._frame.columns], [*right.columns]
+        if on is None and left_on is None and right_on is None:
+            on = [label for label in labels[0] if label in labels[1]]
+            if not on:
+                raise UsageError(
+                    "the frames have no column in common; name some with on=, or with left_on= and right_on="
+                )
         of_left, of_right = _named(left_on, labels[0]), _named(right_on, labels[1])
         shared = {*(_named(on, labels[0]) or ())} | ({*(of_left or ())} & {*(of_right or ())})
         twice = [name for name in labels[0] if name in labels[1] and name not in shared]

@@ -14,6 +14,7 @@ from linkwise._arrow import pa
 from linkwise._core import CorruptDataError, Error
 from linkwise.machines.local import is_nominal
 from linkwise.machines.profile import cache_path
+from linkwise.probing.pci_paths import pci_findings
 from linkwise.probing.probe import governor_warning, governors, host_conditions
 from linkwise.runtime.session import open_session
 
@@ -39,7 +40,10 @@ def _peers(runtime: _core.Runtime) -> dict[str, str]:
 
 
 def examine(version: str) -> dict[str, Any]:
-    """Build, host, GPUs, peer access with verified data, and the profile; ``healthy`` says whether all is well."""
+    """Build, host, GPUs, peer access with verified data, and the profile; ``healthy`` says whether all is well.
+
+    Where a peer copy is corrupt or refused, ``likely_causes`` names what lies on the GPUs' paths and may cause it.
+    """
     driver = _core.cuda_driver_version()
     told: dict[str, Any] = {
         "linkwise": version,
@@ -63,10 +67,15 @@ def examine(version: str) -> dict[str, Any]:
     ]  # fmt: skip
     with open_session("local") as runtime:
         told["peers"] = _peers(runtime)
+    healthy = all(state == "verified" for state in told["peers"].values())
+    found = pci_findings([gpu.pci_bus_id for gpu in _core.cuda_gpus()])
+    told["pci"] = found.facts
+    if not healthy:
+        told["likely_causes"] = found.causes or ["none that the system shows; please report this"]
     path = cache_path()
     told["profile"] = (
         "none: run 'linkwise probe'"
         if is_nominal()
         else f"{path}, of {datetime.datetime.fromtimestamp(path.stat().st_mtime, datetime.UTC).date()}"
     )
-    return told | {"healthy": all(state == "verified" for state in told["peers"].values())}
+    return told | {"healthy": healthy}
