@@ -22,7 +22,7 @@ from linkwise.machines.catalog import load_machine
 from linkwise.machines.profile import CHECKED, Profile, check_profile, load_profile, profile_schema
 from linkwise.messages.schedules import COLLECTIVES
 from linkwise.probing.probe import measurements
-from linkwise.reports.machine_svg import machine_svg
+from linkwise.reports.machine_svg import machine_svg, shared_links
 from linkwise.reports.profile_html import html_report
 from mpi_launch import launch, needs_mpi
 
@@ -336,3 +336,16 @@ def test_numbers_that_cannot_be(tmp_path: Path) -> None:
     link.symlink_to(tmp_path / "real.json")
     assert run("probe", "--machine", "delta-d22x", "-o", str(link)).returncode == 0
     assert link.is_symlink() and (tmp_path / "real.json").is_file()
+
+
+def test_shared_links_are_marked() -> None:
+    """PCIe switches of the DGX A100 have one uplink for two GPUs; on the AC922 each GPU has links of its own."""
+    dgx = linkwise.load_machine("dgx-a100")
+    named = {dgx.links[place].name: gpus for place, gpus in shared_links(dgx).items()}
+    assert named["cpu0-switch0"] == [0, 1] and named["cpu1-switch3"] == [6, 7]
+    assert named["mem1-cpu1"] == [4, 5, 6, 7] and "cpu0-cpu1" not in named and "switch0-gpu0" not in named
+    assert machine_svg(dgx).count("24.5 for 2 GPUs") == 4 and "Orange: links to host memory" in machine_svg(dgx)
+    h200 = linkwise.load_machine("h200x8")  # all memory is the first socket's
+    assert {h200.links[place].name: len(gpus) for place, gpus in shared_links(h200).items()}["cpu0-cpu1"] == 4
+    pascal = linkwise.load_machine("ibm-s822lc")
+    assert {pascal.links[place].kind for place in shared_links(pascal)} <= {"dram"}

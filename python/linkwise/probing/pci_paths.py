@@ -11,7 +11,6 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 _ACS = 0x000D
 _REDIRECTS = 0b1100  # bits of the ACS control register: P2P Request Redirect, P2P Completion Redirect
@@ -82,13 +81,13 @@ def pci_findings(
     paths = [path for path in (path_of(each, root) for each in bus_ids) if path is not None]
     is_virtual = cpuinfo.exists() and " hypervisor" in cpuinfo.read_text()
     if not paths:
-        facts = {"paths": "not shown by this system"} if bus_ids else {}
-        return PciFindings(facts, [_VIRTUAL] if is_virtual and bus_ids else [])
+        hidden = {"paths": "not shown by this system"} if bus_ids else {}
+        return PciFindings(hidden, [_VIRTUAL] if is_virtual and bus_ids else [])
     translated = sorted({path.bus_id for path in paths if path.iommu in _TRANSLATING})
     redirecting = sorted({bridge for path in paths for bridge in path.redirecting})
     unreadable = sorted({bridge for path in paths for bridge in path.unreadable})
     kinds = sorted({path.iommu or "none" for path in paths})
-    facts: dict[str, Any] = {"IOMMU": ", ".join(kinds)}
+    facts = {"IOMMU": ", ".join(kinds)}
     facts["ACS"] = (
         f"redirects at {', '.join(redirecting)}"
         if redirecting

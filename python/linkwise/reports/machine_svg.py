@@ -41,15 +41,58 @@ _STYLE = (
 
 _GPU_LINKS = 100  # room below the GPUs for links among them
 
+_NVLINK, _OTHER, _SHARED = "#3c9a5f", "#7a7a7a", "#d9730d"
+
 
 def _width_of(gb_per_s: float) -> float:
     """Line width in pixels: 1 for 10 GB/s, 6 for 400."""
     return round(max(0.8, 0.3 * math.sqrt(gb_per_s)), 1)
 
 
+def shared_links(machine: Machine) -> dict[int, list[int]]:
+    """Links between GPUs and their host memory that cannot carry what these GPUs can bring together.
+
+    Returns the link's place among the machine's links, and the GPUs' numbers.
+    """
+    passable = (NodeKind.pcie_switch, NodeKind.socket)
+    by_node: dict[int, list[tuple[int, int]]] = {}
+    for place, link in enumerate(machine.links):
+        by_node.setdefault(link.a, []).append((place, link.b))
+        by_node.setdefault(link.b, []).append((place, link.a))
+    users: dict[int, list[int]] = {}
+    own: list[float] = []
+    gpus = [index for index, node in enumerate(machine.nodes) if node.kind == NodeKind.gpu]
+    for number, gpu in enumerate(gpus):
+        ways: dict[int, list[int]] = {gpu: []}
+        queue = [gpu]
+        way: list[int] = []
+        while queue:
+            node = queue.pop(0)
+            if machine.nodes[node].kind == NodeKind.memory:
+                way = ways[node]
+                break
+            for place, other in by_node.get(node, []):
+                if other not in ways and machine.nodes[other].kind in (*passable, NodeKind.memory):
+                    ways[other] = [*ways[node], place]
+                    queue.append(other)
+        own.append(_rate(machine.links[way[0]]) if way else 0.0)
+        for place in way:
+            users.setdefault(place, []).append(number)
+    return {
+        place: numbers
+        for place, numbers in sorted(users.items())
+        if len(numbers) > 1 and _rate(machine.links[place]) < 0.99 * sum(own[number] for number in numbers)
+    }
+
+
+def _rate(link: _core.Link) -> float:
+    return max(link.forward[0].gb_per_s, link.backward[0].gb_per_s)
+
+
 class _Drawing:
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
+        self.shared = shared_links(machine)
         self.neighbours: dict[int, list[int]] = {}
         for link in machine.links:
             self.neighbours.setdefault(link.a, []).append(link.b)
@@ -104,7 +147,7 @@ class _Drawing:
 
     def draw_links(self) -> None:
         arcs = {link.name for link in self._joined_gpus()}
-        for link in self.machine.links:
+        for number, link in enumerate(self.machine.links):
             (ax, ay), (bx, by) = self.place[link.a], self.place[link.b]
             forward, backward = link.forward[0].gb_per_s, link.backward[0].gb_per_s
             told = list(dict.fromkeys((f"{forward:.3g}", f"{backward:.3g}")))
@@ -123,9 +166,13 @@ class _Drawing:
                 a_is_hub = len(self.neighbours[link.a]) > len(self.neighbours[link.b])
                 t = 0.5 if ay == by else 0.62 if a_is_hub else 0.38
                 x, y = ax + t * (bx - ax), ay + t * (by - ay) - 3
-            colour = "#3c9a5f" if link.kind.startswith("nv") else "#7a7a7a"
+            colour = _NVLINK if link.kind.startswith("nv") else _OTHER
+            if number in self.shared:
+                colour = _SHARED
+                title += f"; shared by GPUs {', '.join(map(str, self.shared[number]))}, whose own links carry more"
+                rate += f" for {len(self.shared[number])} GPUs"
             self.parts.append(
-                f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="{_width_of(max(forward, backward))}">'
+                f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="{_width_of(_rate(link))}">'
                 f"<title>{escape(title)}</title></path>"
                 f'<text x="{x:.0f}" y="{y:.0f}" class="rate">{escape(rate)}</text>'
             )
@@ -144,6 +191,10 @@ class _Drawing:
             f"{constraint.name}: {constraint.capacity[0].gb_per_s:.3g} GB/s" for constraint in self.machine.constraints
         ]
         lines = [f"{self.machine.name}: {self.machine.description}", *constraints[:12]]
+        if self.shared:
+            lines.insert(
+                1, "Orange: links to host memory that several GPUs share, and which carry less than these GPUs can."
+            )
         if len(constraints) > 12:
             lines.append(f"and {len(constraints) - 12} constraints more")
         bottom = self.height
