@@ -11,7 +11,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
 help:
 	@sed -n 's/^## //p' $(MAKEFILE_LIST)
 
-# What a build needs, in the development environment: building without isolation keeps nvcc's path, and with
+# Installs what a build needs into the development environment: building without isolation keeps nvcc's path, and with
 # it every object file, from one build to the next.
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -30,7 +30,7 @@ build: $(VENV)/ready
 demo: build
 	$(BIN)/python -m linkwise.demo
 
-## make test    the tests but for the longest; those that need a GPU run where there is one
+## make test    all tests but the slow ones; those for GPUs run where there is one
 ## make test-all  all of them
 test: WHICH := -m "not slow"
 test test-all: build $(VENV)/ready-to-test

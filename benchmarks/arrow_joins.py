@@ -2,7 +2,7 @@
 
     python benchmarks/arrow_joins.py --output joins.json
 
-Each takes what it is given where it lies: we and DuckDB Arrow tables, Polars frames made of them before. Each makes a
+Inputs are in memory: Arrow tables for Linkwise and DuckDB, frames made of them beforehand for Polars. Each makes a
 table of all columns of the result. Numbers of rows, and sums of the keys, are compared.
 """
 

@@ -40,14 +40,14 @@ from linkwise.bench.results import commit, cores, now
 FILES = 10
 GROUP_ROWS = 1 << 20
 NOTE = 60  # bytes
-ROW = 104  # of a row in memory
+ROW = 104  # bytes of a row in memory
 SCHEMA = pa.schema({
     "key": pa.uint64(), "at": pa.int64(), "a": pa.float64(), "b": pa.float64(), "c": pa.float64(), "note": pa.binary(),
 })  # fmt: skip
 
 
 def make(folder: Path, rows: int) -> None:
-    """Random rows, which compress to little less."""
+    """Write random rows, which hardly compress."""
     folder.mkdir(parents=True)
 
     def one(number: int) -> None:
@@ -100,7 +100,7 @@ def told_of(files: list[Path], *, in_order: bool) -> tuple[int, int]:
 
 @contextmanager
 def two_nodes(options: argparse.Namespace, gpus: int) -> Iterator[None]:
-    """A cluster of this machine, with which this process is connected."""
+    """A cluster of two nodes on this machine, to which this process is connected."""
     import ray  # noqa: PLC0415
     from ray.cluster_utils import Cluster  # noqa: PLC0415
 
@@ -118,7 +118,7 @@ def two_nodes(options: argparse.Namespace, gpus: int) -> Iterator[None]:
 
 
 def workers() -> Iterator[tuple[int, int]]:
-    """Processes at work on something, and the bytes that are resident of each and not shared."""
+    """Ray's processes that are at work, and each one's resident bytes that are not shared."""
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError, ValueError):
             name = (process / "cmdline").read_bytes()
@@ -153,7 +153,7 @@ class Watch:
 
 
 def spilled_bytes() -> int | None:
-    """That the stores have written to disk; ``None`` if Ray does not tell."""
+    """Bytes that the object stores have written to disk; ``None`` if Ray does not tell."""
     try:
         from ray._private.internal_api import memory_summary  # noqa: PLC0415
 
@@ -193,7 +193,7 @@ def predicted(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     plan = plan_sort_of_nodes(options.rows, "u64", ROW, f"{described}:2").plans[-1]
     described.unlink()
     os.sync()
-    # They have started already.
+    # The nodes have started already: leave that stage out.
     seconds = sum(stage.takes for stage in plan.stages if stage.name != "start")
     return {"predicted_seconds": seconds, "rates": rates.as_dict(), "plan": plan.as_dict()}
 
@@ -289,7 +289,7 @@ def _one(case: str, options: argparse.Namespace, target: Path, expected: tuple[i
     done = subprocess.run([sys.executable, *sys.argv, "--role", case], stdout=subprocess.PIPE, text=True, check=True)
     result = {"case": case, **json.loads(done.stdout.splitlines()[-1])}
     files = sorted(target.glob("*.parquet"))
-    if case == "ray":  # whose files have any names
+    if case == "ray":  # whose file names have no order
         files.sort(key=_first_key)
     if told_of(files, in_order=True) != expected:
         raise SystemExit(f"{case}: the rows are not those of the input")

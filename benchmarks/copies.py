@@ -1,8 +1,8 @@
 """The probe's copies beside nvbandwidth's, by its definitions, in one run; writes raw JSON. Needs GPUs and CuPy.
 
-nvbandwidth times copies of 512 MiB by the copy engine, 16 in a row behind a kernel that holds the stream until all are
-queued, with events, and takes the median of three; of both directions it tells the one that is measured while the other
-goes on. Here that is done by CuPy, independently of what the probe does.
+nvbandwidth times copies of 512 MiB by the copy engine, 16 in a row behind a kernel that holds the stream until all
+are queued, with events, and takes the median of three; for both directions, it reports the one that is measured while
+the other one runs. Here CuPy does the same, independently of the probe.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ IN_A_ROW = 16
 SAMPLES = 3
 HOLD = cupy.RawKernel(
     r'extern "C" __global__ void hold(volatile int* go) { while (*go == 0) {} }', "hold"
-)  # until the host says so
+)  # spins until the host sets the flag
 
 
 class Copies:
@@ -67,7 +67,7 @@ def median_rate(measured: Copies, *others: Copies) -> float:
 
 
 def by_definition(gpus: int) -> dict[str, float]:
-    """GB/s by name and what, as the probe tells them; of both directions the sum, each measured beside the other."""
+    """GB/s by name and endpoints, as in the probe; both ways: their sum, each measured while the other one runs."""
     memory, back = [], []
     for gpu in range(gpus):
         with cupy.cuda.Device(gpu):
@@ -78,7 +78,7 @@ def by_definition(gpus: int) -> dict[str, float]:
                     with contextlib.suppress(cupy.cuda.runtime.CUDARuntimeError):  # the probe has enabled it
                         cupy.cuda.runtime.deviceEnablePeerAccess(peer)
     host, host_back = cupy.cuda.alloc_pinned_memory(BYTES), cupy.cuda.alloc_pinned_memory(BYTES)
-    # A kernel that is loaded while another one spins would wait for it for ever.
+    # Load the kernel on every GPU first: to load it while another one spins would wait forever.
     flag = cupy.cuda.alloc_pinned_memory(4)
     memoryview(flag).cast("B").cast("i")[0] = 1
     for gpu in range(gpus):

@@ -1,6 +1,6 @@
 """cuDF's calls beside ours, where it is installed: libcudf by pylibcudf, on CuPy arrays of one GPU.
 
-Its memory comes from CUDA's stream-ordered pool, which keeps it from one call to the next, as ours is kept.
+Its memory comes from CUDA's stream-ordered pool, which, like ours, keeps it from one call to the next.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _table(library: Any, keys: Any) -> Any:
 
 
 def sort_calls(keys: Any) -> dict[str, Callable[[], Any]]:
-    """Its sort of an array; nothing where there is no cuDF."""
+    """cuDF's sort of an array; nothing without cuDF."""
     library = _library()
     if library is None:
         return {}
@@ -35,7 +35,7 @@ def sort_calls(keys: Any) -> dict[str, Callable[[], Any]]:
 
 
 def join_calls(left: Any, right: Any) -> dict[str, Callable[[], Any]]:
-    """Its inner join, which gives the numbers of rows, of two arrays; nothing where there is no cuDF."""
+    """cuDF's inner join of two arrays, which returns row numbers; nothing without cuDF."""
     library = _library()
     if library is None:
         return {}

@@ -55,7 +55,7 @@ CASES = {
 
 
 def scattered(numbers: Any, dtype: Any) -> Any:
-    """One key for each number, all over the width of the type."""
+    """A bijective hash of numbers over the whole width of the type."""
     keys = numbers.astype(dtype)
     first, shift, second = (2654435761, 15, 2246822519) if keys.itemsize == 4 else (
         0x9E3779B97F4A7C15, 32, 0xD6E8FEB86659FD93)  # fmt: skip
@@ -66,7 +66,7 @@ def scattered(numbers: Any, dtype: Any) -> Any:
 
 
 def drawn(case: Case, count: int, seed: int) -> Any:
-    """Numbers of keys of the build side."""
+    """Random row numbers of the build side."""
     random = cupy.random.default_rng(seed)
     build = int(case.build)
     if case.draw == "zipf":
@@ -113,7 +113,7 @@ def check(name: str, left: list[Any], right: list[Any], found: tuple[list[Any], 
 
 
 def run(name: str, case: Case, gpus: int, repetitions: int) -> dict[str, Any]:
-    """Each way in turn."""
+    """Time each call, in turn."""
     left, right = side(case, probing=False, gpus=gpus), side(case, probing=True, gpus=gpus)
     rows = int(case.probe)
     calls: dict[str, Callable[[], Any]] = {

@@ -22,7 +22,7 @@ class DeviceCase:
     dtype: str
     payload: str | None
     gpus: int
-    buckets: int = 0  # as few as memory allows
+    buckets: int = 0  # 0: as few as memory allows
     verify: bool = False
 
     @property
@@ -36,12 +36,12 @@ class DeviceCase:
         return SortPlan(strategy="radix", gpus=tuple(range(self.gpus)), device_buckets=self.buckets)
 
     def length(self, gpu: int) -> int:
-        """What lies on that GPU."""
+        """The number of keys on that GPU."""
         return self.count * (gpu + 1) // self.gpus - self.count * gpu // self.gpus
 
 
 def cases(num_gpus: int, scale: float) -> list[DeviceCase]:
-    """Strong scaling over 1 … n GPUs; where there are fewer than eight, also with what each of eight would hold."""
+    """Strong scaling over 1 … n GPUs; with fewer than eight, also the share that each of eight would hold."""
     kinds = [
         (int(2e9 * scale), "uint32", None),
         (int(1e9 * scale), "uint64", None),
@@ -53,7 +53,7 @@ def cases(num_gpus: int, scale: float) -> list[DeviceCase]:
         as_of_eight = n * num_gpus // 8
         found += [DeviceCase(as_of_eight, key, value, num_gpus, buckets) for buckets in (0, 2, 8)]
         found.append(DeviceCase(as_of_eight, key, value, num_gpus, verify=True))
-    return list(dict.fromkeys(found))  # on eight, what each of eight would hold is all
+    return list(dict.fromkeys(found))  # on eight GPUs, both are the same
 
 
 def _random_parts(case: DeviceCase, dtype: str, seed: int) -> list[Any]:
@@ -96,7 +96,7 @@ def check_parts(name: str, keys: list[Any], result: list[Any]) -> None:
 
 
 def run(case: DeviceCase) -> dict[str, Any]:
-    """From the call until everything is there, which the report waits for; the input is donated."""
+    """Time from the call until everything is done, which the report waits for; the input is donated."""
     keys = _random_parts(case, case.dtype, 1)
     payload = [] if case.payload is None else _random_parts(case, case.payload, 100)
     wall, phases = [], []

@@ -27,7 +27,7 @@ from render import RESULTS
 ROOT = Path(__file__).parent.parent
 SPECIFICATION = ROOT / "docs" / "figures.toml"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-_RENDERED = {"measurements.md", "papers.md"}  # from results, by other scripts
+_RENDERED = {"measurements.md", "papers.md"}  # rendered from results by other scripts
 _FIGURE = re.compile(r"(?<![\w.,·⁰-⁹-])\d[\d.,]*\s?(?:ms|µs|ns|s|seconds|minutes|[KMGT]B/s|Gb/s|×|times|%)(?!\w)")
 _NOT_PROSE = re.compile(
     r"^```.*?^```|<!-- figures:.*?<!-- end of figures -->|<!-- written by .*?<!-- up to here -->"
@@ -40,7 +40,7 @@ _DASH = "\N{EN DASH}"
 
 
 class FigureError(Exception):
-    """A cell that names nothing, or too much."""
+    """A cell that matches no result, or too many."""
 
 
 @cache
@@ -63,7 +63,7 @@ def _at(value: Any, keys: list[str], what: str) -> Any:
 def numbers_of(
     name: str, where: dict[str, Any], field: list[str], section: str = "results", of: str = "one"
 ) -> list[float]:
-    """What a file says there: of one result, which has a number or several, of the best, or of all."""
+    """The numbers of a field in a file's results: of the one that matches, of the best, or of all."""
     found = [result for result in _at(_raw(name), section.split("."), name) if _matches(result, where)]
     values = [_at(result, field, f"{name} where {where}") for result in found]
     if not values or (of == "one" and len(values) > 1):
@@ -115,7 +115,7 @@ def rendered(text: str, page: Path, specifications: dict[str, Any]) -> str:
 
 
 def free_figures(text: str, given: list[str]) -> list[str]:
-    """Times, rates, ratios, percentages outside of a page's tables, but in lines and paragraphs with these phrases."""
+    """Times, rates, ratios, percentages outside of a page's tables, except where one of these phrases stands."""
     paragraphs = _NOT_PROSE.sub("", text).split("\n\n")
     units = [unit for each in paragraphs for unit in (each.split("\n") if each.startswith("|") else [each])]
     return [found for unit in units if not any(phrase in unit for phrase in given) for found in _FIGURE.findall(unit)]

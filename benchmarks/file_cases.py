@@ -28,21 +28,21 @@ class Case:
     linkwise: list[str]
     duckdb: str
     polars: str | None
-    """Where there is no program for what is asked, there is none."""
+    """``None`` if Polars cannot do it."""
     keys: list[tuple[str, str]]
     suffix: str = "parquet"
     limit: int | None = None
-    """So many rows come out, the first ones,"""
+    """Only this many rows come out, the first ones."""
     unique: bool = False
-    """or one of each key,"""
+    """Only one row of each key comes out."""
     below: tuple[str, float] | None = None
-    """of those whose column is below a bound."""
+    """Only rows come out whose column is below a bound."""
     on: str = "any"
-    """``"gpus"``: only where there are some, on machines with many cores."""
+    """``"gpus"``: only on machines with GPUs, which have many cores."""
     warm: bool = False
     """All runs of each program in one process of its own, of which the first is not counted."""
     right: Callable[[int], pa.Table] | None = None
-    """The other table of a join, of as many rows times the scale; its programs find RIGHT replaced as well."""
+    """The other table of a join, of ``right_rows`` times the scale; its programs find RIGHT replaced as well."""
     right_rows: int = 0
 
 

@@ -39,7 +39,7 @@ RIGHT = "right.parquet"
 
 
 def run(command: list[str]) -> tuple[float, float, int]:
-    """Seconds by the clock and of the processors, and the most bytes resident."""
+    """Wall-clock seconds, CPU seconds, and peak resident bytes."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
@@ -52,7 +52,7 @@ def run(command: list[str]) -> tuple[float, float, int]:
 
 
 def numbers_of(column: pa.ChunkedArray) -> Array:
-    """A number of 64 bits for each value of a column, whatever its type: its bits, or how long it is."""
+    """A 64-bit number for each value of a column of any type: its bits, or its length."""
     kind = column.type
     if pa.types.is_decimal(kind):
         words = [
@@ -72,7 +72,7 @@ def numbers_of(column: pa.ChunkedArray) -> Array:
 
 
 def sum_of_rows(table: pa.Table) -> int:
-    """Of all rows something that no order changes, but a value that moves to another row does."""
+    """A checksum that does not depend on the order of rows, but changes if a value moves to another row."""
     mixed = np.zeros(table.num_rows, np.uint64)
     for column in table.columns:
         mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0x9E3779B97F4A7C15) + numbers_of(column)
@@ -140,27 +140,27 @@ def check_joined(case: Case, paths: list[Path]) -> None:
 
 
 def in_own_process(function: Callable[..., Any], *arguments: Any) -> Any:
-    """What a function returns. A process counts from what the one that starts it holds: that is to be little."""
+    """Call a function in its own process: this one stays small, as its children's peak begins at its own."""
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         return pool.submit(function, *arguments).result()
 
 
 class Fresh:
-    """A program that is a process of its own each time."""
+    """A program that runs in a new process each time."""
 
     def __init__(self, command: list[str]) -> None:
         self._command = command
 
     def run(self) -> tuple[float, float, int]:
-        """Seconds by the clock and of the processors, and the most bytes resident."""
+        """Wall-clock seconds, CPU seconds, and peak resident bytes."""
         return run(self._command)
 
     def end(self) -> None:
-        """Nothing is left."""
+        """Nothing is to be ended."""
 
 
 class Warm:
-    """A program that is run again and again by one process: whenever a line comes, and a line tells what it took."""
+    """A program that one process runs repeatedly: once per line of input, answering with a line of its cost."""
 
     _LOOP = """
 import resource, sys, time
@@ -234,7 +234,7 @@ def measure(case: Case, folder: Path, spill: Path, scale: float, repetitions: in
             told[name].append(programs[name].run())
     for program in programs.values():
         program.end()
-    out = {name: path for name, path in out.items() if path.exists()}  # a count writes none
+    out = {name: path for name, path in out.items() if path.exists()}  # counts write no output
     if case.right is not None and out:
         in_own_process(check_joined, case, list(out.values()))
     for path in out.values() if case.right is None else ():

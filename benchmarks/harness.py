@@ -24,7 +24,7 @@ Array = np.ndarray[Any, Any]
 
 
 def zipf(uniform: Array, exponent: float, largest: int = 2**32 - 1) -> Array:
-    """Ranks from 1 with P(rank) ~ rank^-exponent, from uniform numbers: the inverse of the continuous distribution."""
+    """Ranks from 1 with P(rank) ~ rank^-exponent, from uniform numbers, by inverting the continuous distribution."""
     if exponent == 1:
         return np.minimum(np.exp(uniform * np.log(largest)), largest)
     power = 1 - exponent
@@ -32,7 +32,7 @@ def zipf(uniform: Array, exponent: float, largest: int = 2**32 - 1) -> Array:
 
 
 def fill(array: Array, distribution: str = "uniform") -> None:
-    """Random keys of the array's type. Floats are uniform in [0, 1) but for the other distributions."""
+    """Random keys of the array's type. Floats of the uniform distribution are in [0, 1)."""
     bits = 8 * array.itemsize
     kind = array.dtype
 
@@ -56,9 +56,9 @@ def fill(array: Array, distribution: str = "uniform") -> None:
             part[:] = 77
         elif distribution == "one bit":
             part[:] = random.integers(0, 2, len(part), dtype=np.uint8)
-        else:  # of the positions
+        else:  # functions of the position
             position = np.arange(first, first + len(part), dtype=np.uint64)
-            if distribution == "staggered":  # what a GPU brings belongs to another one
+            if distribution == "staggered":  # a GPU's keys belong on another one
                 position = (position + np.uint64(len(array) // 3)) % np.uint64(len(array))
             spread = position * (2**32 - 1) // len(array)
             if distribution == "reversed":
@@ -72,7 +72,7 @@ def fill(array: Array, distribution: str = "uniform") -> None:
 
 
 def timed(call: Callable[[], Any]) -> float:
-    """Seconds until the result is there; giving it back is not counted."""
+    """Seconds until the result is there; freeing it is not counted."""
     began = time.perf_counter()
     result = call()
     spent = time.perf_counter() - began
@@ -124,7 +124,7 @@ def median_phases(runs: list[dict[str, float]]) -> dict[str, float]:
 
 
 def _commit() -> str:
-    if "LINKWISE_COMMIT" in os.environ:  # where the repository's history did not come along
+    if "LINKWISE_COMMIT" in os.environ:  # set where the repository's history is missing
         return os.environ["LINKWISE_COMMIT"]
     done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
     return done.stdout.strip() or "unknown"

@@ -24,7 +24,7 @@ class HostCase:
     count: int
     dtype: str = "uint32"
     distribution: str = "uniform"
-    plan: SortPlan | None = None  # what is pinned
+    plan: SortPlan | None = None  # the fields that are fixed
     memory_limit: str | None = None
     pageable_in: bool = False
     out: str = "pinned"  # or "pageable", or "ours": what sort allocates
@@ -48,7 +48,7 @@ def strategy_cases(machine: linkwise.Machine, count: int) -> list[HostCase]:
             "radix, cut by MSB histograms": {"splitting": "msb"},
             "p2p_merge": {"strategy": "p2p_merge"},
             "het 2n": {"strategy": "het", "het_buffers": 2},
-            # What fits at once is one group of runs: a third buffer and eager merging have something to do from two on.
+            # Data that fit at once make one group of runs: a third buffer and eager merging need two or more.
             "het 2n, in four groups": {"strategy": "het", "het_buffers": 2, "chunkset_records": count // 4},
             "het 3n, in four groups": {"strategy": "het", "het_buffers": 3, "chunkset_records": count // 4},
             "het 3n, in four groups, merged eagerly": {
@@ -68,7 +68,7 @@ def strategy_cases(machine: linkwise.Machine, count: int) -> list[HostCase]:
 
 
 def cases(machine: linkwise.Machine, scale: float) -> list[HostCase]:
-    """The whole table. `scale` 1 is the sizes of the table, less is for trying it out."""
+    """All cases. `scale` 1 gives the sizes of the table, a smaller one is for trying it out."""
     two, eight = int(2e9 * scale), int(8e9 * scale)
     found = [HostCase(CHOICE, f"{n / 1e9:g}·10⁹ uint32", n) for n in (two, eight)]
     found += strategy_cases(machine, two)
@@ -151,7 +151,7 @@ def run(case: HostCase, arrays: HostArrays) -> dict[str, Any]:
 
 
 def simulate(machine: linkwise.Machine, case: HostCase) -> dict[str, Any]:
-    """Prices a case on a described machine; ordinary memory on both sides where any is."""
+    """Prices a case on a described machine; if the input is pageable, so is the output."""
     best = linkwise.plan_sort(
         case.count, case.dtype, pageable=case.pageable_in, machine=machine, memory_limit=case.memory_limit,
         plan=case.plan,

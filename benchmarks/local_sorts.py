@@ -34,7 +34,7 @@ _YEAR = 365 * 86_400 * 10**9
 
 
 def keys(case: str, rows: int) -> Any:
-    """Made on the GPU."""
+    """The case's keys, made on the GPU."""
     random = cupy.random.default_rng(1)
     words = random.integers(0, 1 << 32, rows * (1 if case.startswith("uint32") else 2), dtype=cupy.uint32)
     uniform = words if case.startswith("uint32") else words.view(cupy.uint64)
@@ -85,7 +85,7 @@ def sorters(data: Any) -> dict[str, Callable[[], Any]]:
 
 
 def run(case: str, rows: int) -> dict[str, Any]:
-    """Each in turn, and the result of ours beside CuPy's."""
+    """Time each in turn, and compare our result with CuPy's."""
     data = keys(case, rows)
     calls = sorters(data)
     expected = cupy.sort(data)
@@ -102,7 +102,7 @@ def run(case: str, rows: int) -> dict[str, Any]:
 
 
 def run_on_several(case: str, rows: int, gpus: int) -> dict[str, Any]:
-    """Ours alone: the others sort what lies on one."""
+    """Time ours alone: the others sort arrays on one GPU."""
     parts = []
     for gpu in range(gpus):
         with cupy.cuda.Device(gpu):

@@ -31,7 +31,7 @@ def _row(result: dict[str, Any]) -> str:
 
 
 def _says_more_than_it_ran(result: dict[str, Any]) -> bool:
-    """A third buffer or eager merging of what fits into the GPUs at once, where the code that runs is that of two."""
+    """Whether a case names a third buffer or eager merging, but fits the GPUs at once, so that neither was used."""
     return "het 3n" in result["case"]["name"] and "groups" not in result["case"]["name"]
 
 
@@ -208,7 +208,7 @@ def local_markdown(results: dict[str, Any]) -> str:
         "|---|---:|---|---|---|---|---:|---:|",
     ]  # fmt: skip
     for row in results["results"]:
-        ratio_to_cupy = row.get("ratio_to_cupy")  # which sorts on one GPU
+        ratio_to_cupy = row.get("ratio_to_cupy")  # CuPy sorts on one GPU only
         ratios = " | ".join(f"{ratio_to_cupy[name]:.2f}" if ratio_to_cupy else "" for name in names[:2])
         lines.append(
             f"| {row['case']} | {row['rows']:,} | {' | '.join(told(row, name) for name in names)} | {ratios} |"

@@ -27,7 +27,7 @@ from render import MEASUREMENTS_PAGE, markdown, measurements_page
 def cases(
     machine: linkwise.Machine, scale: float, only: list[str]
 ) -> tuple[list[host_sorts.HostCase], list[device_sorts.DeviceCase]]:
-    """From host memory, and on the GPUs: those that have one of the words in their section or name, or all."""
+    """Cases from host memory, and on the GPUs: all, or those with one of the words in their section or name."""
 
     def is_wanted(section: str, name: str) -> bool:
         return not only or any(word in f"{section}: {name}" for word in only)
@@ -70,7 +70,7 @@ def measure(machine: linkwise.Machine, scale: float, only: list[str]) -> dict[st
         with open_session("local") as runtime:
             return [{"gpus": gpus, **wire_rates(runtime, gpus, keys, out)} for gpus in gpu_sets(machine.num_gpus)]
 
-    # Host memory's rate drifts by several percent within minutes: the wire is the best before and after.
+    # Host memory's rate drifts by several percent within minutes: the wire rate is the best of before and after.
     before = measure_wire()
     results = [host_sorts.run(case, arrays) for case in of_host] + results
     by_gpus = [*before, *measure_wire()]

@@ -39,7 +39,7 @@ def _names(random: np.random.Generator, count: int) -> pa.Array:
 
 
 def make_table(gib: float) -> pa.Table:
-    """About so large. In chunks of at most 16 Mi rows, so that the strings of each fit into 32-bit offsets."""
+    """A table of about this size, in chunks of at most 16 Mi rows, so that their strings fit 32-bit offsets."""
     rows = int(gib * (1 << 30) / _ROW_BYTES)
     words = _names(np.random.default_rng(99), _NAMES)
     parts = []

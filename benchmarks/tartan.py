@@ -27,7 +27,7 @@ IN_PROCESS = ("peer", "nccl", "host-pinned", "host")
 
 
 def no_time_left(until: float) -> bool:
-    """As the first of several processes says."""
+    """Whether time is up; with several processes, the first one decides."""
     world = launched()
     is_late = time.monotonic() > until
     return bool(is_late if world is None else world.everyone.bcast(is_late))

@@ -24,7 +24,7 @@ HOW: dict[str, Any] = {"False": False, "True": True, "all": "all"}
 
 
 def cases(rows: int, folder: Path) -> dict[str, Callable[[Any], object]]:
-    """Calls, by what they are, that take how to verify."""
+    """Calls by name, each of which takes the ``verify`` argument."""
     random = np.random.default_rng(1)
     small, large = (random.integers(0, 1 << 32, 4 * rows, dtype=kind) for kind in (np.uint32, np.int64))
     table = pa.table(

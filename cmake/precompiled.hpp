@@ -1,5 +1,5 @@
-// What nearly every file of the library includes, compiled once. Each still includes what it uses: the sanitizers'
-// build does without.
+// Headers that nearly every file of the library includes, compiled once. Each file still includes what it uses: the
+// sanitizers' build has no precompiled headers.
 #include <algorithm>
 #include <array>
 #include <atomic>

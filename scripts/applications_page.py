@@ -1,7 +1,7 @@
-"""Write the table of docs/applications.md, and its pictures, from what described machines are priced at.
+"""Write the table and the pictures of docs/applications.md from prices on described machines.
 
     python scripts/applications_page.py          # write
-    python scripts/applications_page.py --check  # exit with 1 where the table is not what it would be
+    python scripts/applications_page.py --check  # exit with 1 if the table is out of date
 
 A picture of each application: its speed-up over one GPU, strong and weak scaling, by the ways of its messages.
 """
@@ -34,7 +34,7 @@ def ways_of(kind: type[Program]) -> tuple[str, ...]:
 
 
 def seconds(kind: type[Program], way: str, gpus: int, scaling: str) -> float | None:
-    """On GPUs of one machine, or of as many nodes; nothing where the application cannot be run so."""
+    """Seconds on GPUs of one machine, or on one GPU each of as many nodes; ``None`` if it cannot be run so."""
     full = kind.full().grown(gpus) if scaling == "weak" else kind.full()
     if kind.scales == "up":
         machine, numbers, costs = load_machine(WITHIN), list(range(gpus)), None
@@ -48,7 +48,7 @@ def seconds(kind: type[Program], way: str, gpus: int, scaling: str) -> float | N
 
 
 def speedups(kind: type[Program], way: str, scaling: str) -> dict[int, float]:
-    """Over one GPU that sends nothing it need not: by NCCL."""
+    """Over one GPU, which is priced by NCCL, so that it sends nothing needless."""
     single = seconds(kind, "nccl", 1, "strong")
     assert single is not None
     found = {gpus: seconds(kind, way, gpus, scaling) for gpus in COUNTS}
@@ -69,7 +69,7 @@ def table(scales: str) -> str:
 
 
 def rendered() -> str:
-    """The page with its tables anew."""
+    """The page with its tables rendered anew."""
     page = PAGE.read_text(encoding="utf-8")
     first, rest = page.split(BEGIN, 1)
     _, last = rest.split(END, 1)

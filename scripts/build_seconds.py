@@ -1,4 +1,4 @@
-"""Holds each compiled file to the seconds that it may take: builds on two cores are to stay short."""
+"""Checks that each file compiles within a time limit, so that builds on two cores stay short."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 
-MOST_SECONDS = 30.0  # of one file, while another one is compiled …
-MOST_MEDIANS = 25.0  # … or, where the machine had other things to do as well, by what files take
+MOST_SECONDS = 30.0  # limit for one file, while another one is compiled …
+MOST_MEDIANS = 25.0  # … or this many times the median file, where the machine had other things to do as well
 
 
 def seconds_of(log: Path) -> dict[str, float]:
-    """What ninja's log says that each file took to compile, the last time that it was."""
+    """Seconds that each file took to compile the last time, from ninja's log."""
     rows = [line.split("\t") for line in log.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
     return {row[3]: (int(row[1]) - int(row[0])) / 1000 for row in rows if row[3].endswith(".o")}
 
@@ -32,7 +32,7 @@ def too_slow(log: Path, most: float = MOST_SECONDS) -> list[str]:
 
 
 def main() -> None:
-    """What the newest build took, as JSON: `python scripts/build_seconds.py > FILE`, after one from scratch."""
+    """Print the newest build's times as JSON: `python scripts/build_seconds.py > FILE`, after one from scratch."""
     log = max(Path("build").glob("cp*/.ninja_log"), key=lambda log: log.stat().st_mtime)
     ends = [int(line.split("\t")[1]) for line in log.read_text(encoding="utf-8").splitlines() if line[0] != "#"]
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""Programs whose arrays lie on the GPUs, where other software writes them before, and uses them after."""
+"""Programs on device-resident arrays, which other software writes before and uses afterwards."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class Caller:
     def __init__(self, runtime: Machine, gpus: list[int], stream: int = CALLERS_STREAM) -> None:
         self._runtime = runtime.inner if isinstance(runtime, _core.AuditedRuntime) else runtime
         self._gpus, self._stream = gpus, stream
-        self._kept: list[Array] = []  # by copies that are still to come
+        self._kept: list[Array] = []  # alive until queued copies are done
 
     def writes(self, column: Array, seed: int = 3) -> list[Array]:
-        """A column as uneven parts on the GPUs, which it copies there on its streams."""
+        """Copies a column to the GPUs in uneven parts, on its own streams."""
         cuts = np.sort(np.random.default_rng(seed).integers(0, len(column) + 1, len(self._gpus) - 1))
         parts = []
         for gpu, part in zip(self._gpus, np.split(column, cuts), strict=True):
@@ -46,12 +46,12 @@ class Caller:
         return parts
 
     def overwrites(self, parts: list[Array]) -> None:
-        """Uses its memory for something else, behind what was handed back to it."""
+        """Overwrites its memory, stream-ordered after that was handed back to it."""
         for gpu, part in zip(self._gpus, parts, strict=True):
             self._copies(gpu, part, np.full_like(part, 0x5A & np.iinfo(part.dtype).max))
 
     def reads(self, arrays: list[Any], dtype: Any) -> Result:
-        """What lies in arrays of ours on the GPUs, by copies on its own streams, for which it waits."""
+        """Copies our arrays from the GPUs on its own streams, and waits for the copies."""
         found = []
         for gpu, array in zip(self._gpus, arrays, strict=True):
             found.append(np.zeros(len(array), dtype))
@@ -71,7 +71,7 @@ def sort_device(
     runtime: Machine, plan: _core.SortPlan, keys: Array, values: Array | None = None, *,
     donated: bool = False, verify: bool = True, descending: bool = False,
 ) -> Result:  # fmt: skip
-    """Of arrays that the caller writes before, and overwrites after."""
+    """Sort arrays that the caller writes before, and overwrites afterwards unless donated."""
     caller = Caller(runtime, plan.gpus)
     given = [caller.writes(column) for column in (keys, values) if column is not None]
     sorted_parts = _core.sort_device(
@@ -88,7 +88,7 @@ def sort_device(
 
 
 def device_sorts() -> Iterator[tuple[str, Program]]:
-    """By leading digits on one GPU, in one and in several buckets, merged; owned and donated; verified or not."""
+    """Radix sorts on one and several GPUs, in one and several buckets, and merge sorts; donated, verified or not."""
     strategies = {"radix": 1, "radix in buckets": 7, "p2p_merge": 1}
     keys, values = random_keys(ROWS), random_keys(ROWS, "u8", 2)
     for verify, (name, buckets) in itertools.product((True, False), strategies.items()):
@@ -134,13 +134,13 @@ class CallerOfJoins:
             self._parts.append(columns)
 
     def overwrites(self) -> None:
-        """Uses the memory of both sides for something else."""
+        """Overwrites the memory of both sides."""
         for caller, columns in zip(self._callers, self._parts, strict=True):
             for parts in columns:
                 caller.overwrites(parts)
 
     def reads(self, rows: list[tuple[Any, Any]]) -> Result:
-        """What is told of both sides of each row, or of one."""
+        """Copies the row numbers of both sides, or of one."""
         found = self._callers[0].reads([part for part, _ in rows], "i8")
         if rows[0][1] is not None:
             found += self._callers[0].reads([part for _, part in rows], "i8")
@@ -172,7 +172,7 @@ def join_device_rows(
 
 
 def device_joins() -> Iterator[tuple[str, Program]]:
-    """Totals and rows, by sorting, hashing and copies of the small side."""
+    """Totals and rows, by sorting, by hashing, and with the small side replicated."""
     for how, skewed in itertools.product(("inner", "full"), (False, True)):
         left, right = sides(skewed=skewed)
         told = f"{how}{' of a heavy key' if skewed else ''}"

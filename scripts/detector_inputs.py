@@ -18,18 +18,18 @@ ROWS = 3000
 
 
 def random_keys(count: int, dtype: str = "u4", seed: int = 1, distinct: int = 1 << 20) -> Array:
-    """Keys of which some come more than once."""
+    """Random keys, some of which are repeated."""
     return np.random.default_rng(seed).integers(0, distinct, count).astype(dtype)
 
 
 def keys_of_few_buckets(count: int, dtype: str) -> Array:
-    """Keys that differ in their first and last bytes alone: each bucket has its waits, and these have few."""
+    """Keys that differ in their first and last bytes only: few buckets, as each has waits of its own."""
     last = random_keys(count, dtype, seed=2, distinct=4)
     return random_keys(count, dtype, distinct=4) * np.dtype(dtype).type(256 ** (last.itemsize - 1)) + last
 
 
 def sort_plan(gpus: list[int], **fields: Any) -> _core.SortPlan:
-    """Fields by their names, on those GPUs, with few samples and small pieces."""
+    """A plan with these fields on those GPUs, with few samples and small pieces."""
     plan = _core.SortPlan()
     plan.gpus, plan.samples, plan.piece_bytes, plan.slack = gpus, 512, 3000, 1.0
     for name, value in fields.items():
@@ -38,7 +38,7 @@ def sort_plan(gpus: list[int], **fields: Any) -> _core.SortPlan:
 
 
 def crossed(gpus: list[int]) -> list[_core.Path]:
-    """Everything takes the way over the next GPU."""
+    """Paths that relay transfers over the next GPU."""
     paths = []
     for at, gpu in enumerate(gpus):
         over = gpus[(at + 1) % len(gpus)]
@@ -48,7 +48,7 @@ def crossed(gpus: list[int]) -> list[_core.Path]:
 
 
 def join_plan(gpus: list[int], **fields: Any) -> _core.JoinPlan:
-    """With several batches and windows."""
+    """A plan with several batches and windows."""
     plan = _core.JoinPlan()
     plan.batches, plan.window_rows, plan.pair_bytes = 9, 200, 4000
     own = {name: value for name, value in fields.items() if hasattr(plan, name)}
@@ -59,7 +59,7 @@ def join_plan(gpus: list[int], **fields: Any) -> _core.JoinPlan:
 
 
 def sides(seed: int = 5, *, skewed: bool = False) -> tuple[Array, Array]:
-    """Of which a part matches; skewed: a third of both are one key."""
+    """Two sides that match in part; if skewed, a third of the left and a ninth of the right are one key."""
     left, right = random_keys(1500, seed=seed, distinct=2000), random_keys(900, seed=seed + 1, distinct=2000)
     if skewed:
         left[::3], right[::9] = 1000, 1000

@@ -1,7 +1,7 @@
 """Programs that the race detector is scored with: everything that orders work between streams, the host and callers.
 
-Each takes a virtual machine and returns what it computed. Sizes are small, and pieces, windows and rounds smaller, so
-that every wait of the code is one that a program comes to.
+Each takes a virtual machine and returns what it computed. Sizes are small, and pieces, windows and rounds smaller
+still, so that the programs reach every wait of the code.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def sort_host(
     runtime: Machine, plan: _core.SortPlan, keys: Array, values: int | Array = 4, *,
     descending: bool = False,
 ) -> Result:  # fmt: skip
-    """Keys with row numbers of so many bytes, or with values."""
+    """Sort keys with row numbers of ``values`` bytes, or with the given values."""
     carried = None if isinstance(values, int) else values
     width = values if isinstance(values, int) else values.itemsize
     out_keys, out_rows = np.zeros_like(keys), np.zeros(len(keys), f"u{width}") if width else None
@@ -123,7 +123,7 @@ def join_host_totals(
 
 
 def join_host_rows(runtime: Machine, plan: _core.JoinPlan, left: Array, right: Array, how: str) -> Result:
-    """Row numbers of both sides, and keys where all rows have one of the left."""
+    """Row numbers of both sides, and keys if every row has one from the left."""
     made: list[Array | None] = []
 
     def outputs(rows: int) -> tuple[Array | None, Array, Array | None]:
@@ -151,7 +151,7 @@ def host_joins() -> Iterator[tuple[str, Program]]:
         fields: dict[str, Any] = {"path": getattr(_core.JoinPath, path)}
         if path == "sorted":
             fields |= {"chunkset_records": 400}
-        if skewed:  # whose rows are many
+        if skewed:  # which has many rows
             fields |= {"window_rows": 3000}
         plan = join_plan([0, 1, 2], **fields)
         yield f"join, totals, {told}", functools.partial(join_host_totals, plan=plan, left=left, right=right, how=how)
@@ -214,14 +214,14 @@ def gather(runtime: Machine, gpus: list[int]) -> Result:
 
 
 def columns_on_gpus(runtime: Machine, gpus: list[int]) -> Result:
-    """What successive joins do: columns come, keys are packed, rows taken, and all is fetched."""
+    """The steps of successive joins: columns are copied in, keys packed, rows taken, and all is fetched."""
     numbers = random_keys(40_000, "i8", distinct=1000)
     column = _core.bring_column(runtime, gpus, numbers)
     rows = _core.bring_column(runtime, gpus, random_keys(3000, distinct=len(numbers)))
     packed = _core.pack_keys(runtime, gpus, [column, column], [column, column])
     assert packed is not None
     taken = _core.take_rows(runtime, gpus, column, rows)
-    large = _core.bring_column(runtime, gpus, np.resize(numbers, 300_000 * len(gpus)))  # not fetched as a small one is
+    large = _core.bring_column(runtime, gpus, np.resize(numbers, 300_000 * len(gpus)))  # fetched unlike small ones
     return [np.asarray(each) for each in _core.fetch_columns(runtime, [taken, packed[0], packed[1], large])]
 
 
@@ -264,7 +264,7 @@ def jacobi(runtime: Machine, agent: str, gpus: list[int]) -> Result:
 
 
 def goes(runtime: Machine, agent: str, *, alternates: bool) -> Result:
-    """An application that goes as soon as it is done."""
+    """An application that is destroyed as soon as it is done."""
     plan = _core.AgentPlan(agent, 4096, 512)
     if alternates:
         app = _core.make_jacobi(runtime, [0, 1], [0, 2048, 4096], plan, 4096, 1, np.full(3 * 4096, 0.2), np.ones(4096))

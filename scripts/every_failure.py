@@ -1,5 +1,5 @@
-"""Whatever fails, the answer is right or one line of an error; the output is as before, nothing is left behind, and the
-next call works.
+"""Whatever fails, the result is right or there is a one-line error; the output is as before, nothing is left behind,
+and the next call works.
 
     python scripts/every_failure.py                     # every call that files take, once with each kind of failure
     python scripts/every_failure.py --kills 500         # kill -9 at random times
@@ -119,7 +119,7 @@ class Work:
         }
 
     def is_right(self) -> bool:
-        """Whether the output that was written is."""
+        """Whether the output is right; then restores the outputs for the next call."""
         contents = self._contents()
         written = [name for name in self.outputs if contents[name] != b"precious"]
         if written == ["out.npy"]:
@@ -136,7 +136,7 @@ class Work:
     def check_as_before(self, *, may_be_swept: bool = False) -> None:
         """Raise ``LeftBehindError`` unless all is as it was."""
         now = self._contents()
-        if may_be_swept:  # what a killed process has left, the next one removes
+        if may_be_swept:  # the next process removes what a killed one has left
             now = {name: data for name, data in now.items() if not name.endswith("linkwise-tmp")}
         if now != self._inputs or any((self.folder / "spill").iterdir()):
             changed = [name for name in now.keys() | self._inputs.keys() if now.get(name) != self._inputs.get(name)]
@@ -144,7 +144,7 @@ class Work:
 
 
 def tried(work: Work, call: Callable[[], Any], disarm: Callable[[], Any] = lambda: None) -> str:
-    """How a call ended. Raises whatever must not be."""
+    """How a call ended. Raises if it ended in a way that it must not."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -164,12 +164,12 @@ def tried(work: Work, call: Callable[[], Any], disarm: Callable[[], Any] = lambd
 
 
 def failing_calls(work: Work, step: int) -> Counter[str]:
-    """Every k-th call of each kind fails, in each way."""
+    """Fail the k-th call of each kind, in each way, for every ``step``-th k."""
     library = ctypes.CDLL(os.environ["LD_PRELOAD"])
     folder = str(work.folder).encode()
     ended: Counter[str] = Counter()
     for name, call in work.calls().items():
-        tried(work, call)  # with everything loaded
+        tried(work, call)  # loads everything
         for kind, ways in KINDS.items():
             library.arm(folder, kind.encode(), ctypes.c_long(-1), 0)
             call()
@@ -190,7 +190,7 @@ def failing_calls(work: Work, step: int) -> Counter[str]:
 
 
 def flipped_bits(work: Work, count: int) -> Counter[str]:
-    """A bit of what is spilled is another when it is read back."""
+    """Flip one bit of a spilled run before it is read back."""
     ended: Counter[str] = Counter()
     chance = random.Random(7)
     really_read = SpillFile.read
@@ -216,7 +216,7 @@ def flipped_bits(work: Work, count: int) -> Counter[str]:
 
 
 def signalled(work: Work, count: int, number: signal.Signals) -> Counter[str]:
-    """Processes that a signal reaches at a random time."""
+    """Send a signal to processes at random times."""
     ended: Counter[str] = Counter()
     chance = random.Random(int(number))
     command = [

@@ -71,7 +71,7 @@ def call(here: Path, function: Callable[..., Any], *arguments: Any, **options: A
         error.add_note(f"{function.__name__}({' '.join(', '.join(told).split())})")
         raise
     after = contents()
-    if function is linkwise.sort_file and not isinstance(result, Error):  # nothing else may have changed
+    if function is linkwise.sort_file and not isinstance(result, Error):  # only the output may have changed
         before[arguments[1].resolve()] = after.get(arguments[1].resolve(), "missing")
     changed = {path.name for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
     assert not changed, f"changed, missing or left behind: {changed}, {result!r}"
@@ -80,7 +80,7 @@ def call(here: Path, function: Callable[..., Any], *arguments: Any, **options: A
 
 @cache
 def pool(name: str) -> list[Any]:
-    # Values as the tests draw them, and once, because drawing takes long.
+    # Values as the tests draw them; cached, because drawing takes long.
     values: list[Any] = []
     draw: Any = hypothesis.given(KEY_TYPES[name][1])(lambda value: values.extend([value]))
     hypothesis.seed(0)(hypothesis.settings(database=None, deadline=None)(draw))()
@@ -93,7 +93,7 @@ def column(random: Random, name: str, rows: int) -> list[Any]:
 
 
 def write_table(random: Random, table: pa.Table, form: str) -> bytes:
-    sink, piece = io.BytesIO(), random.choice([40, 300, 1 << 20])  # of views, each piece has all bytes
+    sink, piece = io.BytesIO(), random.choice([40, 300, 1 << 20])  # for views, each piece repeats all bytes
     if form == "parquet":
         codec, page = random.choice(["none", "snappy", "zstd", "gzip", "lz4"]), random.choice(["1.0", "2.0"])
         how = {"use_dictionary": random.random() < 0.5, "write_page_checksum": random.random() < 0.3}
@@ -124,7 +124,7 @@ def damaged(random: Random, content: bytes, other: bytes) -> bytes:
     data = bytearray(content)
     for _ in range(random.choice([1, 1, 2, 5])):
         at = random.randrange(len(data) + 1)
-        at = random.choice([at, at, at % 300, max(len(data) - at % 300, 0)])  # formats describe themselves at the ends
+        at = random.choice([at, at, at % 300, max(len(data) - at % 300, 0)])  # metadata are at the ends of files
         end = at + random.choice([1, 4, 8, 64, 1000])
         begin, end, instead = random.choice([
             (at, len(data), b""),  # truncated
@@ -167,7 +167,7 @@ def written(path: Path, how: dict[str, Any]) -> Any:
         return path.read_bytes()
     if (
         path.suffix == ".arrow"
-    ):  # ours would refuse what other formats' readers let pass: a time beyond the day, wrong UTF-8
+    ):  # our reader would refuse what readers of other formats accept: a time beyond the day, invalid UTF-8
         table = pa.ipc.open_file(path.read_bytes()).read_all()
     else:
         table = readers.open_reader([path], formats.FileOptions()).everything()
@@ -210,7 +210,7 @@ def arguments(random: Random, here: Path) -> None:
     ]
     function, *given = random.choice(calls)
     taken = inspect.signature(function).parameters
-    # Some of them only: with all, one would hide what the others do.
+    # Only some of them: with all at once, one would hide the effects of the others.
     how = {name: value for name, value in odd.items() if name in taken and random.random() < 0.3}
     default = {"by": "a"} if form == "csv" and function is linkwise.sort_file else {}
     call(here, function, *given, **default | how)
@@ -274,7 +274,7 @@ def main() -> None:
     work = options.keep.absolute() / "work"
     work.mkdir(parents=True, exist_ok=True)
     warnings.simplefilter("ignore")
-    resource.setrlimit(resource.RLIMIT_AS, (16 << 30, 16 << 30))  # no damaged length may take the machine down
+    resource.setrlimit(resource.RLIMIT_AS, (16 << 30, 16 << 30))  # damaged lengths must not exhaust memory
     log = (work.parent / "iteration.txt").open("w", encoding="utf-8")
     faulthandler.enable(log)
     print(f"should this end without a summary, {log.name} has the iteration and the trace", flush=True)

@@ -1,4 +1,4 @@
-"""Parsers of text and bytes, driven by coverage: whatever they are given, an answer or an error of ours.
+"""Coverage-guided fuzzing of parsers of text and bytes: any input must give a result or one of our errors.
 
     pip install atheris
     python scripts/fuzz_parsers.py machine --seconds 600 --corpus build/corpus/machine
@@ -44,12 +44,12 @@ Target = Callable[[bytes], object]
 
 
 def text(data: bytes) -> str:
-    """Any text."""
+    """Decode any bytes as text."""
     return data.decode("utf-8", "surrogateescape")
 
 
 def in_file(parse: Callable[[Path], object], suffix: str) -> Target:
-    """A parser of files."""
+    """A target for a parser of files."""
     folder = Path(tempfile.mkdtemp())
 
     def run(data: bytes) -> object:
@@ -125,12 +125,12 @@ TARGETS: dict[str, tuple[Target, Callable[[], list[bytes]]]] = {
     "pattern": (pattern, lambda: [b"a/b/c.parquet\0a/**/*.parquet", b"x/[a-c]?\0x/*"]),
 }
 ALLOWED = (linkwise.Error, ValueError, IndexError, struct.error, UnicodeEncodeError)
-"""Of those that are called by others of ours, what these make an error of; of the others, ``Error`` alone."""
+"""Exceptions of inner parsers, which callers turn into an ``Error``; others raise ``Error`` or ``OSError``."""
 INNER = ("metadata", "arrow")
 
 
 def guarded(name: str) -> Target:
-    """A target that ends well."""
+    """The target, with its allowed errors caught."""
     run, _ = TARGETS[name]
     allowed = ALLOWED if name in INNER else (linkwise.Error, OSError)
 

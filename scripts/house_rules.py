@@ -1,4 +1,4 @@
-"""Rules of the house that no tool knows: where CUDA may be named, what rooms may include and import, and their size.
+"""House rules that no tool checks: where CUDA may be named, what rooms may include and import, and their size.
 
 That rooms of Python import only downwards is a contract of import-linter (``pyproject.toml``).
 """
@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 ROOMS = ["error", "team", "machine", "device", "primitives", "transfer", "sort", "join", "plan", "probe"]
-"""Of C++, from the ground up."""
+"""The rooms of C++, lowest layer first."""
 
 PYTHON = Path("python/linkwise")
 _FACES = (PYTHON, PYTHON / "cluster", PYTHON / "polars")
-"""What users import names from."""
+"""The packages that users import from."""
 _OF_PLANS = re.compile(
     r"_core\.(SortPlan|JoinPlan|SortConstraints|JoinConstraints|SortWorkload|JoinWorkload|plan_sort|plan_join"
     r"|estimate_sort|estimate_join|estimate_device_sort|records_that_fit)\b"

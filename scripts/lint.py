@@ -40,13 +40,13 @@ def clang_tidy() -> bool:
         print("clang-tidy needs a build first: make build")
         return False
     sources = [name for name in CPP if name.endswith(".cpp") and not name.startswith("tests")]
-    # clang reads what is compiled by GCC, and has no omp.h of its own: it gets GCC's, but for an attribute of GCC's.
+    # clang-tidy has no omp.h of its own: give it GCC's, without an attribute argument that only GCC knows.
     includes = Path("build/lint-include").absolute()
     includes.mkdir(exist_ok=True)
     omp = subprocess.run(["gcc", "-print-file-name=include/omp.h"], capture_output=True, text=True, check=True)
     text = Path(omp.stdout.strip()).read_text(encoding="utf-8")
     (includes / "omp.h").write_text(re.sub(r"__malloc__ \(\w+\)", "__malloc__", text), encoding="utf-8")
-    # Nor can it read GCC's precompiled headers. Files that are compiled together get the command of those.
+    # Nor can it read GCC's precompiled headers. Files of a unity build get the compile command of a unity file.
     text = re.sub(r" -Winvalid-pch| -include [^ ]*cmake_pch\.hxx", "", databases[-1].read_text(encoding="utf-8"))
     commands = json.loads(text)
     together = next(each for each in commands if re.search(r"linkwise\.dir/Unity/.*_cxx\.cxx$", each["file"]))

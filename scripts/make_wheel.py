@@ -1,10 +1,10 @@
-"""Builds a wheel that can be given away, says what decides where it runs, and tries it where nothing else is.
+"""Builds a redistributable wheel, reports what limits where it runs, and tries it in an empty environment.
 
     make_wheel.py [--architectures 80,90,100,120] [--try python3.13] [--keep build/wheels]
 
-One for CPython 3.12 and later (its stable ABI) where a Python of these builds, one for 3.11 where that does. It has
-kernels for each architecture and PTX for those to come, the C++ library, and of other software libgomp; of NVIDIA's
-shared libraries it needs the driver's alone, and only for GPUs.
+Built by CPython 3.12 or later, the wheel runs on all of these (stable ABI); built by 3.11, on that. It has kernels
+for each architecture and PTX for later ones, the C++ library, and libgomp; of NVIDIA's shared libraries it needs only
+the driver's, and only for GPUs.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from pathlib import Path
 
 MOST_BYTES = 60_000_000
 MAY_BE_NEEDED = re.compile(r"lib(c|m|dl|rt|pthread|gcc_s|gomp.*|stdc\+\+)\.so|ld-linux")
-CHECKERS = ("abi3audit", "twine", "check-wheel-contents")  # which report on standard error as well
+CHECKERS = ("abi3audit", "twine", "check-wheel-contents")  # these report on standard error as well
 ROOT = Path(__file__).parent.parent
 
 
 def run(*command: str | Path, **environment: str) -> str:
-    """What it prints; ends the script with that if it fails."""
+    """Run a command, and return its output; if it fails, end the script with that."""
     done = subprocess.run(
         list(map(str, command)), capture_output=True, text=True, check=False, env=os.environ | environment
     )
@@ -37,7 +37,7 @@ def run(*command: str | Path, **environment: str) -> str:
 
 
 def built(architectures: str, folder: Path) -> Path:
-    """The wheel as the compiler left it."""
+    """Build the wheel, not yet repaired by auditwheel."""
     run(
         sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-w", folder,
         "--config-settings=build-dir=build/wheel-{wheel_tag}", "--config-settings=cmake.define.LINKWISE_WHEEL=ON",
@@ -69,7 +69,7 @@ def symbols_of(wheel: Path) -> Iterator[tuple[str, str, str]]:
 
 
 def what_decides(wheel: Path) -> str:
-    """The youngest version of glibc that it asks for, and for what; ends the script for libraries that it may not."""
+    """The newest glibc version that it needs, and for which symbols; ends the script if it needs other libraries."""
     found = list(symbols_of(wheel))
     if strange := {library for library, _, _ in found if not MAY_BE_NEEDED.match(library)}:
         sys.exit(f"the module needs {', '.join(sorted(strange))}, which not every system has")

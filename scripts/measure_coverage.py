@@ -4,7 +4,7 @@
     python scripts/measure_coverage.py --only tests/test_sort.py   # some of them
     python scripts/measure_coverage.py --render coverage.json      # writes the page's table from such a result
 
-Needs coverage, gcovr and pytest-xdist. C++ is counted by gcov, without the branches that exceptions take out of calls.
+Needs coverage, gcovr and pytest-xdist. C++ is counted by gcov, without the exception branches of calls.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def build() -> None:
 
 
 def run(only: list[str], workers: int, seconds: int) -> None:
-    """Run the tests, whose counters are added up."""
+    """Run the tests; their counters accumulate."""
     settings = HERE / "coveragerc"
     settings.write_text(
         f"[run]\nbranch = True\nparallel = True\nsource = {SITE / 'linkwise'}\ndata_file = {HERE / 'python'}\n"
@@ -92,13 +92,13 @@ def rooms() -> dict[str, dict[str, dict[str, int]]]:
 
 
 def total(files: dict[str, dict[str, int]]) -> dict[str, int]:
-    """Of a room."""
+    """Sums over a room's files."""
     kinds = ("lines", "covered_lines", "branches", "covered_branches")
     return {kind: sum(of_file[kind] for of_file in files.values()) for kind in kinds}
 
 
 def shown(counts: dict[str, int]) -> str:
-    """As the table has it."""
+    """Counts as cells of the table."""
 
     def share(kind: str) -> str:
         return f"{100 * counts[f'covered_{kind}'] / max(counts[kind], 1):.0f} %"
@@ -107,7 +107,7 @@ def shown(counts: dict[str, int]) -> str:
 
 
 def table(found: dict[str, dict[str, dict[str, int]]]) -> str:
-    """All rooms, and each language together. Files beside rooms are those of the room above."""
+    """Rows for all rooms, and for each language in total. Files beside rooms count to the room above."""
     by_room: dict[str, dict[str, dict[str, int]]] = defaultdict(dict)
     for room, files in found.items():
         by_room[room.rpartition("/")[0] if Path(room).suffix else room] |= files

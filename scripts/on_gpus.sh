@@ -4,9 +4,9 @@
 # nvcc 13 and a C++ compiler.
 #
 # Usage: scripts/on_gpus.sh [build|test|memcheck|racecheck|bench|figures] …   (default: build test bench)
-# Results go to $OUT (default: build/on_gpus). SCALE=0.01 tries sizes that are a hundredth.
+# Results go to $OUT (default: build/on_gpus). SCALE=0.01 runs a hundredth of the sizes.
 #
-# figures: what many GPUs are judged by, in one go of at most SECONDS_LEFT=580 seconds: the links, whether
+# figures: the benchmarks for many GPUs, in one run of at most SECONDS_LEFT=580 seconds: the links, whether
 # results are right on 1 … all GPUs, and then sorts, joins, plans, proactive transfers and Tartan's applications, all
 # in figures.tar.gz. STEPS="sort plan" takes only these.
 set -euo pipefail
@@ -18,7 +18,7 @@ python=${PYTHON:-python3}
 
 build() { "$python" -m pip install -q --no-build-isolation --no-deps --no-index .; }
 test() { "$python" -m pytest tests -p no:cacheprovider 2>&1 | tee "$OUT/test.log"; }
-# The sanitizers slow kernels down a hundredfold: the contract and primitives, and a few sorts.
+# The sanitizers slow kernels down a hundredfold: run only the contract, the primitives and a few sorts.
 sanitize() {
   compute-sanitizer --tool "$1" --error-exitcode 99 --kernel-name regex=linkwise --target-processes all \
     "$python" -m pytest tests -p no:cacheprovider -m gpu -k "$2" 2>&1 | tail -n 25 | tee "$OUT/$1.log"
@@ -27,8 +27,8 @@ memcheck() { compute-sanitizer --tool memcheck --error-exitcode 99 "$python" -m 
   -k "contract or primitives or chunksets or (kind and uint32) or (kind and float16) or (family and not collectives)" 2>&1 | tail -n 25 | tee "$OUT/memcheck.log"; }
 racecheck() { sanitize racecheck "partition or checksum or histogram or (family and peer and kernels)"; }
 
-# A step, the seconds that it may take, and its command, which is cut off there and at the end of all. What it writes
-# goes to build/figures, and with that into one archive.
+# Runs a step: its name, its time limit in seconds, and its command, which is stopped at that limit or when all time
+# is over. Output goes to build/figures, all of which is archived after each step.
 within() {
   local name=$1 most=$2 left=$((until - SECONDS)) began=$SECONDS
   shift 2

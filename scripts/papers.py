@@ -2,7 +2,7 @@
 
     python scripts/papers.py        # some minutes: every experiment is run on the papers' machines
 
-What is in the sections stands here; figures and tables are what ``linkwise reproduce`` finds.
+The text of the sections is in this file; figures and tables come from ``linkwise reproduce``.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _stated(rows: list[Row]) -> tuple[list[Row], list[Row]]:
 
 
 def _of_experiment(experiment: Experiment, rows: list[Row]) -> tuple[str, list[str]]:
-    """Its line of the table, and what is said of it beneath."""
+    """The experiment's line of the table, and the notes beneath it."""
     free, fitted = _stated(rows)
     near = [row for row in free if is_near(row)]
     held = [statement.holds(rows) for statement in experiment.statements]
@@ -120,7 +120,7 @@ def _of_experiment(experiment: Experiment, rows: list[Row]) -> tuple[str, list[s
 
 
 def page() -> Iterator[str]:
-    """Its lines."""
+    """The lines of the page."""
     yield "# What the papers state, and how near ours is"
     yield ""
     yield (

@@ -2,8 +2,8 @@
 
     python scripts/peak_memory.py --mebibytes 400 --output memory.json
 
-Each file is sorted by a process of its own, whose greatest resident memory is told beside what it had when everything
-was loaded and nothing was read.
+Each file is sorted by its own process, whose peak resident memory is reported beside what it had when all code was
+loaded and nothing was read.
 """
 
 from __future__ import annotations

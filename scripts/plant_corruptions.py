@@ -7,8 +7,8 @@
 ``files``    a bit of a file, when it is complete and before it appears
 ``matches``  a row of a join that is lost, comes twice, or has another row beside it
 
-A corruption is *found* if the call raises an error, and *harmless* if its result is right all the same: a sample of the
-keys that changed, for instance. Everything else is *missed*. What depends on nothing but its number.
+A corruption is *found* if the call raises an error, and *harmless* if its result is right all the same: for instance,
+if it changed a key that was only sampled. Everything else is *missed*. A corruption depends only on its number.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ Random = np.random.Generator
 KINDS = ("links", "gathers", "files", "matches")
 HOWS = ("inner", "left", "right", "full", "semi", "anti")
 _VERIFIED: dict[str, Any] = {"verify": "all"}
-_MOST_TOLD = 50  # numbers of those that were missed
+_MOST_TOLD = 50  # missed corruptions whose numbers are listed
 
 
 def table_of(random: Random, rows: int, suffix: str = "") -> pa.Table:
-    """Keys that come several times, and columns of several types."""
+    """Repeated keys, and columns of several types."""
     return pa.table(
         {
             "key": pa.array(random.integers(0, rows // 3 + 1, rows), mask=random.random(rows) < 0.05),
@@ -58,7 +58,7 @@ def table_of(random: Random, rows: int, suffix: str = "") -> pa.Table:
 
 
 def canonical(table: pa.Table) -> list[tuple[Any, ...]]:
-    """The rows, in an order of their own."""
+    """The rows in a canonical order."""
     return sorted(map(repr, zip(*(column.to_pylist() for column in table.columns), strict=True)))  # type: ignore[arg-type]
 
 
@@ -74,7 +74,7 @@ class Planted:
 
 @contextmanager
 def in_links(random: Random, planted: Planted) -> Iterator[None]:
-    """In one of the copies that virtual machines make from now on."""
+    """Plant in one of the copies that virtual machines make from now on."""
     number, made = int(random.integers(1, 7)), []
     really_make = session._virtual_runtime
 
@@ -107,7 +107,7 @@ def changed(table: pa.Table, random: Random) -> pa.Table:
 
 @contextmanager
 def in_gathers(random: Random, planted: Planted) -> Iterator[None]:
-    """In what is gathered of a table that is sorted."""
+    """Plant in rows that are gathered from a table that is sorted."""
     whole, part = SortedTable.whole, SortedTable.part
 
     def of_all(self: SortedTable, *given: Any) -> pa.Table:
@@ -128,7 +128,7 @@ def in_gathers(random: Random, planted: Planted) -> Iterator[None]:
 
 @contextmanager
 def in_files(random: Random, planted: Planted) -> Iterator[None]:
-    """In a file that has been written."""
+    """Plant in a file that has been written."""
     check = OutputCheck.check
 
     def flip_and_check(self: OutputCheck, file: Any, name: object) -> None:
@@ -167,7 +167,7 @@ def other_rows(rows: Any, random: Random) -> tuple[Any, Any]:
 
 @contextmanager
 def in_matches(random: Random, planted: Planted) -> Iterator[None]:
-    """In the row numbers of a join, or in its count."""
+    """Plant in the row numbers of a join, or in its count."""
 
     def wrong(self: Any, really: Callable[..., Any], *given: Any) -> Any:
         found = really(self, *given)
@@ -202,7 +202,7 @@ WHERE = {"links": in_links, "gathers": in_gathers, "files": in_files, "matches":
 
 
 def sort_of_array(random: Random, folder: Path, how: dict[str, Any]) -> Callable[[], Any]:
-    """Of numbers on simulated GPUs."""
+    """Sort an array of numbers on simulated GPUs."""
     del folder
     dtype = random.choice(["u4", "i8", "f8"])
     values = random.integers(0, 1000, 3000).astype(dtype)
@@ -211,7 +211,7 @@ def sort_of_array(random: Random, folder: Path, how: dict[str, Any]) -> Callable
 
 
 def sort_of_table(random: Random, folder: Path, how: dict[str, Any]) -> Callable[[], Any]:
-    """By a key, on simulated GPUs or on the cores."""
+    """Sort a table, on simulated GPUs or on the cores."""
     del folder
     table = table_of(random, 1200)
     where: dict[str, Any] = {"machine": "dgx-a100", "strategy": "radix"} if random.random() < 0.5 else {}
@@ -219,7 +219,7 @@ def sort_of_table(random: Random, folder: Path, how: dict[str, Any]) -> Callable
 
 
 def sort_of_file(random: Random, folder: Path, how: dict[str, Any]) -> Callable[[], Any]:
-    """To Parquet, Arrow or text, in memory or spilled."""
+    """Sort a file to Parquet, Arrow or text, in memory or spilled."""
     pq.write_table(table_of(random, 600), folder / "in.parquet")
     out = folder / str(random.choice(["out.parquet", "out.arrow", "out.csv"]))
     limit = "64KiB" if random.random() < 0.3 else None
@@ -232,7 +232,7 @@ def sort_of_file(random: Random, folder: Path, how: dict[str, Any]) -> Callable[
 
 
 def join_of_tables(random: Random, folder: Path, how: dict[str, Any]) -> Callable[[], Any]:
-    """Of every kind, on simulated GPUs or on the cores: rows, row numbers or a count."""
+    """Join tables in any way, on simulated GPUs or on the cores: rows, row numbers or a count."""
     del folder
     left, right = table_of(random, 300), table_of(random, 200, "_right")
     kind, what = str(random.choice(HOWS)), random.integers(3)
@@ -247,7 +247,7 @@ def join_of_tables(random: Random, folder: Path, how: dict[str, Any]) -> Callabl
 
 
 def join_of_files(random: Random, folder: Path, how: dict[str, Any]) -> Callable[[], Any]:
-    """Of files, streamed or partitioned."""
+    """Join files, streamed or partitioned."""
     pq.write_table(table_of(random, 300), folder / "left.parquet")
     pq.write_table(table_of(random, 200, "_right"), folder / "right.parquet")
     out = folder / str(random.choice(["joined.parquet", "joined.csv"]))
@@ -291,7 +291,7 @@ def plant(number: int, how: dict[str, Any], only: str = "") -> tuple[str, str, s
 
 
 def run(count: int, how: dict[str, Any], first: int = 0) -> dict[str, Any]:
-    """Plant so many that are there, and count how they ended."""
+    """Plant until ``count`` corruptions took effect, and count how they ended."""
     ends: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     missed, number = [], first
     while sum(sum(of_call.values()) - of_call["not there"] for of_call in ends.values()) < count:
@@ -305,7 +305,7 @@ def run(count: int, how: dict[str, Any], first: int = 0) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Plant, tell, and keep."""
+    """Plant corruptions, print the counts, and write them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0, help="the number of the first one")

@@ -3,8 +3,8 @@
     python scripts/sanitize.py                   # what CI runs
     python scripts/sanitize.py --scenarios 2000
 
-Everything that is no kernel is built again into ``build/sanitized``. What a sanitizer finds ends the process that did
-it, and so this one, with its report.
+Everything but the kernels is built again into ``build/sanitized``. A finding of a sanitizer ends the process it is in
+with a report, and so this script.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TREE, SITE = "build/sanitized/tree", "build/sanitized/site"
 FLAGS = ["-fsanitize=address,undefined", "-fno-sanitize=vptr", "-fno-sanitize-recover=all"]
 OPTIONS = {
-    "ASAN_OPTIONS": "detect_leaks=0:alloc_dealloc_mismatch=0",  # Python keeps what it has until it ends
+    "ASAN_OPTIONS": "detect_leaks=0:alloc_dealloc_mismatch=0",  # Python does not free everything at exit
     "UBSAN_OPTIONS": "print_stacktrace=1",
 }
 
@@ -33,7 +33,7 @@ def build() -> None:
         sys.executable, "-m", "pip", "install", "-q", "--no-build-isolation", "--no-deps", "--upgrade",
         "--target", str(ROOT / SITE), f"--config-settings=build-dir={ROOT / TREE}",
         "--config-settings=cmake.define.LINKWISE_SANITIZE=ON",
-        # So each file has to include what it uses.
+        # Without precompiled headers, each file has to include what it uses.
         "--config-settings=cmake.define.CMAKE_DISABLE_PRECOMPILE_HEADERS=ON", str(ROOT),
     ]  # fmt: skip
     subprocess.run(command, check=True)

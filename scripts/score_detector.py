@@ -1,4 +1,4 @@
-"""How many of the waits that a program needs the race detector misses when they are left out: none may be.
+"""Scores the race detector: how many needed waits it misses when they are left out: none may be.
 
     python scripts/score_detector.py                             # every program and place, and what was silent
     python scripts/score_detector.py --seeds 3 --output score.json
@@ -55,23 +55,23 @@ class Left:
 
     @property
     def room(self) -> str:
-        """What its program is one of."""
+        """The group of its program."""
         return self.program.split(",")[0].split(" ")[0] + (" resident" if " resident" in self.program else "")
 
 
 def machine(seed: int, left_out: int = 0) -> _core.VirtualRuntime:
-    """One whose wait with that number is left out."""
+    """A virtual machine that leaves out the wait with that number."""
     runtime = _core.VirtualRuntime(_MACHINE, _core.VirtualMode.execute, seed)
     runtime.set_faults(left_out_wait=left_out)
     return runtime
 
 
 def run_with(program: Program, seed: int, left_out: int, expected: list[Any]) -> tuple[bool, str]:
-    """Whether the detector noticed, and what else was wrong; nothing at all, if the result is right."""
+    """Whether the detector noticed, and the error or what else was wrong; no text if the result is right."""
     runtime = machine(seed, left_out)
     try:
         found = program(runtime)
-        runtime.synchronize()  # also says what it has kept to itself
+        runtime.synchronize()  # also raises what was not reported yet
     except _core.ProgramError as error:
         return True, f"{type(error).__name__}: {error}"
     except Exception as error:
@@ -81,7 +81,7 @@ def run_with(program: Program, seed: int, left_out: int, expected: list[Any]) ->
 
 
 def score(name: str, program: Program, seeds: int) -> list[Left]:
-    """Every wait of a program, left out."""
+    """Leave out every wait of a program, one at a time."""
     runtime = machine(0)
     expected = program(runtime)
     found = []
@@ -105,7 +105,7 @@ def score_all(seeds: int, only: str = "") -> list[Left]:
 
 
 def ends_by(scored: Iterable[Left], key: Callable[[Left], Any]) -> dict[Any, Counter[str]]:
-    """How often each end came, for each key."""
+    """The number of each end, for each key."""
     ends: dict[Any, Counter[str]] = defaultdict(Counter)
     for left in scored:
         ends[key(left)][left.end] += 1
@@ -113,12 +113,12 @@ def ends_by(scored: Iterable[Left], key: Callable[[Left], Any]) -> dict[Any, Cou
 
 
 def verdict(ends: Counter[str]) -> str:
-    """Of a line, by how leaving out its waits ended."""
+    """The verdict on a line of code, by how leaving out its waits ended."""
     return next((end for end in ("silent", "detected", "needless") if ends[end]), "implied")
 
 
 def verdicts(scored: Iterable[Left]) -> dict[tuple[str, str, str], str]:
-    """Of each kind of wait, line and function."""
+    """The verdict on each kind of wait, line and function."""
     return {key: verdict(ends) for key, ends in ends_by(scored, lambda at: (at.kind, at.line, at.function)).items()}
 
 
@@ -160,7 +160,7 @@ def rendered(scored: list[Left], page: str) -> str:
 
 
 def main() -> int:
-    """Score, tell, and keep."""
+    """Score the detector, print the result, and write it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=2, help="orders in which what was left out is tried")
     parser.add_argument("--only", default="", help="programs whose names contain this")

@@ -1,10 +1,10 @@
-"""The same scenarios over and over by several threads of one process, whose memory must not grow.
+"""Run the same scenarios repeatedly by several threads of one process, whose memory must not grow.
 
     python scripts/soak.py --minutes 60 --threads 8 --output soak.json
 
 Scenarios are those of ``scripts/swarm.py`` without faults, each checked against NumPy. Between rounds, when no thread
-works, three sizes are read: what ``malloc`` has handed out and not got back, which must stay within 1 %; and the
-resident set before and after ``malloc`` gave free memory back, of which it keeps as much as it likes.
+works, three sizes are read: what ``malloc`` has allocated and not freed, which must stay within 1 %; and the resident
+set before and after ``malloc`` returned free memory to the system, of which it keeps as much as it likes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from swarm_scenarios import run
 
 MOST_DIFFERENCE = 0.01
 _ORDERS = 4
-WARM_UP = 0.1  # of the time: allocators and caches take what they will
+WARM_UP = 0.1  # share of the time, in which allocators and caches fill up
 
 
 _MALLINFO2 = (
@@ -47,13 +47,13 @@ class _MallocInfo(ctypes.Structure):
 
 
 def resident_bytes() -> int:
-    """Of this process."""
+    """The resident set size of this process."""
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def sample(seconds: float) -> dict[str, float]:
-    """What this process holds."""
+    """The memory that this process holds."""
     gc.collect()
     libc = ctypes.CDLL(None)
     libc.mallinfo2.restype = _MallocInfo
@@ -77,15 +77,15 @@ def one(scenario: dict[str, Any]) -> str | None:
 
 
 def soak(minutes: float, threads: int, count: int, first: int) -> dict[str, Any]:
-    """Rounds until the time is over."""
+    """Run rounds until the time is over."""
     scenarios = [draw(number) | {"fault": None} for number in range(first, first + count)]
     began = time.monotonic()
     samples: list[dict[str, float]] = []
     wrong: list[str] = []
     with ThreadPoolExecutor(threads) as pool:
         for number in itertools.count():
-            # Other legal orders, and the same memory: of each value that a variable of the environment ever had, the C
-            # library keeps a copy, so there are few.
+            # Each round uses other legal orders. There are few, to keep memory constant: the C library keeps a copy
+            # of each value that an environment variable ever had.
             orders = [told | {"order": told["order"] + number % _ORDERS} for told in scenarios]
             wrong += filter(None, pool.map(one, orders))
             samples.append(sample(time.monotonic() - began))

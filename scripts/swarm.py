@@ -29,9 +29,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-PATIENCE = 300  # seconds of the processor that a scenario may take,
-WAITING = 1800  # and seconds by the clock: what waits for ever takes none of the processor's
-SHRINKING = 90  # seconds that a failure may be made smaller
+PATIENCE = 300  # CPU seconds that a scenario may take,
+WAITING = 1800  # and wall-clock seconds: a deadlock takes no CPU time
+SHRINKING = 90  # seconds for shrinking a failure
 
 
 def work(numbers: Iterator[int]) -> None:
@@ -64,7 +64,7 @@ def fails(scenario: dict[str, Any]) -> bool:
 
 
 def smaller(scenario: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The scenario with something less, what matters most first."""
+    """The scenario with something left out, the most important first."""
     execution = scenario["execution"]
     yield scenario | {"fault": None}
     yield scenario | {"others": []}
@@ -87,7 +87,7 @@ def smaller(scenario: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def shrunk(scenario: dict[str, Any]) -> dict[str, Any]:
-    """The smallest that was found in the time there is."""
+    """The smallest failing scenario that was found in the time allowed."""
     until = time.monotonic() + SHRINKING
     while True:
         found = next(
@@ -99,7 +99,7 @@ def shrunk(scenario: dict[str, Any]) -> dict[str, Any]:
 
 
 class Worker:
-    """A process that runs every n-th scenario, and is started again behind one that it did not survive."""
+    """A process that runs every n-th scenario, and is restarted after one that it did not survive."""
 
     def __init__(self, first: int, step: int, count: int | None, told: Queue[dict[str, Any]]) -> None:
         self._next, self._step, self._left, self._told = first, step, count, told
@@ -138,7 +138,7 @@ class Worker:
         self._told.put({"done": True})
 
     def _cpu_seconds(self) -> float:
-        """That the process has taken so far."""
+        """CPU seconds of the process so far."""
         with suppress(OSError):
             of_process = Path(f"/proc/{self._process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
             return sum(map(int, of_process[11:13])) / os.sysconf("SC_CLK_TCK")
@@ -151,12 +151,12 @@ class Worker:
             self._process.kill()
 
     def stop(self) -> None:
-        """No more scenarios."""
+        """Stop the process."""
         self._process.terminate()
 
 
 def swarm(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Run scenarios on all cores until the time is over, or so many."""
+    """Run scenarios on all cores until the time is over, or until ``count`` are done."""
     told: Queue[dict[str, Any]] = Queue()
     jobs = min(arguments.jobs or os.cpu_count() or 1, arguments.count or 1 << 30)
     share = [None if arguments.count is None else len(range(job, arguments.count, jobs)) for job in range(jobs)]
@@ -176,7 +176,7 @@ def swarm(arguments: argparse.Namespace) -> dict[str, Any]:
             done += 1
             continue
         cpu += one["cpu"]
-        if one["peak"] > peak:  # processes only ever tell their greatest: this scenario raised it
+        if one["peak"] > peak:  # processes report their peak so far: this scenario raised it
             peak, greedy = one["peak"], one["end"]
         is_wrong = one["ended"].startswith("wrong")
         ended[f"{one['operation']}: {'wrong' if is_wrong else one['ended']}"] += 1
@@ -194,7 +194,7 @@ def swarm(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def write(output: Path | None, results: dict[str, Any]) -> None:
-    """The results, as far as they have come."""
+    """Write the results so far."""
     if output is not None:
         output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 

@@ -92,7 +92,7 @@ OTHERS: dict[str, Callable[[Integers], pa.Array]] = {
 
 
 def codes_of(spread: str, rows: int, random: np.random.Generator) -> Integers:
-    """Numbers that values are made of; equal ones make equal values."""
+    """Integer codes of which values are made; equal codes make equal values."""
     if spread == "few":
         return random.integers(0, 5, rows)
     if spread == "skewed":
@@ -104,7 +104,7 @@ def codes_of(spread: str, rows: int, random: np.random.Generator) -> Integers:
 
 
 def column_of(told: Column, rows: int) -> pa.ChunkedArray:
-    """A column as it is told; with fewer rows, the first of them."""
+    """The column of a description; with fewer rows, its first ones."""
     random = np.random.default_rng(told["seed"])
     column = (KEYS | OTHERS)[told["type"]](codes_of(told["spread"], told["rows"], random))
     is_null = random.random(told["rows"]) < told["nulls"]
@@ -187,7 +187,7 @@ def pairs_of(
     has_null = np.zeros(sum(sizes), bool)
     for a, b in zip(left, right, strict=True):
         values, is_null = ranks(pa.chunked_array([*a.chunks, *b.chunks], type=a.type))
-        if pa.types.is_floating(a.type):  # to joins, both zeros are one key
+        if pa.types.is_floating(a.type):  # joins treat both zeros as one key
             numbers = np.array([0 if v is None else v for v in [*a.to_pylist(), *b.to_pylist()]], np.float64)
             values = np.unique(np.where(numbers == 0, 0.0, numbers), return_inverse=True)[1].reshape(-1)
         values = np.where(is_null, values.max(initial=0) + 1, values)
@@ -219,7 +219,7 @@ def pairs_of(
 
 
 def in_order(pairs: Integers) -> Integers:
-    """As a multiset."""
+    """Pairs in a canonical order, to compare them as multisets."""
     return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
 
 
@@ -249,6 +249,6 @@ def exact(data: Any) -> Any:
         )
     if pa.types.is_temporal(kind):
         data = data.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
-    if pa.types.is_string_view(kind) or pa.types.is_large_string(kind):  # which formats exchange for one another
+    if pa.types.is_string_view(kind) or pa.types.is_large_string(kind):  # file formats exchange these types
         kind = pa.string()
     return "nested" if pa.types.is_nested(kind) else str(kind), data.to_pylist()

@@ -167,7 +167,7 @@ def _execution(random: Random, *, is_join: bool) -> dict[str, Any]:
 
 
 def _plan(random: Random, *, is_join: bool) -> dict[str, Any]:
-    """Fields that go together, mostly: what is refused shows only that it is refused."""
+    """Fields that mostly go together: a refused plan tests only that it is refused."""
     count = random.choice((0, 0, 1, 1, 2, 3))
     fields = JOIN_FIELDS if is_join else SORT_FIELDS
     drawn: list[dict[str, Any]] = []

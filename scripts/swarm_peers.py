@@ -1,4 +1,4 @@
-"""The swarm's oracle beside DuckDB and Polars, where they are installed and promise the same order.
+"""Compares the swarm's oracle with DuckDB and Polars, where they are installed and promise the same order.
 
 Neither orders the two zeros as IEEE 754's total order does, or knows half floats and ordered dictionaries: columns of
 such types are left to NumPy.
@@ -18,7 +18,7 @@ from swarm_data import Integers, in_order
 
 
 class DisagreementError(AssertionError):
-    """The oracle is not of a peer's opinion."""
+    """The oracle disagrees with a peer."""
 
 
 def _is_common(kind: pa.DataType) -> bool:
@@ -84,7 +84,7 @@ def agree_on_pairs(
     """Raise unless DuckDB finds the same pairs."""
     if not _can_answer([*left, *right]):
         return
-    a, b = _numbered(left), _numbered(right)  # which the query names
+    a, b = _numbered(left), _numbered(right)  # the query refers to them by name
     assert a.column_names == b.column_names
     same = "is not distinct from" if nulls_equal else "="
     on = " and ".join(f"a.k{at} {same} b.k{at}" for at in range(len(left)))

@@ -32,7 +32,7 @@ class WrongError(AssertionError):
 
 
 def run(scenario: Scenario) -> str:
-    """How it ended: ``right``, or the name of an ``Error`` that may come. Raises whatever is wrong."""
+    """How a scenario ended: ``right``, or the name of an ``Error`` that is allowed. Raises if anything is wrong."""
     work = _WORK[scenario["operation"]]
     os.environ["LINKWISE_SEED"] = str(scenario["order"])
     with warnings.catch_warnings():
@@ -41,7 +41,7 @@ def run(scenario: Scenario) -> str:
             return _ended(scenario, work)
         with _faults(dict([scenario["fault"]])):
             first = _ended(scenario, work, may_fail=True)
-        second = _ended(scenario, work)  # the next call works as if nothing had been
+        second = _ended(scenario, work)  # the next call works as if nothing had happened
         return f"{scenario['fault'][0]}: {first}, then {second}"
 
 
@@ -63,7 +63,7 @@ def _ended(scenario: Scenario, work: Callable[[Scenario, dict[str, Any]], None],
             scenario.get("host memory"),
         )
         if not any(limits) and not may_fail:
-            raise  # there is nothing to refuse
+            raise  # without limits, nothing may be refused
         return type(error).__name__
     return "right"
 
@@ -82,7 +82,7 @@ def _options(scenario: Scenario) -> dict[str, Any]:
 
 
 def _scaled(name: str, seed: int) -> _core.Machine:
-    """The machine with other widths of its links."""
+    """The machine with randomly scaled bandwidths of its links."""
     random = Random(seed)
     told = machine_to_dict(load_machine(name))
 
@@ -101,7 +101,7 @@ def _scaled(name: str, seed: int) -> _core.Machine:
 
 @contextmanager
 def _faults(faults: dict[str, int]) -> Iterator[None]:
-    """Every virtual machine has them meanwhile."""
+    """Inject faults into every virtual machine that is made meanwhile."""
     really_make = session._virtual_runtime
 
     def make(machine: _core.Machine) -> _core.Runtime:
@@ -147,7 +147,7 @@ def _order(scenario: Scenario, table: pa.Table) -> Any:
 
 
 def _taken(table: pa.Table, rows: Any) -> pa.Table:
-    """By plain Python where PyArrow has no such function."""
+    """Take rows of a table; in plain Python where PyArrow cannot."""
 
     def column(values: pa.ChunkedArray) -> pa.ChunkedArray:
         try:
@@ -212,7 +212,7 @@ def _is_sorted(scenario: Scenario, options: dict[str, Any]) -> None:
 
 
 def _halves(values: Any, options: dict[str, Any]) -> list[Any]:
-    """What lies on each of the GPUs; the last has what is left."""
+    """Cut values into one part per GPU."""
     gpus = len(options.get("gpus") or range(2))
     cuts = [len(values) * at // gpus for at in range(gpus + 1)]
     return [values[a:b] for a, b in itertools.pairwise(cuts)]
@@ -271,7 +271,7 @@ def _join_ranges(scenario: Scenario, options: dict[str, Any]) -> None:
 
 
 def _joined(left: pa.Table, right: pa.Table, pairs: Any, scenario: Scenario) -> list[tuple[Any, ...]]:
-    """The rows of a join of tables, as Python has them: the other columns tell which rows they are."""
+    """The expected pairs of row ids, sorted; -1 where a side has no row."""
     ids = left["row"].to_pylist(), right["row"].to_pylist()
     return sorted(
         tuple(-1 if row < 0 else side[row] for side, row in zip(ids, pair, strict=True)) for pair in pairs.tolist()
@@ -345,7 +345,7 @@ def _write(table: pa.Table, path: Path, scenario: Scenario) -> None:
         pq.write_table(table, path, compression=codec, row_group_size=scenario["row group"])
         return
     options = pa.ipc.IpcWriteOptions(compression=None if codec == "none" else codec, unify_dictionaries=True)
-    # PyArrow writes all bytes of views with every batch: 7 of 65,535 rows at a time made a file of 12 GB.
+    # PyArrow writes all bytes of string views with every batch: batches of 7 of 65,535 rows made a file of 12 GB.
     has_views = any(pa.types.is_string_view(kind) or pa.types.is_binary_view(kind) for kind in table.schema.types)
     with pa.ipc.new_file(path, table.schema, options=options) as file:
         file.write_table(table, max_chunksize=max(scenario["row group"], table.num_rows // 16 if has_views else 0))
@@ -385,7 +385,7 @@ def _file(scenario: Scenario, options: dict[str, Any]) -> None:
 
 
 def _as_read(table: pa.Table, folder: Path, scenario: Scenario) -> pa.Table:
-    """What becomes of the table's types in the output's format."""
+    """The table after a round trip through the output's format, which may change its types."""
     path = folder / f"expected.{scenario['out']}"
     _write(table, path, scenario)
     result = _read(path)

@@ -12,7 +12,7 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// The caller asked for something that cannot be: a GPU that does not exist, a wrong size, a bad option.
+/// The caller asked for something impossible: a GPU that does not exist, a wrong size, a bad option.
 class UsageError : public Error {
  public:
   using Error::Error;
@@ -42,7 +42,7 @@ class Cancelled : public Error {
   using Error::Error;
 };
 
-/// A program of device operations is wrong. Only the virtual machine can tell.
+/// The program of device operations is wrong. Most such errors only the virtual machine detects.
 class ProgramError : public Error {
  public:
   using Error::Error;
@@ -60,7 +60,7 @@ class DeadlockError : public ProgramError {
   using ProgramError::ProgramError;
 };
 
-/// An operation touches memory that was given back.
+/// An operation touches memory that has been freed.
 class UseAfterFreeError : public ProgramError {
  public:
   using ProgramError::ProgramError;

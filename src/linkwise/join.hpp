@@ -1,7 +1,7 @@
-// The door to joining: host columns with `join_totals`, `join_rows` and `join_ranges`; columns on the GPUs with
-// `join_device_totals` and `join_device_rows`; and plans. All six kinds of joins of two relations by one key.
+// Public header for joins: host columns with `join_totals`, `join_rows` and `join_ranges`; columns on the GPUs with
+// `join_device_totals` and `join_device_rows`; and plans. Covers all six kinds of joins of two relations on one key.
 //
-// Runtimes, threads, streams, memory and errors: as linkwise/sort.hpp says.
+// For runtimes, threads, streams, memory and errors, see linkwise/sort.hpp.
 #pragma once
 
 #include "linkwise/error.hpp"

@@ -14,7 +14,8 @@
 
 namespace linkwise {
 
-// One for each mapping there has been at a time. They are never deleted, since the handler may be looking at any.
+// One per mapping that exists at the same time. Reused but never deleted, since the signal handler may be reading
+// any.
 struct MappedFile::Guarded {
   std::atomic<std::uintptr_t> begin = 0;
   std::atomic<std::uintptr_t> end = 0;  // 0: free for the next mapping
@@ -25,11 +26,11 @@ struct MappedFile::Guarded {
 namespace {
 
 std::atomic<MappedFile::Guarded*> all_guarded = nullptr;
-std::mutex changing;  // of the list and of who handles signals; the handler only reads
+std::mutex changing;  // guards changes of the list and of the signal handler; the handler itself only reads
 struct sigaction handler_before = {};
 const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
 
-// Nothing but what a signal handler may call; mmap is one system call.
+// Makes only async-signal-safe calls; mmap is a plain system call.
 void put_zeros(int /*signal*/, siginfo_t* info, void* /*context*/) {
   const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
   for (MappedFile::Guarded* each = all_guarded.load(std::memory_order_acquire); each != nullptr; each = each->next) {
@@ -39,10 +40,11 @@ void put_zeros(int /*signal*/, siginfo_t* info, void* /*context*/) {
     void* at = reinterpret_cast<void*>(address / page * page);  // NOLINT(performance-no-int-to-ptr)
     if (mmap(at, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED) return;
   }
-  sigaction(SIGBUS, &handler_before, nullptr);  // somebody else's: it happens again, and goes to them
+  sigaction(SIGBUS, &handler_before, nullptr);  // not ours: the access faults again, and the previous handler gets it
 }
 
-// Others may have put theirs in its place since the last file was mapped, as Ray does when it starts.
+// Repeated for every mapping: other software may have replaced our handler since the last one, as Ray does when it
+// starts.
 void guard_against_sigbus() {
   struct sigaction now = {};
   sigaction(SIGBUS, nullptr, &now);
@@ -103,7 +105,7 @@ bool MappedFile::is_whole() const { return guarded_ == nullptr || guarded_->is_w
 
 void MappedFile::forget(std::uint64_t begin, std::uint64_t end) const {
   const std::uint64_t first = (begin + page - 1) / page * page, last = std::min(end, size_) / page * page;
-  // Not what the handler has put there: its zeros would be gone, and the file's end be found again, to no harm.
+  // Pages that the signal handler has replaced may be included: they are anonymous, and read as zeros again.
   if (first < last) madvise(data_ + first, last - first, MADV_DONTNEED);
 }
 

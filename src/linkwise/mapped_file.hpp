@@ -1,7 +1,8 @@
-// Files in memory that others may shorten meanwhile.
+// Memory-mapped files that other processes may truncate meanwhile.
 //
-// Whoever touches a page behind the end of a mapped file is ended by SIGBUS. Here such a page becomes one of zeros, and
-// the mapping says that it is no longer whole: what was made of it is to be thrown away. No file stays open.
+// Touching a page past the end of a mapped file raises SIGBUS, which would end the process. Here such a page is
+// replaced by zeros, and the mapping reports that it is no longer whole: discard what was computed from it. The file
+// descriptor does not stay open.
 #pragma once
 
 #include <cstddef>
@@ -20,9 +21,10 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
 
   [[nodiscard]] std::span<const std::byte> bytes() const { return {data_, size_}; }
-  /// Whether every page that was touched was there. The rest of a page behind a new end is zeros, and tells nothing.
+  /// Whether every page that was touched existed. After a truncation the rest of the last page reads as zeros, which
+  /// is not detected.
   [[nodiscard]] bool is_whole() const;
-  /// Gives the memory of a part back; it is read again if it is touched again.
+  /// Drops the pages of a part from memory; they are read again when they are touched again.
   void forget(std::uint64_t begin, std::uint64_t end) const;
 
   struct Guarded;  // what the signal handler knows of a mapping

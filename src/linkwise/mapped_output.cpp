@@ -23,8 +23,8 @@ void write_as_usual(int file, std::uint64_t offset, std::span<const std::byte> b
   }
 }
 
-// Whether the file has room for them now, so that pages which are mapped can be written. @throws where the disk is
-// full.
+// Allocates the space in the file, so that mapped pages can be written. False if the file system does not support
+// this. @throws std::system_error, for example when the disk is full.
 bool makes_room(int file, std::uint64_t offset, std::uint64_t bytes) {
   while (fallocate(file, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) != 0) {
     if (errno == EINTR) continue;

@@ -1,4 +1,4 @@
-// Parts of a file that several threads write side by side.
+// Concurrent writes of disjoint parts of one file.
 #pragma once
 
 #include <cstddef>
@@ -7,10 +7,10 @@
 
 namespace linkwise {
 
-/// Writes bytes to a regular file at an offset, behind its end or not; parts that do not overlap may be written by
-/// several threads at once. `write` would have them wait for each other, since it locks the file: room is made, and the
-/// bytes are copied into pages that are mapped. A file system that makes no room is written as usual.
-/// @throws std::system_error, as where the disk is full.
+/// Writes bytes to a regular file at an offset, which may lie past its end; several threads may write disjoint parts
+/// at once. `write` would serialise them, since it locks the file: instead, the space is allocated and the bytes are
+/// copied into mapped pages. Falls back to pwrite where the file system cannot allocate or map the space.
+/// @throws std::system_error, for example when the disk is full.
 void write_at(int file, std::uint64_t offset, std::span<const std::byte> bytes);
 
 }  // namespace linkwise

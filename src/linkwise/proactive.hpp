@@ -1,9 +1,9 @@
-// The door to proactive transfers: arrays that several GPUs have (`Region`), whose chunks reach the others while the
-// kernel that makes them still runs (`Producer`). docs/proactive.md goes through it; examples/proactive is a project to
-// begin with.
+// Public header for proactive transfers: arrays mirrored on several GPUs (`Region`), whose chunks are sent to the
+// peers while the kernel that produces them still runs (`Producer`). docs/proactive.md is a walkthrough;
+// examples/proactive is a starter project.
 //
-// Kernels of one's own that make chunks are compiled by nvcc with linkwise/transfer/proactive/cuda/run_blocks.cuh, for
-// the agent `dynamic` with -rdc=true. Runtimes, threads and errors: as linkwise/sort.hpp says.
+// Custom producer kernels are compiled by nvcc with linkwise/transfer/proactive/cuda/run_blocks.cuh; for the agent
+// `dynamic`, add -rdc=true. For runtimes, threads and errors, see linkwise/sort.hpp.
 #pragma once
 
 #include "linkwise/error.hpp"

@@ -1,7 +1,7 @@
-// The door to measuring: `quick_probe` measures a machine's links and processors in seconds, infers what ways its GPUs
-// share, and returns the machine that plans are made for.
+// Public header for measuring: `quick_probe` measures the links and processors of a machine in seconds, infers which
+// paths its GPUs share, and returns the machine description that the planners use.
 //
-// Runtimes, threads and errors: as linkwise/sort.hpp says. Nothing else should use the GPUs meanwhile.
+// For runtimes, threads and errors, see linkwise/sort.hpp. Nothing else should use the GPUs while it runs.
 #pragma once
 
 #include "linkwise/error.hpp"

@@ -1,6 +1,6 @@
-// The version of these headers. Until 1.0 a minor version may change what is declared; a patch does not. What is stable
-// are the doors: linkwise/sort.hpp, join.hpp, probe.hpp and proactive.hpp, and what their comments name. Other headers
-// are there because these include them, and may change with any version.
+// The version of these headers. Until 1.0 a minor version may change what is declared; a patch does not. Only the
+// public headers (linkwise/sort.hpp, join.hpp, probe.hpp and proactive.hpp) and what their comments name are stable.
+// Other headers are there because these include them, and may change with any version.
 #pragma once
 
 #define LINKWISE_VERSION_MAJOR 0

@@ -19,10 +19,10 @@ from linkwise.runtime.parallel import in_blocks
 
 
 class Factorisation(OnGraph):
-    """Users' and items' factors of a matrix like HV15R by gradient steps on each side in turn.
+    """Factorises a ratings matrix shaped like HV15R by gradient steps on user and item factors in turn.
 
-    Rows are users, and columns items. Ratings of more than 10 are divided so that the largest is 10: beyond about 40,
-    steps of one length would grow without end.
+    Rows are users and columns are items. If the largest rating exceeds 10, all are scaled so that it becomes 10: with
+    ratings beyond about 40, gradient steps of a fixed length would diverge.
     """
 
     name, iterations = "als", 10
@@ -96,7 +96,7 @@ class Factorisation(OnGraph):
         for rank, factors in enumerate(others):
             of_others.append(factors[side.column[entries]])
             error -= np.repeat(mine[:, rank], counts) * of_others[-1]
-        gradient, filled = np.zeros_like(mine), counts > 0  # of a row without entries, the sum would be the next one's
+        gradient, filled = np.zeros_like(mine), counts > 0  # reduceat would give an empty row the next row's term
         for rank, factors in enumerate(of_others):
             gradient[filled, rank] = np.add.reduceat(error * factors, begin[filled]) if len(error) else 0
         improved: Array = mine + self.step * gradient / np.maximum(counts, 1)[:, None] - self.step * self.decay * mine

@@ -12,12 +12,12 @@ from linkwise._typing import Array
 
 
 class Application(ABC):
-    """One of the applications, at a size: ``scale`` multiplies the one at which it is measured."""
+    """An application at some size: ``scale`` is relative to its full size."""
 
     name: str
     iterations: int
     own_size = False
-    """Whether it is priced at the size of its data, and not of the paper's."""
+    """Whether it is priced at the size of its own data, instead of the paper's."""
 
     @abstractmethod
     def __init__(self, scale: float, matrix: Path | None = None) -> None: ...
@@ -28,17 +28,17 @@ class Application(ABC):
 
     @abstractmethod
     def priced(self, runtime: Runtime, gpus: Sequence[int], plan: AgentPlan) -> _core.App:
-        """The same on an estimating machine, without data."""
+        """The same on an estimating runtime, without data."""
 
     @property
     @abstractmethod
     def elements(self) -> int:
-        """Of the array that is mirrored."""
+        """The number of elements of the mirrored array."""
 
     @abstractmethod
     def result(self, app: _core.App, gpu: int) -> Array:
-        """What a GPU has."""
+        """A GPU's copy of the result."""
 
     @abstractmethod
     def error(self, result: Array, iterations: int) -> float:
-        """How far a result is from the reference after so many iterations, as a share of what is allowed."""
+        """The error of a result against the reference after this many iterations, relative to the tolerance."""

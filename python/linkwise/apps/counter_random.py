@@ -1,4 +1,4 @@
-"""Random numbers by counters: what a number is depends on what it is for, and not on which GPU draws it.
+"""Counter-based random numbers: each depends only on its key and counter, not on which GPU draws it.
 
 The finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014) over a counter and a key.
 """
@@ -21,7 +21,7 @@ def _mixed_number(number: int) -> int:
 
 
 def key_of(*parts: int) -> int:
-    """One key of several numbers: the seed, what is drawn, the step."""
+    """Hash several numbers (the seed, the purpose of the draw, the step) into one key."""
     key = 0
     for part in parts:
         key = _mixed_number(key ^ (part & _MASK))
@@ -41,6 +41,6 @@ def uniform(xp: Any, key: int, counters: Any) -> Any:
 
 
 def normal(xp: Any, key: int, counters: Any) -> Any:
-    """Normally distributed numbers (Box and Muller's)."""
+    """Normally distributed numbers, by the Box-Muller transform."""
     radius = xp.sqrt(-2.0 * xp.log(uniform(xp, key, counters)))
     return radius * xp.cos(2 * pi * uniform(xp, key_of(key, 1), counters))

@@ -13,15 +13,15 @@ from linkwise.runtime.host_memory import uninitialised
 from linkwise.runtime.parallel import in_blocks
 
 ROWS_AT_ONCE = 1 << 17
-"""That a core works on: so many that NumPy is seldom back in the interpreter, which one at a time can use."""
+"""Rows per task: enough that NumPy seldom returns to the interpreter, which only one thread can use at a time."""
 
 _EDGES_AT_ONCE = 1 << 21
 
 
 def power_law_graph(vertices: int, edges: int, seed: int = 1) -> Matrix:
-    """An R-MAT graph (Chakrabarti et al.), as the links of Wikipedia: few vertices have most edges."""
+    """An R-MAT graph (Chakrabarti et al.), like Wikipedia's links: few vertices have most edges."""
     levels = max(int(np.ceil(np.log2(vertices))), 1)
-    scatter = np.random.default_rng((seed, edges)).permutation(2**levels)  # degrees do not follow vertices' numbers
+    scatter = np.random.default_rng((seed, edges)).permutation(2**levels)  # vertex numbers independent of degrees
 
     def some(first: int) -> tuple[Array, Array, Array]:
         random = np.random.default_rng((seed, first))
@@ -40,7 +40,7 @@ def power_law_graph(vertices: int, edges: int, seed: int = 1) -> Matrix:
 
 
 def mesh_graph(vertices: int, edges_of_vertex: int, seed: int = 1) -> Matrix:
-    """A mesh: every vertex has neighbours of nearby numbers, as many as every other, and few far away."""
+    """A mesh: all vertices have about as many neighbours, whose numbers are nearby."""
     reach = max(int(vertices ** (2 / 3)), 2)
 
     def some(first: int) -> tuple[Array, Array, Array]:
@@ -48,7 +48,7 @@ def mesh_graph(vertices: int, edges_of_vertex: int, seed: int = 1) -> Matrix:
         row = np.arange(first, min(first + ROWS_AT_ONCE, vertices))[:, None]
         shape = len(row), edges_of_vertex
         column = row + random.integers(1, reach + 1, shape) * random.choice([-1, 1], shape)
-        column[:, :1] = row - 1  # a path, so that all is connected
+        column[:, :1] = row - 1  # a path, so that the graph is connected
         column.sort()
         kept = (column >= 0) & (column < vertices) & (column != row)
         kept[:, 1:] &= column[:, 1:] != column[:, :-1]
@@ -59,7 +59,7 @@ def mesh_graph(vertices: int, edges_of_vertex: int, seed: int = 1) -> Matrix:
 
 
 def banded_system(rows: int, band: int, seed: int = 1) -> tuple[Array, Array]:
-    """Diagonals [2 · band + 1][rows] of a matrix that its diagonal dominates, and a right side."""
+    """Diagonals [2 · band + 1][rows] of a diagonally dominant matrix, and a right-hand side."""
     width = 2 * band + 1
     diagonals = uninitialised(width * rows, np.float64).reshape(width, rows)
 

@@ -17,21 +17,21 @@ from linkwise.apps.matrix_market import read_matrix
 from linkwise.apps.sparse_matrix import Matrix
 from linkwise.messages.schedules import even_cuts
 
-ROWS_AT_ONCE = 1 << 14  # of dozens of entries, each with the factors of two sides
+ROWS_AT_ONCE = 1 << 14  # each row has dozens of entries, each with the factors of both sides
 
 
 def cuts_by_entries(matrix: Matrix, parts: int) -> list[int]:
-    """Where parts with equally many entries, and a few rows each, begin and end."""
+    """The cut points of parts that balance entries, with at least one row each."""
     work = matrix.first.astype(np.int64) + np.arange(matrix.rows + 1)
     cuts = [0]
     for part in range(1, parts):
         wanted = int(np.searchsorted(work, work[-1] * part // parts))
-        cuts.append(max(cuts[-1] + 1, min(wanted, matrix.rows - (parts - part))))  # a row each at least
+        cuts.append(max(cuts[-1] + 1, min(wanted, matrix.rows - (parts - part))))  # at least one row each
     return [*cuts, matrix.rows]
 
 
 class OnGraph(Application):
-    """Of vertices that gather from those whose edges come in."""
+    """An application whose vertices gather along their incoming edges."""
 
     full_vertices: int
     full_edges: int
@@ -48,13 +48,13 @@ class OnGraph(Application):
 
     @staticmethod
     def arrays(matrix: Matrix) -> MatrixArrays:
-        """As the core takes it."""
+        """The matrix in the form that the core takes."""
         return MatrixArrays(
             matrix.rows, matrix.columns, len(matrix.column), matrix.first, matrix.column, matrix.value
         )  # fmt: skip
 
     def priced_size(self, side: Matrix) -> tuple[int, MatrixArrays]:
-        """Rows of one side, and the side without data."""
+        """The number of rows of one side to price, and its dimensions without data."""
         if self.own_size:
             return side.rows, MatrixArrays(side.rows, side.columns, len(side.column))
         return self.full_vertices, MatrixArrays(self.full_vertices, self.full_vertices, self.full_edges)
@@ -72,7 +72,7 @@ class OnGraph(Application):
 
 
 class PageRank(OnGraph):
-    """Ranks over out-degrees on a graph like Wikipedia's links (3.6 million articles, 45 million links)."""
+    """PageRank divided by out-degree, on a graph like Wikipedia's links (3.6 million articles, 45 million links)."""
 
     name, iterations = "pagerank", 20
     full_vertices, full_edges = 3_566_907, 45_030_389
@@ -87,7 +87,7 @@ class PageRank(OnGraph):
 
     @property
     def inverse_degrees(self) -> Array:
-        """Of the out-degrees; 0 where there is none."""
+        """Inverse out-degrees; 0 for vertices without outgoing edges."""
         degrees = self.edges.entries_of_rows
         return np.where(degrees > 0, 1 / np.maximum(degrees, 1), 0).astype(np.float32)
 
@@ -114,7 +114,7 @@ class PageRank(OnGraph):
 
 
 class ShortestPaths(OnGraph):
-    """Distances by Bellman and Ford's method on a mesh like HV15R (2 million rows, 283 million entries)."""
+    """Shortest distances by the Bellman-Ford algorithm on a mesh like HV15R (2 million rows, 283 million entries)."""
 
     name, iterations = "sssp", 20
     full_vertices, full_edges = 2_017_169, 283_073_458
@@ -147,4 +147,4 @@ class ShortestPaths(OnGraph):
             nearer = distance.copy()
             np.minimum.at(nearer, rows, distance[self.incoming.column] + self.incoming.value)
             distance = nearer
-        return 0.0 if np.array_equal(result, distance) else np.inf  # sums along a path have one order
+        return 0.0 if np.array_equal(result, distance) else np.inf  # each path is summed in one order: exact

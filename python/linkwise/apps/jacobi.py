@@ -18,7 +18,7 @@ from linkwise.runtime.parallel import in_blocks
 
 
 class Jacobi(Application):
-    """A banded system, doubles; 10⁻¹⁰ of the largest value may differ by rounding."""
+    """A banded system in double precision; rounding errors up to 10⁻¹⁰ of the largest value are allowed."""
 
     name, iterations = "jacobi", 20
     full_rows, band = 1 << 25, 16
@@ -30,7 +30,7 @@ class Jacobi(Application):
 
     @cached_property
     def system(self) -> tuple[Array, Array]:
-        """Diagonals and right side, which a simulation has no need of."""
+        """Diagonals and right-hand side; made on first use, as simulations do not need them."""
         return banded_system(self.rows, self.band)
 
     def start(self, runtime: Runtime, gpus: Sequence[int], plan: AgentPlan) -> _core.App:

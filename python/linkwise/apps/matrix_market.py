@@ -1,4 +1,4 @@
-"""Sparse matrices from files: Matrix Market's (``.mtx``), and lists of edges; also as ``.gz``, or from pipes."""
+"""Read sparse matrices from Matrix Market files (``.mtx``) and edge lists, also gzipped or from pipes."""
 
 from __future__ import annotations
 
@@ -28,31 +28,31 @@ _MIRROR_SIGNS = {"general": 0, "symmetric": 1, "skew-symmetric": -1}
 
 @dataclass(frozen=True)
 class _Header:
-    """What is known before the entries; of lists of edges, little."""
+    """What a file states before its entries; an edge list states nothing."""
 
     lines: int = 0
-    """Before the entries."""
+    """Lines before the entries."""
     base: int = 0
     words: tuple[int, ...] = (2, 3)
-    """That an entry's line may have."""
+    """The numbers of words that an entry's line may have."""
     mirror_sign: int = 0
-    """Of the entries' mirror images; 0: there are none."""
+    """The sign of mirrored entries (1: symmetric, -1: skew-symmetric); 0 if none are mirrored."""
     rows: int = _MOST_VERTICES
     columns: int = _MOST_VERTICES
     entries: int | None = None
 
 
 def read_matrix(path: Path, *, square: bool = True) -> Matrix:
-    """A matrix from a Matrix Market file, or a list of edges ``from to [weight]``, numbered from 0.
+    """Read a matrix from a Matrix Market file, or from a list of edges ``from to [weight]`` numbered from 0.
 
-    Entries without a value, as those of patterns, are 1. A list of edges has as many rows and columns as its numbers
-    need; a square one as many of both.
+    Entries without a value (pattern matrices) are 1. An edge list has as many rows and columns as its numbers need,
+    and as many rows as columns if it must be square.
 
     Raises
     ------
     UsageError
-        Naming the file, and the first line that is not as it should be. Also for a matrix that is not square, if it
-        should be.
+        If the file cannot be read or a line is invalid (names the file, and the first such line), or if the matrix
+        must be square and is not.
 
     """
     try:
@@ -85,7 +85,7 @@ def read_matrix(path: Path, *, square: bool = True) -> Matrix:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[TextIO]:
-    """The file's text, which can be read once more from its beginning."""
+    """Open the file as text that can be rewound; a pipe's contents are first copied to a temporary file."""
     with ExitStack() as files:
         raw: IO[bytes] = files.enter_context(path.open("rb"))
         file: Any = files.enter_context(gzip.open(raw)) if path.suffix == ".gz" else raw
@@ -94,12 +94,12 @@ def _opened(path: Path) -> Iterator[TextIO]:
             shutil.copyfileobj(file, kept)
             kept.seek(0)
             file = kept
-        # What is no UTF-8 stands in comments, or is no number either.
+        # Invalid UTF-8 is replaced: it is in a comment, or else it does not parse as a number anyway.
         yield files.enter_context(io.TextIOWrapper(file, "utf-8-sig", errors="replace"))
 
 
 def _lines(file: TextIO, path: Path) -> Iterator[str]:
-    """The lines from where the file is read, none of which is so long that memory could not hold it."""
+    """The remaining lines of the file. Raises ``UsageError`` for a line that is too long to be an entry."""
     while line := file.readline(_LONGEST_LINE):
         if len(line) == _LONGEST_LINE and not line.endswith("\n"):
             raise UsageError(f"{path}: a line has more than {_LONGEST_LINE} characters: this is no list of entries")
@@ -132,12 +132,12 @@ def _header_of(file: TextIO, path: Path) -> _Header:
 def _entries_of(file: TextIO, header: _Header, path: Path) -> Array:
     """Rows, columns and values, [entries][3]."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of no entries, which is said otherwise
+        warnings.simplefilter("ignore", UserWarning)  # NumPy warns of empty input, which the caller reports
         try:
             entries = np.loadtxt(_lines(file, path), comments=["#", "%"], ndmin=2)
         except UsageError:
             raise
-        except ValueError:  # lines of several lengths, or a wrong one
+        except ValueError:  # lines of different lengths, or an invalid one
             return _entries_line_by_line(file, header, path)
     if entries.size == 0:
         return np.empty((0, 3))
@@ -149,7 +149,7 @@ def _entries_of(file: TextIO, header: _Header, path: Path) -> Array:
 
 
 def _entries_line_by_line(file: TextIO, header: _Header, path: Path) -> Array:
-    """The same, slowly, to say which line is wrong."""
+    """The same line by line: slower, but it can tell which line is wrong."""
     found: list[tuple[float, float, float]] = []
     places: list[tuple[int, str]] = []
 
@@ -177,7 +177,7 @@ def _entries_line_by_line(file: TextIO, header: _Header, path: Path) -> Array:
 
 
 def _fault(entries: Array, header: _Header) -> tuple[int, str] | None:
-    """The first entry that cannot be, and why."""
+    """The first invalid entry and what is wrong with it, if any."""
     place = entries[:, :2]
     with np.errstate(invalid="ignore", over="ignore"):
         is_wrong = {

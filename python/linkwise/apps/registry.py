@@ -17,7 +17,7 @@ APPLICATIONS: dict[str, type[Application]] = {
 
 
 def check_scale(scale: float) -> None:
-    """Raise ``UsageError`` for a scale that no data has."""
+    """Raise ``UsageError`` for a scale outside of the allowed range."""
     if not 0 < scale <= 64:
         raise UsageError(f"the scale is {scale:g}; it is more than 0, and 64 at most")
 

@@ -1,4 +1,4 @@
-"""Applications run: on GPUs, measured, or on the virtual machine, where blocks run on the CPU and time is simulated."""
+"""Run applications: measured on GPUs, or on the virtual machine (blocks run on the CPU, time is simulated)."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from linkwise.apps.xray_ct import Tomography
 from linkwise.runtime.execution import Gpus, gpus_of
 from linkwise.runtime.session import open_session
 
-_CHECKED_ITERATIONS = 3  # both regions of a pair are written, and one of them again
-_ROUNDING = 1e-3  # of the largest value, after all iterations that were timed
+_CHECKED_ITERATIONS = 3  # both regions of a pair are written, one of them twice
+_ROUNDING = 1e-3  # allowed rounding error after the timed iterations, relative to the largest value
 _REAL_SCALE, _VIRTUAL_SCALE = 1 / 8, 1 / 4096
 _MOST_ITERATIONS = 1_000_000
 
@@ -39,21 +39,21 @@ class AppReport:
     agent: str
     iterations: int
     seconds: float
-    """Of so many iterations: the median of five on GPUs, simulated at the full size on a virtual machine."""
+    """For all iterations: the median of five runs on GPUs, or the simulated time."""
     spread: float
     single_gpu_seconds: float
     speedup: float
     correct: bool
     error: float
-    """The largest difference to the reference after three iterations, and of the timed result to that of one GPU, as a
-    share of what is allowed."""
+    """The larger of two errors, relative to the tolerance: against the reference after three iterations, and of the
+    timed result against that of one GPU."""
     scale: float | None
-    """Of the data whose result was held to the reference; none where a file has them."""
+    """Of the data whose result was checked; ``None`` if they come from a file."""
     timed: str
-    """What the seconds are of: ``"data"``, or, simulated and unless a size is given, data of the ``"paper"``'s size."""
+    """What was timed: the ``"data"``, or, in simulations without a given size, data of the ``"paper"``'s size."""
 
     def as_dict(self) -> dict[str, Any]:
-        """As ``--json`` prints it, which has no number for an error without end: null."""
+        """The report as ``--json`` prints it: an error that is not finite becomes null."""
         return asdict(self) | {"error": self.error if math.isfinite(self.error) else None}
 
 
@@ -67,7 +67,7 @@ def checked(runtime: _core.Runtime, app: Application, gpus: Sequence[int], plan:
 
 
 def _difference(one: Array | None, other: Array | None) -> float:
-    """Of two results that rounding alone may set apart, as a share of what is allowed."""
+    """The largest difference of two results that may differ by rounding only, relative to the tolerance."""
     if one is None or other is None:
         return 0
     finite = np.isfinite(other)
@@ -88,25 +88,25 @@ def run_app(
     name: str, *, gpus: Gpus = "auto", machine: str = "local", agent: str | AgentPlan = "auto",
     scale: float | None = None, iterations: int | None = None, matrix: Path | None = None, picture: Path | None = None,
 ) -> AppReport:  # fmt: skip
-    """Run one of the applications on one GPU and on several, and hold its result to a reference.
+    """Run one of the applications on one GPU and on several, and check its result against a reference.
 
     Parameters
     ----------
     name
         ``jacobi``, ``pagerank``, ``sssp``, ``als`` or ``xray_ct``.
     gpus
-        All of them unless named.
+        The GPUs to use; by default all.
     machine
         ``"local"``: this machine's GPUs. A described machine: the kernels' blocks run on the CPU at a small scale, in
-        random legal orders and watched for races, and times are simulated: at the size of the paper's data, or, where
-        ``scale`` or ``matrix`` are given, of these.
+        random legal orders and with race detection; times are simulated for the size of the paper's data, or for that
+        of ``scale`` or ``matrix`` where one is given.
     agent
-        What sends finished chunks: a name, a plan, or ``"auto"``: as tuned, or a default that is documented.
+        What sends finished chunks: a name, a plan, or ``"auto"``: the tuned plan, or else the documented default.
     scale
-        Of the data that is made, 1 being the full size: an eighth on GPUs unless given. The paper's data sets have more
-        entries in a row than those.
+        The scale of generated data, 1 being the full size; by default an eighth on GPUs. The paper's data sets have
+        more entries per row than generated data.
     iterations
-        As many as the application usually does unless given.
+        The number of iterations; by default the application's usual number.
     matrix
         A Matrix Market file or list of edges for pagerank, sssp and als.
     picture
@@ -145,7 +145,7 @@ def run_app(
 
 
 def _plan_for(runtime: _core.Runtime, app: Application, gpus: Sequence[int], agent: str | AgentPlan) -> AgentPlan:
-    """The plan that is asked for; otherwise the one that was tuned: now on a described machine, before on GPUs."""
+    """The requested plan, or else a tuned one: tuned now on a described machine, stored before on GPUs."""
     if isinstance(agent, AgentPlan):
         return agent
     if agent != "auto":
@@ -159,7 +159,7 @@ class _Timed(NamedTuple):
     single: float
     """The median on the first GPU alone."""
     error: float
-    """The larger of that to the reference and that to one GPU's result."""
+    """The larger of the errors against the reference and against one GPU's result."""
 
 
 def _timed(runtime: _core.Runtime, app: Application, gpus: Sequence[int], plan: AgentPlan, rounds: int) -> _Timed:
@@ -167,10 +167,10 @@ def _timed(runtime: _core.Runtime, app: Application, gpus: Sequence[int], plan: 
     error, _ = checked(runtime, app, gpus, plan)
     several = [rounds * seconds for seconds in lab.runs(plan, iterations=rounds)]
     result = lab.result()
-    del lab  # and what it has on the GPUs
+    del lab  # frees its GPU memory
     alone = lab_of(runtime, app, gpus[:1])
     single = rounds * statistics.median(alone.runs(AgentPlan("bulk"), iterations=rounds))
-    return _Timed(several, single, max(error, _difference(result, alone.result())))  # after as many iterations
+    return _Timed(several, single, max(error, _difference(result, alone.result())))  # after equally many iterations
 
 
 def _reconstruct(
@@ -187,19 +187,19 @@ def _reconstruct(
 def tune_app(
     name: str, *, gpus: Gpus = "auto", machine: str = "local", scale: float | None = None, exhaustive: bool = False
 ) -> dict[str, Any]:
-    """Find the plan that an application is best run with, and keep it where it was measured.
+    """Find the best plan for an application; store it for this machine if it was measured.
 
     Parameters
     ----------
     name, gpus, machine, scale
         As for ``run_app``.
     exhaustive
-        The full sweep of agents, granularities and threads.
+        Whether to sweep all agents, granularities and numbers of threads.
 
     Returns
     -------
     dict
-        ``tried``, the best first, with the seconds of an iteration; and ``kept``, the file in which the best one is.
+        ``tried``, the best first, with the seconds of an iteration; and ``kept``, the file that stores the best plan.
 
     Raises
     ------

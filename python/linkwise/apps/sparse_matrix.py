@@ -1,4 +1,4 @@
-"""Sparse matrices by rows."""
+"""Sparse matrices in compressed sparse row (CSR) form."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from linkwise.runtime.execution import ExecutionOptions
 from linkwise.runtime.host_memory import host_memory
 from linkwise.sorting.arrays import order_of_array
 
-_ROW_BYTES = 24  # of counting the entries of rows
+_ROW_BYTES = 24  # memory per row while entries are counted
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """A sparse matrix by rows: the entries of row ``i`` are ``first[i]`` to ``first[i + 1]``, by rising column."""
+    """A CSR matrix: row ``i`` has the entries from ``first[i]`` up to ``first[i + 1]``, in ascending column order."""
 
     first: Array
     column: Array
@@ -26,16 +26,16 @@ class Matrix:
 
     @property
     def rows(self) -> int:
-        """How many."""
+        """The number of rows."""
         return len(self.first) - 1
 
     def transposed(self) -> Matrix:
-        """Columns as rows."""
+        """The transposed matrix."""
         return matrix_of(self.column, self.rows_of_entries(), self.value, self.columns, self.rows)
 
     @property
     def entries_of_rows(self) -> Array:
-        """How many each row has."""
+        """The number of entries of each row."""
         first = self.first.astype(np.int64)
         counts: Array = first[1:] - first[:-1]
         return counts
@@ -46,7 +46,7 @@ class Matrix:
 
 
 def matrix_of(row: Array, column: Array, value: Array, rows: int, columns: int) -> Matrix:
-    """From entries in any order; of several in one place the first is kept."""
+    """Build a matrix from entries in any order; of duplicates in one place, the first is kept."""
     free = host_memory("MemAvailable")
     if rows * _ROW_BYTES > free:
         raise UsageError(f"a matrix of {rows} rows takes more than the {free >> 20} MiB that are free")

@@ -30,7 +30,7 @@ TARTAN: dict[str, type[Program]] = {
 
 
 def tartan_program(name: str) -> type[Program]:
-    """The application of that name, or of that abbreviation of the paper's. Raises ``UsageError``."""
+    """The application with that name or the paper's abbreviation. Raises ``UsageError``."""
     for program in TARTAN.values():
         if name == program.name or name.upper() == program.abbreviation:
             return program

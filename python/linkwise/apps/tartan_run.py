@@ -30,7 +30,7 @@ from linkwise.runtime.session import no_gpu
 
 Scaling = Literal["strong", "weak"]
 Progress = Callable[[int, int, str], None]
-"""Called with what is done, of how much, and what comes next."""
+"""Called with the steps done, the total, and the name of the next step."""
 
 _SMALL_IS_FOR = 8  # ranks: for more, the small problem is grown
 _REPETITIONS = 5
@@ -50,22 +50,22 @@ class TartanReport:
     via: str
     scaling: Scaling
     seconds: float
-    """Of the full problem on all GPUs: the median, or simulated."""
+    """For the full problem on all GPUs: the measured median, or the simulated time."""
     spread: float
     """The range of all repetitions, as a share of the median."""
     single_gpu_seconds: float
-    """Of the full problem on one; with weak scaling, of one GPU's share."""
+    """For the full problem on one GPU; with weak scaling, for one GPU's share."""
     by_kind: Mapping[str, float]
-    """Seconds of ``compute`` and of what moved: on described machines ``HtoD``, ``DtoH``, ``peer``, ``network`` and
-    ``host``, where the master combined; on GPUs by the call, of a run in which every step was waited for."""
+    """Seconds of ``compute`` and of transfers. On described machines by ``HtoD``, ``DtoH``, ``peer``, ``network`` and
+    ``host`` (combining by the master); on GPUs by communicator call, from a run that waits for every step."""
     error: float
-    """Of the small problem's answer, as a share of what is allowed."""
+    """Of the small problem's answer, relative to the tolerance: 1 or less is right."""
     scale: float
-    """Of the full problem."""
+    """Of the full problem: 1 is its usual size."""
     timeline: Sequence[_core.TimelineEntry] = field(default=(), repr=False)
     machine_description: Machine | None = field(default=None, repr=False)
     spans: Sequence[Span] = field(default=(), repr=False)
-    """On GPUs: the steps of the run in which every step was waited for."""
+    """On GPUs: the steps of the run that waits for every step."""
 
     @property
     def correct(self) -> bool:
@@ -74,12 +74,12 @@ class TartanReport:
 
     @property
     def speedup(self) -> float:
-        """Over one GPU; with weak scaling of as many times the work."""
+        """Over one GPU; with weak scaling, the work grows with the number of GPUs, and the speed-up with it."""
         times = len(self.gpus) if self.scaling == "weak" else 1
         return times * self.single_gpu_seconds / self.seconds
 
     def as_dict(self) -> dict[str, Any]:
-        """As ``--json`` prints it, which has no number for an error without end: null."""
+        """The report as ``--json`` prints it: an error that is not finite becomes null."""
         told = asdict(replace(self, timeline=(), machine_description=None, spans=()))
         del told["timeline"], told["machine_description"], told["spans"]
         error = self.error if self.error < float("inf") else None
@@ -95,23 +95,24 @@ def run_tartan(
     Parameters
     ----------
     name
-        As ``tartan_program`` takes it: ``"wave"`` or ``"BRQ"``.
+        A name or abbreviation that ``tartan_program`` knows, such as ``"wave"`` or ``"BRQ"``.
     gpus
-        All of the machine's unless named; of several nodes, one a node. One that is named twice has two ranks.
+        The GPUs to use: by default all of the machine's, or one per node if there are several nodes. A GPU that is
+        named twice has two ranks.
     machine
-        ``"local"``: this machine's GPUs, by CuPy; started by ``mpirun``, one GPU a process. A described machine, as
-        ``"summit-node:4"``: NumPy computes the answer of a small problem, and what it did is priced for the full one on
-        the machine's GPUs and links.
+        ``"local"``: this machine's GPUs, by CuPy; under ``mpirun``, one GPU per process. A described machine, such as
+        ``"summit-node:4"``: NumPy computes the answer of a small problem, and its steps are priced for the full
+        problem on the machine's GPUs and links.
     via
-        How messages go (``linkwise.messages.ways``); ``"auto"``: NCCL, or the host's memory where there is none.
+        How messages travel (``linkwise.messages.ways``); ``"auto"``: NCCL, or host memory where NCCL cannot be used.
     scaling
-        ``"strong"``: the same problem on any number of GPUs; ``"weak"``: as many times the problem.
+        ``"strong"``: the same problem on any number of GPUs; ``"weak"``: the problem grows with the number of GPUs.
     scale
-        Of the full problem, 1 unless given.
+        The full problem's scale factor.
     repetitions
-        Of what is timed on GPUs.
+        The number of timed runs on GPUs.
     on_progress
-        Called as steps of the whole are done.
+        Called with the progress: steps done, total, and the next step.
 
     Raises
     ------
@@ -135,7 +136,7 @@ def run_tartan(
 
 
 def can_grow(problem: Program) -> bool:
-    """Whether there is a problem of twice the work."""
+    """Whether the problem can be made larger."""
     return problem.grown(2) != problem
 
 
@@ -146,21 +147,21 @@ def check_division(problem: Program, ranks: int) -> None:
 
 
 def small_problem(kind: type[Program], ranks: int) -> Program:
-    """The one whose answer is checked on so many ranks."""
+    """The problem whose answer is checked on this many ranks."""
     small = kind.small()
     return small if ranks <= _SMALL_IS_FOR else small.grown(ranks / _SMALL_IS_FOR)
 
 
 def checked_error(comm: Communicator, program: Program) -> float:
-    """How far the answer of a run is from right, as a share of what is allowed; of rank 0's process."""
+    """Run a program, and return its error relative to the tolerance: 1 or less is right."""
     prepared = program.prepare(comm)
     answer = program.run(comm, prepared)
     return program.error({name: comm.fetch(arrays) for name, arrays in answer.items()})
 
 
 def steps_of(kind: type[Program], ranks: int, way: Way) -> tuple[tuple[Step, ...], float]:
-    """What so many ranks do, and how far their answer is from right: NumPy computes it."""
-    # What is sent differs only in whether it goes through the host's memory.
+    """The steps that this many ranks take, and the error of their answer, both computed by NumPy."""
+    # Among ways, the steps depend only on whether messages go through host memory.
     return _steps_of(kind, ranks, through_host=way.uses_host)
 
 
@@ -199,7 +200,7 @@ def check_peers(kind: type[Program], machine: Machine, gpus: Sequence[int], way:
 def priced_run(
     kind: type[Program], full: Program, machine: Machine, gpus: Sequence[int], way: Way, costs: MessageCosts | None
 ) -> RunTime:
-    """What a run on GPUs of a described machine takes. Raises ``UsageError``."""
+    """Price a run on the GPUs of a described machine. Raises ``UsageError``."""
     check_peers(kind, machine, gpus, way)
     check_division(full, len(gpus))
     steps, _ = steps_of(kind, len(gpus), way)
@@ -207,7 +208,7 @@ def priced_run(
 
 
 def numbers_of(gpus: Gpus, every: Sequence[int], count: int, machine: str) -> list[int]:
-    """The GPUs that are named, or all. Raises ``UsageError`` for those that the machine has not got, and for none."""
+    """The named GPUs, or all. Raises ``UsageError`` for GPUs that the machine does not have, and for none."""
     numbers = list(every) if gpus == "auto" else gpu_numbers(gpus)
     if not numbers:
         raise UsageError("an application runs on one GPU at least")
@@ -277,7 +278,7 @@ def _gpu_ranks(kind: type[Program], numbers: Sequence[int], via: str) -> GpuRank
         return GpuRanks(numbers, way_named(via), master=kind.has_master)
     try:
         return GpuRanks(numbers, WAYS["nccl"])
-    except DeviceError:  # none is installed, or a GPU is named twice
+    except DeviceError:  # NCCL is not installed, or a GPU is named twice
         return GpuRanks(numbers, WAYS["host-pinned"], master=kind.has_master)
 
 
@@ -291,11 +292,11 @@ def _times(comm: ProfiledCommunicator, program: Program, repetitions: int, done:
         program.run(comm, prepared)
         comm.synchronize()
         seconds.append(perf_counter() - began)
-    return seconds[1:]  # the first finds kernels to be compiled and memory to be taken
+    return seconds[1:]  # the first run compiles kernels and allocates memory
 
 
 def _profile(comm: ProfiledCommunicator, program: Program) -> list[Span]:
-    """What each step takes, where each is waited for."""
+    """Time every step, in a run that waits for each."""
     prepared = program.prepare(comm)
     spans: list[Span] = []
     comm.profile = spans
@@ -311,7 +312,7 @@ def _in_processes(
     kind: type[Program], full: Program, world: World, via: str, scaling: Scaling, scale: float, repetitions: int,
     tell: Progress,
 ) -> TartanReport:  # fmt: skip
-    """One rank a process; every process returns the report, and the first one's is right."""
+    """One rank per process. Every process returns a report; only the first one has timed a single GPU."""
     visible = _core.cuda_gpus()
     gpu = world.local_rank % len(visible)
     comm = _mpi_ranks(world, gpu, visible[gpu].pci_bus_id, via)
@@ -335,16 +336,16 @@ def _in_processes(
 
 
 def _mpi_ranks(world: World, gpu: int, bus_id: str, via: str) -> MpiRanks:
-    """As asked for, or by NCCL where it can be used, which all processes find alike."""
+    """Ranks by the requested way; with ``auto``, by NCCL where it can be used. All processes decide alike."""
     if via != "auto":
-        way = way_named(via, nodes=2)  # of which some lead within one as well
+        way = way_named(via, nodes=2)  # the ways between nodes, some of which also work within one
         check_way(way, sends_gpu_memory=world.sends_gpu_memory)
         return MpiRanks(world.everyone, way, gpu)
     if world.have_a_gpu_each(bus_id):
         try:
             return MpiRanks(world.everyone, WAYS["nccl"], gpu)
         except DeviceError:
-            pass  # of all processes alike
+            pass  # all processes fail alike
     return MpiRanks(world.everyone, WAYS["host-pinned"], gpu)
 
 

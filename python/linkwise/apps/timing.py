@@ -19,13 +19,13 @@ from linkwise.runtime.session import estimating_runtime
 _REPETITIONS, _TUNING_REPETITIONS, _COMPARED = 5, 3, 9
 
 _LONG_ENOUGH = 0.02
-"""Seconds that a repetition takes."""
+"""Target duration of a repetition, in seconds."""
 
 
 def simulated_seconds(
     machine: Machine, app: Application, gpus: Sequence[int], plan: AgentPlan, *, sends: Sends = Sends.chunks
 ) -> float:
-    """Of one iteration, at the size that the application says."""
+    """Seconds of one iteration, at the size that ``Application.priced`` chooses."""
     runtime = estimating_runtime(machine)
     running = app.priced(runtime, gpus, plan)
     running.set_sends(sends)
@@ -36,7 +36,7 @@ def simulated_seconds(
 
 
 def result_of_all(app: Application, running: _core.App, gpus: Sequence[int]) -> tuple[Array, bool]:
-    """What the first of some GPUs has, and whether all others have the same."""
+    """The first GPU's result, and whether all other GPUs have the same."""
     first, *others = (app.result(running, gpu) for gpu in gpus)
     return first, all(np.array_equal(first, other, equal_nan=True) for other in others)
 
@@ -44,9 +44,9 @@ def result_of_all(app: Application, running: _core.App, gpus: Sequence[int]) -> 
 def timed_iterations(
     runtime: _core.Runtime, run: Callable[[int], None], repetitions: int = _REPETITIONS, iterations: int | None = None
 ) -> list[float]:
-    """Seconds of one iteration on GPUs, once for each repetition of so many, or of as many as take long enough.
+    """Seconds of one iteration on GPUs, for each repetition of ``iterations``, or of as many as take long enough.
 
-    They follow each other without the host in between, which takes longer to begin than some iterations.
+    Iterations are queued without waiting for the host: starting one can take longer than running it.
     """
 
     def timed(rounds: int) -> float:
@@ -57,13 +57,13 @@ def timed_iterations(
         runtime.clear_timeline()
         return seconds
 
-    timed(1)  # what runs for the first time is loaded
+    timed(1)  # loads what runs for the first time
     enough = max(int(_LONG_ENOUGH / timed(1)), 1)
     return [timed(iterations or enough) for _ in range(repetitions)]
 
 
 class AppLab(ABC):
-    """An application on some GPUs, which runs with any plan but ``unified``, unless it is made with that."""
+    """An application on some GPUs. It runs with any plan; with ``unified`` only if it was made with that plan."""
 
     def __init__(self, app: Application, gpus: Sequence[int]) -> None:
         self.app, self.gpus = app, gpus
@@ -77,18 +77,18 @@ class AppLab(ABC):
         iterations: int | None = None,
         repetitions: int = _REPETITIONS,
     ) -> list[float]:
-        """Seconds of one iteration, once for each repetition of so many, or of as many as take long enough."""
+        """Seconds of one iteration, for each repetition of ``iterations``, or of as many as take long enough."""
 
     @abstractmethod
     def seconds(self, *ways: tuple[AgentPlan, Sends]) -> list[float]:
-        """Of one iteration in each of some ways."""
+        """Seconds of one iteration in each of the ways."""
 
     @abstractmethod
     def result(self) -> Array | None:
-        """What all GPUs have after all that was run; nothing where it was simulated. Raises ``CorruptDataError``."""
+        """The result after all runs, the same on all GPUs; ``None`` if simulated. Raises ``CorruptDataError``."""
 
     def tuned(self, agents: Sequence[str] | None = None, *, exhaustive: bool = False) -> Tuned:
-        """What was tried, the best plan first; of all agents that there are unless some are named."""
+        """Tune over the named agents, or else over all; the best plan comes first."""
         return tune(
             lambda plan: statistics.median(self.runs(plan, repetitions=_TUNING_REPETITIONS)),
             agents or AGENTS,
@@ -97,7 +97,7 @@ class AppLab(ABC):
 
 
 class SimulatedApp(AppLab):
-    """On a described machine, at the size that the application says."""
+    """Simulated on a described machine, at the size that ``Application.priced`` chooses."""
 
     def __init__(self, machine: Machine, app: Application, gpus: Sequence[int]) -> None:
         super().__init__(app, gpus)
@@ -111,7 +111,7 @@ class SimulatedApp(AppLab):
         iterations: int | None = None,
         repetitions: int = _REPETITIONS,
     ) -> list[float]:
-        """See ``AppLab``: once, for a simulation takes the same time every time."""
+        """See ``AppLab``: one repetition, since simulated times do not vary."""
         return [simulated_seconds(self._machine, self.app, self.gpus, plan, sends=sends)]
 
     def seconds(self, *ways: tuple[AgentPlan, Sends]) -> list[float]:
@@ -119,7 +119,7 @@ class SimulatedApp(AppLab):
         return [second for plan, sends in ways for second in self.runs(plan, sends=sends)]
 
     def result(self) -> None:
-        """Nothing."""
+        """``None``: a simulation has no result."""
 
 
 class MeasuredApp(AppLab):
@@ -147,9 +147,9 @@ class MeasuredApp(AppLab):
         return seconds
 
     def seconds(self, *ways: tuple[AgentPlan, Sends]) -> list[float]:
-        """See ``AppLab``: medians, with results that are checked to have come to all GPUs.
+        """See ``AppLab``: medians; results are checked to be the same on all GPUs.
 
-        The ways are run in turn, so that all have what changes on the machine meanwhile.
+        The ways take turns, so that changes of the machine's state affect all of them alike.
         """
         runs: list[list[float]] = [[] for _ in ways]
         for _ in range(_COMPARED):
@@ -168,7 +168,7 @@ class MeasuredApp(AppLab):
 
 
 def lab_of(runtime: _core.Runtime, app: Application, gpus: Sequence[int], plan: AgentPlan = DEFAULT_PLAN) -> AppLab:
-    """Where an application is timed on a runtime: measured on GPUs, simulated on a described machine."""
+    """A lab that times the application: measured on GPUs, simulated on a described machine."""
     if runtime.simulated:
         return SimulatedApp(runtime.machine, app, gpus)
     return MeasuredApp(runtime, app, gpus, plan)

@@ -1,4 +1,4 @@
-"""Which agent, granularity and threads an application is best run with: tried once, and kept beside the profile.
+"""Tune an application's agent, granularity and number of threads once, and store the result beside the profile.
 
 As proact21 (§III-A): a sweep on the application's own kernels; the result depends on the kernel and the machine.
 """
@@ -16,10 +16,10 @@ from linkwise._core import AgentPlan
 from linkwise.apps.base import Application
 
 DEFAULT_PLAN = AgentPlan()
-"""Without a tuned plan: polling, 64 KiB, 4096 threads, the best or nearly so for most kernels on H200s."""
+"""Used without a tuned plan: polling, 64 KiB, 4096 threads; the best or nearly so for most kernels on H200s."""
 
 AGENTS = ("bulk", "inline", "polling", "dynamic", "copy_engine")
-"""That a real machine has."""
+"""The agents that a real machine has."""
 
 
 @dataclass(frozen=True)
@@ -45,25 +45,25 @@ class Tuned:
 
 
 def tune(seconds: Callable[[AgentPlan], float], agents: Sequence[str], *, exhaustive: bool = False) -> Tuned:
-    """Try plans; ``seconds`` runs an application under one.
+    """Try plans; ``seconds`` times the application under one.
 
-    ``exhaustive``: the full sweep. Otherwise what cannot win any more is left out, which costs 2 % at most.
+    ``exhaustive``: the full sweep. Otherwise plans that can no longer win are skipped, at a loss of at most 2 %.
     """
     return Tuned(_core.tune_agents(list(agents), exhaustive, seconds))
 
 
 def _key(app: Application, gpus: Sequence[int]) -> str:
-    """What a plan depends on: the kernel, how much it makes, to the nearest power of two, and the GPUs."""
+    """What a tuned plan depends on: the kernel, its output size rounded to a power of two, and the GPUs."""
     return f"{app.name} of 2^{round(math.log2(app.elements))} on {','.join(map(str, gpus))}"
 
 
 def keep(app: Application, gpus: Sequence[int], plan: AgentPlan) -> Path:
-    """Remember a plan for this machine; returns where."""
+    """Store a plan for this machine; returns the file."""
     plans = _core.TunedPlans()
     plans.keep(_key(app, gpus), plan)
     return plans.file
 
 
 def kept_plan(app: Application, gpus: Sequence[int]) -> AgentPlan:
-    """The plan that was kept for an application on this machine, or the default."""
+    """The plan stored for an application on this machine, or the default."""
     return _core.TunedPlans().find(_key(app, gpus)) or DEFAULT_PLAN

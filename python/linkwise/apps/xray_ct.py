@@ -71,7 +71,7 @@ class Tomography(Application):
         return float(np.abs(result - wanted).max() / (2e-3 * max(np.abs(wanted).max(), 1e-6)))
 
     def distance_to_phantom(self, result: Array) -> float:
-        """The root of the mean squared difference, as a share of the phantom's own."""
+        """The root mean square error, relative to the phantom's own root mean square."""
         true = phantom(self.size)
         return float(np.sqrt(((result - true) ** 2).mean() / (true**2).mean()))
 
@@ -112,7 +112,7 @@ class Tomography(Application):
         lines, along, across = (image, c, s) if abs(c) >= abs(s) else (image.T, s, c)
         total = np.zeros(self.detectors)
         for first in range(0, n, _LINES_AT_ONCE):
-            some = np.pad(lines[first : first + _LINES_AT_ONCE], ((0, 0), (2, 2)))  # outside of the image is nothing
+            some = np.pad(lines[first : first + _LINES_AT_ONCE], ((0, 0), (2, 2)))  # the image is 0 outside
             number = np.arange(len(some))[:, None]
             at = np.clip((offset - (first + number - middle) * across) / along + middle, -2, n)
             below = np.floor(at).astype(np.int64)

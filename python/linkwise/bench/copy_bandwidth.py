@@ -1,4 +1,4 @@
-"""How fast plain copies between host memory and a set of GPUs are: what no sort or join can beat. For benchmarks."""
+"""Bandwidth of plain copies between host memory and a set of GPUs: a bound for sorts and joins. For benchmarks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _REPETITIONS = 5
 
 
 def gpu_sets(num_gpus: int) -> list[tuple[int, ...]]:
-    """The sets whose wire is measured."""
+    """The sets of GPUs whose copy bandwidth is measured."""
     sets = [tuple(range(size)) for size in range(1, num_gpus + 1) if size in (1, 2, 4, num_gpus)]
     return [*sets, (4, 5, 6, 7)] if num_gpus == 8 else sets
 
@@ -49,7 +49,7 @@ def best_wire(runtime: _core.Runtime, source: Array, out: Array) -> dict[str, An
 
 
 def described_wire(machine: _core.Machine) -> dict[str, Any]:
-    """The same of a described machine, where uneven shares may carry more."""
+    """The same for a described machine, where uneven shares may reach more."""
     everyone = list(range(machine.num_gpus))
     directions = {"in": _core.Traffic.host_to_device, "out": _core.Traffic.device_to_host}
     best = {

@@ -14,7 +14,7 @@ Tables = dict[str, pa.Table]
 
 
 class Sql(Protocol):
-    """A query: the tables that its joins see, filtered, and both in SQL."""
+    """A query: its filtered tables, and SQL of the whole query and of its joins alone."""
 
     name: str
     filtered: Callable[[Tables], Tables]
@@ -29,7 +29,7 @@ class Baseline:
     seconds: list[float]
     rows: list[tuple[Any, ...]]
     join_seconds: list[float]
-    """Of the joins alone, over filtered tables, into a table."""
+    """For the joins alone, from filtered tables into a table."""
     joined_rows: int
 
 
@@ -37,7 +37,7 @@ def run_duckdb(queries: Sequence[Sql], tables: Tables, repetitions: int) -> dict
     """What each query takes, by name; nothing if DuckDB is not installed."""
     if find_spec("duckdb") is None:
         return {}
-    import duckdb  # noqa: PLC0415 - where it is
+    import duckdb  # noqa: PLC0415 - only where it is installed
 
     connection = duckdb.connect()
 

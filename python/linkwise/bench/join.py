@@ -31,7 +31,7 @@ from linkwise.runtime.session import open_session
 from linkwise.runtime.sort_plan import SortPlan, Strategy
 
 _MOST_REPETITIONS = 100
-_ROW_BYTES = 4  # of a row's number
+_ROW_BYTES = 4  # bytes of a row number
 _RANGE_BYTES = 16
 
 
@@ -55,7 +55,7 @@ class Case:
         return self.wants in ("sums", "rows")
 
     def value_bytes(self, workload: Workload) -> int:
-        """Of what is sorted with each key: its value, or the number of its row."""
+        """Bytes that are sorted with each key: its value, or its row number."""
         return _ROW_BYTES if self.wants == "ranges" else workload.dtype.itemsize if self.has_values else 0
 
 
@@ -67,10 +67,10 @@ CASES = (
     Case("presorted, count and sums", "sums", "sorted", presorted=True),
     Case("join25's path, counted", "count", "sorted", merges_runs=True, crossings=(2, 1)),
     Case("ranges", "ranges", "sorted", merges_runs=True, crossings=(2, 1)),
-    # As the paper measures it (§3.3.3, §4.1.2): its kernel, and what it finds in the host's memory.
+    # As the paper measures it (§3.3.3, §4.1.2): with its kernel, and ranges in host memory.
     Case("join25's path, ranges", "ranges", "sorted", merges_runs=True, crossings=(2, 1), searches_each_key=True),
-    # Rui et al.'s two (join25 §4.1.4): no GPU sends to another. The first sorts a chunk for each GPU, as its memory
-    # allows, and two runs become one each time that everything crosses to the GPUs and back.
+    # The two joins of Rui et al. (join25 §4.1.4), in which no GPU sends to another. The first sorts chunks that fit
+    # one GPU, then merges runs in pairs; each merge pass copies everything to the GPUs and back.
     Case("Rui et al.'s sort-merge, counted", "count", "pairwise", crossings=(3, 2), strategy="het"),
     Case("Rui et al.'s hybrid radix, counted", "count", "hybrid_radix", strategy="het"),
     Case("four chunksets, counted", "count", "sorted", chunksets=4, crossings=(2, 1)),
@@ -85,7 +85,7 @@ class JoinRow:
     case: str
     plan: str
     seconds: float
-    """The median on the wall's clock, or simulated."""
+    """The median by the wall clock, or the simulated time."""
     phases: dict[str, float]
     wire_seconds: float
     wall_seconds: list[float] | None = None
@@ -145,12 +145,12 @@ def _plan(machine: _core.Machine, workload: Workload, case: Case, gpus: Gpus) ->
 
 
 def _expected(workload: Workload, case: Case) -> int:
-    """Pairs of rows that match; of ranges, keys."""
+    """The expected number of matching pairs of rows; for ranges, of keys."""
     return workload.expected_keys if case.wants == "ranges" else workload.expected_matches
 
 
 def _once(runtime: _core.Runtime, pinned: JoinPlan, relations: Relations, case: Case) -> Callable[[], None]:
-    """Join; what comes back checks the result."""
+    """Run the join; returns a function that checks the result."""
     kind, plan = key_type_of(relations.workload.dtype), pinned.to_core()
     r_keys, r_values, s_keys, s_values = relations.columns(runtime, presorted=case.presorted)
     if case.wants == "rows":
@@ -172,7 +172,7 @@ def _once(runtime: _core.Runtime, pinned: JoinPlan, relations: Relations, case: 
 def timed_case(
     runtime: _core.Runtime, plan: JoinPlan, relations: Relations, case: Case, repetitions: int
 ) -> tuple[list[float], list[float], list[dict[str, float]]]:
-    """Seconds on the wall's clock and on the GPUs', and phases, of each repetition after one that warms up."""
+    """Wall-clock seconds, GPU seconds and phases of each repetition after a warm-up."""
     wall, device, phases = [], [], []
     for repetition in range(repetitions + 1):
         began = time.perf_counter()
@@ -180,7 +180,7 @@ def timed_case(
         seconds = time.perf_counter() - began
         if repetition == repetitions or case.wants in ("count", "sums"):  # the others take longer to check
             check()
-        del check  # and the result, whose memory the next one takes
+        del check  # frees the result, whose memory the next run reuses
         report = _core.report_of(runtime, _core.SortOptions())
         if repetition > 0:
             wall.append(seconds)
@@ -203,7 +203,7 @@ def _wire_seconds(workload: Workload, case: Case, matches: int, best: dict[str, 
 
 def _measured(workload: Workload, cases: list[Case], gpus: Gpus, repetitions: int) -> _Joined:
     with open_session("local"):
-        pass  # without a GPU there is nothing to fill memory for
+        pass  # raises without a GPU, before memory is filled
     relations = Relations(workload, wants_rows=any(case.wants == "rows" for case in cases))
     rows = []
     with open_session("local") as runtime:
@@ -211,7 +211,7 @@ def _measured(workload: Workload, cases: list[Case], gpus: Gpus, repetitions: in
         scratch.fill(0)
 
         @cache
-        def wire(*, presorted: bool) -> dict[str, Any]:  # pages of other memory may lie further from the GPUs
+        def wire(*, presorted: bool) -> dict[str, Any]:  # other memory may be farther from the GPUs
             return best_wire(runtime, relations.columns(runtime, presorted=presorted)[2].view(np.uint32), scratch)
 
         for case in cases:
@@ -251,7 +251,7 @@ def bench_join(
     only: Callable[[str], bool] = lambda _: True,
     repetitions: int = 5,
 ) -> JoinResults:
-    """Join R and S of a workload in every way, and set each beside the time that its bytes take on the links.
+    """Join R and S of a workload in every way, and compare each with the time that its bytes take on the links.
 
     Parameters
     ----------
@@ -262,9 +262,9 @@ def bench_join(
     gpus
         ``"auto"``: what the planner chooses for each case.
     only
-        Says of a case's name whether it is wanted.
+        Whether a case is wanted, by its name.
     repetitions
-        Of each case, after one that warms up.
+        Timed runs of each case, after a warm-up.
 
     Raises
     ------

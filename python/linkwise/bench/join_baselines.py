@@ -1,4 +1,4 @@
-"""What joins are measured against: keys that lie on the GPUs already, a hash join of them, and DuckDB."""
+"""Baselines for joins: device-resident keys, sorted or hashed, joins on the cores, and DuckDB."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from linkwise.runtime.sort_plan import SortPlan
 
 @dataclass(frozen=True)
 class DeviceJoin:
-    """A join of keys that lie on so many GPUs already."""
+    """A join of device-resident keys on some number of GPUs."""
 
     way: str
     gpus: int
@@ -28,7 +28,7 @@ class DeviceJoin:
     spread: float
     phases: dict[str, float]
     efficiency: float
-    """Of what one GPU promises."""
+    """Relative to linear scaling from one GPU."""
 
 
 @dataclass(frozen=True)
@@ -38,15 +38,15 @@ class Baseline:
     case: str
     wall_seconds: list[float]
     seconds: float
-    """The least."""
+    """The minimum."""
 
 
 WAYS = {"sorted": "sort_merge", "hashed": "hash", "chosen": "auto"}
-"""How keys on the GPUs are joined, by what the report calls it."""
+"""The ways of joining device-resident keys, by their names in the report."""
 
 
 def of_keys_on_gpus(runtime: _core.Runtime, relations: Relations, repetitions: int) -> list[DeviceJoin]:
-    """Counted where the keys lie in equal parts on 1, 2, 4, … GPUs, if CuPy is there to put them there."""
+    """Count joins of keys in equal parts on 1, 2, 4, … GPUs; nothing without CuPy, which puts them there."""
     if find_spec("cupy") is None:
         return []
     cupy = importlib.import_module("cupy")
@@ -88,7 +88,7 @@ def by_duckdb(relations: Relations) -> list[Baseline]:
     """Count and sums by DuckDB on all cores, if it is installed."""
     if find_spec("duckdb") is None:
         return []
-    import duckdb  # noqa: PLC0415 - where it is
+    import duckdb  # noqa: PLC0415 - only where it is installed
     import pyarrow as pa  # noqa: PLC0415
 
     r = pa.table({"k": relations.r_keys, "v": relations.r_values})  # noqa: F841 - DuckDB finds it by its name
@@ -110,9 +110,9 @@ def by_duckdb(relations: Relations) -> list[Baseline]:
 
 
 def on_cores(relations: Relations) -> list[Baseline]:
-    """By the cores of this machine, as Balkesen et al. join: by radix partitions and hash tables, and by sorting both.
+    """Joins on the cores of this machine, as by Balkesen et al.: by radix partitions and hash tables, and by sorting.
 
-    Theirs is AVX code of their own (join25 §4.1.4); these are ours, which a user gets without a GPU.
+    Theirs is AVX code (join25 §4.1.4); these are our own joins, which a user gets without a GPU.
     """
     keys = relations.r_keys, relations.s_keys
 

@@ -20,7 +20,7 @@ _WRONG = "a join that was measured is wrong: do not trust this machine"
 
 
 class Relations:
-    """The workload in pinned memory, and where rows go; and whether what was joined is right."""
+    """The workload in pinned memory, room for a join's rows, and checks of results."""
 
     def __init__(self, workload: Workload, *, wants_rows: bool) -> None:
         self.workload = workload
@@ -50,7 +50,7 @@ class Relations:
         return self._sorted
 
     def check_rows(self) -> None:
-        """Stop unless the rows are in order, and each joins what it says."""
+        """Raise unless the rows are ordered by key, and join rows with equal keys."""
         keys, r_rows, s_rows = self.out
         sums = [int(side.sum(dtype=np.uint64)) for side in (r_rows, s_rows)]
         some = slice(None, None, max(len(keys) // 1_000_000, 1))
@@ -63,14 +63,14 @@ class Relations:
             raise CorruptDataError(_WRONG)
 
     def check_totals(self, totals: _core.JoinTotals, *, sums: bool) -> None:
-        """Stop unless there are as many matches as there must be, and the sums are right."""
+        """Raise unless the number of matches and the sums are right."""
         found = (totals.rows, totals.left_sum, totals.right_sum)
         wanted = (self.expected.matches, self.expected.r_sum, self.expected.s_sum)
         if found[: 3 if sums else 1] != wanted[: 3 if sums else 1]:
             raise CorruptDataError(_WRONG)
 
     def check_ranges(self, ranges: JoinRanges) -> None:
-        """Stop unless there are as many matches as there must be, and keys rise and are equal on both sides."""
+        """Raise unless the number of matches is right, and keys ascend and are equal on both sides."""
         some = slice(None, None, max(len(ranges) // 100_000, 1))
         of_r, of_s = ranges.left_rows[ranges.left_first[:-1][some]], ranges.right_rows[ranges.right_first[:-1][some]]
         keys = self.r_keys[of_r]
@@ -83,8 +83,8 @@ class Relations:
 
 
 _ROWS = {"A": (10**8, 10**9), "B": (10**9, 10**9)}  # join25, table 2, for f = 1
-HEAVY_ROWS = 1_000  # of R have the key of the heavy hitter
-_HEAVY_SHARE = 0.1  # of S has it
+HEAVY_ROWS = 1_000  # rows of R with the heavy hitter's key
+_HEAVY_SHARE = 0.1  # of S's rows have that key
 _TYPES = {"A": np.uint32, "B": np.uint64}
 
 
@@ -92,8 +92,8 @@ _TYPES = {"A": np.uint32, "B": np.uint64}
 class Workload:
     """R ⋈ S: every key of R is unique, over the whole range of its type.
 
-    Every key of S occurs in R with probability ``selectivity``, 1 being the foreign key of join25. Which one it is
-    follows a Zipf distribution with exponent ``skew``, 0 being uniform. With ``heavy_hitter`` one key is a tenth of S
+    Every key of S occurs in R with probability ``selectivity``; 1 makes it join25's foreign key. Which key of R it is
+    follows a Zipf distribution with exponent ``skew``; 0 is uniform. With ``heavy_hitter``, one key is a tenth of S
     and occurs 1,000 times in R.
     """
 
@@ -119,24 +119,24 @@ class Workload:
 
     @property
     def rows(self) -> tuple[int, int]:
-        """Of R and of S."""
+        """The numbers of rows of R and of S."""
         r, s = _ROWS[self.name]
         return max(int(r * self.scale), 1), max(int(s * self.scale), 1)
 
     @property
     def expected_matches(self) -> int:
-        """About as many as the join has."""
+        """The expected number of matches."""
         once = self.rows[1] * self.selectivity
         return int(once * (1 + _HEAVY_SHARE * (HEAVY_ROWS - 1)) if self.heavy_hitter else once)
 
     @property
     def expected_keys(self) -> int:
-        """About as many keys as both sides have: those of R that S draws at least once."""
+        """The expected number of keys on both sides: those of R that S draws at least once."""
         r, s = self.rows
         drawn = s * self.selectivity
         if self.heavy_hitter:
             r, drawn = r - HEAVY_ROWS, drawn * (1 - _HEAVY_SHARE)
-        edges = np.geomspace(1, r + 1, 4096)  # ranks; between two of them, one is as likely as the other
+        edges = np.geomspace(1, r + 1, 4096)  # intervals of ranks that are treated as equally likely
         power = 1 - self.skew
         below = np.log(edges) / np.log(r + 1) if power == 0 else (edges**power - 1) / ((r + 1.0) ** power - 1)
         ranks = np.diff(edges)
@@ -153,7 +153,7 @@ class Workload:
         return 2 * self.dtype.itemsize
 
     def fill(self, r_keys: Array, r_values: Array, s_keys: Array, s_values: Array) -> Expected:
-        """Write the relations, the same every time; values are row numbers. Returns what their join has."""
+        """Write the relations, the same every time; values are row numbers. Returns what their join must find."""
         in_r, in_s = self.rows
 
         def fill_r(first: int) -> None:
@@ -171,12 +171,12 @@ class Workload:
                 rows[random.random(count, np.float32) < _HEAVY_SHARE] = 0
             else:
                 rows = _zipf(random, self.skew, in_r, count).astype(self.dtype)
-            numbers = np.arange(first, first + count, dtype=np.uint64).astype(self.dtype)  # S may have more than 2^32
+            numbers = np.arange(first, first + count, dtype=np.uint64).astype(self.dtype)  # S may exceed 2^32 rows
             matched = (
                 random.random(count, np.float32) < self.selectivity if self.selectivity < 1 else np.ones(count, "?")
             )
             s_values[first : first + count] = numbers
-            # What R does not have: the numbers from its end on, each once.
+            # Keys that R does not have: numbers from R's size on, each once.
             s_keys[first : first + count] = _scattered(np.where(matched, rows, numbers + self.dtype.type(in_r)))
             if not self.heavy_hitter:
                 sums = [int(side[matched].sum(dtype=np.uint64)) for side in (rows, numbers)]
@@ -202,17 +202,17 @@ class Expected:
 
 
 def _scattered(numbers: Array) -> Array:
-    """Different numbers for different numbers, all over the range of the type."""
+    """A bijective hash over the whole range of the type."""
     mixed = numbers.copy()
     half = mixed.dtype.type(4 * mixed.itemsize)
-    for factor in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F):  # odd, so that multiplying can be undone
+    for factor in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F):  # odd, so that multiplication is invertible
         mixed *= mixed.dtype.type(factor & ((1 << 8 * mixed.itemsize) - 1))
         mixed ^= mixed >> half
     return mixed
 
 
 def _zipf(random: np.random.Generator, skew: float, numbers: int, count: int) -> Array:
-    """Numbers below ``numbers``, the first ones most often: the inverted distribution, as Gray et al. (join25 [29])."""
+    """Numbers below ``numbers``, small ones most often, by inverting the distribution (Gray et al., join25 [29])."""
     if skew == 0:
         return random.integers(0, numbers, count)
     uniform = random.random(count)

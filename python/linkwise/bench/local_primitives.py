@@ -1,4 +1,4 @@
-"""What one GPU does to keys in its memory: sorts and merges, as sort22 compares them in table 2 and §5.2."""
+"""Sorts and merges of keys in one GPU's memory, as sort22 compares them in table 2 and §5.2."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KEY_BYTES = 4
 
 
 def local_primitives(count: int) -> list[tuple[str, float | None, str]]:
-    """So many uniform 32-bit keys on GPU 0: what, the median of seconds, and why there is none."""
+    """Rows for ``count`` uniform 32-bit keys on GPU 0: name, median seconds or ``None``, and why there are none."""
     with open_session("local") as runtime:
         return _Bench(runtime, count).run()
 
@@ -40,7 +40,7 @@ class _Bench:
         return _core.records_in(self._memory(_core.record_bytes(self._type, self._count)), self._type, self._count)
 
     def _timed(self, before: Callable[[], None], work: Callable[[], None]) -> float:
-        """Seconds on the GPU, without what comes before."""
+        """Median GPU seconds of ``work``, without ``before``."""
         taken = []
         for _ in range(_REPETITIONS + 1):
             before()
@@ -93,7 +93,7 @@ class _Bench:
         return [(what, seconds, "")]
 
     def _merged(self, in_order: _core.Records) -> tuple[str, float | None, str]:
-        """Of two sorted halves: every second key each."""
+        """Merge two sorted halves, each with every second key."""
         data = np.sort(self._keys)
         half = self._count // 2
         both = np.concatenate([data[::2], data[1::2]])

@@ -1,7 +1,7 @@
 """How good the planner's predictions and choices are: sorts over a grid, predicted from a probe, and measured.
 
-On a machine without GPUs a described machine stands in: what it would take, against what is predicted from what a probe
-of it would find.
+On a machine without GPUs a described machine stands in: its simulated times are compared with what a simulated probe
+of it predicts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _GPUS = (1, 2, 4, 8)
 _BILLIONS = (0.5, 2, 8)
 _REPETITIONS = 3
 _LEAST_SCALE = 1e-6
-_LEAST_MEMORY = 1 << 30  # to probe in
+_LEAST_MEMORY = 1 << 30  # the least memory to probe in
 Measure = Callable[[SortPlan, int], list[float]]
 
 
@@ -54,7 +54,7 @@ class Pick:
     """What the planner chose, and by how much something else would have been faster."""
 
     gpus: int | str
-    """How many it was given, or ``"any"``."""
+    """The number of GPUs that the planner was given, or ``"any"``."""
     keys: int
     picked: str
     over_the_best: float
@@ -62,7 +62,7 @@ class Pick:
 
 @dataclass(frozen=True)
 class Errors:
-    """Of several predictions, without signs."""
+    """Absolute errors of several predictions."""
 
     count: int
     median: float | None = None
@@ -70,7 +70,7 @@ class Errors:
 
     @classmethod
     def of(cls, errors: list[float]) -> Errors:
-        """From all of them."""
+        """Summarise the errors."""
         return cls(len(errors), statistics.median(errors), max(errors)) if errors else cls(0)
 
 
@@ -83,7 +83,7 @@ class PlanResults(Results):
     transfers_not_fitted: Errors
     sorts: Errors
     picks_within_3_percent: float
-    """The share of them."""
+    """The share of such picks."""
     rows: list[TimedSort]
     picks: list[Pick]
     probe_seconds: list[float] | None = None
@@ -133,14 +133,14 @@ def _over_the_grid(profile_for: Callable[[int], Profile], scale: float, measure:
 
 def _measured(scale: float) -> PlanResults:
     with open_session("local"):
-        pass  # without a GPU there is nothing to fill memory for
+        pass  # raises without a GPU, before memory is filled
     largest = int(max(_BILLIONS) * 1e9 * scale)
     keys, out = empty(largest, np.uint32), empty(largest, np.uint32)
     in_blocks(lambda first: out[first : first + BLOCK].fill(0), largest)
     probes = []
 
     def probe_for(count: int) -> Profile:
-        # In the very memory that will be sorted: elsewhere GPUs may reach it at other rates.
+        # Probe in the memory that will be sorted: GPUs may reach other memory at other rates.
         memory = (keys[:count], out[:count]) if count * 4 >= _LEAST_MEMORY else None
         began = time.perf_counter()
         profile = probe("local", mode="quick", memory=memory)
@@ -154,7 +154,7 @@ def _measured(scale: float) -> PlanResults:
             _, report = sort_and_report(keys[:count], out=out[:count], machine="local", plan=plan)
             if repetition > 0:
                 seconds.append(report.seconds)
-            elif not is_sorted_from(total(keys[:count]), out[:count]):  # beside the sort's own verification
+            elif not is_sorted_from(total(keys[:count]), out[:count]):  # in addition to the sort's own verification
                 raise CorruptDataError("a sort that was measured is wrong: do not trust this machine")
         return seconds
 
@@ -162,14 +162,14 @@ def _measured(scale: float) -> PlanResults:
 
 
 def bench_plan(machine: str = "local", scale: float = 1.0) -> PlanResults:
-    """Hold predictions and choices against measured sorts of 0.5, 2 and 8 billion keys on 1, 2, 4 and 8 GPUs.
+    """Compare predictions and choices with measured sorts of 0.5, 2 and 8 billion keys on 1, 2, 4 and 8 GPUs.
 
     Parameters
     ----------
     machine
         ``"local"``, or a described machine to simulate.
     scale
-        Of the sizes.
+        The scale of the sizes.
 
     Raises
     ------

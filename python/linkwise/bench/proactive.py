@@ -1,4 +1,4 @@
-"""The measures of proact21 (§V), on GPUs or on a described machine: what sending chunks while kernels run gains."""
+"""The metrics of proact21 (§V), on GPUs or on a described machine: the gain of sending chunks while kernels run."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _BULK = AgentPlan("bulk")
 _THREADS = (32, 512, 2048, 4096, 8192)
 
 
-# Of which copying takes about a third of the time on four GPUs with NVLink 4: with more, kernels would wait for links
-# whatever the agent, and with less there is nothing to gain. And so large that blocks of a kernel run in turns: what
-# all run at once is done all at once, and leaves at its end.
+# Data of which copying takes about a third of the time on four GPUs with NVLink 4: if it took more, kernels would
+# wait for links whatever the agent; if less, there would be nothing to gain. They are also so large that a kernel
+# runs in several waves of blocks: in a single wave, all chunks would finish together at the kernel's end.
 _INPUTS: dict[str, tuple[Callable[[float], Application], float]] = {
     "jacobi": (lambda scale: Jacobi(scale, band=56), 1 / 4),
     "pagerank": (lambda scale: PageRank(scale, links=4), 1.0),
@@ -44,7 +44,7 @@ _INPUTS: dict[str, tuple[Callable[[float], Application], float]] = {
 
 
 def benchmark_input(name: str, scale: float | None) -> tuple[Application, float]:
-    """Data of which copying takes a good part of an application's time on GPUs, and their scale."""
+    """An application with data whose copying takes a good part of its time on GPUs, and their scale."""
     make, usual = _INPUTS[name]
     return make(scale or usual), scale or usual
 
@@ -59,13 +59,13 @@ class Micro:
     steps: int = 0
     seconds: float = 0.0
     bytes: int = SYNTHETIC_BYTES
-    """That every other GPU gets."""
+    """Bytes that every other GPU gets."""
 
     @staticmethod
     def tuned(
         runtime: _core.Runtime | None, machine: Machine, gpus: Sequence[int], size: int = SYNTHETIC_BYTES
     ) -> Micro:
-        """With a kernel of the right length."""
+        """The microbenchmark with a kernel that takes as long as the copies."""
         if runtime is None:
             copies = Micro(None, machine, gpus, 0, 1e-12, size).run(AgentPlan("bulk"))
             return Micro(None, machine, gpus, 0, copies, size)
@@ -126,12 +126,12 @@ class TimedAgent:
 
 @dataclass(frozen=True)
 class MicroResults:
-    """The microbenchmark: by plan, and what bounds them all."""
+    """The microbenchmark's times by plan, and their bounds."""
 
     gpus: int
     bytes: int
     bulk_seconds: float
-    """Of copying after the kernel."""
+    """With copies after the kernel."""
     kernel_seconds: float
     stores_seconds: float | None
     """Of a kernel that does nothing but store to the peers; ``None`` where it was simulated."""
@@ -141,7 +141,7 @@ class MicroResults:
 
 @dataclass(frozen=True)
 class TimedApp:
-    """What proact21 states of an application on so many GPUs."""
+    """The metrics of proact21 for an application on some number of GPUs."""
 
     app: str
     gpus: int
@@ -176,8 +176,8 @@ def microbenchmark(
     micro = Micro.tuned(runtime, machine, gpus)
     bulk = micro.run(AgentPlan("bulk"))
     kernel = micro.run(AgentPlan("bulk"), sends=Sends.nothing)
-    # No agent that stores to the peers can be done sooner than a kernel that does nothing else. A described machine
-    # says what each agent's stores carry, and has nothing of which that would follow.
+    # A kernel that only stores to its peers is a lower bound for agents that store. Described machines state the
+    # throughput of each agent's stores, so that there is nothing to measure.
     stores = Micro(runtime, machine, gpus, 1).run(AgentPlan("inline")) if runtime is not None else None
     rows = []
     for agent in agents:
@@ -191,7 +191,7 @@ def microbenchmark(
 
 
 def store_goodput(runtime: _core.Runtime, link_gb_per_s: float) -> dict[int, float]:
-    """Useful part of what crosses a link to a peer by the bytes of a store (fig. 2), from GPU 0 to GPU 1."""
+    """Goodput of a link from GPU 0 to GPU 1, as a share of its rate, by the bytes of a store (fig. 2)."""
     stores = probe_families(runtime, ["peer store size"])
     return {
         int(row.what.split()[-2]): min(row.measured.gb_per_s / link_gb_per_s, 1) for row in stores if not row.why_not
@@ -204,25 +204,25 @@ def measures(
     gpus: Sequence[int],
     agents: Sequence[str] | None = None,
 ) -> TimedApp:
-    """What proact21 states of an application: speed-ups by method (fig. 7), overhead of tracking (8), overlap (9)."""
+    """The metrics of proact21 for an application: speed-ups by method (fig. 7), tracking cost (8), overlap (9)."""
     [single] = lab_of(runtime, app, gpus[:1]).seconds((_BULK, Sends.chunks))
     lab = lab_of(runtime, app, gpus)
     tuned = lab.tuned(agents)
     plan = next(plan for plan, _ in tuned.tried if plan.agent.name not in ("bulk", "inline"))
-    # Without limits as in §IV-B: the bulk run less its copies, which is the kernels alone.
+    # Links without limits, as in §IV-B: the bulk run without its copies, that is, the kernels alone.
     bulk, inline, decoupled, infinite, tracked, *unordered = lab.seconds(
         (_BULK, Sends.chunks), (AgentPlan("inline"), Sends.chunks), (plan, Sends.chunks),
         (_BULK, Sends.nothing), (plan, Sends.nothing),
         *([(_BULK, Sends.unordered)] if not runtime.simulated else []),
     )  # fmt: skip
-    # Fig. 9 leaves out the stores alone, and not the launches: on described machines those are a share of the SMs.
+    # Fig. 9 excludes only the stores, but not the launches: on described machines, these are a share of the SMs.
     launches = runtime.machine.agents.dynamic_share if runtime.simulated and plan.agent.name == "dynamic" else 0
     exposed = max(decoupled - tracked * (1 + launches), 0)
     best = min(inline, decoupled, bulk)
     times = {"bulk": bulk, "inline": inline, "decoupled": decoupled, "infinite": infinite}
     if unordered:
         times["unordered"] = unordered[0]
-    del lab  # and what it has on the GPUs
+    del lab  # frees its GPU memory
     if not runtime.simulated:
         unified = AgentPlan("unified")
         [times["unified"]] = lab_of(runtime, app, gpus, unified).seconds((unified, Sends.chunks))
@@ -241,7 +241,7 @@ def measures(
 
 
 def geometric_mean(values: Sequence[float]) -> float:
-    """Of numbers above 0."""
+    """The geometric mean of positive numbers."""
     return math.exp(statistics.fmean(math.log(value) for value in values))
 
 
@@ -254,20 +254,20 @@ def bench_proactive(
     *, machine: str = "local", gpus: Gpus = "auto", scale: float | None = None, only: str | None = None,
     scaling: bool = False,
 ) -> ProactiveResults:  # fmt: skip
-    """Run the microbenchmark and the applications, and hold every result to a reference.
+    """Run the microbenchmark and the applications, and check every result against a reference.
 
     Parameters
     ----------
     machine
         ``"local"``, or a described machine to simulate.
     gpus
-        All of them unless named; the first one makes the microbenchmark's data.
+        The GPUs to use, by default all; the first one makes the microbenchmark's data.
     scale
-        Of the applications' data. On GPUs, they have such shapes that copying takes about a third of the time and more.
+        The scale of the applications' data. On GPUs, copying these takes about a third of the time or more.
     only
         An application, or ``"microbenchmark"``.
     scaling
-        The applications on 2, 4, 8 … of the GPUs as well (fig. 10).
+        Whether to run the applications on 2, 4, 8 … of the GPUs as well (fig. 10).
 
     Raises
     ------
@@ -318,7 +318,7 @@ def _microbenchmark_of(runtime: _core.Runtime, gpus: Sequence[int]) -> MicroResu
 def _application(
     runtime: _core.Runtime, name: str, scale: float | None, gpus: list[int], fewer: Sequence[int]
 ) -> list[TimedApp]:
-    """Its measures on all GPUs, and on fewer of them; its result is held to the reference."""
+    """An application's metrics on all GPUs and on fewer; its result is checked against the reference."""
     if runtime.simulated:
         size = scale_of(scale, simulated=True)
         app = application(name, size)

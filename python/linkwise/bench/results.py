@@ -10,7 +10,7 @@ from typing import Any
 
 
 def plain(value: Any) -> Any:
-    """A result as JSON holds it; fields that have no value unless they were measured are left out then."""
+    """A result as plain values for JSON; optional fields without a value are left out."""
     if is_dataclass(value):
         told = {field.name: (getattr(value, field.name), field.default) for field in fields(value)}
         return {name: plain(each) for name, (each, default) in told.items() if each is not None or default is not None}
@@ -20,12 +20,12 @@ def plain(value: Any) -> Any:
 
 
 def now() -> str:
-    """The time, as results have it."""
+    """The current time, in the format of results."""
     return datetime.datetime.now(tz=datetime.UTC).isoformat()
 
 
 def commit() -> str:
-    """Of the code that runs, where its history did not come along."""
+    """The running code's commit, as the environment states it where the repository's history is missing."""
     return os.environ.get("LINKWISE_COMMIT", "")
 
 

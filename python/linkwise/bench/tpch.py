@@ -31,13 +31,13 @@ from linkwise.planning.join import plan_join
 from linkwise.runtime.execution import ExecutionOptions, Gpus
 from linkwise.runtime.host_memory import empty
 
-_SAMPLED = 0.05  # the scale at which the rows of a simulated one are counted
+_SAMPLED = 0.05  # the scale at which rows are counted, to be extrapolated in simulations
 _MOST_SCALE = 10_000.0
 
 
 @contextmanager
 def _generated(scale: float, folder: Path | None) -> Iterator[Path]:
-    """A folder with the tables, made unless they are there."""
+    """A folder with the tables, which are generated unless they exist."""
     if folder is not None and all((folder / f"{name}.parquet").exists() for name in TABLES):
         yield folder
         return
@@ -58,8 +58,8 @@ def _generated(scale: float, folder: Path | None) -> Iterator[Path]:
 
 def _read(folder: Path) -> Tables:
     def plain(table: pa.Table) -> pa.Table:
-        # PyArrow compares strings, and not views of them; and a column in one piece is handed on at once, where one in
-        # hundreds, a piece for each row group of the file, takes a call for each of them.
+        # PyArrow does not compare string views: cast them to strings. A contiguous column is handed on in one call,
+        # but one in chunks, one per row group of the file, takes a call for each.
         fields = [f.with_type(pa.string()) if pa.types.is_string_view(f.type) else f for f in table.schema]
         return table.cast(pa.schema(fields)).combine_chunks()
 
@@ -69,7 +69,7 @@ def _read(folder: Path) -> Tables:
 
 
 def _page_locked(table: pa.Table) -> pa.Table:
-    """The same table, with columns of fixed width in memory from which GPUs read at the speed of the links."""
+    """The same table, with columns of fixed width and without nulls in pinned memory."""
     columns = []
     for column in table.columns:
         whole = one_array(column) if column.null_count == 0 and not pa.types.is_string(column.type) else None
@@ -93,7 +93,7 @@ def _check(query: Query, joined: pa.Table, result: pa.Table, expected: Baseline)
 
 @dataclass(frozen=True, kw_only=True)
 class TimedQuery:
-    """What a query's joins took, and the whole of it."""
+    """The times of a query's joins, and of the whole query."""
 
     query: str
     seconds: dict[str, float]
@@ -118,7 +118,7 @@ class TpchResults(Results):
     scale: float
     queries: list[TimedQuery]
     from_files: list[FromFiles] = field(default_factory=list)
-    """Of a machine that is there: on its cores, whatever does the joins of the others."""
+    """Only on a real machine; these run on its cores, whatever does the joins of the other queries."""
 
 
 def bench_tpch(
@@ -126,20 +126,20 @@ def bench_tpch(
 ) -> TpchResults:
     """Run the joins of Q3 and Q5, and whole queries, and compare with DuckDB where it is installed.
 
-    Q3, Q5, Q9, Q18 and Q21 go from Parquet files to their results, of which nothing is prepared. Of the joins alone,
-    both sides have the filtered tables in memory: DuckDB in tables of its own, we in page-locked memory, and the result
-    is written to memory.
+    Q3, Q5, Q9, Q18 and Q21 run from Parquet files to their results, with nothing prepared. For the joins alone, both
+    sides have the filtered tables in memory (DuckDB in its own tables, we in pinned memory), and the result is
+    written to memory.
 
     Parameters
     ----------
     scale
         The scale factor; 1 is about a gigabyte.
     machine, gpus
-        As for ``join``. Of a described machine, the joins alone are simulated, at any scale.
+        As for ``join``. On a described machine, only the joins are simulated, at any scale.
     data
-        A folder that has the tables as Parquet files, or gets them; otherwise they are made and thrown away.
+        A folder with the tables as Parquet files, which are generated there if missing; by default a temporary one.
     repetitions
-        Of each query, after one that is not counted.
+        Timed runs of each query, after an uncounted one.
 
     Raises
     ------
@@ -184,7 +184,7 @@ def _run(
         joined = query.joins(filtered, joiner)
         joining = time.perf_counter() - began
         result = query.rest(joined)
-        if repetition > 0:  # the first one loads kernels and finds memory
+        if repetition > 0:  # the first one loads kernels and allocates memory
             runs.append((joining, filtering + time.perf_counter() - began, joiner.shares))
     runs.sort(key=lambda run: run[0])
     joins, whole, shares = runs[len(runs) // 2]
@@ -219,7 +219,7 @@ def joins_of_queries() -> dict[str, list[tuple[int, int, int]]]:
 def shares_of_phases(
     machine: Machine, joins: list[tuple[int, int, int]], scale: float, gpus: Gpus = "auto", path: str = "auto"
 ) -> tuple[float, dict[str, float]]:
-    """What joins with so many rows at a scale factor of 1 would take at another: seconds, in all and by phase."""
+    """Seconds that joins would take at a scale factor, in all and by phase; ``joins`` has the rows at 1."""
     seconds, phases = 0.0, dict.fromkeys(("sort", "join", "materialise"), 0.0)
     for sizes in joins:
         left, right, matches = (max(int(rows * scale), 1) for rows in sizes)
@@ -227,7 +227,8 @@ def shares_of_phases(
             left, right, "i64", value_bytes=8, wants_rows=True, matches=matches, path=path, machine=machine, gpus=gpus
         ).best
         seconds += best.seconds
-        # What goes out before the join itself is the sorted relations, where they lie in host memory.
+        # On the sorted path, DtoH before the join itself copies the sorted relations to host memory: it counts as
+        # sorting.
         sorting = (*SORTING_PHASES, "DtoH") if best.path == "sorted" else SORTING_PHASES
         for phase, taken in best.phases.items():
             share = "sort" if phase in sorting else "join" if phase in ("probe", "join") else "materialise"
@@ -236,7 +237,7 @@ def shares_of_phases(
 
 
 def _simulated(machine: Machine, scale: float, gpus: Gpus) -> list[TimedQuery]:
-    """What the joins would take: with as many rows as a small scale has, in proportion."""
+    """Predicted times of the joins, with rows extrapolated from a small scale."""
     found = []
     for query, joins in joins_of_queries().items():
         seconds, phases = shares_of_phases(machine, joins, scale, gpus)

@@ -1,7 +1,7 @@
 """TPC-H Q3, Q5, Q9, Q18 and Q21 from Parquet files to their results: read, filter, join, group, order.
 
-Ours are what a user would write: short tables are read, and long ones stream by them (``linkwise.join_batches``).
-What is left is grouped by PyArrow. Nothing is prepared, and DuckDB reads the same files.
+Our queries are what a user would write: short tables are read, and long ones are streamed through joins with them
+(``linkwise.join_batches``). PyArrow does the grouping. Nothing is prepared, and DuckDB reads the same files.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Files:
         self._folder = folder
 
     def path(self, name: str) -> Path:
-        """Of a table's file."""
+        """The path of a table's file."""
         return self._folder / f"{name}.parquet"
 
     def read(self, name: str, columns: Sequence[str], rows: pc.Expression | None = None) -> pa.Table:
@@ -49,7 +49,7 @@ class Files:
         self, name: str, columns: Sequence[str], others: pa.Table, on: tuple[str, str], how: Any = "inner",
         rows: pc.Expression | None = None,
     ) -> pa.Table:  # fmt: skip
-        """The rows of a table that streams by another one, joined with it."""
+        """Stream a table through a join with ``others``, and collect the result."""
         stream = join_batches(
             self.path(name),
             others,
@@ -218,7 +218,7 @@ TABLES = ("customer", "lineitem", "nation", "orders", "part", "partsupp", "regio
 
 @dataclass(frozen=True, kw_only=True)
 class FromFiles:
-    """What a whole query took from its files to its result, and DuckDB with the same files."""
+    """The times of a whole query from its files to its result, ours and DuckDB's."""
 
     query: str
     seconds: list[float]
@@ -227,20 +227,20 @@ class FromFiles:
 
     @property
     def ratio(self) -> float | None:
-        """Of the medians, ours to DuckDB's."""
+        """Our median over DuckDB's."""
         if self.duckdb_seconds is None:
             return None
         return statistics.median(self.seconds) / statistics.median(self.duckdb_seconds)
 
 
 def run_from_files(folder: Path, repetitions: int) -> list[FromFiles]:
-    """Each query in turn with DuckDB, where it is installed, after a run of both that is not counted.
+    """Time each query, in turn with DuckDB where that is installed, after an uncounted run of both.
 
     Raises ``CorruptDataError`` if the results differ.
     """
     connection: Any = None
     if find_spec("duckdb") is not None:
-        import duckdb  # noqa: PLC0415 - where it is
+        import duckdb  # noqa: PLC0415 - only where it is installed
 
         connection = duckdb.connect()
         for name in TABLES:

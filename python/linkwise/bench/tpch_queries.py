@@ -44,7 +44,7 @@ class Query:
         self.sql, self.joins_sql = sql, joins_sql
 
 
-# Expressions are filtered by on all cores, where masks are on one.
+# PyArrow filters by expressions on all cores, but by masks on one.
 def _filtered_q3(tables: Tables) -> Tables:
     day = pa.scalar(datetime.date(1995, 3, 15))
     return {
@@ -80,7 +80,7 @@ def _filtered_q5(tables: Tables) -> Tables:
     }
 
 
-# From the smallest relations on, as an optimiser orders them; the paper does not say how it did.
+# Starts from the smallest relations, as an optimiser would; the paper does not state its join order.
 def _joins_q5(tables: Tables, joiner: Joiner) -> pa.Table:
     nations = joiner.join(tables["region"], tables["nation"], ("r_regionkey", "n_regionkey"))
     customers = joiner.join(nations, tables["customer"], ("n_nationkey", "c_nationkey"))

@@ -223,7 +223,7 @@ def print_join_benchmark(console: Console, results: JoinResults) -> None:
 
 
 def _largest_phases(phases: dict[str, float]) -> str:
-    """Those that take a twentieth of the whole and more (join25 figs 13 and 14)."""
+    """The phases that take a twentieth of the whole or more (join25 figs 13 and 14)."""
     whole = sum(phases.values())
     return ", ".join(f"{name} {seconds / whole:.0%}" for name, seconds in phases.items() if seconds > whole / 20)
 

@@ -60,7 +60,7 @@ def probe_cluster(address: str, directory: Path, memory: str | None, out: Path |
 
 
 def refuse(**given: object) -> None:
-    """Raise ``UsageError`` for options that one machine's sorts and joins alone have."""
+    """Raise ``UsageError`` for options that only sorts and joins on one machine have."""
     named = [f"--{name.replace('_', '-')}" for name, value in given.items() if value]
     if named:
         raise UsageError(f"{', '.join(named)}: not with --cluster, whose workers decide; leave it out")
@@ -70,7 +70,7 @@ def sort_on_cluster(
     sources: Sequence[str], by: Sequence[str], nulls: NullsEnd, selection: Selection, options: FileOptions,
     run: RunOptions, address: str, memory: str | None, *, reverse: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Sort files by columns as text names them; all columns if there is none and each key is wanted once."""
+    """Sort files by the named columns; by all columns if none are named and rows are to be unique."""
 
     def keys_of(schema: Any) -> list[SortKey]:
         if selection.unique and not by:
@@ -113,7 +113,7 @@ def _progress(name: str) -> Iterator[OnProgress]:
 
 @contextmanager
 def _without_what_ray_prints() -> Iterator[None]:
-    """Keep standard output for the result: Ray tells there of workers that are lost, which are replaced."""
+    """Keep standard output for the result: Ray prints messages about lost workers there, which it replaces."""
     with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stdout(nowhere):
         yield
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 NOBODY_READS = 141
-"""As a program ends that SIGPIPE has ended."""
+"""The exit code of a program that SIGPIPE has ended."""
 
 
 @contextmanager
@@ -16,7 +16,7 @@ def interrupt_is_a_failure() -> Any:
     """End the process with 130 and a line when Ctrl-C comes, and with 141 when nobody reads what is written."""
     try:
         yield
-    except BrokenPipeError:  # as head does when it has enough; typer would make it a failure
+    except BrokenPipeError:  # as head closes the pipe when it has enough; typer would make it a failure
         os._exit(NOBODY_READS)
     except KeyboardInterrupt:  # typer would swallow it without a word
         fail("interrupted; nothing was written", 130)

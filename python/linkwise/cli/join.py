@@ -107,7 +107,7 @@ def join(
         sides=kept, force=force,
     )  # fmt: skip
     if cluster is not None:
-        from linkwise.cli.cluster import join_on_cluster, refuse  # noqa: PLC0415 - what one machine does without
+        from linkwise.cli.cluster import join_on_cluster, refuse  # noqa: PLC0415 - not needed on one machine
         from linkwise.cluster.runs import RunOptions  # noqa: PLC0415
 
         refuse(

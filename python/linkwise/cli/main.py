@@ -26,7 +26,7 @@ _COMMANDS = {
     "join": "join:join", "app": "app:app_command", "tune": "app:tune_command",
     "cluster": "cluster:cluster_app",
 }  # fmt: skip
-"""Where each of them is: what the others need is not loaded."""
+"""The module and function of each command; only that of the requested command is loaded."""
 
 
 def commands_for(arguments: Sequence[str]) -> typer.Typer:
@@ -54,16 +54,16 @@ _SHOW_TRACEBACK = "LINKWISE_TRACEBACK"
 
 
 class _WithoutPandas:
-    """PyArrow would look for pandas in the middle of the work, for half a second, and swallow interrupts meanwhile."""
+    """Hides pandas: PyArrow would import it during the work, for half a second, and swallow interrupts meanwhile."""
 
     def find_spec(self, fullname: str, path: object, target: object = None) -> None:
-        """Say that there is none."""
+        """Refuse to find pandas."""
         if fullname == "pandas":
             raise ModuleNotFoundError("the command line does without pandas", name=fullname)
 
 
 def _terminate(*_: object) -> NoReturn:
-    """End as Ctrl-C does: nothing half-written stays."""
+    """End as after Ctrl-C: no half-written file stays."""
     raise KeyboardInterrupt
 
 
@@ -102,7 +102,7 @@ def _options(
 
 
 def _name_variables(command: Any, prefix: str) -> None:
-    """Have the environment variable of every option called as the option is, LINKWISE_SORT_OUTPUT for --output."""
+    """Name the environment variable of every option after the option: LINKWISE_SORT_OUTPUT for --output."""
     for option in command.params:
         if option.param_type_name == "option":
             option.envvar = f"{prefix}_{max(option.opts, key=len).lstrip('-')}".replace("-", "_").upper()
@@ -117,7 +117,7 @@ def _tell(_context: Any, _option: Any, times: int) -> None:
 
 
 def _add_verbose(command: Any) -> None:
-    """Let every command be asked to say what it does."""
+    """Add ``--verbose`` to every command."""
     told = "Say on standard error which plan runs, what is spilled; -vv: each step."
     verbose = typer.core.TyperOption(
         param_decls=["-v", "--verbose"], type=int, default=0, count=True, expose_value=False, is_eager=True,
@@ -137,7 +137,7 @@ def main() -> None:
     sys.meta_path.insert(0, cast(Any, _WithoutPandas()))
     try:
         _run()
-    except Exception:  # shown as it is, where that is asked for
+    except Exception:  # raised only if a traceback was asked for
         traceback.print_exc()
         _end_mpi(1)
         sys.exit(1)
@@ -146,12 +146,12 @@ def main() -> None:
             for stream in (sys.stdout, sys.stderr):
                 if stream is not None:
                     stream.flush()
-        except OSError:  # whoever closed them wants nothing
+        except OSError:  # the reader has closed them
             if not end.code:
                 raise end from None
         _end_mpi(end.code)
-        # Python would clear away for a tenth of a second what the system does at once; and Arrow's threads may still be
-        # reading from its standard input, and could not go on while it ends.
+        # Skip Python's shutdown: it takes a tenth of a second to free what the system frees at once, and Arrow's
+        # threads may still be reading from Python's standard input, which would not work during it.
         os._exit(cast(int, end.code or 0))
 
 
@@ -168,7 +168,7 @@ def _run() -> None:
     for asked in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(asked, _terminate)
     warnings.showwarning = _show_warning  # type: ignore[assignment]
-    # The commands' own output says both.
+    # The commands' own output says as much.
     warnings.simplefilter("ignore", NominalMachineWarning)
     try:
         command: Any = typer.main.get_command(commands_for(sys.argv[1:]))
@@ -184,7 +184,7 @@ def _run() -> None:
     except (OSError, MemoryError) as error:
         fail(f"{type(error).__name__}: {error}", 1)
     except Exception as error:
-        if not hasattr(error, "format_message"):  # typer's own have one; where their class is, depends on its version
+        if not hasattr(error, "format_message"):  # typer's own errors have one; their class moved between versions
             if os.environ.get(_SHOW_TRACEBACK):
                 raise
             told = f"{type(error).__name__}: {error}"
@@ -192,6 +192,6 @@ def _run() -> None:
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "linkwise"
         fail(f"{error.format_message().rstrip('.')}; see '{command} --help'", 2)
-    if code == _INTERRUPTED:  # which typer makes of Ctrl-C
+    if code == _INTERRUPTED:  # typer's exit code for Ctrl-C
         fail("interrupted; nothing was written", _INTERRUPTED)
     sys.exit(code if isinstance(code, int) else 0)

@@ -19,10 +19,10 @@ from linkwise.runtime.session import no_gpu
 VERIFY: dict[str, Any] = {"yes": True, "all": "all", "no": False}
 
 MOST_SHOWN = 12
-"""Rows of a table that is sorted by what matters."""
+"""Rows to show of a table that is sorted by importance."""
 
 Output = Annotated[
-    Any,  # a path or a remote file, or none: typer takes no two types
+    Any,  # a path, a remote file or None: typer does not take unions
     typer.Option("-o", "--output", parser=target_of, metavar="OUT", help="The output; - for stdout."),
 ]
 
@@ -109,7 +109,7 @@ RawResults = Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE
 
 
 def where(machine: str) -> str:
-    """``auto`` as what it means where GPUs are needed. Raises ``DeviceError`` if there are none."""
+    """Resolve ``auto`` where GPUs are needed. Raises ``DeviceError`` if there are none."""
     if machine != "auto":
         return machine
     if local_machine() is None:
@@ -126,7 +126,7 @@ def parse_types(texts: list[str] | None) -> dict[str, str]:
 
 
 def parse_columns(text: str | None) -> list[str] | None:
-    """Names between commas; one that has commas stands in quotes, as in a CSV file."""
+    """Comma-separated names; a name with commas is quoted, as in a CSV file."""
     if text is None:
         return None
     try:

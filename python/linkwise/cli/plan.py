@@ -128,7 +128,7 @@ def plan_of_join(
 
 
 def _is_of_nodes(machine: str, row_bytes: int | None) -> bool:
-    """Whether files are meant that all nodes read and write. Raises ``UsageError``."""
+    """Whether the plan is for files that all nodes of a cluster read and write. Raises ``UsageError``."""
     named = nodes_named(machine)
     if named is None and row_bytes is not None:
         raise UsageError("--row-bytes is of files that many nodes read; name these, as --machine dgx-h100:16")
@@ -153,7 +153,7 @@ def _long(seconds: float) -> str:
 
 
 def print_nodes(console: Console, report: NodesReport) -> None:
-    """Print what the work takes on 1, 2, 4, … nodes, and how many bytes go over what on all of them."""
+    """Print the times on 1, 2, 4, … nodes, and how many bytes go over each resource on all of them."""
     console.print(f"[bold]{report.gigabytes:,.0f} GB on {escape(report.machine)}[/bold]: {escape(report.why)}")
     table = Table(box=None, padding=(0, 2, 0, 0))
     for heading in ("nodes", "time", "sample", "spread", "make"):

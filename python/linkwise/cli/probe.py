@@ -54,7 +54,7 @@ def probe_machine(
 ) -> None:
     """Measure this machine's links, find out which GPUs share a path, and fit the model that plans use."""
     if cluster is not None:
-        from linkwise.cli.cluster import probe_cluster  # noqa: PLC0415 - what one machine does without
+        from linkwise.cli.cluster import probe_cluster  # noqa: PLC0415 - not needed on one machine
 
         probe_cluster(cluster, directory, host_memory, out, as_json=as_json)
         return
@@ -67,7 +67,7 @@ def probe_machine(
     of = machine if without is None else without_it(machine, without)
     with interrupt_is_a_failure():
         profile = probe(of, out, mode="full" if full else "quick", tests=tests)
-    if machine == "local" and mpi.rank() > 0:  # the first of several processes tells
+    if machine == "local" and mpi.rank() > 0:  # with several processes, only the first one prints
         return
     if report is not None:
         write_report(profile, report, older)
@@ -78,7 +78,7 @@ def probe_machine(
 
 
 def _largest_sizes(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Of a curve, the row of most bytes."""
+    """The row with the most bytes of each curve."""
     largest: dict[tuple[str, str], dict[str, Any]] = {}
     for row in rows:
         key = row["name"], row["what"]

@@ -8,7 +8,7 @@ from typing import Any, TextIO
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Whether someone looks at it; ``None`` is one that was closed before."""
+    """Whether the stream is a terminal; ``None`` stands for a stream that was closed."""
     return stream is not None and stream.isatty()
 
 
@@ -18,7 +18,7 @@ def progress_bar() -> Any:
     if not is_terminal(sys.stderr):
         yield lambda name: lambda fraction: None
         return
-    # What draws takes longer to load than small files to sort.
+    # Loading rich takes longer than sorting small files.
     from rich.console import Console  # noqa: PLC0415
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
 

@@ -112,7 +112,7 @@ def sort(
         return [key.reversed() for key in keys] if reverse else keys
 
     if cluster is not None:
-        from linkwise.cli.cluster import refuse, sort_on_cluster  # noqa: PLC0415 - what one machine does without
+        from linkwise.cli.cluster import refuse, sort_on_cluster  # noqa: PLC0415 - not needed on one machine
         from linkwise.cluster.runs import RunOptions  # noqa: PLC0415
 
         refuse(

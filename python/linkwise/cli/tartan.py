@@ -29,7 +29,7 @@ def run_and_print(
     name: str, *, gpus: str, machine: str, via: str, scaling: Scaling, scale: float | None, trace: Path | None,
     picture: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Run one, tell how it went, and exit with 1 where its answer is wrong."""
+    """Run an application, print its report, and exit with 1 if its answer is wrong."""
     if trace is not None:
         check_trace(trace)
     if picture is not None:
@@ -40,7 +40,7 @@ def run_and_print(
             name, gpus=options.parse_gpus(gpus), machine=options.where(machine), via=via, scaling=scaling,
             scale=1 if scale is None else scale, on_progress=lambda done, steps, _: advance(done / steps),
         )  # fmt: skip
-    if rank() > 0:  # of several processes the first one tells
+    if rank() > 0:  # with several processes, only the first one prints
         return
     if trace is not None:
         told = {"app": report.app, "machine": report.machine, "via": report.via, "simulated": report.simulated}

@@ -1,1 +1,1 @@
-"""Messages between ranks, one a GPU: collectives as rounds of hops, the ways that a hop takes, and what they cost."""
+"""Messages between ranks, one rank per GPU: collectives as rounds of hops, the ways of a hop, and their costs."""

@@ -1,7 +1,7 @@
-"""Ranks, one a GPU, that compute side by side and send each other arrays.
+"""Ranks, one per GPU, that compute in parallel and send each other arrays.
 
-A program is written once, as one straight line: what this process's ranks have stands in lists, one entry a rank, so
-that it runs in one process with all GPUs, in one process a GPU (MPI), and on described machines, where NumPy computes.
+A program is written once, as sequential code: data of this process's ranks are lists with one entry per rank, so that
+it runs in one process with all GPUs, in one process per GPU (MPI), and on described machines, where NumPy computes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OPERATIONS = ("sum", "min", "max")
 
 
 class Communicator(ABC):
-    """The ranks of a run. Every call names what it is for: its ``label`` is what it is priced by, and traced as."""
+    """The ranks of a run. Every call has a ``label``, under which it is priced and traced."""
 
     def __init__(self, size: int, local: Sequence[int], xp: Any, way: Way, *, master: bool = False) -> None:
         self.size = size
@@ -38,30 +38,30 @@ class Communicator(ABC):
         """The array API (2024.12) that their arrays belong to."""
         self.way = way
         self.has_master = master and way.uses_host
-        """Whether one process does collectives in the host's memory (tartan20 §4.1), and not the ranks among them."""
+        """Whether one process does collectives in host memory (tartan20 §4.1), instead of the ranks themselves."""
 
-    # ---- what a backend is
+    # ---- what backends implement
 
     def _on(self, rank: int) -> AbstractContextManager[Any]:
-        """Where a rank's arrays are made."""
+        """The context in which a rank's arrays are made."""
         del rank
         return nullcontext()
 
     def _step(self, kind: str, label: str) -> AbstractContextManager[Any]:
-        """Around what all ranks do at once."""
+        """The context of a step that all ranks take together."""
         del kind, label
         return nullcontext()
 
     def _master(self, kind: str, label: str, arrays: Arrays) -> None:
-        """The master takes these from the ranks (``"collect"``), or gives them (``"hand_out"``)."""
+        """The master takes the arrays from the ranks (``"collect"``), or gives them to the ranks (``"hand_out"``)."""
         del kind, label, arrays
 
     @abstractmethod
     def _run(self, kind: str, label: str, rounds: Rounds, sources: Arrays, targets: Arrays, operation: str) -> None:
-        """Have the rounds done on flat arrays of this process's ranks."""
+        """Execute the rounds on flat arrays of this process's ranks."""
 
     def _collected(self, kind: str, label: str, arrays: Arrays, cuts: list[int], root: int, operation: str) -> None:
-        """As ``collective``, for backends that know a better way than rounds of hops."""
+        """``collective`` by rounds of hops; backends with a better way override this."""
         if self.has_master:
             rounds = schedules.through_master(kind, self.size, cuts, root)
         else:
@@ -69,20 +69,20 @@ class Communicator(ABC):
         self._run(kind, label, rounds, arrays, arrays, operation)
 
     def _of_all(self, mine: list[Any]) -> list[Any]:
-        """What every rank has, by rank, of small things that this process's ranks have."""
+        """All-gather small values: every rank's by rank, from those of this process's ranks."""
         return mine
 
     def from_host(self, rank: int, array: Any) -> Any:
-        """An array of NumPy's, on a rank's GPU; not part of what is timed."""
+        """Copy a NumPy array to a rank's GPU; not a step of its own, so neither priced nor traced."""
         with self._on(rank):
             return self.xp.asarray(array)
 
     @abstractmethod
     def to_host(self, array: Any) -> Array:
-        """An array of a rank's, as NumPy's; not part of what is timed."""
+        """Copy a rank's array to NumPy; not a step of its own, so neither priced nor traced."""
 
     def fetch(self, arrays: Arrays) -> list[Array]:
-        """The arrays of all ranks on the host, for what is checked; not part of what is timed."""
+        """The arrays of all ranks on the host, for checks; not a step of its own, so neither priced nor traced."""
         return self._of_all([self.to_host(array) for array in arrays])
 
     # ---- what programs call
@@ -104,12 +104,12 @@ class Communicator(ABC):
             self._collected(kind, label, arrays, cuts, root, operation)
 
     def move(self, label: str, rounds: Rounds, sources: Arrays, targets: Arrays) -> None:
-        """Rounds of hops as they are, between flat arrays of the ranks."""
+        """Execute given rounds of hops between flat arrays of the ranks."""
         with self._step("exchange", label):
             self._run("exchange", label, rounds, sources, targets, "sum")
 
     def joined(self, parts: Iterable[Sequence[Any]], axis: int = 0) -> Arrays:
-        """Each rank's parts as one array, on its GPU."""
+        """Concatenate each rank's parts on its GPU."""
         found = []
         for rank, mine in zip(self.local, parts, strict=True):
             with self._on(rank):
@@ -117,17 +117,17 @@ class Communicator(ABC):
         return found
 
     def broadcast(self, label: str, arrays: Arrays, root: int = 0) -> Arrays:
-        """All get the root's; the others' have its shape, and are given up."""
+        """All ranks get the root's array; the others' arrays only give its shape."""
         flat = self._flat(arrays)
         self.collective("broadcast", label, flat, even_cuts(_length(flat), self.size), root)
         return self._shaped(flat, arrays)
 
     def reduce(self, label: str, arrays: Arrays, root: int = 0, operation: str = "sum") -> Arrays:
-        """The root gets the sum, the smallest or the largest; the others get what happens to be there."""
+        """The root gets the sum, minimum or maximum; the other ranks' results are undefined."""
         return self._reduced("reduce", label, arrays, root, operation)
 
     def all_reduce(self, label: str, arrays: Arrays, operation: str = "sum") -> Arrays:
-        """All get the sum, the smallest or the largest, the same to the last bit."""
+        """All ranks get the sum, minimum or maximum, bit-identical."""
         return self._reduced("all_reduce", label, arrays, 0, operation)
 
     def _reduced(self, kind: str, label: str, arrays: Arrays, root: int, operation: str) -> Arrays:
@@ -138,7 +138,7 @@ class Communicator(ABC):
         return self._shaped(flat, arrays)
 
     def reduce_scatter(self, label: str, arrays: Arrays) -> Arrays:
-        """Each gets its part, along the first axis, of the sum; parts differ by one at most (``even_cuts``)."""
+        """Each rank gets its part of the sum along the first axis; lengths differ by at most one (``even_cuts``)."""
         rows = int(arrays[0].shape[0])
         row = _length(self._flat(arrays[:1])) // max(rows, 1)
         cuts = [row * cut for cut in even_cuts(rows, self.size)]
@@ -151,7 +151,7 @@ class Communicator(ABC):
         return self._shaped(parts, arrays, even_rows(rows, self.size))
 
     def all_gather(self, label: str, arrays: Arrays) -> Arrays:
-        """All get what all have, one behind the other along the first axis; lengths may differ."""
+        """All ranks get all arrays, concatenated along the first axis; lengths may differ."""
         flat = self._flat(arrays)
         cuts, rows = self._parts(flat, arrays)
         whole = []
@@ -164,7 +164,7 @@ class Communicator(ABC):
         return self._shaped(whole, arrays, [sum(rows)] * self.size)
 
     def scatter(self, label: str, arrays: Arrays, root: int = 0) -> Arrays:
-        """Each gets its part, along the first axis, of the root's array; the others' have its shape."""
+        """Each rank gets its part of the root's array along the first axis; the others' only give its shape."""
         rows = int(arrays[0].shape[0])
         flat = self._flat(arrays)
         row = _length(flat) // max(rows, 1)
@@ -181,7 +181,7 @@ class Communicator(ABC):
         return self._shaped(parts, arrays, even_rows(rows, self.size))
 
     def gather(self, label: str, arrays: Arrays, root: int = 0) -> Arrays:
-        """The root gets what all have, one behind the other along the first axis; the others nothing (length 0)."""
+        """The root gets all arrays, concatenated along the first axis; the others get arrays of length 0."""
         flat = self._flat(arrays)
         cuts, rows = self._parts(flat, arrays)
         whole = []
@@ -200,7 +200,7 @@ class Communicator(ABC):
         return self._sent("all_to_all", label, [dict(enumerate(mine)) for mine in parts])[0]
 
     def exchange(self, label: str, messages: list[dict[int, Any]]) -> list[dict[int, Any]]:
-        """Copies between ranks: each rank's arrays by the rank they go to; it gets those for it by where they are from.
+        """Copy arrays between ranks: each rank gives arrays by target rank, and gets arrays by source rank.
 
         All arrays of a call have one data type.
         """
@@ -217,7 +217,7 @@ class Communicator(ABC):
     def _sent(
         self, kind: str, label: str, messages: list[dict[int, Any]]
     ) -> tuple[list[list[Any]], list[dict[int, Any]]]:
-        """What each rank of this process got from each rank, empty where that sent nothing; and the shapes of all."""
+        """What each local rank got from each rank (empty if nothing was sent), and the shapes of all messages."""
         told = self._of_all(
             [{to: (tuple(array.shape), type_name(array)) for to, array in mine.items()} for mine in messages]
         )
@@ -247,13 +247,13 @@ class Communicator(ABC):
         return received, shapes
 
     def collect(self, label: str, arrays: Arrays) -> list[Array]:
-        """The host gets what each rank has, by rank; of several processes, each one's host."""
+        """The host gets all ranks' arrays, by rank; with several processes, each process's host does."""
         self._master("collect", label, arrays)
         with self._step("collect", label):
             return self.fetch(arrays)
 
     def hand_out(self, label: str, parts: Sequence[Any]) -> Arrays:
-        """What the host has for each rank, by rank, gets to its GPU; of several processes, each from its own host."""
+        """Copy the host's part for each rank to its GPU; with several processes, each copies from its own host."""
         with self._step("hand_out", label):
             arrays = [self.from_host(rank, parts[rank]) for rank in self.local]
         self._master("hand_out", label, arrays)
@@ -262,7 +262,7 @@ class Communicator(ABC):
     # ---- shapes
 
     def _flat(self, arrays: Arrays) -> Arrays:
-        """Copies, as one row each."""
+        """Flattened copies."""
         flat = []
         for at, rank in enumerate(self.local[: len(arrays)]):
             with self._on(rank):
@@ -270,12 +270,12 @@ class Communicator(ABC):
         return flat
 
     def _parts(self, flat: Arrays, arrays: Arrays) -> tuple[list[int], list[int]]:
-        """Of what all ranks have, one behind the other: where each rank's begins and ends, and each rank's rows."""
+        """For the concatenation of all ranks' arrays: the cut points between ranks, and each one's rows."""
         told = self._of_all([(_length([each]), int(array.shape[0])) for each, array in zip(flat, arrays, strict=True)])
         return schedules.cuts_of([length for length, _ in told]), [rows for _, rows in told]
 
     def _shaped(self, flat: Arrays, like: Arrays, rows: Sequence[int] | None = None) -> Arrays:
-        """As arrays of the shape of others; with other numbers of rows, by rank, where these are given."""
+        """Flat arrays in the shape of others, with the given numbers of rows, by rank, if any."""
         shaped = []
         for at, rank in enumerate(self.local):
             shape = like[at].shape if rows is None else (rows[rank], *like[at].shape[1:])

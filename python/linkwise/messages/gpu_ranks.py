@@ -1,4 +1,4 @@
-"""All ranks in one process, one a GPU: CuPy computes, and messages go by peer copies, NCCL or the host's memory."""
+"""All ranks in one process, one per GPU: CuPy computes; messages go by peer copies, NCCL or host memory."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def cupy() -> Any:
 
 
 def to_gpu(module: Any, array: Any, way: Way, buffers: HostBuffers) -> Any:
-    """An array of NumPy's on the GPU that CuPy works on, through page-locked memory where the way has that."""
+    """Copy a NumPy array to CuPy's current GPU, through pinned memory if the way uses it."""
     source = np.ascontiguousarray(array)
     if way.is_pinned:
         pinned = buffers.of("handed out", source.size, source.dtype)
@@ -38,12 +38,12 @@ def to_gpu(module: Any, array: Any, way: Way, buffers: HostBuffers) -> Any:
         source = pinned.reshape(source.shape)
     made = module.empty(source.shape, source.dtype)
     made.set(source)
-    module.cuda.get_current_stream().synchronize()  # the memory is used again
+    module.cuda.get_current_stream().synchronize()  # the buffer is reused
     return made
 
 
 def from_gpu(array: Any, way: Way, buffers: HostBuffers) -> Array:
-    """The other way."""
+    """Copy a CuPy array to the host, through pinned memory if the way uses it."""
     if not way.is_pinned:
         return np.asarray(array.get())
     pinned = buffers.of("collected", array.size, array.dtype).reshape(array.shape)
@@ -70,7 +70,7 @@ class GpuRanks(ProfiledCommunicator):
         for here, there in permutations(sorted(set(self._gpus)), 2):
             if not cuda.runtime.deviceCanAccessPeer(here, there):
                 raise DeviceError(f"GPU {here} has no access to GPU {there}: go by nccl, or through the host")
-            with cuda.Device(here), suppress(cuda.runtime.CUDARuntimeError):  # which is open already
+            with cuda.Device(here), suppress(cuda.runtime.CUDARuntimeError):  # already enabled
                 cuda.runtime.deviceEnablePeerAccess(there)
 
     def _on(self, rank: int) -> AbstractContextManager[Any]:
@@ -78,7 +78,7 @@ class GpuRanks(ProfiledCommunicator):
         return device
 
     def synchronize(self) -> None:
-        """Wait for all that was given to the GPUs."""
+        """Wait for all work that was given to the GPUs."""
         for rank in self.local:
             with self._on(rank):
                 self._cupy.cuda.get_current_stream().synchronize()
@@ -107,7 +107,7 @@ class GpuRanks(ProfiledCommunicator):
                 self._by_copies(kept, by_source, by_target, operation)
 
     def _by_copies(self, hops: list[Hop], sources: dict[int, Any], targets: dict[int, Any], operation: str) -> None:
-        """Each hop on its target's stream, behind what its source has computed; sources wait for what reads them."""
+        """Each hop on its target's stream, after its source's work; the source's stream then waits for the copy."""
         cuda, combine = self._cupy.cuda, combined(operation, self._cupy)
         ready, streams = {}, {}
         for rank in {rank for hop in hops for rank in (hop.source, hop.target)}:
@@ -132,7 +132,7 @@ class GpuRanks(ProfiledCommunicator):
         for source, event in done:
             with self._on(source):
                 streams[source].wait_event(event)
-        for hop, there, received in arrived:  # behind the copies: what is sent in this round is what was there before
+        for hop, there, received in arrived:  # after all copies: a round sends what was there before it
             if hop.combines:
                 with self._on(hop.target):
                     there[:] = combine(there, received)
@@ -172,4 +172,4 @@ class GpuRanks(ProfiledCommunicator):
                     there[:] = on_gpu(there, received)
                 else:
                     there.set(memory)
-        self.synchronize()  # the memory is used again
+        self.synchronize()  # the buffers are reused

@@ -7,9 +7,9 @@ from linkwise.messages.communicator import Arrays, Communicator
 
 
 def with_halos(comm: Communicator, label: str, slabs: Arrays, depth: int) -> Arrays:
-    """Each slab with ``depth`` planes of both neighbours along the first axis; the last slab's next is the first.
+    """Each slab with ``depth`` planes of both neighbours along the first axis; the ring of slabs is periodic.
 
-    Two messages a rank, each of that many planes, of ``label``. Every slab has ``depth`` planes at least.
+    Each rank sends two messages of ``depth`` planes, under ``label``. Every slab needs at least ``depth`` planes.
     """
     thinnest = min(int(slab.shape[0]) for slab in slabs)
     if thinnest < depth:
@@ -19,7 +19,7 @@ def with_halos(comm: Communicator, label: str, slabs: Arrays, depth: int) -> Arr
 
 
 def neighbours(comm: Communicator, label: str, first: Arrays, last: Arrays) -> tuple[Arrays, Arrays]:
-    """What the rank before and the rank after give each rank, of what each gives to them: its first, its last."""
+    """Exchange with both neighbours in the ring: ``first`` goes to the rank before, ``last`` to the rank after."""
     n = comm.size
     down = comm.exchange(label, [{(rank - 1) % n: each} for rank, each in zip(comm.local, first, strict=True)])
     up = comm.exchange(label, [{(rank + 1) % n: each} for rank, each in zip(comm.local, last, strict=True)])

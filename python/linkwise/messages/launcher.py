@@ -19,20 +19,20 @@ _SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTA
 
 
 def _is_alone() -> bool:
-    """Whether the launcher says that it started one process, as a batch job's script is one."""
+    """Whether the launcher says that it started only one process, such as a batch job's script."""
     told = next((os.environ[name] for name in _SIZES if name in os.environ), "")
     return told == "1"
 
 
 def rank() -> int:
-    """Of this process among those that were started together; 0 where it is alone."""
+    """This process's rank among those that were started together; 0 if it is alone."""
     told = next((os.environ[name] for name in LAUNCHERS if name in os.environ), "0")
     return int(told) if told.isascii() and told.isdigit() else 0
 
 
 def sends_gpu_memory() -> bool:
-    """Whether MPI takes addresses of GPU memory, as Open MPI and MPICH say of themselves; others are not trusted."""
-    # Python loads MPI for mpi4py alone; its library is where others find it as well.
+    """Whether MPI is GPU-aware, as Open MPI and MPICH report it; of others it is assumed that they are not."""
+    # MPI's symbols are local to mpi4py's extension module: look them up through that.
     library = ctypes.CDLL(importlib.import_module("mpi4py.MPI").__file__)
     for question in ("MPIX_Query_cuda_support", "MPIX_GPU_query_support"):
         try:
@@ -48,21 +48,21 @@ def sends_gpu_memory() -> bool:
 
 @dataclass(frozen=True)
 class World:
-    """The processes."""
+    """The processes that were started together."""
 
     everyone: Any
     """MPI's communicator of all."""
     alone: Any
     """MPI's communicator of this process."""
     local_rank: int
-    """Of this process among those of its computer."""
+    """This process's rank among those on its computer."""
     computer: str
-    """The name of this process's."""
+    """The name of this process's computer."""
     computers: int
     sends_gpu_memory: bool
 
     def have_a_gpu_each(self, bus_id: str) -> bool:
-        """Whether no two processes have the same GPU, by the address that each has on its computer's bus."""
+        """Whether no two processes share a GPU, by computer and PCI bus address."""
         every = self.everyone.allgather((self.computer, bus_id))
         return len(set(every)) == len(every)
 

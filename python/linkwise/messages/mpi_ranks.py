@@ -1,4 +1,4 @@
-"""One rank a process: messages by MPI through GPU, page-locked or ordinary memory, or by NCCL (tartan20 §3.3)."""
+"""One rank per process: messages by MPI through GPU, pinned or pageable memory, or by NCCL (tartan20 §3.3)."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from linkwise.messages.profiled import ProfiledCommunicator
 from linkwise.messages.schedules import Hop, Rounds, even_cuts
 from linkwise.messages.ways import Way
 
-_PART_BYTES = int(MessageCosts.part_bytes)  # of messages whose parts follow each other
+_PART_BYTES = int(MessageCosts.part_bytes)  # of messages whose parts are pipelined
 
 
 def check_way(way: Way, *, sends_gpu_memory: bool) -> None:
-    """Raise ``DeviceError`` where MPI's own setting, which a process cannot change, is not the one that a way is of."""
+    """Raise ``DeviceError`` for a way that processes cannot take, or that needs GPU-aware MPI where MPI is not."""
     if way.name == "peer":
         raise DeviceError("processes are no peers: go by nccl, rdma, or through the host")
     if way.only_between_nodes and not sends_gpu_memory:
@@ -55,7 +55,7 @@ class MpiRanks(ProfiledCommunicator):
                 self._nccl = self._opened_nccl(world, gpu)
 
     def _opened_nccl(self, world: Any, gpu: int) -> Nccl:
-        """As all processes agree: if one cannot, none goes on, since the others would wait for it."""
+        """Open NCCL in all processes or in none: if one fails, all raise, since the others would wait for it."""
         identity, told = None, ""
         try:
             identity = unique_id() if self._rank == 0 else None
@@ -108,7 +108,7 @@ class MpiRanks(ProfiledCommunicator):
                 self._round(self.way.moving(hops), sources[0], targets[0], combine)
 
     def _round(self, hops: list[Hop], source: Any, target: Any, combine: Any) -> None:
-        """Receives are posted first; what arrives is put in place when all that is sent has left."""
+        """Post receives first; store what has arrived only when all sends have completed."""
         incoming = [
             (hop, _Message(self, hop.source, tag, source.dtype, hop.length))
             for tag, hop in enumerate(hops)
@@ -138,14 +138,14 @@ class MpiRanks(ProfiledCommunicator):
 
 
 class _Message:
-    """One on its way, in parts that follow each other where the way has that."""
+    """A message in flight, in pipelined parts if its way has those."""
 
     def __init__(self, ranks: MpiRanks, other: int, tag: int, dtype: Any, length: int, content: Any = None) -> None:
         self._ranks = ranks
         way, on_gpu = ranks.way, ranks.gpu is not None
         self._is_staged = on_gpu and way.uses_host
         if self._is_staged:
-            # What is sent and received with one tag at once needs memory each.
+            # A send and a receive with the same tag need separate buffers.
             self._memory: Any = ranks.buffers.of((other, tag, content is None), length, dtype)
         elif content is None:
             self._memory = ranks.xp.empty(length, dtype=dtype)
@@ -155,7 +155,7 @@ class _Message:
         parts = max(length * np.dtype(dtype).itemsize // _PART_BYTES, 1) if way.follows else 1
         self._parts = [slice(begin, end) for begin, end in pairwise(even_cuts(length, parts))]
         if not self._is_staged and on_gpu:
-            cupy().cuda.get_current_stream().synchronize()  # MPI knows nothing of streams
+            cupy().cuda.get_current_stream().synchronize()  # MPI is not stream-ordered
         for part in self._parts:
             piece = self._memory[part]
             if content is None:
@@ -166,12 +166,12 @@ class _Message:
                 self._requests.append(ranks.world.Isend(_bytes(piece), other, tag))
 
     def wait(self) -> None:
-        """Until it has left."""
+        """Wait for all parts of the message."""
         for request in self._requests:
             request.Wait()
 
     def received(self) -> Any:
-        """What has arrived, where the rank's arrays are."""
+        """The received elements, where the rank's arrays are."""
         if not self._is_staged:
             self.wait()
             return self._memory
@@ -179,10 +179,10 @@ class _Message:
         for request, part in zip(self._requests, self._parts, strict=True):
             request.Wait()
             arrived[part].set(self._memory[part])
-        cupy().cuda.get_current_stream().synchronize()  # the memory is used again
+        cupy().cuda.get_current_stream().synchronize()  # the buffer is reused
         return arrived
 
 
 def _bytes(piece: Any) -> Any:
-    """Any type as MPI takes it."""
+    """An array of any type as bytes, for MPI."""
     return piece.view(np.uint8)

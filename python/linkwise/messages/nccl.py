@@ -1,4 +1,4 @@
-"""NCCL's collectives on CuPy arrays, of all GPUs of a process or of one GPU a process."""
+"""NCCL's collectives on CuPy arrays, for all GPUs of one process or one GPU per process."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ADVICE = "pip install nvidia-nccl-cu13 brings it"
 
 
 def _module() -> Any:
-    """CuPy's binding, with NCCL loaded from its package where the system has none. Raises ``DeviceError``."""
+    """CuPy's NCCL binding, after loading NCCL from its package where that is installed. Raises ``DeviceError``."""
     # Multicast over NVLink needs a fabric that virtual machines often lack, and hangs without it.
     os.environ.setdefault("NCCL_NVLS_ENABLE", "0")
     spec = importlib.util.find_spec("nvidia.nccl") if importlib.util.find_spec("nvidia") else None
@@ -49,7 +49,7 @@ def _module() -> Any:
 
 
 def unique_id() -> Any:
-    """What the first of several processes makes, and all of them give to ``Nccl.of_process``."""
+    """The communicator's id: the first of several processes makes it, and all pass it to ``Nccl.of_process``."""
     module = _module()
     try:
         return module.get_unique_id()
@@ -78,7 +78,7 @@ class Nccl:
 
     @classmethod
     def of_process(cls, size: int, identity: Any, rank: int, gpu: int) -> Nccl:
-        """One rank is in this process; all call this at once."""
+        """One rank is in this process; all processes call this together."""
         module = _module()
         try:
             return cls(module, [module.NcclCommunicator(size, identity, rank)], [rank], [gpu])
@@ -93,7 +93,7 @@ class Nccl:
         if kind in ("broadcast", "reduce", "all_reduce") or len(lengths) == 1:
             self._whole(kind, arrays, cuts, root, operation)
             return
-        # Of unequal pieces: one collective each.
+        # For pieces of different lengths: one collective per piece.
         each = "broadcast" if kind == "all_gather" else "reduce"
         self._nccl.groupStart()
         for owner, (begin, end) in enumerate(pairwise(cuts)):
@@ -128,7 +128,7 @@ class Nccl:
                 communicator.allReduce(at, at, count, code, number, stream)
 
     def messages(self, rounds: Rounds, sources: dict[int, Any], targets: dict[int, Any]) -> None:
-        """Hops that combine nothing: grouped sends and receives. Arrays are by rank, of this process's."""
+        """Grouped sends and receives for hops that combine nothing; arrays are by rank, for ranks of this process."""
         for hops in rounds:
             self._nccl.groupStart()
             for hop in (hop for hop in hops if hop.source != hop.target):
@@ -146,7 +146,7 @@ class Nccl:
 
 
 def _type_of(array: Any) -> tuple[int, int]:
-    """NCCL's number of an array's type, and how many of these an element is; of types that it lacks, its bytes."""
+    """NCCL's number of an array's type, and how many make an element; types that NCCL lacks are sent as bytes."""
     name, parts = _PARTS_OF.get(str(array.dtype), (str(array.dtype), 1))
     return (_TYPES[name], parts) if name in _TYPES else (_TYPES["uint8"], int(array.dtype.itemsize))
 

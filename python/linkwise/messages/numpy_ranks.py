@@ -1,4 +1,4 @@
-"""All ranks in this process, in the host's memory: NumPy computes, and what was done is kept, to be priced."""
+"""All ranks in this process, in host memory: NumPy computes, and the steps are recorded for pricing."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ from linkwise.messages.ways import WAYS, Way
 
 @dataclass(frozen=True)
 class Step:
-    """What all ranks did at once."""
+    """A step that all ranks take together."""
 
     kind: str
     """``"compute"``, a collective, ``"exchange"``, ``"all_to_all"``, ``"scatter"``, ``"gather"``, ``"collect"`` or
     ``"hand_out"``."""
     label: str
     size: int = 0
-    """Bytes, as ``Communicator``'s calls are priced: of a collective, of the array that all have in the end or in the
-    beginning; of others, of the largest message."""
+    """The bytes by which the step is priced: of a collective, those of the whole array (before or after it); of other
+    steps, those of the largest message."""
     root: int = 0
     hops: tuple[tuple[int, int, int], ...] = ()
-    """Of what is no collective: source, target, bytes."""
+    """Source, target and bytes of each message; empty for collectives."""
 
 
 def combined(operation: str, xp: Any) -> Callable[[Any, Any], Any]:
-    """How two arrays are made one."""
+    """The function that combines two arrays element by element."""
     found: dict[str, Callable[[Any, Any], Any]] = {"sum": operator.add, "min": xp.minimum, "max": xp.maximum}
     return found[operation]
 
 
 def check_round(hops: list[Hop], *, in_place: bool) -> None:
-    """Raise ``ProgramError`` where hops of one round write what another reads or writes: their order is not given."""
+    """Raise ``ProgramError`` if a hop writes what another of its round reads or writes: rounds have no order."""
     written: dict[int, list[Hop]] = {}
     for hop in hops:
         for other in written.get(hop.target, []):
-            both_combine = hop.target == HOST  # where one thread combines, one after the other
+            both_combine = hop.target == HOST  # one thread combines them, one after the other
             if hop.to < other.to + other.length and other.to < hop.to + hop.length and not both_combine:
                 raise ProgramError(f"in one round {other} and {hop} write the same elements")
         written.setdefault(hop.target, []).append(hop)
@@ -56,11 +56,11 @@ def check_round(hops: list[Hop], *, in_place: bool) -> None:
 
 
 class NumpyRanks(Communicator):
-    """Ranks whose arrays lie in the host's memory. ``steps`` is what they did."""
+    """Ranks whose arrays are in host memory. ``steps`` records what they did."""
 
     def __init__(self, size: int, way: Way = WAYS["nccl"], xp: Any = None, *, master: bool = False) -> None:
         if xp is None:
-            import array_api_compat.numpy as xp  # noqa: PLC0415 - not needed to price, which loads faster
+            import array_api_compat.numpy as xp  # noqa: PLC0415 - not needed for pricing, which loads faster
         super().__init__(size, range(size), xp, way, master=master)
         self.steps: list[Step] = []
 

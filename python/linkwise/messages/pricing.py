@@ -1,4 +1,4 @@
-"""What the steps of ranks take on a described machine: kernels by bytes and FLOPs, messages on its links."""
+"""Prices of steps on a described machine: kernels by bytes and FLOPs, messages on its links."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from linkwise.messages.ways import WAYS, Way
 from linkwise.runtime.session import estimating_runtime
 
 _LAUNCH_US = 10  # of NCCL's kernels: tartan20 §3.2.2, 18 µs on two GPUs that reach each other in 8
-_ONE_RING_BELOW = 1 << 16  # bytes: less is not worth cutting
+_ONE_RING_BELOW = 1 << 16  # bytes: smaller messages are not split over several rings
 _KINDS = {(True, False): "DtoH", (False, True): "HtoD", (False, False): "network"}
 
 
 @dataclass(frozen=True)
 class Work:
-    """What a kernel does on each GPU: the longer of its bytes and its FLOPs is what it takes."""
+    """A kernel's work on each GPU; its time is the longer of those for its bytes and for its FLOPs."""
 
     bytes: float
     """Read and written."""
@@ -33,7 +33,7 @@ class Work:
 
 
 Prices = Mapping[str, Work | float]
-"""By label: of what is computed, its work; of messages, bytes as ``Step.size`` has them."""
+"""By label: the work of computations; the bytes of messages, as in ``Step.size``."""
 
 
 @dataclass(frozen=True)
@@ -42,20 +42,20 @@ class StepTime:
 
     seconds: float
     by_kind: Mapping[str, float]
-    """Seconds in which bytes went ``HtoD``, ``DtoH``, from ``peer`` to peer, over the ``network``; ``compute``."""
+    """Busy seconds: ``HtoD``, ``DtoH``, ``peer``, ``network``, ``host`` (the master's combining), ``compute``."""
     entries: Sequence[_core.TimelineEntry]
 
 
 @dataclass
 class RunTime:
-    """What all steps take, one after the other: ranks wait for each other at each message."""
+    """The time of all steps in sequence; ranks wait for each other at each message."""
 
     seconds: float = 0
     by_kind: dict[str, float] = field(default_factory=dict)
     entries: list[_core.TimelineEntry] = field(default_factory=list)
 
     def add(self, step: StepTime) -> None:
-        """Another step, behind those that are there."""
+        """Append a step."""
         shift = round(self.seconds * 1e12)
         self.entries += [_shifted(entry, shift) for entry in step.entries]
         self.seconds += step.seconds
@@ -90,15 +90,15 @@ class PricedRanks:
         )
         self._node = [self._node_of_gpu[gpu] for gpu in self.gpus]
         self._memory = [memories.index(name) for name in self._node]
-        """Of each rank: the host memory that its messages go through, the first of its node."""
+        """By rank: the host memory that its messages are staged in, the first of its node."""
         self.has_master = master and way.uses_host and len(set(self._node)) == 1
         self._rings = _core.rings_of(machine, self.gpus) if len(set(self.gpus)) > 1 else None
         self._ring = sorted(range(len(self.gpus)), key=lambda rank: self._node[rank])
-        """Of all ranks, those of a node next to each other."""
+        """All ranks, those of a node next to each other."""
         self._known: dict[tuple[Step, Work | float], StepTime] = {}
 
     def run_time(self, steps: Iterable[Step], prices: Prices) -> RunTime:
-        """Of all steps. Raises ``UsageError`` if one has no price."""
+        """The time of all steps. Raises ``UsageError`` if one has no price."""
         found = RunTime()
         for step in steps:
             if step.label not in prices:
@@ -107,7 +107,7 @@ class PricedRanks:
         return found
 
     def step_time(self, step: Step, price: Work | float) -> StepTime:
-        """Of one step: of a kernel's ``Work``, or of a message with so many bytes."""
+        """The time of one step, from a kernel's ``Work`` or a message's bytes."""
         if (step, price) not in self._known:
             if isinstance(price, Work):
                 self._known[step, price] = self._computed(step.label, price)
@@ -119,7 +119,7 @@ class PricedRanks:
         return self._known[step, price]
 
     def _ways_of(self, step: Step) -> list[Way]:
-        """What NCCL chooses among: between nodes it sends from GPU to GPU, or through pinned memory."""
+        """The candidate ways; between nodes, NCCL sends from GPU to GPU or through pinned memory."""
         crosses = self.way.name == "nccl" and len(set(self._node)) > 1 and step.kind not in ("collect", "hand_out")
         return [WAYS["rdma"], WAYS["host-pinned-gpudirect"]] if crosses else [self.way]
 
@@ -143,7 +143,7 @@ class PricedRanks:
         return self._taken(runtime, None)
 
     def _taken(self, runtime: _core.VirtualRuntime, kind: str | None) -> StepTime:
-        """What an estimate's operations took, all and by what they moved."""
+        """The time of an estimate's operations: in all, and busy by kind."""
         entries = runtime.timeline()
         busy: dict[str, list[tuple[int, int]]] = {}
         for entry in entries:
@@ -153,7 +153,7 @@ class PricedRanks:
 
     def _kind_of(self, entry: _core.TimelineEntry) -> str:
         if entry.is_copy and entry.source == entry.target:
-            return "peer"  # of ranks that share a GPU
+            return "peer"  # between ranks that share a GPU
         if not entry.passages:
             return "host"  # the master combines
         ends = entry.passages[0]
@@ -165,7 +165,7 @@ class PricedRanks:
     # ---- what messages need to know
 
     def hops_of(self, step: Step, size: float, way: Way) -> list[Rounds]:
-        """The rounds of a step of so many bytes; of each ring where there are several."""
+        """The rounds of a step with this many bytes, for each ring."""
         whole, n = round(size), len(self.gpus)
         if step.kind not in COLLECTIVES:
             share = size / step.size if step.size else 0
@@ -188,22 +188,22 @@ class PricedRanks:
         return self._memory[rank]
 
     def are_on_one_node(self, a: int, b: int) -> bool:
-        """Whether no network lies between two ranks."""
+        """Whether two ranks are on the same node."""
         return self._node[a] == self._node[b]
 
     @property
     def step_us(self) -> float:
-        """From one GPU of a ring to the next."""
+        """Microseconds from one GPU of a ring to the next."""
         return self._rings.step_us if self._rings is not None else 0
 
 
 class _Messages:
-    """Hops as operations of an estimating runtime."""
+    """Issues hops as operations of an estimating runtime."""
 
     def __init__(self, runtime: _core.VirtualRuntime, ranks: PricedRanks, way: Way, label: str) -> None:
         self.runtime, self.ranks, self.way, self.label = runtime, ranks, way, label
         self._arrived: dict[tuple[int, int], list[_core.Event]] = {}
-        """By ring and rank: when what was sent there in the round before has arrived."""
+        """By ring and rank: the arrivals of the previous round."""
 
     def send(self, step: Step, size: float) -> None:
         for number, rounds in enumerate(self.ranks.hops_of(step, size, self.way)):
@@ -240,9 +240,9 @@ class _Messages:
         return self.runtime.record(stream)
 
     def _by_master(self, hop: Hop, waits: list[_core.Event]) -> _core.Event:
-        """Between a GPU and the host's memory; what comes to be combined is combined on one core.
+        """A hop between a GPU and host memory; what is to be combined is combined on one core.
 
-        The host is the master's, that is the first rank's; of several processes, the rank's own.
+        The host memory is the first rank's (the master's); without a master, the rank's own.
         """
         rank = hop.source if hop.target == HOST else hop.target
         host = _core.Place.host(self.ranks.memory_of(0 if self.ranks.has_master else rank))
@@ -300,7 +300,7 @@ class _Messages:
 
 
 def _covered(spans: list[tuple[int, int]]) -> int:
-    """Of a clock, what lies in one of these spans at least."""
+    """The length of the union of some time spans."""
     total, until = 0, 0
     for start, end in sorted(spans):
         total += max(end - max(start, until), 0)

@@ -1,4 +1,4 @@
-"""Ranks on GPUs: what they were given goes on while the host goes on, and NCCL may carry their messages."""
+"""Ranks on GPUs: their work is asynchronous to the host, and NCCL may carry their messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from linkwise.messages.nccl import Nccl
 
 @dataclass(frozen=True)
 class Span:
-    """What a step took: seconds of a clock."""
+    """The time span of a step, in seconds of a clock."""
 
     name: str
     """The step's label."""
@@ -26,16 +26,16 @@ class Span:
 
 
 class ProfiledCommunicator(Communicator):
-    """One whose ranks work while the host goes on, until it waits for them."""
+    """A communicator whose ranks work asynchronously to the host."""
 
     profile: list[Span] | None = None
-    """What each step took, where that is wanted: every step is then waited for."""
+    """Where set, collects the span of every step, and the host waits for each."""
 
     _nccl: Nccl | None = None
 
     @abstractmethod
     def synchronize(self) -> None:
-        """Wait for all that the ranks were given."""
+        """Wait for all work that was given to the ranks."""
 
     @contextmanager
     def _timed(self, kind: str, label: str, profile: list[Span]) -> Iterator[None]:

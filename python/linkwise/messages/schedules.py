@@ -1,9 +1,9 @@
-"""Collectives as rounds of hops between ranks: what moves when, whatever carries it.
+"""Collectives as rounds of hops between ranks, independent of what carries the hops.
 
-The same rounds move NumPy arrays on described machines, CuPy arrays between the GPUs of a process, and messages between
-processes; and they are what is priced. Rings are those of NCCL (tartan20 §3.2): a piece goes from rank to rank, and
-each rank sends one while it receives another. By way of the host's memory, one process may be the master (tartan20
-§4.1): it takes from all and gives to all.
+The same rounds move NumPy arrays on described machines, CuPy arrays between the GPUs of a process, and messages
+between processes; pricing uses them, too. Rings are those of NCCL (tartan20 §3.2): a piece goes from rank to rank,
+and each rank sends one while it receives another. On ways through host memory, one process may be the master
+(tartan20 §4.1), which collects from all ranks and distributes to all.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 HOST = -1
-"""The memory of the process that has all ranks, as a place to hop to."""
+"""In place of a rank: the host memory of the process that has all ranks."""
 
 CHAINED_PIECES = 8
-"""Into which what goes along a chain is cut at most, so that its later ranks need not wait for all of it."""
+"""The most pieces into which a chain's data are cut, so that later ranks need not wait for all of them."""
 
-_SMALLEST_PIECE = 1 << 16  # bytes: to cut what is smaller costs more than it saves
+_SMALLEST_PIECE = 1 << 16  # bytes: cutting smaller pieces costs more than it saves
 
 
 @dataclass(frozen=True)
@@ -29,34 +29,34 @@ class Hop:
     target: int
     begin: int
     end: int
-    """Of the source's array: from, and up to."""
+    """The range in the source's array: from, and up to."""
     to: int
-    """The first one of the target's."""
+    """Where the elements begin in the target's array."""
     combines: bool = False
-    """Whether they are added to what is there (or the smaller or larger is kept) instead of put in its place."""
+    """Whether elements are combined with the target's (sum, minimum or maximum) instead of replacing them."""
 
     @property
     def length(self) -> int:
-        """How many there are."""
+        """The number of elements."""
         return self.end - self.begin
 
 
 Rounds = list[list[Hop]]
-"""Hops of a round go at once; a rank's of the next go when those that reach it have arrived."""
+"""Hops of a round are concurrent; a rank's hops of the next round begin when those to it have arrived."""
 
 
 def even_cuts(length: int, parts: int) -> list[int]:
-    """Where parts that differ by one element at most begin and end: ``parts + 1`` numbers."""
+    """The ``parts + 1`` cut points of parts whose lengths differ by at most one."""
     return [length * part // parts for part in range(parts + 1)]
 
 
 def even_rows(length: int, parts: int) -> list[int]:
-    """How long these parts are."""
+    """The lengths of these parts."""
     return [end - begin for begin, end in pairwise(even_cuts(length, parts))]
 
 
 def cuts_of(lengths: Sequence[int]) -> list[int]:
-    """Where parts of these lengths begin and end, one behind the other."""
+    """The cut points of consecutive parts with these lengths (their prefix sum)."""
     cuts = [0]
     for length in lengths:
         cuts.append(cuts[-1] + length)
@@ -68,7 +68,7 @@ def _piece(source: int, target: int, cuts: Sequence[int], piece: int, combines: 
 
 
 def ring_reduce_scatter(ring: Sequence[int], cuts: Sequence[int]) -> Rounds:
-    """Afterwards each rank has its own piece of what all have together."""
+    """Afterwards each rank has its own piece of the reduction over all ranks."""
     n = len(ring)
     return [
         [_piece(ring[at], ring[(at + 1) % n], cuts, ring[(at - 1 - step) % n], combines=True) for at in range(n)]
@@ -77,7 +77,7 @@ def ring_reduce_scatter(ring: Sequence[int], cuts: Sequence[int]) -> Rounds:
 
 
 def ring_all_gather(ring: Sequence[int], cuts: Sequence[int]) -> Rounds:
-    """Each rank has its own piece; afterwards all have all."""
+    """Each rank begins with its own piece; afterwards all have all pieces."""
     n = len(ring)
     return [
         [_piece(ring[at], ring[(at + 1) % n], cuts, ring[(at - step) % n]) for at in range(n)] for step in range(n - 1)
@@ -85,12 +85,12 @@ def ring_all_gather(ring: Sequence[int], cuts: Sequence[int]) -> Rounds:
 
 
 def pieces_of_chain(size: int) -> int:
-    """Into how many pieces so many bytes are cut."""
+    """The number of pieces into which this many bytes are cut."""
     return max(min(CHAINED_PIECES, size // _SMALLEST_PIECE), 1)
 
 
 def _along(chain: Sequence[int], begin: int, end: int, width: int, *, combines: bool) -> Rounds:
-    """Piece after piece from the first rank to the last."""
+    """Pieces pipelined along the chain, from the first rank to the last."""
     cuts = [begin + cut for cut in even_cuts(end - begin, pieces_of_chain(width * (end - begin)))]
     pieces, hops = len(cuts) - 1, list(pairwise(chain))
     return [
@@ -105,21 +105,21 @@ def _from(ring: Sequence[int], first: int) -> list[int]:
 
 
 def chain_broadcast(ring: Sequence[int], begin: int, end: int, root: int, width: int) -> Rounds:
-    """What the root has goes along the ring; an element has ``width`` bytes."""
+    """Broadcast the root's elements along the ring; an element has ``width`` bytes."""
     return _along(_from(ring, root), begin, end, width, combines=False)
 
 
 def chain_reduce(ring: Sequence[int], begin: int, end: int, root: int, width: int) -> Rounds:
-    """What all have goes along the ring to the root, and grows on the way."""
+    """Reduce along the ring to the root: each rank combines what it receives with its own elements."""
     first, *others = _from(ring, root)
     return _along([*others, first], begin, end, width, combines=True)
 
 
 def at_once(hops: Sequence[Hop]) -> Rounds:
-    """One round, without those that carry nothing.
+    """One round of the hops that carry something.
 
-    What a rank sends itself is there as well: on the ways through the host's memory it goes there and back, as
-    everything that MPI carries for programs that hand it host memory; on the others it stays where it is.
+    A hop from a rank to itself is included: on ways through host memory it goes to the host and back, as in MPI
+    programs that pass host memory; on other ways it moves nothing.
     """
     kept = [hop for hop in hops if hop.length]
     return [kept] if kept else []
@@ -144,9 +144,9 @@ def all_to_all(lengths: Sequence[Sequence[int]]) -> Rounds:
 
 
 def through_master(collective: str, ranks: int, cuts: Sequence[int], root: int) -> Rounds:
-    """A collective by the process that has all ranks: all give, it combines, and gives what is wanted.
+    """A collective through the master, the process that has all ranks: it collects, combines and distributes.
 
-    The host's array begins as a copy of nothing: the first rank's elements are put there, the others' combined.
+    The host's array has no initial value: the first rank's elements are stored there, the others' are combined.
     """
     whole = (0, cuts[-1], 0)
     every = range(ranks)
@@ -179,4 +179,4 @@ def along_ring(collective: str, ring: Sequence[int], cuts: Sequence[int], root: 
 
 
 COLLECTIVES = ("broadcast", "reduce", "all_reduce", "all_gather", "reduce_scatter")
-"""That have rings; the others are messages from rank to rank, all at once."""
+"""The collectives that use rings; all others are messages from rank to rank, all at once."""

@@ -19,12 +19,12 @@ class Way:
     is_pinned: bool = False
     """Whether what goes through the host's memory goes through page-locked memory."""
     follows: bool = False
-    """Whether the parts of a message follow each other over its legs, as MPI sends where GPUs and the network's
-    adapter may pin the same memory (GPUDirect); otherwise a leg begins when the one before has ended."""
+    """Whether a message is pipelined in parts over its legs, as MPI does where GPUs and the network adapter can pin
+    the same memory (GPUDirect); otherwise each leg begins when the previous one has ended."""
     only_between_nodes: bool = False
 
     def moving(self, hops: Iterable[Hop]) -> list[Hop]:
-        """Those of a round that carry something from one place to another."""
+        """The hops of a round that move data on this way."""
         return [hop for hop in hops if hop.length and (hop.source != hop.target or self.uses_host)]
 
 
@@ -46,7 +46,7 @@ BETWEEN_NODES = ("rdma", "host-pinned-gpudirect", "host-pinned", "host-gpudirect
 
 
 def way_named(name: str, *, nodes: int = 1) -> Way:
-    """The way of that name. Raises ``UsageError`` if there is none, or it leads nowhere on so many nodes."""
+    """The way of that name. Raises ``UsageError`` if there is none, or it cannot be used on this many nodes."""
     way = WAYS.get(name)
     if way is None:
         raise UsageError(f"there is no way '{name}' between GPUs; there are {', '.join(WAYS)}")

@@ -1,6 +1,6 @@
-"""A machine as a picture: sockets with their memories, switches, GPUs, and the links between them, as wide as they are.
+"""A machine as a picture: sockets with memories, switches, GPUs, and links, drawn as wide as their bandwidth.
 
-Scalable Vector Graphics, written here: what is drawn is ours, and a report must hold it without any other file.
+The SVG is written here, without a library; a report embeds it without any other file.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _width_of(gb_per_s: float) -> float:
 
 
 def shared_links(machine: Machine) -> dict[int, list[int]]:
-    """Links between GPUs and their host memory that cannot carry what these GPUs can bring together.
+    """Links between GPUs and their host memory that are slower than these GPUs' own links together.
 
     Returns the link's place among the machine's links, and the GPUs' numbers.
     """
@@ -112,7 +112,7 @@ class _Drawing:
             self.place[index] = (_MARGIN + (column + 0.5) * _CELL, _MARGIN + (level[NodeKind.gpu] + 0.5) * _TIER)
         order = [NodeKind.pcie_switch, NodeKind.nvswitch, NodeKind.socket, NodeKind.memory, NodeKind.nic]
         for kind in [*order, NodeKind.network]:
-            # Switches hang on switches: those nearest to what is already placed come first.
+            # Switches may be linked to switches only: place those with placed neighbours first.
             todo = [index for index, found in enumerate(kinds) if found == kind]
             while todo:
                 near = [index for index in todo if any(n in self.place for n in self.neighbours.get(index, []))]
@@ -126,7 +126,7 @@ class _Drawing:
     def _put(self, index: int, y: float) -> None:
         kind = self.machine.nodes[index].kind
         near = [n for n in self.neighbours.get(index, []) if n in self.place]
-        # Sockets stand above what is theirs, not between that and each other.
+        # A socket is centred above its own devices; its links to other sockets do not count.
         around = [self.place[n][0] for n in near if kind != NodeKind.socket or self.machine.nodes[n].kind != kind]
         x = sum(around) / len(around) if around else self.width / 2
         taken = sorted(px for other, (px, py) in self.place.items() if py == y and other != index)
@@ -162,7 +162,7 @@ class _Drawing:
                 x, y = (ax + bx) / 2, ay + 0.75 * depth + 6
             else:
                 path = f"M{ax:.0f} {ay:.0f} L{bx:.0f} {by:.0f}"
-                # Nearer to the end where fewer lines meet.
+                # Put the label nearer to the end where fewer lines meet.
                 a_is_hub = len(self.neighbours[link.a]) > len(self.neighbours[link.b])
                 t = 0.5 if ay == by else 0.62 if a_is_hub else 0.38
                 x, y = ax + t * (bx - ax), ay + t * (by - ay) - 3

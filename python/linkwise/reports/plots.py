@@ -39,7 +39,7 @@ def _figure(width: float, height: float) -> Figure:
 
 
 def _write_repeatably(figure: Figure, path: Path) -> None:
-    """With texts as texts, and the same bytes for the same drawing."""
+    """Save with text kept as text, and byte-identical for the same drawing."""
     from matplotlib import rc_context  # noqa: PLC0415
 
     drawn = io.BytesIO()

@@ -43,7 +43,7 @@ _MOST_NAMED = 24  # curves of a drawing that a legend names
 
 
 def _figure(title: str, draw: Any, width: float, height: float) -> str:
-    """What matplotlib draws, as an SVG element; titles differ, so that names within one drawing are no other's."""
+    """A matplotlib drawing as an SVG element; titles must differ, as they make each drawing's ids unique."""
     try:
         from matplotlib import rc_context  # noqa: PLC0415
         from matplotlib.figure import Figure  # noqa: PLC0415
@@ -106,7 +106,7 @@ def _bar(row: dict[str, Any], most: float) -> str:
 
 
 def _bars(title: str, rows: list[dict[str, Any]]) -> str:
-    """Each set's rate beside the predicted one; first those whose prediction is farthest off, the others folded."""
+    """Each set's rate beside the predicted one; the worst predictions come first, the others are folded."""
     if not rows:
         return ""
     most = max(max(row["gb_per_s"], row["predicted_gb_per_s"]) for row in rows)

@@ -9,7 +9,7 @@ from linkwise.joining.report import JoinReport
 from linkwise.sorting.report import SortReport
 
 _STEPS = ("read", "table", "join", "keys", "sort", "ties", "verify", "rows", "spill", "merge", "write")
-"""In the order in which they are told."""
+"""The steps in the order in which they are listed."""
 
 
 def _cores() -> str:
@@ -18,7 +18,7 @@ def _cores() -> str:
 
 
 def where_it_ran(report: SortReport) -> str:
-    """What executed, and whose clock the times of the phases are of."""
+    """Where the sort ran: simulated, on cores or on GPUs."""
     if report.simulated:
         return f"simulated for the machine '{report.machine}' on {_cores()}"
     if not report.gpus:
@@ -27,7 +27,7 @@ def where_it_ran(report: SortReport) -> str:
 
 
 def summary(report: SortReport) -> str:
-    """One line: what the caller waited, for what, and where it ran."""
+    """One line: rows, wall-clock time, and where the sort ran."""
     line = f"{report.rows:,} rows sorted in {format_seconds(report.wall_seconds)} {where_it_ran(report)}"
     if report.simulated:
         line += f", which would take {format_seconds(report.seconds)} for its keys"

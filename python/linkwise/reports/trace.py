@@ -1,4 +1,4 @@
-"""Chrome/Perfetto traces: a track a stream, and a track a direction of a link."""
+"""Chrome/Perfetto traces: one track per stream, and one per direction of a link."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _STREAMS, _LINKS = 1, 2
 
 
 class Timed(Protocol):
-    """What has a timeline of a machine."""
+    """A report with a timeline of a machine."""
 
     @property
     def timeline(self) -> Sequence[TimelineEntry]:
-        """What ran, by start."""
+        """The operations, ordered by start."""
 
     @property
     def machine_description(self) -> Machine | None:
@@ -35,7 +35,7 @@ class Spanned(Protocol):
 
     @property
     def thread(self) -> str:
-        """Where."""
+        """The thread or track."""
 
     @property
     def begin(self) -> float:
@@ -128,12 +128,12 @@ def write_run_trace(path: Path, run: Timed, told: Mapping[str, Any]) -> None:
 
 
 def write_join_trace(path: Path, report: JoinReport) -> None:
-    """Write the trace of a join of files: a track a thread."""
+    """Write the trace of a join of files: one track per thread."""
     write_spans(path, report.spans, {"strategy": report.strategy, "rows": report.rows})
 
 
 def write_spans(path: Path, spans: Sequence[Spanned], told: Mapping[str, Any]) -> None:
-    """Write a trace of pieces of work: a track a thread."""
+    """Write a trace of pieces of work: one track per thread."""
     threads = {name: number for number, name in enumerate(dict.fromkeys(span.thread for span in spans), 1)}
     events: list[dict[str, Any]] = [
         {"ph": "M", "name": "thread_name", "pid": 1, "tid": number, "args": {"name": name}}

@@ -11,7 +11,7 @@ TOLERANCE = 0.15
 
 @dataclass(frozen=True)
 class Exemption:
-    """Rows of an experiment whose names have this part, and of which the paper states this figure."""
+    """Rows of an experiment whose names contain ``part``, and for which the paper states this figure."""
 
     experiment: str
     part: str
@@ -44,11 +44,11 @@ EXEMPTIONS = (
               "8 and 16 MiB: at 18 µs a start, 1 MB reaches two thirds of the rate"),
     Exemption("tartan20-fig31", "8 nodes", 32.0, "23: more than two rails of EDR could carry, 25 GB/s"),
 )  # fmt: skip
-"""Of nine figures."""
+"""They are from nine figures."""
 
 
 def exemption_of(experiment: str, row: Row) -> Exemption | None:
-    """Why this row may be further from the paper."""
+    """The exemption of a row that may be further from the paper, if any."""
     return next((each for each in EXEMPTIONS if each.is_of(experiment, row)), None)
 
 

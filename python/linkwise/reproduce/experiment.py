@@ -42,7 +42,7 @@ class Row:
     note: str = ""
     """What the paper says of it in words, or why there is no figure."""
     fitted: str = ""
-    """What of the described machine was chosen so that this comes out as in the paper: to meet it says nothing."""
+    """What was chosen in the machine description to reproduce this figure; if set, agreement proves nothing."""
 
     @property
     def ratio(self) -> float | None:
@@ -50,7 +50,7 @@ class Row:
         return self.ours / self.paper if self.ours is not None and self.paper else None
 
     def fitted_to(self, what: str) -> Row:
-        """The row, made to come out so by this of the machine; as it is where the paper states no number."""
+        """The row, marked as fitted by ``what``; unchanged if the paper states no number."""
         return self if self.paper is None else replace(self, fitted=what)
 
     def as_dict(self) -> dict[str, Any]:
@@ -91,7 +91,7 @@ class Rows:
         raise KeyError(what)
 
     def pair(self, machine: str, pair: str) -> float:
-        """Our figure of a group of pairs of GPUs that names this one, as ``"0→1"``."""
+        """Our figure for the group of GPU pairs that includes this one, such as ``"0→1"``."""
         return self[
             next(
                 row.what for row in self.rows
@@ -100,7 +100,7 @@ class Rows:
         ]  # fmt: skip
 
     def of(self, beginning: str, end: str = "") -> list[float]:
-        """All of our figures whose names begin and end so."""
+        """All of our figures whose names begin and end like this."""
         return [
             row.ours for row in self.rows
             if row.what.startswith(beginning) and row.what.endswith(end) and row.ours is not None
@@ -109,18 +109,18 @@ class Rows:
 
 @dataclass(frozen=True)
 class Statement:
-    """Something that a paper says in words about a figure, and whether ours does it."""
+    """Something that a paper says in words about a figure, and whether our figures agree."""
 
     says: str
     where: str
     """The section of the paper."""
     test: Callable[[Rows], bool] | None = None
-    """Whether the experiment's rows do; ``None`` where there is no model of it."""
+    """Whether the experiment's rows agree; ``None`` if there is no model of it."""
     fails: str = ""
-    """Why ours do not, or why there is no model."""
+    """Why our rows disagree, or why there is no model."""
 
     def holds(self, rows: Sequence[Row]) -> bool | None:
-        """Whether it does."""
+        """Whether our rows agree; ``None`` if there is no model."""
         return None if self.test is None else self.test(Rows(rows))
 
 
@@ -129,7 +129,7 @@ class TooFewGpusError(UsageError):
 
 
 def check_gpus(machine: Machine, gpus: Iterable[int]) -> None:
-    """Raise ``TooFewGpusError`` if the machine has not got them."""
+    """Raise ``TooFewGpusError`` if the machine does not have these GPUs."""
     most = max(gpus, default=0)
     if most >= machine.num_gpus:
         raise TooFewGpusError(f"it takes {most + 1} GPUs; {machine.name} has {machine.num_gpus}")
@@ -164,7 +164,7 @@ class Lab:
         return without_nvlink(self.instead) if without else self.instead
 
     def variants(self, name: str) -> list[tuple[str, Machine]]:
-        """The named machine by way of PCIe and by its NVLinks; as it is, if there are none between its GPUs."""
+        """The named machine without and with its NVLinks; only as it is, if its GPUs have none."""
         machine = self.machine(name)
         try:
             plain = self.machine(name, "nvlink")
@@ -174,7 +174,7 @@ class Lab:
 
     @contextmanager
     def on(self, machine: Machine, gpus: Iterable[int]) -> Iterator[_core.Runtime]:
-        """What measures on these GPUs, or estimates. Raises ``TooFewGpusError``."""
+        """A runtime that measures on these GPUs, or an estimating one. Raises ``TooFewGpusError``."""
         check_gpus(machine, gpus)
         if not self.measures:
             yield estimating_runtime(machine)
@@ -220,7 +220,7 @@ class Lab:
         return self.transfers(machine, pattern)
 
     def latency_us(self, machine: Machine, path: Sequence[int]) -> float:
-        """Microseconds of the smallest copy along GPUs, hop after hop; of one GPU, within it."""
+        """Microseconds of the smallest copy along a path of GPUs, hop by hop; for one GPU, within it."""
         hops = list(pairwise(path)) or [(path[0], path[0])]
         with self.on(machine, path) as runtime:
             return sum(1e6 * _core.measure_smallest_copy(runtime, gpu(a), gpu(b)).seconds for a, b in hops)
@@ -238,7 +238,7 @@ class Lab:
     ) -> dict[str, float]:
         """Seconds of a sort of keys from and to pinned memory, by phase and in ``total``.
 
-        `data`: the keys, where they are measured; `order`: how they come, where they are not.
+        `data`: the keys of measured sorts; `order`: the key order of simulated ones.
         """
         check_gpus(machine, gpus)
         on_gpus: dict[str, Any] = {"gpus": tuple(gpus), "paths": ()} if gpus else {}
@@ -252,7 +252,7 @@ class Lab:
         keys, out = self._keys(count)
         if data is not None:
             keys[:] = data
-        for _ in range(2):  # the first finds the GPUs cold
+        for _ in range(2):  # the first run warms up the GPUs
             _, report = sort_and_report(keys, out=out, machine="local", plan=plan)
         return report.phases | {"total": report.seconds}
 
@@ -275,7 +275,7 @@ def attempt(what: str, unit: str, measure: Callable[[], float], paper: float | N
 
 
 def alike_pairs(what: str, unit: str, values: dict[tuple[int, int], float], paper: dict[str, float]) -> list[Row]:
-    """A heat map as rows: pairs of GPUs with the same value in one. `paper` may name one by its first pair, ``0→1``."""
+    """A heat map as rows, one for all pairs of GPUs with the same value; `paper` is by one of its pairs, ``0→1``."""
     groups: dict[str, list[tuple[int, int]]] = {}
     for pair, value in values.items():
         groups.setdefault(f"{value:.3g}", []).append(pair)

@@ -40,7 +40,7 @@ def reproduce(name: str, machine: str | None = None) -> list[Row]:
     Parameters
     ----------
     name
-        As ``EXPERIMENTS`` has it.
+        A key of ``EXPERIMENTS``.
     machine
         ``None``: the paper's own machines, simulated. Otherwise all of it on this one: ``"local"`` measures, a
         described machine is simulated. What needs more GPUs than it has is left out.

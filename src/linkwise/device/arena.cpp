@@ -51,7 +51,7 @@ void Arena::add_block(std::uint64_t bytes) {
   blocks_.push_back({allocate_physical(size), StackArena(size, alignment_)});
 }
 
-// Without a limit it is the device that says when it is full: empty blocks leave then as well.
+// Without a limit, only the device can tell that its memory is full: then, too, free the empty blocks and try again.
 std::byte* Arena::allocate_physical(std::uint64_t bytes) {
   try {
     return memory_.allocate(bytes);

@@ -1,8 +1,8 @@
 // Stack arenas: one physical allocation, many virtual ones (join25 §3.1.3).
 //
-// Physical allocations are slow (276 ms for 16 GB on the paper's AC922), so sorts and joins allocate once
-// and carve. An allocation goes to the top of the stack; releasing marks it, and the top falls to the
-// highest allocation that is still alive, so the arena defragments itself whatever the order of releases.
+// Physical allocations are slow (276 ms for 16 GB on the paper's AC922), so sorts and joins allocate once and
+// sub-allocate from that. An allocation goes to the top of the stack; a release lowers the top to the end of the
+// highest live allocation, so the arena defragments itself whatever the order of releases.
 #pragma once
 
 #include <cstddef>
@@ -54,11 +54,12 @@ struct PhysicalMemory {
   std::function<void(std::byte* data, std::uint64_t bytes)> release;
 };
 
-/// Where the memory of GPUs comes from if not from CUDA's allocator: an engine's pool. Its functions are called by the
-/// thread that uses the runtime, for blocks of which many allocations are made, and the last time when it goes.
+/// A source of GPU memory other than CUDA's allocator: an engine's pool. Its functions are called by the thread that
+/// uses the runtime, for blocks that are sub-allocated many times, and for the last time when the runtime is
+/// destroyed.
 struct GpuMemory {
-  /// Memory of that GPU, aligned to 256 bytes, that its peers reach as they reach cudaMalloc's. @throws
-  /// OutOfMemoryError.
+  /// Memory on that GPU, aligned to 256 bytes and as accessible to its peers as cudaMalloc's.
+  /// @throws OutOfMemoryError.
   std::function<std::byte*(int gpu, std::uint64_t bytes)> allocate;
   std::function<void(int gpu, std::byte* data, std::uint64_t bytes)> release;
   /// Bytes that `allocate` can still give.
@@ -77,14 +78,14 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  /// Makes one block that holds `bytes` bytes more, unless there is room already.
+  /// Adds one block with room for `bytes` bytes, unless a block has that room already.
   void reserve(std::uint64_t bytes);
   /// @throws OutOfMemoryError naming the arena, what was asked and the limit.
   std::byte* allocate(std::uint64_t bytes);
   void release(std::byte* data);
-  /// Gives blocks that hold nothing back to where they came from.
+  /// Releases empty blocks to their source.
   void trim();
-  /// Replaces the limit on the sum of the blocks. What is allocated already stays.
+  /// Replaces the limit on the total size of the blocks. Existing allocations stay.
   void set_limit(std::uint64_t limit) { limit_ = limit; }
 
   [[nodiscard]] std::uint64_t reserved() const;

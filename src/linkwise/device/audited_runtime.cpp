@@ -9,8 +9,8 @@
 namespace linkwise {
 namespace {
 
-constexpr std::uint64_t around = 256;  // bytes on each side of a buffer
-constexpr std::byte other{0xA5};       // what unread bytes are changed by
+constexpr std::uint64_t around = 256;  // guard bytes on each side of a buffer
+constexpr std::byte other{0xA5};       // XORed into bytes that are not declared as read
 
 using Bytes = std::vector<std::byte>;
 
@@ -18,7 +18,7 @@ bool overlap(const MemoryView& a, const MemoryView& b) {
   return a.data < b.data + b.bytes && b.data < a.data + a.bytes;
 }
 
-// All bits of the bytes that one of the views has.
+// A mask of the range: 0xFF for each byte that any of the views covers.
 Bytes marks_of(const MemoryView& range, const std::vector<MemoryView>& views) {
   Bytes marks(range.bytes);
   for (const MemoryView& view : views) {
@@ -52,7 +52,7 @@ void AuditedRuntime::abandon() noexcept {
   inner_.abandon();
   try {
     release_retired();
-  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): of other software; what comes next meets it again
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): other software's error; later calls meet it too
   }
 }
 
@@ -70,7 +70,7 @@ MemoryView AuditedRuntime::allocate_memory(Place place, std::uint64_t bytes, std
 
 void AuditedRuntime::release_memory(const MemoryView& view) noexcept { allocations_.erase(view.data); }
 
-// All of our memory, and what else the operation names, of which parts that overlap are one.
+// All of our allocations, and the other memory that the operation names, with overlapping parts merged.
 std::vector<AuditedRuntime::Range> AuditedRuntime::ranges_around(const Operation& operation) const {
   std::vector<Range> ranges;
   for (const auto& [data, allocation] : allocations_)
@@ -122,7 +122,7 @@ void AuditedRuntime::find(const Operation& operation, const Range& range, std::s
                       std::to_string(range.view.bytes) + " around '" + range.label + "' at " + range.view.place.name());
 }
 
-// One finding for each range is enough. Returns whether both runs left the same where the operation may write.
+// Reports at most one finding per range. Returns whether both runs left the same bytes where the operation may write.
 bool AuditedRuntime::compare(const Operation& operation, const Range& range) {
   const bool is_repeatable = simulated();
   const auto touched = [&](std::size_t at) {
@@ -150,8 +150,8 @@ bool AuditedRuntime::compare(const Operation& operation, const Range& range) {
   return differing == std::byte{};
 }
 
-// Of rows in no order, a byte that neither run changed may be one that both wrote, each as it was. So the operation
-// runs once more, with what it writes as it was.
+// If rows come in no particular order, a byte that neither run changed may have been written by both, each time with
+// the value that it had. So the operation runs once more, with the memory that it writes in its original state.
 void AuditedRuntime::run_for_its_result(Stream stream, const Operation& operation, std::vector<Range>& ranges) {
   for (Range& range : ranges) {
     for (std::size_t at = 0; at < range.view.bytes; ++at)
@@ -190,7 +190,7 @@ void AuditedRuntime::enqueue(Stream stream, Operation operation) {
   ++audited_;
 }
 
-// What the second run made, and what neither touched.
+// Keeps the second run's bytes where a run changed memory that the operation may write, and restores the rest.
 void AuditedRuntime::keep(std::vector<Range>& ranges) {
   for (Range& range : ranges) {
     const Bytes now = range.again;

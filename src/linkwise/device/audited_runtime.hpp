@@ -1,12 +1,13 @@
-// Another runtime, whose operations are audited: whether each reads and writes what it declares, and nothing else.
+// Wraps another runtime and audits its operations: does each read and write what it declares, and nothing else?
 //
-// Each is run alone, twice. The second time, all memory that it does not declare to read holds other bytes: what lies
-// around every buffer, other buffers, and what it only writes. It must leave alone what it does not declare to write,
-// and make the same of what it reads. On GPUs, where an operation may leave its scratch as it likes, the second result
-// is kept instead of compared, and the program's own result shows what came of it; where rows come in no order, that of
-// a third run, in which what it only writes is left as it was.
+// Each operation is run alone, twice. For the second run, all memory that it does not declare to read is changed: the
+// guard bytes around every buffer, other buffers, and what it only writes. The operation must leave alone what it
+// does not declare to write, and must produce the same from what it reads. On GPUs, where scratch memory may end up
+// with any contents, results that differ are no finding; the program's own result shows whether they were right. The
+// second result is kept if it equals the first. If not, as when rows come in no particular order, that of a third run
+// is kept, for which the memory that the operation writes has its original contents.
 //
-// Flags, on which an operation could wait that has to run alone, are refused.
+// Flags are refused: an operation that runs alone could wait for one for ever.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +39,7 @@ class AuditedRuntime final : public Runtime {
   std::uint64_t available(Place place) override { return inner_.available(place); }
   std::uint64_t reserved(Place place) override { return inner_.reserved(place); }
   void set_memory_limit(std::uint64_t bytes) override { inner_.set_memory_limit(bytes); }
-  /// With what lies around the buffers that it is for.
+  /// Adds room for the guard bytes around buffers.
   void reserve(Place place, std::uint64_t bytes) override { inner_.reserve(place, bytes + bytes / 4 + (1 << 16)); }
   void trim() override;
   Stream stream(Place place, std::string_view name, Priority priority) override {
@@ -78,8 +79,9 @@ class AuditedRuntime final : public Runtime {
   void take_memory_from(GpuMemory memory) override { inner_.use_memory(std::move(memory)); }
 
  private:
-  /// Memory that is looked at: all bits of the bytes that an operation may read and write, and what is there before
-  /// and after it, and then again, with what it does not read changed.
+  /// Audited memory: `reads` and `writes` mask (with 0xFF) the bytes that the operation declares; `before` and
+  /// `after` are the contents around its first run; `changed` and `again` those around the second, with the
+  /// undeclared reads changed.
   struct Range {
     MemoryView view;
     std::string label;
@@ -98,12 +100,12 @@ class AuditedRuntime final : public Runtime {
   void find(const Operation& operation, const Range& range, std::size_t at, const std::string& what);
 
   struct Allocation {
-    Buffer whole;  // with what lies around it
+    Buffer whole;  // including the guard bytes
     std::string label;
   };
 
   Runtime& inner_;
-  std::map<const std::byte*, Allocation> allocations_;  // by where what was asked for begins
+  std::map<const std::byte*, Allocation> allocations_;  // by the address of the requested part
   std::uint64_t audited_ = 0;
   std::vector<std::string> findings_;
 };

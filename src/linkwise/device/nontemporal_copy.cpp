@@ -19,7 +19,7 @@ void stream_copy(std::byte* to, const std::byte* from, std::size_t bytes) {
 }
 
 void copy_on_host(void* to, const void* from, std::size_t bytes) {
-  constexpr std::size_t block = 1 << 20;  // that pays for waking another core
+  constexpr std::size_t block = 1 << 20;  // enough to be worth waking another core
   auto* target = static_cast<std::byte*>(to);
   const auto* source = static_cast<const std::byte*>(from);
 #pragma omp parallel for num_threads(team_if(bytes > block))

@@ -1,5 +1,5 @@
-// Writing memory that nobody reads soon, around the caches: lines are written without having been read, and push
-// nothing out.
+// Non-temporal stores, for memory that is not read again soon: they bypass the caches, so that lines are neither read
+// before they are written nor evict others.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace linkwise {
 
 inline constexpr std::size_t cache_line = 64;
 
-/// Copies whole cache lines to where one begins; others see them after `finish_streaming`.
+/// Copies whole cache lines to a line-aligned target; other threads see them after `finish_streaming`.
 inline void stream_lines(void* to, const void* from, std::size_t lines) {
 #ifdef __SSE2__
   auto* target = static_cast<__m128i*>(to);
@@ -34,7 +34,7 @@ inline void finish_streaming() {
 #endif
 }
 
-/// memcpy in that way.
+/// memcpy with non-temporal stores.
 void stream_copy(std::byte* to, const std::byte* from, std::size_t bytes);
 /// The same on all cores.
 void copy_on_host(void* to, const void* from, std::size_t bytes);

@@ -1,5 +1,5 @@
-// Operations as ranges of NVTX, in its domain "linkwise" and named by their phase: what a profiler shows above the
-// kernels and copies that are launched in each. Where no profiler listens, a range is a call through a null pointer.
+// NVTX ranges around operations, in the domain "linkwise" and named by phase: a profiler shows them above the kernels
+// and copies that are launched within. Without a profiler, a range costs next to nothing.
 #pragma once
 
 #include <nvtx3/nvToolsExt.h>
@@ -8,7 +8,7 @@
 
 namespace linkwise {
 
-/// The calling thread is in this phase as long as it lives.
+/// Marks the calling thread as in this phase for the lifetime of the object.
 class PhaseRange {
  public:
   explicit PhaseRange(const std::string& phase) {

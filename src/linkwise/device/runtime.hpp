@@ -1,12 +1,13 @@
-// How work is given to devices: the contract of the two backends.
+// The interface of the two device backends.
 //
-// A `Runtime` owns the devices of one machine. Work is enqueued on streams, each of which is in order;
-// events and flags order work between streams; the host waits for events. Every operation declares the
-// bytes that it reads and writes, and so does the host where it touches them itself: the CUDA backend
-// ignores that, the virtual one proves with it that nothing races. Nothing here blocks the host except
-// `wait(Event)`, `synchronize` and `read_back`.
+// A `Runtime` owns the devices of one machine. Work is enqueued on in-order streams; events and flags order work
+// between streams; the host waits for events. Every operation declares the bytes that it reads and writes, and so
+// does the host for its own accesses: the CUDA backend ignores these declarations, the virtual backend uses them to
+// detect races. Nothing blocks the host except `wait(Event)`, `synchronize`, `read_back` and the calls whose comments
+// say so.
 //
-// One thread at a time uses a Runtime. Streams, events and flags are handles, valid as long as it lives.
+// A Runtime is used by one thread at a time. Streams, events and flags are handles, valid as long as the Runtime
+// lives.
 #pragma once
 
 #include <cstddef>
@@ -35,16 +36,16 @@ struct MemoryView {
   std::byte* data = nullptr;
   std::uint64_t bytes = 0;
   std::uint32_t allocation = 0;  ///< the runtime's number for its own memory; 0 for the caller's
-  bool pageable = false;         ///< host memory that is not page-locked
+  bool pageable = false;         ///< host memory that is not pinned
 
-  /// @throws ProgramError if the slice is not inside.
+  /// @throws ProgramError if the slice is out of bounds.
   [[nodiscard]] MemoryView slice(std::uint64_t offset, std::uint64_t length) const;
 };
 
-/// `bytes` bytes of the caller's, in host memory.
+/// A view of the caller's host memory: `bytes` bytes at `offset` bytes from `data`.
 MemoryView host_view(const void* data, std::uint64_t offset, std::uint64_t bytes, bool pageable);
 
-/// Owns arena memory; gives it back at once when destroyed. Whoever destroys it has waited for its users.
+/// Owns arena memory and releases it at once when destroyed: wait for the operations that use it first.
 class Buffer {
  public:
   Buffer() = default;
@@ -72,10 +73,11 @@ struct Event {
   std::int64_t id = -1;  ///< -1: already happened
 };
 
-/// Where a program waits: the virtual machine counts such places, and leaves them out one by one (docs/reliability.md).
+/// Source location of a wait. The virtual machine counts waits, and can leave them out one by one
+/// (docs/reliability.md).
 using Site = std::source_location;
 
-/// A 32-bit counter that streams set and wait for, in either order of enqueueing.
+/// A 32-bit counter that streams set and wait for; the set and the wait may be enqueued in either order.
 struct Flag {
   int id = -1;
 };
@@ -89,8 +91,8 @@ struct Work {
 
   // Where `rate` is empty.
   double fixed_us = 0;
-  double microseconds = 0;      ///< that it takes when it has its processor to itself
-  bool only_transfers = false;  ///< moves what it writes elsewhere, at the rate of the links, and needs no processor
+  double microseconds = 0;      ///< duration when it has the processor to itself
+  bool only_transfers = false;  ///< only moves data over the links, at their rate, and occupies no processor
   double goodput = 1;           ///< useful share of the bytes that its stores to peers put on the links
 };
 
@@ -106,15 +108,15 @@ struct Operation {
   std::vector<MemoryView> writes;
   Work work;
   std::function<void(void* native_stream)> run;  ///< a cudaStream_t on the CUDA backend, else null
-  std::vector<Fetch> fetches = {};               ///< where they are enough to be priced
-  bool is_timed = true;  ///< otherwise the CUDA backend leaves it out of the timeline, and saves the events around it
+  std::vector<Fetch> fetches = {};               ///< only those large enough to be priced
+  bool is_timed = true;  ///< if not, the CUDA backend leaves it out of the timeline and records no events around it
 };
 
 struct ReadBack {
   Stream stream;
   MemoryView from;
   void* to = nullptr;
-  const void* expectation = nullptr;  ///< what an estimate takes instead; null: zeros
+  const void* expectation = nullptr;  ///< what an estimate uses as the value; null: zeros
 };
 
 /// Bytes that went from one place to another, and the links that they crossed (indices into Machine::links).
@@ -140,14 +142,14 @@ struct TimelineEntry {
   std::int64_t end_ps = 0;
 };
 
-/// A moment of a device's that other software's streams can wait for. Any thread may use it, and it outlives the
-/// call that recorded it.
+/// An event on a device that other software's streams can wait for. Any thread may use it, and it outlives the call
+/// that recorded it.
 class SharedEvent {
  public:
   virtual ~SharedEvent() = default;
-  /// What is enqueued on that stream (a cudaStream_t) from now on comes after the moment.
+  /// Makes a stream (a cudaStream_t) wait for the event: all work enqueued on it from now on is ordered after it.
   virtual void hold(void* native_stream) = 0;
-  /// Blocks the calling thread until the moment has passed.
+  /// Blocks the calling thread until the event has happened.
   virtual void wait() = 0;
 };
 
@@ -162,20 +164,20 @@ class Runtime {
   [[nodiscard]] virtual const Kernels& kernels() const = 0;
   /// True where the CPU stands in for the devices and times are simulated.
   [[nodiscard]] virtual bool simulated() const = 0;
-  /// True where operations are priced but not run: data has no contents.
+  /// True where operations are priced but not run, and there is no data.
   [[nodiscard]] virtual bool estimating() const { return false; }
 
-  /// Whether kernels of each of these GPUs can read what lies on the others.
+  /// Whether kernels on each of these GPUs can read the others' memory.
   [[nodiscard]] virtual bool peers_can_read(std::span<const int> gpus) const {
     return gpus.size() <= 1 || !machine().staged_peers;
   }
 
-  // Memory. A host place gives page-locked memory.
-  /// Bytes that a place can still give, within the limit.
+  // Memory. Allocations at a host place are pinned.
+  /// Bytes that can still be allocated at a place, within the limit.
   [[nodiscard]] virtual std::uint64_t available(Place place) = 0;
   /// Physical bytes that the place's arena holds, in use or not.
   [[nodiscard]] virtual std::uint64_t reserved(Place place) = 0;
-  /// Takes GPUs' memory from there. @throws UsageError once there is any from elsewhere.
+  /// Makes the runtime take GPU memory from this source. @throws UsageError once any GPU holds memory.
   void use_memory(GpuMemory memory);
   /// Limits what the arena of each GPU may hold. 0 lifts the limit.
   virtual void set_memory_limit(std::uint64_t bytes_per_gpu) = 0;
@@ -183,17 +185,18 @@ class Runtime {
   virtual void reserve(Place place, std::uint64_t bytes) = 0;
   /// @throws OutOfMemoryError.
   Buffer allocate(Place place, std::uint64_t bytes, std::string_view label);
-  /// Gives unused physical memory back. Synchronises.
+  /// Frees unused physical memory. Synchronises.
   virtual void trim() = 0;
-  /// Takes back memory that is still in use: by work enqueued so far, and until `users` have passed. It can be
-  /// allocated again after the next `synchronize`. Any thread may call this.
+  /// Takes ownership of a buffer that is still in use, by work enqueued so far or until `users` have happened. Its
+  /// memory can be allocated again after the next `synchronize`. Any thread may call this.
   void retire(Buffer buffer, std::vector<std::shared_ptr<SharedEvent>> users = {});
 
   // Order.
-  /// The stream of that name at a place; made on first use. Kernels of a background stream wait where others could run.
+  /// The stream of that name at a place; created on first use. Kernels of a background stream yield to those of other
+  /// streams.
   virtual Stream stream(Place place, std::string_view name, Priority priority) = 0;
   Stream stream(Place place, std::string_view name) { return stream(place, name, Priority::normal); }
-  /// Happens when everything enqueued on the stream so far has.
+  /// The event happens when everything enqueued on the stream so far has run.
   virtual Event record(Stream stream, Site site = Site::current()) = 0;
   virtual void wait(Stream stream, Event event, Site site = Site::current()) = 0;
   virtual Flag flag(std::string_view name) = 0;
@@ -209,34 +212,37 @@ class Runtime {
   virtual void abandon() noexcept = 0;
 
   // Other software's streams, which CUDA programs hand over as a cudaStream_t; null is the legacy default stream.
-  /// The caller's stream as one of ours, so that events order our work behind theirs and theirs behind ours.
+  /// Wraps the caller's stream as a Stream, so that events can order our work after the caller's and the caller's
+  /// after ours.
   virtual Stream foreign_stream(Place place, void* native) = 0;
-  /// Blocks until the devices have been given everything enqueued, so that what the caller enqueues comes behind it.
+  /// Blocks until everything enqueued has been submitted to the devices, so that what the caller enqueues next comes
+  /// after it.
   virtual void flush(Site site = Site::current()) = 0;
   virtual std::shared_ptr<SharedEvent> share(Event event) = 0;
-  /// When everything that is on that stream now has run. Any thread may call this.
+  /// An event that happens when everything now on the stream has run. Any thread may call this.
   virtual std::shared_ptr<SharedEvent> record_foreign(Place place, void* native) = 0;
-  /// Copies to host memory what is ready after that moment, and blocks until it is there. Any thread may call this.
+  /// Waits for `ready`, then copies to host memory and blocks until the copy is complete. Any thread may call this.
   virtual void fetch(void* to, const MemoryView& from, SharedEvent& ready) = 0;
 
   // Work.
   virtual void enqueue(Stream stream, Operation operation) = 0;
   /// Copies `from.bytes` bytes between any two places. @throws ProgramError if the sizes differ.
   virtual void copy(Stream stream, const MemoryView& to, const MemoryView& from) = 0;
-  /// Copies device data to the host and blocks until all of it is there. The only way in which device data
-  /// may reach control flow: an estimate, which has no data, takes the expectation.
+  /// Copies device data to the host and blocks until all of it is there. This is the only way in which device data
+  /// may affect control flow: an estimate, which has no data, uses the expectation instead.
   virtual void read_back(std::span<const ReadBack> reads, Site site = Site::current()) = 0;
   void read_back(const ReadBack& read, Site site = Site::current()) { read_back(std::span(&read, 1), site); }
 
-  // The host itself, between operations.
-  /// The calling thread is about to read these bytes, and has waited for whoever writes them.
-  /// @throws RaceError on the virtual machine if it has not.
+  // The host's own accesses, between operations.
+  /// Declares that the calling thread is about to read these bytes, and has waited for all operations that write
+  /// them.
+  /// @throws RaceError on the virtual machine if it has not waited.
   virtual void host_reads(const MemoryView&, std::string_view /*purpose*/) {}
-  /// It is about to write them, or to let go of them, and has waited for whoever uses them.
+  /// The same for writing or releasing the bytes, after waiting for all operations that use them.
   virtual void host_writes(const MemoryView&, std::string_view /*purpose*/) {}
 
-  // Telling what happened.
-  /// Names what the operations enqueued from now on belong to ("HtoD", "sort", …).
+  // Reporting.
+  /// Names the phase of the operations enqueued from now on ("HtoD", "sort", …).
   virtual void set_phase(std::string_view phase) = 0;
   /// Everything that has run since the last `clear_timeline`, by start. Synchronises.
   virtual std::vector<TimelineEntry> timeline() = 0;
@@ -247,18 +253,18 @@ class Runtime {
     std::uint64_t finished = 0;
   };
   [[nodiscard]] virtual Progress progress() const = 0;
-  /// Waits throw `Cancelled` once a stop is requested. Returns the token before.
+  /// Waits throw `Cancelled` once a stop is requested. Returns the previous token.
   virtual std::stop_token set_stop_token(std::stop_token token) = 0;
 
  protected:
   friend class Buffer;
   virtual MemoryView allocate_memory(Place place, std::uint64_t bytes, std::string_view label) = 0;
   virtual void release_memory(const MemoryView& view) noexcept = 0;
-  /// Nothing is allocated on the GPUs, and all functions are there.
+  /// Precondition: nothing is allocated on the GPUs, and all functions of `memory` are set.
   virtual void take_memory_from(GpuMemory memory) = 0;
-  /// Gives back what was retired; to be called when nothing of ours runs.
+  /// Releases retired buffers after waiting for their users; call this only when none of our own work is running.
   void release_retired();
-  /// The same without looking; to be called by destructors.
+  /// The same without waiting for users; for destructors.
   void drop_retired() noexcept { retired_.clear(); }
 
  private:
@@ -270,7 +276,7 @@ class Runtime {
   std::vector<Retired> retired_;
 };
 
-/// Calls work(); if that throws, the caller's memory is let go of before the exception goes on.
+/// Calls work(). If it throws, waits until nothing touches the caller's memory any more, then rethrows.
 template <typename Work>
 void run_or_abandon(Runtime& runtime, Work&& work) {
   try {
@@ -281,16 +287,17 @@ void run_or_abandon(Runtime& runtime, Work&& work) {
   }
 }
 
-/// The caller may do with these what it likes: everything of ours that uses them has been waited for.
+/// Declares that the caller may use these bytes freely again: all of our operations on them have been waited for.
 void hand_back(Runtime& runtime, std::span<const MemoryView> views);
 
-/// What an operation at a place stores elsewhere, and loads from there.
+/// The transfers of an operation at a place: its stores to other places, and its loads from them.
 std::vector<Passage> passages_of(Topology& topology, Place place, const Operation& operation);
 Passage passage_of(Topology& topology, const MemoryView& from, const MemoryView& to);
 
-/// The seconds of each phase, in the order in which they begin. What an operation adds to the time that those begun
-/// before it take, and the wait before it, is its phase's: so the phases add up to the whole, a phase that waits for
-/// the last of its operations lasts until then (sort22 §6.1), and one that comes again counts again.
+/// The seconds of each phase, in the order in which phases begin. An operation's phase is charged for the time by
+/// which the operation extends what earlier ones have covered, including the wait before it. So the phases add up to
+/// the total, a phase that waits for its last operation lasts until that ends (sort22 §6.1), and the times of a phase
+/// that recurs are added.
 struct PhaseTime {
   std::string phase;
   double seconds = 0;

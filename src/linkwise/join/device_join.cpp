@@ -53,7 +53,7 @@ class DeviceJoin : DeviceJoinSides {
   }
 
  private:
-  // body(the side that probes, the other one), both exchanged and sorted.
+  // Calls body(probe side, build side), both exchanged and sorted.
   template <typename Body>
   void with_sides(const Body& body) {
     const DeviceSide& probing = left_probes_ ? left_ : right_;
@@ -159,7 +159,7 @@ class DeviceJoin : DeviceJoinSides {
   bool left_probes_ = true, sums_ = false;
 };
 
-// What hash() makes, without a result if sorting is the better way, or may be the only one for which there is memory.
+// Returns hash()'s result, or nothing if a sort-merge join is the better choice or the hash join ran out of memory.
 template <typename Hash>
 auto hashed_if_it_fits(Runtime& runtime, const DeviceJoinInput& input, const Hash& hash) -> decltype(hash()) {
   decltype(hash()) made;

@@ -1,7 +1,7 @@
-// Joining what lies on the GPUs already; nothing goes to the host but totals.
+// Joins of device-resident data; only totals go to the host.
 //
-// As in sort/device_sort.hpp, the caller's memory is only read, each GPU its own, and work begins behind what the
-// caller's streams hold.
+// As in sort/device_sort.hpp, the caller's memory is only read, each part by its own GPU, and the join is
+// stream-ordered after work that is already queued on the caller's streams.
 #pragma once
 
 #include <vector>
@@ -10,14 +10,14 @@
 
 namespace linkwise {
 
-/// How many rows the join has and, if both sides have values of 4 or 8 bytes, their sums. Blocks until they are there.
-/// @throws UsageError, OutOfMemoryError, CorruptDataError.
+/// The number of rows of the join and, if both sides have values of 4 or 8 bytes, the sums of these over the matches.
+/// Blocks until they are known. @throws UsageError, OutOfMemoryError, CorruptDataError.
 JoinTotals join_device_totals(Runtime& runtime, const JoinPlan& plan, const DeviceJoinInput& input);
 
-/// The rows of the join, by key and spread over the GPUs with it unless any order will do: `keys` of a part are what
-/// the left side shows of each row, `values` the right side's, which are its values or, where it came without, the
-/// row's number in the whole side; with all bits set where there is no row. Semi and anti joins have nothing of the
-/// right. Blocks until they are there.
+/// The rows of the join, in key order within and across the GPUs unless any order is allowed. `keys` of a part holds
+/// the left side's value of each row and `values` the right side's; a side without values is represented by the row's
+/// number in the whole side. All bits are set where a side has no row. In semi and anti joins, the right side
+/// contributes nothing. Blocks until the rows are ready.
 /// @throws UsageError, OutOfMemoryError, CorruptDataError.
 std::vector<SortedPart> join_device_rows(Runtime& runtime, const JoinPlan& plan, const DeviceJoinInput& input);
 

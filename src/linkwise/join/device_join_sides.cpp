@@ -43,7 +43,7 @@ JoinInput DeviceJoinSides::shape() const {
   return shape;
 }
 
-// The callers' streams need not wait: the host does, and what it gives them afterwards comes behind.
+// The caller's streams need not wait: the host blocks here, so work that it queues on them later runs after the join.
 std::vector<SortedPart> DeviceJoinSides::handed_over(std::vector<RowsOnGpu> made) {
   std::vector<SortedPart> parts;
   for (std::size_t g = 0; g < made.size(); ++g)
@@ -53,7 +53,7 @@ std::vector<SortedPart> DeviceJoinSides::handed_over(std::vector<RowsOnGpu> made
   return parts;
 }
 
-// Codes instead of keys, where they differ; numbers of rows, where these are wanted and nothing else came with them.
+// Encodes the keys where that is needed, and makes row numbers if they are wanted and the side has no values.
 void DeviceJoinSides::take(DeviceSide& side, bool numbers_rows, KeysAs keys_as) {
   runtime_.set_phase("encode");
   const DeviceColumns& columns = *side.columns;

@@ -1,4 +1,4 @@
-// Both sides of a join as they lie on the GPUs: codes, values, and the streams to work behind and before.
+// Both sides of a device-resident join: keys, values, and the streams that order the join with the caller's work.
 #pragma once
 
 #include <vector>
@@ -11,34 +11,34 @@ namespace linkwise {
 struct DeviceSide {
   const DeviceColumns* columns = nullptr;
   RecordType type;
-  KeyType key_type = KeyType::u64;        // of the records' keys, which are codes or as they came
+  KeyType key_type = KeyType::u64;        // of the records' keys: codes or native keys
   std::vector<Records> records;           // of each GPU
-  std::vector<std::uint64_t> first_rows;  // of each GPU, in the whole
+  std::vector<std::uint64_t> first_rows;  // of each GPU: the index of its first row in the whole side
   std::uint64_t rows = 0;
   std::vector<Buffer> owned;
 };
 
-/// What a join asks of its sides: their order, or only whether keys are equal.
+/// Keys as order-preserving codes or, if a join only compares them for equality, as they came.
 enum class KeysAs : std::uint8_t { codes, came };
 
 class DeviceJoinSides {
  protected:
-  /// With `numbers_rows`, the values of a side that came without any are the numbers of its rows. Keys of less than 4
-  /// bytes are codes in any case.
-  /// @throws UsageError for parts that are not the plan's.
+  /// With `numbers_rows`, a side without values gets its row numbers as values. Keys of less than 4 bytes are always
+  /// encoded.
+  /// @throws UsageError if the sides do not match each other or the plan.
   DeviceJoinSides(Runtime& runtime, const JoinPlan& plan, const DeviceJoinInput& input, bool numbers_rows,
                   KeysAs keys_as = KeysAs::codes);
   /// The type of a side's values.
   [[nodiscard]] IntegerType integers_of(bool left) const;
-  /// What is joined, without where it lies.
+  /// Kind, key types and sizes of the join, without data pointers.
   [[nodiscard]] JoinInput shape() const;
-  /// Rows as the callers get them, whose streams wait until they are there. Blocks until then.
+  /// The rows in the form that the caller receives. Blocks until they are ready.
   std::vector<SortedPart> handed_over(std::vector<RowsOnGpu> made);
 
   Runtime& runtime_;
   const JoinPlan& plan_;
   const DeviceJoinInput& input_;
-  std::vector<Stream> streams_, callers_;  // of the callers', two for each GPU
+  std::vector<Stream> streams_, callers_;  // the caller's: two for each GPU, one per side
   DeviceSide left_, right_;
 
  private:

@@ -10,7 +10,7 @@
 namespace linkwise {
 namespace {
 
-constexpr std::uint64_t block = 1 << 12;         // looked-up rows whose place in the result is known
+constexpr std::uint64_t block = 1 << 12;         // probe rows for which one offset in the result is kept
 constexpr std::uint64_t rows_at_once = 1 << 16;  // of the result, by one core
 
 std::uint64_t blocks_of(std::uint64_t rows) { return (rows + block - 1) / block; }
@@ -68,7 +68,7 @@ void HashMatches::prepare(JoinKind kind) {
   const auto sum_up = [&](auto&& rows_of_group) {
 #pragma omp parallel for schedule(dynamic, 4) num_threads(team_if(others_.rows > 4 * block))
     for (std::uint64_t b = 0; b < ends_.size(); ++b) {
-      std::uint64_t sum = 0;  // of at most 2^12 times 2^30
+      std::uint64_t sum = 0;  // at most 2^12 times 2^30: no overflow
       for (std::uint64_t row = b * block; row < std::min((b + 1) * block, others_.rows); ++row)
         sum += rows_of_group(groups()[row]);
       ends_[b] = sum;
@@ -108,7 +108,7 @@ void HashMatches::write_rows(const Wanted& wanted, std::uint64_t first, std::uin
     if (of_others != nullptr) of_others[at - first] = other;
     if (of_table != nullptr) of_table[at - first] = of_build;
   };
-  // Blocks with many rows in parts, or a key with most of them would keep one core busy.
+  // Split blocks with many result rows, or a very frequent key would keep a single core busy.
   struct Part {
     std::uint64_t block, from, to;  // rows of the result
   };

@@ -1,8 +1,7 @@
-// Which rows of two relations have equal keys, found by a hash table of one of them.
+// Finds the rows of two relations with equal keys, by a hash table of one of them (the build side).
 //
-// The rows of the side that is looked up come in their own order, and for each the rows of the table's side with its
-// key; then those rows of the table's side that nobody found, where the join keeps them. Output is written in equal
-// parts, however unevenly the keys share it.
+// The result follows the order of the probe side: for each of its rows, the build rows with its key; then the build
+// rows that the join keeps by themselves. All cores write equal shares of the output, whatever the key skew.
 #pragma once
 
 #include <cstdint>
@@ -17,20 +16,19 @@
 
 namespace linkwise {
 
-/// Row numbers of the result: of 8 bytes, -1 for none; or of 4, where no row is missing.
+/// Row numbers of the result: 8 bytes wide with -1 for no row, or 4 bytes wide if no row is missing.
 struct RowsOfJoin {
   int row_bytes = 8;
   void *left = nullptr, *right = nullptr;  ///< right: null for semi and anti joins
 };
 
-/// Which rows of a table's side somebody has found, of all those that look keys up in it, one after the other or at
-/// once.
+/// Collects which build rows were matched over several probes of a table, sequential or concurrent.
 class FoundRows {
  public:
   explicit FoundRows(std::shared_ptr<const KeyTable> table) : table_(std::move(table)), groups_(table_->groups()) {}
-  /// Adds what each of some rows has found. By any thread.
+  /// Marks the groups that some probe rows have found. Thread-safe.
   void add(const std::uint32_t* groups, std::uint64_t rows);
-  /// The rows that were found, or those that nobody found, rising.
+  /// The build rows that were matched, or those that were not, in ascending order.
   [[nodiscard]] std::vector<std::uint32_t> rows(bool found) const;
 
  private:
@@ -40,22 +38,22 @@ class FoundRows {
 
 class HashMatches {
  public:
-  /// The table is of the left side or of the right, and of nobody else. What the keys point to must outlive this.
+  /// Builds a table of its own, of the left or the right side. What the keys point to must outlive this.
   /// @throws UsageError if that side has more rows than a table takes, OutOfMemoryError.
   HashMatches(const KeyWords& left, const KeyWords& right, bool build_left)
       : HashMatches(std::make_shared<const KeyTable>(build_left ? left : right), build_left ? right : left,
                     build_left) {}
-  /// Some rows of the side that is looked up, in a table that others may share.
+  /// Probes a table, which may be shared with others, with some rows of the probe side.
   HashMatches(std::shared_ptr<const KeyTable> table, const KeyWords& others, bool build_left);
 
-  /// Adds the rows of the table's side that were found here.
+  /// Adds the build rows that were matched here.
   void add_to(FoundRows& found) const { found.add(groups(), others_.rows); }
 
-  /// Rows of the result. @throws UsageError if they are more than 2^63 - 1.
+  /// The number of rows of the result. @throws UsageError if it exceeds 2^63 - 1.
   [[nodiscard]] std::uint64_t count(JoinKind kind);
-  /// Rows [first, first + count) of the result; those of a key by rising numbers.
+  /// Writes rows [first, first + count) of the result. The build rows of a key are in ascending order.
   void write(JoinKind kind, std::uint64_t first, std::uint64_t count, const RowsOfJoin& to);
-  /// Whether every row of the side that is looked up comes once, in its order, and nothing else.
+  /// Whether the result has every row of the probe side exactly once, in order, and nothing else.
   [[nodiscard]] bool keeps_each_row(JoinKind kind);
   [[nodiscard]] bool builds_left() const { return build_left_; }
 
@@ -64,16 +62,16 @@ class HashMatches {
   [[nodiscard]] bool right_is_unique() const { return build_left_ ? others_are_unique() : table_->is_unique(); }
 
  private:
-  /// What a kind of join keeps, seen from the side that is looked up.
+  /// What a kind of join emits, seen from the probe side.
   struct Wanted {
     bool pairs = true;
-    bool unmatched = false;       // rows that are looked up and not found,
-    bool once = false;            // or found, each once,
-    bool of_table = false;        // rows of the table
-    bool of_table_found = false;  // that somebody found, or nobody
+    bool unmatched = false;       // probe rows without a match
+    bool once = false;            // probe rows with a match, each once
+    bool of_table = false;        // build rows by themselves:
+    bool of_table_found = false;  // those with a match, otherwise those without
     friend bool operator==(const Wanted&, const Wanted&) = default;
   };
-  /// Where every row that is looked up comes once at most: how often one comes that was found, or was not.
+  /// If every probe row is emitted at most once: how often (0 or 1) one with a match and one without is emitted.
   struct Kept {
     std::uint32_t found = 0, unmatched = 0;
     [[nodiscard]] std::uint32_t of(std::uint32_t group) const { return group == KeyTable::nowhere ? unmatched : found; }
@@ -93,10 +91,10 @@ class HashMatches {
   bool build_left_;
   KeyWords others_;
   std::shared_ptr<const KeyTable> table_;
-  HugePageBuffer groups_;                  // of each row that is looked up
-  std::optional<Wanted> prepared_;         // for what the following is known
-  std::vector<std::uint64_t> ends_;        // where each block of looked-up rows ends in the result
-  std::vector<std::uint32_t> table_rows_;  // the rows of the table's side that come behind them
+  HugePageBuffer groups_;                  // of each probe row
+  std::optional<Wanted> prepared_;         // what `ends_` and `table_rows_` are valid for
+  std::vector<std::uint64_t> ends_;        // where each block of probe rows ends in the result
+  std::vector<std::uint32_t> table_rows_;  // build rows that follow them in the result
 };
 
 }  // namespace linkwise

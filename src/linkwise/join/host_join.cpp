@@ -21,7 +21,7 @@ bool join_fits(Runtime& runtime, const JoinPlan& plan, const JoinInput& input, b
 
 namespace {
 
-// Nothing of ours uses the caller's arrays any more.
+// Hands the input arrays back to the caller: none of our work uses them any more.
 void hand_back(Runtime& runtime, const JoinInput& input) {
   for (const HostColumns* side : {&input.left, &input.right}) linkwise::hand_back(runtime, views_of(*side));
 }

@@ -5,19 +5,20 @@
 
 namespace linkwise {
 
-/// Whether the plan's GPUs have the memory for it, keys being spread as chance would have it.
+/// Whether an in-core join fits in the memory of the plan's GPUs, assuming evenly spread keys.
 bool join_fits(Runtime& runtime, const JoinPlan& plan, const JoinInput& input, bool wants_rows);
 
 /// @throws UsageError for a plan that this machine cannot run, OutOfMemoryError, CorruptDataError if verification
 /// fails. Inputs are never changed.
 JoinTotals join_totals(Runtime& runtime, const JoinPlan& plan, const JoinInput& input);
 
-/// The rows, by key, left row and right row; of a semi or anti join, which gives left rows, by key and row. Returns how
-/// many there are. @throws as above.
+/// Writes the rows, ordered by key, left row and right row; for a semi or anti join the left rows, by key and row.
+/// Returns the number of rows. @throws as above.
 std::uint64_t join_rows(Runtime& runtime, const JoinPlan& plan, const JoinInput& input, const MakeOutputs& outputs);
 
-/// What matches in an inner join, as ranges of the values of both sides: integers of 4 or 8 bytes, row numbers if none
-/// are given. However many pairs there are, no more than both sides have rows. The path is `sorted`. @throws as above.
+/// The matches of an inner join as ranges: for each key, the values of its left and of its right rows. Values are
+/// integers of 4 or 8 bytes, or row numbers if none are given. However many pairs there are, the ranges have no more
+/// rows than both sides. Needs the path `sorted` or `pairwise`. @throws as above.
 void join_ranges(Runtime& runtime, const JoinPlan& plan, const JoinInput& input, const MakeRangeArrays& arrays);
 
 }  // namespace linkwise

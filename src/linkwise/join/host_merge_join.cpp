@@ -65,7 +65,7 @@ std::uint64_t Matches::rows_of(const Group& group, JoinKind kind) const {
   return product;
 }
 
-// Of each group, where its rows of the result end.
+// Where each group's rows end in the result.
 std::vector<std::uint64_t> Matches::ends(JoinKind kind) const {
   std::vector<std::uint64_t> ends(groups_.size());
 #pragma omp parallel for schedule(static) num_threads(team_if(groups_.size() > block_rows))
@@ -133,7 +133,7 @@ void Matches::write_ranges(const RangeArrays& to) const {
     to.left_first[k + 1] = to.left_first[k] + static_cast<std::int64_t>(group.left());
     to.right_first[k + 1] = to.right_first[k] + static_cast<std::int64_t>(group.right());
   }
-  // In equal parts, however many rows a key has.
+  // All cores take equal shares, however many rows a key has.
   const auto write_side = [&](const std::int64_t* first, std::int64_t* rows, bool is_left) {
     const std::int64_t* const ends = first + 1;
     const auto count = static_cast<std::uint64_t>(first[matching.size()]);

@@ -1,9 +1,9 @@
-// Which rows of two relations have equal keys, from the order of both together.
+// Finds the rows of two relations with equal keys from the sorted order of both together.
 //
-// The rows of the left relation and then those of the right are numbered through and sorted stably as one sequence, by
-// whichever sort. The rows of a key then stand together, the left ones before the right ones, so all matches
-// are found in one pass, whatever the keys are made of; the m:n matches of a key are the product of its two ranges
-// (join25 §3.3). Output is written in equal parts, however unevenly the keys share it.
+// The rows of the left relation and then those of the right are numbered consecutively and sorted stably as one
+// sequence, by any sort. The rows of a key are then adjacent, left ones before right ones, so one pass finds all
+// matches for any type of key; the m:n matches of a key are the product of its two ranges (join25 §3.3). All cores
+// write equal shares of the output, whatever the key skew.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,13 @@
 
 namespace linkwise {
 
-/// The matches key by key, as join25 §3.3.3 leaves them: every row of a key's left range matches every one of its
-/// right range. However many pairs there are, no more rows than both relations have.
+/// Sizes of the matches as ranges, as in join25 §3.3.3: every row of a key's left range matches every row of its
+/// right range. However many pairs there are, the ranges have no more rows than both relations.
 struct RangeSizes {
   std::uint64_t keys = 0, left_rows = 0, right_rows = 0;
 };
-/// Where the ranges of each key that matches begin in the rows, and their ends: one more than there are keys.
+/// `left_first` and `right_first`: where the range of each matching key begins in `left_rows` and `right_rows`,
+/// followed by the end of the last range, so one entry more than there are keys.
 struct RangeArrays {
   std::int64_t *left_first = nullptr, *right_first = nullptr;
   std::int64_t *left_rows = nullptr, *right_rows = nullptr;
@@ -27,17 +28,17 @@ struct RangeArrays {
 
 class Matches {
  public:
-  /// `keys` are those of both relations, `rows` (row numbers of `row_bytes`, 4 or 8) their order, and the first
-  /// `left_rows` numbers the left relation's. `words`, in order, if they decide the order alone; otherwise null. Keys
-  /// with a null match nothing unless `nulls_equal`. `rows` must outlive this.
+  /// `keys`: of both relations. `rows`: their sorted row numbers (of `row_bytes`, 4 or 8), of which those below
+  /// `left_rows` belong to the left relation. `words`: the sorted key words if they alone decide the order, otherwise
+  /// null. Keys with a null match nothing unless `nulls_equal`. `rows` must outlive this.
   Matches(const RowKeys& keys, KeyWidth width, const void* words, int row_bytes, const void* rows,
           std::uint64_t left_rows, bool nulls_equal);
 
-  /// Rows of the result. @throws UsageError if they are more than 2^63 - 1.
+  /// The number of rows of the result. @throws UsageError if it exceeds 2^63 - 1.
   [[nodiscard]] std::uint64_t count(JoinKind kind) const;
-  /// The row of the left relation and that of the right for rows [first, first + count) of the result, by key, and
-  /// within a key by left row and then by right row; -1 for none. Of semi and anti, `right` may be null, and the left
-  /// rows are in their own order if all are written.
+  /// Writes the left and the right row numbers of rows [first, first + count) of the result, which is ordered by key,
+  /// left row and right row; -1 stands for no row. For semi and anti joins, `right` may be null, and the left rows
+  /// are in ascending order if all are written at once.
   void write(JoinKind kind, std::uint64_t first, std::uint64_t count, std::int64_t* left, std::int64_t* right) const;
 
   [[nodiscard]] RangeSizes range_sizes() const;
@@ -48,9 +49,9 @@ class Matches {
   [[nodiscard]] bool right_is_unique() const { return right_is_unique_; }
 
  private:
-  /// The rows of one key: positions in the order.
+  /// The rows of one key, as positions in the sorted order.
   struct Group {
-    std::uint64_t begin = 0, middle = 0, end = 0;  // left rows, and right rows from the middle on
+    std::uint64_t begin = 0, middle = 0, end = 0;  // left rows, then right rows from `middle` on
     bool never_matches = false;
 
     [[nodiscard]] std::uint64_t left() const { return middle - begin; }

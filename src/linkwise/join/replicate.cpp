@@ -4,7 +4,8 @@
 
 namespace linkwise {
 
-// A GPU's own part first, from where the others can read it: the caller's memory they might not see.
+// Each GPU copies its own part first, and the others read it from that copy: they may have no access to the caller's
+// memory.
 void replicate(Runtime& runtime, Router& router, std::span<const Stream> streams, const DeviceSide& side,
                std::span<const Records> copies) {
   const auto part_of = [&](const Records& copy, std::size_t part) {
@@ -18,7 +19,7 @@ void replicate(Runtime& runtime, Router& router, std::span<const Stream> streams
     there.push_back(runtime.record(streams[g]));
   }
   for (std::size_t g = 0; g < streams.size(); ++g)
-    for (std::size_t step = 1; step < streams.size(); ++step) {  // each from another, at any time
+    for (std::size_t step = 1; step < streams.size(); ++step) {  // so that each GPU copies from a different one
       const std::size_t part = (g + step) % streams.size();
       runtime.wait(streams[g], there[part]);
       router.copy(streams[g], part_of(copies[g], part), part_of(copies[part], part));

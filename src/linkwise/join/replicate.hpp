@@ -1,4 +1,4 @@
-// A side of a join, brought to every GPU as a whole.
+// Copies a side of a join to every GPU in full.
 #pragma once
 
 #include <span>
@@ -8,8 +8,8 @@
 
 namespace linkwise {
 
-/// `copies[g]`: on GPU g, as many records as the side has, with the side's values or without any; the side's records
-/// come there in the order of the whole. The streams' GPUs are those that the side lies on.
+/// `copies[g]`: memory on GPU g for all records of the side, with its values or without any, which are copied there
+/// in the order of the whole side. Stream g is on the GPU that has part g of the side.
 void replicate(Runtime& runtime, Router& router, std::span<const Stream> streams, const DeviceSide& side,
                std::span<const Records> copies);
 

@@ -8,7 +8,7 @@
 namespace linkwise {
 namespace {
 
-constexpr int most_gpus = 512;  // so many are planned for in half a minute
+constexpr int most_gpus = 512;  // planning for this many takes half a minute
 
 int count(const Machine& machine, NodeKind kind) {
   return static_cast<int>(std::ranges::count(machine.nodes, kind, &Node::kind));

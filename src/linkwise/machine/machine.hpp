@@ -21,11 +21,11 @@ struct Node {
   NodeKind kind = NodeKind::socket;
 };
 
-/// How much a shared resource carries, by the number of flows that use it at once.
+/// The throughput of a shared resource, by the number of flows that use it at once.
 ///
-/// Points are (flows, GB/s), linear in between and constant outside. One point is a plain capacity; a
-/// second, lower one says that crowding costs: sort22 §4.2 sees it on the X-Bus, which loses bandwidth to
-/// retries as streams are added, and host DRAM shows it on eight H200s.
+/// Points are (flows, GB/s), linear in between and constant outside. One point is a plain capacity; a second, lower
+/// one models contention: sort22 §4.2 observes it on the X-Bus, which loses bandwidth to retries as streams are
+/// added, and the host DRAM of a machine with eight H200s shows it too.
 struct CapacityPoint {
   int flows = 1;
   double gb_per_s = 0;
@@ -77,14 +77,14 @@ struct Processor {
   std::map<std::string, Rate> rates;
 };
 
-/// What starts at a GPU at once without waiting for another copy.
+/// How many copies of each kind a GPU can run at once; further ones wait.
 struct CopyEngines {
   int host_to_device = 1;
   int device_to_host = 1;
   int peer = 1;
 };
 
-/// Seconds between issuing the smallest copy and its end, by kind of traffic, in microseconds.
+/// Time from issuing the smallest copy to its end, by kind of traffic.
 struct CopyStartup {
   double host_to_device_us = 0;
   double device_to_host_us = 0;
@@ -92,18 +92,18 @@ struct CopyStartup {
   double local_us = 0;
 };
 
-/// What it costs that kernels send chunks while they run (proact21 §III-C). The defaults are an H200's, measured.
+/// The costs of sending chunks while kernels run (proact21 §III-C). The defaults were measured on an H200.
 struct AgentCosts {
-  double inline_stall = 0.01;      ///< of the time that a kernel's own stores to peers take, it waits for them
-  double memory_share = 0.03;      ///< of a kernel's memory bandwidth, which counting and sending take
-  double tracking_ns = 0.05;       ///< for each block and chunk that it writes, of the time in which all blocks run
-  double polling_us = 0.012;       ///< from one chunk to the next
-  double polling_share = 0.003;    ///< of the SMs, which polling by saturating_threads takes from the kernel
-  double polling_goodput = 0.965;  ///< of what copies carry
-  double dynamic_us = 0.38;        ///< from one launch to the next
-  double dynamic_share = 0.3;      ///< of the kernel's time: half an SM is left to what is launched
-  int saturating_threads = 2300;   ///< that storing agents need to reach what links carry
-  double copy_engine_us = 6.5;     ///< that a stream takes to see a flag and start a copy
+  double inline_stall = 0.01;      ///< fraction of the time of its own stores to peers for which a kernel stalls
+  double memory_share = 0.03;      ///< fraction of a kernel's memory bandwidth that counting and sending take
+  double tracking_ns = 0.05;       ///< added to the time of all blocks, for each block and chunk that it writes
+  double polling_us = 0.012;       ///< a polling agent's time per chunk
+  double polling_share = 0.003;    ///< fraction of the SMs that polling with saturating_threads takes from the kernel
+  double polling_goodput = 0.965;  ///< a polling agent's throughput as a fraction of that of copies
+  double dynamic_us = 0.38;        ///< the agent `dynamic`'s time per launch
+  double dynamic_share = 0.3;      ///< relative increase of the kernel's time: half an SM is left to launched kernels
+  int saturating_threads = 2300;   ///< threads with which storing agents saturate the links
+  double copy_engine_us = 6.5;     ///< time that a stream takes to see a flag and start a copy
 };
 
 struct Machine {
@@ -119,20 +119,21 @@ struct Machine {
   CopyStartup copy_startup;
   double pageable_gb_per_s = 0;  ///< all transfers from and to pageable memory together
 
-  /// Peers without a link of their own go through the host's memory, as without peer access, and not straight through
-  /// switches and sockets (tartan20 §3.1.2 measures them so).
+  /// Copies between peers without a link of their own are staged through host memory, as without peer access, instead
+  /// of going straight through switches and sockets (tartan20 §3.1.2 measures this).
   bool staged_peers = false;
-  double staged_peer_gb_per_s = 0;  ///< what one GPU sends so at most; 0: what its links carry
-  /// What a kernel's reads and writes of pinned host memory carry at most; 0: what copies do (commscope19 §4.4).
+  double staged_peer_gb_per_s = 0;  ///< limit on what one GPU sends that way; 0: the rate of its links
+  /// Limits on a kernel's reads and writes of pinned host memory (zero-copy); 0: the rate of copies (commscope19
+  /// §4.4).
   double zero_copy_read_gb_per_s = 0;
   double zero_copy_write_gb_per_s = 0;
-  /// Useful bytes of those that cross the link to a peer, by the bytes of a store; linear in between (proact21 fig. 2).
+  /// Useful fraction of the bytes on a link to a peer, by store size in bytes; linear in between (proact21 fig. 2).
   std::map<int, double> store_goodput;
   AgentCosts agents;
 
   [[nodiscard]] int num_gpus() const;
   [[nodiscard]] int num_host_memories() const;
-  /// What a row of a column takes that the host's cores gather. Where nobody measured it: what 32 cores took.
+  /// Cost of gathering a row of a column on the host's cores; unless measured, that of 32 cores.
   [[nodiscard]] Rate host_gather_rate() const;
   /// The share of bytes that are useful where stores of that size cross a link to a peer.
   [[nodiscard]] double goodput_of_stores(int bytes) const;

@@ -10,9 +10,9 @@
 namespace linkwise {
 namespace {
 
-constexpr double worth_it = 1.2;         // times the straight way's width, for a relay between GPUs
-constexpr double worth_leaving = 1.001;  // times the rate of those who carry, without one of them
-constexpr double least_helped = 0.02;    // of what a GPU's part is
+constexpr double worth_it = 1.2;         // times the direct route's width, which a relay between GPUs has to exceed
+constexpr double worth_leaving = 1.001;  // times the total rate: what dropping a carrier has to exceed
+constexpr double least_helped = 0.02;    // of a GPU's part: no relay carries less
 constexpr double equal_within = 1e-9;
 
 double width_of(Topology& topology, Place from, Place to) {
@@ -48,7 +48,7 @@ std::vector<Path> peer_relays(Topology& topology, const std::vector<int>& gpus) 
   struct Way {
     double width = 0;
     std::vector<int> over;
-    // What a GB/s costs: every hop keeps a link busy.
+    // Width per hop, since every hop keeps a link busy.
     [[nodiscard]] double score() const { return width / static_cast<double>(over.size() + 1); }
   };
   std::vector<std::vector<Way>> straight(n, std::vector<Way>(n));
@@ -56,7 +56,8 @@ std::vector<Path> peer_relays(Topology& topology, const std::vector<int>& gpus) 
     for (std::size_t b = 0; b < n; ++b)
       if (a != b) straight[a][b].width = width_of(topology, Place::gpu(gpus[a]), Place::gpu(gpus[b]));
   std::vector<std::vector<Way>> best = straight;
-  // Over one intermediate GPU more at a time (Floyd and Warshall's order); of ways as good, the first stays.
+  // Allows one more intermediate GPU at a time (Floyd and Warshall's order); of equally good paths, the first is
+  // kept.
   for (std::size_t k = 0; k < n; ++k)
     for (std::size_t a = 0; a < n; ++a)
       for (std::size_t b = 0; b < n; ++b) {
@@ -82,8 +83,8 @@ HostShares best_host_shares(Topology& topology, const std::vector<int>& gpus, Tr
   std::vector<int> carriers = gpus;
   std::vector<double> rates = rates_of(topology, carriers, direction, pageable);
   double sum = std::reduce(rates.begin(), rates.end());
-  // Who takes more from the others than it carries itself leaves, the worst first; alone, or two whose leaving pays
-  // only together.
+  // Drops carriers that cost the others more than they carry themselves, the worst first: one at a time, or two where
+  // only dropping both pays.
   while (carriers.size() > 1) {
     std::vector<int> best;
     std::vector<double> best_rates;
@@ -115,7 +116,7 @@ HostShares best_host_shares(Topology& topology, const std::vector<int>& gpus, Tr
 std::vector<Path> host_relays(Topology& topology, const std::vector<int>& gpus, Traffic direction,
                               const HostShares& shares) {
   const double even = 1.0 / static_cast<double>(gpus.size());
-  std::vector<double> left = shares.share;  // that a GPU can carry for others
+  std::vector<double> left = shares.share;  // what a GPU can carry for others; negative: what others carry for it
   for (double& share : left) share -= even;
   std::vector<Path> paths;
   for (std::size_t g = 0; g < gpus.size(); ++g) {
@@ -136,7 +137,7 @@ std::vector<Path> host_relays(Topology& topology, const std::vector<int>& gpus, 
       left[g] += carried;
       left[h] -= carried;
     }
-    // Who carries nothing at all does not carry what is left over either.
+    // A GPU with a share of 0 must not carry the remainder either: its relays are scaled up to cover everything.
     if (shares.share[g] == 0)
       for (std::size_t p = first; p < paths.size(); ++p) paths[p].fraction /= helped;
   }

@@ -38,7 +38,7 @@ std::vector<std::vector<int>> rings_over_links(Topology& topology, const std::ve
   return found;
 }
 
-// What each ring carries when all of them together carry most.
+// The rate of each ring when their total is highest.
 std::vector<double> best_rates(Topology& topology, const std::vector<std::vector<int>>& rings) {
   const std::size_t num_resources = topology.resources().size();
   std::vector<std::vector<double>> rows(num_resources, std::vector<double>(rings.size(), 0));

@@ -1,7 +1,7 @@
 // Collectives as NCCL does them: along rings through all participants (tartan20 §3.2, figure 18).
 //
-// Over NVLink it lays several rings, so that every link carries some; over PCIe one, which crosses switches and sockets
-// as it must. Each ring carries its part of the data in chunks that follow each other.
+// Over NVLink, NCCL uses several rings, so that every link carries some traffic; over PCIe one, which crosses
+// switches and sockets as needed. Each ring carries its part of the data in pipelined chunks.
 #pragma once
 
 #include <vector>
@@ -13,15 +13,16 @@ namespace linkwise {
 enum class Collective { broadcast, all_gather, reduce, all_reduce, reduce_scatter };
 
 struct Rings {
-  std::vector<std::vector<int>> rings;  ///< those that carry something, each from the lowest GPU on
+  std::vector<std::vector<int>> rings;  ///< those that carry something
   std::vector<double> rates;            ///< GB/s that each of them carries
-  bool over_links = false;              ///< GPU links or switches alone, and not the host
-  double gb_per_s = 0;                  ///< that all rings together carry past each GPU
-  double step_us = 0;                   ///< from one GPU to the next, the slowest
+  bool over_links = false;              ///< only GPU links or switches are used, not the host
+  double gb_per_s = 0;                  ///< total of all rings, past each GPU
+  double step_us = 0;                   ///< latency of the slowest hop
 };
 
-/// The rings through the GPUs that together carry most: over GPU links if a ring of those exists, else one ring in the
-/// given order over the host. Up to eight GPUs any ring is considered, of more the given order alone.
+/// The set of rings through the given GPUs with the highest total rate: over GPU links if there is such a ring,
+/// otherwise one ring in the given order over the host. Up to eight GPUs every ring is considered, for more only the
+/// given order.
 /// @throws UsageError if there are fewer than two GPUs.
 Rings rings_of(Topology& topology, const std::vector<int>& gpus);
 

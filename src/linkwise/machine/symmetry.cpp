@@ -10,11 +10,11 @@ namespace {
 using Colour = std::uint64_t;
 
 constexpr double alike = 1.02;             // widths within this ratio count as the same
-constexpr std::size_t few_enough = 12;     // GPUs whose 4,095 sets are all looked at
-constexpr std::size_t most_searched = 32;  // GPUs whose sets are compared at all
-constexpr std::size_t most_kinds = 64;     // of sets of one size, if there are more than few GPUs
+constexpr std::size_t few_enough = 12;     // with at most this many GPUs, all their sets (up to 4,095) are compared
+constexpr std::size_t most_searched = 32;  // with more than this many GPUs, no sets are compared
+constexpr std::size_t most_kinds = 64;     // classes of one size, with more than `few_enough` GPUs
 constexpr std::size_t most_together = 64;  // GPUs that one sort or join uses
-constexpr int rounds = 2;                  // of refinement: what a GPU's neighbours' neighbours are
+constexpr int rounds = 2;                  // of refinement: as far as a GPU's neighbours' neighbours
 
 Colour mixed(Colour a, Colour b) {
   Colour x = a * 0x9e3779b97f4a7c15U + b + 0x632be59bd9b4e019U;
@@ -63,8 +63,8 @@ class Symmetry {
     return sets;
   }
 
-  // Every kind of a size is a kind of the size below with one GPU more, if GPUs count as alike only when they are so in
-  // the whole machine.
+  // Builds the classes of each size by adding one GPU to those of the size below. This finds all of them, since GPUs
+  // count as alike only if they are alike in the whole machine.
   std::vector<std::vector<int>> distinct_of_larger() {
     std::vector<int> everyone;
     for (int gpu = 0; gpu < static_cast<int>(gpus_); ++gpu) everyone.push_back(gpu);
@@ -78,14 +78,15 @@ class Symmetry {
       std::set<Colour> known;
       for (const std::vector<int>& set : larger)
         if (known.insert(colour_of_set(set)).second) level.push_back(set);
-      // By number, neighbours come first and what is far apart last: of very many kinds, the most different are kept.
+      // In order of number, neighbouring GPUs come first and distant ones last: of too many classes, keep both ends,
+      // which differ most.
       if (level.size() > most_kinds) level.erase(level.begin() + most_kinds / 2, level.end() - most_kinds / 2);
       all.insert(all.end(), level.begin(), level.end());
     }
     return all;
   }
 
-  // Of the GPUs that are joined to the set's alike, the first.
+  // Adds one GPU to the set: of GPUs that are connected to the set in the same way, only the first.
   void add_with_one_more(const std::vector<int>& set, const std::vector<Colour>& in_all,
                          std::set<std::vector<int>>& larger) const {
     std::set<Colour> known;
@@ -106,7 +107,7 @@ class Symmetry {
 
   std::vector<Use> uses(Place from, Place to) { return topology_.route(from, to).uses; }
 
-  // Resources get the same number when nothing wider than 2 % lies between their widths.
+  // In order of width, a resource more than 2 % wider than the one before begins a new class.
   void classify_resources() {
     const auto& resources = topology_.resources();
     std::vector<std::pair<double, std::size_t>> by_width;
@@ -148,7 +149,7 @@ class Symmetry {
     return colour;
   }
 
-  // By position in the set: what a GPU's ways are, what those are that it is joined to, and so on.
+  // By position in the set: each GPU's initial colour, refined by the colours of the GPUs that it is connected to.
   [[nodiscard]] std::vector<Colour> refined(const std::vector<int>& set) const {
     std::vector<Colour> colours, others;
     for (const int gpu : set) colours.push_back(pair(gpu, gpu));
@@ -171,10 +172,10 @@ class Symmetry {
   std::size_t gpus_;
   std::vector<Colour> classes_;             // by resource
   std::vector<std::vector<Use>> in_, out_;  // host routes, by GPU
-  std::vector<Colour> pairs_;               // by two GPUs; of one GPU and itself: its ways to the host
+  std::vector<Colour> pairs_;               // by pair of GPUs; of a GPU and itself: its routes to the host
 };
 
-// Sizes of which each is half as large again as the one before: of each, neighbours, and GPUs that are far apart.
+// Sizes that grow by half each time; for each, one set of neighbouring GPUs and one of GPUs that are far apart.
 std::vector<std::vector<int>> sets_of_very_many(std::size_t gpus) {
   std::vector<std::vector<int>> sets;
   const std::size_t most = std::min(gpus, most_together);

@@ -29,7 +29,8 @@ double startup_us(const CopyStartup& startup, Place from, Place to) {
   return 0;
 }
 
-// Of several that a network joins, the one that a node is in: "node2/" of "node2/gpu0"; nothing of a single one.
+// The prefix of the computer that a node belongs to, if a network joins several: "node2/" for "node2/gpu0"; otherwise
+// "".
 std::string computer_of(const std::string& name) { return name.substr(0, name.rfind('/') + 1); }
 
 }  // namespace
@@ -138,7 +139,7 @@ bool Topology::is_over_the_host(const std::vector<int>& links) const {
 
 bool Topology::meet_at_the_host(int a, int b) { return is_over_the_host(route(Place::gpu(a), Place::gpu(b)).links); }
 
-// Adds the shortest way from one node to another.
+// Appends the shortest path from one node to another.
 void Topology::follow(Route& route, int from, int to) const {
   int node = from;
   for (const int l : shortest_path(from, to)) {
@@ -208,7 +209,7 @@ std::vector<double> fair_rates(std::span<const Resource> resources, std::span<co
   // Only resources that somebody uses take part.
   std::vector<int> users(resources.size(), 0);
   std::vector<double> rising(resources.size(), 0);    // Σ weights of the flows that still rise,
-  std::vector<int> rising_uses(resources.size(), 0);  // and how many there are: sums of weights leave a rest
+  std::vector<int> rising_uses(resources.size(), 0);  // and their number: sums of weights leave rounding errors
   std::vector<int> used;
   for (const auto* uses : flows)
     for (const Use& use : *uses) {

@@ -46,10 +46,11 @@ class Topology {
   /// The computing resource of a place, with capacity 1: the share of the processor that work gets.
   [[nodiscard]] int processor_of(Place place) const;
 
-  /// The way from one place to another; `pageable` says that a host end is not page-locked.
-  /// @throws UsageError if the machine has no such place or nothing joins them.
+  /// The route from one place to another; `pageable` says that a host end is not pinned.
+  /// @throws UsageError if the machine has no such place or nothing connects them.
   const Route& route(Place from, Place to, bool pageable = false);
-  /// Whether two GPUs meet at a socket or a PCIe switch, having no link or switch of their own.
+  /// Whether the route between two GPUs goes through a socket or a PCIe switch, not only over GPU links and
+  /// NVSwitches.
   bool meet_at_the_host(int a, int b);
 
  private:
@@ -67,7 +68,7 @@ class Topology {
   int first_local_ = 0;
   int first_processor_ = 0;
   int first_constraint_ = 0;
-  std::map<std::string, int> pageable_;           // by computer, of those that a network joins
+  std::map<std::string, int> pageable_;           // by computer, where a network joins several
   int first_staged_ = 0;                          // by GPU
   std::vector<int> forward_, backward_, duplex_;  // by link; duplex_ is -1 where there is none
   std::map<std::pair<std::pair<Place, Place>, bool>, Route> routes_;

@@ -13,13 +13,13 @@ namespace linkwise {
 namespace {
 
 constexpr std::size_t sets_of_a_size = 2;
-constexpr double worth_it = 1.03;  // times the rate of even shares, for uneven ones
+constexpr double worth_it = 1.03;  // times the rate of even shares, which uneven ones have to exceed
 
-// A GPU set, and the ways over its GPUs that may be worth it.
+// A GPU set, and the relay paths over its GPUs that may be worthwhile.
 struct GpuSet {
   std::vector<int> gpus;
   double wire_seconds = 0;         // each GPU carrying the same
-  std::vector<Path> host_ways;     // where uneven shares carry more
+  std::vector<Path> host_ways;     // for host traffic, if uneven shares carry more
   double uneven_wire_seconds = 0;  // with these
   std::vector<Path> peer_ways;
 };
@@ -51,7 +51,7 @@ class Enumeration {
     return even_host_rate(topology_, gpus, direction, is_pageable(direction));
   }
 
-  // GB/s between each two of them when all send to all, as an exchange does.
+  // The lowest GB/s between any two of them when all send to all, as in an exchange.
   double exchange_rate(const std::vector<int>& gpus) {
     std::vector<const std::vector<Use>*> flows;
     for (const int a : gpus)
@@ -60,8 +60,7 @@ class Enumeration {
     return flows.empty() ? 0 : std::ranges::min(fair_rates(topology_.resources(), flows));
   }
 
-  // Of each size, the sets with the least wire time; of those as good, the ones that exchange faster, and then those
-  // with the lowest numbers.
+  // For each size, the sets with the least wire time; ties go to the faster exchange, then to the lowest numbers.
   std::vector<GpuSet> sets() {
     const auto set_of = [&](std::vector<int> gpus) {
       GpuSet set{std::move(gpus)};
@@ -70,7 +69,7 @@ class Enumeration {
       return set;
     };
     if (!constraints_.gpus.empty()) return {set_of(constraints_.gpus)};
-    // In steps of a percent: no smaller difference is one.
+    // In steps of a percent: smaller differences are ignored.
     const auto rank = [](double value) { return std::lround(100 * std::log(value)); };
     using Rank = std::pair<long, long>;
     std::vector<std::vector<std::pair<Rank, GpuSet>>> by_size(static_cast<std::size_t>(topology_.machine().num_gpus()) +
@@ -105,11 +104,11 @@ class Enumeration {
 
   [[nodiscard]] bool is_wanted(SortStrategy strategy) const {
     if (strategy == SortStrategy::het && constraints_.pinned.has("merge_on_gpus"))
-      return false;  // on the host, it does
+      return false;  // het always merges on the host
     return constraints_.strategy.value_or(strategy) == strategy;
   }
 
-  // An order that is asked for stays.
+  // If the caller names the GPUs, their order is kept.
   std::vector<std::vector<int>> orders_of(const std::vector<int>& gpus) {
     if (!constraints_.gpus.empty()) return {gpus};
     return merge_orders(topology_, gpus);
@@ -132,14 +131,14 @@ class Enumeration {
     if (is_wanted(plan.strategy)) add_with_ways(plan, set);
   }
 
-  // The plan as it is, and with every choice of ways that it can use. What is pinned is not varied.
+  // Adds the plan without relay paths, and with every choice of them that it can use. Pinned fields are not varied.
   void add_with_ways(SortPlan plan, const GpuSet& set) {
     constraints_.pinned.apply_to(plan);
-    // Parts that are cut by few samples need more room.
+    // Cuts from few samples make less equal parts, which need more room.
     if (constraints_.pinned.has("samples") && !constraints_.pinned.has("slack"))
       plan.slack = std::clamp(sampling_error(plan.gpus.size(), plan.samples), plan.slack, 1.0);
     if (constraints_.pinned.has("paths")) {
-      // Streamed sorts store to the peers by themselves, and het moves nothing between them.
+      // Streamed sorts store directly to the peers, and het moves nothing between GPUs.
       const bool between_gpus =
           std::ranges::any_of(plan.paths, [](const Path& path) { return path.from.is_gpu() && path.to.is_gpu(); });
       if (between_gpus && plan.strategy == SortStrategy::het) return;
@@ -149,7 +148,8 @@ class Enumeration {
     const auto add = [&](const std::vector<Path>& ways) {
       plan.paths = ways;
       candidates_.push_back({plan, set.wire_seconds});
-      // They help every strategy alike: the radix sort shows whether they pay, others take them if asked for.
+      // Relays of host traffic help every strategy alike: the radix sort shows whether they pay; other strategies get
+      // them only if they are asked for.
       if (set.host_ways.empty() || (plan.strategy != SortStrategy::radix && !constraints_.strategy)) return;
       plan.paths.insert(plan.paths.end(), set.host_ways.begin(), set.host_ways.end());
       candidates_.push_back({plan, set.uneven_wire_seconds});

@@ -10,11 +10,11 @@ namespace linkwise {
 
 struct Candidate {
   SortPlan plan;
-  double wire_seconds = 0;  ///< what it takes at least: all bytes in, and then out again
+  double wire_seconds = 0;  ///< lower bound on its time: all bytes in, and then out again
 };
 
-/// By rising wire time. GPU sets of each size are ranked by it, and only the best are candidates; each with every
-/// strategy, merge order and choice of ways over other GPUs that it can use.
+/// In ascending order of wire time. The GPU sets of each size are ranked by it, and only the best become candidates,
+/// each with every strategy, merge order and choice of relay paths that it can use.
 std::vector<Candidate> candidates_for(const Machine& machine, const SortWorkload& workload,
                                       const SortConstraints& constraints);
 

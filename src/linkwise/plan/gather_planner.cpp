@@ -9,7 +9,7 @@
 namespace linkwise {
 namespace {
 
-constexpr double accesses_of_string = 2;  // where it lies, and its bytes
+constexpr double accesses_of_string = 2;  // its offset, and its bytes
 
 double on_gpus(const Machine& machine, const GatherWorkload& workload, std::span<const int> gpus,
                std::uint64_t memory_limit) {

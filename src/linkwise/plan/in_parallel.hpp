@@ -9,7 +9,7 @@
 
 namespace linkwise {
 
-/// work(0), …, work(count - 1) on all cores. The first exception, if there is any, goes on when all are done.
+/// Calls work(0), …, work(count - 1) on all cores. The first exception, if any, is rethrown when all are done.
 template <typename Work>
 void for_each_in_parallel(std::size_t count, const Work& work) {
   std::vector<std::exception_ptr> failures(count);

@@ -12,9 +12,9 @@ namespace linkwise {
 namespace {
 
 constexpr int most_batches = 512;
-constexpr std::uint64_t most_windows = 32;     // of a result that are priced one by one, on each GPU
+constexpr std::uint64_t most_windows = 32;     // of a result, on each GPU, that are simulated; others extrapolated
 constexpr std::uint64_t most_chunksets = 64;   // more would take longer than any other way
-constexpr std::uint64_t pairs_in_memory = 16;  // that three streams take, with all that joining them needs
+constexpr std::uint64_t pairs_in_memory = 16;  // times pair_bytes: what three streams and the joining take
 
 JoinInput input_of(const JoinWorkload& workload) {
   // Addresses that are never used: an estimate has no data.
@@ -35,14 +35,14 @@ JoinInput input_of(const JoinWorkload& workload) {
   return input;
 }
 
-// Fills in what follows from the memory that there is. False if the path cannot be taken.
+// Fills in what follows from the available memory. False if the path cannot be used.
 bool fit(const Machine& machine, const JoinWorkload& workload, const JoinConstraints& constraints, JoinPlan& plan) {
   VirtualRuntime runtime = estimating_runtime(machine);
   runtime.set_memory_limit(constraints.memory_limit);
   const JoinInput input = input_of(workload);
   if (plan.path == JoinPath::in_core) {
     if (workload.wants_ranges) return false;
-    // The more batches, the less of the probing side is there at once.
+    // The more batches, the less of the probe side is resident at once.
     while (!workload.wants_rows && !constraints.pinned.has("batches") && plan.batches < most_batches &&
            !join_fits(runtime, plan, input, /*wants_rows=*/false))
       plan.batches *= 2;
@@ -72,14 +72,14 @@ bool fit(const Machine& machine, const JoinWorkload& workload, const JoinConstra
   return true;
 }
 
-// What a candidate takes on a path; nothing if it cannot be taken.
+// The price of a candidate on a path; empty if it cannot be used.
 std::vector<PricedJoin> price(const Machine& machine, const JoinWorkload& workload, const JoinConstraints& constraints,
                               const Candidate& candidate, JoinPath path) {
   JoinPlan plan;
   plan.path = path;
   plan.sort = candidate.plan;
   constraints.pinned.apply_to(plan);
-  // Relays between GPUs are for sorts in steps: their plans are no others here.
+  // Candidates with relays between GPUs are for non-streamed sorts; in a join they would only repeat the others.
   const Pinned<SortPlan>& sort = constraints.pinned_sort;
   if (!plan.sort.streamed && !sort.has("streamed") && !sort.has("paths")) return {};
   const bool is_in_core = path == JoinPath::in_core;
@@ -90,12 +90,13 @@ std::vector<PricedJoin> price(const Machine& machine, const JoinWorkload& worklo
   try {
     const SortReport report = estimate_join(machine, workload, plan, constraints.memory_limit);
     return {{plan, report.seconds, report.phases}};
-  } catch (const OutOfMemoryError&) {  // what is only known on the way; another one may fit
+  } catch (const OutOfMemoryError&) {  // found only while estimating; another candidate may fit
     return {};
   }
 }
 
-// How often the probing side passes by: the more often, the less is left to do at the end, and the more in all.
+// Chooses the number of batches of the probe side: with more, less work is left at the end, but there is more in
+// total.
 void choose_batches(const Machine& machine, const JoinWorkload& workload, const JoinConstraints& constraints,
                     PricedJoin& best) {
   if (workload.wants_rows || best.plan.path != JoinPath::in_core || constraints.pinned.has("batches")) return;
@@ -106,12 +107,12 @@ void choose_batches(const Machine& machine, const JoinWorkload& workload, const 
     try {
       const SortReport report = estimate_join(machine, workload, plan, constraints.memory_limit);
       if (report.seconds < best.seconds / as_good) best = {plan, report.seconds, report.phases};
-    } catch (const OutOfMemoryError&) {  // NOLINT(bugprone-empty-catch): then not so
+    } catch (const OutOfMemoryError&) {  // NOLINT(bugprone-empty-catch): then not this number
     }
   }
 }
 
-// Which pinned fields no plan for so many rows could keep.
+// The error message that names the pinned fields which no plan for so many rows could keep.
 std::string what_does_not_fit(const JoinConstraints& constraints, std::uint64_t rows) {
   std::string named = constraints.path ? "path" : "";
   for (const auto* names : {&constraints.pinned.names, &constraints.pinned_sort.names})
@@ -145,7 +146,7 @@ SortReport estimate_join(const Machine& machine, const JoinWorkload& workload, c
                          std::uint64_t memory_limit) {
   const std::uint64_t matches = expected_counts(input_of(workload)).pairs;
   const std::uint64_t step = most_windows / 2 * plan.window_rows * plan.sort.gpus.size();
-  // Where rows without a match are shown too, each match adds a row only from the longer side's number of them on.
+  // If unmatched rows are in the result too, matches add rows only beyond the number of rows of the longer side.
   const std::uint64_t at_least =
       workload.kind == JoinKind::inner ? step : std::max(workload.left_rows, workload.right_rows);
   const std::uint64_t priced = at_least + step;
@@ -153,7 +154,7 @@ SortReport estimate_join(const Machine& machine, const JoinWorkload& workload, c
       workload.kind == JoinKind::semi || workload.kind == JoinKind::anti;  // as short as the left side
   if (!workload.wants_rows || is_filter || matches <= priced)
     return estimate_whole(machine, workload, plan, memory_limit);
-  // One window of the result is like another: what the last of these take, all others do.
+  // All windows of the result cost the same: the rest is extrapolated from the last ones that are simulated.
   JoinWorkload some = workload;
   some.expected_matches = priced;
   SortReport report = estimate_whole(machine, some, plan, memory_limit);
@@ -181,7 +182,7 @@ std::vector<PricedJoin> plan_join(const Machine& machine, const JoinWorkload& wo
   both.pageable = both.pageable_out = workload.pageable;
   const std::vector<Candidate> candidates = candidates_for(
       machine, both, {constraints.gpus, constraints.strategy, constraints.memory_limit, constraints.pinned_sort});
-  // In host memory only what lies sorted there, or does not fit.
+  // Joins in host memory only if a side is presorted, or if the join does not fit in core.
   const bool is_sorted = workload.left_presorted || workload.right_presorted;
   std::vector<PricedJoin> found;
   for (const JoinPath path : {JoinPath::in_core, JoinPath::sorted, JoinPath::pairwise, JoinPath::hybrid_radix}) {

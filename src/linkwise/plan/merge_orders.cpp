@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t most_gpus = 8;  // sixteen have 10^13 orders
 constexpr std::size_t most_shared = 256, most_priced = 6;
 
-/// Positions that exchange when groups of so many GPUs are merged.
+/// Pairs of positions that exchange data when groups of a given size are merged.
 using Pairs = std::vector<std::pair<std::size_t, std::size_t>>;
 
 Pairs pairs_of(std::size_t gpus, std::size_t group) {
@@ -36,7 +36,7 @@ class MergeOrders {
   std::vector<std::vector<int>> run() {
     std::vector<std::vector<int>> orders{given_};
     const Rates given = shared(given_);
-    if (std::ranges::min(given) > 0.99 * fastest_) return orders;  // as behind a switch between all
+    if (std::ranges::min(given) > 0.99 * fastest_) return orders;  // as with a switch between all GPUs
     std::vector<Levels> known{levels_of(given)};
     for (const Scored& each : scored()) {
       if (orders.size() == most_priced) break;
@@ -48,7 +48,7 @@ class MergeOrders {
   }
 
  private:
-  using Rates = std::vector<double>;  // of each level the slowest pair's, GB/s
+  using Rates = std::vector<double>;  // GB/s of the slowest pair, by level
   using Levels = std::vector<long>;   // the same in steps of a percent
 
   struct Scored {
@@ -57,14 +57,14 @@ class MergeOrders {
     double seconds = 0;
   };
 
-  // By what the slowest pair of each level takes: first as if each had its links to itself, and the best of these as
-  // they share them.
+  // Orders by the time of the slowest pair of each level: first as if each pair had its links to itself, then, for
+  // the best ones, with the links shared.
   std::vector<Scored> scored() {
     std::vector<Scored> all;
     std::vector<int> order = given_;
     std::ranges::sort(order);
     do {
-      if (order.front() < order.back()) all.push_back({order, alone(order)});  // from its end, it exchanges the same
+      if (order.front() < order.back()) all.push_back({order, alone(order)});  // reversed, it exchanges the same
     } while (std::ranges::next_permutation(order).found);
     best_first(all);
     all.resize(std::min(all.size(), most_shared));
@@ -73,7 +73,8 @@ class MergeOrders {
     return all;
   }
 
-  // Of each GPU a half of its records goes to its neighbour first, and then all of those that change sides.
+  // On the first level each GPU exchanges half of its records, on later levels the GPUs that exchange send all of
+  // theirs.
   static void best_first(std::vector<Scored>& all) {
     for (Scored& each : all) {
       each.seconds = 0.5 / each.rates.front();
@@ -108,7 +109,7 @@ class MergeOrders {
     return gpus;
   }
 
-  // GB/s that each of them gets at least, one way, when all exchange at once.
+  // The lowest rate of any pair, in GB/s one way, when all exchange at once.
   double least_rate(const std::vector<std::pair<int, int>>& pairs) {
     std::vector<const std::vector<Use>*> flows;
     for (const auto& [a, b] : pairs)
@@ -120,7 +121,7 @@ class MergeOrders {
   Topology& topology_;
   const std::vector<int>& given_;
   std::vector<Pairs> levels_;
-  std::map<std::pair<int, int>, double> alone_;  // GB/s of two that exchange while nobody else does
+  std::map<std::pair<int, int>, double> alone_;  // GB/s of a pair that exchanges alone
   double fastest_ = 0;                           // of these
 };
 

@@ -1,7 +1,7 @@
-// In which order P2P sort may merge GPUs the fastest (sort22 §5.4).
+// The orders of GPUs in which P2P sort may merge fastest (sort22 §5.4).
 //
-// Positions decide who exchanges: keys in no order put each pivot near the middle, so that the second half of a group's
-// left side and the first half of its right side change places.
+// Positions decide which GPUs exchange data: with random keys each pivot lies near the middle, so that the second
+// half of a group's left side and the first half of its right side are swapped.
 #pragma once
 
 #include <vector>
@@ -10,8 +10,8 @@
 
 namespace linkwise {
 
-/// Orders of 4 or 8 GPUs, the given one first, then those whose links carry what changes sides the fastest, a few at
-/// most. Orders that exchange at the same rates are one; of other numbers of GPUs the given order is all there is.
+/// For 4 or 8 GPUs: the given order, then a few orders whose links exchange the swapped data fastest. Of orders that
+/// exchange at the same rates, only one is returned. For other numbers of GPUs: only the given order.
 std::vector<std::vector<int>> merge_orders(Topology& topology, const std::vector<int>& gpus);
 
 }  // namespace linkwise

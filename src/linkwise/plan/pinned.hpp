@@ -9,7 +9,7 @@ namespace linkwise {
 template <typename Plan>
 struct Pinned {
   Plan values;                  ///< of the fields that are named
-  std::set<std::string> names;  ///< as visit_fields has them
+  std::set<std::string> names;  ///< as in visit_fields
 
   [[nodiscard]] bool has(const std::string& name) const { return names.contains(name); }
 

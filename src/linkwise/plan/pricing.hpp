@@ -1,4 +1,4 @@
-// What the planners of sorts and of joins share: candidates are priced in waves, and of the best the simplest is used.
+// Shared by the planners of sorts and of joins: candidates are priced in waves, and the simplest of the best is used.
 #pragma once
 
 #include <algorithm>
@@ -16,17 +16,17 @@
 
 namespace linkwise {
 
-constexpr double hopeless = 1.25;           // times the best so far: with that much wire time, a plan is not the best
-constexpr double as_good = 1.01;            // times the best: no estimate is as exact as to tell these apart
-constexpr std::size_t priced_at_once = 12;  // whatever the number of cores, so that it is the same everywhere
+constexpr double hopeless = 1.25;           // times the best so far: a plan with more wire time cannot be the best
+constexpr double as_good = 1.01;            // times the best: estimates are not exact enough to tell these apart
+constexpr std::size_t priced_at_once = 12;  // independent of the number of cores, so that plans do not vary with it
 
 /// The machine on a simulated clock, without data.
 inline VirtualRuntime estimating_runtime(const Machine& machine) {
   return {machine, VirtualMode::estimate, 0, make_virtual_kernels()};
 }
 
-/// All that price(candidate) returned, a vector of plans with their `seconds`; those with the least wire time first,
-/// until what is left is hopeless and `enough` are priced.
+/// Calls price(candidate), which returns a vector of plans with their `seconds`, in order of wire time, until the
+/// remaining candidates are hopeless and at least `enough` plans are priced. Returns all plans.
 template <typename Price>
 auto price_in_waves(std::span<const Candidate> candidates, std::size_t enough, const Price& price) {
   using Plans = decltype(price(candidates.front()));
@@ -46,7 +46,8 @@ auto price_in_waves(std::span<const Candidate> candidates, std::size_t enough, c
   return found;
 }
 
-/// By rising time; but of those as good as the best, first the one with the fewest GPUs and no detours.
+/// Sorts by time, then moves the simplest of the plans as good as the best to the front: fewest GPUs, then fewest
+/// detours.
 template <typename Priced, typename SortPlanOf>
 void simplest_of_the_best_first(std::vector<Priced>& found, const SortPlanOf& sort_plan_of) {
   std::ranges::stable_sort(found, {}, &Priced::seconds);

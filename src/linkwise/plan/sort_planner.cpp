@@ -10,26 +10,27 @@
 namespace linkwise {
 namespace {
 
-constexpr std::uint64_t most_simulated_chunksets = 24;  // that are simulated
-constexpr std::uint64_t few_chunksets = 6;              // of a candidate, to tell whether it may be the best:
-constexpr double may_be_best = 1.05;                    // times what the best so far takes
-constexpr std::size_t enough_plans = 12;  // that are priced whatever they promise, to show what there would be
+constexpr std::uint64_t most_simulated_chunksets = 24;  // in the second estimate of a plan
+constexpr std::uint64_t few_chunksets = 6;              // in the first, which tells whether a plan may be the best:
+constexpr double may_be_best = 1.05;                    // it takes at most this many times what the best takes
+constexpr std::size_t enough_plans = 12;                // priced even if they cannot be the best, to show alternatives
 
-// Of a plan that sorts so many in all.
+// The records that a plan sorts at once, of `count` in all.
 std::uint64_t records_at_once(const SortPlan& plan, std::uint64_t count) {
   return plan.chunkset_records == 0 ? count : std::min(plan.chunkset_records, count);
 }
 
 RecordType record_type(const SortWorkload& workload) { return {key_width(workload.key_type), workload.value_width}; }
 
-// Larger inputs are relayed in larger chunks: as good from 8 to 32 MiB on GPUs, and fewer to issue and to price.
+// Larger inputs are relayed in larger chunks: 8 to 32 MiB are equally fast on GPUs, and fewer chunks are cheaper to
+// issue and to price.
 std::uint64_t relay_chunk(const SortWorkload& workload) {
   constexpr std::uint64_t least = 8 << 20, most = 32 << 20, chunks_in_all = 1024;
   return std::clamp(workload.count * record_type(workload).bytes() / chunks_in_all / least * least, least, most);
 }
 
-// Fills in what follows from the machine and the workload: how much is sorted at once, and relayed at once. False if
-// not even a few records, or not as many as are pinned, fit into the GPUs.
+// Fills in what follows from the machine and the workload: the sizes of chunksets and of relayed chunks. False if not
+// even a few records, or not as many as are pinned, fit into the memory of the GPUs.
 bool fit(const Machine& machine, const SortWorkload& workload, const SortConstraints& constraints, SortPlan& plan) {
   if (!constraints.pinned.has("relay_bytes")) plan.relay_bytes = relay_chunk(workload);
   VirtualRuntime runtime = estimating_runtime(machine);
@@ -44,12 +45,12 @@ bool fit(const Machine& machine, const SortWorkload& workload, const SortConstra
   }
 }
 
-// Whether a plan on the cores keeps all that is pinned.
+// Whether a plan for the CPU keeps all pinned fields.
 bool cores_keep(const Pinned<SortPlan>& pinned) {
   return std::ranges::all_of(pinned.names, [](const std::string& name) { return name == "cpu_algorithm"; });
 }
 
-// More closely, those that may be the best of those of whose chunksets few were simulated.
+// Prices again, with more chunksets, the plans that may be the best and of which only a few chunksets were simulated.
 template <typename Price>
 void price_again(std::vector<PricedPlan>& priced, std::uint64_t count, const Price& price) {
   const double best = std::ranges::min(priced, {}, &PricedPlan::seconds).seconds;
@@ -117,7 +118,7 @@ SortReport estimate_device_sort(const Machine& machine, const SortWorkload& work
 
 std::vector<PricedPlan> plan_sort(const Machine& machine, const SortWorkload& workload,
                                   const SortConstraints& constraints) {
-  // Of very many chunksets some are simulated, and the others take as long.
+  // Of very many chunksets only some are simulated, and the time is scaled up.
   const auto price = [&](const SortPlan& plan, std::uint64_t chunksets = few_chunksets) {
     SortWorkload some = workload;
     if (plan.chunkset_records > 0) some.count = std::min(some.count, chunksets * plan.chunkset_records);
@@ -144,7 +145,7 @@ std::vector<PricedPlan> plan_sort(const Machine& machine, const SortWorkload& wo
         return found;
       plan.merge_on_gpus = false;
       found.push_back(price(plan));
-    } catch (const OutOfMemoryError&) {  // of what merging takes beside a chunkset
+    } catch (const OutOfMemoryError&) {  // merging on the GPUs needs memory besides a chunkset
       return found;
     }
     return found;

@@ -19,7 +19,7 @@ struct PricedPlan {
   std::vector<PhaseTime> phases;
 };
 
-/// What the simulated clock says a plan takes. The timeline is that of every stream and link.
+/// Runs a plan in estimate mode and reports its simulated time. The report's timeline covers all streams and links.
 SortReport estimate_sort(const Machine& machine, const SortWorkload& workload, const SortPlan& plan,
                          std::uint64_t memory_limit = 0);
 
@@ -30,8 +30,8 @@ SortReport estimate_device_sort(const Machine& machine, const SortWorkload& work
 /// @throws UsageError that names the pinned field which no sort on this machine's GPUs can keep.
 void check_pinned(const Machine& machine, const std::vector<int>& gpus, const Pinned<SortPlan>& pinned);
 
-/// What was priced, by rising time; the first is the plan to use. Of plans within a percent of the best, that is the
-/// one with the fewest GPUs and no detours.
+/// The priced plans. The first is the plan to use: of those within a percent of the best, the one with the fewest
+/// GPUs, then the fewest detours. The others follow in ascending order of time.
 /// @throws UsageError or OutOfMemoryError if what is pinned is impossible on this machine.
 std::vector<PricedPlan> plan_sort(const Machine& machine, const SortWorkload& workload,
                                   const SortConstraints& constraints);

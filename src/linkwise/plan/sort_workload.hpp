@@ -1,4 +1,4 @@
-// What is to be sorted, and what the caller pins of how.
+// The workload of a sort, and what the caller pins of its plan.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@ struct SortWorkload {
   bool values_from_host = false;  ///< otherwise row numbers, or none
   bool keys_returned = true;
   ExpectedOrder expected_order = ExpectedOrder::random;
-  bool pageable = false;      ///< the input is not page-locked
-  bool pageable_out = false;  ///< neither is the output
+  bool pageable = false;      ///< the input is not pinned
+  bool pageable_out = false;  ///< the output is not pinned
   bool verify = true;
 
   friend bool operator==(const SortWorkload&, const SortWorkload&) = default;
 };
 
-/// What the caller pins; empty means: choose.
+/// What the caller pins; the planner chooses what is left empty.
 struct SortConstraints {
   std::vector<int> gpus;
   std::optional<SortStrategy> strategy;

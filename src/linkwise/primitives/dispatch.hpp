@@ -1,4 +1,4 @@
-// From runtime widths to template arguments: the only way in which key and value types appear.
+// Dispatches run-time key and value widths to template arguments.
 #pragma once
 
 #include <cstdint>

@@ -7,8 +7,8 @@
 
 namespace linkwise {
 
-/// A float's code: set the bits of negatives upside down and positives above them, as usual; then rotate
-/// so that the NaNs with a sign bit, which that puts below -infinity, come last of all.
+/// A float's code: as usual, complement negatives and set the sign bit of the others; then subtract the number of
+/// NaNs with a sign bit, which would come before -infinity, so that their codes wrap around to the end of the order.
 template <typename Bits>
 LINKWISE_BOTH constexpr Bits encode_bits(Bits bits, KeyClass key_class, bool descending) {
   constexpr int width = 8 * sizeof(Bits);
@@ -35,7 +35,7 @@ LINKWISE_BOTH constexpr Bits decode_bits(Bits code, KeyClass key_class, bool des
   return (flipped & sign) != 0 ? Bits(flipped ^ sign) : Bits(~flipped);
 }
 
-/// What joins compare instead of a float's code, of a type with so many bytes: -0.0 is 0.0, every NaN one NaN.
+/// The code by which joins compare floats of sizeof(Bits) bytes: -0.0 equals 0.0, and all NaNs are equal.
 template <typename Bits, typename Code>
 LINKWISE_BOTH constexpr Code unified_float(Code code) {
   constexpr int width = 8 * sizeof(Bits), mantissa = mantissa_bits(sizeof(Bits));
@@ -55,7 +55,7 @@ LINKWISE_BOTH constexpr std::uint64_t mix64(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// One-to-one: the finalisers of MurmurHash3 and of splitmix64 (both public domain constants).
+/// A bijective hash: the finalisers of MurmurHash3 and of splitmix64 (both public domain constants).
 LINKWISE_BOTH constexpr std::uint32_t hash_of(std::uint32_t key) {
   key = (key ^ (key >> 16)) * 0x85ebca6bU;
   key = (key ^ (key >> 13)) * 0xc2b2ae35U;
@@ -64,8 +64,7 @@ LINKWISE_BOTH constexpr std::uint32_t hash_of(std::uint32_t key) {
 LINKWISE_BOTH constexpr std::uint64_t hash_of(std::uint64_t key) { return mix64(key); }
 
 /// The position of sample i of n among `count` keys: one at random in each of n strata. The longer strata are spread
-/// evenly among the others, or keys that are alike because they are neighbours would be sampled too often or too
-/// seldom.
+/// evenly among the others; otherwise clusters of similar neighbouring keys would be over- or under-sampled.
 LINKWISE_BOTH constexpr std::uint64_t sample_position(std::uint64_t i, std::uint64_t n, std::uint64_t count,
                                                       std::uint64_t seed) {
   const std::uint64_t stride = count / n, longer = count % n;

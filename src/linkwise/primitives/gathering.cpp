@@ -13,7 +13,7 @@ std::uint64_t rows_of(const MemoryView& indices, int index_bytes, const char* op
   return indices.bytes / static_cast<std::uint64_t>(index_bytes);
 }
 
-// Pieces that hold nothing are left out: no element is in them.
+// Leaves out empty pieces.
 void add_piece(RawPieces& raw, const void* data, std::uint64_t elements, const char* operation) {
   if (elements == 0) return;
   require(raw.count < max_gather_pieces, operation, "too many pieces");
@@ -32,7 +32,8 @@ RawStrings raw_strings(std::span<const StringPiece> pieces, const char* operatio
   return raw;
 }
 
-// What rows all over the pieces take on the links, in whole sectors: as many from each piece as it has of all bytes.
+// The link traffic of gathering rows spread over all pieces, in whole sectors: each piece's share of the rows is its
+// share of the bytes.
 std::vector<Fetch> fetched(Place here, std::span<const MemoryView> pieces, std::uint64_t rows, double bytes_each) {
   constexpr double sector = 32;
   double all = 0;

@@ -1,8 +1,8 @@
-// Rows of a column by their numbers, on one device: the column lies in pieces on all that this one can read.
+// Gathers rows of a column by their numbers, on one device. The column's pieces may lie on all that it can read.
 //
-// A row number with all bits set stands for no row: its element has all bits set, its bit is not set, its string is
-// empty. Strings take two steps, between which the host learns how many bytes they have: lengths, whose running sums
-// say where each begins, and then the bytes.
+// A row number with all bits set stands for no row: it yields an element with all bits set, a cleared bit or an empty
+// string. Strings are gathered in two steps: first the lengths, whose prefix sums say where each string begins, then
+// the bytes. In between, the host learns the total number of bytes.
 #pragma once
 
 #include <span>
@@ -17,11 +17,11 @@ void gather(Runtime& runtime, Stream stream, int element_bytes, int index_bytes,
 void gather(Runtime& runtime, Stream stream, int element_bytes, int index_bytes, const MemoryView& from,
             const MemoryView& indices, const MemoryView& to);
 
-/// Bits, all of which lie on this device, or are set if `from` is empty; both sides have whole words of 32.
+/// Gathers bits, all of which lie on this device; if `from` is empty, all are set. Both sides are whole 32-bit words.
 void gather_bits(Runtime& runtime, Stream stream, int index_bytes, const MemoryView& from, const MemoryView& indices,
                  const MemoryView& to);
 
-/// A piece of a column of strings: offsets of 64 bits into its bytes, one more than there are strings.
+/// A piece of a column of strings: 64-bit offsets into its bytes, one more than there are strings.
 struct StringPiece {
   MemoryView offsets;
   MemoryView bytes;
@@ -33,7 +33,8 @@ void shift_offsets(Runtime& runtime, Stream stream, int from_bytes, const Memory
 /// lengths: 64 bits for each row.
 void gather_lengths(Runtime& runtime, Stream stream, int index_bytes, std::span<const StringPiece> pieces,
                     const MemoryView& indices, const MemoryView& lengths);
-/// `sums`: the running sums of the lengths, one more than rows, counted from anywhere; `to` has as many bytes as they.
+/// `sums`: the prefix sums of the lengths, one more than rows, with any start value; `to` has exactly the bytes that
+/// the lengths add up to.
 void gather_strings(Runtime& runtime, Stream stream, int index_bytes, std::span<const StringPiece> pieces,
                     const MemoryView& indices, const MemoryView& sums, const MemoryView& to);
 

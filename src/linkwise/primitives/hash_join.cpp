@@ -93,7 +93,7 @@ std::vector<MemoryView> what_match_reads(const HashMatch& match) {
                         match.build.begin, match.tasks});
 }
 
-// Both sides are read once, and looked up in shared memory.
+// Both sides are read once; lookups are in shared memory.
 Work work_of(const HashMatch& match, double value_bytes) {
   return {"partition", match.probe.rows() + match.build.rows(), static_cast<double>(match.probe.width()) + value_bytes};
 }
@@ -140,7 +140,7 @@ void move_to_parts(Runtime& runtime, Stream stream, const HashPass& pass, const 
 
 namespace {
 
-// Of a table with a slot for each sample of the longer side, and as many again.
+// Slots of a hash table: more than twice the samples of the larger side, and a power of two.
 std::uint64_t slots_of(const SampledSides& samples) {
   const std::uint64_t bytes = std::max(samples.build.bytes, samples.probe.bytes);
   return std::bit_ceil(2 * bytes / static_cast<std::uint64_t>(key_width(samples.key_type)) + 1);

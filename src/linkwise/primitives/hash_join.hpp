@@ -1,9 +1,9 @@
-// What a partitioned hash join of relations on the GPUs is made of: radix passes that bring rows of like hashes
-// together, and parts of both sides against each other in tables that fit the memory of a thread block.
+// Building blocks of a partitioned hash join on the GPUs: radix passes partition both sides by bits of the hashes,
+// then matching parts are joined with hash tables in a thread block's shared memory.
 //
-// The structure is the usual one of hardware-conscious joins (Balkesen et al., ICDE 2013, which join25 §4.1.4 compares
-// with on the CPU): no more parts a pass than runs of a tile are long enough to be stored well, and as many in all as
-// make a part of the build side fit.
+// The structure is the usual one of hardware-conscious joins (Balkesen et al., ICDE 2013, the CPU baseline of join25
+// §4.1.4): each pass makes so few parts that a tile's runs are long enough to be stored efficiently; all passes
+// together make enough parts that a part of the build side fits into a hash table.
 #pragma once
 
 #include "linkwise/primitives/hash_join_steps.hpp"
@@ -11,15 +11,15 @@
 
 namespace linkwise {
 
-/// Rows of a side, as they came or as a pass left them.
+/// Rows of one side: its input, or the output of a pass.
 struct HashSide {
   KeyType key_type = KeyType::u64;  ///< of 4 or 8 bytes; integers are compared by their bits
   MemoryView keys;
-  MemoryView values;  ///< empty: the numbers of the rows, from `first_row` on
+  MemoryView values;  ///< empty: the row numbers, starting at `first_row`
   IntegerType value_type;
   std::uint64_t first_row = 0;
   bool are_hashes = false;
-  MemoryView begin;  ///< of each part, and the end of the last, 8 bytes each; empty: all rows are one part
+  MemoryView begin;  ///< start of each part, and end of the last, 8 bytes each; empty: all rows are one part
 
   [[nodiscard]] KeyWidth width() const { return key_width(key_type); }
   [[nodiscard]] std::uint64_t rows() const { return keys.bytes / static_cast<std::uint64_t>(width()); }
@@ -27,7 +27,7 @@ struct HashSide {
 
 struct HashPass {
   HashSide from;
-  ValueWidth value = ValueWidth::none;  ///< of what comes out
+  ValueWidth value = ValueWidth::none;  ///< of the output
   MemoryView run_begin, run_end;        ///< 8 bytes for each run; empty: one run of all rows
   std::uint32_t buckets = 1;
   std::uint64_t rows = 0;  ///< of all runs
@@ -43,12 +43,12 @@ std::uint64_t hash_pass_scratch_bytes(const Kernels& kernels, const HashPass& pa
 /// counts: 8 bytes for each part.
 void count_digits(Runtime& runtime, Stream stream, const HashPass& pass, const MemoryView& scratch,
                   const MemoryView& counts);
-/// After that. `begin`: the running sums of the counts; `to` has room for all rows, in the order of the parts.
-/// `checksum`: 8 bytes for Σ hash_of_moved, or none.
+/// Call after `count_digits`. `begin`: the prefix sums of the counts; `to` has room for all rows, which are stored
+/// part by part. `checksum`: 8 bytes for Σ hash_of_moved, or empty.
 void move_to_parts(Runtime& runtime, Stream stream, const HashPass& pass, const MemoryView& begin, const Records& to,
                    const MemoryView& scratch, const MemoryView& checksum);
 
-/// Samples of both sides as `sample` takes them: codes of keys of one type.
+/// Samples of both sides, as taken by `sample`: codes of keys of the same type.
 struct SampledSides {
   KeyType key_type = KeyType::u64;
   MemoryView build, probe;
@@ -59,20 +59,20 @@ struct SampledSides {
 void compare_samples(Runtime& runtime, Stream stream, const SampledSides& samples, const MemoryView& scratch,
                      const MemoryView& seen);
 
-/// Two sides in as many parts, and how they meet.
+/// A join of two sides that are partitioned into the same number of parts.
 struct HashMatch {
   HashSide probe, build;
   std::uint32_t parts = 1, table_rows = 0;
   Emission emission = Emission::pairs;
-  MemoryView met;    ///< a byte for each row of the build side, set by counting; empty: not wanted
-  MemoryView tasks;  ///< most_tasks() × HashTask, and behind them how many there are
+  MemoryView met;    ///< a byte for each build row: whether it matched; set by counting; empty: not wanted
+  MemoryView tasks;  ///< most_tasks() × HashTask, followed by their actual number
   ValueWidth probe_moved = ValueWidth::none, build_moved = ValueWidth::none;  ///< values that were moved with the rows
-  MemoryView checksums;  ///< 16 bytes for Σ hash_of_moved of what a step saw of both sides; empty: not wanted
+  MemoryView checksums;  ///< 16 bytes: Σ hash_of_moved of the rows that a step read, of each side; empty: not wanted
   std::uint32_t first_part =
-      0;  ///< the parts' numbers among those of all GPUs are the upper `part_bits` bits of hashes
+      0;  ///< part 0's number among the parts of all GPUs, which are numbered by the upper `part_bits` bits of hashes
   int part_bits = 0;
 
-  /// Longer tasks where few parts are long, so that their tables are made less often.
+  /// Longer tasks where parts are few and long, so that their hash tables are built less often.
   [[nodiscard]] std::uint32_t task_rows() const {
     constexpr std::uint64_t many_tasks = 4096;
     const bool may_be_longer = emission == Emission::pairs && probe.rows() / usual_task_rows > parts + many_tasks;
@@ -82,22 +82,22 @@ struct HashMatch {
   [[nodiscard]] std::uint64_t task_bytes() const { return sizeof(HashTask) * (most_tasks() + 1); }
 };
 
-/// What there is to do; before counting.
+/// Makes the list of tasks; call before counting.
 void list_hash_tasks(Runtime& runtime, Stream stream, const HashMatch& match);
-/// Sets *totals (of matched_rows only where the emission asks for them), and `emitted`: 8 bytes for each task.
+/// Sets *totals (matched_rows only if the emission needs it), and `emitted`: 8 bytes for each task.
 void count_hash_matches(Runtime& runtime, Stream stream, const HashMatch& match, bool adds_values,
                         const MemoryView& totals, const MemoryView& emitted);
 
-/// A column of the result with numbers of 4 or 8 bytes, all bits set where there is no row; empty: not wanted.
+/// A column of the result with 4- or 8-byte numbers, all bits set where there is no row; empty: not wanted.
 struct HashColumn {
   MemoryView to;
   int bytes = 4;
 };
-/// `offsets`: the running sums of `emitted`.
+/// `offsets`: the prefix sums of `emitted`.
 void write_hash_matches(Runtime& runtime, Stream stream, const HashMatch& match, const MemoryView& offsets,
                         const HashColumn& of_probe, const HashColumn& of_build);
-/// The rows of the build side that met somebody (or nobody), from row `first` of the result on. `taken`: 8 bytes for
-/// how many there are. Without columns they are counted.
+/// Writes the build rows that have matched (or have not) to the result, starting at row `first`. `taken`: 8 bytes for
+/// their number. Without columns, they are only counted.
 void take_hash_rest(Runtime& runtime, Stream stream, const HashMatch& match, bool wants_met, std::uint64_t first,
                     const HashColumn& of_probe, const HashColumn& of_build, const MemoryView& taken);
 

@@ -1,5 +1,5 @@
-// The steps of a partitioned hash join on one device, as raw pointers, for host and device alike:
-// primitives/hash_join.hpp enqueues them.
+// Arguments of the steps of a partitioned hash join on one device, as raw pointers, for host and device alike;
+// primitives/hash_join.hpp enqueues the steps.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,15 @@
 
 namespace linkwise {
 
-/// Rows of a side. Their keys are hashed one-to-one, so that hashes stand for them.
+/// Rows of one side. Keys are hashed bijectively, so comparing hashes replaces comparing keys.
 struct RawHashSide {
   const void* keys = nullptr;
-  const void* values = nullptr;  ///< null: the numbers of the rows, from `first_row` on
+  const void* values = nullptr;  ///< null: the row numbers, starting at `first_row`
   IntegerType value_type;
   std::uint64_t count = 0, first_row = 0;
-  bool are_hashes = false;               ///< keys, that have been hashed already …
-  bool are_floats = false;               ///< … or not, and are compared as joins compare floats
-  const std::uint64_t* begin = nullptr;  ///< of each part, and the end of the last; null: all rows are one part
+  bool are_hashes = false;               ///< the keys have been hashed already …
+  bool are_floats = false;               ///< … or not, and are floats, to be compared as `unified_float`
+  const std::uint64_t* begin = nullptr;  ///< start of each part, and end of the last; null: all rows are one part
 
   template <typename Key>
   [[nodiscard]] LINKWISE_BOTH Key hash(Key key) const {
@@ -37,16 +37,16 @@ struct RawHashSide {
 
 constexpr std::uint64_t of_a_row = 0x9e3779b97f4a7c15, of_a_misplaced_row = 0xd6e8feb86659fd93;  // odd
 
-/// What checksums of moved rows add up: as `record_hash`, with fewer steps where hash and value fit one word. Of hashes
-/// of 32 bits alone it is the square and a constant: a row that is lost always changes the sum, and so does one flipped
-/// bit; several may make up for each other with a chance of about 2^-63.
+/// A moved row's term in a checksum: like `record_hash`, but cheaper where hash and value fit into one word. For
+/// 32-bit hashes without values it is the square plus a constant: losing one row or flipping one bit always changes
+/// the sum; several errors cancel out with a chance of about 2^-63.
 template <typename Key, typename Value>
 LINKWISE_BOTH std::uint64_t hash_of_moved(Key hash, const Value& value) {
   if constexpr (sizeof(Key) == 4 && std::is_same_v<Value, NoValue>) return std::uint64_t{hash} * hash + of_a_row;
   else if constexpr (sizeof(Key) == 4 && sizeof(Value) == 4) return mix64(std::uint64_t{hash} << 32 | value);
   else return record_hash(hash, value);
 }
-/// The same of a value whose width is known at run time.
+/// The same for a value whose width is known only at run time.
 template <typename Key>
 LINKWISE_BOTH std::uint64_t hash_of_moved(Key hash, std::uint64_t value, ValueWidth width) {
   if (width == ValueWidth::none) return hash_of_moved(hash, NoValue{});
@@ -54,8 +54,8 @@ LINKWISE_BOTH std::uint64_t hash_of_moved(Key hash, std::uint64_t value, ValueWi
   return hash_of_moved(hash, value);
 }
 
-/// Rows in runs: run r holds [begin[r], end[r]), and is a piece of bucket r % buckets, whose pieces come from several
-/// devices and go on together.
+/// Rows in runs: run r holds [begin[r], end[r]) and belongs to bucket r % buckets. A bucket's runs come from several
+/// devices and are partitioned together.
 struct RawRuns {
   const std::uint64_t *begin = nullptr, *end = nullptr;  ///< null: one run of all rows
   std::uint32_t count = 1, buckets = 1;
@@ -64,52 +64,52 @@ struct RawRuns {
 /// One pass of radix partitioning by hashes: a row of bucket b goes to part b << bits | digit, the digit being the
 /// `bits` bits of its hash from `shift` on.
 struct RawHashPass {
-  RecordType type;  ///< of what comes out
+  RecordType type;  ///< of the output
   RawHashSide from;
   RawRuns runs;
   std::uint64_t rows = 0;  ///< of all runs
   int shift = 0, bits = 0;
 };
 constexpr int most_pass_bits = 9;
-/// Memory that a block needs for a pass, and more or less for a table.
+/// Shared memory that a block needs for a pass, and roughly for a hash table.
 constexpr std::uint64_t least_hash_block_bytes = 112 << 10;
 
-/// A chunk of a part of the probing side, which meets the same part of the build side.
+/// A chunk of a part of the probe side, which is joined with the same part of the build side.
 struct HashTask {
   std::uint32_t part = 0, chunk = 0;
 };
-/// Rows of a part that a task takes; and at most, where only pairs are emitted: with the rows of one table they are
-/// fewer than 2^32 pairs.
+/// Probe rows of a task: usually, and at most, where only pairs are emitted. With the rows of one hash table, they
+/// make fewer than 2^32 pairs.
 constexpr std::uint32_t usual_task_rows = 1 << 16, most_task_rows = 1 << 18;
 
 struct RawHashTasks {
   RawHashSide probe, build;
   std::uint32_t parts = 0, task_rows = usual_task_rows;
-  bool without_build = false;  ///< probing rows count that meet nobody
-  bool without_probe = false;  ///< and rows of the build side are looked at that nobody comes to
+  bool without_build = false;  ///< tasks without build rows are listed: unmatched probe rows count
+  bool without_probe = false;  ///< tasks without probe rows are listed: all build rows must be read
   HashTask* tasks = nullptr;
   std::uint32_t* count = nullptr;
 };
 
-/// Both sides' parts against each other.
+/// The join of both sides, part by part.
 struct RawHashMatch {
   KeyWidth width = KeyWidth::k32;
   RawHashSide probe, build;
   const HashTask* tasks = nullptr;
   const std::uint32_t* task_count = nullptr;
   std::uint64_t most_tasks = 0;
-  std::uint32_t table_rows = 0;  ///< of the build side that are in a table at once
+  std::uint32_t table_rows = 0;  ///< build rows that a hash table holds at once
   std::uint32_t task_rows = usual_task_rows;
   Emission emission = Emission::pairs;
   std::uint8_t* met =
-      nullptr;  ///< for each row of the build side, whether it matched; set by counting; null: not wanted
-  ValueWidth probe_moved = ValueWidth::none, build_moved = ValueWidth::none;  ///< values that are summed up in …
-  std::uint64_t* checksums = nullptr;  ///< … Σ hash_of_moved of both sides; null: not wanted
-  std::uint32_t first_part = 0;        ///< number of part 0 among those of all devices, and …
-  int part_bits = 0;                   ///< … upper bits of a hash that are the number of its part
+      nullptr;  ///< a byte for each row of the build side: whether it matched; set by counting; null: not wanted
+  ValueWidth probe_moved = ValueWidth::none, build_moved = ValueWidth::none;  ///< values that are included in …
+  std::uint64_t* checksums = nullptr;  ///< … Σ hash_of_moved of each side; null: not wanted
+  std::uint32_t first_part = 0;        ///< part 0's number among the parts of all devices, and …
+  int part_bits = 0;                   ///< … how many upper bits of a hash are its part's number
 
-  /// What a row of a part adds to a checksum. One that a pass has put into a wrong part meets nobody there: it spoils
-  /// the sum.
+  /// A row's term in a checksum, given its part. A row that a pass has put into the wrong part would find no match
+  /// there: it gets a term that makes the sum wrong.
   template <typename Key>
   [[nodiscard]] LINKWISE_BOTH std::uint64_t seen(Key hash, std::uint64_t value, ValueWidth moved,
                                                  std::uint32_t part) const {
@@ -118,8 +118,8 @@ struct RawHashMatch {
   }
 };
 
-/// How the memory of a block is divided that has a table: values, keys, heads of chains, what comes next in the chain,
-/// and whether a row has met somebody; then a bit for each probing row of a task, where these are asked for.
+/// The layout of a block's shared memory with a hash table: values, keys, heads of chains, each row's successor in
+/// its chain, and whether it has matched; then, where wanted, a bit for each probe row of a task.
 struct HashTableShape {
   std::uint32_t rows = 8;   ///< a multiple of 8, at most 2^16 - 8
   std::uint32_t slots = 1;  ///< a power of two
@@ -136,12 +136,12 @@ struct HashTableShape {
   }
 };
 
-/// How often the most frequent key of a sample was seen there, and how many pairs of samples of both sides are equal.
+/// The count of the most frequent key in each side's sample, and the number of equal pairs across the samples.
 struct SeenKeys {
   std::uint64_t build_most = 0, probe_most = 0, pairs = 0;
 };
-/// Codes of both sides' samples, and room for a table of each side: `slots`, a power of two and more than there are
-/// samples. A slot has 48 bits of a hash, and below them how often it was seen; 0 is an empty one.
+/// Codes of both sides' samples, and room for a hash table of each side with `slots` slots: a power of two, and more
+/// than there are samples. A slot has 48 bits of a hash and, in the low 16 bits, its count; 0 is an empty slot.
 struct RawSamples {
   KeyWidth width = KeyWidth::k32;
   bool are_floats = false;
@@ -165,7 +165,7 @@ struct RawSamples {
 
 struct RawHashCount {
   MatchTotals* totals = nullptr;
-  std::uint64_t* emitted = nullptr;  ///< rows of the result of each task
+  std::uint64_t* emitted = nullptr;  ///< result rows of each task
   bool adds_values = false;
 };
 
@@ -186,7 +186,7 @@ struct RawHashRows {
   RawHashColumn probe, build;
 };
 
-/// Rows of the build side that met somebody, or that met nobody.
+/// The build rows that have matched, or those that have not.
 struct RawHashRest {
   RawHashSide build;
   const std::uint8_t* met = nullptr;
@@ -196,7 +196,7 @@ struct RawHashRest {
   std::uint64_t* taken = nullptr;  ///< how many there are
 };
 
-/// Rows of the result that come of a task's probing rows.
+/// The number of result rows that a task's probe rows make.
 LINKWISE_BOTH constexpr std::uint64_t rows_of_task(Emission emission, std::uint64_t probing, std::uint64_t pairs,
                                                    std::uint64_t matched) {
   switch (emission) {

@@ -14,12 +14,12 @@ LINKWISE_BOTH inline std::uint64_t integer_at(const void* values, IntegerType ty
   return static_cast<const std::uint32_t*>(values)[i];
 }
 
-/// Its code: see CodeRange.
+/// The integer's order-preserving code: see CodeRange.
 LINKWISE_BOTH inline std::uint64_t code_at(const void* values, IntegerType type, std::uint64_t i) {
   return integer_at(values, type, i) ^ (type.is_signed ? std::uint64_t{1} << 63 : 0);
 }
 
-/// A key that goes on with the integer of row i.
+/// Appends the integer of row i to a packed key.
 LINKWISE_BOTH inline std::uint64_t packed(std::uint64_t key, const Packing& packing, const void* column,
                                           std::uint64_t i) {
   const std::uint64_t code = code_at(column, packing.type, i) - packing.least;

@@ -1,7 +1,8 @@
-// What one device can do to arrays: the contract that primitives/cuda and primitives/virtual implement.
+// The array operations of one device: the interface that primitives/cuda and primitives/virtual implement.
 //
-// Plain functions over raw pointers, already checked by primitives.cpp, which is the door. On CUDA each
-// enqueues on `stream` and returns; virtually each runs at once. All sizes are in records unless named.
+// Plain functions over raw pointers; callers use the functions of primitives.hpp and its siblings, which check the
+// arguments. The CUDA functions enqueue on `stream` and return; the virtual ones run immediately. Sizes count records
+// unless a name says otherwise.
 #pragma once
 
 #include <cstdint>
@@ -65,7 +66,7 @@ struct RawHashProbe {
 struct RawRangeSearch {
   KeyWidth width = KeyWidth::k32;
   bool each_key = false;
-  const void* leading = nullptr;  ///< the side that tiles are of
+  const void* leading = nullptr;  ///< the side that is cut into tiles
   std::uint64_t leading_count = 0;
   const void* other = nullptr;
   std::uint64_t other_count = 0;
@@ -89,25 +90,26 @@ class Kernels {
  public:
   virtual ~Kernels() = default;
 
-  /// Makes everything loadable loaded on every device, so that no later launch waits for a module.
+  /// Loads all kernels on every device, so that no later launch waits for a module to load.
   virtual void load() const = 0;
 
   [[nodiscard]] virtual std::uint64_t sort_scratch_bytes(RecordType type, std::uint64_t count) const = 0;
   /// Whether `sort` leaves its result in the secondary records.
   [[nodiscard]] virtual bool sort_lands_in_secondary(RecordType type, std::uint64_t count, BitRange bits) const = 0;
-  /// Stable, by the given bits; destroys what the other records held.
+  /// Stable, by the given bits; overwrites the records that do not receive the result.
   virtual void sort(void* stream, RecordType type, RawRecords primary, RawRecords secondary, std::uint64_t count,
                     BitRange bits, void* scratch, std::uint64_t scratch_bytes) const = 0;
 
-  /// Of the sort by the most significant digits first; 0 for records that it does not take.
+  /// Scratch of the MSD radix sort; 0 for records that it does not support.
   [[nodiscard]] virtual std::uint64_t msd_sort_scratch_bytes(RecordType type, std::uint64_t count) const = 0;
-  /// Of how many such records on it is worth a look at the keys.
+  /// The fewest records of this type for which sampling the keys for `msd_sort` pays off.
   [[nodiscard]] virtual std::uint64_t fewest_for_msd_sort(RecordType type) const = 0;
   /// Prepares `msd_sort` of the same native keys, buffers and scratch.
   virtual void look_at_keys(void* stream, KeyCoding coding, RawRecords input, RecordType type, std::uint64_t count,
                             SortBuffers buffers, void* scratch, KeySpread* spread) const = 0;
-  /// Sorts `input`, which it leaves as it is unless the result or the room lies there, into `result`: native keys, by
-  /// their codes. *checksum = Σ record_hash over the native keys that came in; null if nobody wants it.
+  /// Sorts native keys of `input` into `result`, in the order of their codes. `room` is a spare buffer. The input
+  /// stays unchanged unless it is also the result or the room. *checksum = Σ record_hash over the native input keys,
+  /// unless null.
   virtual void msd_sort(void* stream, KeyCoding coding, RecordType type, RawRecords input, RawRecords result,
                         RawRecords room, std::uint64_t count, void* scratch, std::uint64_t* checksum) const = 0;
 
@@ -128,7 +130,7 @@ class Kernels {
                       std::uint64_t count) const = 0;
   virtual void decode(void* stream, KeyType type, bool descending, const void* from, void* to,
                       std::uint64_t count) const = 0;
-  /// first, first + 1, … as 4- or 8-byte values; of 16-byte values the upper half is 0.
+  /// first, first + 1, … as 4- or 8-byte values; in 16-byte values the upper half is 0.
   virtual void iota(void* stream, ValueWidth width, void* to, std::uint64_t first, std::uint64_t count) const = 0;
   /// The code of one key of each of `samples` equal strata, and its tag: tag_base + position. The keys may lie in
   /// page-locked host memory.
@@ -139,8 +141,8 @@ class Kernels {
   /// bits set, the element has them too.
   virtual void gather(void* stream, int element_bytes, int index_bytes, const RawPieces& from, const void* indices,
                       void* to, std::uint64_t count) const = 0;
-  /// The same of bits, in words of 32, all of which are set where `bits` is null; where the index has all bits set, the
-  /// bit is not. The rest of the last word is 0.
+  /// The same for bits, in 32-bit words; all are set if `bits` is null. Where the index has all bits set, the bit is
+  /// cleared. Unused bits of the last word are 0.
   virtual void gather_bits(void* stream, int index_bytes, const std::uint32_t* bits, const void* indices,
                            std::uint32_t* to, std::uint64_t count) const = 0;
   // Strings: primitives/gathering.hpp.
@@ -150,8 +152,8 @@ class Kernels {
                               std::uint64_t* lengths, std::uint64_t count) const = 0;
   virtual void gather_strings(void* stream, int index_bytes, const RawStrings& from, const void* indices,
                               const std::uint64_t* sums, void* to, std::uint64_t count) const = 0;
-  /// counts[d] = number of keys whose bits are d; 2^(end - begin) counters of 64 bits, for each prefix, in all at most
-  /// 2^16.
+  /// counts[d] = number of keys whose bits are d; 2^(end - begin) counters of 64 bits for each prefix, at most 2^16
+  /// in total.
   virtual void histogram(void* stream, KeyWidth width, const void* keys, std::uint64_t count, BitRange bits,
                          const Prefixes& prefixes, std::uint64_t* counts) const = 0;
 
@@ -168,8 +170,8 @@ class Kernels {
   /// *sum = Σ record_hash over the records: equal for equal multisets.
   virtual void checksum(void* stream, RecordType type, RawRecords records, std::uint64_t count,
                         std::uint64_t* sum) const = 0;
-  /// Reads records that are said to be sorted once. Their keys are native, and in order by their codes, of which
-  /// *numbers has the first and the last.
+  /// Checks records that should be sorted, in a single read. Keys are native and ordered by their codes; *numbers
+  /// gets the first and the last code.
   virtual void check_part(void* stream, RecordType type, KeyCoding coding, RawRecords records, std::uint64_t count,
                           PartNumbers* numbers) const = 0;
   /// *violations = number of keys that are less than the key before them.
@@ -196,7 +198,7 @@ class Kernels {
   virtual void compare_samples(void* stream, const RawSamples& samples, SeenKeys* seen) const = 0;
   /// counts[p] = rows that go to part p.
   virtual void count_digits(void* stream, const RawHashPass& pass, void* scratch, std::uint64_t* counts) const = 0;
-  /// `begin`: where each part begins. *checksum = Σ hash_of_moved; null if nobody wants it.
+  /// `begin`: where each part begins. *checksum = Σ hash_of_moved, unless null.
   virtual void move_to_parts(void* stream, const RawHashPass& pass, const std::uint64_t* begin, RawRecords to,
                              void* scratch, std::uint64_t* checksum) const = 0;
   virtual void list_hash_tasks(void* stream, const RawHashTasks& list) const = 0;

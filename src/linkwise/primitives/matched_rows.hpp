@@ -1,4 +1,4 @@
-// What a row of the probing side has found, for host and device alike.
+// Records what a probe row has matched, for host and device alike.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace linkwise {
 
-/// Rows [lower, upper) of the build side: for the result, and added to `totals`.
+/// Records that a probe row matches build rows [lower, upper): for the result, if wanted, and in `totals`.
 LINKWISE_BOTH inline void note_matches(const RawProbe& probe, std::uint64_t row, std::uint64_t lower,
                                        std::uint64_t upper, MatchTotals& totals) {
   const std::uint64_t matches = upper - lower;

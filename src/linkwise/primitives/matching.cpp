@@ -25,7 +25,7 @@ void enqueue_expansion(Runtime& runtime, Stream stream, const char* name, Expans
   const std::uint64_t count = left_positions.bytes / 4;
   runtime.enqueue(stream, {name,
                            without_empty({left.first, left.offsets, right.first, right.offsets}),
-                           // A window is written by both expansions, each its own rows.
+                           // Both expansions write to a window, each its own rows.
                            {left_positions, right_positions},
                            {"gather", count, 8.0},
                            [=, &kernels](void* native) {
@@ -35,9 +35,9 @@ void enqueue_expansion(Runtime& runtime, Stream stream, const char* name, Expans
                            }});
 }
 
-// How much of what join25's kernel puts on the links to the host is our ranges: it writes four positions of 64 bits, a
-// store of 16 bytes at a time. NVLink carries such stores one by one, as between GPUs; for PCIe they are put together.
-// So a selectivity of 1 costs 28 % on the IBM AC922, and 9 % on the DGX H100 (join25 fig. 16).
+// Our ranges' share of what join25's kernel sends over the links to the host: it writes four positions of 64 bits, in
+// stores of 16 bytes. NVLink carries such stores one by one, as between GPUs; for PCIe they are combined. So a
+// selectivity of 1 costs 28 % on the IBM AC922, and 9 % on the DGX H100 (join25 fig. 16).
 double goodput_of_each_key(const Machine& machine) {
   const bool over_nvlink = std::ranges::any_of(
       machine.links, [](const Link& link) { return link.kind.starts_with("nvlink") && link.kind.ends_with("-host"); });

@@ -1,7 +1,7 @@
-// Several integers of a row as one key: equal where all of them are, and in their order.
+// Packs several integers of a row into one key that preserves their equality and lexicographic order.
 //
-// Of each integer come as many bits as the difference of its column's least and greatest needs, the first column's on
-// top (as RowKeys packs columns of fixed width on the host).
+// Integers are stored as offsets from their column's minimum, in the fewest bits; the first column has the most
+// significant ones (as RowKeys packs columns of fixed width on the host).
 #pragma once
 
 #include "linkwise/primitives/primitives.hpp"

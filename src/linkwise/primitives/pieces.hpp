@@ -16,7 +16,7 @@ struct RawPieces {
   const void* data[max_gather_pieces] = {};
 };
 
-/// Strings: of each piece where its bytes begin, and between which of them a string lies: one offset more than strings.
+/// Strings in pieces: each piece's bytes, and the offsets between which each string lies, one more than strings.
 struct RawStrings {
   RawPieces offsets;
   const std::uint8_t* bytes[max_gather_pieces] = {};
@@ -24,7 +24,7 @@ struct RawStrings {
 
 LINKWISE_BOTH inline int piece_of(const RawPieces& pieces, std::uint64_t element) {
   int p = 0;
-  while (element >= pieces.begin[p + 1]) ++p;  // there are few, and threads that go the same way are not held up
+  while (element >= pieces.begin[p + 1]) ++p;  // linear: pieces are few, and threads of a warp diverge little
   return p;
 }
 
@@ -34,7 +34,7 @@ LINKWISE_BOTH const Element& element_of(const RawPieces& pieces, std::uint64_t e
   return static_cast<const Element*>(pieces.data[p])[element - pieces.begin[p]];
 }
 
-/// A string's place.
+/// Where a string lies.
 struct RawString {
   const std::uint8_t* data = nullptr;
   std::uint64_t length = 0;

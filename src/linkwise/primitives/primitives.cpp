@@ -79,11 +79,11 @@ bool suits_msd_sort(KeyWidth width, const KeySpread& spread) {
     return static_cast<double>(keys) / std::max(spread.compared, 1u);
   };
   const double equal = share_of_compared(spread.equal);
-  if (equal > 0.98) return true;  // equal keys are done as soon as they are alone
+  if (equal > 0.98) return true;  // a part with only equal keys needs no further level
   if (width == KeyWidth::k32 && 0.3 < equal && equal < 0.9) return false;
-  // Half of the parts that keys anywhere would fall into, at least, must not be empty.
+  // At least half of the parts that uniformly distributed keys would occupy must be occupied.
   if (1 - share_of_compared(spread.crowded) < (1 - share_of_compared(spread.crowded_if_even)) / 2) return false;
-  if (spread.in_digits < spread.compared) return true;  // digits are of few keys each
+  if (spread.in_digits < spread.compared) return true;  // most digits cover few keys
   const double first_quarter = static_cast<double>(spread.in_first_quarter) / std::max(spread.in_digits, 1u);
   return 0.15 <= first_quarter && first_quarter <= 0.4;
 }
@@ -110,7 +110,7 @@ void look_at_keys(Runtime& runtime, Stream stream, KeyCoding coding, const Recor
 
 void msd_sort(Runtime& runtime, Stream stream, KeyCoding coding, const Records& input, const Records& result,
               const Records& room, const MemoryView& scratch, const MemoryView& checksum) {
-  // As many as `sort` makes: machines that do not tell its rate sort by those.
+  // As many passes as `sort` makes: machines without a rate for this sort use that of `sort`.
   const double passes = static_cast<double>(input.type.key_bytes());
   require(
       input.type == result.type && input.count == result.count && input.type == room.type && input.count == room.count,

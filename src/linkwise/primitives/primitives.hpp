@@ -26,29 +26,30 @@ struct Records {
   [[nodiscard]] RawRecords raw() const { return {keys.data, values.data}; }
 };
 
-/// Views of `count` records in `memory`: keys first, values behind them, aligned.
+/// Views of `count` records in `memory`: keys first, then the values, aligned.
 /// @throws ProgramError if they do not fit; `record_bytes` says how much they need.
 Records records_in(const MemoryView& memory, RecordType type, std::uint64_t count);
 std::uint64_t record_bytes(RecordType type, std::uint64_t count);
 
-/// Sorts by the bits; returns which of the two holds the result. Stable.
+/// Sorts by the given key bits; returns which of the two holds the result. Stable.
 Records sort(Runtime& runtime, Stream stream, const Records& primary, const Records& secondary, BitRange bits,
              const MemoryView& scratch);
 
-/// How keys lie that `msd_sort` suits: what an estimate takes for granted.
+/// A key distribution that suits `msd_sort`; estimates assume it.
 constexpr KeySpread even_spread{1 << 14, 1 << 12, 0, 0, 0, 0};
-/// Whether `msd_sort` is faster than `sort` for keys that lie so: where they are about as dense all over a digit's
-/// range. Where most are at its beginning, or close to each other, level after level leaves them together. Keys of 32
-/// bits must not be heavy hitters either, unless nearly all are.
+/// Whether `msd_sort` is faster than `sort` for keys of this distribution: if they are about equally dense all over a
+/// digit's range. Keys that cluster at its beginning, or close to each other, stay together level after level. For
+/// 32-bit keys, many duplicates rule it out as well, unless nearly all keys are duplicates.
 bool suits_msd_sort(KeyWidth width, const KeySpread& spread);
-/// Whether it takes such records, and there are enough of them.
+/// Whether `msd_sort` supports such records, and there are enough of them.
 bool may_suit_msd_sort(const Kernels& kernels, RecordType type, std::uint64_t count);
-/// Says how the native keys lie, from a sample, and prepares `msd_sort` in the scratch. `spread`: a KeySpread.
+/// Samples the native keys' distribution, and prepares `msd_sort` in the scratch. `spread`: a KeySpread.
 void look_at_keys(Runtime& runtime, Stream stream, KeyCoding coding, const Records& input, SortBuffers buffers,
                   const MemoryView& scratch, const MemoryView& spread);
-/// Sorts native keys into `result` by the most significant digits first, after `look_at_keys` of the same input,
-/// buffers and scratch; `result` and `room` are as long as the input, which may be one of them. `checksum`: of what
-/// came in, 8 bytes, or none. Bytes of scratch: kernels().msd_sort_scratch_bytes, which is 0 where it cannot.
+/// MSD radix sort of native keys into `result`, after `look_at_keys` with the same input, buffers and scratch.
+/// `result` and `room`, a spare buffer, are as long as the input, which may be one of them. `checksum`: 8 bytes for
+/// the input's checksum, or empty. Bytes of scratch: kernels().msd_sort_scratch_bytes, which is 0 where the sort is
+/// not supported.
 void msd_sort(Runtime& runtime, Stream stream, KeyCoding coding, const Records& input, const Records& result,
               const Records& room, const MemoryView& scratch, const MemoryView& checksum);
 
@@ -63,8 +64,8 @@ void encode(Runtime& runtime, Stream stream, KeyType type, bool descending, cons
 void decode(Runtime& runtime, Stream stream, KeyType type, bool descending, const MemoryView& from,
             const MemoryView& to);
 void iota(Runtime& runtime, Stream stream, ValueWidth width, const MemoryView& to, std::uint64_t first);
-/// As many samples as `tags` has room for; `keys` are native; a GPU's stream
-/// reads its own or page-locked host memory, the host's any of the host.
+/// Takes as many samples of native keys as `tags` has room for. A GPU's stream can sample its own memory and
+/// page-locked host memory; the host's stream, all host memory.
 void sample(Runtime& runtime, Stream stream, KeyType type, bool descending, const MemoryView& keys, std::uint64_t seed,
             std::uint64_t tag_base, const MemoryView& codes, const MemoryView& tags);
 void histogram(Runtime& runtime, Stream stream, KeyWidth width, const MemoryView& keys, BitRange bits,
@@ -78,7 +79,7 @@ void partition(Runtime& runtime, Stream stream, const Records& from, const Split
                const MemoryView& scratch, std::span<const Records> destinations);
 
 void checksum(Runtime& runtime, Stream stream, const Records& records, const MemoryView& sum);
-/// Reads records that are said to be sorted once; numbers: PartNumbers. Not for none.
+/// Checks records that should be sorted, in a single read; numbers: PartNumbers. There must be at least one record.
 void check_part(Runtime& runtime, Stream stream, KeyCoding coding, const Records& sorted, const MemoryView& numbers);
 void check_order(Runtime& runtime, Stream stream, KeyWidth width, const MemoryView& keys, const MemoryView& violations);
 /// `left` and `right` are sorted sequences in pieces, on devices that the stream's device can read.

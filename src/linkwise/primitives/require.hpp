@@ -1,4 +1,4 @@
-// What primitives ask of their arguments.
+// Argument checks of the primitives.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What keys and values are, below the door: unsigned integers of 32 or 64 bits, and opaque bytes.
+// Key and value types of the primitives: keys are unsigned integers of 32 or 64 bits, values are opaque bytes.
 #pragma once
 
 #include <cstddef>
@@ -29,12 +29,12 @@ struct RecordType {
   friend bool operator==(RecordType, RecordType) = default;
 };
 
-/// The key types of the outside world.
+/// The key types of the public interface.
 ///
 /// Each is mapped to an unsigned integer so that the order of the codes is the order of the keys:
 /// integers by value; floats by value with -0.0 before 0.0 and every NaN, whatever its sign, after
-/// +infinity (NaNs among themselves by their bits). The map is one-to-one, so decoding gives back the very
-/// bits that came in. Descending order complements the codes.
+/// +infinity (NaNs among themselves by their bits). The map is one-to-one, so decoding restores the original
+/// bits. Descending order complements the codes.
 enum class KeyType : std::uint8_t { u8, u16, u32, u64, i8, i16, i32, i64, f16, f32, f64 };
 
 constexpr int native_bytes(KeyType type) {
@@ -58,7 +58,7 @@ constexpr KeyWidth key_width(KeyType type) { return native_bytes(type) == 8 ? Ke
 /// Whether keys are widened to sort them.
 constexpr bool is_narrow(KeyType type) { return native_bytes(type) < 4; }
 
-/// The type whose keys are codes of that width as they are.
+/// The type of that width whose keys are their own codes.
 constexpr KeyType code_type(KeyWidth width) { return width == KeyWidth::k32 ? KeyType::u32 : KeyType::u64; }
 
 enum class KeyClass : std::uint8_t { unsigned_integer, signed_integer, floating };
@@ -73,7 +73,7 @@ constexpr bool is_own_code(KeyType type, bool descending) {
   return (type == KeyType::u32 || type == KeyType::u64) && !descending;
 }
 
-/// Mantissa bits, of a floating type of that size.
+/// The number of mantissa bits of a floating type of that size.
 constexpr int mantissa_bits(std::size_t bytes) { return bytes == 8 ? 52 : bytes == 4 ? 23 : bytes == 2 ? 10 : 3; }
 
 /// The bits [begin, end) of a key that a sort looks at.
@@ -84,33 +84,32 @@ struct BitRange {
 
 constexpr int max_destinations = 64;
 
-/// Cuts records into at most `max_destinations` parts: a record with key k at position p of its source goes
-/// to the number of splitters at or before it, where a splitter is at or before it if its key is less, or
-/// equal while `position[i] <= p`. Passed by value to kernels.
+/// Cuts records into at most `max_destinations` parts: the destination of a record with key k at position p of
+/// its source is the number of splitters at or before it. Splitter i is at or before it if its key is less
+/// than k, or equal to k and `position[i] <= p`. Passed by value to kernels.
 struct Splitters {
   int count = 0;  ///< destinations - 1
   std::uint64_t key[max_destinations - 1] = {};
   std::uint64_t position[max_destinations - 1] = {};
 };
 
-/// The keys that a histogram looks at: those whose bits above its own are one of these. Passed by value to kernels.
+/// The keys that a histogram counts: those with one of these prefixes above its bits. Passed by value to kernels.
 struct Prefixes {
   int count = 0;                                   ///< 0: all keys
-  std::uint64_t value[max_destinations - 1] = {};  ///< rising
+  std::uint64_t value[max_destinations - 1] = {};  ///< in ascending order
 };
 
-/// How the keys of a sample lie: what decides between the sorts of a GPU.
+/// The distribution of a sample's keys, which decides between the sorts of a GPU.
 struct KeySpread {
-  std::uint32_t in_digits = 0;         ///< keys that share a digit of the first level with others …
+  std::uint32_t in_digits = 0;         ///< keys in digits of the first level that cover at least four keys …
   std::uint32_t in_first_quarter = 0;  ///< … and of these, in the first quarter of the digit's range
-  std::uint32_t compared = 0;          ///< keys that were put in order …
+  std::uint32_t compared = 0;          ///< keys that were sorted …
   std::uint32_t equal = 0;             ///< … and of these, how many equal the next, …
   std::uint32_t crowded = 0;           ///< … how many differ from it and share its part after two levels, …
-  std::uint32_t crowded_if_even = 0;   ///< … and how many would if keys lay anywhere
+  std::uint32_t crowded_if_even = 0;   ///< … and how many would if keys were uniformly distributed
 };
 
-/// Which of the memory that a sort by the most significant digits takes is the same: input, result and room are as
-/// long.
+/// Which of an MSD sort's buffers (input, result and room, a spare one; all of the same length) are the same memory.
 enum class SortBuffers : std::uint8_t { three, room_is_input, result_is_input };
 
 /// How native keys become codes, which are in order as unsigned integers: primitives/encoding.hpp.
@@ -119,23 +118,23 @@ struct KeyCoding {
   bool descending = false;
 };
 
-/// Of keys that are codes already.
+/// The coding of keys that are codes already.
 constexpr KeyCoding own_codes(KeyWidth width) { return {width == KeyWidth::k32 ? KeyType::u32 : KeyType::u64, false}; }
 
-/// What is asked of a sorted part that is not empty.
+/// What `check_part` reports of a sorted part that is not empty.
 struct PartNumbers {
   std::uint64_t checksum = 0, violations = 0, first_key = 0, last_key = 0;
 };
 
-/// What one side of a join finds on the other.
+/// Totals of what one side of a join finds on the other.
 struct MatchTotals {
   std::uint64_t matches = 0;       ///< pairs of equal keys
-  std::uint64_t matched_rows = 0;  ///< probing rows that have one
-  std::uint64_t probe_sum = 0;     ///< over the pairs: the probing side's values, modulo 2^64
-  std::uint64_t build_sum = 0;     ///< and the other side's
+  std::uint64_t matched_rows = 0;  ///< probe rows with at least one match
+  std::uint64_t probe_sum = 0;     ///< sum over the pairs of the probe side's values, modulo 2^64
+  std::uint64_t build_sum = 0;     ///< the same of the build side's values
 };
 
-/// A key that both sides of a join have, and its rows: those of the left range match those of the right one
+/// The rows of a key that both sides of a join have: all rows of the left range match all rows of the right one
 /// (join25 §3.3.3).
 struct alignas(16) KeyRange {
   std::uint32_t left_begin = 0, left_end = 0;
@@ -144,7 +143,7 @@ struct alignas(16) KeyRange {
 LINKWISE_BOTH constexpr KeyRange swapped(const KeyRange& range) {
   return {range.right_begin, range.right_end, range.left_begin, range.left_end};
 }
-/// Where the ranges of `keys_of_range_tile` rows of a side lie among all of them.
+/// A tile is `keys_of_range_tile` rows of the shorter side: where its KeyRanges lie among those of all tiles.
 struct RangeTile {
   std::uint32_t begin = 0, count = 0;
 };
@@ -154,7 +153,7 @@ struct RangeTotals {
   std::uint64_t matches = 0;  ///< pairs of equal keys
 };
 
-/// The rows that a probing row adds to the result.
+/// The rows that a probe row adds to the result.
 enum class Emission : std::uint8_t { pairs, pairs_or_one, one_if_matched, one_if_unmatched };
 
 LINKWISE_BOTH constexpr std::uint64_t rows_emitted(Emission emission, std::uint64_t matches) {
@@ -167,20 +166,20 @@ LINKWISE_BOTH constexpr std::uint64_t rows_emitted(Emission emission, std::uint6
   return 0;
 }
 
-/// What `probe` says of a row: where its key begins on the build side, or would begin if it were there, which the
-/// highest bit tells apart.
+/// `probe` reports for each row where its key begins on the build side, or where it would begin if it occurred there;
+/// the highest bit is set if it does not occur.
 constexpr std::uint32_t unmatched_bit = 1u << 31;
 constexpr std::uint64_t max_build_rows = unmatched_bit - 1;
 /// In place of a position on a side that has no row.
 constexpr std::uint32_t no_position = ~0u;
 
-/// An integer that is added up: 4 or 8 bytes.
+/// An integer type: 4 or 8 bytes.
 struct IntegerType {
   int bytes = 4;
   bool is_signed = false;
 };
 
-/// Of a column of integers, as codes: unsigned numbers in the order of the integers, whatever their width.
+/// The range of an integer column's codes: unsigned numbers in the order of the integers, whatever their width.
 struct CodeRange {
   std::uint64_t least = ~std::uint64_t{0};
   std::uint64_t greatest = 0;

@@ -1,4 +1,4 @@
-// Views of memory, as kernels and declarations take them.
+// Turns views of memory into what kernels and operations' declarations take.
 #pragma once
 
 #include <initializer_list>
@@ -8,7 +8,7 @@
 
 namespace linkwise {
 
-/// Null of an empty view.
+/// Null for an empty view.
 template <typename Type>
 Type* pointer(const MemoryView& view) {
   return view.bytes == 0 ? nullptr : reinterpret_cast<Type*>(view.data);

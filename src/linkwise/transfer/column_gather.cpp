@@ -16,7 +16,7 @@ namespace {
 
 using Layout = ChunkedColumn::Layout;
 
-constexpr std::uint64_t window_rows = 4 << 20;  // that leave while the next ones are gathered
+constexpr std::uint64_t window_rows = 4 << 20;  // that are copied out while the next ones are gathered
 
 std::uint64_t count_set(const std::byte* bits, std::uint64_t bytes) {
   const auto* words = reinterpret_cast<const std::uint32_t*>(bits);
@@ -36,7 +36,7 @@ class ColumnGather {
         rows_(rows),
         results_(results) {}
 
-  // Columns that the GPUs have room for together.
+  // Groups the columns into turns, each of which fits in GPU memory.
   [[nodiscard]] std::vector<std::vector<std::size_t>> turns(const std::vector<std::size_t>& wanted) {
     std::vector<std::vector<std::size_t>> turns;
     std::vector<std::uint64_t> left;
@@ -61,11 +61,11 @@ class ColumnGather {
     return turns;
   }
 
-  // The host is not waited for, but for the lengths of strings.
+  // Does not wait for the GPUs, except for the lengths of strings.
   void enqueue(const std::vector<std::size_t>& turn) {
     std::vector<std::size_t> strings, others;
     for (const std::size_t c : turn) (columns_[c].has_strings() ? strings : others).push_back(c);
-    // The widest first: what goes out when nothing comes in any more should be little.
+    // The widest first: the last column is copied out when nothing is copied in any more, so it should be small.
     std::ranges::stable_sort(others, std::greater<>(), [&](std::size_t c) { return columns_[c].width; });
     workers_.make_room(turn);
     std::vector<std::size_t> order = strings;
@@ -75,8 +75,8 @@ class ColumnGather {
     check_rows();
     for (const std::size_t c : strings) strings_.find_lengths(c);
     strings_.make_room(strings);
-    // One column ahead, and no more: a device's queues are finite, and what goes out must not stand behind all that
-    // comes in.
+    // Copy in only one column ahead: a device's queues are finite, and copies out must not queue behind all copies
+    // in.
     for (std::size_t at = 0; at < order.size(); ++at) {
       if (at + 1 < order.size()) bring(order[at + 1]);
       gather(order[at]);
@@ -95,7 +95,7 @@ class ColumnGather {
   }
 
  private:
-  // Before anything is read by them; the first columns come in meanwhile.
+  // Checks the row numbers before they are used, while the first columns are copied in.
   void check_rows() {
     if (runtime_.estimating() || std::exchange(rows_are_checked_, true)) return;
     linkwise::check_rows(rows_.data, rows_.width, rows_.count, columns_.front().count());
@@ -123,7 +123,7 @@ class ColumnGather {
     }
   }
 
-  // All of them to each GPU, whose cache they fit into.
+  // Copies all bits to each GPU, whose cache they fit into.
   void bring_bits(std::size_t c, Bits which, MemoryView ColumnOnGpu::* to) {
     const std::byte* from = nullptr;
     if (!runtime_.estimating()) from = bits_.emplace_back(bits_in_one_piece(columns_[c], which)).data();
@@ -217,7 +217,7 @@ std::vector<GatheredColumn> gather_on_gpus(Runtime& runtime, std::span<const int
     gather_rest();
     return results;
   }
-  std::optional<ColumnGather> gather;  // has bits in host memory, which must be there until copies have been given up
+  std::optional<ColumnGather> gather;  // owns bits in host memory that must outlive all copies
   run_or_abandon(runtime, [&] {
     gather.emplace(runtime, gpus, columns, std::move(nullable), rows, results);
     bool is_first = true;

@@ -13,10 +13,10 @@
 namespace linkwise {
 namespace {
 
-constexpr std::uint64_t worth_waking = 1 << 20;  // bytes, the threads that copy to pageable memory
+constexpr std::uint64_t worth_waking = 1 << 20;  // bytes above which the threads for pageable copies pay off
 
-// A part on each GPU, of which `fill` says how large it is and what writes it, from the caller's host memory among
-// others.
+// Makes a part on each GPU: `bytes_of` returns its size, and `fill` enqueues what writes it. `lent` is the caller's
+// host memory that this reads.
 template <typename BytesOf, typename Fill>
 std::vector<ColumnPart> make_parts(Runtime& runtime, std::span<const int> gpus, const BytesOf& bytes_of,
                                    const Fill& fill, const std::vector<MemoryView>& lent = {}) {
@@ -36,7 +36,7 @@ std::vector<ColumnPart> make_parts(Runtime& runtime, std::span<const int> gpus, 
   return parts;
 }
 
-// Of each column, over both sides and all GPUs.
+// The range of each column's values, over both sides and all GPUs.
 std::vector<CodeRange> ranges_of(Runtime& runtime, std::span<const int> gpus,
                                  const std::array<std::vector<IntegerColumn>, 2>& sides) {
   const std::size_t columns = sides.front().size();

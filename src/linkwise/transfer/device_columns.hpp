@@ -1,5 +1,5 @@
-// Columns that lie on the GPUs in parts, one behind the other: brought there, rows of them by their numbers, and
-// several as one key.
+// Columns that are spread over the GPUs in consecutive parts: copying them in and out, gathering their rows, and
+// packing several of them into one key.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace linkwise {
 
-/// What a GPU has of a column.
+/// A GPU's part of a column.
 struct ColumnPart {
   int gpu = 0;
   Buffer memory;
@@ -32,9 +32,9 @@ struct HostColumn {
 /// Copies a column to the GPUs, an equal share to each. Blocks until it is there. @throws OutOfMemoryError.
 std::vector<ColumnPart> bring_column(Runtime& runtime, std::span<const int> gpus, const HostColumn& column);
 
-/// Elements by their numbers in the whole column: those that a GPU has the numbers of are made there. `numbers` are
-/// what each GPU has of them; `column` likewise, or one view of page-locked host memory. A number with all bits set
-/// gives an element with all bits set. Blocks until they are there.
+/// Gathers elements by their row numbers in the whole column. `numbers` is the gather map, in one part per GPU, and
+/// each GPU makes the elements of its part. `column` likewise has one part per GPU, or is one view of pinned host
+/// memory. A number with all bits set gives an element with all bits set. Blocks until the elements are ready.
 /// @throws UsageError if the GPUs cannot read each other's memory, OutOfMemoryError.
 std::vector<ColumnPart> take_rows(Runtime& runtime, std::span<const int> gpus, int element_bytes,
                                   std::span<const MemoryView> column, int number_bytes,
@@ -50,14 +50,15 @@ struct PackedKeys {
   KeyWidth width = KeyWidth::k64;
   std::array<std::vector<ColumnPart>, 2> sides;
 };
-/// Of two sides of a join, each of which has as many columns as the other: a key for each row, so that rows have equal
-/// keys if and only if all their columns are equal. Nothing if that takes more than 64 bits. Of a side, all columns
-/// have as many rows on a GPU; of a pair of columns, both are signed, or none. Blocks until the keys are there.
+/// Packs the key columns of both sides of a join into one key for each row, so that two rows have equal keys if and
+/// only if all their columns are equal. Returns nothing if that takes more than 64 bits. Both sides have the same
+/// number of columns; the columns of a side have equal numbers of rows on each GPU; two corresponding columns are
+/// both signed or both unsigned. Blocks until the keys are ready.
 /// @throws OutOfMemoryError.
 std::optional<PackedKeys> pack_keys(Runtime& runtime, std::span<const int> gpus,
                                     const std::array<std::vector<IntegerColumn>, 2>& sides);
 
-/// A column, what each GPU has of it, and where all of it goes in pageable memory.
+/// A column's parts on the GPUs, and its destination in pageable memory.
 struct FetchedColumn {
   std::vector<MemoryView> parts;
   void* to = nullptr;

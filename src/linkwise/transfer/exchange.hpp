@@ -14,13 +14,13 @@ struct Shipment {
   Records to;
 };
 
-/// counts[s][d] records go from source s to destination d; the result says where in d's array they begin:
-/// source after source, which keeps a stable partition stable.
+/// counts[s][d] records go from source s to destination d. Returns where in d's array they begin: in the order of the
+/// sources, which keeps a stable partition stable.
 std::vector<std::vector<std::uint64_t>> receive_offsets(const std::vector<std::vector<std::uint64_t>>& counts);
 
-/// Ships everything by copy engines, when all of `ready` has happened: an event behind whoever made what is shipped,
-/// and behind whoever used where it goes. Every (source, destination) pair has a stream of its own, so that all links
-/// work at once. Returns an event for each shipment that is not empty.
+/// Copies all shipments by copy engines, after all events in `ready`. These must cover the work that makes the
+/// records and the last use of their destinations. Every (source, destination) pair has a stream of its own, so that
+/// all links are used at once. Returns an event for each shipment that is not empty.
 std::vector<Event> exchange_by_copies(Runtime& runtime, Router& router, std::span<const Shipment> shipments,
                                       std::span<const Event> ready);
 

@@ -5,7 +5,7 @@
 namespace linkwise {
 namespace {
 
-constexpr std::uint64_t unit = 64;  // rows: whole bytes of bits, and lines of memory that only one GPU writes
+constexpr std::uint64_t unit = 64;  // rows, so that no byte of bits and no line of elements is written by two GPUs
 
 }  // namespace
 

@@ -13,25 +13,25 @@
 
 namespace linkwise {
 
-/// A column's share on a GPU, and what becomes of it.
+/// A column's share on a GPU, and the share of the result that is made from the column there.
 struct ColumnOnGpu {
   MemoryView source, offsets, raw_offsets, made, lengths, sums, scratch, strings;
-  MemoryView valid, made_valid;  ///< bits: all of the column's
+  MemoryView valid, made_valid;  ///< bits: of the whole column, and of the share of the result
   Event offsets_there, there;
   std::uint64_t strings_begin = 0;  ///< in the whole result
 };
 
-/// A GPU.
+/// One GPU: its streams, its shares of the rows, and their memory.
 struct GatherWorker {
   Stream in, compute, out;
-  Share source, made;  ///< rows: of the columns, and of what becomes of them
+  Share source, made;  ///< rows: of the columns, and of the result
   Buffer rows, memory, strings;
   std::vector<std::pair<std::size_t, ColumnOnGpu>> columns;  ///< of this turn, by number
 
   ColumnOnGpu& column(std::size_t c);
 };
 
-/// Device memory, cut up.
+/// Hands out consecutive slices of device memory.
 class Carver {
  public:
   explicit Carver(MemoryView memory) : memory_(memory) {}
@@ -48,7 +48,7 @@ class Carver {
 
 class GatherWorkers {
  public:
-  /// Row numbers are on their way then. `nullable[c]`: column c of the result may have nulls.
+  /// Starts copying the row numbers in. `nullable[c]`: column c of the result may have nulls.
   GatherWorkers(Runtime& runtime, std::span<const int> gpus, std::span<const ChunkedColumn> columns,
                 std::vector<bool> nullable, const RowNumbers& rows, std::vector<GatheredColumn>& results);
 
@@ -61,14 +61,14 @@ class GatherWorkers {
 
   [[nodiscard]] GatherBytes need_of(std::size_t c, const GatherWorker& worker) const;
   void make_room(const std::vector<std::size_t>& turn);
-  /// When all that was enqueued has run.
+  /// Frees the memory of this turn, after all enqueued work has run. Blocks.
   void give_room_back();
 
-  /// On the worker's stream `in`.
+  /// Copies in, on the worker's stream `in`.
   void copy_in(const GatherWorker& worker, const MemoryView& to, const void* from, std::uint64_t offset, bool pageable);
-  /// What `compute` has made, to an offset of host memory.
+  /// Copies what `compute` has made to an offset in host memory, on the worker's stream `out`.
   void send(const GatherWorker& worker, std::byte* to, std::uint64_t offset, const MemoryView& from);
-  /// What lies on all of them can be read by each.
+  /// Makes the stream wait for this event of column c on all GPUs, whose shares it then can read.
   void wait_for_all(Stream stream, std::size_t c, Event ColumnOnGpu::* event);
 
  private:

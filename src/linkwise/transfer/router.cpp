@@ -10,7 +10,7 @@
 namespace linkwise {
 namespace {
 
-constexpr std::uint64_t grain = 512;  // what a copy is cut at multiples of
+constexpr std::uint64_t grain = 512;  // bytes; copies are cut at multiples of it
 
 void check_paths(std::span<const Path> paths) {
   for (const Path& path : paths) {

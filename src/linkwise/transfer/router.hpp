@@ -1,7 +1,9 @@
-// Copies that know their way: straight, or over other GPUs in chunks, each of which goes on while the next one comes.
+// Routed copies: directly, or relayed over other GPUs in chunks, each of which is forwarded while the next one
+// arrives.
 //
-// A relay needs memory on the GPUs that it goes over: a ring of a few chunks for each path. tartan20 §4.1 routes over
-// an intermediate GPU by whole messages, so two hops halve the bandwidth; in chunks they keep it, but for the first.
+// A relay needs memory on its intermediate GPUs: a ring of a few chunks for each path. tartan20 §4.1 routes whole
+// messages over an intermediate GPU, so two hops halve the bandwidth. Forwarding in chunks keeps it, except for the
+// first chunk.
 #pragma once
 
 #include <span>
@@ -15,25 +17,25 @@ namespace linkwise {
 
 class Router {
  public:
-  /// Allocates the rings. Copies between places that no path names go straight.
-  /// @throws UsageError for a path over one of its ends, or fractions that are not in [0, 1] in all.
+  /// Allocates the rings. Copies between places without a path go directly.
+  /// @throws UsageError for a path that passes a GPU twice, or if the fractions between two places are negative or
+  /// sum to more than 1.
   Router(Runtime& runtime, std::span<const Path> paths, std::uint64_t chunk_bytes);
 
-  /// Copies by the stream's order: nothing is read or written before what was enqueued on the stream so far, and what
-  /// is enqueued on it afterwards comes behind the whole copy.
+  /// Copies in stream order: after all work enqueued on the stream so far, and before any enqueued later.
   void copy(Stream stream, const MemoryView& to, const MemoryView& from);
   void copy(Stream stream, const Records& to, const Records& from);
 
-  /// Gives the rings back once what has been enqueued so far has run; after this there are no more copies.
+  /// Frees the rings once all work enqueued so far has run. There must be no more copies afterwards.
   void retire();
 
   /// Bytes of a GPU's memory that the rings take.
   static std::uint64_t ring_bytes(std::span<const Path> paths, std::uint64_t chunk_bytes, int gpu);
 
  private:
-  static constexpr std::uint64_t ring_chunks = 3;  // one comes, one goes, one is spare
+  static constexpr std::uint64_t ring_chunks = 3;  // one chunk arrives, one leaves, one is spare
 
-  /// A GPU on the way: where chunks are kept until they have gone on.
+  /// An intermediate GPU, where chunks are kept until they have been forwarded.
   struct Station {
     Buffer ring;
     Event free[ring_chunks];

@@ -1,11 +1,11 @@
-// Which rows of a table are gathered.
+// The gather map: which rows of a table are gathered.
 #pragma once
 
 #include <cstdint>
 
 namespace linkwise {
 
-/// Numbers of rows in host memory, of 4 or 8 bytes; of the latter, `no_row` is a null.
+/// Row numbers in host memory, of 4 or 8 bytes; among those of 8 bytes, `no_row` stands for a null.
 struct RowNumbers {
   const void* data = nullptr;
   int width = 4;

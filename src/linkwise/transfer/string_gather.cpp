@@ -12,7 +12,7 @@ constexpr IntegerType length_type{8, false};
 
 }  // namespace
 
-// Those of each chunk count from somewhere else; on the GPU, all from the first byte there.
+// The offsets of each chunk have their own origin; on the GPU, all are relative to the first byte there.
 void StringGather::bring_offsets(std::size_t c) {
   runtime_.set_phase("HtoD");
   const ChunkedColumn& column = workers_.columns[c];

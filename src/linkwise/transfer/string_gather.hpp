@@ -1,4 +1,5 @@
-// Strings' rows on several GPUs: lengths first, which say where each string begins, and then the bytes.
+// Gathers strings on several GPUs: first their lengths, whose prefix sums are the offsets of the result, then the
+// bytes.
 #pragma once
 
 #include <map>
@@ -15,8 +16,8 @@ class StringGather {
 
   void bring_offsets(std::size_t c);
   void find_lengths(std::size_t c);
-  /// How many bytes the strings have is known when their lengths have been added up: the host waits for that.
-  /// @throws std::overflow_error if they are more than offsets of 32 bits count.
+  /// Allocates memory for the resulting strings. Blocks until their lengths have been added up.
+  /// @throws std::overflow_error if they have more bytes than 32-bit offsets can address.
   void make_room(const std::vector<std::size_t>& strings);
   void bring_bytes(std::size_t c);
   void gather(std::size_t c);

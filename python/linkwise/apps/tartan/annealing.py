@@ -14,20 +14,20 @@ from linkwise.messages.pricing import Prices, Work
 from linkwise.messages.schedules import even_cuts
 
 LEAST, AT = -418.9828872724338, 420.9687462275036
-"""Of Schwefel's function, divided by the number of dimensions, on [-512, 512]: its value, and every coordinate."""
+"""The minimum of Schwefel's function on [-512, 512] per dimension, and every coordinate at which it lies."""
 
 _HALF_WIDTH = 512.0
-_NARROWING = 0.88  # of moves, from one temperature to the next: faster, and chains end in other valleys
+_NARROWING = 0.88  # factor of the move size per temperature; if smaller, chains get stuck in other valleys
 
 
 @dataclass(frozen=True)
 class Annealing(Program):
-    """Of Schwefel's function. All chains of one temperature start at one point (Ferreiro et al., 2013)."""
+    """Minimises Schwefel's function. All chains of one temperature start at one point (Ferreiro et al., 2013)."""
 
     dims: int
     chains: int
     steps: int
-    """At each temperature."""
+    """Steps at each temperature."""
     temperatures: int = 40
     first: float = 200.0
     cooling: float = 0.8
@@ -74,7 +74,7 @@ class Annealing(Program):
                 move = reach * (2 * uniform(xp, key_of(self.seed, level, step, 2), number) - 1)
                 chosen = xp.arange(self.dims, dtype=xp.float64)[None, :] == which[:, None]
                 there = here + xp.where(chosen, move[:, None], xp.zeros_like(here))
-                # Walls reflect, so that every move is as likely as its way back.
+                # Moves are reflected at the walls, so that each is as likely as its reverse.
                 there = xp.where(there > _HALF_WIDTH, 2 * _HALF_WIDTH - there, there)
                 there = xp.where(there < -_HALF_WIDTH, -2 * _HALF_WIDTH - there, there)
                 new = self._value(xp, there)
@@ -107,7 +107,7 @@ class Annealing(Program):
         }
 
     def error(self, answer: Fetched) -> float:
-        """Against the known minimum; and all ranks agree."""
+        """Compare with the known minimum; all ranks must agree."""
         first = answer["best"][0][0]
         same = all(np.array_equal(each[0], first) for each in answer["best"])
         at = float(self._value(np, first[None, 1:])[0])

@@ -1,6 +1,6 @@
 """CNN: the gradients of one training step of a convolutional network, by data, by model and by hybrid parallelism.
 
-What is divided how is as Krizhevsky has it (2014).
+The work is divided as in Krizhevsky (2014).
 """
 
 from __future__ import annotations
@@ -22,40 +22,40 @@ _TAPS = tuple(product(range(3), repeat=2))
 
 
 def convolved(xp: Any, images: Any, kernel: Any) -> Any:
-    """Images (batch, height, width, in) by a kernel (3, 3, in, out): two rows and columns fewer."""
+    """Convolve images (batch, height, width, in) with a kernel (3, 3, in, out); two rows and columns are lost."""
     high, wide = images.shape[1] - 2, images.shape[2] - 2
     return sum(xp.matmul(images[:, i : i + high, j : j + wide, :], kernel[i, j, ...]) for i, j in _TAPS)
 
 
 def kernel_slopes(xp: Any, images: Any, slopes: Any) -> Any:
-    """How a sum of outputs, each times its slope, changes with the kernel."""
+    """The gradient of the kernel, from ``slopes``, the gradient of the outputs."""
     high, wide, flat = slopes.shape[1], slopes.shape[2], xp.reshape(slopes, (-1, slopes.shape[3]))
     parts = [xp.reshape(images[:, i : i + high, j : j + wide, :], (-1, images.shape[3])).T @ flat for i, j in _TAPS]
     return xp.reshape(xp.stack(parts), (3, 3, images.shape[3], slopes.shape[3]))
 
 
 def pooled(xp: Any, field: Any) -> Any:
-    """Means of two by two points of what is above 0."""
+    """ReLU, then average pooling over two by two points."""
     above = xp.maximum(field, xp.zeros_like(field))
     batch, high, wide, channels = above.shape
     return xp.mean(xp.reshape(above, (batch, high // 2, 2, wide // 2, 2, channels)), axis=(2, 4))
 
 
 def unpooled(xp: Any, slopes: Any, field: Any) -> Any:
-    """Slopes of means, back at the points that are above 0."""
+    """The gradient through ``pooled``: of the average pooling and the ReLU."""
     wide = xp.repeat(xp.repeat(slopes, 2, axis=1), 2, axis=2) / 4
     return xp.where(field > 0, wide, xp.zeros_like(wide))
 
 
 def loss_slopes(xp: Any, logits: Any, classes: Any) -> Any:
-    """Of the mean cross entropy; ``classes`` (batch, classes) has a 1 in each row."""
+    """The gradient of the mean cross entropy; ``classes`` (batch, classes) is one-hot."""
     scaled = xp.exp(logits - xp.max(logits, axis=1, keepdims=True))
     return (scaled / xp.sum(scaled, axis=1, keepdims=True) - classes) / logits.shape[0]
 
 
 @dataclass(frozen=True)
 class ConvNet(Program):
-    """A convolution, means of two by two, and two dense layers."""
+    """A convolution, ReLU, average pooling over two by two points, and two dense layers."""
 
     batch: int
     side: int
@@ -162,7 +162,7 @@ class ConvNet(Program):
     def _by_hybrid(
         self, comm: Communicator, kernel: Arrays, first: Arrays, second: Arrays, images: Arrays, classes: Arrays
     ) -> tuple[Arrays, ...]:
-        """The convolution by data, its kernel being small; the dense layers by model, their weights being large."""
+        """Data parallelism for the convolution (small kernel), model parallelism for dense layers (large weights)."""
         xp, cuts = comm.xp, even_cuts(self.batch, comm.size)
         mine = comm.each("part", lambda rank, each: each[cuts[rank] : cuts[rank + 1], ...], images)
         fields = comm.each("some samples", lambda _rank, k, image: convolved(xp, image, k), kernel, mine)
@@ -180,7 +180,7 @@ class ConvNet(Program):
     def _dense(
         self, comm: Communicator, flat: Arrays, first: Arrays, second: Arrays, classes: Arrays
     ) -> tuple[Arrays, Arrays, Arrays]:
-        """Both dense layers by model: slopes of all features, of this rank's columns of the first and the second."""
+        """Both dense layers by model parallelism: gradients of all features, and of this rank's weights."""
         xp = comm.xp
         units, labels = even_cuts(self.hidden, comm.size), even_cuts(self.classes, comm.size)
         mine = comm.each("part", lambda rank, w: w[:, units[rank] : units[rank + 1]], first)
@@ -209,7 +209,7 @@ class ConvNet(Program):
         """See ``Program``."""
         batch, channels = -(-self.batch // ranks), -(-self.channels // ranks)
         points, features = (self.side - 2) ** 2, self._features
-        convolution = 2 * 9 * self.inputs * points * self.batch * self.channels / ranks  # FLOPs, once through
+        convolution = 2 * 9 * self.inputs * points * self.batch * self.channels / ranks  # FLOPs of one pass
         image, field = 8 * self.inputs * self.side**2 * self.batch, 8 * points * self.batch * self.channels
         units = -(-self.hidden // ranks)
         layer = 2 * self.batch * features * self.hidden / ranks
@@ -238,7 +238,7 @@ class ConvNet(Program):
         }
 
     def error(self, answer: Fetched) -> float:
-        """Against one device's gradients, written as sums over patches."""
+        """Compare with one device's gradients, computed as sums over patches."""
         kernel, first, second = self.parameters()
         images, classes = self.samples()
         patches = np.lib.stride_tricks.sliding_window_view(images, (3, 3), axis=(1, 2))
@@ -267,7 +267,7 @@ class ConvNet(Program):
 
 
 def shared(comm: Communicator, label: str, parts: Arrays, axis: int) -> Arrays:
-    """All ranks' parts, one behind the other along an axis, on every GPU: copied from each to each."""
+    """All ranks' parts, concatenated along an axis, on every GPU; each GPU sends its part to every other."""
     sent: Sequence[dict[int, Any]] = [dict.fromkeys(range(comm.size), part) for part in parts]
     received = comm.exchange(label, list(sent))
     return comm.joined(([got[rank] for rank in range(comm.size)] for got in received), axis)

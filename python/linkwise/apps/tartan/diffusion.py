@@ -18,13 +18,13 @@ from linkwise.messages.schedules import even_cuts
 
 _WENO_DEPTH = 3
 _WAVES = (1, 2, 1)
-"""Along the three axes: a field that depends on x + 2y + z is told from one whose axes are mixed up."""
+"""Wave numbers along the three axes, x + 2y + z: not all equal, so that mixed-up axes change the field."""
 _STAGES = ((0.0, 1.0), (3 / 4, 1 / 4), (1 / 3, 2 / 3))
-"""Of Runge and Kutta's method in the form of Shu and Osher (1988): how much of the old, how much of the new."""
+"""Runge-Kutta stages in the form of Shu and Osher (1988): the weights of the old and of the new values."""
 
 
 def _weno5(xp: Any, five: tuple[Any, ...]) -> Any:
-    """A flux at the right side of the middle of five points, fifth order where it is smooth (Jiang and Shu, 1996)."""
+    """WENO flux at the right face of the middle of five points, fifth order where smooth (Jiang and Shu, 1996)."""
     a, b, c, d, e = five
     candidates = ((2 * a - 7 * b + 11 * c) / 6, (-b + 5 * c + 2 * d) / 6, (2 * c + 5 * d - e) / 6)
     rough = (
@@ -38,13 +38,13 @@ def _weno5(xp: Any, five: tuple[Any, ...]) -> Any:
 
 
 def burgers_change(xp: Any, wide: Any, axis: int, speed: Any) -> Any:
-    """``-d(u²/2)/dx`` along an axis, in points, of a field with three more points at both ends (Lax and Friedrichs)."""
+    """``-d(u²/2)/dx`` times the grid spacing, by Lax-Friedrichs splitting; ``wide`` has three halo points per end."""
     count = wide.shape[axis] - 2 * _WENO_DEPTH
     flux = wide * wide / 2
     right, left = (flux + speed * wide) / 2, (flux - speed * wide) / 2
 
     def shifted(field: Any, by: int) -> Any:
-        """The sides between points: one more than there are points."""
+        """One point of the stencil of each face; there is one more face than there are points."""
         return field[(*[slice(None)] * axis, slice(by, by + count + 1), ...)]
 
     up = _weno5(xp, tuple(shifted(right, at) for at in range(5)))
@@ -61,7 +61,7 @@ class Diffusion(Program):
     planes: int
     side: int
     steps: int
-    """Of each equation."""
+    """Time steps of each equation."""
 
     name, abbreviation, title = "diffusion", "DFF", "3-D heat and inviscid Burgers equations"
     pattern, scales = "peer to peer", "out"
@@ -77,7 +77,7 @@ class Diffusion(Program):
         return cls(planes=384, side=384, steps=8)
 
     def most_ranks(self) -> int:
-        """See ``Program``: as many planes each as the deeper halo has."""
+        """See ``Program``: each rank needs as many planes as the deeper halo."""
         return self.planes // _WENO_DEPTH
 
     def grown(self, times: float) -> Self:
@@ -90,12 +90,12 @@ class Diffusion(Program):
 
     @property
     def heat_step(self) -> float:
-        """Of time; conductivity is 1."""
+        """The time step of the heat equation, for a conductivity of 1."""
         return 0.1 * min(self._space) ** 2
 
     @property
     def burgers_step(self) -> float:
-        """Of time; speeds are 0.4 at most."""
+        """The time step of Burgers' equation, for speeds of at most 0.4."""
         return 0.2 * min(self._space)
 
     def _angle(self, planes: Array) -> Any:
@@ -105,11 +105,11 @@ class Diffusion(Program):
         return _WAVES[0] * x + _WAVES[1] * y + _WAVES[2] * z
 
     def heat_exact(self, planes: Array, time: float) -> Any:
-        """A wave that fades."""
+        """The exact solution: a decaying sine wave."""
         return np.exp(-sum(number**2 for number in _WAVES) * time) * np.sin(self._angle(planes))
 
     def burgers_exact(self, planes: Array, time: float) -> Any:
-        """What is u at x was u at x - t u, along each of three axes: found by iteration, before shocks form."""
+        """The exact solution before shocks form: u(x, t) = u(x - t u, 0) along each axis, iteratively."""
         angle = self._angle(planes)
         u = 0.25 + 0.15 * np.sin(angle)
         for _ in range(60):
@@ -117,7 +117,7 @@ class Diffusion(Program):
         return u
 
     def prepare(self, comm: Communicator) -> Any:
-        """Both fields at the beginning."""
+        """The initial fields of both equations."""
         cuts = even_cuts(self.planes, comm.size)
         return [
             [comm.from_host(rank, exact(np.arange(cuts[rank], cuts[rank + 1]), 0.0)) for rank in comm.local]
@@ -179,7 +179,7 @@ class Diffusion(Program):
         }
 
     def error(self, answer: Fetched) -> float:
-        """Against the exact solutions."""
+        """Compare with the exact solutions."""
         planes, space = np.arange(self.planes), max(self._space)
         times = self.steps * self.heat_step, self.steps * self.burgers_step
         heat = np.abs(np.concatenate(answer["heat"]) - self.heat_exact(planes, times[0])).max()

@@ -15,7 +15,7 @@ from linkwise.messages.communicator import Communicator
 from linkwise.messages.pricing import Prices, Work
 from linkwise.messages.schedules import even_cuts
 
-_ADDED = 1e-6  # to variances, so that no component becomes a point
+_ADDED = 1e-6  # added to variances, so that no component collapses to a point
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class GaussianMixture(Program):
         return np.concatenate([np.full((self.components, 1), 1 / self.components), mean, spread], axis=1)
 
     def _expected(self, xp: Any, mine: Any, parameters: Any) -> Any:
-        """Sums over points, one row a component: its share, of the points, of their products, of the likelihood."""
+        """Expectation step: per component, weighted sums of 1, points, their products and log likelihoods."""
         d, k = self.dims, self.components
         weight, mean = parameters[:, 0], parameters[:, 1 : d + 1]
         covariance = xp.reshape(parameters[:, d + 1 :], (k, d, d))
@@ -125,7 +125,7 @@ class GaussianMixture(Program):
         }
 
     def error(self, answer: Fetched) -> float:
-        """Against one processor's result; and the likelihood rises."""
+        """Compare with a reference on one processor; the likelihood must rise."""
         parameters, rising = self.begin, []
         for _ in range(self.iterations):
             weight, mean = parameters[:, 0], parameters[:, 1 : self.dims + 1]
@@ -143,7 +143,7 @@ class GaussianMixture(Program):
             covariance += _ADDED * np.eye(self.dims)
             flat = covariance.reshape(self.components, -1)
             parameters = np.concatenate([number[:, None] / self.points, mean, flat], axis=1)
-        told = answer["likelihood"][0]  # the first rank adds up for all
+        told = answer["likelihood"][0]  # only the first rank has the reduced sums
         apart_by = max(float(np.abs(each - parameters).max()) for each in answer["parameters"])
         falls = -float(np.diff(told).min())
         return worst(apart_by / 1e-7, float(np.abs(told - rising).max()) / 1e-6, falls / (1e-9 * abs(float(told[0]))))

@@ -1,7 +1,8 @@
 """LLH: explicit Lagrangian shock hydrodynamics on hexahedra, as Lulesh solves Sedov's blast.
 
-Positions and velocities are of nodes, densities and energies of the elements between. Forces of an element's corners do
-the work that its energy loses, so that the sum of both energies is kept (Caramana et al., J. Comput. Phys. 146, 1998).
+Nodes have positions and velocities; the elements between them have densities and energies. The work of an element's
+corner forces is taken from its energy, so that total energy is conserved (Caramana et al., J. Comput. Phys. 146,
+1998).
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from linkwise.messages.pricing import Prices, Work
 from linkwise.messages.schedules import even_cuts
 
 GAMMA = 1.4
-_MOST_DENSITY = 6.3  # behind a strong shock (γ + 1) / (γ - 1) times that before it, and a little of the mesh's
+_MOST_DENSITY = 6.3  # (γ + 1) / (γ - 1) behind a strong shock, plus a margin for the mesh
 _BLAST = 0.851072  # energy of the whole blast, for which the shock's radius is t^0.4 (Sedov, γ = 1.4, density 1)
 _CORNERS = tuple(product((0, 1), repeat=3))
 _FACES = tuple(
-    # The four corners of each face, turning about the direction outwards.
+    # The four corners of each face, in order around its outward normal.
     tuple(_CORNERS.index(corner) for corner in face)
     for face in (
         ((0, 0, 0), (0, 0, 1), (0, 1, 1), (0, 1, 0)),
@@ -37,7 +38,7 @@ _FACES = tuple(
 
 
 def corners_of(nodes: Any) -> list[Any]:
-    """Of each element, what its eight nodes have: from (3, planes + 1, rows + 1, columns + 1)."""
+    """The values of each element's eight nodes, from an array (3, planes + 1, rows + 1, columns + 1)."""
     ends = (slice(None, -1), slice(1, None))
     return [nodes[:, ends[a], ends[b], ends[c]] for a, b, c in _CORNERS]
 
@@ -48,7 +49,7 @@ def _cross(xp: Any, a: Any, b: Any) -> Any:
 
 
 def volume_and_slopes(xp: Any, corners: list[Any]) -> tuple[Any, list[Any]]:
-    """An element's volume, and how it changes as each corner moves, of faces cut into four triangles at the middle."""
+    """An element's volume, and its gradient by each corner; faces are split into four triangles at their middle."""
     slopes = [xp.zeros_like(corners[0]) for _ in corners]
     six_volumes = 0
     for face in _FACES:
@@ -68,12 +69,12 @@ def volume_and_slopes(xp: Any, corners: list[Any]) -> tuple[Any, list[Any]]:
 
 @dataclass(frozen=True)
 class Hydrodynamics(Program):
-    """An eighth of the blast, in a cube of side 1: slabs of elements; two share the plane of nodes between them."""
+    """An octant of the blast, in a cube of side 1: slabs of elements; neighbours share a plane of nodes."""
 
     planes: int
     side: int
     until: float = 0.3
-    """Seconds: the shock is then at 0.62."""
+    """The end time, when the shock is at 0.62."""
     most_steps: int = 10_000
 
     name, abbreviation, title = "hydrodynamics", "LLH", "Lagrangian shock hydrodynamics, Sedov's blast"
@@ -94,7 +95,7 @@ class Hydrodynamics(Program):
         return replace(self, most_steps=self.full().most_steps)
 
     def most_ranks(self) -> int:
-        """See ``Program``: a plane of elements each."""
+        """See ``Program``: each rank needs a plane of elements."""
         return self.planes
 
     def grown(self, times: float) -> Self:
@@ -127,7 +128,7 @@ class Hydrodynamics(Program):
         v = comm.each("start", lambda _rank, at: xp.zeros_like(at), x)
 
         def forces(_rank: int, at: Any, speed: Any, held: Any) -> Any:
-            """What pushes each corner, and the longest step that is stable."""
+            """The force on each corner, and the longest stable time step."""
             volume, slopes = volume_and_slopes(xp, corners_of(at))
             density = mass / volume
             pressure = (GAMMA - 1) * density * held
@@ -142,7 +143,7 @@ class Hydrodynamics(Program):
 
         def pushed(rank: int, speed: Any, force: Any, weight: Any, step: Any) -> Any:
             new = speed + step * force / weight
-            # The three planes through the blast are mirrors.
+            # The three planes through the blast's centre are symmetry planes.
             walls = [new[axis : axis + 1, ...] for axis in range(3)]
             for axis in range(3):
                 if axis > 0 or rank == 0:
@@ -171,7 +172,7 @@ class Hydrodynamics(Program):
 
     @staticmethod
     def _of_nodes(xp: Any, of_corners: list[Any]) -> Any:
-        """Sums at the nodes, of what each element has for its corners."""
+        """Sum the elements' corner values at the nodes."""
         total: Any = 0
         for (a, b, c), each in zip(_CORNERS, of_corners, strict=True):
             for axis, end in ((1, a), (2, b), (3, c)):
@@ -184,7 +185,7 @@ class Hydrodynamics(Program):
 
     @staticmethod
     def _summed(comm: Communicator, nodes: Arrays) -> Arrays:
-        """With what the neighbours have at the planes that are theirs as well."""
+        """Add the neighbours' values at the shared planes of nodes."""
         xp, last = comm.xp, comm.size - 1
         below, above = neighbours(
             comm, "shared plane", [each[:, :1, ...] for each in nodes], [each[:, -1:, ...] for each in nodes]
@@ -216,12 +217,12 @@ class Hydrodynamics(Program):
         }
 
     def error(self, answer: Fetched) -> float:
-        """The shock is where Sedov has it; both energies together are what there was; neighbours agree."""
+        """The shock is where Sedov's solution has it, total energy is conserved, and neighbours agree."""
         mass = 1 / (self.planes * self.side**2)
         internal = sum(float(each.sum()) * mass for each in answer["energy"])
         kinetic = 0.0
         for rank, (v, weight) in enumerate(zip(answer["v"], answer["weight"], strict=True)):
-            mine = slice(0 if rank == 0 else 1, None)  # the first plane is the neighbour's as well
+            mine = slice(0 if rank == 0 else 1, None)  # the first plane is shared: count it once
             kinetic += float((weight * v**2)[:, mine].sum()) / 2
         begun = _BLAST / 8 + 1e-9 * (1 - mass)
         apart = abs((internal + kinetic) / begun - 1)
@@ -239,7 +240,7 @@ class Hydrodynamics(Program):
         )
 
     def _density(self, x: Any) -> tuple[float, float]:
-        """The largest along the planes' axis, and how far from the blast."""
+        """The largest density, and its distance from the blast's centre."""
         volume, _ = volume_and_slopes(np, corners_of(x))
         density = 1 / (self.planes * self.side**2) / volume
         centre = sum(corners_of(x)) / 8
@@ -248,7 +249,7 @@ class Hydrodynamics(Program):
 
 
 def _without_first(xp: Any, field: Any, axis: int) -> Any:
-    """With zeros in the first plane along an axis."""
+    """The field, with zeros in the first plane along an axis."""
     first = (*[slice(None)] * axis, slice(0, 1), ...)
     others = (*[slice(None)] * axis, slice(1, None), ...)
     return xp.concat([xp.zeros_like(field[first]), field[others]], axis=axis)

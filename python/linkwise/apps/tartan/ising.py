@@ -18,13 +18,13 @@ from linkwise.messages.schedules import even_cuts
 
 
 def energies(xp: Any, spins: Any, field: Any) -> Any:
-    """Of each replica, ``-Σ s s' - Σ h s`` over a periodic lattice: spins are (replicas, side, side, side)."""
+    """Energy of each replica, ``-Σ s s' - Σ h s`` on a periodic lattice; spins are (replicas, side, side, side)."""
     pairs = sum(xp.roll(spins, 1, axis=axis) for axis in (1, 2, 3))
     return -xp.sum(spins * (pairs + field[None, ...]), axis=(1, 2, 3))
 
 
 def swept(xp: Any, spins: Any, field: Any, betas: Any, keys: tuple[int, int], first_replica: int) -> Any:
-    """Each spin once, by Metropolis, first the even then the odd places of the lattice (its side is even)."""
+    """One Metropolis sweep over all spins: first the even, then the odd sites of the lattice (its side is even)."""
     replicas, side = spins.shape[0], spins.shape[1]
     axis = xp.arange(side, dtype=xp.int64)
     parity = (axis[:, None, None] + axis[:, None] + axis) % 2
@@ -40,16 +40,17 @@ def swept(xp: Any, spins: Any, field: Any, betas: Any, keys: tuple[int, int], fi
 
 
 def exchanged(xp: Any, energy: Any, beta: Any, exchange: int) -> Any:
-    """Inverse temperatures by replica, where those next to each other in temperature have exchanged theirs or not.
+    """Inverse temperatures by replica, after neighbours in temperature have exchanged theirs or not.
 
-    By turns the first and the second, the second and the third, … each pair with the chance min(1, exp(Δβ ΔE)).
+    Pairs alternate: first and second, third and fourth, …, then second and third, …; each pair exchanges with
+    probability min(1, exp(Δβ ΔE)).
     """
     order = xp.argsort(-beta)  # replicas, the coldest first
     cold, hot = order[exchange % 2 : -1 : 2], order[exchange % 2 + 1 :: 2]
     gain = (xp.take(beta, cold) - xp.take(beta, hot)) * (xp.take(energy, cold) - xp.take(energy, hot))
     chance = uniform(xp, key_of(exchange, 2), xp.arange(cold.shape[0], dtype=xp.int64))
     swap = xp.astype(chance < xp.exp(gain), order.dtype)
-    steps = xp.reshape(xp.stack([swap, -swap], axis=1), (-1,))  # of each pair, one up and one down
+    steps = xp.reshape(xp.stack([swap, -swap], axis=1), (-1,))  # of each swapped pair, one moves up and one down
     before = xp.zeros(exchange % 2, dtype=order.dtype)
     behind = xp.zeros(order.shape[0] - exchange % 2 - steps.shape[0], dtype=order.dtype)
     place = xp.arange(order.shape[0], dtype=order.dtype) + xp.concat([before, steps, behind])
@@ -58,13 +59,13 @@ def exchanged(xp: Any, energy: Any, beta: Any, exchange: int) -> Any:
 
 @dataclass(frozen=True)
 class Ising(Program):
-    """Replicas at temperatures between two; after some sweeps neighbours may exchange theirs."""
+    """Replicas between a coldest and a hottest temperature; after some sweeps, neighbours may exchange theirs."""
 
     side: int
     replicas: int
     exchanges: int = 20
     sweeps: int = 5
-    """Between exchanges."""
+    """Sweeps between exchanges."""
     strength: float = 1.0
     """Of the random field, which is up or down at each place."""
     coldest: float = 0.5
@@ -90,13 +91,13 @@ class Ising(Program):
 
     @cached_property
     def field(self) -> Array:
-        """At each place: an array of (side, side, side)."""
+        """The random field at each site: an array of (side, side, side)."""
         random = np.random.default_rng(self.side)
         return self.strength * random.choice([-1.0, 1.0], (self.side,) * 3)
 
     @property
     def betas(self) -> Array:
-        """Inverse temperatures, from the coldest on."""
+        """Inverse temperatures, coldest first."""
         return 1 / np.geomspace(self.coldest, self.hottest, self.replicas)
 
     def prepare(self, comm: Communicator) -> Any:
@@ -119,7 +120,7 @@ class Ising(Program):
             return mine
 
         def exchanged_by(_rank: int, energy: Any, beta: Any, exchange: int) -> Any:
-            return exchanged(xp, energy, beta, exchange) if energy.shape[0] else beta  # the root has the energies
+            return exchanged(xp, energy, beta, exchange) if energy.shape[0] else beta  # only the root has energies
 
         for exchange in range(self.exchanges):
             now = [exchange] * len(comm.local)
@@ -144,7 +145,7 @@ class Ising(Program):
         }
 
     def error(self, answer: Fetched) -> float:
-        """Energies against sums place by place; temperatures are the first ones, each once; as on one core by NumPy."""
+        """Energies match sums by site, temperatures are a permutation of the first ones, all equals NumPy's run."""
         spins, told = np.concatenate(answer["spins"]), np.concatenate(answer["energy"])
         right = np.zeros(len(spins))
         for place in np.ndindex(*self.field.shape):

@@ -17,7 +17,7 @@ from linkwise.messages.schedules import even_cuts
 
 @dataclass(frozen=True)
 class KMeans(Program):
-    """Lloyd's iterations from the first points as centres."""
+    """Lloyd's algorithm, with the first points as initial centres."""
 
     points: int
     dims: int = 16
@@ -44,7 +44,7 @@ class KMeans(Program):
 
     @cached_property
     def data(self) -> Array:
-        """The points, around as many middles as there are clusters: an array of (points, dims)."""
+        """The points, drawn around one centre per cluster: an array of (points, dims)."""
         random = np.random.default_rng(self.dims)
         middles = random.uniform(-10, 10, (self.clusters, self.dims))
         return middles[random.integers(0, self.clusters, self.points)] + random.normal(size=(self.points, self.dims))
@@ -58,7 +58,7 @@ class KMeans(Program):
         centres = comm.hand_out("centres", [self.data[: self.clusters]] * comm.size)
 
         def nearest(_rank: int, mine: Any, centre: Any) -> Any:
-            """Of each cluster, the sum of its points, their number, and the sum of their squared distances."""
+            """For each cluster: sums of its points, of their number, and of their squared distances to the centre."""
             squares = xp.sum(centre * centre, axis=1)[None, :] - 2.0 * xp.matmul(mine, centre.T)
             which = xp.argmin(squares, axis=1)
             chosen = xp.astype(which[:, None] == xp.arange(self.clusters)[None, :], xp.float64)
@@ -91,7 +91,7 @@ class KMeans(Program):
         }
 
     def error(self, answer: Fetched) -> float:
-        """Against the same on one processor, by loops over clusters; and the spread never rises."""
+        """Compare with a reference on one processor that loops over clusters; the spread must never rise."""
         centres = self.data[: self.clusters]
         for _ in range(self.iterations):
             which = np.argmin(((self.data[:, None] - centres) ** 2).sum(2), axis=1)

@@ -1,7 +1,7 @@
-"""PLN: planar Langford sequences by depth-first search with backtracking; the host hands beginnings out and counts.
+"""PLN: planar Langford sequences by depth-first search with backtracking; the host hands out partial sequences.
 
 A Langford sequence has each number k from 1 to n twice, with k others between (L(2, n) of Knuth, TAOCP 7.2.2). It is
-planar if arcs that join equal numbers, each above or below the sequence, need not cross. Counted up to reversal.
+planar if arcs joining equal numbers can be drawn above or below it without crossings. Counted up to reversal.
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ from linkwise.messages.communicator import Communicator
 from linkwise.messages.pricing import Prices, Work
 
 KNOWN = {3: 1, 4: 0, 7: 0, 8: 4, 11: 16, 12: 40, 15: 194, 16: 274, 19: 2384}
-"""Of n: how many there are (OEIS A125762)."""
+"""The number of sequences by n (OEIS A125762)."""
 
 _WIDTH = 1 << 14  # partial sequences that are extended at once; the others wait on a stack
-_BEGINNINGS = 3  # numbers that the host places before it hands out
+_BEGINNINGS = 3  # numbers that the host places before it hands out work
 _TRIED = {3: 1, 4: 18, 7: 618, 8: 1548, 11: 26152, 12: 68003, 15: 1166810, 16: 3026035, 19: 52470641}
-"""Of n: in how many ways the search places a number in what a GPU was handed."""
+"""By n: how many placements the search tries after the host has handed out work."""
 
 
 def extended(xp: Any, states: Any, number: int, n: int) -> Any:
     """All ways to place a number in partial sequences: an array of (states, 3n) as made by ``nothing_placed``.
 
-    Of each number it has the position of its first, or -1; the side of its arc; and its group. Arcs that cross lie on
-    different sides, so each group of arcs that crossings join has one side free, which is kept as it falls.
+    For each number, a state has the position of its first occurrence (or -1), the side of its arc, and its group.
+    Crossing arcs lie on different sides, so in a group of arcs connected by crossings one side, which is arbitrary,
+    determines all others.
     """
     gap, last = number + 1, 2 * n - number - 1
     places = xp.arange(last, dtype=xp.int64)
@@ -38,19 +39,19 @@ def extended(xp: Any, states: Any, number: int, n: int) -> Any:
     left = xp.reshape(xp.broadcast_to(places[None, :], (count, places.shape[0])), (-1,))[:, None]
     right = left + gap
     begins, sides, groups = old[:, :n], old[:, n : 2 * n], old[:, 2 * n :]
-    ends = begins + xp.arange(2, n + 2, dtype=xp.int64)[None, :]  # the number k stands k + 1 places further on
+    ends = begins + xp.arange(2, n + 2, dtype=xp.int64)[None, :]  # the second k is k + 1 places after the first
     placed = begins >= 0
     taken = placed & ((begins == left) | (begins == right) | (ends == left) | (ends == right))
     around_left, around_right = (begins < left) & (left < ends), (begins < right) & (right < ends)
     crosses = placed & (around_left ^ around_right)
-    # Of each group that is crossed, all arcs that are crossed lie on one side, or the sequence is not planar.
+    # Within a group, all arcs that the new arc crosses must lie on one side, or the sequence is not planar.
     upper, lower = crosses & (sides == 0), crosses & (sides == 1)
     same = groups[:, :, None] == groups[:, None, :]
     has_upper = xp.any(same & upper[:, None, :], axis=2)
     has_lower = xp.any(same & lower[:, None, :], axis=2)
     torn = xp.any(placed & has_upper & has_lower, axis=1)
     fits = ~xp.any(taken, axis=1) & ~torn
-    # The new arc lies below; groups that are crossed from below turn over, and become its group.
+    # The new arc lies below: flip groups whose lower arcs it crosses, and merge all crossed groups into its own.
     joined = placed & (has_upper | has_lower)
     sides = xp.where(joined & has_lower, 1 - sides, sides)
     groups = xp.where(joined, xp.asarray(number - 1, dtype=groups.dtype), groups)
@@ -62,7 +63,7 @@ def extended(xp: Any, states: Any, number: int, n: int) -> Any:
 
 
 def nothing_placed(xp: Any, n: int) -> Any:
-    """The beginning of the search: one state."""
+    """The initial state of the search: no number is placed."""
     return xp.concat([xp.full((1, n), -1, dtype=xp.int64), xp.full((1, 2 * n), -1, dtype=xp.int64)], axis=1)
 
 
@@ -92,14 +93,14 @@ class Langford(Program):
         return self
 
     def _beginnings(self, ranks: int) -> list[Array]:
-        """Partial sequences of the largest numbers, dealt out in turn, since some have more to search."""
+        """Partial sequences with the largest numbers placed, dealt round-robin, since some take longer to search."""
         import array_api_compat.numpy as xp  # noqa: PLC0415 - the host's own part
 
         states = nothing_placed(xp, self.n)
         for number in range(self.n, max(self.n - _BEGINNINGS, 0), -1):
             states = extended(xp, states, number, self.n)
-        # Of a sequence and its reversal, the one whose largest number, or, where that is in the middle, whose next
-        # number, is nearer to the beginning.
+        # Of a sequence and its reversal, keep the one whose largest number is nearer to the beginning; if that number
+        # is in the middle, the next largest decides.
         from_middle = 2 * states[:, self.n - 2 : self.n] + np.array([self.n - 1, self.n]) + 2 - 2 * self.n
         largest, next_largest = from_middle[:, 1], from_middle[:, 0]
         states = states[(largest < 0) | ((largest == 0) & (next_largest < 0))]
@@ -111,7 +112,7 @@ class Langford(Program):
         xp, n = comm.xp, self.n
 
         def searched(_rank: int, states: Any) -> Any:
-            """How many sequences begin so: an array of one number."""
+            """The number of sequences that begin with ``states``, as an array of one element."""
             found, stack = 0, [(states, max(n - _BEGINNINGS, 0))]
             while stack:
                 some, number = stack.pop()
@@ -141,5 +142,5 @@ class Langford(Program):
         }
 
     def error(self, answer: Fetched) -> float:
-        """Against the known number."""
+        """Compare with the known number of sequences."""
         return worst(*(0.0 if int(each[0]) == KNOWN[self.n] else float("inf") for each in answer["count"]))

@@ -40,7 +40,7 @@ class MatrixProduct(Program):
         return replace(self, rows=max(round(self.rows * times), 1))
 
     def prepare(self, comm: Communicator) -> Any:
-        """The factors: the first rank has them, the others room for them."""
+        """The factors: filled on the first rank, zeros of the same shape on the others."""
         xp = comm.xp
 
         def made(rank: int, which: int, height: int, width: int) -> Any:
@@ -75,6 +75,6 @@ class MatrixProduct(Program):
         }
 
     def error(self, answer: Fetched) -> float:
-        """Against one processor's product."""
+        """Compare with one processor's product."""
         right = np.asarray(answer["left"][0]) @ np.asarray(answer["right"][0])
         return worst(float(np.abs(answer["product"][0] - right).max()) / 1e-12 / self.inner)

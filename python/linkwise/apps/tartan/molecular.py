@@ -1,4 +1,4 @@
-"""CMD: classical molecular dynamics of Lennard-Jones atoms in link cells, as CoMD's reference has them."""
+"""CMD: classical molecular dynamics of Lennard-Jones atoms in link cells, as in CoMD's reference implementation."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ CUTOFF = 2.5
 """Lengths, energies and masses are in units of σ, ε and m."""
 
 _SLOTS = 40  # atoms that a cell can hold; about 17 are in one
-_DENSITY, _TEMPERATURE = 0.8442, 0.72  # near the triple point, as the usual benchmark is
+_DENSITY, _TEMPERATURE = 0.8442, 0.72  # near the triple point, as is usual for this benchmark
 _SHIFT = 4 * (CUTOFF**-12 - CUTOFF**-6)
-_FAR = 1e6  # where slots without an atom are
+_FAR = 1e6  # the position of empty slots
 
 
 def pair_forces(xp: Any, apart: Any, square: Any) -> tuple[Any, Any]:
-    """Forces by pair and their potential, shifted to be 0 at the cutoff; pairs beyond it have none."""
+    """Force and potential of each pair, the potential shifted to 0 at the cutoff; beyond it, both are 0."""
     near = (square < CUTOFF**2) & (square > 0)
     inverse = xp.where(near, 1 / xp.where(near, square, xp.ones_like(square)), xp.zeros_like(square))
     sixth = inverse * inverse * inverse
@@ -44,7 +44,7 @@ class Molecular(Program):
     long: int
     """Unit cells of the crystal along the first axis, of four atoms each."""
     wide: int
-    """Along the other two."""
+    """Unit cells along each of the other two axes."""
     steps: int
     time_step: float = 0.002
 
@@ -62,7 +62,7 @@ class Molecular(Program):
         return cls(long=64, wide=40, steps=10)
 
     def most_ranks(self) -> int:
-        """See ``Program``: a plane of cells each."""
+        """See ``Program``: each rank needs a plane of cells."""
         return self.cells[0]
 
     def grown(self, times: float) -> Self:
@@ -75,7 +75,7 @@ class Molecular(Program):
 
     @property
     def box(self) -> Array:
-        """Its three sides."""
+        """The box's three side lengths."""
         return self._unit * np.array([self.long, self.wide, self.wide])
 
     @property
@@ -92,8 +92,8 @@ class Molecular(Program):
         return even_cuts(self.cells[0], ranks)
 
     def _begin(self) -> Array:
-        """Positions, velocities and number of each atom: (atoms, 7)."""
-        basis = np.array([[0, 0, 0], [0, 0.5, 0.5], [0.5, 0, 0.5], [0.5, 0.5, 0]]) + 0.003  # some soon cross
+        """Position, velocity and number of each atom: (atoms, 7)."""
+        basis = np.array([[0, 0, 0], [0, 0.5, 0.5], [0.5, 0, 0.5], [0.5, 0.5, 0]]) + 0.003  # some soon cross cells
         units = np.stack(np.meshgrid(*[np.arange(n) for n in (self.long, self.wide, self.wide)], indexing="ij"), -1)
         place = ((units[..., None, :] + basis) * self._unit).reshape(-1, 3)
         speed = sqrt(_TEMPERATURE) * normal(np, key_of(5), np.arange(place.size, dtype=np.int64)).reshape(-1, 3)
@@ -106,7 +106,7 @@ class Molecular(Program):
         return [comm.from_host(rank, atoms[(plane >= cuts[rank]) & (plane < cuts[rank + 1])]) for rank in comm.local]
 
     def _binned(self, xp: Any, atoms: Any, first: int, planes: int) -> tuple[Any, Any]:
-        """Atoms in order of cells, and of each cell's slots the atom, or the last one and false: (cells, slots)."""
+        """The atoms in cell order, and the offset at which each cell begins: (cells + 1)."""
         _, rows, columns = self.cells
         widths = self.box / np.array(self.cells)
         at = [xp.astype(xp.floor(atoms[:, axis] / float(widths[axis])), xp.int64) for axis in range(3)]
@@ -145,14 +145,14 @@ class Molecular(Program):
         return {"atoms": atoms, "force": force, "energies": told}
 
     def _migrated(self, comm: Communicator, atoms: Arrays) -> Arrays:
-        """Those that have left a slab go to the neighbour's; in a step none goes further."""
+        """Send atoms that have left their slab to the neighbouring rank; in one step, none moves further."""
         xp, n = comm.xp, comm.size
         if n == 1:
             return atoms
         cuts, width = self._cuts(n), float(self.box[0]) / self.cells[0]
 
         def parted(rank: int, mine: Any) -> tuple[Any, Any, Any]:
-            """Who stays, who goes down, who goes up, the box being periodic."""
+            """The atoms that stay, move to the slab below, and move to the slab above, in a periodic box."""
             low, high = cuts[rank] * width, cuts[rank + 1] * width
             off = mine[:, 0] - (low + high) / 2
             off = off - float(self.box[0]) * xp.round(off / float(self.box[0]))
@@ -171,7 +171,7 @@ class Molecular(Program):
         tables, begins, ordered = [], [], []
 
         def table_of(rank: int, mine: Any) -> tuple[Any, Any, Any]:
-            """Positions by cell and slot, those without an atom far away from all."""
+            """Positions by cell and slot (empty slots lie far away), the cells' offsets, and the ordered atoms."""
             planes = cuts[rank + 1] - cuts[rank]
             mine, begin = self._binned(xp, mine, cuts[rank], planes)
             count = begin[1:] - begin[:-1]
@@ -180,7 +180,7 @@ class Molecular(Program):
             slot = xp.arange(_SLOTS, dtype=begin.dtype)[None, :]
             index = xp.where(slot < count[:, None], begin[:-1][:, None] + slot, xp.asarray(-1, dtype=begin.dtype))
             places = xp.take(mine[:, :3], xp.reshape(xp.clip(index, 0, mine.shape[0] - 1), (-1,)), axis=0)
-            # Far away, and each elsewhere: no two of them are near each other.
+            # Empty slots lie far away from all atoms and from each other, so that they exert no force.
             lone = _FAR * (1 + xp.arange(index.shape[0] * _SLOTS, dtype=xp.float64))[:, None]
             places = xp.where(xp.reshape(index, (-1,))[:, None] >= 0, places, xp.broadcast_to(lone, places.shape))
             return xp.reshape(places, (planes, rows, columns, _SLOTS, 3)), begin, mine
@@ -204,7 +204,7 @@ class Molecular(Program):
                 by_pair, shared = pair_forces(xp, apart, xp.sum(apart * apart, axis=-1))
                 force = force + xp.sum(by_pair, axis=-2)
                 potential = potential + xp.sum(shared, axis=-1)
-            # Of each atom, its cell and slot.
+            # The cell and slot of each atom.
             number = xp.arange(mine.shape[0], dtype=begin.dtype)
             cell = xp.searchsorted(begin[1:], number, side="right")
             slot = cell * _SLOTS + number - xp.take(begin, cell)
@@ -227,17 +227,17 @@ class Molecular(Program):
             "join": Work(8 * 14 * atoms),
             "cells": Work(8 * (14 * atoms + 3 * _SLOTS * cells), 30 * atoms),
             "halo": 8 * 3 * _SLOTS * plane,
-            "force": Work(8 * (27 * 3 * _SLOTS * cells + 6 * atoms) / 8, 25 * pairs),  # neighbours' are in the caches
+            "force": Work(8 * (27 * 3 * _SLOTS * cells + 6 * atoms) / 8, 25 * pairs),  # neighbours are mostly cached
             "push": Work(8 * 17 * atoms, 6 * atoms),
             "kinetic": Work(8 * 7 * atoms, 6 * atoms),
             "energy": 16,
         }
 
     def error(self, answer: Fetched) -> float:
-        """Forces against those of all pairs; the sum of energies is kept; no atom is lost."""
+        """Compare forces with sums over all pairs; total energy must be conserved, and no atom lost."""
         atoms, force = np.concatenate(answer["atoms"]), np.concatenate(answer["force"])
         right = np.zeros_like(force)
-        for begin in range(0, len(atoms), 64):  # of all pairs at once there are too many
+        for begin in range(0, len(atoms), 64):  # in blocks: all pairs at once are too many
             apart = atoms[begin : begin + 64, None, :3] - atoms[None, :, :3]
             apart -= self.box * np.round(apart / self.box)
             right[begin : begin + 64] = pair_forces(np, apart, (apart**2).sum(-1))[0].sum(1)

@@ -16,7 +16,7 @@ from linkwise.messages.communicator import Communicator
 from linkwise.messages.pricing import Prices, Work
 from linkwise.messages.schedules import even_cuts
 
-_AT_ONCE = 1 << 24  # normal numbers: what a pass over options holds
+_AT_ONCE = 1 << 24  # normal numbers in one pass over options
 
 
 def black_scholes(spot: float, strike: float, rate: float, spread: float, years: float) -> float:
@@ -30,7 +30,7 @@ def black_scholes(spot: float, strike: float, rate: float, spread: float, years:
 
 
 def spread_of_pays(spot: float, strike: float, rate: float, spread: float, years: float) -> float:
-    """The standard deviation of what one path pays, discounted: of a lognormal price above the strike."""
+    """The standard deviation of one path's discounted payoff, in closed form for a lognormal price."""
     root = spread * sqrt(years)
     first = (log(spot / strike) + (rate + spread**2 / 2) * years) / root
 
@@ -48,7 +48,7 @@ def spread_of_pays(spot: float, strike: float, rate: float, spread: float, years
 
 @dataclass(frozen=True)
 class MonteCarlo(Program):
-    """Calls on one share each, by their value at the end."""
+    """European calls on one share each, valued at expiry."""
 
     options: int
     paths: int
@@ -88,7 +88,7 @@ class MonteCarlo(Program):
         options = comm.hand_out("options", [self.data[cuts[r] : cuts[r + 1]] for r in range(comm.size)])
 
         def priced(rank: int, mine: Any) -> Any:
-            """The mean and its standard error: (options, 2)."""
+            """The mean payoff and its standard error: (options, 2)."""
             at_once = max(_AT_ONCE // self.paths, 1)
             found = []
             for begin in range(0, mine.shape[0], at_once):
@@ -117,7 +117,7 @@ class MonteCarlo(Program):
         }
 
     def error(self, answer: Fetched) -> float:
-        """Against the closed formulas: within four standard errors, and these within a tenth."""
+        """Compare with closed formulas: prices within four standard errors, these within a tenth."""
         found = np.concatenate(answer["prices"])
         right = np.array([black_scholes(*option) for option in self.data])
         error = np.array([spread_of_pays(*option) for option in self.data]) / sqrt(self.paths)

@@ -1,4 +1,4 @@
-"""PRB: PageRank; every GPU has the ranks of all, and gathers those that the others have computed."""
+"""PRB: PageRank; every GPU holds the ranks of all vertices, and gathers those that others have computed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DAMPING = 0.85
 
 @dataclass(frozen=True)
 class MessagePageRank(Program):
-    """As the proactive application has it (``apps.graph.PageRank``), with messages between iterations."""
+    """The algorithm of ``apps.graph.PageRank``, with messages between iterations."""
 
     vertices: int
     links: int
@@ -55,7 +55,7 @@ class MessagePageRank(Program):
         return np.where(degrees > 0, 1 / np.maximum(degrees, 1), 0)
 
     def prepare(self, comm: Communicator) -> Any:
-        """Each rank's vertices: where their incoming links begin, who these are from, what they hand on."""
+        """For each rank's vertices: offsets and sources of incoming links, inverse degrees; all initial shares."""
         incoming, n = self.graph.transposed(), self.graph.rows
         cuts = even_cuts(n, comm.size)
         columns: tuple[list[Any], list[Any], list[Any]] = ([], [], [])
@@ -87,11 +87,11 @@ class MessagePageRank(Program):
     def prices(self, ranks: int) -> Prices:
         """See ``Program``."""
         vertices, links = -(-self.vertices // ranks), self.links / ranks
-        # A link's share is read from anywhere: a sector of 32 bytes.
+        # Reading a link's share is a random access: a sector of 32 bytes.
         return {"gather": Work(links * (4 + 32) + 24 * vertices, 2 * links), "shares": 8 * self.vertices}
 
     def error(self, answer: Fetched) -> float:
-        """Against sums link by link."""
+        """Compare with sums link by link."""
         edges, n = self.graph, self.graph.rows
         share: Any = self._inverse_degrees / n
         for _ in range(self.iterations):

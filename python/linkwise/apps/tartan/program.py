@@ -21,20 +21,20 @@ Fetched = Mapping[str, list[Array]]
 
 
 class Program(ABC):
-    """One of the fourteen. An instance is one problem; it has no state of a run."""
+    """One of the fourteen applications. An instance is one problem, and holds no state of a run."""
 
     name: ClassVar[str]
     abbreviation: ClassVar[str]
     """As the paper has it."""
     title: ClassVar[str]
     pattern: ClassVar[str]
-    """Of what is sent, as table 3 has it."""
+    """The communication pattern, as in table 3."""
     scales: ClassVar[Literal["up", "out"]]
     """Within a machine, or over nodes, in the paper."""
     is_converted: ClassVar[bool] = False
     """Whether the paper's authors let NCCL carry what went through the host (§4.1)."""
     copies_between_any_two: ClassVar[bool] = False
-    """Whether it is written for GPUs each of which has a link to each (§4.1: convolutional networks)."""
+    """Whether it needs a link between every two GPUs (§4.1: convolutional networks)."""
 
     has_master: ClassVar[bool] = False
     """Whether one process has all GPUs in the paper, and does their collectives where they go through the host."""
@@ -50,40 +50,40 @@ class Program(ABC):
         """A problem that is worth a GPU: what is timed, and what described machines are priced for."""
 
     def recorded(self) -> Self:
-        """The problem whose steps are priced: the small one, where it has as many steps as the full one."""
+        """The problem whose steps are priced: the small one, if it takes as many steps as the full one."""
         return self
 
     def most_ranks(self) -> int:
-        """That the problem can be divided among."""
+        """The largest number of ranks that the problem can be divided among."""
         return 1 << 20
 
     @abstractmethod
     def grown(self, times: float) -> Self:
-        """A problem that is so many times the work, for weak scaling."""
+        """The problem with this many times the work, for weak scaling."""
 
     def prepare(self, comm: Communicator) -> Any:
-        """What the ranks begin with; not timed."""
+        """Set up the ranks' data; not timed."""
         del comm
         return None
 
     @abstractmethod
     def run(self, comm: Communicator, prepared: Any) -> Answer:
-        """What is timed."""
+        """The timed part."""
 
     @abstractmethod
     def prices(self, ranks: int) -> Prices:
-        """What each step costs on so many ranks, by its label: of the largest rank where they differ."""
+        """The cost of each step on this many ranks, by label; where ranks differ, that of the largest."""
 
     @abstractmethod
     def error(self, answer: Fetched) -> float:
-        """How far the answer is from right, as a share of what is allowed: 1 or less is right."""
+        """The answer's error relative to the tolerance: 1 or less is right."""
 
 
 def differ(arrays: Sequence[Array]) -> float:
-    """How far what all ranks should have alike is from the first rank's."""
+    """The largest difference from the first rank's array; all ranks should have the same."""
     return max(float(np.abs(each - arrays[0]).max(initial=0)) for each in arrays)
 
 
 def worst(*shares: float) -> float:
-    """The largest, and what is no number is wrong."""
+    """The largest share; NaN counts as infinite, that is, wrong."""
     return max(inf if isnan(share) else share for share in shares)

@@ -14,15 +14,15 @@ from linkwise.messages.pricing import Prices, Work
 from linkwise.messages.schedules import even_cuts
 
 _STAGES = (1 / 3, 1 / 2, 1.0)
-"""Of a step, as Williamson's third order for equations without time in them: u + h f(u + h/2 f(u + h/3 f(u)))."""
+"""Third-order Runge-Kutta stages for autonomous equations (Williamson): u + h f(u + h/2 f(u + h/3 f(u)))."""
 
 
 _WIND = (0.7, 0.3, -0.5)
-"""The mean velocity along the three axes: what carries anything along are the terms that are not linear."""
+"""The mean velocity along the three axes: being carried along exercises the nonlinear terms."""
 
 
 class SlabTransform:
-    """Transforms of fields of shape (fields, side, side, side), in slabs of planes; spectra in slabs of rows."""
+    """3-D Fourier transforms of fields (fields, side, side, side) in slabs of planes; spectra in slabs of rows."""
 
     def __init__(self, comm: Communicator, side: int) -> None:
         self._comm, self._side = comm, side
@@ -39,7 +39,7 @@ class SlabTransform:
         return self._comm.each("transform", lambda _rank, each: xp.fft.fft(each, axis=1), turned)
 
     def backward(self, label: str, spectra: Arrays) -> Arrays:
-        """Fields, which are real, of their spectra."""
+        """The real fields of the spectra."""
         xp, cuts = self._comm.xp, self._cuts
         turned = self._comm.each("transform", lambda _rank, each: xp.fft.ifft(each, axis=1), spectra)
         parts = [[each[:, cuts[to] : cuts[to + 1], :, :] for to in range(self._comm.size)] for each in turned]
@@ -78,12 +78,12 @@ class Turbulence(Program):
         return replace(self, side=min(sides, key=lambda side: abs(side - wanted)))
 
     def most_ranks(self) -> int:
-        """See ``Program``: a plane each."""
+        """See ``Program``: each rank needs a plane."""
         return self.side
 
     @property
     def time_step(self) -> float:
-        """Seconds; speeds are about 1."""
+        """The time step, for speeds of about 1."""
         return 0.5 / self.side
 
     def _rolls(self, time: float) -> Any:
@@ -94,7 +94,7 @@ class Turbulence(Program):
         return rolls * np.exp(-2 * self.viscosity * time) + np.array(_WIND)[:, None, None, None]
 
     def begin(self) -> Any:
-        """Velocities: an array of (3, side, side, side)."""
+        """The initial velocities: an array of (3, side, side, side)."""
         if self.flow == "taylor-green":
             return self._rolls(0.0)
         random = np.random.default_rng(self.side)
@@ -134,7 +134,7 @@ class Turbulence(Program):
             return xp.stack([u[a, ...] * w[b, ...] - u[b, ...] * w[a, ...] for a, b in pairs])
 
         def changed(_rank: int, force: Any, u: Any, k: Any) -> Any:
-            """What is left without its gradient part and aliases, less what is rubbed away."""
+            """The rate of change: the dealiased force, projected to be divergence-free, minus viscous dissipation."""
             length = xp.sum(k * k, axis=0)
             kept = xp.astype(xp.max(xp.abs(k), axis=0) < self.side / 3, xp.float64)
             force = force * kept[None, ...]
@@ -160,9 +160,9 @@ class Turbulence(Program):
         """See ``Program``."""
         part = -(-self.side // ranks)
         points = 3 * part * self.side**2
-        levels = 5 * log2(self.side)  # FLOPs of a complex transform, a point and axis
+        levels = 5 * log2(self.side)  # FLOPs of a complex transform, per point and axis
         return {
-            "transform": Work(2 * 32 * points, 1.5 * levels * points),  # two axes in one, one in the other
+            "transform": Work(2 * 32 * points, 1.5 * levels * points),  # one call for two axes, one for the third
             "transpose": 16 * 3 * part * part * self.side,
             "curl": Work(16 * 2 * points + 8 * points, 8 * points),
             "bend": Work(8 * 3 * points, 3 * points),
@@ -173,7 +173,7 @@ class Turbulence(Program):
         }
 
     def error(self, answer: Fetched) -> float:
-        """The wind carries the rolls, which fade (Taylor and Green); the spectrum has the fields' energy (Parseval)."""
+        """Compare with decaying rolls in the wind (Taylor and Green), and the spectrum's energy with the fields'."""
         found = np.concatenate(answer["fields"], axis=1)
         energy = float((found**2).sum()) * self.side**3
         apart = max(abs(float(each[0]) / energy - 1) for each in answer["spectral"])

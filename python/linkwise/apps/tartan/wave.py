@@ -1,4 +1,4 @@
-"""BRQ: the wave equation in three dimensions, as of an earthquake, by differences of fourth order."""
+"""BRQ: the three-dimensional wave equation, as for earthquakes, by fourth-order finite differences."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from linkwise.messages.schedules import even_cuts
 
 _DEPTH = 2
 _WEIGHTS = (-1 / 12, 16 / 12, -30 / 12, 16 / 12, -1 / 12)
-"""Of the second derivative, fourth order."""
+"""Fourth-order finite-difference weights of the second derivative."""
 
 
 def second_derivative(xp: Any, field: Any, axis: int) -> Any:
-    """Times the square of the distance of points; periodic."""
+    """The second derivative times the squared grid spacing, with periodic boundaries."""
     return sum(weight * xp.roll(field, 2 - at, axis=axis) for at, weight in enumerate(_WEIGHTS))
 
 
@@ -34,7 +34,7 @@ class Wave(Program):
     """Points along the other two axes."""
     steps: int
     courant: float = 0.25
-    """Steps of time to those of space; at twice the points and a quarter of the step, errors are a sixteenth."""
+    """Time step over grid spacing; with twice the points and a quarter of the step, errors fall to a sixteenth."""
 
     name, abbreviation, title = "wave", "BRQ", "3-D wave equation, fourth order"
     pattern, scales = "peer to peer", "out"
@@ -50,7 +50,7 @@ class Wave(Program):
         return cls(planes=512, side=512, steps=20)
 
     def most_ranks(self) -> int:
-        """See ``Program``: as many planes each as the halo has."""
+        """See ``Program``: each rank needs as many planes as the halo."""
         return self.planes // _DEPTH
 
     def grown(self, times: float) -> Self:
@@ -59,22 +59,22 @@ class Wave(Program):
 
     @property
     def _space(self) -> tuple[float, float]:
-        """The distance of planes, and of points within one: 2π lie across."""
+        """The grid spacing between planes, and within a plane; the cube's side is 2π."""
         return 2 * pi / self.planes, 2 * pi / self.side
 
     @property
     def time_step(self) -> float:
-        """Seconds, at a speed of 1."""
+        """The time step, for a wave speed of 1."""
         return self.courant * min(self._space)
 
     def exact(self, planes: Array, time: float) -> Any:
-        """A standing wave with one length in each direction."""
+        """The exact solution: a standing wave with one wavelength along each axis."""
         side = np.cos(self._space[1] * np.arange(self.side))
         shape = np.cos(self._space[0] * planes)[:, None, None] * side[:, None] * side
         return shape * np.cos(sqrt(3) * time)
 
     def prepare(self, comm: Communicator) -> Any:
-        """The wave now and a step before."""
+        """The wave at the initial time, and one step earlier."""
         cuts = even_cuts(self.planes, comm.size)
         mine = [np.arange(cuts[rank], cuts[rank + 1]) for rank in comm.local]
         return [
@@ -105,7 +105,7 @@ class Wave(Program):
         return {"halo": 8 * _DEPTH * self.side**2, "step": Work(24 * points, 34 * points)}
 
     def error(self, answer: Fetched) -> float:
-        """Against the standing wave: what fourth order in space and second in time leave."""
+        """Compare with the standing wave, within the error of fourth order in space and second order in time."""
         found = np.concatenate(answer["field"])
         time = self.steps * self.time_step
         right = self.exact(np.arange(self.planes), time)

@@ -1,6 +1,6 @@
 """Evaluating Characteristics of CUDA Communication Primitives (Comm|Scope), ICPE 2019: figures 2 and 6 to 11.
 
-The paper prints two figures of bandwidth and otherwise tells which is higher: statements.py holds that.
+The paper states two bandwidths, and otherwise says which is higher: see statements.py.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _THREADS = (1, 2, 4, 8)
 
 
 def _three(lab: Lab, rows_of: Callable[[Lab, Machine, str], list[Row]]) -> list[Row]:
-    """The same on the paper's three machines, or on the one that stands in for them."""
+    """The rows for the paper's three machines, or for the one that stands in for them."""
     names = (AC922,) if lab.instead else _NAMES
     rows = []
     for name in names:
@@ -32,7 +32,7 @@ def _three(lab: Lab, rows_of: Callable[[Lab, Machine, str], list[Row]]) -> list[
 
 
 def _far_gpu(machine: Machine) -> int | None:
-    """One that is attached to the other socket, if there is one."""
+    """A GPU that is attached to the other socket, if there is one."""
     of_node = [len(_core.route_links(machine, -1, gpu)) for gpu in range(machine.num_gpus)]
     far = max(range(machine.num_gpus), key=of_node.__getitem__, default=0)
     return far if machine.num_gpus and of_node[far] > of_node[0] else None
@@ -58,7 +58,7 @@ def _pinned(lab: Lab, machine: Machine, name: str) -> list[Row]:
         rows.append(rate.fitted_to(LINKS))
     to_gpu = lab.transfers(machine, _pageable(_SIZE))
     rows.append(Row(f"{name}, pageable to GPU", "GB/s", to_gpu))
-    # One thread copies into pinned buffers: no slower than what then crosses.
+    # One thread copies into pinned buffers, no slower than the transfer that follows.
     rows.append(Row(f"{name}, pageable to pinned", "GB/s", machine.pageable_gb_per_s))
     return rows
 
@@ -120,7 +120,7 @@ def _families(lab: Lab, names: Sequence[str]) -> list[Row]:
 
 
 def _of_host(lab: Lab, rows_of: Callable[[Lab, Machine, str, HostCopies], list[Row]]) -> list[Row]:
-    """On described machines that say what their hosts do to copies."""
+    """Rows for described machines that state what their hosts do to copies."""
     rows: list[Row] = []
     for name in (lab.instead.name,) if lab.instead is not None else _NAMES:
         costs = host_copies(name) if lab.instead is None else None
@@ -132,7 +132,7 @@ def _of_host(lab: Lab, rows_of: Callable[[Lab, Machine, str, HostCopies], list[R
 
 
 def _flushing(lab: Lab, machine: Machine, name: str, costs: HostCopies) -> list[Row]:
-    """Pageable copies in of what the caches hold, and of what was flushed."""
+    """Pageable copies to the GPU of data in the host's caches, and of flushed data."""
     uncached = lab.transfers(machine, _pageable(_SIZE))
     rows = []
     for size in _SIZES:

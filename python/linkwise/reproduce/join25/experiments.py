@@ -41,7 +41,7 @@ def _of_size(lab: Lab, workload: Workload) -> str:
 def _row(
     lab: Lab, name: str, way: Way, gpus: int, billions: float, paper: float | None, against: int | None = None
 ) -> list[Row]:
-    """Seconds, and the shares of the phases; or, ``against`` fewer GPUs, how many times as fast."""
+    """Seconds, and the shares of the phases; with ``against``, only the speed-up over that many GPUs."""
     workload = Workload("B", billions)
     what = f"{way.called}, {billions:g}·10⁹ ⋈ {billions:g}·10⁹ on {gpus} GPUs"
     machine = lab.machine(name)
@@ -148,7 +148,7 @@ _fig12 = _baselines(
 
 
 def _fig16(lab: Lab) -> list[Row]:
-    """Over the share of S with a match, and over the skew of Zipf's keys; what both ends state."""
+    """Times over the share of S with a match, and over the Zipf skew, and the ratios of their ends."""
     rows = []
     for name, selectivity, skew in (
         ((AC922, 1.28, 0.88), (H100, 1.09, 0.95)) if not lab.measures else ((H100, 1.09, 0.95),)

@@ -18,12 +18,12 @@ from linkwise.runtime.session import open_session
 from linkwise.runtime.sort_plan import SortPlan, Strategy
 
 _REPETITIONS = 5
-_ROW_BYTES = 4  # of a row's number
+_ROW_BYTES = 4  # bytes of a row number
 
 
 @dataclass(frozen=True)
 class Way:
-    """A join of the paper's: by which path, and how both sides are sorted."""
+    """One of the paper's joins: its path, and how both sides are sorted."""
 
     called: str
     path: Literal["sorted", "pairwise", "hybrid_radix"] = "sorted"
@@ -50,7 +50,7 @@ class Joined:
 
 
 def join_of(lab: Lab, machine: Machine, way: Way, gpus: int, workload: Workload, chunk_bytes: int) -> Joined:
-    """On the first GPUs of a machine, with so many bytes of tuples as a GPU's chunk (§3.1.3)."""
+    """A join on the first GPUs of a machine, with chunks of ``chunk_bytes`` of tuples per GPU (§3.1.3)."""
     asked = lab.scaled(workload)
     best = _priced(machine, way, gpus, asked, chunk_bytes, _ROW_BYTES if lab.measures else 0)
     if not lab.measures:
@@ -67,8 +67,8 @@ def join_of(lab: Lab, machine: Machine, way: Way, gpus: int, workload: Workload,
 def _priced(machine: Machine, way: Way, gpus: int, workload: Workload, chunk_bytes: int, row_bytes: int) -> PricedJoin:
     chunk = chunk_bytes // workload.tuple_bytes
     tuples = max(workload.rows)
-    # §3.1.3: one chunkset comes while another leaves. Of one chunkset, §3.1.2 sorts buckets while others leave; merging
-    # overlaps nothing.
+    # §3.1.3: one chunkset is copied in while another is copied out. Within a chunkset, §3.1.2 sorts buckets while
+    # others are copied out; merging overlaps with nothing.
     of_radix: dict[str, Any] = {"splitting": "buckets", "streamed": False} if way.strategy == "radix" else {}
     of_runs: dict[str, Any] = {"merge_on_gpus": False} if way.strategy != "het" else {}
     sort = SortPlan(
@@ -88,7 +88,7 @@ def _priced(machine: Machine, way: Way, gpus: int, workload: Workload, chunk_byt
 
     try:
         return price(plan)
-    except OutOfMemoryError:  # less than the paper's chunks fit
+    except OutOfMemoryError:  # the paper's chunks do not fit
         return price(plan.replace(sort=sort.replace(chunkset_records=None)))
 
 
@@ -98,7 +98,7 @@ def _relations(workload: Workload) -> Relations:
 
 
 def joins_on_cores(lab: Lab, workload: Workload, what: str, ours: float) -> list[Row]:
-    """What the cores take beside the GPUs: measured, where anything is."""
+    """Joins on the cores, relative to the GPUs; only where the GPUs are measured."""
     if not lab.measures:
         return []
     return [

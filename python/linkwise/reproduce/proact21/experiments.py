@@ -1,10 +1,10 @@
 """Proactive data movement (PROACT), ISCA 2021: figures 7 to 10 and table II, applications.
 
-The applications are ours, of the kinds that the paper has. It names the data of three (Wikipedia and HV15R); Jacobi and
-X-ray, of which it says no size, are priced at sizes at which copying after the kernel gains about what it says of it.
-The GPUs' parts are so uneven that links without limits gain what it says of those, and what agents cost on each
-generation is fitted to figure 6 and table II. So the rest (the means of what proactive transfers gain, shares, overlap,
-their scaling) is what follows.
+The applications are ours, of the paper's kinds. It names the data of three (Wikipedia and HV15R); Jacobi and X-ray,
+whose sizes it does not state, are priced at sizes for which copying after the kernel gains about what it states. The
+GPUs' parts are made so uneven that links without limits gain what it states for them, and agents' costs on each
+generation are fitted to figure 6 and table II. The rest (mean gains of proactive transfers, shares, overlap, their
+scaling) follows from that.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _apps() -> list[Application]:
 
 @lru_cache(maxsize=8)
 def _measured_apps(gpus: int) -> list[TimedApp]:
-    """This machine's, each at the size that the benchmark has for GPUs."""
+    """The applications measured on this machine, at the benchmark's sizes for GPUs."""
     with open_session("local") as runtime:
         rows = []
         for name in APPLICATIONS:
@@ -55,7 +55,7 @@ def _measured_apps(gpus: int) -> list[TimedApp]:
 
 
 def _speedups(machine: Machine, app: Application, gpus: Sequence[int]) -> dict[str, float]:
-    """Over one GPU: of copies one after the other, of stores, of the best agent, the best way, and no limits."""
+    """Over one GPU: by copies in sequence, inline stores, the best decoupled agent, the best of all, ideal links."""
     single = simulated_seconds(machine, app, gpus[:1], AgentPlan("bulk"))
     tried = tune(lambda plan: simulated_seconds(machine, app, gpus, plan), _PAPERS_AGENTS).tried
     times = {name: simulated_seconds(machine, app, gpus, AgentPlan(name)) for name in ("memcpy", "inline", "infinite")}
@@ -123,7 +123,7 @@ def _fig9(lab: Lab) -> list[Row]:
 
 
 def _scaled(machine: Machine, gpus: int) -> dict[str, float]:
-    """Means over the applications, as the paper says "average" here, and "geometric mean" of fig. 7."""
+    """Arithmetic means over the applications: the paper says "average" here, but "geometric mean" for fig. 7."""
     found = [_speedups(machine, app, range(gpus)) for app in _apps()]
     return {name: statistics.fmean(each[name] for each in found) for name in ("memcpy", "proact", "infinite")}
 

@@ -18,17 +18,17 @@ _CHUNKS = tuple(4096 << step for step in range(0, 17, 2))  # 4 KiB to 256 MiB
 
 
 def machines(lab: Lab, *names: str) -> list[Machine]:
-    """The paper's, or the one that stands in for them all."""
+    """The paper's machines, or the one that stands in for them all."""
     return [lab.instead] if lab.instead is not None else [load_machine(name) for name in names or _GENERATIONS]
 
 
 def first_gpus(machine: Machine, most: int = 4) -> list[int]:
-    """As many as the paper's machines have, or all."""
+    """As many GPUs as the paper's machines have, or all if there are fewer."""
     return list(range(min(most, machine.num_gpus)))
 
 
 def too_few() -> list[Row]:
-    """What a machine with one GPU has of these figures."""
+    """The row for a machine with one GPU, on which these figures cannot be measured."""
     return [Row("proactive transfers", "×", None, note="they take two GPUs")]
 
 
@@ -48,7 +48,7 @@ def _fig2(lab: Lab) -> list[Row]:
 
 
 def _measured_goodput(lab: Lab) -> list[Row]:
-    """Of the bytes that a copy carries, what stores of a size do."""
+    """Measured goodput of stores by size, as a share of a copy's rate."""
     machine = lab.machine("volta4")
     if machine.num_gpus < 2:
         return too_few()
@@ -88,7 +88,7 @@ def _fig4(lab: Lab) -> list[Row]:
 
 
 def _warps(threads: int) -> int:
-    """As many threads in whole warps."""
+    """The number of threads, rounded up to whole warps."""
     return -(-threads // 32) * 32
 
 

@@ -21,7 +21,7 @@ from linkwise.reproduce.sort22.transfers import A100, AC922, D22X, TRANSFERS
 _TWO_BILLION = 2 * 10**9
 _CALLED = (("p2p_merge", "P2P sort"), ("het", "HET sort"))
 _GPU_RATES = "the GPUs' rates of sorting and merging are from §6.1"
-_SIZES = (1, 2, 4, 8, 16)  # billions of keys; at most two of them a GPU
+_SIZES = (1, 2, 4, 8, 16)  # billions of keys; at most two billion per GPU
 
 
 def _sorts(
@@ -32,7 +32,7 @@ def _sorts(
     shares: dict[tuple[str, int, str], float],
     more: Callable[[Lab, Machine], list[Row]] | None = None,
 ) -> Callable[[Lab], list[Row]]:
-    """P2P sort and HET sort by set: curves over the size, and of 2·10⁹ keys the speed-up over one GPU, and phases."""
+    """P2P sort and HET sort by set of GPUs: curves over the size; for 2·10⁹ keys, speed-ups and phases."""
 
     def run(lab: Lab) -> list[Row]:
         machine = lab.machine(name)
@@ -161,7 +161,7 @@ _ORDERS: dict[str, ExpectedOrder] = {
 
 
 def _fig16(lab: Lab) -> list[Row]:
-    """Both sorts by how the keys come: an estimate knows them by how many change sides (p2p_merge_sort.cpp)."""
+    """Both sorts by order of the keys, which estimates model by how many keys change sides (p2p_merge_sort.cpp)."""
     machine = lab.machine(AC922)
     rows = []
     if not lab.measures:
@@ -190,7 +190,7 @@ def _fig16(lab: Lab) -> list[Row]:
 
 
 def _data_of(name: str, count: int) -> Any:
-    """32-bit keys that come so; ``None``: uniform ones. What is nearly sorted is a key's place away at most, about."""
+    """32-bit keys of that distribution; ``None``: uniform ones. Nearly sorted keys are a few positions off."""
     random = np.random.default_rng(0)
     if name == "uniform":
         return None

@@ -34,7 +34,7 @@ def on_cores(lab: Lab, machine: Machine, count: int) -> float:
 def _het(lab: Lab, machine: Machine, gpus: list[int], count: int, buffers: int, *, eager: bool) -> dict[str, float]:
     chunks: dict[str, Any] = {"chunkset_records": _CHUNK[buffers] * len(gpus) // (_MEASURED if lab.measures else 1)}
     if lab.instead is not None and not lab.measures:
-        chunks = {}  # as large as its GPUs hold
+        chunks = {}  # as large as fits its GPUs
     return lab.sort(machine, "het", gpus, count, het_buffers=buffers, eager_merge=eager, **chunks)
 
 
@@ -66,7 +66,7 @@ def out_of_core(lab: Lab) -> list[Row]:
         total = {way: phases["total"] for way, phases in took.items()}
         rows.append(Row(f"{size}, 3n to 2n", "×", total[3, False] / total[2, False], 1.0 if ours else None,
                         "almost identical"))  # fmt: skip
-        for buffers, so_far in eagerly.items():  # of one group there is nothing to merge early, and never of the last
+        for buffers, so_far in eagerly.items():  # merges early with two groups or more
             so_far.append(total[buffers, True] / total[buffers, False])
             rows.append(Row(f"{size}, eager merging to not, {buffers}n", "×", so_far[-1]))
         if largest:

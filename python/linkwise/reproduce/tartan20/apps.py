@@ -1,6 +1,6 @@
 """Tartan's figures 32 to 39: its fourteen applications, within the DGX-1s and over nodes (§4).
 
-The paper prints them as pictures, so that its text is what can be held: ``tests/test_tartan_figures.py`` does.
+The paper prints them as pictures, so that only its text can be checked: ``tests/test_tartan_figures.py`` does.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def programs(scales: str) -> list[type[Program]]:
 
 
 def way_of_version(kind: type[Program], version: str) -> str:
-    """What carries messages in the paper's two versions: NCCL where its authors put it in the host's place (§4.1)."""
+    """The way of messages in the paper's two versions: NCCL where its authors replaced the host by it (§4.1)."""
     if kind.copies_between_any_two:
         return "peer"  # both use NVLink already
     return "nccl" if version == "NCCL" and kind.is_converted else "host"
@@ -100,7 +100,7 @@ def _scale_out(name: str, scaling: Scaling) -> Callable[[Lab], list[Row]]:
 
 
 def _measured(kinds: Sequence[type[Program]], scaling: Scaling, ways: Sequence[str]) -> list[Row]:
-    """On this machine's GPUs, at an eighth of the size."""
+    """Rows measured on this machine's GPUs, at an eighth of the size."""
     rows = []
     for kind in kinds:
         for way in ways:

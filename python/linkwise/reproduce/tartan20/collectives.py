@@ -27,7 +27,7 @@ _OPERATIONS = {
 
 
 def _measured(lab: Lab) -> list[Row]:
-    """By NCCL on this machine, all sizes."""
+    """Rows measured by NCCL on this machine, for all sizes."""
     rows = []
     for row in lab.families(["collectives"]):
         what = f"{row.what}, {row.bytes} bytes" if row.bytes else row.what

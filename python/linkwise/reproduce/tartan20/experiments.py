@@ -37,7 +37,7 @@ def _has_link(machine: Machine, a: int, b: int) -> bool:
 
 
 def _route(machine: Machine, a: int, b: int) -> list[int]:
-    """Straight, or over the first GPU that has links to both; straight again if there is none."""
+    """The direct link, or else a route through the first GPU linked to both, or else the direct path."""
     if _has_link(machine, a, b):
         return [a, b]
     over = (m for m in range(machine.num_gpus) if m not in (a, b) and _has_link(machine, a, m))
@@ -45,12 +45,12 @@ def _route(machine: Machine, a: int, b: int) -> list[int]:
 
 
 def _one_after_the_other(lab: Lab, machine: Machine, route: Sequence[int], both: bool) -> float:
-    """GB/s of whole copies along the route, one hop after the other; both ways, as much comes back on each."""
+    """GB/s of whole copies along the route, hop by hop; with ``both``, each hop carries as much back."""
     return 1 / sum(1 / lab.peers(machine, [hop], both=both, size=_BYTES) for hop in pairwise(route))
 
 
 def _kind_of(machine: Machine, a: int, b: int) -> tuple[object, ...]:
-    """What links there are from one to the other, and which of them are gone both up and down."""
+    """The kinds of links between two GPUs, and how often the route crosses each."""
     there = _core.route_links(machine, a, b)
     return tuple(sorted((machine.links[link].kind, there.count(link)) for link in there))
 
@@ -59,7 +59,7 @@ def _each_pair(lab: Lab, machine: Machine, value: Callable[[int, int], float]) -
     pairs = [(a, b) for a in range(machine.num_gpus) for b in range(machine.num_gpus) if a != b]
     if lab.measures:
         return {pair: value(*pair) for pair in pairs}
-    # On described machines pairs that are alike have the same value: one of each kind is looked at.
+    # On described machines, pairs of the same kind have the same value: evaluate one of each kind.
     known: dict[tuple[object, ...], float] = {}
     found = {}
     for a, b in pairs:
@@ -71,7 +71,7 @@ def _each_pair(lab: Lab, machine: Machine, value: Callable[[int, int], float]) -
 
 
 def _machines(lab: Lab, names: Sequence[str]) -> list[tuple[str, Machine]]:
-    """Each with and without its links; the machine that stands in as it is."""
+    """Each machine with and without its NVLinks; the measured one only as it is."""
     if lab.measures:
         machine = lab.machine(names[0])
         return [(machine.name, machine)]
@@ -115,7 +115,7 @@ _ROUTES = ((0, 1, 5), (0, 4, 5), (0, 2, 6), (0, 4, 6), (0, 3, 7), (0, 4, 7))
 
 
 def _twice(name: str, pair: str) -> Callable[[Lab], list[Row]]:
-    """Both ways, and beside one way (§3.1.2: "the bandwidth doubles")."""
+    """Rates of both directions together, and relative to one direction (§3.1.2: "the bandwidth doubles")."""
 
     def run(lab: Lab) -> list[Row]:
         rows, one = _bandwidth_map([name], both=True)(lab), Rows(_bandwidth_map([name], both=False)(lab))
@@ -145,7 +145,7 @@ def _routing(lab: Lab) -> list[Row]:
 def _sizes(
     names: Sequence[str], pairs: dict[str, dict[str, tuple[int, int]]], saturates: float | None
 ) -> Callable[[Lab], list[Row]]:
-    """Figures 15 to 17: over the message's size, one way and both; and from which size on a link is full."""
+    """Figures 15 to 17: rates by message size, one way and both, and the size at which a link saturates."""
 
     def run(lab: Lab) -> list[Row]:
         rows = []

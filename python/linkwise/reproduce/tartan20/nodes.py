@@ -24,19 +24,19 @@ _STATED_AT = 64_000_000  # bytes
 
 
 def ranks_on_nodes(name: str, nodes: int, way: str) -> PricedRanks:
-    """One GPU of each of so many nodes of a described machine."""
+    """Ranks on one GPU of each node of a described machine with this many nodes."""
     machine = load_machine(f"{name}:{nodes}")
     return PricedRanks(machine, sorted(set(node_of_gpus(machine)))[:nodes], WAYS[way], message_costs(name))
 
 
 def seconds_of_message(name: str, way: str, size: int) -> float:
-    """From the GPU of a node to that of another."""
+    """Seconds of a message between GPUs of two nodes."""
     step = Step("exchange", "message", size, 0, ((0, 1, size),))
     return ranks_on_nodes(name, 2, way).step_time(step, size).seconds
 
 
 def _elsewhere(lab: Lab) -> list[Row] | None:
-    """Where another machine is asked for: what was measured between processes, or why there is nothing."""
+    """If another machine is asked for: rates measured between processes, or a row that says why there are none."""
     if lab.measures:
         with open_session("local") as runtime:
             found = between_processes(runtime)
@@ -79,7 +79,7 @@ def _collectives(name: str, peak: float, note: str) -> Callable[[Lab], list[Row]
         rows = []
 
         def bus_rate(nodes: int, collective: str, size: int) -> float:
-            """As NCCL's own benchmark counts: what passes each GPU (see ``collective_factor``)."""
+            """Bus bandwidth as NCCL's own benchmark counts it (see ``collective_factor``)."""
             seconds = ranks_on_nodes(name, nodes, "nccl").step_time(Step(collective, collective, size), size).seconds
             return _core.collective_factor(getattr(_core.Collective, collective), nodes) * size / seconds / 1e9
 

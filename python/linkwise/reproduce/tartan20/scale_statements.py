@@ -21,7 +21,7 @@ def _least(values: dict[str, float]) -> str:
 
 
 def _gains(rows: Rows, abbreviation: str) -> list[float]:
-    """What NCCL's version takes of the baseline's time, over machines and numbers of GPUs."""
+    """The time of NCCL's version relative to the baseline's, over machines and numbers of GPUs."""
     return [
         row.ours for row in rows.rows
         if f", {abbreviation}, " in row.what and row.what.endswith("to the baseline's") and row.ours is not None

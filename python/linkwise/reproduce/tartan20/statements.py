@@ -50,7 +50,7 @@ def _flat_until(rows: Rows, curve: str, size: int, within: float) -> bool:
 
 
 def _by_gpus(rows: Rows, label: str, operation: str) -> list[float]:
-    """Over the number of GPUs, from two on."""
+    """Our figures by number of GPUs, from two on."""
     return rows.of(f"{label}, {operation}, ", " GPUs")
 
 

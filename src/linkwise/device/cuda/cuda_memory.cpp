@@ -1,4 +1,4 @@
-// The CUDA runtime's memory: an arena for each GPU, and one of page-locked memory.
+// The CUDA runtime's memory: an arena for each GPU, and one of pinned host memory.
 #include "linkwise/device/cuda/cuda_runtime_parts.hpp"
 
 #include <algorithm>
@@ -56,7 +56,7 @@ void CudaRuntime::reserve(Place place, std::uint64_t bytes) {
 }
 
 void CudaRuntime::trim() {
-  synchronize();  // and with it, what was retired comes back
+  synchronize();  // this also releases retired buffers
   for (const auto& each : devices_)
     if (each->arena) each->arena->trim();
   pinned_->trim();

@@ -83,7 +83,7 @@ CudaRuntime::~CudaRuntime() {
       (void)cudaStreamSynchronize(*lane.native);
       (void)cudaStreamDestroy(*lane.native);
     }
-  for (Lane& lane : lanes_) lane.staging.reset();  // before the memory that its threads look at
+  for (Lane& lane : lanes_) lane.staging.reset();  // ends its threads before the memory that they use is freed
   for (const auto& timed : timed_)
     for (const cudaEvent_t event : {timed->start, timed->end})
       if (event != nullptr) (void)cudaEventDestroy(event);
@@ -94,7 +94,8 @@ CudaRuntime::~CudaRuntime() {
   for (std::uint32_t* flag : flags_) (void)cudaFreeHost(flag);
 }
 
-// A link is fed by a few cores; all links in one direction may be busy at once, and the other has rings of its own.
+// A few cores can feed a link. The links of all GPUs may be busy at once, and each direction has staging rings of its
+// own.
 int CudaRuntime::staging_threads() const { return std::clamp(team() / (2 * machine().num_gpus()), 1, 8); }
 
 CudaRuntime::Device& CudaRuntime::device(Place place) {
@@ -149,8 +150,8 @@ void CudaRuntime::wait(Stream stream, Event event, Site) {
   if (event.id < 0) return;
   const auto state = events_.at(event.id);
   post(stream.place, [state, stream, native = lanes_.at(stream.id).native] {
-    state->recorded.wait(false, std::memory_order_acquire);  // its own submitter may be behind
-    if (state->event == nullptr) return;                     // the host's: happened
+    state->recorded.wait(false, std::memory_order_acquire);  // the submitter that records it may be behind
+    if (state->event == nullptr) return;                     // the host's event: has happened
     if (stream.place.is_gpu()) check(cudaStreamWaitEvent(*native, state->event), "wait for event");
     else check(cudaEventSynchronize(state->event), "wait for event");
   });
@@ -185,8 +186,9 @@ void CudaRuntime::check_submitters() {
   for (const auto& each : devices_) each->submitter->rethrow();
 }
 
-// A GPU's submitter may be stuck in a call of CUDA, behind a kernel that does not end. Otherwise its job, and the
-// host's work, come to their end: they may use what goes away when this throws.
+// A stop request ends this wait only after a second, and never the wait for the host's work: posted work may use
+// objects that are destroyed when this throws. A GPU's submitter that takes longer may be stuck in a CUDA call,
+// behind a kernel that does not end.
 void CudaRuntime::wait_until_recorded(const EventState& event) {
   if (!event.place.is_gpu()) event.recorded.wait(false, std::memory_order_acquire);
   const Clock::time_point soon = Clock::now() + std::chrono::seconds(1);
@@ -223,8 +225,8 @@ void CudaRuntime::synchronize(Site) {
   release_retired();
 }
 
-// What has been given to the devices runs on when a submitter has failed, so it is the streams that are asked. A stream
-// that waits for what was dropped never ends, and touches nothing: nobody waits for it for ever.
+// Work that the devices have already been given runs on even if a submitter has failed, so the streams themselves are
+// queried. A stream that waits for dropped work never finishes, and touches nothing: hence the time limit.
 void CudaRuntime::abandon() noexcept {
   const std::stop_token stop = std::exchange(stop_, {});  // or waiting would throw at once
   const Clock::time_point until = Clock::now() + std::chrono::seconds(30);

@@ -1,8 +1,8 @@
 // Real GPUs through the CUDA runtime.
 //
-// The deciding thread enqueues; a submitting thread per device issues the calls, so that eight devices
-// are fed at once. Events are recorded around every operation, which is where the timeline comes from.
-// Uses primary contexts, changes the current device only on its own threads, never resets a device.
+// One thread enqueues; a submitter thread per device issues the CUDA calls, so that eight devices are fed in
+// parallel. The timeline comes from events that are recorded around every timed operation. Uses primary contexts,
+// leaves the current device of the caller's threads as it was, and never resets a device.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -87,7 +87,7 @@ class CudaRuntime final : public Runtime {
   Topology topology_;
   std::shared_ptr<const Kernels> kernels_;
   std::uint64_t memory_limit_ = 0;
-  GpuMemory memory_;                              // of an engine, or none
+  GpuMemory memory_;                              // an engine's pool, or empty
   std::vector<std::unique_ptr<Device>> devices_;  // the GPUs, then the host
   std::vector<Lane> lanes_;
   std::vector<std::shared_ptr<EventState>> events_;
@@ -98,7 +98,7 @@ class CudaRuntime final : public Runtime {
   std::string phase_ = "work";
   std::atomic<std::uint64_t> enqueued_ = 0, finished_ = 0;
   std::stop_token stop_;
-  bool is_quiet_ = false;  // nothing was posted since all had run
+  bool is_quiet_ = false;  // nothing has been posted since everything had run
 };
 
 }  // namespace linkwise

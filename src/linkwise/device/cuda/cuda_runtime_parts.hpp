@@ -1,4 +1,4 @@
-// What a CudaRuntime consists of, for its own source files.
+// The parts of a CudaRuntime, for its own source files.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@ namespace linkwise {
 using Clock = std::chrono::steady_clock;
 inline constexpr auto unlimited = std::numeric_limits<std::uint64_t>::max();
 
-// An event of CUDA, or of the host's own stream, where `happened` says it all.
+// A CUDA event or, without one, an event of the host's own stream, which has happened once `recorded` is set.
 struct CudaRuntime::EventState {
   Place place;
   cudaEvent_t event = nullptr;
@@ -47,7 +47,7 @@ struct CudaRuntime::Device {
   Place place;
   std::unique_ptr<Arena> arena;
   std::vector<cudaEvent_t> spare_events;  // used by the submitter only
-  cudaEvent_t base = nullptr;             // the device's moment `epoch_`
+  cudaEvent_t base = nullptr;             // recorded on the device at `epoch_`
   std::unique_ptr<Submitter> submitter;   // last: its jobs use the others
 
   cudaEvent_t take_event() {

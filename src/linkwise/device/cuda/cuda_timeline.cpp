@@ -1,4 +1,4 @@
-// What the CUDA runtime knows about time: the events around every operation.
+// The CUDA runtime's timeline, from the events around operations.
 #include "linkwise/device/cuda/cuda_runtime_parts.hpp"
 
 #include <algorithm>
@@ -40,8 +40,8 @@ void CudaRuntime::clear_timeline() {
   timed_.clear();
   events_.clear();
   enqueued_ = finished_ = 0;
-  // Every device's base event stands for the same moment: nothing runs, so recording takes microseconds. It does for a
-  // while, since what counts from it counts in milliseconds of 24 bits.
+  // The base events of all devices mark the same moment: nothing runs, so recording them takes microseconds. They are
+  // renewed after a second, since elapsed times are milliseconds with 24 bits of precision.
   const bool has_bases = epoch_ != Clock::time_point();
   if (has_bases && Clock::now() - epoch_ < std::chrono::seconds(1)) return;
   epoch_ = Clock::now();

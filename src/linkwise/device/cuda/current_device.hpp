@@ -1,4 +1,4 @@
-// CUDA's current device is the caller's: what changes it, changes it back.
+// CUDA's current device belongs to the caller: code that changes it has to restore it.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -7,11 +7,11 @@
 
 namespace linkwise {
 
-/// Makes the device that is current now current again at the end.
+/// Restores the current device at the end of its scope.
 class CurrentDevice {
  public:
   CurrentDevice() { check(cudaGetDevice(&previous_), "ask for the current device"); }
-  /// And another one in between.
+  /// Also makes another device current until then.
   explicit CurrentDevice(int device) : CurrentDevice() { check(cudaSetDevice(device), "use device"); }
   ~CurrentDevice() { (void)cudaSetDevice(previous_); }
   CurrentDevice(const CurrentDevice&) = delete;

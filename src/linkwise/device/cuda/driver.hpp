@@ -12,9 +12,9 @@ namespace linkwise::driver {
 /// Whether anybody in this process has loaded CUDA's driver.
 bool is_loaded();
 
-/// The stream sets the flag when everything before has run and is visible. The flag lies in page-locked memory.
+/// The stream sets the flag when everything before it has run and is visible. The flag lies in pinned memory.
 void set_flag(cudaStream_t stream, std::uint32_t* flag, std::uint32_t value);
-/// Later work of the stream runs once the flag has come to the value: flag - value ≥ 0, as 32-bit integers.
+/// Later work of the stream runs once the flag has reached the value: flag - value ≥ 0, as signed 32-bit integers.
 void wait_for_flag(cudaStream_t stream, const std::uint32_t* flag, std::uint32_t value);
 
 }  // namespace linkwise::driver

@@ -1,4 +1,4 @@
-// The CUDA runtime and other software's streams.
+// The CUDA runtime's handling of foreign streams, which belong to other software.
 #include "linkwise/device/cuda/cuda_runtime_parts.hpp"
 
 #include <utility>
@@ -35,7 +35,7 @@ struct CudaRuntime::NativeSharedEvent : SharedEvent {
   void hold(void* native_stream) override {
     state->recorded.wait(false, std::memory_order_acquire);
     if (state->event == nullptr) return;
-    const CurrentDevice current(state->place.index);  // whose default stream it may be
+    const CurrentDevice current(state->place.index);  // the stream may be its default stream
     check(cudaStreamWaitEvent(static_cast<cudaStream_t>(native_stream), state->event), "wait for event");
   }
   void wait() override {

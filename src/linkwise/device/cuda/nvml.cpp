@@ -1,4 +1,4 @@
-// What NVML and the kernel say about where GPUs sit: loaded when needed, never linked.
+// GPU positions as NVML and the kernel report them. NVML is loaded when it is needed, and never linked.
 #include <dlfcn.h>
 #include <nvml.h>
 

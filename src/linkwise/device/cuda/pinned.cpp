@@ -31,7 +31,7 @@ void populate(std::byte* data, std::uint64_t bytes) {
 #endif
 }
 
-// What was made here: page-locked where CUDA can be used, and taken for it where it is simulated.
+// The allocations of PinnedMemory: pinned where CUDA can be used, otherwise treated as pinned, for simulations.
 struct Registry {
   std::mutex mutex;
   std::map<const std::byte*, std::uint64_t> ranges;  // first byte → bytes
@@ -98,7 +98,7 @@ bool is_pinned(const void* data) {
       if (data < begin + bytes) return true;
     }
   }
-  // Where nobody uses CUDA, nobody has pinned anything; to ask would load the driver, which takes half a second.
+  // If nothing in the process uses CUDA, nothing is pinned; asking would load the driver, which takes half a second.
   if (!driver::is_loaded() || count_cuda_gpus() == 0) return false;
   cudaPointerAttributes attributes{};
   const cudaError_t status = cudaPointerGetAttributes(&attributes, data);

@@ -1,4 +1,4 @@
-// Page-locked host memory that outlives any runtime: what linkwise.empty gives.
+// Pinned host memory that does not depend on a runtime: what linkwise.empty returns.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ namespace linkwise {
 /// cudaHostAlloc, which faults pages in one by one. Where CUDA cannot be used it is ordinary memory.
 class PinnedMemory {
  public:
-  /// Of a NUMA node's memory, or, for -1, of that beside whichever core touches a page first.
+  /// Allocates on a NUMA node or, for -1, each page on the node of the core that touches it first.
   /// @throws OutOfMemoryError; UsageError if there is no such node.
   explicit PinnedMemory(std::uint64_t bytes, int numa_node = -1);
   ~PinnedMemory();
@@ -25,10 +25,11 @@ class PinnedMemory {
   bool registered_ = false;
 };
 
-/// Has those pages that nobody has touched yet come from a NUMA node. False, and `errno`, if the system does not.
+/// Binds the pages that have not been touched yet to a NUMA node. False, with `errno`, if the system does not allow
+/// it.
 bool bind_to_node(std::byte* data, std::uint64_t bytes, int node);
 
-/// Whether the host memory at this address is page-locked: made above, or known to CUDA as such.
+/// Whether the host memory at this address is pinned: allocated by PinnedMemory, or known to CUDA as pinned.
 bool is_pinned(const void* data);
 
 }  // namespace linkwise

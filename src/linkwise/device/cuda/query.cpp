@@ -9,7 +9,7 @@ int count_cuda_gpus(std::string* why) {
     if (why != nullptr) *why = reason;
     return 0;
   };
-  // cudaGetDeviceCount fails alike without a driver and with one that is too old: ask for the driver first.
+  // cudaGetDeviceCount fails in the same way without a driver and with one that is too old: check the driver first.
   int driver = 0, runtime = 0;
   if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) return none("there is no NVIDIA driver");
   if (cudaRuntimeGetVersion(&runtime) != cudaSuccess || driver / 1000 < runtime / 1000)

@@ -25,8 +25,8 @@ StagingRing::StagingRing(std::byte* memory, int threads) : data_(memory), next_p
   std::memset(flags, 0, bytes() - num_slots * slot_bytes);
   flags += (alignof(Slot) - reinterpret_cast<std::uintptr_t>(flags) % alignof(Slot)) % alignof(Slot);
   slots_ = reinterpret_cast<Slot*>(flags);
-  reached_ = &slots_[num_slots].device;  // one more than there are slots
-  // As if a round of pieces had gone by: the next in slot s is s + num_slots.
+  reached_ = &slots_[num_slots].device;  // in the extra slot after the ring's
+  // As if one round of pieces had passed through the ring: the next piece in slot s is s + num_slots.
   for (std::uint32_t s = 0; s < num_slots; ++s) slots_[s].host = slots_[s].device = s;
   for (int t = 0; t < threads; ++t)
     threads_.emplace_back([this] {
@@ -59,21 +59,21 @@ void StagingRing::copy(cudaStream_t stream, const MemoryView& to, const MemoryVi
     check(cudaMemcpyAsync(target, source, piece.bytes, cudaMemcpyDefault, stream), "copy through page-locked memory");
     driver::set_flag(stream, &slot.device, piece.number);
   }
-  // What comes behind an outward copy finds it in the caller's memory.
+  // Later work of the stream finds an outward copy complete in the caller's memory.
   const auto in_slots = static_cast<std::uint32_t>(std::min<std::size_t>(pieces.size(), num_slots));
   if (!is_inward)
     for (std::uint32_t number = next_piece_ - in_slots; number != next_piece_; ++number)
       driver::wait_for_flag(stream, &slots_[number % num_slots].host, number);
 }
 
-// Numbers only rise, and wrap around after 2^32 pieces, as the device compares them.
+// Compares as the device does: numbers only rise, and wrap around after 2^32 pieces.
 bool StagingRing::wait_for(const std::uint32_t& flag, std::uint32_t value) const {
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): atomic_ref to const is C++26
   const std::atomic_ref<std::uint32_t> current(const_cast<std::uint32_t&>(flag));
   const auto began = std::chrono::steady_clock::now();
   while (static_cast<std::int32_t>(current.load(std::memory_order_acquire) - value) < 0) {
     if (ending_.load(std::memory_order_relaxed)) return false;
-    // The ring goes round in less than that: this copy's turn comes later, and others have work for the processor.
+    // A round of the ring takes less than that: this copy's turn comes later, and other threads need the core.
     if (std::chrono::steady_clock::now() - began > patience) std::this_thread::sleep_for(doze);
     else std::this_thread::yield();
   }

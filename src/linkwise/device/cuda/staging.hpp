@@ -1,10 +1,10 @@
 // Copies between pageable host memory and a device, at the speed of the link.
 //
-// A GPU reads and writes page-locked memory only. So each stream that copies has a ring of page-locked slots, small
-// enough to stay in the caches, and a few threads: they move pieces between the caller's memory and the ring while the
-// copy engine moves others between the ring and the device. Host memory is read or written once, not three times. Flags
-// in host memory, which the stream waits for and sets by itself, say which slot is whose; neither the stream nor the
-// thread that submits to it ever blocks.
+// A GPU's copy engine needs pinned host memory. So each stream that copies has a ring of pinned slots, small enough
+// to stay in the caches, and a few threads, which move pieces between the caller's memory and the ring while the copy
+// engine moves others between the ring and the device. Host memory is read or written once, not three times. Flags in
+// host memory, which the stream itself waits for and sets, say who owns each slot; the thread that submits to the
+// stream never blocks.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -22,7 +22,7 @@ namespace linkwise {
 
 class StagingRing {
  public:
-  /// Bytes of page-locked memory that a ring needs.
+  /// Bytes of pinned memory that a ring needs.
   static std::uint64_t bytes();
 
   StagingRing(std::byte* memory, int threads);
@@ -43,7 +43,7 @@ class StagingRing {
   };
   struct Piece {
     std::uint32_t number;
-    std::uint32_t copy;  ///< counts copies; an inward one begins when the stream reaches it
+    std::uint32_t copy;  ///< the copy's number; an inward copy begins when the stream reaches it
     bool is_inward;
     std::byte* memory;  ///< the caller's
     std::uint64_t bytes;
@@ -55,7 +55,7 @@ class StagingRing {
 
   std::byte* data_;
   Slot* slots_;
-  std::uint32_t* reached_;  ///< the copy that the stream has come to
+  std::uint32_t* reached_;  ///< the number of the copy that the stream has reached
   std::uint32_t next_piece_;
   std::uint32_t copies_ = 0;
 

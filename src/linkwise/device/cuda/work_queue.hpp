@@ -1,5 +1,5 @@
-// Items on their way to threads. Waking a thread takes longer than a sort has between two steps, so one that finds
-// nothing looks for work a while before it sleeps.
+// A queue of items for threads. Waking a thread takes longer than the time between two steps of a sort, so a thread
+// that finds the queue empty polls it for a while before it sleeps.
 #pragma once
 
 #include <atomic>
@@ -65,7 +65,7 @@ class WorkQueue {
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<Item> items_;
-  std::atomic<std::size_t> size_ = 0;  // of `items_`, to be looked at without the lock
+  std::atomic<std::size_t> size_ = 0;  // of `items_`, readable without the lock
   std::atomic<bool> ending_ = false;
 };
 

@@ -1,8 +1,8 @@
 // Finds conflicting accesses that nothing orders, by vector clocks over the streams and the host.
 //
-// The virtual runtime feeds it every executed operation in execution order. Because an ordering, where it
-// exists, is visible in the clocks whatever the execution order was, a missing event is found in every
-// seed: of two unordered operations, the one executed second meets the traces of the first.
+// The virtual runtime feeds it every executed operation in execution order. An ordering, if there is one, shows in
+// the clocks whatever the execution order was. So a missing event is found with every seed: of two unordered
+// operations, the one executed second meets the recorded access of the first.
 #pragma once
 
 #include <cstdint>
@@ -32,14 +32,14 @@ class RaceDetector {
                                    const VectorClock& clock);
   std::optional<std::int64_t> write(std::uintptr_t begin, std::uintptr_t end, const Access& access,
                                     const VectorClock& clock);
-  /// Forgets a range that was given back; returns an operation on it that `clock` has not waited for.
+  /// Forgets a freed range; returns an operation on it, if any, that does not happen before `clock`.
   std::optional<std::int64_t> forget(std::uintptr_t begin, std::uintptr_t end, const VectorClock& clock);
 
  private:
   struct History {
     std::uintptr_t end = 0;
     std::optional<Access> write;
-    std::vector<Access> reads;  // at most one a stream: the latest
+    std::vector<Access> reads;  // the latest of each stream
   };
   using Ranges = std::map<std::uintptr_t, History>;
 

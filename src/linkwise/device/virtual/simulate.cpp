@@ -44,7 +44,7 @@ class Simulation {
 
  private:
   static constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
-  static constexpr double longest_ps = 2e18;  // 23 days; the clock counts to 106
+  static constexpr double longest_ps = 2e18;  // 23 days; the clock overflows after 106
   struct Flow {
     int task;
     double left;

@@ -1,4 +1,4 @@
-// A virtual runtime's streams, events and flags, the host that waits for them, and other software.
+// The virtual runtime's streams, events and flags, the host's waits and accesses, and foreign streams.
 #include "linkwise/device/virtual/virtual_runtime_parts.hpp"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ bool VirtualRuntime::happened_before(const VectorClock& clock, const Node& node)
   return agent < clock.size() && clock[agent] >= node.number;
 }
 
-// Behind what the host has waited for and done.
+// The new node comes after everything that the host has waited for and done.
 std::unique_ptr<VirtualRuntime::Node> VirtualRuntime::make_node(std::string name) {
   auto node = std::make_unique<Node>();
   node->id = static_cast<std::int64_t>(nodes_.size());
@@ -156,8 +156,8 @@ std::optional<std::int64_t> VirtualRuntime::pending_user(const MemoryView& view,
   return std::nullopt;
 }
 
-// Whatever the order of execution: what is only enqueued may run at any time, and what has run may not have been
-// waited for.
+// Finds races whatever the execution order: operations that are only enqueued may run at any time, and those that
+// have run may not have been waited for.
 void VirtualRuntime::host_touches(const MemoryView& view, bool writes, std::string_view purpose) {
   if (estimating() || view.bytes == 0) return;
   throw_pending();
@@ -172,8 +172,9 @@ void VirtualRuntime::host_touches(const MemoryView& view, bool writes, std::stri
   if (other) report_race(*other, here);
 }
 
-// What has not run never will: it may name memory that its owner has let go of. What has run, or failed, is waited for,
-// so that what comes next is ordered behind it, as after waiting for a real device. Other software's work goes on.
+// Drops operations that have not run: their memory may have been freed by its owner. Operations that have run or
+// failed are waited for, so that later work is ordered after them, as after synchronising a real device. Work on
+// foreign streams goes on.
 void VirtualRuntime::abandon() noexcept {
   host_clock_.resize(std::max(host_clock_.size(), lanes_.size() + 1), 0);
   std::vector<Node*> dropped;
@@ -194,10 +195,10 @@ void VirtualRuntime::abandon() noexcept {
   for (Node* const node : dropped) node->clock = host_clock_;
   for (const Lane& lane : lanes_)
     if (!lane.is_foreign && !lane.nodes.empty()) host_waits_for(lane.nodes.back());
-  pending_error_.clear();  // of memory that unwinding gave back before it could wait
+  pending_error_.clear();  // about memory that unwinding freed before it could wait
   try {
     release_retired();
-  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): of other software; what comes next meets it again
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): other software's error; later calls meet it too
   }
 }
 
@@ -212,7 +213,7 @@ Stream VirtualRuntime::foreign_stream(Place place, void* native) {
   return {static_cast<int>(lanes_.size()) - 1, place};
 }
 
-// What we have put on other software's streams, as far as it comes next and may happen.
+// Runs the waits at the front of foreign streams, as far as they have been flushed and are ready.
 void VirtualRuntime::run_waits_of_others() {
   for (const Lane& lane : lanes_)
     while (lane.is_foreign && lane.next < lane.flushed) {
@@ -230,7 +231,7 @@ void VirtualRuntime::flush(Site site) {
   }
 }
 
-// In front of what we have put on the stream and not flushed.
+// Inserts the operation before our own work on the stream that has not been flushed.
 void VirtualRuntime::enqueue_as_caller(Stream foreign, Operation operation) {
   throw_pending();
   if (stop_.stop_requested()) throw Cancelled("stopped on request");
@@ -249,7 +250,7 @@ void VirtualRuntime::enqueue_as_caller(Stream foreign, Operation operation) {
   }
 }
 
-// Of an event, wherever its runtime is by then.
+// Refers to an event of a runtime that may be gone by the time it is used.
 struct VirtualRuntime::VirtualSharedEvent : SharedEvent {
   VirtualSharedEvent(std::shared_ptr<VirtualRuntime*> of, std::int64_t behind)
       : self(std::move(of)), node(behind), past((*self)->past_) {}

@@ -251,7 +251,7 @@ void VirtualRuntime::execute(std::int64_t id) {
   node.operation.run = nullptr;  // lets go of what it captured
   node.done = true;
   Lane& lane = lanes_[node.lane];
-  lane.flushed = std::max(lane.flushed, ++lane.next);  // what has run was on its stream
+  lane.flushed = std::max(lane.flushed, ++lane.next);  // what has run had reached its stream
   finished_.fetch_add(1);
 }
 

@@ -1,12 +1,11 @@
 // The virtual machine: the CPU executes, a simulated clock tells the time.
 //
-// Operations are recorded. When the host waits, they run in a seeded random order that the streams,
-// events, flags and host waits allow, and no further than needed; so an order that a program merely
-// happens to get on real GPUs is not given to it here. Conflicts that nothing orders raise `RaceError`,
-// waits that nothing can meet `DeadlockError`, memory that was given back `UseAfterFreeError`; freed memory
-// is poisoned. The host and other software's streams are agents like all others: what they touch is held against what
-// has run and against what is only enqueued. The recorded graph is timed by `simulate` over the machine's links and
-// rates.
+// Operations are recorded. When the host waits, they run in a seeded random order that the streams, events, flags and
+// host waits allow, and only as far as needed; so a program gets no order here that it merely happens to get on real
+// GPUs. Conflicting accesses that nothing orders raise `RaceError`, waits that can never be satisfied
+// `DeadlockError`, uses of freed memory `UseAfterFreeError`; freed memory is poisoned. The host and other software's
+// streams are agents, as our own streams are. An access by the host is checked against operations that have run and
+// against those that are only enqueued. The recorded graph is timed by `simulate` over the machine's links and rates.
 //
 // In estimate mode nothing is allocated or executed: the same program is only priced.
 #pragma once
@@ -37,13 +36,13 @@ class VirtualRuntime final : public Runtime {
   bool simulated() const override { return true; }
   bool estimating() const override { return mode_ == VirtualMode::estimate; }
 
-  /// What goes wrong, for tests of what is done about it.
+  /// Injected faults, for tests of error handling.
   struct Faults {
-    std::uint64_t memory_of_others = 0;    ///< of each GPU: `available` counts it, and nobody gets it
-    std::uint64_t failing_operation = 0;   ///< the number, from 1 on, of the one whose device fails; 0: none
-    std::uint64_t failing_allocation = 0;  ///< the number, from 1 on, of the one that finds no memory; 0: none
-    std::uint64_t flipped_copy = 0;        ///< the number, from 1 on, of the large copy whose result has a flipped bit
-    std::uint64_t left_out_wait = 0;       ///< the number, from 1 on, in `waits`, of the one that is none; 0: none
+    std::uint64_t memory_of_others = 0;    ///< bytes per GPU that `available` reports but that cannot be allocated
+    std::uint64_t failing_operation = 0;   ///< 1-based number of the operation that fails on its device; 0: none
+    std::uint64_t failing_allocation = 0;  ///< 1-based number of the allocation that finds no memory; 0: none
+    std::uint64_t flipped_copy = 0;        ///< 1-based number of the large copy that gets a flipped bit; 0: none
+    std::uint64_t left_out_wait = 0;       ///< 1-based number, in `waits`, of the wait that is left out; 0: none
   };
   /// Allocations and waits are counted from now on.
   void set_faults(Faults faults) {
@@ -54,7 +53,7 @@ class VirtualRuntime final : public Runtime {
   /// Since `set_faults`.
   [[nodiscard]] const std::vector<LoggedWait>& waits() const { return waits_.waits(); }
   [[nodiscard]] std::uint64_t allocations() const { return allocations_; }
-  /// Copies of data, and not of a few numbers.
+  /// Copies of data, as opposed to those of a few numbers.
   [[nodiscard]] std::uint64_t large_copies() const { return large_copies_; }
 
   std::uint64_t available(Place place) override;
@@ -84,7 +83,8 @@ class VirtualRuntime final : public Runtime {
   void read_back(std::span<const ReadBack> reads, Site site = Site::current()) override;
   void host_reads(const MemoryView& view, std::string_view purpose) override;
   void host_writes(const MemoryView& view, std::string_view purpose) override;
-  /// Other software gives its stream an operation, which comes behind what was flushed.
+  /// Enqueues an operation on a foreign stream as other software would: after what has been flushed, before our other
+  /// work.
   void enqueue_as_caller(Stream foreign, Operation operation);
 
   void set_phase(std::string_view phase) override { phase_ = phase; }
@@ -133,7 +133,7 @@ class VirtualRuntime final : public Runtime {
   std::mt19937_64 random_;
   std::uint64_t seed_;
   std::uint64_t memory_limit_ = 0;
-  GpuMemory memory_;  // of an engine, or none
+  GpuMemory memory_;  // an engine's pool, or empty
   Faults faults_;
   std::uint64_t allocations_ = 0, large_copies_ = 0;
   std::map<Place, std::unique_ptr<Arena>> arenas_;
@@ -147,13 +147,13 @@ class VirtualRuntime final : public Runtime {
   std::vector<std::unique_ptr<Node>> nodes_;
   std::vector<Recorded> events_;
   WaitLog waits_;
-  std::shared_ptr<VirtualRuntime*> self_;  // of shared events, which may outlive it; null inside when it is gone
-  std::uint64_t past_ = 0;                 // events of before the timeline was cleared have all happened
+  std::shared_ptr<VirtualRuntime*> self_;  // for shared events, which may outlive the runtime; then holds null
+  std::uint64_t past_ = 0;                 // full clears of the timeline; events from before one have happened
   RaceDetector races_;
   VectorClock host_clock_;
   std::int64_t host_accesses_ = 0;
-  std::int64_t host_fence_ = -1;  // the last operation that the host waited for, as a node
-  std::string pending_error_;     // found where nothing can be thrown
+  std::int64_t host_fence_ = -1;  // the node of the host's latest wait or access
+  std::string pending_error_;     // found where throwing is not possible; thrown later
   std::string phase_ = "work";
   std::atomic<std::uint64_t> enqueued_ = 0, finished_ = 0;
   std::stop_token stop_;

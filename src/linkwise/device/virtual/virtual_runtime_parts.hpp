@@ -1,4 +1,4 @@
-// What a VirtualRuntime consists of, for its own source files.
+// The parts of a VirtualRuntime, for its own source files.
 #pragma once
 
 #include <deque>
@@ -16,7 +16,7 @@ struct VirtualRuntime::FlagState {
   std::vector<std::pair<std::uint32_t, std::int64_t>> sets;  // executed, in order: value, node
 };
 
-/// In vector clocks and traces of accesses, the host is agent 0, and each lane is one.
+/// In vector clocks and recorded accesses, the host is agent 0, and each lane is an agent.
 constexpr int host_agent = 0;
 constexpr int agent_of(int lane) { return lane + 1; }
 
@@ -25,8 +25,8 @@ struct VirtualRuntime::Lane {
   Place place;
   std::vector<std::int64_t> nodes;
   std::size_t next = 0;  // first that has not run
-  // Other software's stream, whose handle that is. What we put there comes behind what others put there meanwhile,
-  // until it is flushed.
+  // For a foreign stream: its native handle. Until it is flushed, our work on it comes after what other software
+  // enqueues meanwhile.
   bool is_foreign = false;
   void* native = nullptr;
   std::size_t flushed = 0;
@@ -34,12 +34,12 @@ struct VirtualRuntime::Lane {
 
 struct VirtualRuntime::Recorded {
   std::int64_t node = -1;
-  std::uint64_t wait = 0;  // its number among the logged
+  std::uint64_t wait = 0;  // its number in the wait log
 };
 
 struct VirtualRuntime::Node {
   std::int64_t id = 0;
-  int lane = -1;            // -1: a fence of the host
+  int lane = -1;            // -1: a wait or an access of the host
   std::int64_t number = 0;  // on its lane, from 1
   std::string name;
   std::string phase;
@@ -50,8 +50,8 @@ struct VirtualRuntime::Node {
   int awaited_flag = -1, set_flag = -1;
   std::uint32_t flag_value = 0;
   bool done = false;
-  bool shown = false;  // has a place in the timeline
-  // Of a wait: who is waited for, and the numbers of the wait and of the record among the logged.
+  bool shown = false;  // appears in the timeline
+  // For a wait: the awaited node, and the numbers of the wait and of the event's record in the wait log.
   std::int64_t awaited = -1;
   std::uint64_t wait = 0, record = 0;
   VectorClock clock;

@@ -1,4 +1,4 @@
-// What a virtual runtime knows about time: the recorded operations, simulated.
+// The virtual runtime's timeline: the recorded operations, simulated.
 #include "linkwise/device/virtual/virtual_runtime_parts.hpp"
 
 #include <algorithm>
@@ -51,7 +51,8 @@ Task VirtualRuntime::task_of(const Node& node) {
     }
     if (task.work <= 0) return task;
     task.uses = {{topology_.processor_of(place), 1}};
-    // A kernel that stores to peers needs their links at the rate at which it would run alone.
+    // A kernel with peer transfers also uses the links: when it runs at full speed, at its bytes per stand-alone
+    // time.
     for (const Passage& passage : passages_of(topology_, place, node.operation))
       for (const Use& use : topology_.route(passage.from, passage.to).uses)
         task.uses.push_back(

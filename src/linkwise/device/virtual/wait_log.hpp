@@ -1,5 +1,5 @@
-// Where a program waits on the virtual machine, what each wait is good for, and which one is left out to see whether
-// the detector notices.
+// A log of the waits of a program on the virtual machine: where each one is, whether it orders anything, and which
+// one is left out to test whether the race detector notices.
 #pragma once
 
 #include <cstdint>
@@ -14,35 +14,35 @@ enum class WaitKind {
   host,         ///< the host waits for an event
   synchronize,  ///< … for everything
   read_back,    ///< … for what it reads back
-  flush,        ///< what was handed to other software's streams is on them
-  record        ///< an event is behind the last operation of its stream, and not behind the one before
+  flush,        ///< what we enqueued on foreign streams has been submitted to them
+  record        ///< an event comes after its stream's last operation; left out: after the one before
 };
 
 struct LoggedWait {
   WaitKind kind;
   std::source_location site;
-  /// It orders what nothing else orders: otherwise it is implied by happens-before.
+  /// Whether it orders operations that happens-before does not order already.
   bool orders = false;
 };
 
 class WaitLog {
  public:
-  /// Logs from now on, and forgets what was logged. The wait with this number, from 1 on, is to be left out; 0: none.
+  /// Clears the log and logs from now on. The wait with this 1-based number is left out; 0: none.
   void begin(std::uint64_t left_out) {
     before_ += waits_.size();
     waits_.clear();
     left_out_ = left_out;
     is_logging_ = true;
   }
-  /// A wait of the program; true if it is the one to leave out.
+  /// Logs a wait of the program; true if it is the one to leave out.
   bool leaves_out(WaitKind kind, const std::source_location& site) {
     if (!is_logging_) return false;
     waits_.push_back({kind, site});
     return waits_.size() == left_out_;
   }
-  /// What tells the wait that was logged last from all others; 0 if none was.
+  /// A unique number of the wait that was logged last; 0 if none was.
   [[nodiscard]] std::uint64_t last() const { return before_ + waits_.size(); }
-  /// That wait orders something. Those of before `begin`, and 0, are nobody's.
+  /// Notes that this wait orders something. Numbers from before `begin`, and 0, are ignored.
   void note_order(std::uint64_t wait) {
     if (wait > before_ && wait <= last()) waits_[wait - before_ - 1].orders = true;
   }

@@ -14,8 +14,8 @@
 namespace linkwise {
 namespace {
 
-constexpr std::size_t slots_of_gpu = 3;            // one pair comes, one is joined, one is spare
-constexpr std::uint64_t rows_of_partition = 1024;  // of the build side: half of what a table takes at once
+constexpr std::size_t slots_of_gpu = 3;            // one pair is copied in, one is joined, one is spare
+constexpr std::uint64_t rows_of_partition = 1024;  // target size on the build side: half of a hash table
 constexpr std::uint64_t least_pairs_of_gpu = 3;    // so that there is something to overlap
 
 using Begins = std::array<std::uint64_t, host_partitions + 1>;
@@ -64,7 +64,7 @@ class HybridRadixJoin {
     Buffer scratch, totals;
   };
 
-  // By the host's cores, in one pass over the memory. An estimate has no data: buckets of one size.
+  // Partitions on the CPU cores, in one pass. An estimate has no data and assumes buckets of equal size.
   Partitioned partitioned(const HostColumns& columns) {
     Partitioned side;
     side.type = {key_width(columns.key_type), sums_ ? columns.value_width : ValueWidth::none};
@@ -73,7 +73,7 @@ class HybridRadixJoin {
     side.records = records_in(side.memory.view(), side.type, columns.count);
     side.counted = runtime_.allocate(Place::host(), sizeof(Begins), "where buckets begin");
     Operation operation{"partition", views_of(columns), {side.memory.view(), side.counted.view()}, {}, {}};
-    const double read_once_more = static_cast<double>(side.records.keys.bytes) / 2;  // a copy reads and writes
+    const double read_once_more = static_cast<double>(side.records.keys.bytes) / 2;  // half a copy, which also writes
     operation.work.microseconds =
         (static_cast<double>(bytes) + read_once_more) / (1e3 * runtime_.machine().host.local_copy_gb_per_s);
     operation.run = [&columns, type = side.type, to = side.records.raw(),
@@ -97,7 +97,7 @@ class HybridRadixJoin {
     return side.begins[pair.end] - side.begins[pair.first];
   }
 
-  // Neighbours together, as many as a GPU is to join at once.
+  // Groups neighbouring buckets, up to the size that a GPU should join at once.
   [[nodiscard]] std::vector<Pair> pairs_of(const Partitioned& left, const Partitioned& right) const {
     const auto bytes = [&](const Pair& pair) {
       return rows_of(left, pair) * left.type.bytes() + rows_of(right, pair) * right.type.bytes();
@@ -170,7 +170,7 @@ class HybridRadixJoin {
     slot.free = runtime_.record(worker.compute);
   }
 
-  // Hashed, and in the order of their hashes' uppermost bits.
+  // Hashes the keys and sorts the records by the top `bits` bits of the hashes, which partitions them.
   Records part(const Worker& worker, const Records& records, const MemoryView& hashed, const MemoryView& sorted,
                int bits) const {
     Records by_hash = records;

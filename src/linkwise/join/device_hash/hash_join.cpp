@@ -13,17 +13,17 @@
 namespace linkwise {
 namespace {
 
-constexpr double most_tables = 64;                   // that one key fills: a block would be busy with it alone
-constexpr double most_pairs_a_row = 8;               // of frequent keys, that counting enumerates
-constexpr double few_pairs = 1e8;                    // that are enumerated before samples are there, or not much later
-constexpr std::uint32_t most_rows_asked_for = 8192;  // that fit with keys and values of 8 bytes
+constexpr double most_tables = 64;                   // tables that one key may fill, or one block is the bottleneck
+constexpr double most_pairs_a_row = 8;               // that counting may enumerate, for frequent keys
+constexpr double few_pairs = 1e8;                    // enumerating them takes about as long as sampling
+constexpr std::uint32_t most_rows_asked_for = 8192;  // table rows that fit with 8-byte keys and values
 constexpr std::uint64_t most_written = std::numeric_limits<std::uint32_t>::max();
-constexpr double most_of_a_gpu = 1.5;  // one key's rows, by a GPU's share of a side
+constexpr double most_of_a_gpu = 1.5;  // most rows of one key, relative to a GPU's share of a side
 
-// Who comes into the result, of the side that looks up and of the other one.
+// Which rows the probe side and the build side emit.
 struct Emissions {
   Emission probe = Emission::pairs;
-  bool writes_probe = true;  // otherwise its matches only say which rows of the build side are wanted
+  bool writes_probe = true;  // otherwise its matches only mark the wanted build rows
   bool takes_rest = false, rest_has_met = false;
 };
 
@@ -61,7 +61,7 @@ class HashJoin : DeviceJoinSides {
                                  streams_.size(), std::max(block_bytes_, least_hash_block_bytes))),
         parts_(runtime, streams_, router_, layout_, input.verify) {}
 
-  /// Brings the sides into parts; false if sorting is the better way.
+  /// Partitions both sides; returns false if a sort-merge join is the better choice.
   bool prepare() {
     const bool leaves_choice = input_.way == DeviceJoinWay::chosen;
     if (input_.hash_table_rows > most_rows_asked_for) throw UsageError("a table takes at most 8192 rows");
@@ -101,7 +101,7 @@ class HashJoin : DeviceJoinSides {
 
   std::optional<std::vector<SortedPart>> rows() {
     count();
-    // A block counts with 32 bits what it writes, which a heavy key on both sides may exceed.
+    // Blocks count the rows that they write in 32 bits, which a key that is frequent on both sides may overflow.
     if (std::ranges::any_of(gpus_, [&](const OnGpu& gpu) { return probed_rows(gpu) > most_written; })) {
       if (input_.way == DeviceJoinWay::chosen) return {};
       throw UsageError("a GPU would write more than 2^32 rows, which a hash join does not; join by sorting");
@@ -114,26 +114,26 @@ class HashJoin : DeviceJoinSides {
   }
 
  private:
-  struct Found {  // as it is read back
+  struct Found {  // read back from a GPU
     MatchTotals totals;
     std::uint64_t rest = 0;
     HashParts::Checksums seen;
   };
   struct OnGpu {
     HashMatch match;
-    MemoryView numbers, emitted;  // a Found; rows of each task
+    MemoryView numbers, emitted;  // a Found; the rows that each task emits
     Found found;
     [[nodiscard]] MemoryView totals() const { return numbers.slice(offsetof(Found, totals), sizeof(MatchTotals)); }
     [[nodiscard]] MemoryView rest() const { return numbers.slice(offsetof(Found, rest), 8); }
     [[nodiscard]] MemoryView seen() const { return numbers.slice(offsetof(Found, seen), sizeof Found::seen); }
   };
 
-  [[nodiscard]] bool enumerates() const {  // pairs that nobody asks for
+  [[nodiscard]] bool enumerates() const {  // whether counting enumerates pairs that are not written
     return !wants_rows_ || !emissions_.writes_probe;
   }
   [[nodiscard]] double rows_of_one_key() const { return most_tables * static_cast<double>(layout_.table_rows); }
 
-  // Unless no skew could make hashing slow.
+  // Samples are needed only if skew could make hashing slow.
   [[nodiscard]] bool asks_samples() const {
     const double most = static_cast<double>(left_.rows) * static_cast<double>(right_.rows);
     return static_cast<double>(build_.rows) > rows_of_one_key() || (streams_.size() > 1 && !layout_.replicates) ||
@@ -147,7 +147,7 @@ class HashJoin : DeviceJoinSides {
            (layout_.replicates || skew.probe_share * gpus <= most_of_a_gpu || gpus == 1);
   }
 
-  // Values of the callers', or numbers of rows in as few bytes as they need.
+  // A side with what is carried along with its keys: the caller's values, row numbers of 4 or 8 bytes, or nothing.
   [[nodiscard]] HashParts::Input input_of(const DeviceSide& side) const {
     HashParts::Input input{&side, ValueWidth::none, {4, false}};
     const bool is_left = &side == &left_;
@@ -206,7 +206,7 @@ class HashJoin : DeviceJoinSides {
     }
     if (input_.verify) parts_.read_came_in(reads);
     runtime_.read_back(reads);
-    runtime_.synchronize();  // the passes' memory can be had again
+    runtime_.synchronize();  // so that the memory of the partitioning passes can be reused
   }
 
   [[nodiscard]] std::uint64_t rows_of(const OnGpu& gpu) const { return probed_rows(gpu) + gpu.found.rest; }
@@ -216,7 +216,7 @@ class HashJoin : DeviceJoinSides {
     return rows_of_task(emissions_.probe, gpu.match.probe.rows(), totals.matches, totals.matched_rows);
   }
 
-  // What a side shows of a row.
+  // Bytes that a side contributes to each result row.
   [[nodiscard]] int shown_bytes(const DeviceSide& side) const {
     return side.columns->value_width == ValueWidth::none ? input_.row_number_bytes
                                                          : static_cast<int>(side.type.value_bytes());
@@ -245,7 +245,7 @@ class HashJoin : DeviceJoinSides {
     return made;
   }
 
-  // Every row that came in has been copied, and has been seen.
+  // Checks that all copies agree with their originals, and that every input row was joined.
   void check() {
     if (input_.verify && !parts_.copies_agree()) throw_changed("a copy of the shorter side is not what came in");
     if (verifies()) {

@@ -1,8 +1,9 @@
-// A partitioned hash join of what lies on the GPUs, of every kind: nothing is sorted, and rows come in no order.
+// A partitioned hash join of device-resident data, for every join kind. Nothing is sorted, and the result has no
+// order.
 //
-// Both sides are divided by hashes until a part of the shorter one fits a table in the memory of a thread block, where
-// the other side's part looks its rows up (primitives/hash_join.hpp). join25 sorts both sides instead; there a row
-// moves once for each digit of its key, here once or twice.
+// Both sides are partitioned by hash until a part of the shorter (build) side fits a hash table in shared memory,
+// which the matching part of the probe side then probes (primitives/hash_join.hpp). join25 sorts both sides instead,
+// which moves a row once for each digit of its key; here a row moves once or twice.
 #pragma once
 
 #include <optional>
@@ -12,10 +13,10 @@
 
 namespace linkwise {
 
-/// As `join_device_totals` and `join_device_rows`. Without a result if sorting is the better way, and `way` leaves the
-/// choice: keys so frequent that a table would hold little else, or that would overload a GPU, or more pairs to count
-/// than rows to sort, as far as samples show; or values of 16 bytes, or too many rows for a GPU.
-/// @throws UsageError if `way` does not leave it; OutOfMemoryError, CorruptDataError.
+/// As `join_device_totals` and `join_device_rows`. If `way` is `chosen`, returns nothing where a sort-merge join is
+/// the better choice: if samples show a key so frequent that it would fill many hash tables or overload a GPU, or far
+/// more pairs to count than rows to sort; for 16-byte values; or if a GPU would get too many rows.
+/// @throws UsageError if `way` is `hash` and a hash join is impossible; OutOfMemoryError, CorruptDataError.
 std::optional<JoinTotals> hash_join_totals(Runtime& runtime, const JoinPlan& plan, const DeviceJoinInput& input);
 std::optional<std::vector<SortedPart>> hash_join_rows(Runtime& runtime, const JoinPlan& plan,
                                                       const DeviceJoinInput& input);

@@ -14,14 +14,14 @@ namespace {
 
 constexpr std::uint64_t spare_rows = 4096;
 constexpr std::uint64_t most_batches = 4, usual_batch_rows = 1 << 24;
-constexpr double fill = 0.85;  // of a table, by a part of the usual length
+constexpr double fill = 0.85;  // load of a table by a part of average length
 
-// As many rows as let two tables of an inner join share a multiprocessor of Hopper (227 KiB) where pairs are counted.
+// Rows with which two tables of an inner join fit on a Hopper SM (227 KiB of shared memory) while pairs are counted.
 std::uint32_t usual_table_rows(KeyWidth width) { return width == KeyWidth::k32 ? 8192 : 4608; }
-// As many as fit there, with values of 4 bytes at most: what spares the longer side a pass.
+// The most rows that fit, with values of at most 4 bytes. A build side this short saves the longer side a pass.
 std::uint32_t most_table_rows(KeyWidth width) { return width == KeyWidth::k32 ? 14336 : 10240; }
 
-// No more than fit a block, beside a bit for each row that looks it up.
+// Reduces `rows` until the table fits in a block's shared memory, beside a bit for each probe row of a task.
 std::uint32_t fitting(std::uint32_t rows, const HashedSides& sides, std::uint64_t block_bytes) {
   constexpr std::uint64_t others = usual_task_rows / 8 + 1024;
   const auto key_bytes = static_cast<std::uint32_t>(sides.build.key);
@@ -54,7 +54,7 @@ HashLayout layout_hash_join(const HashedSides& sides, std::size_t gpus, std::uin
       !build_emits)
     layout.table_rows = static_cast<std::uint32_t>(build_rows);
   layout.batch_rows = table_rows > 0 ? 8 * std::uint64_t{table_rows} : usual_batch_rows;
-  // Sending the build side to all costs what sending the probing side to its parts would.
+  // Replicate the build side if it fits one table, or if that sends no more rows than exchanging the probe side.
   layout.replicates =
       gpus > 1 && !build_emits && (build_rows <= layout.table_rows || 2 * gpus * build_rows <= probe_rows);
   int bits = 0;
@@ -68,7 +68,7 @@ HashLayout layout_hash_join(const HashedSides& sides, std::size_t gpus, std::uin
     return layout;
   }
   const int to_spread =
-      static_cast<int>(std::bit_width(gpus - 1)) + 3;  // buckets for each GPU, so that shares are alike
+      static_cast<int>(std::bit_width(gpus - 1)) + 3;  // several buckets per GPU, so that their shares are even
   layout.first_bits = std::max((bits + 1) / 2, to_spread);
   layout.second_bits = std::max(bits - layout.first_bits, 0);
   return layout;
@@ -191,7 +191,7 @@ MemoryView HashParts::run_pass(std::size_t gpu, const HashPass& pass, const Reco
 void HashParts::prepare_first_pass(Side& side) {
   const std::uint64_t gpus = streams_.size(), share = side.input.side->rows / gpus;
   const RecordType type{side.input.side->type.key, side.input.value};
-  // What other GPUs send comes behind what this one has moved, most of which it sends itself.
+  // Records from other GPUs are stored behind this GPU's own, most of which it sends away.
   const std::uint64_t sent = exchanges() ? share + share / 8 + spare_rows : 0;
   side.batches = exchanges() ? std::clamp<std::uint64_t>(share / layout_.batch_rows, 1, most_batches) : 1;
   for (std::size_t g = 0; g < gpus; ++g) {
@@ -209,7 +209,7 @@ void HashParts::divide_to(Side& side, double share) {
   for (; side.divided < share * static_cast<double>(side.batches); ++side.divided)
     for (std::size_t g = 0; g < streams_.size(); ++g) divide_batch(side, g, side.divided);
   if (side.divided < side.batches) return;
-  const std::uint64_t bytes = 8ULL << layout_.first_bits;  // where one bucket begins another ends
+  const std::uint64_t bytes = 8ULL << layout_.first_bits;  // a bucket ends where the next one begins
   for (Piece& piece : side.pieces) {
     piece.rows = {
         code_type(side.input.side->type.key), piece.moved.keys, piece.moved.values, side.input.value_type, 0, true,
@@ -237,7 +237,8 @@ std::uint64_t HashParts::first_bucket(std::size_t gpu) const {
   return ((std::uint64_t{gpu} << layout_.first_bits) + streams_.size() - 1) / streams_.size();
 }
 
-// The batches of a side, as they become ready; the other side's are enqueued before anything is waited for.
+// Sends the batches of a side as they become ready. Before each wait, more of the probe side's first pass is
+// enqueued.
 bool HashParts::exchange(Side& side, const std::function<bool()>& is_worth_it) {
   const std::uint64_t buckets = std::uint64_t{1} << layout_.first_bits;
   for (std::size_t b = 0; b < side.batches; ++b) {
@@ -249,7 +250,7 @@ bool HashParts::exchange(Side& side, const std::function<bool()>& is_worth_it) {
       batch.begins.resize(buckets + 1);
       std::vector<std::uint64_t>& even = expected.emplace_back(buckets + 1);
       for (std::uint64_t i = 0; i <= buckets; ++i) even[i] = batch.rows * i / buckets;
-      const Stream counter = runtime_.stream(streams_[g].place, "counts");  // which waits for no row on its way
+      const Stream counter = runtime_.stream(streams_[g].place, "counts");  // not behind copies of rows
       runtime_.wait(counter, batch.divided);
       reads.push_back({counter, batch.begin, batch.begins.data(), even.data()});
     }
@@ -279,13 +280,14 @@ void HashParts::send_runs(Piece& piece, std::size_t gpu) {
   piece.run_end = runs.slice(bytes, bytes);
 }
 
-// Its buckets of a batch of all GPUs: its own where they are, the others' behind all that it has.
+// Collects a GPU's buckets of one batch from all GPUs: its own stay in place, the others' are appended. Returns false
+// if there is no room.
 bool HashParts::receive(Side& side, std::size_t gpu, std::size_t batch) {
   Piece& piece = side.pieces[gpu];
   const std::uint64_t first = first_bucket(gpu), end = first_bucket(gpu + 1), gpus = streams_.size();
   piece.buckets = static_cast<std::uint32_t>(end - first);
   piece.count = batch == 0 ? 0 : piece.count;
-  for (std::size_t step = 0; step < gpus; ++step) {  // each from another, at any time
+  for (std::size_t step = 0; step < gpus; ++step) {  // so that each GPU copies from a different one
     const std::size_t source = (gpu + step) % gpus;
     const Batch& sent = side.pieces[source].batches[batch];
     const std::uint64_t rows = sent.begins[end] - sent.begins[first], from = sent.first + sent.begins[first];

@@ -1,9 +1,10 @@
-// Both sides of a hash join, brought into parts on the GPUs: rows of one hash are in one part, and a part of the build
-// side fits a table in the memory of a thread block.
+// Partitions both sides of a hash join on the GPUs: rows with equal hashes are in one part, and an average part of
+// the build side fits a hash table in shared memory.
 //
-// Over several GPUs the first pass makes buckets, of which each GPU has its share: they go there by the copy engines,
-// batch by batch while the next batch is divided, and the second pass puts the pieces of each together while it divides
-// them. Or a short build side goes everywhere, and the rows that look it up stay where they are.
+// With several GPUs, the first pass makes buckets, of which each GPU owns a share. Copy engines send the buckets to
+// their owners, batch by batch while the next batch is partitioned; the second pass gathers the pieces of each bucket
+// while it partitions them further. A short build side is replicated to every GPU instead, and the probe side stays
+// in place.
 #pragma once
 
 #include <functional>
@@ -15,49 +16,49 @@
 
 namespace linkwise {
 
-/// How the sides are divided.
+/// How the sides are partitioned.
 struct HashLayout {
-  int first_bits = 0, second_bits = 0;  ///< of the passes; 0: none
+  int first_bits = 0, second_bits = 0;  ///< radix bits of the two passes; 0: no pass
   std::uint32_t table_rows = 0;
-  std::uint64_t batch_rows = 0;  ///< at least, that are divided before they begin to go elsewhere
-  bool replicates = false;       ///< the build side
+  std::uint64_t batch_rows = 0;  ///< at least; a batch is sent as soon as it is partitioned
+  bool replicates = false;       ///< copies the build side to every GPU instead
 };
-/// What decides that.
+/// What the layout depends on.
 struct HashedSides {
-  RecordType build;  ///< keys, and the values that are kept with them, of the build side
+  RecordType build;  ///< of the build side: its keys and the values carried with them
   std::uint64_t build_rows = 0, probe_rows = 0;
-  bool build_emits = false;      ///< rows of the build side come into the result by themselves: it is not replicated
-  std::uint32_t table_rows = 0;  ///< at most; 0: as many as suit GPUs with so much memory for a thread block
+  bool build_emits = false;      ///< build rows are emitted by themselves, so they are not replicated
+  std::uint32_t table_rows = 0;  ///< at most; 0: chosen by the shared memory of a thread block
 };
-/// @param block_bytes  memory that a thread block can have, at least least_hash_block_bytes.
+/// @param block_bytes  shared memory that a thread block can use; at least least_hash_block_bytes.
 HashLayout layout_hash_join(const HashedSides& sides, std::size_t gpus, std::uint64_t block_bytes);
 
 class HashParts {
  public:
   HashParts(Runtime& runtime, std::span<const Stream> streams, Router& router, const HashLayout& layout, bool verify);
 
-  /// A side as it came: with its values, the numbers of its rows, or keys alone.
+  /// An input side: keys with values, keys with row numbers, or keys alone.
   struct Input {
     const DeviceSide* side = nullptr;
     ValueWidth value = ValueWidth::none;
     IntegerType value_type;
   };
-  /// Enqueues the first pass over the build side; of a short one, the copies before it, and meanwhile the first pass
-  /// over the probing side.
+  /// Enqueues the first pass over the build side. If that side is replicated, first enqueues its copies and, to
+  /// overlap with them, the first pass over the probe side.
   void start_dividing(const Input& build, const Input& probe);
-  /// Enqueues the rest; of several GPUs, blocks until they have counted their buckets. `is_worth_it` is asked once,
-  /// while the GPUs are busy with what was enqueued. Returns whether it is, and the hashes spread the rows over the
-  /// GPUs well enough; otherwise nothing can be used.
+  /// Enqueues the rest; if GPUs exchange buckets, blocks until they have counted them. Calls `is_worth_it` once,
+  /// while the GPUs are busy with enqueued work. Returns false if that does, or if the hashes spread the rows too
+  /// unevenly over the GPUs; the parts are then unusable.
   bool bring_together(const std::function<bool()>& is_worth_it);
 
-  /// On each GPU.
+  /// The parts on one GPU.
   struct OnGpu {
     HashSide build, probe;
-    std::uint32_t parts = 1, first_part = 0;  ///< the parts' numbers among those of all GPUs …
+    std::uint32_t parts = 1, first_part = 0;  ///< number of parts, and the global number of the first one
   };
   [[nodiscard]] const std::vector<OnGpu>& on_gpus() const { return on_gpus_; }
-  [[nodiscard]] int part_bits() const { return layout_.first_bits + layout_.second_bits; }  ///< … are so many bits
-  /// Whether rows were moved, so that it is worth knowing what came of them.
+  [[nodiscard]] int part_bits() const { return layout_.first_bits + layout_.second_bits; }  ///< of a global number
+  /// Whether a pass has moved rows, so that checksums are worth comparing.
   [[nodiscard]] bool has_moved() const { return layout_.first_bits > 0; }
   /// Σ hash_of_moved of rows of both sides.
   struct Checksums {
@@ -65,8 +66,8 @@ class HashParts {
     friend bool operator==(Checksums, Checksums) = default;
     Checksums& operator+=(Checksums other);
   };
-  /// Of what came in to be divided: to be read back, and then what was. And whether all copies of the build side are
-  /// what was copied.
+  /// Checksums of the input: `read_came_in` adds the reads that fetch them. After these, `came_in` returns the sums,
+  /// and `copies_agree` whether every copy of the build side equals the original.
   void read_came_in(std::vector<ReadBack>& reads);
   [[nodiscard]] Checksums came_in() const;
   [[nodiscard]] bool copies_agree() const;
@@ -75,23 +76,23 @@ class HashParts {
   struct Copied {  // Σ record_hash of a GPU's part of the build side, and of its copy of the whole
     std::uint64_t own = 0, all = 0;
   };
-  struct Batch {  // rows of a side on a GPU that the first pass divides at once
+  struct Batch {  // rows of a side on a GPU that the first pass partitions at once
     std::uint64_t first = 0, rows = 0;
-    MemoryView begin;                   // of the buckets, from the first row on …
-    std::vector<std::uint64_t> begins;  // … and on the host
+    MemoryView begin;                   // offsets of the buckets, from the batch's first row on
+    std::vector<std::uint64_t> begins;  // the same on the host
     MemoryView checksum;
     std::uint64_t came_in = 0;
     Event divided;
   };
-  struct Piece {  // a side on a GPU, on its way
+  struct Piece {  // a side's rows on one GPU, between the passes
     HashSide rows;
     std::uint64_t count = 0;
     std::vector<Batch> batches;
     Buffer moved_memory;
-    Records moved;  // by the first pass, and from `filled` on what other GPUs sent
+    Records moved;  // output of the first pass; records from other GPUs are appended at `filled`
     std::uint64_t filled = 0;
-    std::vector<std::uint64_t> begins, ends;  // of the buckets' pieces in it …
-    MemoryView run_begin, run_end;            // … and the same on the GPU
+    std::vector<std::uint64_t> begins, ends;  // of the pieces of buckets in `moved`
+    MemoryView run_begin, run_end;            // the same on the GPU
     std::uint32_t buckets = 1;
     MemoryView copied;  // Copied
     Copied checksums;
@@ -103,11 +104,11 @@ class HashParts {
   };
 
   void start(Side& side);
-  [[nodiscard]] RecordType copied_type() const;  // of a build side that goes to every GPU
+  [[nodiscard]] RecordType copied_type() const;  // of a replicated build side
   void replicate_build();
   void await_copies();
   void prepare_first_pass(Side& side);
-  /// Enqueues the first pass over so much of a side, from 0 to 1.
+  /// Enqueues the first pass up to this fraction of a side, from 0 to 1.
   void divide_to(Side& side, double share);
   void divide_batch(Side& side, std::size_t gpu, std::uint64_t number);
   bool exchange(Side& side, const std::function<bool()>& is_worth_it);
@@ -117,9 +118,9 @@ class HashParts {
   [[nodiscard]] std::uint64_t first_bucket(std::size_t gpu) const;
   [[nodiscard]] Stream receiver(std::size_t gpu) { return runtime_.stream(streams_[gpu].place, "exchange"); }
   MemoryView allocate(std::size_t gpu, std::uint64_t bytes);
-  /// Where the buckets' pieces lie, which its GPU then waits for.
+  /// Copies the offsets of the buckets' pieces to the GPU, whose stream waits for them.
   void send_runs(Piece& piece, std::size_t gpu);
-  /// Where the parts begin to which it moves the rows.
+  /// Enqueues a pass and returns where its parts begin in `to`.
   MemoryView run_pass(std::size_t gpu, const HashPass& pass, const Records& to, const MemoryView& checksum);
 
   Runtime& runtime_;

@@ -9,8 +9,8 @@ namespace linkwise {
 namespace {
 
 constexpr std::uint64_t few_samples = 1024, many_samples = 16000, many_rows = 10'000'000;
-constexpr std::uint64_t known_rate = 4;   // samples of a key from which its number of rows is estimated
-constexpr std::uint64_t known_pairs = 3;  // of samples of both sides from which the pairs are: one may be chance
+constexpr std::uint64_t known_rate = 4;   // samples of a key that suffice to estimate its number of rows
+constexpr std::uint64_t known_pairs = 3;  // matching samples that suffice to estimate all pairs; fewer may be chance
 
 }  // namespace
 
@@ -36,7 +36,7 @@ MemoryView SkewSamples::allocate(Place place, std::uint64_t bytes) {
   return memory_.emplace_back(runtime_.allocate(place, bytes, "samples")).view();
 }
 
-// Codes of a side's samples, on the first GPU.
+// Gathers the key codes of a side's samples on the first GPU.
 MemoryView SkewSamples::brought_together(std::span<const Stream> samplers, const DeviceSide& side) {
   const std::uint64_t wanted = side.rows > many_rows ? many_samples : few_samples, width = side.type.key_bytes();
   std::vector<std::uint64_t> samples;
@@ -46,7 +46,7 @@ MemoryView SkewSamples::brought_together(std::span<const Stream> samplers, const
   std::uint64_t at = 0;
   for (std::size_t g = 0; g < samplers.size(); ++g) {
     if (samples[g] == 0) continue;
-    const RecordType type{side.type.key, ValueWidth::v8};  // a code, and a tag that nobody asks for
+    const RecordType type{side.type.key, ValueWidth::v8};  // a code, and a tag that is not used
     const Records taken = records_in(allocate(samplers[g].place, record_bytes(type, samples[g])), type, samples[g]);
     sample(runtime_, samplers[g], side.key_type, /*descending=*/false, side.records[g].keys, /*seed=*/g, 0, taken.keys,
            taken.values);

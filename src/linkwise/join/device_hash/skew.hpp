@@ -1,4 +1,4 @@
-// What samples of both sides say of keys with many rows.
+// Key skew, estimated from samples of both sides.
 #pragma once
 
 #include <span>
@@ -9,18 +9,19 @@
 namespace linkwise {
 
 struct JoinSkew {
-  double build_rows = 0;   ///< of the most frequent key of the build side; 0 if none was seen often
-  double probe_share = 0;  ///< of the probing side's rows, that of its most frequent key
-  double pairs = 0;        ///< of the two sides; 0 if samples have hardly any
+  double build_rows = 0;   ///< of the build side's most frequent key; 0 if no key was sampled often
+  double probe_share = 0;  ///< fraction of the probe side's rows that have its most frequent key
+  double pairs = 0;        ///< of matching rows; 0 if the samples have hardly any
 };
 
-/// Samples, on their own streams behind what the given ones hold: they are compared while these go on.
+/// Takes and compares samples on streams of its own, after the work already queued on the given streams and
+/// concurrently with their later work.
 class SkewSamples {
  public:
-  /// Enqueues taking and comparing them.
+  /// Enqueues the sampling and the comparison.
   SkewSamples(Runtime& runtime, std::span<const Stream> streams, const DeviceSide& build, const DeviceSide& probe);
 
-  /// Blocks until that is done.
+  /// Blocks until the comparison is done.
   JoinSkew skew();
 
  private:

@@ -7,7 +7,7 @@
 namespace linkwise {
 
 std::uint64_t batches_of(const JoinPlan& plan, JoinKind kind) {
-  // Matched rows of both sides are counted with both there.
+  // A full join counts the matched rows of both sides, so both must be on the GPUs as a whole.
   return kind == JoinKind::full ? 1 : static_cast<std::uint64_t>(std::max(plan.batches, 1));
 }
 

@@ -1,4 +1,5 @@
-// What joining totals and joining rows in core have in common: streams, columns, and the steps up to sorted relations.
+// The common base of the in-core joins for totals and for rows: streams, columns, and the steps up to sorted
+// relations.
 #pragma once
 
 #include <memory>
@@ -12,9 +13,9 @@
 
 namespace linkwise {
 
-/// In how many batches the probing side passes by.
+/// The number of batches in which the probe side is streamed through the GPUs.
 std::uint64_t batches_of(const JoinPlan& plan, JoinKind kind);
-constexpr std::size_t most_passing = 4;  ///< batches on the GPUs: the first ones wait until the other side is sorted
+constexpr std::size_t most_passing = 4;  ///< batches on the GPUs at once; the first ones wait for the build side
 
 class InCoreJoin {
  protected:
@@ -23,13 +24,13 @@ class InCoreJoin {
   [[nodiscard]] std::size_t gpus() const { return compute_.size(); }
   [[nodiscard]] const Kernels& kernels() const { return runtime_.kernels(); }
 
-  /// Begins to bring the batches in, and meanwhile looks for the cuts.
+  /// Starts to copy the batches in, and meanwhile chooses the splitters.
   void begin(const HostIo& split, const HostIo& whole, std::span<const Batch> batches, double weight_of_match);
-  /// Allocates what sorting and probing up to so many records of each type takes on a GPU; once for each GPU, in order.
+  /// Allocates memory to sort and probe up to this many records of each type. To be called once per GPU, in order.
   void make_room_to_sort(std::size_t gpu, std::span<const std::pair<RecordType, std::uint64_t>> sorted);
   /// Sorts what has been received, on the sorting streams.
   void sort(std::size_t batch, Relation& relation);
-  /// Lends the rows of keys that are cut, on the sorting streams.
+  /// Copies rows of keys that are split over several GPUs to those that borrow them, on the sorting streams.
   void borrow(Relation& whole);
 
   Runtime& runtime_;

@@ -37,7 +37,7 @@ class TotalsJoin : InCoreJoin {
   }
 
  private:
-  // A batch in the order of the input may all belong to one GPU.
+  // Rows of the largest probe batch: if the input is ordered, a whole batch may belong to one GPU.
   [[nodiscard]] std::uint64_t most_of(std::span<const Batch> batches) const {
     std::uint64_t most = 0;
     for (const Batch& batch : batches.subspan(1)) most = std::max(most, batch.count);
@@ -61,7 +61,7 @@ class TotalsJoin : InCoreJoin {
     }
   }
 
-  // So that the values of any range of rows are added up at once.
+  // Prefix sums, from which the sum of the values of any range of rows follows at once.
   void make_sums() {
     build_sums_.resize(gpus());
     if (!sums_) return;
@@ -79,13 +79,14 @@ class TotalsJoin : InCoreJoin {
     return left ? input_.left_values_signed : input_.right_values_signed;
   }
 
-  // A batch comes, is sorted and probes; meanwhile the next one comes.
+  // Receives a batch, sorts it and probes with it, while the next one arrives.
   void pass(std::size_t batch) {
     const std::size_t turn = (batch - 1) % passing_.size();
     Relation& passing = *passing_[turn];
     passing.clear();
-    // One stream waits for each GPU's probe: before any of them stores to it, the host reads back what all of them have
-    // counted (exchange_records), so they all come behind.
+    // Each `compute` stream waits only for its own GPU's earlier probe. That suffices: before any GPU stores to
+    // another one, the host reads back the counts of all (exchange_records), so all stores come after all of these
+    // probes.
     for (std::size_t g = 0; g < gpus(); ++g) runtime_.wait(compute_[g], probed_[turn][g]);
     arrival_->receive(batch, cuts_, passing.parts());
     sort(batch, passing);
@@ -102,7 +103,7 @@ class TotalsJoin : InCoreJoin {
     }
   }
 
-  // The resident side's matched rows, of which what it borrowed counts once: all of that is matched.
+  // Counts the matched rows of the resident side. Borrowed rows are left out: their owner counts them, and all match.
   void probe_back() {
     for (std::size_t g = 0; g < gpus(); ++g)
       probe(runtime_, sorting_[g], probe_of(resident_side_->own(g), passing_.front()->own(g)), sort_scratch_[g].view(),
@@ -116,7 +117,7 @@ class TotalsJoin : InCoreJoin {
   JoinTotals finish(std::size_t batches) {
     arrival_->verify();
     const bool both = input_.kind == JoinKind::full;
-    // Of each GPU: what its resident side found, and what each batch did.
+    // For each GPU: the totals of its resident side, then those of each batch.
     std::vector<std::vector<MatchTotals>> found(gpus(), std::vector<MatchTotals>(batches));
     const JoinCounts expected = expected_counts(input_);
     std::vector<MatchTotals> expectation(batches, expected_totals(expected, left_probes_, gpus() * (batches - 1)));
@@ -128,7 +129,7 @@ class TotalsJoin : InCoreJoin {
                        totals_[g].slice(sizeof(MatchTotals) * first, sizeof(MatchTotals) * (batches - first)),
                        &found[g][first], &expectation[first]});
     runtime_.read_back(reads);
-    runtime_.synchronize();  // nothing may still use what goes away now
+    runtime_.synchronize();  // nothing may still use the memory that is freed now
     JoinCounts counts;
     for (const auto& of_gpu : found) {
       counts += counts_of(left_probes_, {}, of_gpu.front());
@@ -141,7 +142,7 @@ class TotalsJoin : InCoreJoin {
   const HostIo &probing_, &resident_;
   bool sums_;
   std::unique_ptr<Relation> resident_side_;
-  std::vector<std::unique_ptr<Relation>> passing_;  // that take turns
+  std::vector<std::unique_ptr<Relation>> passing_;  // buffers for batches, used in turn
   std::vector<std::vector<Event>> probed_;          // [turn][GPU]
   std::vector<Buffer> totals_, build_sums_;
 };

@@ -104,7 +104,7 @@ std::uint64_t JoinOutput::count(std::vector<Records> lefts, std::vector<Records>
     worker.of_right.totals = worker.totals.slice(sizeof(MatchTotals), sizeof(MatchTotals));
     emit(worker, worker.of_left, worker.left, worker.right, of_left, lefts_rise);
     if (both) emit(worker, worker.of_right, worker.right, worker.left, Emission::one_if_unmatched, /*keys_rise=*/true);
-    // A part may be smaller than its share.
+    // A GPU's part may have fewer rows than the even share that an estimate assumes.
     expectation[g] = {expected_totals(expected, /*left_probes=*/true, workers_.size()),
                       expected_totals(expected, /*left_probes=*/false, workers_.size())};
     expectation[g][0].matched_rows = std::min(expectation[g][0].matched_rows, worker.left.count);

@@ -1,5 +1,5 @@
-// The rows of a join whose two sides lie sorted on the GPUs: how many each GPU has, and then the rows themselves, made
-// window by window and sent out while the next window is made.
+// Materialises a join whose sides lie sorted on the GPUs: counts the rows of each GPU, then makes them window by
+// window, and sends one window out while the next is made.
 #pragma once
 
 #include <vector>
@@ -17,13 +17,14 @@ class JoinOutput {
   JoinOutput(Runtime& runtime, const JoinPlan& plan, const JoinInput& input, std::span<const Stream> streams,
              Router& router);
 
-  /// Finds what matches on each GPU: sorted records of both sides, which stay as they are until `write` has ended. The
-  /// left side need not be sorted if the right one emits no rows by itself; then rows stand in its order.
+  /// Finds the matches on each GPU between the sorted records of both sides, which must not change until `write` has
+  /// finished. The left side may be unsorted (`lefts_rise` false) if the right one emits no unmatched rows; the
+  /// result then has the left side's order.
   /// Blocks until the number of rows is known. @throws UsageError if a GPU has too many rows of a side.
   std::uint64_t count(std::vector<Records> lefts, std::vector<Records> rights, bool lefts_rise = true);
-  /// Writes them all to host memory; the host is not waited for.
+  /// Enqueues writing all rows to host memory; does not block.
   void write(const JoinOutputs& outputs);
-  /// Leaves them on the GPUs, in memory of their own. What is allocated here meanwhile goes with this object.
+  /// Leaves the rows on the GPUs, in memory of their own. Temporary memory is freed with this object.
   std::vector<RowsOnGpu> write_on_gpus();
 
   /// Bytes that this takes on a GPU beside the records.
@@ -31,13 +32,13 @@ class JoinOutput {
                                      std::uint64_t left_rows, std::uint64_t right_rows);
 
  private:
-  /// A side's part on a GPU, and what it emits.
+  /// The matches of one side on a GPU, and the rows that it emits.
   struct Side {
     Buffer first, emitted, offsets, scratch;
     MemoryView totals;
     [[nodiscard]] Emitting emitting() const { return {first.view(), offsets.view()}; }
   };
-  /// Rows on their way out.
+  /// A window of rows that is made and sent out.
   struct Window {
     Buffer positions, rows;
     Event sent;
@@ -53,7 +54,7 @@ class JoinOutput {
 
   void emit(Worker& worker, Side& side, const Records& own, const Records& other, Emission emission, bool keys_rise);
   void write_window(Worker& worker, std::uint64_t number, const JoinOutputs& outputs);
-  /// Positions of the window's rows on both sides.
+  /// Finds the positions of a window's rows on both sides.
   void find_rows(Worker& worker, std::uint64_t begin, const MemoryView& left, const MemoryView& right);
   void fetch(Worker& worker, const Records& side, const MemoryView& positions, const MemoryView& to);
 

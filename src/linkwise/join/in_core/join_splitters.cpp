@@ -10,8 +10,8 @@
 namespace linkwise {
 namespace {
 
-constexpr double heavy = 0.25;           // of a part: a key that weighs more may be cut
-constexpr std::uint64_t known_rate = 4;  // samples of a key from which its number of rows is estimated
+constexpr double heavy = 0.25;           // of a part's weight: a heavier key may be split
+constexpr std::uint64_t known_rate = 4;  // samples of a key that suffice to estimate its number of rows
 constexpr std::uint64_t spare_rows = 64;
 
 // Samples of one key: those of the split relation come first.
@@ -23,7 +23,7 @@ struct Group {
   [[nodiscard]] std::uint64_t whole() const { return end - middle; }
 };
 
-// Samples that parts get.
+// The number of samples in each part.
 struct Shares {
   std::vector<double> split, whole, borrowed;
   explicit Shares(std::size_t parts) : split(parts), whole(parts), borrowed(parts) {}
@@ -86,12 +86,12 @@ class Cutting {
     }
   }
 
-  // Decides the cuts that fall into the key, and who gets its samples. A heavy key is cut where it should be; another
-  // one goes to the part behind the cut.
+  // Places the cuts that fall into a key, and assigns its samples to parts. A heavy key is split exactly where the
+  // cut should be; any other key goes entirely to the part after the cut.
   void place(const Group& group, double before) {
     const double part_weight = total_ / static_cast<double>(parts_);
     const std::uint64_t code = codes_[group.begin];
-    std::uint64_t given = 0;  // samples of the split relation, to parts in front
+    std::uint64_t given = 0;  // samples of the split relation assigned to earlier parts
     bool is_cut = false;
     std::size_t owner = result_.cuts.size();
     while (result_.cuts.size() + 1 < parts_) {
@@ -132,7 +132,7 @@ class Cutting {
   JoinSplitters result_;
 };
 
-// What an estimate takes: keys spread evenly over all codes.
+// The cuts of an estimate, which assumes keys spread evenly over all codes.
 JoinSplitters even_cuts(int code_bits, std::uint64_t split_rows, std::uint64_t whole_rows, std::size_t parts) {
   JoinSplitters even;
   for (std::size_t part = 0; part < parts; ++part) {
@@ -164,7 +164,7 @@ Splitters JoinSplitters::splitters_for(bool is_split, const RowRange& rows) cons
 
 bool JoinSplitters::borrows(std::size_t part) const {
   if (part == 0 || cuts[part - 1].tag == 0) return false;
-  // Between two cuts at the same row there is nothing.
+  // The part between two cuts at the same row is empty.
   return part == cuts.size() || cuts[part].code != cuts[part - 1].code || cuts[part].tag != cuts[part - 1].tag;
 }
 
@@ -210,7 +210,7 @@ JoinSplitters choose_join_cuts(Runtime& runtime, KeyType type, SampledRelation s
     }
   const SortedSamples sorted = sort_samples(runtime, type, /*descending=*/false, sources);
   const std::uint64_t count = sorted.records.count;
-  // Into page-locked memory: they are many.
+  // Into pinned memory, since there are many samples.
   const Buffer fetched = runtime.allocate(Place::host(), record_bytes(sorted.records.type, count), "samples");
   const Records on_host = records_in(fetched.view(), sorted.records.type, count);
   copy(runtime, sorted.stream, on_host, sorted.records);

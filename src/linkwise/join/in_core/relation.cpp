@@ -7,7 +7,7 @@
 namespace linkwise {
 namespace {
 
-// Whole lines, so that what comes in begins at one.
+// Rounded up to whole memory lines, so that the received rows begin at a line boundary.
 std::uint64_t front_rows(const PartRoom& room) { return (room.borrowed + 31) / 32 * 32; }
 
 }  // namespace
@@ -35,7 +35,7 @@ Records Relation::all(std::size_t gpu) const {
 void Relation::sort(std::size_t gpu, Stream stream, BitRange bits, const MemoryView& spare, const MemoryView& scratch) {
   const Records records = own(gpu);
   if (records.count == 0) return;
-  // By some bits more than it needs, if that makes it end where it began.
+  // Sort by a few more bits than needed if the result then ends up where the input was.
   while (bits.end < type_.key_bits() && runtime_.kernels().sort_lands_in_secondary(type_, records.count, bits))
     ++bits.end;
   const Records sorted =
@@ -43,7 +43,7 @@ void Relation::sort(std::size_t gpu, Stream stream, BitRange bits, const MemoryV
   if (sorted.keys.data != records.keys.data) copy(runtime_, stream, records, sorted);
 }
 
-// Of the key of each part that borrows: how many rows of it its owner has. They are the owner's last ones.
+// For each part that borrows: how many rows of the borrowed key its owner has. They are the owner's last rows.
 std::vector<std::uint64_t> Relation::lengths_of_runs(const JoinSplitters& cuts, std::span<const Stream> streams) const {
   std::vector<MatchTotals> totals(streams.size());
   std::vector<Buffer> memory;

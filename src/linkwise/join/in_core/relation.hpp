@@ -19,17 +19,18 @@ class Relation {
   [[nodiscard]] std::uint64_t received(std::size_t gpu) const { return parts_.received[gpu]; }
   /// What a GPU received, without what it borrowed.
   [[nodiscard]] Records own(std::size_t gpu) const { return parts_.room[gpu].slice(0, received(gpu)); }
-  /// All that it joins.
+  /// All rows that a GPU joins: received and borrowed ones.
   [[nodiscard]] Records all(std::size_t gpu) const;
   void clear();
 
-  /// Sorts what a GPU received in its place, by the bits in which it can differ; `spare` is as long.
+  /// Sorts the received rows of a GPU in place, by the bits in which their keys can differ. `spare` has room for as
+  /// many.
   void sort(std::size_t gpu, Stream stream, BitRange bits, const MemoryView& spare, const MemoryView& scratch);
-  /// Copies each key that the part in front keeps (JoinSplitters::borrows) in front of what a GPU received. Blocks
-  /// until it is known how many rows there are. @throws OutOfMemoryError if there is no room for them.
+  /// Copies the rows of split keys from their owners (JoinSplitters::borrows) to the room in front of the received
+  /// rows. Blocks until the number of these rows is known. @throws OutOfMemoryError if there is no room for them.
   void borrow(const JoinSplitters& cuts, std::span<const Stream> streams, Router& router);
 
-  /// The most rows that a part has, with those that it borrows.
+  /// The most rows that a part can have, including borrowed ones.
   static std::uint64_t most_rows(const PartRoom& room);
 
  private:

@@ -8,7 +8,7 @@
 namespace linkwise {
 namespace {
 
-constexpr std::uint64_t slots_of_gpu = 8;  // so that pieces go on arriving while the cuts are looked for
+constexpr std::uint64_t slots_of_gpu = 8;  // so that pieces keep arriving while the splitters are chosen
 
 std::vector<ArrivingRows> arriving(const SortPlan& plan, std::span<const Batch> batches) {
   std::vector<ArrivingRows> all;

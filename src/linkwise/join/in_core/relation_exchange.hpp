@@ -1,5 +1,5 @@
-// Relations on their way to the GPUs: piece after piece of one and then of the next, each stored into the parts that
-// the common splitters say; and the checks that what is joined is what came.
+// Brings relations to the GPUs, piece by piece and one relation after the other, and stores each row into its part by
+// the common splitters; and checks that the rows that are joined are the rows that came in.
 #pragma once
 
 #include <memory>
@@ -21,23 +21,23 @@ struct Batch {
 
 class RelationExchange {
  public:
-  /// Lends `scratch`, one for each GPU, to the partition.
+  /// `scratch`: memory for the partition kernels, one view for each GPU.
   RelationExchange(Runtime& runtime, const SortPlan& plan, std::span<const Batch> batches,
                    std::vector<MemoryView> scratch, bool verify);
 
-  /// Begins with the first pieces.
+  /// Starts copying the first pieces in.
   void start();
-  /// Receives a batch, which comes in its turn. Afterwards the `compute` streams have stored everything.
+  /// Receives a batch; to be called in the order of the batches. Work on the `compute` streams stores the rows.
   /// @throws OutOfMemoryError if a part had no room.
   void receive(std::size_t batch, const JoinSplitters& cuts, FillingParts& parts);
-  /// Notes what a GPU has sorted of the batch, by the stream that sorted it.
+  /// Enqueues the check of a GPU's sorted rows of the batch, on the stream that sorted them.
   void note_sorted(std::size_t batch, std::size_t gpu, Stream stream, const Records& sorted);
-  /// Reads the notes back and judges them. @throws CorruptDataError.
+  /// Reads the results of these checks back and evaluates them. @throws CorruptDataError.
   void verify();
 
-  /// Bytes that bringing so many rows in takes on a GPU.
+  /// Bytes that a GPU needs to bring in `count` rows.
   static std::uint64_t bytes_per_gpu(const SortPlan& plan, RecordType type, std::uint64_t count);
-  /// Rows of the longest piece of so many, on one GPU.
+  /// Rows of the longest piece on one GPU when `count` rows are brought in.
   static std::uint64_t piece_rows(const SortPlan& plan, RecordType type, std::uint64_t count);
 
  private:

@@ -58,7 +58,7 @@ class ReplicatedJoin : DeviceJoinSides {
   }
 
  private:
-  // What a GPU sorts others may still be reading.
+  // Waits for all copies first: other GPUs may still be reading the records that a GPU sorts.
   void sort() {
     runtime_.set_phase("sort");
     const std::uint64_t scratch = runtime_.kernels().sort_scratch_bytes(shorter_.type, shorter_.rows);
@@ -83,8 +83,8 @@ class ReplicatedJoin : DeviceJoinSides {
 
 }  // namespace
 
-// Every GPU sorts no more rows than it would have to sort of the longer side otherwise, and looks for the others' keys
-// in its cache. Few rows are sorted sooner than the steps of an exchange have waited for each other.
+// With replication, every GPU sorts no more rows than its share of the longer side, and searches for keys in its
+// cache. Very few rows are sorted in less time than the steps of an exchange spend waiting for each other.
 bool is_worth_replicating(const DeviceJoinInput& input) {
   constexpr std::uint64_t most_rows = 4 << 20, few_rows = 2 << 20;
   const std::uint64_t left = rows_of(input.left), right = rows_of(input.right), shorter = std::min(left, right);

@@ -1,7 +1,7 @@
-// A side that is much shorter than the other goes to every GPU as a whole, and the other one stays where it lies.
+// Replicated (broadcast) join: a side that is much shorter is copied to every GPU, and the other one stays in place.
 //
-// join25 exchanges and sorts both (§3); where one has a few rows for thousands of the other's, as the tables around a
-// star's centre have, nearly all of that is work on rows that need not move.
+// join25 exchanges and sorts both sides (§3). Where one has a few rows for thousands of the other's, like the
+// dimension tables of a star schema, nearly all of that work is spent on rows that need not move.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@
 
 namespace linkwise {
 
-/// Whether the order of rows allows it, and it takes less time.
+/// Whether replication is possible (an inner join with any row order) and expected to be faster.
 bool is_worth_replicating(const DeviceJoinInput& input);
 
 /// The rows of an inner join, in the order of the longer side. @throws as join_device_rows.

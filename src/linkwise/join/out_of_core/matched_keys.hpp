@@ -1,4 +1,4 @@
-// What two sorted relations have in common, key by key, as the host reads what the GPUs found.
+// The keys that two sorted relations have in common, as the host reads them from the GPUs' results.
 #pragma once
 
 #include <algorithm>
@@ -17,11 +17,11 @@ struct MatchedKey {
   RunRange left, right;
 };
 
-/// Consecutive keys, in their order: a tile of those that a GPU found in a pair, or one that was taken out of the
-/// pairs.
+/// Consecutive keys in ascending order: a tile of the keys that a GPU found in a pair, or a single key that was taken
+/// out of the pairs.
 class KeyBlock {
  public:
-  /// `ranges`, which are not empty, count from these rows.
+  /// `ranges`, which must not be empty, are relative to the rows `left` and `right`.
   KeyBlock(std::uint64_t left, std::uint64_t right, std::span<const KeyRange> ranges)
       : ranges_(ranges), first_{{left, left}, {right, right}} {}
   explicit KeyBlock(const MatchedKey& only) : first_(only) {}
@@ -40,14 +40,14 @@ class KeyBlock {
   MatchedKey first_;
 };
 
-/// By rising keys.
+/// In ascending order of keys.
 using KeyBlocks = std::vector<KeyBlock>;
 
-/// Makes running sums of what stands there. @throws UsageError if they exceed 2^63 - 1.
+/// Replaces the counts by their inclusive prefix sums. @throws UsageError if these exceed 2^63 - 1.
 void add_up(std::vector<std::uint64_t>& counts);
 
-/// Of something that each block has a number of: how much the blocks before it have, and all of them at the end.
-/// `of_block(number)` is called on all cores. @throws as above.
+/// Exclusive prefix sums of `of_block(number)` over the blocks, followed by the total. `of_block` is called on all
+/// cores. @throws as above.
 template <typename OfBlock>
 std::vector<std::uint64_t> running_sums_of(const KeyBlocks& blocks, const OfBlock& of_block) {
   std::vector<std::uint64_t> sums(blocks.size() + 1);
@@ -57,8 +57,8 @@ std::vector<std::uint64_t> running_sums_of(const KeyBlocks& blocks, const OfBloc
   return sums;
 }
 
-/// Calls body(block, begin, end) on all cores for equal parts [begin, end) of what the blocks have, however unevenly
-/// they share it. A part begins in that block, and may go on in others.
+/// Divides the total of `sums` into equal parts [begin, end), whatever the sizes of the blocks, and calls
+/// body(block, begin, end) for each on all cores. A part begins in that block and may extend into later ones.
 template <typename Body>
 void in_equal_parts(const std::vector<std::uint64_t>& sums, const Body& body) {
   constexpr std::uint64_t part = 1 << 14;

@@ -14,12 +14,12 @@ namespace {
 
 constexpr std::uint64_t too_many = std::numeric_limits<std::uint64_t>::max();
 
-// Numbers of rows: what is too large stays so, and is found when they are added up.
+// Saturating arithmetic on row counts: an overflow is detected when they are added up.
 std::uint64_t product(std::uint64_t a, std::uint64_t b) { return __builtin_mul_overflow(a, b, &a) ? too_many : a; }
 std::uint64_t sum(std::uint64_t a, std::uint64_t b) { return __builtin_add_overflow(a, b, &a) ? too_many : a; }
 
-// One element, of a width that the compiler knows where it matters; without an array, the row's number, and of no row
-// all bits set.
+// Writes one element, with widths of 4 and 8 bytes known to the compiler. Without a source array, writes the row
+// number; for `no_row`, sets all bits.
 constexpr std::uint64_t no_row = std::numeric_limits<std::uint64_t>::max();
 void write_element(void* to, std::uint64_t at, const void* from, std::uint64_t row, std::uint64_t width) {
   auto* target = static_cast<std::byte*>(to) + at * width;
@@ -46,7 +46,7 @@ RowWriter::RowWriter(KeyBlocks blocks, JoinKind kind, const SortedColumns& left,
       right_emits_(right_emits(kind)),
       left_(left),
       right_(right) {
-  // Behind the last key, one without rows: what lies in front of it matches nothing.
+  // A sentinel key without rows at the end, which the unmatched rows after the last key precede.
   const RunRange left_end{left.rows.count, left.rows.count}, right_end{right.rows.count, right.rows.count};
   blocks_.emplace_back(MatchedKey{left_end, right_end});
   rows_before_ = running_sums_of(blocks_, [&](std::size_t b) {
@@ -62,7 +62,7 @@ RowWriter::RowWriter(KeyBlocks blocks, JoinKind kind, const SortedColumns& left,
 void RowWriter::write(const JoinOutputs& to) const {
   in_equal_parts(rows_before_, [&](std::size_t first_block, std::uint64_t begin, std::uint64_t end) {
     std::uint64_t at = rows_before_[first_block];
-    // Writes those of some rows that lie in [begin, end).
+    // Of the next `rows` rows of the result, writes those that lie in [begin, end).
     const auto clip = [&](std::uint64_t rows, const auto& write_some) {
       const std::uint64_t from = std::max(at, begin), until = std::min(at + rows, end);
       if (from < until) write_some(from - at, until - at, from);
@@ -81,7 +81,7 @@ void RowWriter::write(const JoinOutputs& to) const {
   });
 }
 
-// Calls body(rows that match nothing, the key behind them) for each key of a block, while that is true.
+// Calls body(unmatched rows, the key after them) for each key of a block, until it returns false.
 template <typename Body>
 void RowWriter::for_each_stretch(std::size_t block, const Body& body) const {
   MatchedKey before = block == 0 ? MatchedKey() : blocks_[block - 1].last();
@@ -110,7 +110,7 @@ void RowWriter::write_row(const JoinOutputs& to, std::uint64_t at, std::uint64_t
   if (to.right_values != nullptr) write_element(to.right_values, at, right_.rows.values, right, right_.value_bytes);
 }
 
-// Rows [first, last) of a key's, to position `at` on.
+// Writes rows [first, last) of a key's result rows, from position `at` on.
 void RowWriter::write_key(const MatchedKey& key, std::uint64_t first, std::uint64_t last, std::uint64_t at,
                           const JoinOutputs& to) const {
   const std::uint64_t each = rows_emitted(emission_, key.right.count());
@@ -123,7 +123,7 @@ void RowWriter::write_key(const MatchedKey& key, std::uint64_t first, std::uint6
   }
 }
 
-// The same of rows that match nothing: those of both sides by their keys, none of which are equal.
+// Likewise for unmatched rows: those of both sides, merged by key. No key occurs on both sides.
 void RowWriter::write_alone(const MatchedKey& alone, std::uint64_t first, std::uint64_t last, std::uint64_t at,
                             const JoinOutputs& to) const {
   const std::uint64_t lefts = lefts_of_alone(alone), rights = rows_of_alone(alone) - lefts;
@@ -131,7 +131,7 @@ void RowWriter::write_alone(const MatchedKey& alone, std::uint64_t first, std::u
     return joined_code_at(left_.rows.keys, left_.key_type, alone.left.begin + l) <
            joined_code_at(right_.rows.keys, right_.key_type, alone.right.begin + r);
   };
-  // How many of the first rows are left ones: the merge path crosses that diagonal there.
+  // How many of the first `first` rows are left rows: where the merge path crosses that diagonal.
   std::uint64_t low = first > rights ? first - rights : 0, high = std::min(first, lefts);
   while (low < high) {
     const std::uint64_t middle = low + (high - low) / 2;

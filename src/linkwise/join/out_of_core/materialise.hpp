@@ -1,9 +1,9 @@
-// What the matched keys of two sorted relations stand for, written by the host's cores (join25 §3.3.2): the rows of the
-// join, or the rows of each key.
+// Materialises the matched keys of two sorted relations on the CPU cores (join25 §3.3.2): as the rows of the join, or
+// as the rows of each key.
 //
-// The result is cut into equal parts for the cores, however unevenly the keys share it. join25 writes its rows in any
-// order; here they come by key, and within a key by left row and then by right row. Rows that match nothing lie between
-// the matched keys, on either side.
+// The result is divided into equal parts for the cores, whatever the key skew. join25 writes its rows in any order;
+// here they are ordered by key, left row and right row. The unmatched rows of either relation lie between its matched
+// keys.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,18 @@
 
 namespace linkwise {
 
-/// A sorted relation, and how wide its values are. Without values, the rows' numbers stand for them.
+/// A sorted relation, and the width of its values. Row numbers replace missing values.
 struct SortedColumns {
   KeyType key_type = KeyType::u64;
   HostRun rows;
   std::uint64_t value_bytes = 0;
 };
 
-/// The rows of a join: each matched key's, and in front of them those that lie between it and the key before.
+/// Writes the rows of a join: those of each matched key, preceded by the unmatched rows between it and the key
+/// before.
 class RowWriter {
  public:
-  /// @throws UsageError if they are more than 2^63 - 1.
+  /// @throws UsageError if there are more than 2^63 - 1 rows.
   RowWriter(KeyBlocks blocks, JoinKind kind, const SortedColumns& left, const SortedColumns& right);
   [[nodiscard]] std::uint64_t rows() const { return rows_before_.back(); }
   void write(const JoinOutputs& to) const;
@@ -49,7 +50,7 @@ class RowWriter {
   std::vector<std::uint64_t> rows_before_;  // of each block
 };
 
-/// The rows of every matched key: the values of the relations, which are integers of 4 or 8 bytes.
+/// Writes the rows of every matched key as ranges of values, which are integers of 4 or 8 bytes.
 class RangeWriter {
  public:
   RangeWriter(KeyBlocks blocks, const SortedColumns& left, const SortedColumns& right);

@@ -9,10 +9,10 @@
 namespace linkwise {
 namespace {
 
-// Where all runs are cut at a rank: in front of a key's rows, or behind them if that makes the rank exactly.
+// A cut of all runs at a rank: before the rows of a key, or after them if that gives exactly the rank.
 struct CutOfRuns {
-  std::vector<std::uint64_t> below, upto;  // of each run, the rows of lesser keys, and of those up to the key
-  bool is_clean = true;                    // the rank is behind all rows of the key
+  std::vector<std::uint64_t> below, upto;  // per run: rows with smaller keys, and rows up to and including the key
+  bool is_clean = true;                    // the rank falls exactly after all rows of the key
 };
 
 class Cutter {
@@ -23,7 +23,7 @@ class Cutter {
       for (const HostRun& run : side->runs) runs_.push_back({run, side->key_type});
   }
 
-  // The least code that has at least `rank` rows up to it, by bisection; every step halves what is left of some run.
+  // Finds the least code with at least `rank` rows up to it, by bisection; each step narrows the runs' search ranges.
   [[nodiscard]] CutOfRuns cut_at(std::uint64_t rank) const {
     std::vector<std::uint64_t> low(runs_.size(), 0), high;
     for (const Run& run : runs_) high.push_back(run.keys.count);
@@ -62,7 +62,7 @@ class Cutter {
     return total;
   }
 
-  // Rows of a run with codes up to this one, which are at least `low` and at most `high`.
+  // The number of rows of a run with codes up to this one, which is known to lie in [low, high].
   [[nodiscard]] std::uint64_t rows_upto(std::size_t run, std::uint64_t code, std::uint64_t low,
                                         std::uint64_t high) const {
     while (low < high) {
@@ -73,7 +73,7 @@ class Cutter {
     return low;
   }
 
-  std::uint64_t greatest_;  // code
+  std::uint64_t greatest_;  // code of this key width
   std::vector<Run> runs_;   // of the left relation, then of the right
 };
 
@@ -125,7 +125,7 @@ MergePathPartitions cut_sorted(const SortedRuns& left, const SortedRuns& right, 
   for (std::size_t c = 0; c < cuts.size(); ++c) cuts[c] = cutter.cut_at(total * (c + 1) / parts);
   MergePathPartitions result;
   for (const CutOfRuns& cut : cuts) {
-    // Of several cuts into one key, the first one has taken it out.
+    // If several cuts fall into one key, the first one has already taken it out.
     const bool is_known = cut.upto == begin;
     result.parts.push_back(ranges_between(begin,
                                           is_known       ? begin

@@ -1,10 +1,10 @@
 // Cutting two sorted relations in host memory into pairs that can be joined independently (join25 §3.3.1).
 //
-// Cross diagonals of the merge path give parts of equal size, of both relations together; here of any number of sorted
-// runs on each side, so runs need not be merged before they are joined. Merging may cut through the rows of a key,
-// joining may not: so a key whose rows lie on both sides of a cut is taken out, with all its rows, and its ranges are
-// kept (the paper's boundary validation; its figure 7). A key that alone is longer than a part is taken out by the
-// cuts that fall into it, which leaves the parts in between empty (its figure 8).
+// Cross diagonals of the merge path give parts with equal numbers of rows of both relations together. Here each side
+// may consist of several sorted runs, which need not be merged before the join. A merge may cut through the rows of a
+// key, a join may not: a key with rows on both sides of a cut is taken out with all its rows, and its ranges are kept
+// separately (the paper's boundary validation; its figure 7). A key with more rows than a part is taken out by the
+// first of the cuts that fall into it, and the parts between these cuts stay empty (its figure 8).
 #pragma once
 
 #include <cstdint>
@@ -27,22 +27,22 @@ struct RunRange {
 };
 std::uint64_t rows_in(const std::vector<RunRange>& ranges);
 
-/// Of each run of both relations, the rows that belong to it.
+/// A pair: for each run of both relations, the rows that belong to it.
 struct PairOfRanges {
   std::vector<RunRange> left, right;
   [[nodiscard]] std::uint64_t rows() const { return rows_in(left) + rows_in(right); }
 };
 
 struct MergePathPartitions {
-  std::vector<PairOfRanges> parts;      ///< by rising keys; none has more rows than an equal share, rounded up
-  std::vector<PairOfRanges> taken_out;  ///< each all rows of one key; by rising keys
+  std::vector<PairOfRanges> parts;      ///< ascending by key; none has more rows than an equal share, rounded up
+  std::vector<PairOfRanges> taken_out;  ///< each has all rows of one key; ascending by key
 };
 
-/// Whether what a side, which is one run, puts into the parts and the keys that were taken out is in order from one to
-/// the next: with parts that are in order by themselves, the whole run is.
+/// Whether a side that is a single run is in order across the boundaries of the parts and within the keys that were
+/// taken out. If each part is in order by itself too, the whole run is.
 bool is_in_order(const MergePathPartitions& pairs, const SortedRuns& side, bool is_left);
 
-/// Cuts into that many parts. The codes of the two relations' keys have one width.
+/// Cuts the relations into this many parts. The key codes of both must have the same width.
 MergePathPartitions cut_sorted(const SortedRuns& left, const SortedRuns& right, std::size_t parts);
 
 }  // namespace linkwise

@@ -17,8 +17,8 @@
 namespace linkwise {
 namespace {
 
-constexpr std::size_t slots_of_gpu = 3;           // one pair comes, one is probed, one is spare
-constexpr std::uint64_t most_pairs_of_gpu = 32;   // more overlap no better, and each costs a search in host memory
+constexpr std::size_t slots_of_gpu = 3;           // one pair is copied in, one is probed, one is spare
+constexpr std::uint64_t most_pairs_of_gpu = 32;   // more do not overlap better; each costs a search in host memory
 constexpr std::uint64_t worth_a_pair = 32 << 20;  // bytes of a pair that are enough to keep a link busy
 constexpr std::uint64_t least_pairs_of_gpu = 3;   // so that there is something to overlap
 
@@ -84,7 +84,7 @@ class SortedJoin {
     std::vector<Slot> slots;
     Buffer spare, sums, scratch, notes;
   };
-  // What a pair's probes write, or the search for its ranges.
+  // The results of a pair's probes, or of the search for its ranges.
   struct Notes {
     MatchTotals forward, backward;
     RangeTotals ranges;
@@ -159,7 +159,7 @@ class SortedJoin {
     if (wants_keys_) room_ = std::make_unique<RangeBuffers>(runtime_, pairs_);
   }
 
-  // A GPU has consecutive pairs; the GPUs go on side by side.
+  // Each GPU has consecutive pairs; successive calls go to the GPUs in turn.
   void join(std::size_t number) {
     const std::size_t gpus = workers_.size(), of_gpu = pairs_.parts.size() / gpus;
     const std::size_t gpu = number % gpus, round = number / gpus;
@@ -183,7 +183,7 @@ class SortedJoin {
     slot.free = runtime_.record(worker.compute);
   }
 
-  // Straight into the host's memory: join25 §3.3.3.
+  // Writes the ranges directly into host memory (join25 §3.3.3).
   void find_keys(const Worker& worker, std::size_t pair, const Records& lefts, const Records& rights,
                  const MemoryView& notes) const {
     const std::uint64_t expected = expected_counts(input_).pairs / pairs_.parts.size();
@@ -193,7 +193,7 @@ class SortedJoin {
                 worker.scratch.view(), notes.slice(offsetof(Notes, ranges), sizeof(RangeTotals)));
   }
 
-  // The slices of several runs, together; and checks the order, if that is wanted.
+  // Sorts the slices of several runs together, and checks the order if that is wanted.
   void put_in_order(const Worker& worker, const SortedSide& side, const Records& records,
                     const MemoryView& violations) const {
     if (!side.is_merged() && records.count > 0) {
@@ -244,7 +244,7 @@ class SortedJoin {
     return notes;
   }
 
-  // Pairs are in order by themselves, and one follows the other.
+  // Checks that each pair is in order, and that consecutive pairs are in order too.
   void check_claims(const std::vector<Notes>& notes) const {
     if (runtime_.estimating()) return;
     for (const bool is_left : {true, false}) {
@@ -267,7 +267,7 @@ class SortedJoin {
     return runtime_.estimating() ? KeyBlocks() : room_->keys(ranges);
   }
 
-  // What is written, and read, lies side by side: no more than copying it.
+  // Reads and writes are sequential, so the cost is estimated as that of a copy.
   void write_on_cores(std::uint64_t bytes, std::vector<MemoryView> written, const std::function<void()>& write) {
     runtime_.set_phase("materialise");
     Work work;
@@ -287,7 +287,7 @@ class SortedJoin {
             static_cast<std::uint64_t>(columns.value_width)};
   }
 
-  // Of a key that was taken out.
+  // The counts of a key that was taken out of the pairs.
   [[nodiscard]] JoinCounts counts_of_key(const PairOfRanges& key) const {
     const std::uint64_t lefts = rows_in(key.left), rights = rows_in(key.right);
     JoinCounts counts{lefts * rights, rights > 0 ? lefts : 0, lefts > 0 ? rights : 0, 0, 0};
@@ -309,7 +309,7 @@ class SortedJoin {
   std::vector<Worker> workers_;
 };
 
-// Ranges are rows of one run.
+// Ranges refer to rows of a single run, so runs are merged first.
 JoinPlan merging(JoinPlan plan) {
   plan.merges_runs = true;
   return plan;

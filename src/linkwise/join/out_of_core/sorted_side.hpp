@@ -1,4 +1,4 @@
-// One side of a join of sorted relations: runs in host memory, as they were or as they have been sorted to.
+// One side of a join of sorted relations: sorted runs in host memory, presorted by the caller or sorted here.
 #pragma once
 
 #include <vector>
@@ -16,11 +16,11 @@ class SortedSide {
   SortedSide(Runtime& runtime, const JoinPlan& plan, const HostColumns& columns, bool is_presorted,
              const SortOptions& options);
 
-  /// What copies go through; made when nothing is sorted any more. Without `with_values`, keys alone are copied.
+  /// Prepares the copies to the GPUs; to be called after all sorting. Without `with_values`, only keys are copied.
   void use(Runtime& runtime, Router& router, const SortOptions& options, bool with_values);
 
   [[nodiscard]] const SortedRuns& runs() const { return runs_; }
-  /// Of what is copied.
+  /// The type of the records that are copied.
   [[nodiscard]] RecordType type() const { return type_; }
   [[nodiscard]] bool is_claimed() const { return is_claimed_; }
   [[nodiscard]] bool is_merged() const { return columns_.size() <= 1; }
@@ -30,21 +30,21 @@ class SortedSide {
   /// Where the runs lie.
   [[nodiscard]] std::vector<MemoryView> views() const;
 
-  /// Copies the ranges in, one behind the other; narrow keys into `raw`.
+  /// Copies the ranges in, one after the other; narrow keys go to `raw`.
   void copy_in(Stream stream, const std::vector<RunRange>& ranges, const Records& to, const MemoryView& raw) const {
     for_each_slice(ranges, to, raw,
                    [&](const HostIo& io, std::uint64_t first, const Records& slice, const MemoryView& native) {
                      io.copy_in(stream, first, slice, native);
                    });
   }
-  /// Makes codes of what came.
+  /// Encodes the copied keys.
   void encode(Stream stream, const std::vector<RunRange>& ranges, const Records& to, const MemoryView& raw) const {
     for_each_slice(ranges, to, raw,
                    [&](const HostIo& io, std::uint64_t first, const Records& slice, const MemoryView& native) {
                      io.encode_rows(stream, first, slice, native);
                    });
   }
-  /// The values of some rows, added up on the host's cores.
+  /// The sum of the values of some rows, computed on the CPU.
   [[nodiscard]] std::uint64_t sum(const std::vector<RunRange>& ranges, bool is_signed) const;
 
  private:

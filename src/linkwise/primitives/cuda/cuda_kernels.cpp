@@ -13,8 +13,8 @@ cudaStream_t on(void* stream) { return static_cast<cudaStream_t>(stream); }
 
 class CudaKernels final : public Kernels {
  public:
-  // CUDA loads a kernel at its first launch, which waits for the device: a launch behind a stream that
-  // waits for a flag would then never happen. So load all of ours first, on every device.
+  // CUDA loads a kernel at its first launch, which waits for the device: while a stream waits for a flag,
+  // such a launch would deadlock. So load all of our kernels first, on every device.
   void load() const override {
     const CurrentDevice kept;
     int count = 0;

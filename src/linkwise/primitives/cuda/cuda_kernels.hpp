@@ -1,4 +1,4 @@
-// The CUDA side of the primitives, one subject a file: radix_sort.cu, msd_sort.cu, merge.cu, partition.cu,
+// The CUDA side of the primitives, one file per subject: radix_sort.cu, msd_sort.cu, merge.cu, partition.cu,
 // elementwise.cu (encode, iota, sample), gather.cu, pack.cu, reduce.cu (checksum, order, histogram, pivot).
 #pragma once
 

@@ -1,4 +1,4 @@
-// One thread an element: encode, decode, iota, sample.
+// One thread per element: encode, decode, iota, sample, unify floats.
 #include "linkwise/primitives/cuda/cuda_kernels.hpp"
 #include "linkwise/primitives/cuda/launch.cuh"
 #include "linkwise/primitives/dispatch.hpp"

@@ -1,4 +1,4 @@
-// Rows by their numbers: elements, and strings.
+// Gathers rows by their numbers: elements, bits and strings.
 #include "linkwise/primitives/cuda/cuda_kernels.hpp"
 #include "linkwise/primitives/cuda/launch.cuh"
 #include "linkwise/primitives/dispatch.hpp"
@@ -6,7 +6,7 @@
 namespace linkwise::cuda {
 namespace {
 
-constexpr unsigned lanes = 8;  // of a string, which mostly is not longer than they copy at once
+constexpr unsigned lanes = 8;  // per string; most strings are not longer than what they copy at once
 
 template <typename Element, typename Index>
 __global__ void gather_kernel(const __grid_constant__ RawPieces from, const Index* indices, Element* to,
@@ -17,7 +17,7 @@ __global__ void gather_kernel(const __grid_constant__ RawPieces from, const Inde
   }
 }
 
-// A warp makes a word.
+// Each warp makes one word at a time.
 template <typename Index>
 __global__ void gather_bits_kernel(const std::uint32_t* bits, const Index* indices, std::uint32_t* to,
                                    std::uint64_t count) {
@@ -42,8 +42,8 @@ __global__ void gather_lengths_kernel(const __grid_constant__ RawStrings from, c
     lengths[i] = indices[i] == all_ones<Index>() ? 0 : string_of(from, indices[i]).length;
 }
 
-// Some lanes copy bytes that lie anywhere to anywhere: words where those that are written are whole, made of two that
-// are read.
+// `lanes` threads copy bytes of any alignment on both sides: aligned words are written, each made of two aligned
+// words that are read; the bytes before and after them are copied one by one.
 __device__ void copy_bytes(std::uint8_t* to, const std::uint8_t* from, std::uint64_t length, unsigned lane) {
   const std::uint64_t before = (4 - reinterpret_cast<std::uintptr_t>(to) % 4) % 4,
                       head = before < length ? before : length;

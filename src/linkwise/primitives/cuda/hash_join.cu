@@ -1,4 +1,4 @@
-// Partitioned hash joins: passes that bring rows of like hashes together, and parts against each other.
+// Partitioned hash joins: radix passes by bits of the hashes, and the join of matching parts.
 #include "linkwise/primitives/cuda/cuda_kernels.hpp"
 #include "linkwise/primitives/cuda/hash_join/match.cuh"
 #include "linkwise/primitives/cuda/hash_join/partition.cuh"
@@ -15,7 +15,7 @@ void take_shared(Kernel* kernel, std::size_t bytes) {
 
 std::uint64_t bytes_of_tiles(std::uint32_t runs) { return (4 * (std::uint64_t{runs} + 1) + 15) / 16 * 16; }
 
-// Numbers of the first tiles go into the scratch; of one run nobody asks for them.
+// Writes the number of each run's first tile to the scratch; a single run of all rows does not need it.
 hash::Tiles find_tiles(cudaStream_t stream, const RawHashPass& pass, unsigned rows, void* scratch) {
   auto* const first = static_cast<std::uint32_t*>(scratch);
   if (pass.runs.begin != nullptr) hash::find_tiles_kernel<<<1, 1024, 0, stream>>>(pass.runs, rows, first);
@@ -40,7 +40,7 @@ void clear_checksums(cudaStream_t stream, const RawHashMatch& match) {
   if (match.checksums != nullptr) check(cudaMemsetAsync(match.checksums, 0, 16, stream), "clear the checksums");
 }
 
-// Launches a kernel for each task, with a table in the memory of its block.
+// Launches a kernel with a block for each task, and a hash table in the block's shared memory.
 template <typename Kernel, typename What>
 void match_parts(cudaStream_t stream, const RawHashMatch& match, bool keeps_values, std::uint32_t key_bytes,
                  Kernel* kernel, const What& what) {

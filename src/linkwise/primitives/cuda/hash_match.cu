@@ -1,4 +1,4 @@
-// Keys of a partition in a hash table that a thread block shares, and the other side's looked up in it.
+// Builds a hash table of a partition's build keys in shared memory, and looks up the probe keys in it.
 #include "linkwise/primitives/cuda/cuda_kernels.hpp"
 #include "linkwise/primitives/cuda/launch.cuh"
 #include "linkwise/primitives/cuda/match_totals.cuh"
@@ -9,14 +9,14 @@
 namespace linkwise::cuda {
 namespace {
 
-constexpr unsigned most_rows = 2048, slots = 2 * most_rows;  // of the build side at once; of the table
+constexpr unsigned most_rows = 2048, slots = 2 * most_rows;  // build rows at once; slots of the hash table
 
 template <typename Key>
 __global__ void hash_keys_kernel(const Key* from, Key* to, std::uint64_t count) {
   for (std::uint64_t i = global_thread(); i < count; i += grid_threads()) to[i] = hash_of(from[i]);
 }
 
-// The first key of that partition or a later one.
+// The position of the first key of that partition or a later one.
 template <typename Key>
 __device__ std::uint64_t begin_of(const Key* keys, std::uint64_t count, std::uint64_t partition, int shift) {
   std::uint64_t low = 0, high = count;
@@ -31,7 +31,7 @@ __device__ std::uint64_t begin_of(const Key* keys, std::uint64_t count, std::uin
 template <typename Key>
 __global__ void __launch_bounds__(block_threads) hash_probe_kernel(const RawHashProbe probe, MatchTotals* totals) {
   __shared__ Key table_keys[most_rows];
-  __shared__ unsigned table[slots];  // rows of the build side, from 1 on
+  __shared__ unsigned table[slots];  // rows of the build side, numbered from 1; 0: empty
   __shared__ std::uint64_t ranges[4];
   const auto *keys = static_cast<const Key*>(probe.keys), *build = static_cast<const Key*>(probe.build_keys);
   const int shift = 8 * static_cast<int>(sizeof(Key)) - probe.bits;
@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(block_threads) hash_probe_kernel(const RawHash
       for (unsigned i = threadIdx.x; i < rows; i += block_threads) {
         const Key key = build[first + i];
         table_keys[i] = key;
-        // Partitions agree in the upper bits, and the lower ones are as good as random.
+        // Keys of a partition agree in the upper bits; the lower ones are as good as random.
         for (unsigned s = static_cast<unsigned>(key) % slots; atomicCAS(&table[s], 0, i + 1) != 0;) s = (s + 1) % slots;
       }
       __syncthreads();

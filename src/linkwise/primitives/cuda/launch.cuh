@@ -22,7 +22,7 @@ inline int current_multiprocessors() {
   return count;
 }
 
-/// The least value over all devices; the caller need not know any.
+/// The attribute's minimum over all devices, whichever is current.
 inline int least_of_devices(cudaDeviceAttr attribute) {
   int devices = 0, least = std::numeric_limits<int>::max();
   check(cudaGetDeviceCount(&devices), "count devices");
@@ -43,7 +43,7 @@ inline unsigned grid_for(std::uint64_t count) {
 
 inline void check_launch(const char* kernel) { check(cudaGetLastError(), kernel); }
 
-/// Of a kernel, for a KernelList.
+/// A kernel's address, for a KernelList.
 template <typename Kernel>
 const void* address(Kernel* kernel) {
   return reinterpret_cast<const void*>(kernel);

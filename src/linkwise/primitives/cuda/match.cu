@@ -1,10 +1,11 @@
-// A join's work on one GPU: what sorted keys find in other sorted keys, and the rows of the result that follow.
+// Joins on one GPU: probing sorted keys with sorted keys, and writing the rows of the result.
 //
-// A block probes with a tile of keys, the fewer the longer the build side is. Between its first and its last key lies a
-// range of the build side, found by two binary searches a tile, all tiles at once, before. If the range fits it is
-// brought to shared memory, and each thread walks along it with a few neighbouring keys, in steps that double: so where
-// keys are alike on either side, a run costs the logarithm of its length. join25 §3.3.3 does three binary searches in
-// global memory for each key instead.
+// A block probes with a tile of keys, a smaller one for a longer build side. Between the tile's first and last key
+// lies a range of the build side; a kernel before this one finds the ranges of all tiles, by two binary searches per
+// tile. A range that fits is staged in shared memory. Each thread searches it for a few neighbouring keys, each by
+// galloping from the one before it: so a run of equal keys on the build side costs the logarithm of its length, and
+// an equal key on the probe side costs no search. join25 §3.3.3 does three binary searches in global memory for each
+// key instead.
 #include <thrust/iterator/transform_iterator.h>
 #include <cub/device/device_scan.cuh>
 
@@ -18,11 +19,11 @@
 namespace linkwise::cuda {
 namespace {
 
-constexpr int most_items = 8;                           // keys of a thread
-constexpr int most_keys = most_items * block_threads;   // of a tile, and rows of a window that a block makes
-constexpr int staged_keys = most_keys + most_keys / 2;  // of the build side
+constexpr int most_items = 8;                           // keys per thread
+constexpr int most_keys = most_items * block_threads;   // keys per tile, and rows of a window per block
+constexpr int staged_keys = most_keys + most_keys / 2;  // keys of the build side that fit into shared memory
 
-// So many that the range of a tile is likely to fit.
+// Keys per thread, such that the range of a tile is likely to fit into shared memory.
 int items_for(std::uint64_t count, std::uint64_t build_count) {
   int items = most_items;
   while (items > 1 && count * most_keys < build_count * static_cast<std::uint64_t>(items * block_threads)) items /= 2;
@@ -67,7 +68,7 @@ __global__ void __launch_bounds__(block_threads)
   add_totals(mine, totals);
 }
 
-// Keys in any order, each of which is looked for in the whole build side.
+// Probes with keys in any order, each of which is searched in the whole build side.
 template <typename Key>
 __global__ void __launch_bounds__(block_threads) probe_anywhere_kernel(const RawProbe probe, MatchTotals* totals) {
   const Key *keys = static_cast<const Key*>(probe.keys), *build = static_cast<const Key*>(probe.build_keys);
@@ -81,7 +82,7 @@ __global__ void __launch_bounds__(block_threads) probe_anywhere_kernel(const Raw
   add_totals(mine, totals);
 }
 
-// Where in the result the left row's output begins.
+// Where in the result the output of the side's row begins.
 __device__ std::uint64_t start_of(const RawEmitting& side, const RawEmitting& other, std::uint64_t row) {
   const std::uint64_t own = side.offsets[row];
   return other.offsets == nullptr ? own : own + other.offsets[side.first[row] & ~unmatched_bit];
@@ -90,7 +91,7 @@ __device__ std::uint64_t start_of(const RawEmitting& side, const RawEmitting& ot
 __global__ void expand_kernel(const RawEmitting left, const RawEmitting right, const RawWindow window) {
   __shared__ std::uint64_t range[2];  // the left rows that the block's part of the window can belong to
   const auto row_at = [&](std::uint64_t position, std::uint64_t low, std::uint64_t high) {
-    while (low < high) {  // the first row that begins behind the position
+    while (low < high) {  // the first row that begins after the position
       const std::uint64_t middle = low + (high - low) / 2;
       if (start_of(left, right, middle) <= position) low = middle + 1;
       else high = middle;
@@ -105,7 +106,7 @@ __global__ void expand_kernel(const RawEmitting left, const RawEmitting right, c
     const std::uint64_t next = row_at(position, range[0], range[1]);
     if (next == 0) continue;
     const std::uint64_t row = next - 1, within = position - start_of(left, right, row);
-    if (within >= left.offsets[next] - left.offsets[row]) continue;  // the right side's
+    if (within >= left.offsets[next] - left.offsets[row]) continue;  // a row of the right side
     const std::uint32_t match = left.first[row];
     window.left[i] = static_cast<std::uint32_t>(row);
     window.right[i] = (match & unmatched_bit) != 0 ? no_position : match + static_cast<std::uint32_t>(within);
@@ -116,7 +117,7 @@ __global__ void expand_unmatched_kernel(const RawEmitting left, const RawEmittin
   for (std::uint64_t row = global_thread(); row < right.count; row += grid_threads()) {
     if (right.offsets[row + 1] == right.offsets[row]) continue;
     const std::uint64_t position = start_of(right, left, row) - window.begin;
-    if (position >= window.count) continue;  // in front of the window as well: it wraps around
+    if (position >= window.count) continue;  // also if it precedes the window: the difference wraps around
     window.left[position] = no_position;
     window.right[position] = static_cast<std::uint32_t>(row);
   }

@@ -1,4 +1,4 @@
-// What the threads of a block have found, added up.
+// Adds up what the threads of a block have found.
 #pragma once
 
 #include "linkwise/primitives/cuda/launch.cuh"
@@ -6,7 +6,7 @@
 
 namespace linkwise::cuda {
 
-/// As atomicAdd takes it.
+/// The counter as the type that atomicAdd takes.
 __device__ inline unsigned long long* counter(std::uint64_t* total) {
   return reinterpret_cast<unsigned long long*>(total);
 }
@@ -16,7 +16,7 @@ __device__ inline void add_in_warp(std::uint64_t mine, std::uint64_t* total) {
   if (threadIdx.x % 32 == 0 && mine != 0) atomicAdd(counter(total), static_cast<unsigned long long>(mine));
 }
 
-// The block's sums, and then everybody's.
+// Adds up the threads' totals per block, in shared memory, and then over all blocks.
 __device__ inline void add_totals(const MatchTotals& mine, MatchTotals* totals) {
   __shared__ MatchTotals of_block;
   if (threadIdx.x == 0) of_block = {};

@@ -1,4 +1,4 @@
-// Radix sort by the most significant digits first, of keys alone.
+// Radix sort by the most significant digits first, of keys without values.
 #include "linkwise/primitives/cuda/msd_sort/msd_sort.cuh"
 
 #include "linkwise/primitives/cuda/cuda_kernels.hpp"
@@ -7,7 +7,7 @@ namespace linkwise::cuda {
 namespace {
 
 constexpr std::size_t shared_on_hopper = 227 << 10;               // bytes that a block may have
-constexpr std::uint64_t most = 0xffffffff - msd::copied_at_once;  // sums of 32 bits round up
+constexpr std::uint64_t most = 0xffffffff - msd::copied_at_once;  // leaves room for 32-bit sums that round up
 
 template <typename Key>
 void add_kernels(KernelList& list) {
@@ -37,7 +37,7 @@ std::uint64_t msd_sort_scratch_bytes(RecordType type, std::uint64_t count) {
   return bytes;
 }
 
-// With fewer, its launches take too long, above all those of uneven keys.
+// With fewer records, kernel launches take too large a share of the time, above all for unevenly spread keys.
 std::uint64_t fewest_for_msd_sort(RecordType type) { return type.key == KeyWidth::k32 ? 36'000'000 : 4'000'000; }
 
 void look_at_keys(cudaStream_t stream, KeyCoding coding, RawRecords input, RecordType type, std::uint64_t count,

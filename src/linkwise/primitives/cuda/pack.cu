@@ -1,4 +1,4 @@
-// Columns of integers as one key.
+// Packs columns of integers into one key.
 #include "linkwise/primitives/cuda/cuda_kernels.hpp"
 #include "linkwise/primitives/cuda/launch.cuh"
 #include "linkwise/primitives/dispatch.hpp"
@@ -7,7 +7,7 @@
 namespace linkwise::cuda {
 namespace {
 
-using Counter = unsigned long long;  // that atomics know
+using Counter = unsigned long long;  // the 64-bit type that atomics take
 
 __global__ void clear_range_kernel(CodeRange* range) { *range = {}; }
 

@@ -4,7 +4,7 @@
 // into offsets. The second pass ranks the records of a tile, orders them by destination in shared memory and stores
 // runs that begin and end at the destination's cache lines, which may lie in the memory of peers: the exchange of
 // join25 §3.1.2 without its copies. Whole lines matter there: over NVLink they arrive a fifth faster than the same
-// bytes stored a warp at a time from wherever a run begins.
+// bytes stored a warp at a time without alignment.
 //
 // In a tile each warp has a consecutive part, 32 records a round. Within a round, lanes with the same destination
 // find each other by one ballot for each bit of its number; a counter for each (warp, destination) carries the rank
@@ -22,7 +22,7 @@ namespace {
 
 constexpr int tile_bytes = 64 << 10;  // of the widest column
 constexpr int count_threads = 512;
-constexpr unsigned long_run = 1024;  // records that a whole block stores together
+constexpr unsigned long_run = 1024;  // records; longer runs are stored by a whole block
 
 constexpr int widest(std::uint64_t key_bytes, std::uint64_t value_bytes) {
   return static_cast<int>(key_bytes > value_bytes ? key_bytes : value_bytes);
@@ -35,11 +35,12 @@ std::uint64_t tiles_of(RecordType type, std::uint64_t count) {
   return (count + tile - 1) / tile;
 }
 
-// Adds up what each thread of the block counted, for destination after destination.
+// Adds up the counts of all threads of the block, for each destination.
 template <int threads>
 __device__ void write_sums(const unsigned* counters, int destinations, std::uint64_t tiles,
                            std::uint64_t* tile_counts) {
-  // A warp adds up a row of words, which count four destinations: two at a time, in the halves of a word.
+  // Each word holds byte counters of four destinations. A warp adds up a row of words, two destinations at a time, in
+  // the halves of a word.
   for (int row = threadIdx.x / 32; row * 4 < destinations; row += threads / 32) {
     unsigned even = 0, odd = 0;
     for (int column = threadIdx.x % 32; column < threads; column += 32) {
@@ -56,8 +57,8 @@ __device__ void write_sums(const unsigned* counters, int destinations, std::uint
   }
 }
 
-// Each thread counts its own records in bytes that nobody else writes: no atomics, and no bank conflicts, whatever the
-// keys are. `tile_counts` is ordered by (destination, tile).
+// Each thread counts its records in bytes that no other thread writes: no atomics, and no bank conflicts, whatever
+// the keys are. `tile_counts` is ordered by (destination, tile).
 template <typename Key, int tile>
 __global__ void __launch_bounds__(count_threads)
     count_kernel(const Key* keys, std::uint64_t count, const __grid_constant__ Splitters parameter, std::uint64_t tiles,
@@ -92,7 +93,7 @@ __global__ void __launch_bounds__(count_threads)
   } else if (splitters.by_position) {
     count_all(std::integral_constant<int, few_levels>{});
   } else {
-    // Few destinations: each thread counts the records from each splitter on, in registers.
+    // Few destinations: each thread counts, in registers, the records at or after each splitter.
     unsigned from[(1 << few_levels) - 1] = {};
     Key least[(1 << few_levels) - 1];
 #pragma unroll
@@ -103,7 +104,7 @@ __global__ void __launch_bounds__(count_threads)
     for (int i = 0; i < items; ++i)
 #pragma unroll
       for (int s = 0; s < (1 << few_levels) - 1; ++s) from[s] += key[i] >= least[s] ? 1 : 0;
-    // What is not there was read as the least key, which may belong anywhere only if splitters are least as well.
+    // Absent records were read as key 0, which has been counted only for splitters that are 0 as well.
 #pragma unroll
     for (int s = 0; s < (1 << few_levels) - 1; ++s) from[s] -= least[s] == 0 ? absent : 0;
     unsigned before = items - absent;
@@ -119,7 +120,7 @@ __global__ void __launch_bounds__(count_threads)
   write_sums<count_threads>(counters, parameter.count + 1, tiles, tile_counts);
 }
 
-// offsets is the exclusive scan over (destination, tile); the next destination's start ends this one.
+// offsets is the exclusive scan over (destination, tile); a destination ends where the next one starts.
 __global__ void totals_kernel(const std::uint64_t* offsets, std::uint64_t tiles, std::uint64_t count, int destinations,
                               std::uint64_t* totals) {
   const int d = threadIdx.x;
@@ -134,8 +135,8 @@ struct PartitionStorage {
   unsigned short counters[threads / 32][max_destinations];
 };
 
-// Stores runs of the ordered tile: [starts[d], starts[d + 1]) goes to out[d] from its shift on. Short runs are a
-// warp's each, long ones the block's; lanes line up with the lines of the destination.
+// Stores the runs of the ordered tile: element i of [starts[d], starts[d + 1]) goes to out(d)[shift[d] + i]. A short
+// run is stored by one warp, a long one by the whole block; lanes are aligned with the destination's cache lines.
 template <int threads, typename Element, typename Out>
 __device__ void store_runs(const Element* staged, const unsigned* starts, const std::int64_t* shift, int destinations,
                            Out out) {
@@ -153,8 +154,8 @@ __device__ void store_runs(const Element* staged, const unsigned* starts, const 
     if (starts[d + 1] - starts[d] > long_run) store(d, threadIdx.x, threads);
 }
 
-// Of each of a thread's records: its rank among the warp's records for the same destination, times max_destinations,
-// plus the destination. Counts the warp's records for each destination.
+// Sets `ranked` for each of a thread's records: its rank among the warp's records for the same destination, times
+// max_destinations, plus the destination. `counters` gets the number of the warp's records for each destination.
 template <int levels, int items, typename Key>
 __device__ __forceinline__ void rank_tile(TileSplitters<Key>& splitters, const Key (&key)[items], int mine, int present,
                                           std::uint64_t tile_begin, unsigned short* counters,
@@ -186,8 +187,8 @@ struct TileRuns {
   std::int64_t shift[max_destinations];  // add to the position in the ordered tile: the output position
 };
 
-// For each destination: where it begins in the ordered tile, and where each warp's part of it does, which takes the
-// place of the warp's count. `offsets` is the exclusive scan over (destination, tile).
+// For each destination, finds where its run begins in the ordered tile, and replaces each warp's count by where the
+// warp's part of the run begins. `offsets` is the exclusive scan over (destination, tile).
 template <int threads>
 __device__ __forceinline__ void scan_tile(unsigned short (*counters)[max_destinations], int destinations,
                                           std::uint64_t tiles, const std::uint64_t* offsets, TileRuns& runs) {
@@ -211,7 +212,7 @@ __device__ __forceinline__ void scan_tile(unsigned short (*counters)[max_destina
   if (threadIdx.x + 1 == destinations) runs.starts[destinations] = start + total;
 }
 
-// Puts a thread's keys into their places in the ordered tile, which `ranked` says from then on.
+// Puts a thread's keys into their places in the ordered tile; `ranked` then holds these places.
 template <int items, typename Key>
 __device__ __forceinline__ void scatter_keys(Key* staged, const Key (&key)[items], int mine, int present,
                                              const unsigned short* starts_of_warp, unsigned (&ranked)[items]) {
@@ -274,7 +275,7 @@ __global__ void __launch_bounds__(threads_of(widest(sizeof(Key), sizeof(Value)))
   }
 }
 
-// How a partition of such records is launched.
+// Launch parameters of the partition kernel for a record type.
 template <typename Key, typename Value>
 struct PartitionLaunch {
   static constexpr int widest_bytes = widest(sizeof(Key), sizeof(Value));
@@ -282,7 +283,7 @@ struct PartitionLaunch {
   static constexpr int shared_bytes = sizeof(PartitionStorage<threads, tile_of(widest_bytes), widest_bytes>);
 };
 
-// The scratch holds the offsets and, behind them, what the scan needs.
+// The scratch holds the offsets, followed by the scratch of the scan.
 std::uint64_t offset_bytes(RecordType type, std::uint64_t count, int destinations) {
   return (tiles_of(type, count) * destinations * 8 + 255) / 256 * 256;
 }

@@ -31,8 +31,9 @@ std::uint64_t radix_sort_scratch_bytes(RecordType type, std::uint64_t count) {
   return bytes;
 }
 
-// CUB flips once a digit of eight bits, and once in all where a single tile suffices. It tells only after the
-// call; the deciding thread must know before, so this predicts and `radix_sort` corrects a wrong guess.
+// CUB swaps the two buffers once per eight-bit digit, or only once where a single tile suffices. It reports the
+// final buffer only after the call, but the caller must know it before. So this function predicts it, and
+// `radix_sort` copies the result if the prediction was wrong.
 bool radix_sort_lands_in_secondary(RecordType, std::uint64_t, BitRange bits) {
   return (bits.end - bits.begin + 7) / 8 % 2 == 1;
 }

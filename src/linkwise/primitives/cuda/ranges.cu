@@ -1,11 +1,12 @@
-// The keys that both sides of a join have, as ranges of their rows (join25 §3.3.3).
+// Finds the keys that both sides of a join have, as ranges of their rows (join25 §3.3.3).
 //
-// Blocks have tiles of the shorter side. join25 does three binary searches in global memory for each of its keys, which
-// can be had to compare. Otherwise the range of the longer side that a tile can match is found first, and keys are
-// looked for in it, each near the one before; in shared memory if it fits. Either way a block takes the places of all
-// its ranges at once and writes them side by side, 16 bytes a thread, where join25's threads ask an atomic counter one
-// by one: over the link to the host, where ranges usually go, scattered ones would cost a packet each. And what a tile
-// found stays together, so that reading tile by tile restores the order of keys.
+// Each block handles a tile of the shorter side. join25 does three binary searches in global memory for each key;
+// this variant is available for comparison. Otherwise the range of the longer side that a tile can match is found
+// first, and each key is searched in it, near the one before; in shared memory if the range fits. In both variants, a
+// block reserves the places of all its ranges at once and writes them contiguously, 16 bytes per thread, where
+// join25's threads each increment an atomic counter: over the link to the host, where ranges usually go, scattered
+// stores would cost a packet each. A tile's ranges stay together, so reading them tile by tile restores the key
+// order.
 #include <cub/block/block_scan.cuh>
 
 #include "linkwise/primitives/cuda/cuda_kernels.hpp"
@@ -19,7 +20,7 @@ namespace {
 
 constexpr int tile = keys_of_range_tile;
 constexpr int items = tile / block_threads;
-constexpr int staged_others = tile + tile / 2;  // of the other side
+constexpr int staged_others = tile + tile / 2;  // keys of the other side that fit into shared memory
 
 using Scan = cub::BlockScan<int, block_threads>;
 
@@ -47,7 +48,7 @@ __global__ void __launch_bounds__(block_threads)
   __syncthreads();
 
   KeyRange found[items];
-  unsigned which = 0;  // of the thread's keys, bit by bit
+  unsigned which = 0;  // bit j: whether the thread's key j was found
   std::uint64_t matches = 0;
   const auto walk = [&](const auto& at) {
     std::uint64_t upper = 0;

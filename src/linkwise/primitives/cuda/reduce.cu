@@ -1,4 +1,4 @@
-// Many elements to few numbers: checksum, order check, histogram, pivot selection.
+// Reductions to few numbers: checksum, order check, histogram, pivot selection.
 #include "linkwise/primitives/cuda/cuda_kernels.hpp"
 #include "linkwise/primitives/cuda/launch.cuh"
 #include "linkwise/primitives/dispatch.hpp"
@@ -8,9 +8,9 @@
 namespace linkwise::cuda {
 namespace {
 
-// A histogram of more counters counts in global memory.
+// A histogram with more counters than this counts in global memory.
 constexpr int max_shared_counters = (max_destinations - 1) << 8;
-constexpr int default_shared_bytes = 48 << 10;  // of a block, without asking for more
+constexpr int default_shared_bytes = 48 << 10;  // of a block, without opting in to more
 
 // Adds the block's sum to *total. All threads of the block take part.
 __device__ void add_block_sum(std::uint64_t mine, std::uint64_t* total) {
@@ -25,8 +25,8 @@ __device__ void add_block_sum(std::uint64_t mine, std::uint64_t* total) {
   }
 }
 
-/// Calls body(key, the one before it) for all keys, which are loaded 16 bytes at once and several times that before the
-/// first is looked at. Nothing comes before the first key but itself.
+/// Calls body(key, key before it) for all keys. They are loaded as vectors of 16 bytes, several of which are in
+/// flight before the first is used. The first key counts as its own predecessor.
 template <typename Key, typename Body>
 __device__ void for_each_key(const Key* keys, std::uint64_t count, Body&& body) {
   constexpr unsigned width = 16 / sizeof(Key);
@@ -78,14 +78,14 @@ __global__ void check_part_kernel(const Key* keys, const Value* values, std::uin
   const auto code = [&](Key key) { return encode_bits(key, key_class, descending); };
   std::uint64_t sum = 0, violations = 0;
   if constexpr (std::is_same_v<Value, NoValue>) {
-    std::uint32_t found = 0;  // of a thread, which does not see 2^32 keys
+    std::uint32_t found = 0;  // by one thread, which sees fewer than 2^32 keys
     const auto look = [&](auto is_before) {
       for_each_key(keys, count, [&](Key key, Key before) {
         found += is_before(key, before) ? 1 : 0;
         sum += record_hash(key, NoValue{});
       });
     };
-    // Instructions bound it, so that the usual kinds are compared without a code.
+    // The kernel is instruction-bound, so the usual key types are compared without encoding them.
     if (key_class == KeyClass::unsigned_integer && !descending) look([](Key a, Key b) { return a < b; });
     else if (key_class == KeyClass::signed_integer && !descending)
       look([](Key a, Key b) {
@@ -99,7 +99,7 @@ __global__ void check_part_kernel(const Key* keys, const Value* values, std::uin
       sum += record_hash(keys[i], values[i]);
     }
   add_block_sum(sum, &numbers->checksum);
-  __syncthreads();  // the sums share memory
+  __syncthreads();  // both sums use the same shared memory
   add_block_sum(violations, &numbers->violations);
   if (global_thread() != 0) return;
   numbers->first_key = code(keys[0]);
@@ -140,7 +140,7 @@ __global__ void histogram_kernel(const Key* keys, std::uint64_t count, BitRange 
         if (known[row + step - 1] < prefix) row += step;
       counter = known[row] == prefix && row < prefixes.count ? counter | row << digit_bits : -1;
     }
-    // Where many keys are equal, a warp's often all are: they count as one, instead of one after the other.
+    // Where many keys are equal, all lanes of a warp often have the same counter: one atomic then counts them all.
     const unsigned active = __activemask();
     const int leader = __ffs(static_cast<int>(active)) - 1;
     if (__all_sync(active, counter == __shfl_sync(active, counter, leader))) {
@@ -227,7 +227,7 @@ void histogram(cudaStream_t stream, KeyWidth width, const void* keys, std::uint6
       check(cudaFuncSetAttribute(histogram_kernel<Key>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                  4 * max_shared_counters),
             "histogram");
-    // Each block adds its counters to everybody's: the more there are, the fewer blocks are worth it.
+    // Each block adds its counters to the global ones: the more counters there are, the fewer blocks are worthwhile.
     const unsigned blocks =
         counters > 4096 ? std::min(grid_for(count), 3u * current_multiprocessors()) : grid_for(count);
     histogram_kernel<Key>

@@ -7,7 +7,7 @@ namespace linkwise::cuda {
 
 __host__ __device__ constexpr std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; }
 
-// Neighbouring threads are `items` keys apart: without gaps they would meet in a bank.
+// Neighbouring threads access keys `items` apart: padding avoids shared-memory bank conflicts.
 __device__ constexpr int padded(int i) { return i + i / 32; }
 
 // The first of [low, high) whose key is not less than (or, with `after`, is greater than) `key`.
@@ -21,7 +21,7 @@ __device__ inline std::uint64_t bound(const At& at, std::uint64_t low, std::uint
   return low;
 }
 
-// The same from `low` on, where it is likely to be near.
+// The same by galloping search from `low`, for results that are likely to be near.
 template <bool after, typename At, typename Key>
 __device__ inline std::uint64_t near_bound(const At& at, std::uint64_t low, std::uint64_t high, Key key) {
   std::uint64_t step = 1;
@@ -32,7 +32,7 @@ __device__ inline std::uint64_t near_bound(const At& at, std::uint64_t low, std:
   return bound<after>(at, low, low + step <= high ? low + step - 1 : high, key);
 }
 
-// Where on the build side the first key of each tile begins, and its last key ends.
+// For each tile, where on the build side its first key begins and its last key ends.
 template <typename Key>
 __global__ void tile_ranges_kernel(const Key* keys, std::uint64_t count, const Key* build, std::uint64_t build_count,
                                    int tile, std::uint64_t tiles, std::uint64_t* ranges) {

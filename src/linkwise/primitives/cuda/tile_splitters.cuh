@@ -7,9 +7,10 @@
 
 namespace linkwise::cuda {
 
-// Splitters as one tile sees them, in shared memory. A splitter with a position in front of the tile takes all records
-// of its key, one behind the tile none; so its position is forgotten, and a record belongs to the number of `least`
-// that are not greater. Only a tile that contains a splitter's position looks at positions.
+// Splitters as one tile sees them, in shared memory. A splitter whose position precedes the tile is at or before all
+// records of its key in the tile, one whose position follows the tile is at or before none of them. So positions can
+// be dropped: a record's destination is the number of keys in `least` that do not exceed its own. Only a tile that
+// contains a splitter's position compares positions.
 template <typename Key>
 struct TileSplitters {
   static constexpr Key greatest = static_cast<Key>(~Key{0});
@@ -18,7 +19,7 @@ struct TileSplitters {
   int count;
   bool by_position;
 
-  /// All threads of the block; the caller synchronises it afterwards.
+  /// Called by all threads of the block, which the caller synchronises afterwards.
   __device__ void load(const Splitters& from, std::uint64_t tile_begin, std::uint64_t tile_end) {
     if (threadIdx.x == 0) {
       count = from.count;
@@ -58,7 +59,7 @@ struct TileSplitters {
   }
 };
 
-constexpr int few_levels = 3, many_levels = 6;  // of the search: up to 8 destinations, or all
+constexpr int few_levels = 3, many_levels = 6;  // of the binary search, for up to 8 destinations or for all
 static_assert(max_destinations == 1 << many_levels);
 
 }  // namespace linkwise::cuda

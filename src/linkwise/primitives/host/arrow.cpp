@@ -70,7 +70,7 @@ std::optional<Storage> storage_of(std::string_view format) {
   return std::nullopt;
 }
 
-// Of the types that are no keys as well: intervals of months, of days and milliseconds, and of all three.
+// Bytes of the interval types, which cannot be keys: months; days and milliseconds; months, days and nanoseconds.
 int interval_bytes(std::string_view format) {
   return format == "tiM" ? 4 : format == "tiD" ? 8 : format == "tin" ? 16 : 0;
 }

@@ -1,5 +1,5 @@
-// Key columns from the Arrow C data interface (https://arrow.apache.org/docs/format/CDataInterface.html), which is how
-// every library that has Arrow arrays hands them to others.
+// Key columns from the Arrow C data interface (https://arrow.apache.org/docs/format/CDataInterface.html), through
+// which libraries exchange Arrow arrays.
 #pragma once
 
 #include <cstdint>
@@ -45,14 +45,14 @@ struct ArrowDeviceArray {
 
 namespace linkwise {
 
-/// A view of the array, which must outlive it. @throws UsageError for a type that has no order, which are: nested ones,
-/// intervals, dictionaries and run-end encoded ones (decode them first).
+/// A view of the array, which must outlive the view. @throws UsageError for a type without an order: nested types,
+/// intervals, dictionaries and run-end encoded arrays (decode these two first).
 KeyColumn key_column_of(const ArrowSchema& schema, const ArrowArray& array, bool descending, bool nulls_first);
 
-/// Whether keys of that type can be made.
+/// Whether arrays of that type can be keys.
 bool has_order(const ArrowSchema& schema);
 
-/// A view of chunks of one type, which must outlive it; nothing for a type whose rows are more than bits, elements of
+/// A view of chunks of one type, which must outlive the view. Empty for a type whose rows are not bits, elements of
 /// fixed width or bytes between offsets.
 std::optional<ChunkedColumn> chunked_column_of(const ArrowSchema& schema, std::span<const ArrowArray* const> chunks);
 

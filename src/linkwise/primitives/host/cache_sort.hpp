@@ -1,9 +1,10 @@
-// Sorting records with one thread, stably, in what its caches hold.
+// Stable sort of records by one thread, in its caches.
 //
-// Most significant digits first, and no more of them than tell the records apart: what is too large for the caches is
-// cut by one digit; what fits is sorted by as many leading bits as its number of records asks for, from the least
-// significant digit on; the few that are left equal by these are put in order one by one. Polychroniou and Ross
-// (SIGMOD'14) cut in the same way; Obeya et al. (SPAA'19) and Axtmann et al. (IPS2Ra, 2020) do it in place.
+// A radix sort that uses only as many leading bits as are likely to tell the records apart. A range that is too large
+// for the caches is partitioned by its most significant digit. A range that fits is sorted by as many leading bits as
+// its number of records requires, from the least significant digit of these on; the few records that are still out of
+// order are then put in order by insertion. Polychroniou and Ross (SIGMOD'14) partition in the same way; Obeya et al.
+// (SPAA'19) and Axtmann et al. (IPS2Ra, 2020) do it in place.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +21,7 @@ class CacheSort {
  public:
   using Of = Records<Key, Value>;
 
-  /// Sorts `records`; `spare` has as much room. The result is in the one that is asked for.
+  /// Sorts `records`; `spare` is as large. The result is in `spare` if `into_spare`, otherwise in `records`.
   static void sort(Of records, Of spare, std::uint64_t count, bool into_spare) {
     const Of target = into_spare ? spare : records;
     if (count <= few) {
@@ -36,7 +37,7 @@ class CacheSort {
     // As many digits as make it unlikely that two of so many random keys are equal in them.
     const int enough = (static_cast<int>(std::bit_width(count)) + spare_bits) / digit_bits + 1;
     const int passes = std::min(enough, (bits - 1) / digit_bits + 1);
-    const int rest = std::max(bits - passes * digit_bits, 0);  // bits that are left
+    const int rest = std::max(bits - passes * digit_bits, 0);  // lower bits, for `finish`
     Of from = records, to = spare;
     for (int shift = rest; shift < bits; shift += digit_bits) {
       pass(from, to, count, shift);
@@ -58,11 +59,11 @@ class CacheSort {
 
  private:
   static constexpr std::uint64_t record_bytes = sizeof(Key) + (has_value<Value> ? sizeof(Value) : 0);
-  static constexpr std::uint64_t few = 32;              // records that are put in order one by one
-  static constexpr std::uint64_t most_bytes = 1 << 21;  // that stay in a core's cache with as many beside them
+  static constexpr std::uint64_t few = 32;              // records; so few are sorted by insertion
+  static constexpr std::uint64_t most_bytes = 1 << 21;  // that stay in a core's cache along with as many of `spare`
   static constexpr int spare_bits = 2;
 
-  // Where records with each digit begin, behind those with lesser ones.
+  // Where the records of each digit begin, after those with lesser digits.
   static Counts begins_of(const Key* keys, std::uint64_t count, int shift) {
     Counts counts{};
     for (std::uint64_t i = 0; i < count; ++i) ++counts[static_cast<std::size_t>(digit_of(keys[i], shift))];
@@ -77,7 +78,7 @@ class CacheSort {
       to.copy_one(next[static_cast<std::size_t>(digit_of(from.keys[i], shift))]++, from, i);
   }
 
-  // By the first digit, and then each of its own.
+  // Partitions by the first digit, and then sorts each part.
   static void cut(Of records, Of spare, std::uint64_t count, int bits, bool into_spare) {
     const int shift = std::max(bits - digit_bits, 0);
     const Counts begins = begins_of(records.keys, count, shift);
@@ -88,7 +89,7 @@ class CacheSort {
     }
   }
 
-  // Records that are in order but for their lower bits.
+  // Finishes records that are sorted except for their lower `bits` bits.
   static void finish(Of records, Of spare, std::uint64_t count, int bits) {
     for (std::uint64_t i = 1; i < count; ++i) {
       if (records.keys[i] >= records.keys[i - 1]) continue;
@@ -102,7 +103,7 @@ class CacheSort {
     }
   }
 
-  // Puts each record from the first on among those before it.
+  // Inserts each record from `first` on into the sorted ones before it.
   static void insert_each(Of records, std::uint64_t first, std::uint64_t count) {
     for (std::uint64_t i = first; i < count; ++i) {
       const Key key = records.keys[i];

@@ -44,7 +44,7 @@ const std::uint8_t* bits_of(const ColumnChunk& chunk, Bits which) {
   return which == Bits::validity ? chunk.validity : reinterpret_cast<const std::uint8_t*>(chunk.values);
 }
 
-// 64 bits of which the first is bit `at`; reads no byte that has none of them.
+// 64 bits from bit `at` on; reads no byte without any of them.
 std::uint64_t word_of(const std::uint8_t* bits, std::uint64_t at) {
   std::uint64_t word = 0;
   std::memcpy(&word, bits + at / 8, sizeof word);

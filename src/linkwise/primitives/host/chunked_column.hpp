@@ -1,4 +1,4 @@
-// A column that lies in chunks, laid out as Arrow does, and which of them has a row.
+// A column in chunks with Arrow's layout, and a finder of the chunk that has a row.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace linkwise {
 
-/// One of bits that lie as Arrow has them.
+/// Bit `at` of an Arrow bitmap.
 inline bool bit(const void* bits, std::uint64_t at) {
   return (static_cast<const std::uint8_t*>(bits)[at / 8] >> (at % 8) & 1) != 0;
 }
@@ -21,13 +21,13 @@ struct ColumnChunk {
   const std::uint8_t* validity = nullptr;  ///< a bit each; null: no nulls
   const std::byte* values = nullptr;       ///< elements, bits, or all bytes
   const void* offsets = nullptr;           ///< of strings
-  bool pageable = true;                    ///< all of it, or some
+  bool pageable = true;                    ///< some of it, or all
 };
 
 struct ChunkedColumn {
   enum class Layout : std::uint8_t { bits, fixed, strings32, strings64 };
   Layout layout = Layout::fixed;
-  int width = 0;  ///< bytes of an element of fixed width; of strings without data, about how many each has
+  int width = 0;  ///< bytes of an element of fixed width; of a string on average, if there is no data
   std::vector<ColumnChunk> chunks;
 
   [[nodiscard]] bool has_strings() const { return layout >= Layout::strings32; }
@@ -39,14 +39,15 @@ struct ChunkedColumn {
   [[nodiscard]] double mean_width() const;
 };
 
-/// Rows come from anywhere in the column, where a search would guess wrong at every step: a table says where to look.
+/// Finds the chunk of a row. Rows are in random order, so each step of a binary search would be mispredicted: a table
+/// says where to search.
 class ChunkFinder {
  public:
   explicit ChunkFinder(const ChunkedColumn& column);
 
   [[nodiscard]] std::uint64_t rows() const { return begins_.back(); }
   [[nodiscard]] std::uint64_t begin(std::size_t chunk) const { return begins_[chunk]; }
-  /// Of a row that there is.
+  /// The chunk of a row, which must exist.
   [[nodiscard]] std::size_t find(std::uint64_t row) const {
     const std::size_t low = first_[row >> shift_], high = first_[(row >> shift_) + 1];
     if (low == high) return low;
@@ -63,7 +64,7 @@ class ChunkFinder {
 
 enum class Bits : std::uint8_t { values, validity };
 
-/// All chunks' bits, one behind the other, in whole words of 64; what has no validity is valid.
+/// All chunks' bits, concatenated, in whole 64-bit words; chunks without a validity bitmap are valid.
 HugePageBuffer bits_in_one_piece(const ChunkedColumn& column, Bits which);
 
 }  // namespace linkwise

@@ -1,4 +1,4 @@
-// What the cores' sort is measured against: libstdc++'s parallel merge sort (sort22 §6: "GNU parallel algorithms
+// The baseline of the CPU's radix sort: libstdc++'s parallel merge sort (sort22 §6: "GNU parallel algorithms
 // extension").
 #include <omp.h>
 

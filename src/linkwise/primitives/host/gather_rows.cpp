@@ -18,12 +18,12 @@ namespace {
 
 using Layout = ChunkedColumn::Layout;
 
-// Rows that a core does at once: at most so many that what it notes of them stays in its cache.
+// Rows of a block, which a core processes at once: at most so many that their locations stay in its cache.
 constexpr std::uint64_t least_block = 1 << 9, most_block = 1 << 12;
-constexpr std::uint64_t worthwhile = 1 << 14;  // rows that pay for waking the other cores
-constexpr int ahead = 12;                      // strings, from asking for memory to copying it
+constexpr std::uint64_t worthwhile = 1 << 14;  // rows from which several threads pay off
+constexpr int ahead = 12;                      // strings, from prefetch to copy
 
-// In which all cores have a share; whole bytes of bits.
+// Rows per block, such that all cores get a share; a multiple of 8, so that blocks of bits are whole bytes.
 std::uint64_t block_of(std::uint64_t rows) {
   constexpr std::uint64_t turns = 4;
   const std::uint64_t share = rows / (turns * static_cast<std::uint64_t>(team()));
@@ -34,11 +34,11 @@ constexpr const char* missing_row = "a row that is asked for does not exist";
 
 // Where a row lies.
 struct Location {
-  const ColumnChunk* chunk;  // null: nowhere
-  std::uint64_t at;          // with the chunk's offset
+  const ColumnChunk* chunk;  // null: no row
+  std::uint64_t at;          // includes the chunk's offset
 };
 
-// Lengths of strings are mostly small, and known only here: a call of memcpy takes longer than the copy.
+// Strings are mostly short, of a length known only at run time: a call of memcpy would take longer than the copy.
 void copy_string(std::byte* to, const std::byte* from, std::uint64_t length) {
   const auto both_ends = [&]<typename Word>(Word) {
     Word first, last;
@@ -55,9 +55,9 @@ void copy_string(std::byte* to, const std::byte* from, std::uint64_t length) {
 }
 
 struct Rows {
-  const void* numbers;  // null: all in their order
+  const void* numbers;  // null: all rows in order
   int width;
-  std::uint64_t count, block;  // rows, and how many of them are one block
+  std::uint64_t count, block;  // number of rows, and rows per block
 
   [[nodiscard]] std::uint64_t operator[](std::uint64_t i) const {
     if (numbers == nullptr) return i;
@@ -65,8 +65,8 @@ struct Rows {
   }
 };
 
-// A column's rows, a block at a time, on any core. Of strings, first the lengths and where the bytes are, so that
-// nothing is looked for twice all over the column; then, when it is known where each begins, the bytes.
+// Gathers a column's rows, a block at a time, on any core. Strings take two passes: the first gathers their lengths
+// and addresses, so that no row is located twice; when all offsets are known, the second copies the bytes.
 class Gather {
  public:
   Gather(const ChunkedColumn& column, const Rows& rows) : column_(column), rows_(rows), finder_(column) {
@@ -83,7 +83,7 @@ class Gather {
     }
   }
 
-  // The rows from `first` on. Returns false if one does not exist.
+  // Gathers the block that begins with row `first`. Returns false if a row does not exist.
   bool gather(std::uint64_t first, std::vector<Location>& locations) {
     const std::uint64_t n = std::min(rows_.block, rows_.count - first), there_are = finder_.rows();
     locations.resize(n);
@@ -97,7 +97,7 @@ class Gather {
     return true;
   }
 
-  // When all have been gathered. Returns false if there are too many bytes for offsets of 32 bits.
+  // Call when all blocks have been gathered. Returns false if there are too many bytes for 32-bit offsets.
   bool place_strings() {
     for (std::size_t b = 1; b < bytes_before_.size(); ++b) bytes_before_[b] += bytes_before_[b - 1];
     const std::uint64_t total = bytes_before_.back();
@@ -172,7 +172,7 @@ class Gather {
   void gather_elements(std::uint64_t first, const std::vector<Location>& from) {
     const auto width = static_cast<std::size_t>(column_.width);
     std::byte* to = values_ + first * width;
-    switch (width) {  // that the compiler knows are copied without a call
+    switch (width) {  // constant widths are copied without a call
       case 1: return copy_elements(to, from, [] { return std::size_t{1}; });
       case 2: return copy_elements(to, from, [] { return std::size_t{2}; });
       case 4: return copy_elements(to, from, [] { return std::size_t{4}; });
@@ -212,7 +212,7 @@ class Gather {
   template <typename Offset>
   void copy_strings(std::uint64_t first) {
     const std::uint64_t n = std::min(rows_.block, rows_.count - first);
-    auto* offsets = reinterpret_cast<Offset*>(offsets_) + first;  // lengths, until here
+    auto* offsets = reinterpret_cast<Offset*>(offsets_) + first;  // so far, these are lengths
     const std::byte* const* sources = sources_ + first;
     std::uint64_t at = bytes_before_[first / rows_.block];
     for (std::uint64_t i = 0; i < n; ++i) {
@@ -230,12 +230,12 @@ class Gather {
   std::byte *validity_ = nullptr, *offsets_ = nullptr, *values_ = nullptr;  // of the result, where there are any
   std::optional<HugePageBuffer> room_for_sources_;
   const std::byte** sources_ = nullptr;      // of each string
-  std::vector<std::uint64_t> bytes_before_;  // each block of strings; until they are placed, in the one before it
+  std::vector<std::uint64_t> bytes_before_;  // each block of strings; until place_strings, of the block before it
   std::atomic<std::uint64_t> nulls_ = 0;
   GatheredColumn result_;
 };
 
-// body(gather, first row, room for locations) for each block of each, on all cores.
+// Calls body(gather, first row, room for locations) for each block of each gather, on all cores.
 template <typename Body>
 void for_blocks(const std::vector<std::unique_ptr<Gather>>& gathers, std::uint64_t count, const Body& body) {
   const std::uint64_t block = block_of(count), blocks = (count + block - 1) / block, all = blocks * gathers.size();

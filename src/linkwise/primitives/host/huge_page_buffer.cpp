@@ -17,11 +17,11 @@ namespace {
 constexpr std::uint64_t page = 4096, huge_page = 2 << 20;
 constexpr std::uint64_t worth_keeping = 64 << 10;
 
-// Memory that was given back, for the next one who asks for nearly as much: the kernel takes longer to hand out new
-// pages than a gather takes to fill them.
+// Freed buffers, kept for later requests of nearly the same size: the kernel takes longer to provide new pages than a
+// gather takes to fill them.
 class Spare {
  public:
-  // Nothing if there is none; otherwise `bytes` becomes what it has.
+  // Returns null if no buffer fits; otherwise sets `bytes` to the buffer's size.
   std::byte* take(std::uint64_t& bytes) {
     const std::lock_guard lock(mutex_);
     const auto found = blocks_.lower_bound(bytes);
@@ -32,7 +32,7 @@ class Spare {
     blocks_.erase(found);
     return data;
   }
-  // Whether it is kept.
+  // Returns whether the buffer is kept.
   bool keep(std::byte* data, std::uint64_t bytes) {
     const std::lock_guard lock(mutex_);
     if (bytes < worth_keeping || held_ + bytes > most_) return false;
@@ -65,7 +65,7 @@ Spare& spare() {
 }  // namespace
 
 bool huge_pages_pay(const std::filesystem::path& balloons) {
-  constexpr std::size_t reports_free_pages = 5;  // VIRTIO_BALLOON_F_REPORTING; features are written as a row of 0 and 1
+  constexpr std::size_t reports_free_pages = 5;  // VIRTIO_BALLOON_F_REPORTING; the file is a string of 0s and 1s
   std::error_code none;
   for (const auto& device : std::filesystem::directory_iterator(balloons, none)) {
     std::string features;

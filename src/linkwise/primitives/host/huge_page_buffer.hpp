@@ -1,5 +1,5 @@
-// Large host memory on huge pages: random access to it seldom misses the TLB, and little time goes into faults. Some of
-// what is given back is kept for the next one who asks.
+// Large host buffers on huge pages: random access seldom misses the TLB, and page faults take little time. Some freed
+// buffers are kept for later requests.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +9,9 @@
 
 namespace linkwise {
 
-/// Whether huge pages are handed out sooner than as many bytes of small ones. Not by a virtual machine that reports its
-/// free memory to its host (virtio's balloon): that takes back free huge pages, never small ones, and gives each anew
-/// in small ones.
+/// Whether allocating huge pages is faster than as many bytes of small ones. It is not in a virtual machine that
+/// reports its free memory to its host (virtio's balloon): the host takes back free huge pages, never small ones, and
+/// provides each anew as small ones.
 bool huge_pages_pay(const std::filesystem::path& balloons = "/sys/bus/virtio/drivers/virtio_balloon");
 
 class HugePageBuffer {
@@ -35,7 +35,7 @@ class HugePageBuffer {
   std::uint64_t bytes_ = 0;  // mapped
 };
 
-/// Gives back to the kernel what is kept for the next buffers.
+/// Returns the buffers that are kept for later requests to the operating system.
 void drop_spare_memory();
 
 }  // namespace linkwise

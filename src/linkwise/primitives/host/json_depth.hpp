@@ -1,4 +1,4 @@
-// How deep values of JSON are in each other: parsers go into each of them, and a stack is finite.
+// How deeply JSON values are nested: parsers recurse into them, and a stack is finite.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace linkwise {
 
-/// The most brackets and braces that are open at once in a text of values, outside of strings.
+/// The most brackets and braces that are open at once in a text of JSON values, outside of strings.
 std::uint64_t json_depth(std::string_view text);
 
 }  // namespace linkwise

@@ -9,7 +9,7 @@
 namespace linkwise {
 namespace {
 
-constexpr std::uint64_t worthwhile = 1 << 16;  // elements that pay for waking the other cores
+constexpr std::uint64_t worthwhile = 1 << 16;  // elements from which several threads pay off
 
 template <typename Bits>
 using CodeOf = std::conditional_t<sizeof(Bits) == 8, std::uint64_t, std::uint32_t>;
@@ -83,7 +83,7 @@ void sample_on_host(KeyType type, bool descending, const void* keys, std::uint64
     using Bits = typename decltype(tag)::type;
     const auto* native = static_cast<const Bits*>(keys);
     auto* to = static_cast<CodeOf<Bits>*>(codes);
-    // Every sample is a cache miss: many cores have many of them in flight.
+    // Every sample is a cache miss: with many cores, many are in flight.
 #pragma omp parallel for num_threads(team_if(samples > 4096))
     for (std::uint64_t i = 0; i < samples; ++i) {
       const std::uint64_t position = sample_position(i, samples, count, seed);

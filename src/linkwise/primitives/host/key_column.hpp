@@ -1,4 +1,4 @@
-// One column of the keys of rows, in host memory as Arrow lays it out
+// One column of the rows' keys, in host memory and Arrow's layout
 // (https://arrow.apache.org/docs/format/Columnar.html), and the order of its values.
 //
 // Numbers are in the order of their codes (see KeyType), false comes before true, and strings and bytes are in the
@@ -42,7 +42,7 @@ struct KeyColumn {
   [[nodiscard]] bool is_null(std::uint64_t row) const {
     return layout == Layout::nothing || (validity != nullptr && !bit(validity, offset + row));
   }
-  /// How many words of at most 64 bits make a number; 0 of bytes.
+  /// How many words of at most 64 bits a number has; 0 for a column of bytes.
   [[nodiscard]] int limbs() const { return layout == Layout::wide_integer ? width / 8 : is_bytes() ? 0 : 1; }
 
   /// Limb `limb` of a number, the most significant first, in the column's direction; 0 for a null.
@@ -57,7 +57,7 @@ struct KeyColumn {
     }
   }
 
-  /// The bytes of a value that has some; none for a null.
+  /// The bytes of a value in a column of bytes; empty for a null.
   [[nodiscard]] std::string_view bytes(std::uint64_t row) const {
     if (is_null(row)) return {};
     const std::uint64_t at = offset + row;
@@ -114,7 +114,7 @@ struct KeyColumn {
   }
 };
 
-/// How the rows stand to each other, in columns of one type and order: less than 0, 0 or more.
+/// Three-way comparison of two rows, in columns of the same type and order: less than 0, 0 or more.
 int compare(const KeyColumn& a, std::uint64_t row_a, const KeyColumn& b, std::uint64_t row_b);
 
 }  // namespace linkwise

@@ -17,18 +17,18 @@ namespace linkwise {
 namespace {
 
 constexpr std::uint64_t rows_at_once = 1 << 14;       // by one core
-constexpr std::uint64_t worthwhile = 1 << 15;         // rows that pay for waking the other cores
-constexpr std::uint64_t rows_of_partition = 1 << 14;  // whose part of the table stays in a core's second cache
-constexpr int most_partition_bits = 11;               // more are written no faster than they are read at random
-constexpr std::uint64_t dense = 4;  // words for each row, of which a table of all words is smaller than one of hashes
-constexpr int direct_bits = 16;     // of the words whose part of such a table stays in a core's second cache
-constexpr int ahead = 32;           // lookups whose line is on its way
+constexpr std::uint64_t worthwhile = 1 << 15;         // rows from which several threads pay off
+constexpr std::uint64_t rows_of_partition = 1 << 14;  // whose part of the table stays in a core's L2 cache
+constexpr int most_partition_bits = 11;               // writing to more is no faster than random access
+constexpr std::uint64_t dense = 4;  // possible words per row, up to which a direct table is smaller than a hash table
+constexpr int direct_bits = 16;     // of the words whose part of a direct table stays in a core's L2 cache
+constexpr int ahead = 32;           // lookups whose cache line is prefetched
 
 std::uint64_t hash_of_word(std::uint64_t word) { return mix64(word); }
 
 std::size_t leading(std::uint64_t hash, int bits) { return bits == 0 ? 0 : hash >> (64 - bits); }
 
-// Words less their base.
+// Words minus their base.
 template <typename Key>
 class WordsFrom {
  public:
@@ -53,14 +53,14 @@ std::uint64_t range_of(const KeyWords& keys, WordsFrom<Key> words) {
 
 }  // namespace
 
-// Sixteen bytes of a 64-bit key, twelve of a 32-bit one.
+// Sixteen bytes for a 64-bit key, twelve for a 32-bit one.
 template <typename Key>
 struct KeyTable::Slot {
   Run run;
   Key key;
 };
 
-// Which rows are of which partition: for each, the numbers of its rows, rising.
+// The rows of each partition: their numbers, in ascending order.
 class KeyTable::Cut {
  public:
   template <typename Key, typename Of>
@@ -168,7 +168,7 @@ void KeyTable::build() {
   group_rows<Key>(cut, of_row);
 }
 
-// The rows of each key side by side: each slot learns where its run ends, and is filled from there.
+// Groups the rows of each key into a run: each slot first gets the end of its run, which is then filled backwards.
 template <typename Key>
 void KeyTable::group_rows(const Cut& cut, const std::uint32_t* slot_of_row) {
   Slot<Key>* const table = slots<Key>();

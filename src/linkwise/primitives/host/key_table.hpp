@@ -1,11 +1,11 @@
 // A hash table of the keys of a relation's rows, built by all cores and shared by those that look keys up.
 //
-// Rows are cut by the leading bits of their keys' hashes into partitions that stay in a core's cache while it fills
-// their part of the table, so nothing is locked: the build of the parallel radix join (Balkesen et al., ICDE 2013, the
-// CPU baseline of join25 §4.1.4). Lookups come in the order of the other relation's rows and not by partition: each
-// then costs one line from memory, fetched ahead, and the rows of the result keep an order in which columns are
-// gathered sooner than at random. Linear probing, half full at most; keys that lie densely are entered where they say,
-// without a hash.
+// Rows are partitioned by the leading bits of their keys' hashes. One core fills a partition's part of the table,
+// which stays in its cache, so no locks are needed: the build of the parallel radix join (Balkesen et al., ICDE 2013,
+// the CPU baseline of join25 §4.1.4). Lookups follow the order of the other relation's rows, not the partitions: each
+// then costs one cache line from memory, which is prefetched, and the rows of the result keep an order in which
+// columns are gathered faster than at random. Linear probing, half full at most; dense keys are direct indices into
+// the table, without a hash.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@
 
 namespace linkwise {
 
-/// Keys of rows: words of 32 or 64 bits that are the keys, or hashes of what lies in columns.
+/// Keys of rows: words of 32 or 64 bits that are the keys themselves, or hashes of the keys in `columns`.
 struct KeyWords {
   KeyWidth width = KeyWidth::k64;
   const void* words = nullptr;
   const std::uint8_t* valid = nullptr;  ///< a byte for each row, 0 where its key matches nothing; null: all may match
   std::uint64_t rows = 0;
-  std::span<const KeyColumn> columns;  ///< what words are hashes of; none where they are the keys
-  /// What is to be taken off the words, modulo their width: dense keys then begin at 0. The same on both sides.
+  std::span<const KeyColumn> columns;  ///< what words are hashes of; empty if they are the keys
+  /// Subtracted from the words, modulo their width, so that dense keys begin at 0. The same on both sides.
   std::uint64_t base = 0;
 
   /// Whether rows with equal words have equal keys.
@@ -40,7 +40,7 @@ struct KeyWords {
 class KeyTable {
  public:
   static constexpr std::uint64_t most_rows = std::uint64_t{1} << 29;
-  /// Instead of a group: the key is not there.
+  /// In place of a group: the key does not occur.
   static constexpr std::uint32_t nowhere = ~std::uint32_t{0};
 
   /// What `keys` points to must outlive this. @throws UsageError for more rows than `most_rows`, OutOfMemoryError.
@@ -57,7 +57,7 @@ class KeyTable {
   [[nodiscard]] std::uint64_t groups() const { return is_unique_ ? keys_.rows : slots_; }
   /// How many rows a group has.
   [[nodiscard]] std::uint32_t rows_of(std::uint32_t group) const { return is_unique_ ? 1 : run(group).count; }
-  /// Row `i` of a group; they rise.
+  /// Row `i` of a group, in ascending order.
   [[nodiscard]] std::uint32_t row(std::uint32_t group, std::uint32_t i) const {
     return is_unique_ ? group : grouped_rows()[run(group).first + i];
   }
@@ -98,7 +98,7 @@ class KeyTable {
   std::uint64_t slots_ = 0;
   std::optional<HugePageBuffer> table_, rows_;
   bool is_unique_ = true;
-  bool is_direct_ = false;  // slots are numbered by words, and have no keys; of unique ones only `rows_` is left
+  bool is_direct_ = false;  // words number the slots, which have no keys; if keys are unique, only `rows_` is kept
 };
 
 }  // namespace linkwise

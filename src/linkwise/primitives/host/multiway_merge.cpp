@@ -83,7 +83,7 @@ class MergeNode {
   static constexpr bool has_value = !std::is_same_v<Value, NoValue>;
   static constexpr std::uint64_t block = 512;
 
-  // Makes sure that something is left over, if there is anything more.
+  // Refills an inner node's block if it is used up.
   void refill() {
     if (left_over_ > 0 || !left_) return;
     keys_ = key_block_.data();
@@ -127,7 +127,7 @@ class MergeNode {
     left_over_ -= count;
   }
 
-  const Key* keys_ = nullptr;  // what is left over: of the run, or of the block
+  const Key* keys_ = nullptr;  // the rest of the run or of the block
   const Value* values_ = nullptr;
   std::uint64_t left_over_ = 0;
   std::unique_ptr<MergeNode> left_, right_;  // none in a leaf
@@ -170,7 +170,7 @@ std::vector<std::uint64_t> multisequence_select(KeyWidth width, std::span<const 
 }
 
 void multiway_merge(RecordType type, std::span<const HostRun> runs, void* keys, void* values, int parts) {
-  constexpr std::uint64_t worthwhile = 1 << 14;  // records that pay for a thread
+  constexpr std::uint64_t worthwhile = 1 << 14;  // records for which a thread pays off
   const std::uint64_t count = total(runs);
   if (parts <= 0) parts = static_cast<int>(std::clamp<std::uint64_t>(count / worthwhile, 1, team()));
   with_record(type, [&](auto key_tag, auto value_tag) {

@@ -16,8 +16,8 @@
 namespace linkwise {
 namespace {
 
-constexpr std::uint64_t worthwhile = 1 << 16;  // keys that several threads permute
-constexpr std::uint64_t few = 64;              // that are put in order one by one
+constexpr std::uint64_t worthwhile = 1 << 16;  // keys from which several threads pay off
+constexpr std::uint64_t few = 64;              // keys; so few are sorted by insertion
 
 /// What is left to permute of each bucket, or of a thread's stripe of it: [head, tail).
 struct Ranges {
@@ -34,7 +34,7 @@ class Paradis {
  public:
   explicit Paradis(Key* keys) : keys_(keys) {}
 
-  /// By this digit and all lower ones. `threads` 1: what others sort beside it.
+  /// Sorts by this digit and all lower ones. With `threads` 1, other threads may sort other ranges meanwhile.
   void sort(std::uint64_t begin, std::uint64_t end, int shift, int threads) {
     if (end - begin <= few) return insert_each(begin, end);
     const Ranges buckets = buckets_of(begin, end, shift, threads);
@@ -92,7 +92,7 @@ class Paradis {
           stripes[static_cast<std::size_t>(t)].head[d] = left.head[d] + width * t / active;
           stripes[static_cast<std::size_t>(t)].tail[d] = left.head[d] + width * (t + 1) / active;
         }
-      std::vector<Ranges> ends = stripes;  // whose heads move
+      std::vector<Ranges> ends = stripes;  // their heads advance
 #pragma omp parallel for num_threads(active) if (active > 1)
       for (int t = 0; t < active; ++t) permute_stripes(ends[static_cast<std::size_t>(t)], shift);
 #pragma omp parallel for schedule(dynamic) num_threads(active) if (active > 1)
@@ -121,8 +121,8 @@ class Paradis {
     }
   }
 
-  // Algorithm 4: misplaced keys of a bucket change places with those behind them that belong there. Returns where
-  // what is misplaced begins.
+  // Algorithm 4: misplaced keys of a bucket are swapped with keys behind them that belong there. Returns where the
+  // remaining misplaced keys begin.
   std::uint64_t repair(std::size_t d, const std::vector<Ranges>& stripes, std::uint64_t end, int shift) {
     std::uint64_t tail = end;
     for (const Ranges& stripe : stripes) {

@@ -15,9 +15,9 @@
 namespace linkwise {
 namespace {
 
-constexpr std::uint64_t worthwhile = 1 << 18;  // records that pay for waking the other cores
+constexpr std::uint64_t worthwhile = 1 << 18;  // records from which several threads pay off
 
-// One pass, from → to, and where the records with each digit begin. The team's threads each own a part.
+// One pass, from → to; returns where the records of each digit begin. Each thread of the team has a consecutive part.
 template <typename Key, typename Value>
 Counts pass(Records<Key, Value> from, Records<Key, Value> to, std::uint64_t count, int shift) {
   const int most_threads = team_if(count >= worthwhile);
@@ -56,8 +56,8 @@ Key differing_bits(const Key* keys, std::uint64_t count) {
   return any & static_cast<Key>(~all);
 }
 
-// By the first digit that differs, with all cores; then each core sorts digits of its own, and all of them together
-// those with so many records that the others would wait.
+// Partitions by the first digit that differs, with all cores. Then each core sorts whole digits by itself; digits
+// with so many records that the other cores would wait are sorted by all of them together.
 template <typename Key, typename Value>
 bool sort_by_first_digit(Records<Key, Value> records, Records<Key, Value> spare, std::uint64_t count) {
   if (count < worthwhile) {

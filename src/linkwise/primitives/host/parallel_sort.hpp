@@ -1,10 +1,10 @@
-// Sorting records of codes on the CPU with all its cores: the papers' baseline, and what small inputs take.
+// Sorting records by their codes on the CPU with all its cores: the papers' baseline, also used for small inputs.
 //
-// The radix sort reads and writes all of the memory once, by the first eight bits that differ. Each thread has a
-// consecutive part; per digit, its records come behind those of the threads before it, which keeps the sort stable. A
-// thread collects a cache line for each digit before it writes, as Polychroniou and Ross do (sort22 §6). Then each
-// thread sorts digits of its own in its caches (cache_sort.hpp). The comparison sort is libstdc++'s parallel mode
-// (sort22 §6: "GNU parallel algorithms extension").
+// The radix sort first partitions all records once, by the first eight bits that differ. Each thread has a
+// consecutive part of the input; within a digit, its records come after those of the threads before it, which keeps
+// the sort stable. A thread buffers a cache line for each digit before it writes, as Polychroniou and Ross do (sort22
+// §6). Then each thread sorts whole digits in its caches (cache_sort.hpp). The comparison sort is libstdc++'s
+// parallel mode (sort22 §6: "GNU parallel algorithms extension").
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@
 
 namespace linkwise {
 
-/// Sorts `records`; `spare` has as much room. Returns whether the result is in the spare. Stable.
+/// Sorts `records`; `spare` is as large. Returns whether the result is in `spare`. Stable.
 bool radix_sort_on_host(RecordType type, RawRecords records, RawRecords spare, std::uint64_t count);
 
 /// Sorts `records` by comparison. Stable.
 void comparison_sort_on_host(RecordType type, RawRecords records, std::uint64_t count);
 
-/// What ResultCheck wants to know of records in host memory.
+/// For ResultCheck: the checksum and the violations of order of records in host memory.
 std::uint64_t checksum_on_host(RecordType type, RawRecords records, std::uint64_t count);
 std::uint64_t violations_on_host(KeyWidth width, const void* keys, std::uint64_t count);
 

@@ -9,10 +9,10 @@
 
 namespace linkwise {
 
-/// All i < count with holds(i), rising.
+/// All i < count with holds(i), in ascending order.
 template <typename Holds>
 std::vector<std::uint64_t> positions_where(std::uint64_t count, Holds&& holds) {
-  constexpr std::uint64_t block = 1 << 14;  // positions that a core looks at at once
+  constexpr std::uint64_t block = 1 << 14;  // positions that a core examines at once
   std::vector<std::vector<std::uint64_t>> found((count + block - 1) / block);
 #pragma omp parallel for schedule(dynamic) num_threads(team_if(count > block))
   for (std::uint64_t b = 0; b < found.size(); ++b)

@@ -10,7 +10,7 @@
 namespace linkwise {
 namespace {
 
-// body(hash, row, part) for each row of each run.
+// Calls body(hash, row, part) for each row of each run.
 template <typename Key, typename Body>
 void for_rows(const RawHashPass& pass, const Body& body) {
   const std::uint64_t mask = (std::uint64_t{1} << pass.bits) - 1;
@@ -35,7 +35,8 @@ Range probed_by(const RawHashMatch& match, HashTask task) {
   return {begin, std::min(begin + match.task_rows, end)};
 }
 
-// of_row(row, rows of the build side) for each probing row of a task, and after_task(number, probing rows).
+// Calls of_row(row, its matching build rows) for each probe row of each task, and after_task(task's number, number of
+// its probe rows) after each task.
 template <typename OfRow, typename AfterTask>
 void for_matches(const RawHashMatch& match, const OfRow& of_row, const AfterTask& after_task) {
   with_key(match.width, [&](auto tag) {

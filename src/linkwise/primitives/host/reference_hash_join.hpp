@@ -1,12 +1,12 @@
-// The steps of a partitioned hash join on the CPU, where a virtual device runs them: plain loops that show what is
-// meant.
+// The steps of a partitioned hash join on the CPU, for virtual devices: plain loops that serve as a reference for the
+// CUDA kernels.
 #pragma once
 
 #include "linkwise/primitives/kernels.hpp"
 
 namespace linkwise {
 
-/// See Kernels::compare_samples and so on. `cursors`: a number for each part.
+/// See Kernels::compare_samples and so on. `cursors`: scratch with a number for each part.
 void compare_samples_on_host(const RawSamples& samples, SeenKeys* seen);
 void count_digits_on_host(const RawHashPass& pass, std::uint64_t* counts);
 void move_to_parts_on_host(const RawHashPass& pass, const std::uint64_t* begin, RawRecords to, std::uint64_t* cursors,

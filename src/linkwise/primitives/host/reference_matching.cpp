@@ -11,7 +11,7 @@
 namespace linkwise {
 namespace {
 
-constexpr std::uint64_t worthwhile = 1 << 16;  // elements that pay for waking the other cores
+constexpr std::uint64_t worthwhile = 1 << 16;  // elements from which several threads pay off
 
 std::uint64_t start_of(const RawEmitting& side, const RawEmitting& other, std::uint64_t row) {
   const std::uint64_t own = side.offsets[row];
@@ -60,7 +60,7 @@ void find_ranges_on_host(const RawRangeSearch& search, RangeTotals* totals) {
     using Key = typename decltype(tag)::type;
     const std::span leading(static_cast<const Key*>(search.leading), search.leading_count);
     const std::span other(static_cast<const Key*>(search.other), search.other_count);
-    // The last tile first: on a GPU any may come first.
+    // Starts with the last tile, because on a GPU any tile may come first.
     const std::uint64_t tiles = (leading.size() + keys_of_range_tile - 1) / keys_of_range_tile;
     for (std::uint64_t tile = tiles; tile-- > 0;) {
       const std::uint64_t begin = tile * keys_of_range_tile;
@@ -116,7 +116,7 @@ void expand_on_host(const RawEmitting& left, const RawEmitting& right, const Raw
     const std::uint64_t start = start_of(left, right, row);
     for (std::uint64_t within = 0; within < left.offsets[row + 1] - left.offsets[row]; ++within) {
       const std::uint64_t at = start + within - window.begin;
-      if (at >= window.count) continue;  // in front of the window as well: it wraps around
+      if (at >= window.count) continue;  // also if it precedes the window: the difference wraps around
       const std::uint32_t match = left.first[row];
       window.left[at] = static_cast<std::uint32_t>(row);
       window.right[at] = (match & unmatched_bit) != 0 ? no_position : match + static_cast<std::uint32_t>(within);

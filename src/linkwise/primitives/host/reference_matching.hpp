@@ -1,4 +1,4 @@
-// Probing sorted keys and expanding matches on one core: what the virtual machine runs, and what says what is meant.
+// Probing sorted keys and expanding matches on one core, for virtual devices: a reference for the CUDA kernels.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace linkwise {
 
-/// Of the integers at [begin, end), modulo 2^64; on all cores.
+/// The sum of the integers at [begin, end), modulo 2^64; on all cores.
 std::uint64_t sum_of_integers(const void* values, IntegerType type, std::uint64_t begin, std::uint64_t end);
 
 /// See Kernels::probe, find_ranges, hash_probe, expand and expand_unmatched.

@@ -15,7 +15,7 @@ using Layout = ChunkedColumn::Layout;
 constexpr std::uint64_t rows_at_once = 1 << 14;  // by one core
 constexpr std::uint64_t of_null = 0x9E3779B97F4A7C15;
 
-// For either argument, a bijection of the other.
+// With either argument fixed, a bijection of the other.
 std::uint64_t mix(std::uint64_t hash, std::uint64_t word) {
   hash = (hash ^ word) * 0xD6E8FEB86659FD93;
   hash ^= hash >> 32;
@@ -34,7 +34,7 @@ std::uint64_t mix_bytes(std::uint64_t hash, const std::byte* bytes, std::uint64_
   return mix(mix(hash, word), length);
 }
 
-// Rows of one chunk, from its `first` on.
+// Hashes rows of one chunk, from its row `first` on.
 class ChunkHash {
  public:
   ChunkHash(const ChunkedColumn& column, const ColumnChunk& chunk) : column_(column), chunk_(chunk) {}

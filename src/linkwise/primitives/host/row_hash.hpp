@@ -1,4 +1,5 @@
-// Hashes of rows, whose sum tells whether what comes out of a sort is what went in, in whatever order.
+// Hashes of rows. Their sum is a checksum that does not depend on the order of the rows: it tells whether the output
+// of a sort has the rows of its input.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +9,13 @@
 
 namespace linkwise {
 
-/// Mixes a column's elements into the hashes of their rows, of which there are as many, on all cores. Elements of up to
-/// eight bytes that differ leave different hashes; of longer ones, 1 in 2⁶⁴ is overlooked. What lies under a null is
-/// nobody's business.
+/// Mixes a column's elements into the hashes of their rows, one for each, on all cores. Different elements of up to
+/// eight bytes always make different hashes; for longer ones, 1 difference in 2⁶⁴ is missed. The values of nulls are
+/// ignored.
 void hash_rows(const ChunkedColumn& column, std::span<std::uint64_t> hashes);
 
-/// The sum of the hashes of all rows, into which all columns, of as many rows each, were mixed one after the other from
-/// 0 on; on all cores, in their caches.
+/// The sum of all rows' hashes. Each hash starts at 0, and all columns, which have the same number of rows, are mixed
+/// into it one after the other; on all cores, in their caches.
 std::uint64_t sum_of_row_hashes(std::span<const ChunkedColumn> columns);
 
 }  // namespace linkwise

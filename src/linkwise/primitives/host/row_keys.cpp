@@ -14,8 +14,8 @@
 namespace linkwise {
 namespace {
 
-constexpr std::uint64_t block = 1 << 14;  // rows that a core does at once
-constexpr int most_bytes = 7;             // of a string in a word: 56 bits, and 4 for how many there were
+constexpr std::uint64_t block = 1 << 14;  // rows that a core processes at once
+constexpr int most_bytes = 7;             // of a string in a word: 56 bits, and 4 for their number
 
 std::uint64_t blocks_of(std::uint64_t rows) { return (rows + block - 1) / block; }
 
@@ -23,7 +23,7 @@ constexpr std::uint64_t ones(int bits) { return bits == 0 ? 0 : ~std::uint64_t{0
 
 int bits_for(std::uint64_t greatest) { return static_cast<int>(std::bit_width(greatest)); }
 
-// The first `length` bytes from `begin` on as a number, the first byte the most significant; zeros behind the end.
+// The first `length` bytes from `begin` on as a number, the first byte the most significant; zeros past the end.
 std::uint64_t leading(std::string_view bytes, std::uint64_t begin, int length) {
   if (begin >= bytes.size()) return 0;
   const std::string_view rest = bytes.substr(begin);
@@ -75,7 +75,7 @@ std::vector<RowKeys::Field> RowKeys::fields_of(Parts parts) {
   return fields;
 }
 
-// How many first bytes are the same, of which `from` are known to be.
+// The length of the common prefix, of which the first `from` bytes are known to be equal.
 std::uint64_t RowKeys::shared_prefix(std::string_view a, std::string_view b, std::uint64_t from) {
   const std::uint64_t most = std::min(a.size(), b.size());
   while (from < most && a[from] == b[from]) ++from;
@@ -129,7 +129,7 @@ void RowKeys::add_bytes(std::vector<Field>& fields, Parts parts, std::uint32_t c
       const std::string_view bytes = of.bytes(row);
       shortest = std::min<std::uint64_t>(shortest, bytes.size());
       longest = std::max<std::uint64_t>(longest, bytes.size());
-      // Once nothing is shared, only lengths are looked at: their bytes need not come from memory.
+      // Once the common prefix is empty, only lengths are read; the strings' bytes need not be loaded.
       prefix = std::min(prefix, shared_prefix(like->substr(0, prefix), bytes, 0));
     }
   }
@@ -158,11 +158,12 @@ RowKeys::Shape RowKeys::shape(Cursor from, int budget) const {
   return shape;
 }
 
-// As many bytes as there is room for, with their number behind them unless all strings have equal lengths.
+// As many bytes as there is room for, followed by their number unless all strings have equal lengths. Returns false
+// if there is no room for any.
 bool RowKeys::add_slice_of_bytes(Shape& shape, int budget) const {
   const Field& field = fields_[shape.behind.field];
   const std::uint64_t begin = std::max(shape.behind.taken, field.prefix), left = field.longest - begin;
-  if (left == 0) {  // these end where the longest do
+  if (left == 0) {  // even the longest strings end here
     shape.behind = {shape.behind.field + 1, 0};
     return true;
   }
@@ -191,7 +192,7 @@ std::uint64_t RowKeys::bits_of(const Shape::Slice& slice, std::uint64_t row) con
     const int below = field.bits - static_cast<int>(slice.begin) - slice.bits;
     return ((column.code(row, field.limb) - field.base) >> below) & ones(slice.bits);
   }
-  const std::string_view bytes = column.bytes(row);  // of a null, none
+  const std::string_view bytes = column.bytes(row);  // empty for a null
   std::uint64_t value = leading(bytes, slice.begin, slice.bytes);
   if (const int counter = slice.bits - 8 * slice.bytes; counter > 0) {
     const std::uint64_t left = bytes.size() > slice.begin ? bytes.size() - slice.begin : 0;
@@ -202,7 +203,7 @@ std::uint64_t RowKeys::bits_of(const Shape::Slice& slice, std::uint64_t row) con
 
 std::uint64_t RowKeys::word(const Shape& shape, std::uint64_t row) const {
   std::uint64_t word = 0;
-  // A slice of 64 bits is alone, so nothing is ever shifted that far.
+  // A slice of 64 bits is the word's only one; shifting by 64 bits would be undefined.
   for (int s = 0; s < shape.count; ++s) {
     const Shape::Slice& slice = shape.slices[static_cast<std::size_t>(s)];
     word = (slice.bits == 64 ? 0 : word << slice.bits) | bits_of(slice, row);
@@ -227,9 +228,9 @@ void RowKeys::words(const Shape& shape, KeyWidth width, void* to) const {
     for (std::uint64_t b = 0; b < blocks_of(rows_); ++b) {
       const std::uint64_t first = b * block, last = std::min(first + block, rows_);
       std::fill(words + first, words + last, Word{0});
-      for (int s = 0; s < shape.count; ++s) {  // a slice at a time: what it looks at stays the same
+      for (int s = 0; s < shape.count; ++s) {  // slice by slice: the inner loop then reads a single column
         const Shape::Slice& slice = shape.slices[static_cast<std::size_t>(s)];
-        const int shift = static_cast<std::size_t>(slice.bits) == 8 * sizeof(Word) ? 0 : slice.bits;  // it is alone
+        const int shift = static_cast<std::size_t>(slice.bits) == 8 * sizeof(Word) ? 0 : slice.bits;  // only slice
         for (std::uint64_t row = first; row < last; ++row)
           words[row] = static_cast<Word>(words[row] << shift) | static_cast<Word>(bits_of(slice, row));
       }

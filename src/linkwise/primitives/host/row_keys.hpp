@@ -1,11 +1,11 @@
-// The keys of rows that have several columns, or strings: sequences of bits, taken word by word.
+// The keys of rows that have several columns, or strings: sequences of bits, read word by word.
 //
-// A row's key is the bits of its columns one behind the other, so that unsigned comparison of the sequences is the
-// order of the rows. Of a column come: a bit for null where there are some; a number's code less the least of the
-// column, in as many bits as its greatest needs; strings without the prefix that all share, up to seven bytes at a
-// time, each time followed by how many there were, for a string comes before those that it begins. Descending columns
-// are turned round bit by bit. What fits into 64 bits is therefore sorted as one number. Of longer keys the first word
-// is sorted, and only rows that agree in it need their next one.
+// A row's key is the concatenation of its columns' bits, such that unsigned comparison of the sequences is the order
+// of the rows. A column contributes a null bit, if it has nulls, and its values: codes of numbers as offsets from the
+// column's minimum, in the fewest bits; strings without their common prefix, up to seven bytes at a time, each time
+// followed by the number of bytes, because a string comes before those that extend it. Descending columns are
+// complemented bit by bit. Keys that fit into 64 bits are therefore sorted as one number. Longer keys are sorted by
+// their first word; only the ties are then refined by the next one.
 #pragma once
 
 #include <algorithm>
@@ -22,34 +22,34 @@ namespace linkwise {
 
 class RowKeys {
  public:
-  /// How much of a key has been taken: whole fields, and bits of the next number or bytes of the next string.
+  /// How much of a key has been consumed: whole fields, and bits of the next number or bytes of the next string.
   struct Cursor {
     std::uint32_t field = 0;
     std::uint64_t taken = 0;
     friend auto operator<=>(const Cursor&, const Cursor&) = default;
   };
-  /// Which bits make a word.
+  /// Which bits of a key make a word.
   struct Shape {
     struct Slice {
       std::uint32_t field = 0;
-      int bits = 0;             ///< that it gives to the word
+      int bits = 0;             ///< that it adds to the word
       int bytes = 0;            ///< of a string
       std::uint64_t begin = 0;  ///< the first bit of the number, or byte of the string
     };
     std::array<Slice, 16> slices{};
     int count = 0;
     int bits = 0;
-    Cursor behind;         ///< for keys that go on behind the word
-    bool is_open = false;  ///< the last slice is of strings, some of which may go on
-    bool decides = false;  ///< no key goes on behind it
+    Cursor behind;         ///< for keys that continue after the word
+    bool is_open = false;  ///< the last slice is of strings, some of which may continue
+    bool decides = false;  ///< no key continues after the word
   };
 
   /// @throws UsageError if there is no column, or the columns differ in length.
   explicit RowKeys(std::vector<KeyColumn> columns);
 
-  /// Keys that are made as those others are, without looking at all of them: of some of their rows, in any order.
+  /// Keys of some of the rows of `like`, in any order, with the same encoding; so the columns need not be scanned.
   RowKeys(std::vector<KeyColumn> columns, const RowKeys& like);
-  /// Of columns that lie in parts, one behind the other: the keys of each part, all made alike.
+  /// For columns in consecutive parts: the keys of each part, all with the same encoding.
   static std::vector<RowKeys> of_parts(std::vector<std::vector<KeyColumn>> parts);
 
   [[nodiscard]] std::uint64_t rows() const { return rows_; }
@@ -58,10 +58,10 @@ class RowKeys {
   /// The next word of at most `budget` bits, of which there must be at least 16.
   [[nodiscard]] Shape shape(Cursor from, int budget = 64) const;
   [[nodiscard]] std::uint64_t word(const Shape& shape, std::uint64_t row) const;
-  /// Where the keys that have this word go on.
+  /// Where the keys that have this word continue.
   [[nodiscard]] Cursor behind(const Shape& shape, std::uint64_t word) const;
-  /// Where the keys of these rows, which agree up to the cursor, go on behind what strings share from there: behind the
-  /// column, where all are equal.
+  /// For rows whose keys agree up to the cursor: the cursor after the prefix that their strings share from there, or
+  /// after the column if all strings are equal.
   [[nodiscard]] Cursor behind_shared(Cursor cursor, const auto* rows, std::uint64_t count) const {
     if (!is_bytes(cursor)) return cursor;
     const KeyColumn& column = columns_[fields_[cursor.field].column];
@@ -76,17 +76,17 @@ class RowKeys {
     return {cursor.field, std::max(cursor.taken, shared)};
   }
 
-  /// The words of all rows; `to` holds 32-bit words if they have no more bits, otherwise 64-bit ones.
+  /// The words of all rows; `to` holds words of `width`, which must suffice for the shape's bits.
   void words(const Shape& shape, KeyWidth width, void* to) const;
 
-  /// How row `a` stands to row `b` of keys with columns of the same types and order: less than 0, 0 or more.
+  /// Three-way comparison with row `b` of keys with columns of the same types and order: less than 0, 0 or more.
   [[nodiscard]] int compare(std::uint64_t a, const RowKeys& other, std::uint64_t b) const;
   [[nodiscard]] bool has_null(std::uint64_t row) const {
     return std::ranges::any_of(columns_, [&](const KeyColumn& column) { return column.is_null(row); });
   }
-  /// Of sorted rows, how many are before a row of other keys like these, or equal to it.
+  /// For sorted rows: how many precede a row of other keys like these, or, with `or_equal`, precede or equal it.
   [[nodiscard]] std::uint64_t rows_before(const RowKeys& other, std::uint64_t row, bool or_equal) const;
-  /// The positions in `rows` (of 32 or 64 bits) whose key is another than that of the position before.
+  /// The positions in `rows` (of 32 or 64 bits) whose key differs from that of the position before.
   template <typename Row>
   [[nodiscard]] std::vector<std::uint64_t> starts_of_runs(const Row* rows, std::uint64_t count) const;
   /// The first row that is less than the one before it; `rows()` if there is none.

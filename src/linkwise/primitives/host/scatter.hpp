@@ -1,4 +1,4 @@
-// Records on their way to the places of their digits.
+// Scatters records to the places of their digits.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ int digit_of(Key key, int shift) {
   return static_cast<int>(key >> shift) & (digits - 1);
 }
 
-/// Keys and what belongs to them, somewhere in host memory.
+/// Keys and their values, in host memory.
 template <typename Key, typename Value>
 struct Records {
   Key* keys;
@@ -44,12 +44,12 @@ struct Records {
   }
 };
 
-// The records of one part on their way to their digits. They gather in a cache line for each digit, which lines up with
-// the line where they go; a full one is written around the caches, so that memory need not be read first.
+// Scatters the records of one part by digit. They are collected in a cache line for each digit, aligned like the line
+// that they go to; a full line is written with non-temporal stores, so that memory need not be read first.
 template <typename Key, typename Value>
 class Scatter {
  public:
-  /// Those from `begin` to `end` to where `next` says for each digit.
+  /// Scatters records [begin, end); `next` says where in `to` each digit's records go.
   static void scatter(Records<Key, Value> from, std::uint64_t begin, std::uint64_t end, int shift, const Counts& next,
                       Records<Key, Value> to) {
     Scatter scatter(next, to.keys, to.values);

@@ -16,9 +16,9 @@ namespace linkwise {
 namespace {
 
 constexpr char quote = '"';
-constexpr std::uint64_t part_letters = 4 << 20;  // by one core
+constexpr std::uint64_t part_letters = 4 << 20;  // per part, which one core scans
 
-// A bit for each letter of 64 that may change where rows end.
+// A bit for each of 64 characters: whether it may affect where rows end.
 std::uint64_t marks(const char* letters) {
 #ifdef __SSE2__
   std::uint64_t found = 0;
@@ -38,14 +38,14 @@ std::uint64_t marks(const char* letters) {
 #endif
 }
 
-// Where the first field of a whole text begins: behind a byte order mark.
+// Where the first field of a whole text begins: after the byte order mark, if there is one.
 std::uint64_t first_field_of(std::string_view text) { return text.starts_with("\xEF\xBB\xBF") ? 3 : 0; }
 
-// Calls `ends(at)` behind each row that ends, from a row's beginning on or, if `is_quoted`, inside of quotes; tells
-// whether the text ends inside of quotes.
+// Calls `ends(at)` with the position after each row that ends. The text begins with a row or, if `is_quoted`, inside
+// quotes. Returns whether it ends inside quotes.
 template <typename Ends>
 bool for_each_end(std::string_view text, char delimiter, bool is_quoted, std::uint64_t first_field, const Ends& ends) {
-  std::uint64_t next = 0;  // the first letter that has not been looked at
+  std::uint64_t next = 0;  // characters before it have been examined
   const auto begins_field = [&](std::uint64_t at) {
     return at == first_field || text[at - 1] == delimiter || text[at - 1] == '\n' || text[at - 1] == '\r';
   };
@@ -76,7 +76,7 @@ bool for_each_end(std::string_view text, char delimiter, bool is_quoted, std::ui
   return is_quoted;
 }
 
-// Where parts begin that end behind \n each, and where the last one ends.
+// Cuts the text into parts that end after a \n each, except perhaps the last: their beginnings, and the last's end.
 std::vector<std::uint64_t> parts_of(std::string_view text) {
   std::vector<std::uint64_t> begins{0};
   while (begins.back() + part_letters < text.size()) {
@@ -131,7 +131,7 @@ TextRows rows_of_text(std::string_view text, char delimiter, bool keeps_blank) {
   const auto each_row = [&](std::size_t p, auto&& body) {
     std::uint64_t begin = first_begin[p];
     for (const std::uint64_t end : ends[p]) {
-      // Longer rows need not be looked at.
+      // Longer rows cannot be blank.
       const bool is_blank = end - begin <= 2 && std::ranges::all_of(text.substr(begin, end - begin), is_end);
       if (keeps_blank || !is_blank) body(begin, end);
       begin = end;

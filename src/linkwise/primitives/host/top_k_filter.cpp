@@ -10,14 +10,14 @@
 namespace linkwise {
 namespace {
 
-constexpr std::uint64_t worthwhile = 1 << 16;  // words that pay for waking the other cores
+constexpr std::uint64_t worthwhile = 1 << 16;  // words from which several threads pay off
 constexpr int digit_bits = 12;
 constexpr std::uint64_t sample_words = 1 << 12, spare_ranks = 8;
 
 // The bits of a word above its lower `bits`.
 std::uint64_t above(std::uint64_t word, int bits) { return bits == 64 ? 0 : word >> bits; }
 
-// Of the words that are `prefix` above their lower `bits`, how many have each next digit, of `digit` bits.
+// The histogram of the next digit, of `digit` bits, of the words whose bits above the lower `bits` equal `prefix`.
 template <typename Word>
 std::vector<std::uint64_t> count_digits(const Word* words, std::uint64_t count, std::uint64_t prefix, int bits,
                                         int digit) {
@@ -34,14 +34,14 @@ std::vector<std::uint64_t> count_digits(const Word* words, std::uint64_t count, 
   return counts;
 }
 
-// A bound that at least k words do not exceed, and few others.
+// A bound that is at least the k-th least word, and that few other words do not exceed.
 template <typename Word>
 std::uint64_t bound_of_least(const Word* words, std::uint64_t count, std::uint64_t k) {
   std::uint64_t greatest = 0;
 #pragma omp parallel for reduction(max : greatest) num_threads(team_if(count > worthwhile))
   for (std::uint64_t i = 0; i < count; ++i) greatest = std::max<std::uint64_t>(greatest, words[i]);
-  int bits = static_cast<int>(std::bit_width(greatest));  // that are not decided
-  std::uint64_t prefix = 0, less = 0;                     // the bound's upper bits, and words with lesser ones
+  int bits = static_cast<int>(std::bit_width(greatest));  // lower bits that are undecided
+  std::uint64_t prefix = 0, less = 0;                     // the bound's upper bits; number of words with lesser ones
   bool is_close = false;
   while (bits > 0 && !is_close) {
     const int digit = std::min(bits, digit_bits);
@@ -55,7 +55,8 @@ std::uint64_t bound_of_least(const Word* words, std::uint64_t count, std::uint64
   return bits == 0 ? prefix : (prefix << bits) + ((std::uint64_t{1} << bits) - 1);
 }
 
-// Positions of a few times k words and of all that are less, if a sample is like the rest; fewer than k if it is not.
+// The positions of all words up to a bound from a sample: a few times k if the sample is representative, but maybe
+// fewer than k if it is not.
 template <typename Word>
 std::vector<std::uint64_t> likely_positions(const Word* words, std::uint64_t count, std::uint64_t k) {
   const std::uint64_t rank = count < 4 * sample_words ? sample_words : 2 * k / (count / sample_words) + spare_ranks;

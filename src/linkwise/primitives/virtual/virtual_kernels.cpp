@@ -1,4 +1,4 @@
-// The primitives on the CPU, where a virtual device runs them: plain loops that show what is meant.
+// The primitives on the CPU, for virtual devices: plain loops that serve as a reference for the CUDA kernels.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -42,7 +42,7 @@ std::uint64_t unsigned_at(int bytes, const void* data, std::uint64_t i) {
   return bytes == 4 ? static_cast<const std::uint32_t*>(data)[i] : static_cast<const std::uint64_t*>(data)[i];
 }
 
-// body(i, row) for each index, of which those with all bits set are nobody's.
+// Calls body(i, row) for each index; `row` is no_row for an index with all bits set.
 template <typename Body>
 void for_rows(int index_bytes, const void* indices, std::uint64_t count, Body&& body) {
   const std::uint64_t nobody = index_bytes == 4 ? 0xffffffff : ~0ULL;
@@ -56,7 +56,7 @@ class VirtualKernels final : public Kernels {
  public:
   void load() const override {}
 
-  // CUB needs about one table of digit counts a tile; an upper bound of the sizes seen.
+  // CUB needs about one table of digit counts per tile; this is an upper bound of the sizes observed.
   std::uint64_t sort_scratch_bytes(RecordType, std::uint64_t count) const override {
     return (1 << 20) + std::min<std::uint64_t>(count, 1ULL << 28) / 4;
   }
@@ -87,9 +87,9 @@ class VirtualKernels final : public Kernels {
   std::uint64_t msd_sort_scratch_bytes(RecordType type, std::uint64_t count) const override {
     return type.value == ValueWidth::none ? (1 << 17) + count / 4 : 0;
   }
-  // On CUDA there have to be more.
+  // On CUDA, the threshold is higher.
   std::uint64_t fewest_for_msd_sort(RecordType) const override { return 1000; }
-  // The first digit is the quarter of the keys' range, and what is told the quarter of this again.
+  // A digit of the first level is a quarter of the keys' range; only in_digits and in_first_quarter are set.
   void look_at_keys(void*, KeyCoding coding, RawRecords input, RecordType type, std::uint64_t count, SortBuffers, void*,
                     KeySpread* spread) const override {
     with_key(type.key, [&](auto key) {
@@ -102,7 +102,7 @@ class VirtualKernels final : public Kernels {
         spread->in_first_quarter += (keys[i * (count / spread->in_digits)] >> shift & 3) == 0 ? 1 : 0;
     });
   }
-  // The room holds anything afterwards.
+  // The spare buffer holds garbage afterwards.
   void msd_sort(void*, KeyCoding coding, RecordType type, RawRecords input, RawRecords result, RawRecords room,
                 std::uint64_t count, void*, std::uint64_t* sum) const override {
     if (sum != nullptr) checksum(nullptr, type, input, count, sum);

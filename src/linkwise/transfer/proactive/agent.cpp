@@ -61,7 +61,7 @@ void check_plan(const AgentPlan& plan, bool simulated) {
 }
 
 double KernelPrice::seconds_on(const Processor& gpu) const {
-  // A copy reads and writes each byte: its memory carries twice what it copies.
+  // A copy reads and writes each byte: its memory traffic is twice its size.
   return seconds + memory_bytes / (2e9 * gpu.local_copy_gb_per_s);
 }
 

@@ -17,9 +17,10 @@
 
 namespace linkwise::proactive {
 
-/// An element that is read once: on a GPU it does not drive out of the caches what is read again, and what an agent is
-/// about to send. Of numbers and CUDA's vectors of them; others are loaded as always. For arrays that neighbouring
-/// threads read together: a sector that a few threads read in several steps has gone before the next one.
+/// Loads an element that is read only once. On a GPU, this does not evict cached data that will be read again or that
+/// an agent is about to send. This applies to numbers and CUDA's vectors of them; other types are loaded normally.
+/// For arrays that neighbouring threads read together: a sector that a few threads read in several steps is evicted
+/// before the next step.
 template <typename T>
 [[nodiscard]] LINKWISE_HOST_DEVICE T load_once(const T* from) {
 #ifdef __CUDA_ARCH__
@@ -29,7 +30,7 @@ template <typename T>
 }
 
 #ifdef __CUDACC__
-/// What another of these lanes has: a number, or a structure of whole words.
+/// The value of another one of these lanes: a number, or a structure of whole words.
 template <typename T>
 __device__ T of_lane(unsigned lanes, const T& value, int step) {
   static_assert(sizeof(T) % 4 == 0, "threads exchange whole words");
@@ -43,8 +44,8 @@ __device__ T of_lane(unsigned lanes, const T& value, int step) {
 }
 #endif
 
-/// What threads that work on one item together can find out; the answers come to all of them. `T`: numbers of 4 or 8
-/// bytes, or structures of whole words that can be added.
+/// Reductions by threads that work on one item together; all of them get the result. `T`: numbers of 4 or 8 bytes, or
+/// structures of whole words that can be added.
 template <typename Threads>
 class Reductions {
  public:
@@ -75,7 +76,7 @@ class Group : public Reductions<Group<Width>> {
   LINKWISE_HOST_DEVICE T reduce(std::uint64_t first, std::uint64_t last, T value, Term&& term,
                                 Combine&& combine) const {
 #ifdef __CUDA_ARCH__
-    // Several terms, whose loads wait for no others, are on their way at once.
+    // Unrolled, so that the independent loads of several terms are in flight at once.
 #pragma unroll 4
     for (std::uint64_t i = first + lane_; i < last; i += Width) value = combine(value, term(i));
     const unsigned lanes = Width == 32 ? ~0U : ((1U << (Width % 32)) - 1) << (threadIdx.x % 32 / Width * Width);
@@ -106,9 +107,9 @@ class WholeBlock : public Reductions<WholeBlock> {
   LINKWISE_HOST_DEVICE T reduce(std::uint64_t first, std::uint64_t last, T value, Term&& term,
                                 Combine&& combine) const {
 #ifdef __CUDA_ARCH__
-    __shared__ alignas(T) unsigned char room[32 * sizeof(T)];  // T may have initialisers
+    __shared__ alignas(T) unsigned char room[32 * sizeof(T)];  // bytes, since T may have initialisers
     T* const of_warps = reinterpret_cast<T*>(room);
-    // Every thread begins with the neutral element, or with one that may count twice, like a minimum's.
+    // Every thread begins with `value`, which must be neutral, or idempotent as for a minimum.
 #pragma unroll 8
     for (std::uint64_t i = first + threadIdx.x; i < last; i += blockDim.x) value = combine(value, term(i));
     for (int step = 16; step > 0; step /= 2) value = combine(value, of_lane(~0U, value, step));
@@ -129,7 +130,7 @@ class Block {
   LINKWISE_HOST_DEVICE explicit Block(std::uint32_t index) : index_(index) {}
   [[nodiscard]] LINKWISE_HOST_DEVICE std::uint32_t index() const { return index_; }
 
-  /// Where this block's rows begin and end, of those from first to last that blocks share, so many each.
+  /// Where this block's rows begin and end, if blocks share the rows from first to last, with `of_block` rows each.
   struct Rows {
     std::uint64_t begin, end;
   };
@@ -138,7 +139,7 @@ class Block {
     return {begin, begin + of_block < last ? begin + of_block : last};
   }
 
-  /// work(i) for first ≤ i < last, each by one thread.
+  /// Calls work(i) for first ≤ i < last, each by one thread.
   template <typename Work>
   LINKWISE_HOST_DEVICE void for_each(std::uint64_t first, std::uint64_t last, Work&& work) const {
 #ifdef __CUDA_ARCH__
@@ -148,7 +149,7 @@ class Block {
 #endif
   }
 
-  /// work(i, group) for first ≤ i < last, each by `Width` threads, a power of two up to 32.
+  /// Calls work(i, group) for first ≤ i < last, each by `Width` threads, a power of two up to 32.
   template <int Width, typename Work>
   LINKWISE_HOST_DEVICE void for_each_group(std::uint64_t first, std::uint64_t last, Work&& work) const {
     static_assert(Width >= 1 && Width <= 32 && (Width & (Width - 1)) == 0);
@@ -160,7 +161,7 @@ class Block {
 #endif
   }
 
-  /// Whether any i in first ≤ i < last is such; all threads get the answer.
+  /// Whether is_such(i) holds for any first ≤ i < last; all threads get the answer.
   template <typename Predicate>
   [[nodiscard]] LINKWISE_HOST_DEVICE bool any(std::uint64_t first, std::uint64_t last, Predicate&& is_such) const {
     bool found = false;
@@ -172,7 +173,7 @@ class Block {
 #endif
   }
 
-  /// What the block's threads wrote before, all of them see afterwards.
+  /// A barrier: afterwards, all threads of the block see what any of them wrote before.
   LINKWISE_HOST_DEVICE void synchronize() const {
 #ifdef __CUDA_ARCH__
     __syncthreads();

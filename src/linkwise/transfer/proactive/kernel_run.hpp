@@ -13,13 +13,13 @@ struct KernelRun {
   enum class Stores { local, peers, marks };
   Stores stores = Stores::local;
   Outbox outbox;
-  int senders = 0;       ///< threads that the block which writes a chunk last launches to send it; 0: it only counts
-  LaunchedTask sending;  ///< what they do
-  std::uint32_t chunks = 0;  ///< that they may have to send
+  int senders = 0;       ///< threads that the last block which writes a chunk launches to send it; 0: it only counts
+  LaunchedTask sending;  ///< the task of these threads
+  std::uint32_t chunks = 0;  ///< the most that they may have to send
   std::uint32_t first_block = 0, last_block = 0;
   std::uint32_t* marked_pages = nullptr;        ///< of a dry run
-  std::uint64_t first_byte = 0, last_byte = 0;  ///< of a dry run: of what the GPU is said to write
-  bool only_loads = false;                      ///< makes sure that the device has the kernel, and does not run it
+  std::uint64_t first_byte = 0, last_byte = 0;  ///< of a dry run: the range that the GPU is said to write
+  bool only_loads = false;                      ///< loads the kernel onto the device, and does not run it
 };
 
 }  // namespace linkwise::proactive

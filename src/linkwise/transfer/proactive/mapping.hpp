@@ -19,7 +19,8 @@ inline constexpr std::uint64_t page_bytes = 4096;
 /// Bytes [first, second) of a region.
 using ByteRange = std::pair<std::uint64_t, std::uint64_t>;
 
-/// Lists of numbers, one for each of so many others: those of i are values[first[i]] to values[first[i + 1]].
+/// A list of numbers for each i, one after the other: list i is values[first[i]] up to, but not including,
+/// values[first[i + 1]].
 struct Lists {
   std::vector<std::uint32_t> first{0};
   std::vector<std::uint32_t> values;
@@ -30,15 +31,15 @@ struct Lists {
   }
 };
 
-/// How the bytes that a GPU writes are divided: chunk c has those from bounds[c] to bounds[c + 1], whole pages but at
-/// the ends.
+/// How the bytes that a GPU writes are divided into chunks: chunk c has those from bounds[c] to bounds[c + 1]. Chunks
+/// are whole pages, except at the two ends.
 struct Chunks {
   std::vector<std::uint64_t> bounds;
 
   static Chunks uniform(ByteRange all, std::uint64_t chunk_bytes);
-  /// Each has `chunk_bytes` more than the one before. Where sending a chunk takes some time whatever its size, and the
-  /// kernel makes so many bytes meanwhile, this keeps up with it: the next chunk is done just when the one before has
-  /// been sent, and no other sizes take less time from the first block to the last byte.
+  /// Each chunk has `chunk_bytes` more than the one before. If sending has a fixed cost per chunk, in which the
+  /// kernel makes `chunk_bytes`, this keeps up with the kernel: the next chunk is complete just when the one before
+  /// has been sent, and no other sizes take less time from the first block to the last byte.
   static Chunks growing(ByteRange all, std::uint64_t chunk_bytes);
 
   [[nodiscard]] std::uint32_t count() const { return static_cast<std::uint32_t>(bounds.size() - 1); }
@@ -47,19 +48,21 @@ struct Chunks {
 
 class Mapping {
  public:
-  /// Any: `written(block)` says which byte ranges a block writes. They may overlap those of others, and lie in `all`:
-  /// what the kernel's GPU writes, and sends, and no other one writes meanwhile: chunks leave whole, with the bytes in
-  /// between that no block is mapped to. Where `all` of two GPUs share a page, each sends its own bytes of it.
+  /// Any mapping: `written(block)` returns the byte ranges that a block writes, which may overlap those of other
+  /// blocks. All of them lie in `all`, the bytes that the kernel's GPU writes and sends. No other GPU may write `all`
+  /// meanwhile, since chunks are sent whole, including bytes that no block is mapped to. Where `all` of two GPUs
+  /// share a page, each sends its own bytes of it.
   /// @throws UsageError for a range that is not in `all`, or `all` that is not in the region.
   static Mapping of(std::uint32_t blocks, std::uint64_t region_bytes, ByteRange all,
                     const std::function<std::vector<ByteRange>(std::uint32_t block)>& written);
-  /// Block b writes `block_bytes` from first + b · block_bytes on, none of it after `last`.
+  /// Block b writes `block_bytes` bytes from the start of `all` + b · block_bytes on, but none after the end of
+  /// `all`.
   static Mapping contiguous(std::uint32_t blocks, std::uint64_t region_bytes, std::uint64_t block_bytes, ByteRange all);
-  /// Block b writes `rows` pieces of `row_bytes`, `stride` bytes apart, the first at b · row_bytes, and what lies
-  /// behind the region's end is cut off. One GPU writes all of it.
+  /// Block b writes `rows` pieces of `row_bytes`, `stride` bytes apart, the first at b · row_bytes; they are cut off
+  /// at the region's end. One GPU writes the whole region.
   static Mapping strided(std::uint32_t blocks, std::uint64_t region_bytes, std::uint64_t row_bytes, std::uint64_t rows,
                          std::uint64_t stride);
-  /// As `contiguous`, and also `halo` bytes on both sides, of `all`.
+  /// As `contiguous`, plus `halo` bytes on both sides of each block, within `all`.
   static Mapping stencil(std::uint32_t blocks, std::uint64_t region_bytes, std::uint64_t block_bytes, ByteRange all,
                          std::uint64_t halo);
   /// From the pages that a dry run found each block to write, in rising order. @throws UsageError if one is not in

@@ -1,4 +1,4 @@
-// A runtime for programs that want regions, and have no description of a machine.
+// Runtimes for programs that use regions and have no description of the machine.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,13 @@ namespace linkwise::proactive {
 /// All GPUs that CUDA shows. @throws DeviceError if there is none, saying why.
 std::unique_ptr<Runtime> open_gpus();
 
-/// As many virtual GPUs, each joined to each: the CPU executes, in another legal order for every seed, races and waits
-/// that nothing meets are errors, and a simulated clock tells the time. It remembers what ran until `clear_timeline`.
+/// Virtual GPUs, each linked to every other one. The CPU executes their work, in a different legal order for every
+/// seed; races and waits that are never satisfied are errors; times are those of a simulated clock. The timeline is
+/// kept until `clear_timeline`.
 std::unique_ptr<Runtime> open_virtual_gpus(int gpus, std::uint64_t seed = 0);
 
-/// When everything enqueued so far has run: from the first start to the last end, measured or simulated. Blocks.
+/// Blocks until everything enqueued so far has run. Returns the time from the first start to the last end, measured
+/// or simulated.
 double seconds_of_work(Runtime& runtime);
 
 }  // namespace linkwise::proactive

@@ -1,9 +1,9 @@
 // What a running kernel and an agent share: which chunks each block writes, and how many blocks have written each
 // (proact21 §III-B).
 //
-// Counters count up over all epochs, so that nothing is ever reset, and whoever waits for a chunk compares its counter
-// with the count that makes it ready: agents, and streams (cuda/agents.hpp). So a block only adds, and waits for no
-// answer.
+// Counters increase over all epochs and are never reset. Agents, and streams (cuda/agents.hpp), that wait for a chunk
+// compare its counter with the count at which it is ready. A block thus only increments the counter, and need not
+// wait for the result.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@ struct alignas(8) ChunksOfBlock {
 /// In the memory of the kernel's GPU.
 struct Outbox {
   const ChunksOfBlock* blocks = nullptr;  ///< null: nothing is tracked
-  const std::uint32_t* chunks = nullptr;  ///< where `first` is a place; null: it is a chunk, and the others follow it
+  const std::uint32_t* chunks = nullptr;  ///< indexed by `first`; null: `first` is a chunk, and the others follow it
   std::uint32_t* counters = nullptr;      ///< of each chunk, the blocks that have written it
-  bool for_streams = false;               ///< other than this GPU's threads wait for the counters
+  bool for_streams = false;               ///< streams, and not only this GPU's threads, wait for the counters
 };
 
 }  // namespace linkwise::proactive

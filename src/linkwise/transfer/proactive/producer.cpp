@@ -71,7 +71,7 @@ void ProducerBase::launch_on_device(const std::string& name, const Run& run, std
     runtime.enqueue(
         compute, {name, std::move(reads), {mirror}, {}, [run, how](void* stream) { run(stream, how); }, {}, is_timed_});
   const Event done = runtime.record(compute);
-  // What blocks have launched is part of their kernel.
+  // A kernel completes only after the kernels that its blocks have launched.
   if (!has_agent || plan_.agent == Agent::dynamic) return region_.add_pending(done);
   if (plan_.agent == Agent::polling) start_polling_agent(before);
   else if (plan_.agent == Agent::unified) replicate_pages(done);
@@ -81,8 +81,8 @@ void ProducerBase::launch_on_device(const std::string& name, const Run& run, std
   region_.add_pending(runtime.record(agent));
 }
 
-// The kernel is launched first, and its agent's blocks, whose stream has the higher priority, come in as soon as some
-// of its own end.
+// The kernel is launched first. The agent's blocks, whose stream has the higher priority, start as soon as some of
+// the kernel's blocks have ended.
 void ProducerBase::start_polling_agent(Event before) {
   Runtime& runtime = region_.runtime();
   const Stream agent = runtime.stream(Place::gpu(gpu_), "agent");

@@ -19,11 +19,11 @@
 
 namespace linkwise::proactive {
 
-/// A producer without the types of its region and kernel. Whoever destroys it has waited for what it launched. One that
-/// was moved from can only be destroyed.
+/// A producer without the types of its region and kernel. Before it is destroyed, everything that it launched must
+/// have been waited for. A producer that was moved from can only be destroyed.
 class ProducerBase {
  public:
-  /// Allocates and fills what tracking takes. @throws UsageError, OutOfMemoryError.
+  /// Allocates and fills the tables for tracking. @throws UsageError, OutOfMemoryError.
   ProducerBase(RegionBytes& region, int gpu, Mapping mapping, AgentPlan plan);
   ~ProducerBase();
   ProducerBase(ProducerBase&&) noexcept;
@@ -32,20 +32,20 @@ class ProducerBase {
   [[nodiscard]] const AgentPlan& plan() const { return plan_; }
   /// @throws UsageError for `unordered` on the virtual machine.
   void set_sends(Sends sends);
-  /// Whether the runtime's timeline, and so `seconds_of_work`, has kernels and agents on GPUs. Without it, launches
-  /// follow each other a little sooner.
+  /// Whether kernels and agents on GPUs are in the runtime's timeline, and so in `seconds_of_work`. If not, launches
+  /// follow each other slightly faster.
   void set_timed(bool is_timed) { is_timed_ = is_timed; }
-  /// After the runtime has synchronised: @throws DeviceError if the agent gave up waiting in an epoch since the last
-  /// check, so that peers may have old bytes. RegionBytes::fetch and ::wait ask all producers.
+  /// To be called after the runtime has synchronised. @throws DeviceError if the agent gave up waiting in an epoch
+  /// since the last check, so that peers may have stale bytes. RegionBytes::fetch and ::wait check all producers.
   void check() const;
-  /// After the runtime has synchronised: the threads that stored to the peers in the last epoch, as the GPU counted
-  /// them; of a dynamic agent, for a chunk. 0 where no such agent ran.
+  /// To be called after the runtime has synchronised. The number of threads that stored to the peers in the last
+  /// epoch, as counted by the GPU; for a dynamic agent, per chunk. 0 if no agent with threads ran.
   [[nodiscard]] std::uint32_t senders() const;
 
  protected:
-  /// Whether blocks are to launch what sends their chunks.
+  /// Whether blocks launch the kernels that send their chunks.
   [[nodiscard]] bool launches() const;
-  /// @throws ProgramError if another mapping, a dry run's, has a page that this one has not.
+  /// @throws ProgramError if `found`, from a dry run, has a page that this producer's mapping lacks.
   void compare(const Mapping& found) const;
   using Run = std::function<void(void* native_stream, const KernelRun& run)>;
   void launch(const std::string& name, const Run& run, std::vector<MemoryView> reads, const KernelPrice& price);
@@ -78,10 +78,11 @@ class Producer : public ProducerBase {
   Producer(Region<T>& region, int gpu, Mapping mapping, AgentPlan plan)
       : ProducerBase(region, gpu, std::move(mapping), plan) {}
 
-  /// Runs the kernel, one block of threads for each block of the mapping, and has its chunks sent as they are done.
-  /// `reads`: what the kernel reads. The virtual machine looks for races among what is named here, and sees no other
-  /// loads. On GPUs, compile this with nvcc; for the agent `dynamic`, as relocatable device code (-rdc=true).
-  /// @throws CannotLaunchError where it was not.
+  /// Runs the kernel, one block of threads for each block of the mapping, and has its chunks sent as they are
+  /// completed. `reads`: the memory that the kernel reads. The virtual machine checks these views for races, and sees
+  /// no other loads. To run on GPUs, compile this with nvcc; for the agent `dynamic`, as relocatable device code
+  /// (-rdc=true).
+  /// @throws CannotLaunchError if the agent `dynamic` lacks that.
   template <typename Kernel>
   void launch(const Kernel& kernel, std::vector<MemoryView> reads, const KernelPrice& price,
               const std::string& name = "kernel") {
@@ -91,16 +92,16 @@ class Producer : public ProducerBase {
     ProducerBase::launch(name, run_of(region(), gpu_, mapping_, kernel), std::move(reads), price);
   }
 
-  /// Runs the kernel without storing anything, as find_mapping does: for tests on GPUs, where stores that a mapping
-  /// does not name are not seen otherwise. Blocks. @throws ProgramError naming the block and the chunk, UsageError
-  /// naming the block that stores outside of the mapping's `all`.
+  /// Checks the mapping by running the kernel without storing anything, as find_mapping does. For tests on GPUs,
+  /// where stores that a mapping does not name otherwise go unnoticed. Blocks. @throws ProgramError naming the block
+  /// and the chunk, UsageError naming the block that stores outside of the mapping's `all`.
   template <typename Kernel>
   void check_mapping(const Kernel& kernel) {
     compare(find_mapping(region(), gpu_, mapping().blocks(), mapping().all(), kernel));
   }
 
-  /// Which chunks a kernel's blocks write, found by running it without storing anything: it must compute the same
-  /// positions each time. Blocks.
+  /// Finds the chunks that a kernel's blocks write by running it without storing anything. The kernel must store to
+  /// the same positions each time. Blocks.
   template <typename Kernel>
   static Mapping find_mapping(Region<T>& region, int gpu, std::uint32_t blocks, ByteRange all, const Kernel& kernel) {
     return dry_run(region, gpu, blocks, all, run_of(region, gpu, nullptr, kernel));

@@ -23,22 +23,22 @@ struct ProducerBase::Tables : Sender {
   Lists of_blocks;                         // the chunks that each block writes
   std::vector<std::uint32_t> writers;      // of each chunk
   std::vector<std::uint32_t> last_writer;  // of each chunk: the highest block
-  std::vector<std::uint32_t> wanted;       // of each chunk: the peers that need it, as bits by their place
-  std::vector<std::uint32_t> order;        // chunks that are written, as their last writers stand in the grid
+  std::vector<std::uint32_t> wanted;       // of each chunk: the peers that need it, as a bit mask
+  std::vector<std::uint32_t> order;        // written chunks, in the grid order of their last writers
   std::vector<int> peers;
-  std::uint32_t written = 0;  // chunks that any block writes
+  std::uint32_t written = 0;  // number of chunks that any block writes
   std::uint32_t epoch = 0;
 
   // On a real GPU.
   std::vector<Buffer> buffers;
   Outbox outbox;
   SendingTask sending;
-  const SendingTask* sending_on_gpu = nullptr;  // as it is to begin with
+  const SendingTask* sending_on_gpu = nullptr;  // a copy of its initial state
   MemoryView counters, senders, failure;
-  bool is_loaded = false;  // kernel and agent, on the GPU
-  bool is_late = false;    // something may run when this goes
+  bool is_loaded = false;  // kernel and agent have been loaded onto the GPU
+  bool is_late = false;    // work may still run when this is destroyed
 
-  /// What a peer gets of these chunks, neighbours in one.
+  /// The byte ranges of these chunks that a peer needs; adjacent ones are merged.
   [[nodiscard]] std::vector<ByteRange> ranges_for(std::size_t peer, std::span<const std::uint32_t> of) const;
 
  private:
@@ -46,7 +46,8 @@ struct ProducerBase::Tables : Sender {
   void put_on_device(const RegionBytes& region, const AgentPlan& plan);
 };
 
-/// A kernel and its agent on the virtual machine: the grid runs in slices, and what a slice completes leaves after it.
+/// A kernel and its agent on the virtual machine: the grid runs in slices, and the chunks that a slice completes are
+/// sent after it.
 class ProducerBase::Simulated {
  public:
   Simulated(ProducerBase& producer, const KernelPrice& price, std::vector<MemoryView> reads);

@@ -13,12 +13,12 @@ namespace {
 Chunks chunks_of(const RegionBytes& region, const Mapping& mapping, const AgentPlan& plan) {
   if (plan.agent == Agent::copy_engine) return Chunks::growing(mapping.all(), plan.chunk_bytes);
   if (is_decoupled(plan.agent)) return Chunks::uniform(mapping.all(), plan.chunk_bytes);
-  // What is sent after the kernel goes at once; in pages only where not everybody needs everything.
+  // Other agents need no tracking: one chunk for everything, or pages if some GPUs do not need everything.
   const std::uint64_t pages = mapping.region_bytes() / page_bytes + 1;
   return Chunks::uniform(mapping.all(), region.is_needed_by_all() ? pages * page_bytes : page_bytes);
 }
 
-// Whether each list's elements follow each other.
+// Whether the elements of each list are consecutive numbers.
 bool have_neighbours(const Lists& lists) {
   for (std::uint32_t i = 0; i < lists.count(); ++i) {
     const std::span<const std::uint32_t> list = lists.of(i);
@@ -48,7 +48,7 @@ ProducerBase::Tables::Tables(RegionBytes& region, int gpu, const Mapping& mappin
   if (!runtime.simulated() && is_decoupled(plan.agent) && written > 0) put_on_device(region, plan);
 }
 
-// What the kernel's blocks and the agent have to know.
+// Copies the tables for the kernel's blocks and the agent to the GPU.
 void ProducerBase::Tables::put_on_device(const RegionBytes& region, const AgentPlan& plan) {
   const auto put = [&]<typename Element>(const std::vector<Element>& values) {
     buffers.push_back(put_on_gpu(runtime, gpu, values.data(), values.size() * sizeof(Element), "outbox"));
@@ -134,7 +134,7 @@ std::string ProducerBase::Tables::state() {
   std::string text = "epoch " + std::to_string(epoch) + " on GPU " + std::to_string(gpu);
   if (counters.bytes == 0) return text;
   std::vector<std::uint32_t> counted(chunks.count());
-  // Not behind kernels and agents, which may wait.
+  // On a stream of its own, since kernels and agents may still be waiting.
   runtime.read_back({runtime.stream(Place::gpu(gpu), "look"), counters, counted.data()});
   std::uint32_t ready = 0, first = 0, missing = 0;
   for (const std::uint32_t chunk : order | std::views::reverse) {

@@ -18,7 +18,7 @@
 namespace linkwise::proactive {
 namespace {
 
-// Has a runtime obey a stop token, besides the one that it obeys already, as long as this lives.
+// Makes a runtime obey `source` in addition to its current stop token, during the lifetime of this object.
 class AlsoObeys {
  public:
   AlsoObeys(Runtime& runtime, std::stop_source& source)
@@ -42,7 +42,8 @@ std::string told(double seconds) {
   return text.str();
 }
 
-// Has an action, which waits, give up after so many seconds; whether it came to its end. @throws as it does.
+// Runs an action that waits, and stops its waits after `seconds`. Returns whether it finished. @throws what it
+// throws.
 bool within(Runtime& runtime, double seconds, const std::function<void()>& action) {
   constexpr double for_ever = 1e9;
   std::stop_source late;
@@ -207,7 +208,7 @@ void RegionBytes::fetch(int gpu, void* data, std::uint64_t bytes) {
   check();
 }
 
-// All are asked, so that none says it again of what comes later.
+// Checks all senders even if one has failed, so that none reports an old failure at a later check.
 void RegionBytes::check() {
   std::erase_if(senders_, [](const auto& sender) { return sender.expired(); });
   std::exception_ptr first;

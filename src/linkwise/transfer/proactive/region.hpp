@@ -1,12 +1,12 @@
-// One array, mirrored on several GPUs: each writes its part, and every peer that needs it gets it while the kernel that
-// makes it still runs (proact21 §III).
+// One array, mirrored on several GPUs: each GPU writes its part, which is sent to every peer that needs it while the
+// producing kernel is still running (proact21 §III).
 //
 //   Region<float> next(runtime, gpus, n);
 //   Producer<float> producer(next, gpu, Mapping::contiguous(…), plan);   // once for each GPU
 //   producer.launch(kernel, {what it reads}, price);                     // an epoch: on each GPU
 //   next.flush();                                                        // now kernels of all GPUs may read it
 //
-// Everything is asynchronous, in the order of the runtime's "compute" streams. A runtime is to outlive its regions, and
+// Everything is asynchronous and ordered by the runtime's "compute" streams. A runtime must outlive its regions, and
 // a region its producers.
 #pragma once
 
@@ -27,12 +27,13 @@
 
 namespace linkwise::proactive {
 
-/// Where kernels of producers run: behind the agents, which have little to do and should do it at once.
+/// The stream of producers' kernels. Its priority is below the agents', whose work is short and should run at once.
 inline Stream compute_stream(Runtime& runtime, int gpu) {
   return runtime.stream(Place::gpu(gpu), "compute", Priority::background);
 }
 
-/// Memory on a GPU with these contents, one behind the other; blocks until they are there. In an estimate it has none.
+/// Allocates memory on a GPU and fills it with these contents, one after the other. Blocks until they are there. In
+/// an estimate, the memory has no contents.
 Buffer put_on_gpu(Runtime& runtime, int gpu, std::span<const std::span<const std::byte>> contents,
                   const std::string& label);
 inline Buffer put_on_gpu(Runtime& runtime, int gpu, const void* data, std::uint64_t bytes, const std::string& label) {
@@ -40,15 +41,15 @@ inline Buffer put_on_gpu(Runtime& runtime, int gpu, const void* data, std::uint6
   return put_on_gpu(runtime, gpu, std::span(&contents, 1), label);
 }
 
-/// Somebody who sends parts of a region, and whom it asks how that goes.
+/// A sender of parts of a region, which the region checks and asks for its progress.
 class Sender {
  public:
   virtual ~Sender() = default;
   /// @throws DeviceError if something that should have been sent was not.
   virtual void check() = 0;
-  /// How far it is, now, in words.
+  /// Its current progress, in words.
   virtual std::string state() = 0;
-  /// A wait was given up: what runs may use its memory after it has gone.
+  /// Says that a wait was given up, so that running work may use the sender's memory after its destruction.
   virtual void let_go_late() = 0;
 };
 
@@ -69,47 +70,47 @@ class RegionBytes {
   /// The whole array as that GPU has it. @throws UsageError if it has none.
   [[nodiscard]] const MemoryView& mirror(int gpu) const;
 
-  /// Says that of what peers write the GPU needs these bytes, in whole pages, and all others that were named; who never
-  /// says so gets everything. Agents that send chunks send whole ones, if any page of them is needed. @throws
-  /// UsageError for bytes that are not in the region, or once it has a producer.
+  /// Declares that the GPU needs these bytes of what its peers write, in whole pages, in addition to those declared
+  /// before. A GPU without such declarations gets everything. Agents that send chunks send whole ones if any page of
+  /// them is needed. @throws UsageError for bytes that are not in the region, or once it has a producer.
   void need(int gpu, ByteRange range);
-  /// The peers of a GPU that need any of the pages from first to last, as bits by their place among `peers`.
+  /// The peers of a GPU that need any of the pages from first to last, as a bit mask of indices into `peers`.
   [[nodiscard]] std::uint32_t wanted(int gpu, std::uint64_t first_page, std::uint64_t last_page) const;
   /// The other GPUs, in order.
   [[nodiscard]] std::vector<int> peers(int gpu) const;
-  /// @throws UsageError for a plan that is none on this machine, or whose agent is for the other kind of memory.
+  /// @throws UsageError for a plan that is invalid on this machine, or whose agent needs the other kind of memory.
   void check_goes_with(const AgentPlan& plan) const;
   /// Whether every GPU needs everything.
   [[nodiscard]] bool is_needed_by_all() const;
-  /// For the kernels of a GPU: of each page, the peers that want it, as bits by their place; null if all want all.
+  /// For the kernels of a GPU: for each page, a bit mask of the peers that need it; null if all need everything.
   const std::uint32_t* interest(int gpu);
 
-  /// Copies to all mirrors, after everything that was launched; blocks until it is there. @throws UsageError if the
-  /// size differs.
+  /// Copies data to all mirrors, after everything launched so far; blocks until it is there. @throws UsageError if
+  /// the size differs from the region's.
   void fill(const void* data, std::uint64_t bytes);
-  /// What one GPU has when everything that was launched has arrived, from the first byte on; blocks. @throws UsageError
-  /// for more bytes than there are, DeviceError if an agent gave up, so that they may be old.
+  /// Copies one GPU's mirror, from the first byte on, after everything launched so far has arrived; blocks. @throws
+  /// UsageError for more bytes than the region has, DeviceError if an agent gave up, so that bytes may be stale.
   void fetch(int gpu, void* data, std::uint64_t bytes);
 
-  /// Release: what kernels of any GPU do from now on comes after all that was launched on this region, and after its
-  /// arrival at the peers.
+  /// Release: kernels that are launched from now on, on any GPU, run after everything launched on this region so far,
+  /// and after its arrival at the peers.
   void flush();
-  /// Acquire, as readers give back what they have read: the next flush also waits for what was launched on a GPU so
-  /// far, so that kernels that are launched after it may overwrite the array.
+  /// Acquire, for readers that have finished: the next flush also waits for everything launched on this GPU so far,
+  /// so that kernels launched after the flush may overwrite the array.
   void consumed(int gpu);
-  /// Blocks until everything that was launched has run and arrived. @throws DeviceError if an agent gave up, or if it
-  /// takes longer than so many seconds, saying how far every producer is.
+  /// Blocks until everything launched so far has run and arrived. @throws DeviceError if an agent gave up, or if this
+  /// takes longer than `patience` seconds; it then tells the progress of every producer.
   void wait(double patience = 60);
-  /// Of what has run. @throws DeviceError if an agent gave up.
+  /// Checks the work that has run. @throws DeviceError if an agent gave up.
   void check();
-  /// The same where the host has waited for everything, so that the region's memory is the caller's.
+  /// The same, if the host has waited for everything; also hands the region's memory to the caller.
   void check_when_done();
-  /// Of producers: whom fetch and wait ask.
+  /// For producers: adds a sender for fetch and wait to check.
   void watch(std::weak_ptr<Sender> sender) {
     senders_.push_back(std::move(sender));
     has_producers_ = true;
   }
-  /// Of producers: what the next flush waits for.
+  /// For producers: adds an event for the next flush to wait for.
   void add_pending(Event event) { pending_.push_back(event); }
 
  private:
@@ -130,7 +131,7 @@ class RegionBytes {
   bool is_late_ = false;        // a wait was given up
 };
 
-/// Elements that are copied as bytes, as GPUs and links do.
+/// A region of elements, which GPUs and links copy as bytes.
 template <typename T>
 class Region : public RegionBytes {
   static_assert(std::is_trivially_copyable_v<T>, "a region's elements are copied as bytes");
@@ -140,7 +141,7 @@ class Region : public RegionBytes {
          Agent agent = Agent::bulk)
       : RegionBytes(runtime, std::move(gpus), bytes_of(count), label, agent) {}
   [[nodiscard]] std::uint64_t count() const { return bytes() / sizeof(T); }
-  /// Element i becomes value_of(i), in all mirrors; blocks. An estimate has no data, and asks for none.
+  /// Sets element i to value_of(i) in all mirrors; blocks. An estimate has no data, and does not call value_of.
   template <typename ValueOf>
   void fill_each(ValueOf&& value_of) {
     if (runtime().estimating()) return;

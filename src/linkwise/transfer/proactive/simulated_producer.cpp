@@ -1,8 +1,8 @@
 // A kernel and its agent on the virtual machine.
 //
-// The grid runs in slices of blocks, one after the other, and what a slice completes leaves after it: by operations and
-// copies like all others, so that orders, races and the links' sharing are the machine's. Slices become small towards
-// the end, where the last chunks leave after the kernel.
+// The grid runs in slices of blocks, one after the other, and the chunks that a slice completes are sent after it.
+// This uses ordinary operations and copies, so that the virtual machine models their order, races and shared links as
+// usual. Slices become small towards the end, since the last chunks are sent after the kernel.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -13,7 +13,7 @@ namespace linkwise::proactive {
 namespace {
 
 constexpr std::uint32_t slices = 24, smallest_part = 1024;
-constexpr double launch_us = 3;  // of a kernel behind another: 2.9 on an H200
+constexpr double launch_us = 3;  // from one kernel to the next: 2.9 on an H200
 
 /// Where slices of a grid end.
 std::vector<std::uint32_t> slice_ends(std::uint32_t blocks) {
@@ -48,7 +48,7 @@ void ProducerBase::Simulated::launch(const std::string& name, const Run& run) {
   for (const std::uint32_t chunk : tables_.order)
     completed_by[std::ranges::upper_bound(ends, tables_.last_writer[chunk]) - ends.begin()].push_back(chunk);
 
-  // A copy that is queued up front waits for what the previous epoch left on its stream, and for nothing else.
+  // A send waits for its slice and for earlier work on its streams, such as the previous epoch's; for nothing else.
   std::uint32_t first = 0;
   for (std::size_t s = 0; s < ends.size(); first = ends[s++]) {
     run_slice(name, run, first, ends[s]);
@@ -72,7 +72,8 @@ void ProducerBase::Simulated::run_slice(const std::string& name, const Run& run,
   Operation operation{name, reads_, {}, {}, {}};
   if (first == 0) operation.work.fixed_us = launch_us;
   operation.work.microseconds = 1e6 * share * price_.seconds_on(runtime_.machine().gpu);
-  // Resident blocks ask for counters and take their threads from the kernel the whole time, half and half.
+  // A polling agent's resident blocks slow the kernel down the whole time: by polling counters and, in proportion to
+  // their threads, by occupying the SMs.
   const double threads = static_cast<double>(producer_.plan_.threads) / costs.saturating_threads;
   if (agent == Agent::polling) operation.work.microseconds *= 1 + costs.polling_share * (1 + threads) / 2;
   if (agent == Agent::dynamic && sends()) operation.work.microseconds *= 1 + costs.dynamic_share;
@@ -81,7 +82,7 @@ void ProducerBase::Simulated::run_slice(const std::string& name, const Run& run,
     const std::uint32_t counted = tables_.of_blocks.first[last] - tables_.of_blocks.first[first];
     operation.work.microseconds += 1e-3 * costs.tracking_ns * counted;
   }
-  // What the slice writes: the pages of its blocks, neighbours that the same peers need in one.
+  // What the slice writes: the pages of its blocks, where adjacent ones that the same peers need are merged.
   std::vector<std::uint32_t> pages;
   for (std::uint32_t block = first; block < last; ++block)
     pages.insert(pages.end(), mapping.pages(block).begin(), mapping.pages(block).end());
@@ -124,7 +125,7 @@ void ProducerBase::Simulated::send(std::span<const std::uint32_t> chunks, Event 
   const MemoryView& from = producer_.region_.mirror(producer_.gpu_);
   Event begun = ready;
   if (has_threads(agent)) {
-    // One agent sees to one chunk after the other, whatever the links do meanwhile.
+    // An agent starts one chunk after the other, whatever the links do meanwhile.
     runtime_.wait(agent_, ready);
     Operation start{"start sending", {}, {}, {}, {}};
     const auto count = static_cast<double>(chunks.size());
@@ -151,7 +152,7 @@ void ProducerBase::Simulated::send(std::span<const std::uint32_t> chunks, Event 
         transfer.work.goodput *= std::min(1.0, at_once * producer_.plan_.threads / costs.saturating_threads);
       }
       if (agent == Agent::copy_engine) {
-        // Of two streams in turn, one waits while the other's copy runs.
+        // Copies alternate between two streams: one waits while the other's copy runs.
         const auto& bounds = tables_.chunks.bounds;
         const auto copies = std::ranges::lower_bound(bounds, last) - std::ranges::lower_bound(bounds, first);
         transfer.work.fixed_us = static_cast<double>(copies) * costs.copy_engine_us / copy_streams;

@@ -41,7 +41,7 @@ std::filesystem::path cache_folder() {
   if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0') return cache;
   if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0')
     return std::filesystem::path(home) / ".cache";
-  return {};  // a directory that everybody writes is no place for it
+  return {};  // no fallback to a world-writable directory
 }
 
 }  // namespace
@@ -83,11 +83,11 @@ void TunedPlans::keep(const std::string& kernel, const AgentPlan& plan) const {
   if (file_.empty()) throw UsageError("cannot keep a plan: neither XDG_CACHE_HOME nor HOME says where");
   std::error_code failed;
   if (file_.has_parent_path()) std::filesystem::create_directories(file_.parent_path(), failed);
-  // Under another name first: whoever reads meanwhile finds the old plans or the new ones.
+  // Written to a temporary file first, so that concurrent readers find either the old plans or the new ones.
   std::filesystem::path part = file_;
   part += "." + std::to_string(getpid());
   std::filesystem::remove(part,
-                          failed);  // what a process of that number has left, or a link that somebody has put there
+                          failed);  // left by a process with the same id, or a link that somebody has put there
   failed.clear();
   std::ofstream lines(part);
   for (const Kept& kept : kept_in(file_))
@@ -109,7 +109,7 @@ AgentPlan tuned_plan(const std::string& kernel, const std::function<double(const
   const AgentPlan best = tune(space, seconds).front().plan;
   try {
     kept.keep(kernel, best);
-  } catch (const UsageError& cannot) {  // a program need not end for that, but its owner is to know
+  } catch (const UsageError& cannot) {  // not fatal for a program, but its user should know
     (void)std::fprintf(stderr, "linkwise: %s, or every run will tune '%s' again\n", cannot.what(), kernel.c_str());
   }
   return best;

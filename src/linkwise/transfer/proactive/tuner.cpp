@@ -61,7 +61,7 @@ class Search {
     std::ranges::stable_sort(tried, {}, [](const Tried& one) { return std::pair(one.seconds, one.plan.threads); });
   }
 
-  /// The best of many were lucky as well: they are tried again, in turn, so that all have what changes meanwhile.
+  /// The best of many were partly lucky, so they are timed again: in turn, so that changes of the machine affect all.
   void compare(std::span<Tried> best) {
     std::vector<std::vector<double>> again(best.size());
     for (std::size_t round = 0; round < rounds; ++round) {
@@ -83,7 +83,7 @@ class Search {
     return {agent, space_.chunk_bytes[chunk], has_threads(agent) ? space_.threads[threads] : space_.threads.back()};
   }
 
-  /// From a place upwards to the end, and downwards, as long as it promises something.
+  /// Tries the places above `from`, then those below it, each direction until it is hopeless.
   template <typename Try>
   void walk(int from, int end, Try&& attempt) {
     for (const int step : {1, -1})
@@ -119,7 +119,7 @@ class Search {
   std::vector<Tried> tried_;
   struct Best {
     double seconds = 0;
-    int chunk = 0, threads = 0;  // their places in the space
+    int chunk = 0, threads = 0;  // indices into the space
   };
   Best best_;  // of the agent at hand
 };

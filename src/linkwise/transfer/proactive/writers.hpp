@@ -1,4 +1,4 @@
-// Where a kernel's stores go: the `Out` that it is called with, one for each way in which it is run.
+// Where a kernel's stores go: the types of `Out` that it is called with, one for each way in which it is run.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,7 @@ struct PeerWriter {
   }
 };
 
-/// Nowhere: marks the pages that a block would write, for a dry run that finds a kernel's mapping.
+/// Stores nothing, but marks the pages that a block would write, for a dry run that finds a kernel's mapping.
 template <typename T>
 struct PageMarker {
   std::uint32_t* pages;       ///< a bit for each page of the region, and one for what lies outside of the part
@@ -64,14 +64,14 @@ struct PageMarker {
   }
 };
 
-/// What is wrong with a store into a page that a block's mapping does not name.
+/// The error message for a store into a page that a block's mapping does not name.
 inline std::string not_mapped(std::uint32_t block, const std::string& what, std::uint64_t page) {
   return "block " + std::to_string(block) + " stores " + what + "in the chunk of 4 KiB number " + std::to_string(page) +
          ", which its mapping does not name: the chunk could leave before the store; correct the mapping, or let a dry "
          "run find it";
 }
 
-/// As another one, on the virtual machine: stops at a store that the mapping does not name.
+/// Wraps another `Out` on the virtual machine: throws at a store that the mapping does not name.
 template <typename T, typename Out>
 struct CheckedWriter {
   Out out;

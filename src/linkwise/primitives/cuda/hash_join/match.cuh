@@ -1,4 +1,4 @@
-// Parts of both sides against each other: what there is for the blocks to do, how many rows it gives, and the rows.
+// Joins the parts of both sides: lists the blocks' tasks, counts the rows of the result, and writes them.
 #pragma once
 
 #include "linkwise/primitives/cuda/hash_join/table.cuh"
@@ -18,8 +18,8 @@ __global__ void list_tasks_kernel(const RawHashTasks list) {
   }
 }
 
-/// What a block does: a chunk of the probing side against its part of the build side, as many rows of it at a time as
-/// a table takes.
+/// A block's work: joins a chunk of the probe side with its part of the build side, as many build rows at a time as
+/// the hash table holds.
 template <typename Key>
 class Matching {
  public:
@@ -35,8 +35,8 @@ class Matching {
 
   [[nodiscard]] __device__ bool wants_matched() const { return match_.emission != Emission::pairs; }
 
-  /// body(row, hash, value, its chain) for each probing row, by whole warps, against each table; the chain of rows that
-  /// are not there is empty.
+  /// Calls body(row, hash, value, chain) for each probe row and each table. Whole warps take part: rows past the end
+  /// of the chunk have an empty chain.
   template <typename Body>
   __device__ void run(bool wants_values, const Body& body) {
     const auto* const build = static_cast<const Key*>(match_.build.keys);
@@ -65,7 +65,7 @@ class Matching {
       load(now, probe_begin, keeps_probe_values);
       for (std::uint64_t base = probe_begin; base < probe_end; base += Batch::rows) {
         load(next, base + Batch::rows, keeps_probe_values);
-        unsigned chain[Batch::at_once];  // of all of them, before the first is followed
+        unsigned chain[Batch::at_once];  // all heads are loaded before the first chain is followed
 #pragma unroll
         for (int j = 0; j < Batch::at_once; ++j) {
           const std::uint64_t row = base + j * match_threads + threadIdx.x;
@@ -111,7 +111,7 @@ class Matching {
   Table<Key> table;
 
  private:
-  // Rows of the probing side that a thread looks up one behind the other, while the next ones are on their way.
+  // Probe rows that a thread looks up one after the other, while the next batch is being loaded.
   struct Batch {
     static constexpr int at_once = 4, rows = at_once * match_threads;
     Key key[at_once];
@@ -129,7 +129,7 @@ class Matching {
   }
   const RawHashMatch& match_;
   HashTask task_;
-  unsigned* matched_;  // a bit for each probing row
+  unsigned* matched_;  // a bit for each probe row
 };
 
 template <typename Key>
@@ -179,7 +179,7 @@ __global__ void __launch_bounds__(match_threads, 2)
   Matching<Key> matching(match, shape, shared);
   const std::uint64_t first = rows.offsets[blockIdx.x];
   const unsigned lane = threadIdx.x % 32;
-  // The rows that a warp emits at a time take places one behind the other.
+  // The rows that a warp emits at once take consecutive places.
   const auto place = [&](bool emits) {
     const unsigned votes = __ballot_sync(~0u, emits);
     unsigned base = 0;

@@ -1,7 +1,7 @@
-// One pass of radix partitioning by hashes: count the parts, and move each tile's rows to theirs.
+// One pass of radix partitioning by hashes: counts the rows of each part, and moves each tile's rows to their parts.
 //
-// A tile is put in the order of its digits in shared memory, so that it is stored in runs; a block takes a place for
-// each run from the part's cursor. So rows of a part come in no order, which a hash join does not ask for.
+// A tile is ordered by digit in shared memory, so that it is stored in runs; a block reserves the place of each run
+// with the part's atomic cursor. So the rows of a part are in no particular order, which a hash join does not need.
 #pragma once
 
 #include <cub/block/block_scan.cuh>
@@ -11,18 +11,18 @@
 
 namespace linkwise::cuda::hash {
 
-constexpr int pass_threads = 512;  // a thread looks after a digit
+constexpr int pass_threads = 512;  // enough for one thread per digit
 static_assert(1 << most_pass_bits <= pass_threads);
 constexpr unsigned count_tile = 1 << 15;
 
 template <typename Value>
 constexpr bool has_values = !std::is_same_v<Value, NoValue>;
 
-/// Rows of a tile that a thread has: as many as let two blocks share a multiprocessor.
+/// Rows of a tile per thread: as many as let two blocks share a multiprocessor.
 template <typename Key, typename Value>
 constexpr int pass_items = sizeof(Key) == 8 && sizeof(Value) == 8 ? 8 : 16;
 
-/// Tiles of runs: those of run r begin with number first[r].
+/// The tiles of all runs: those of run r are numbered from first[r] on.
 struct Tiles {
   const std::uint32_t* first;
   unsigned rows;
@@ -34,7 +34,7 @@ struct Tile {
   std::uint32_t bucket = 0;
 };
 
-// One block: where the tiles of each run begin, and how many there are.
+// Launched as one block: finds the number of each run's first tile, and the number of all tiles.
 __global__ void __launch_bounds__(1024) find_tiles_kernel(RawRuns runs, unsigned tile_rows, std::uint32_t* first) {
   using Scan = cub::BlockScan<std::uint32_t, 1024>;
   __shared__ typename Scan::TempStorage scan;
@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(1024) find_tiles_kernel(RawRuns runs, unsigned
   if (threadIdx.x == 0) first[runs.count] = before;
 }
 
-// Called by all threads of a block, which it synchronises. Empty behind the last tile.
+// Called by all threads of a block, which it synchronises. Returns an empty tile past the last one.
 __device__ inline Tile tile_of_block(const RawHashPass& pass, const Tiles& tiles) {
   __shared__ Tile found;
   const RawRuns& runs = pass.runs;
@@ -62,7 +62,7 @@ __device__ inline Tile tile_of_block(const RawHashPass& pass, const Tiles& tiles
     return {min(begin, pass.rows), min(begin + tiles.rows, pass.rows), 0};
   }
   if (threadIdx.x < 32) {
-    // The last run whose first tile is not behind this one: 32 candidates at once.
+    // Finds the last run whose first tile does not come after this one, with 32 candidates at once.
     std::uint32_t low = 0, length = runs.count;
     while (length > 1) {
       const std::uint32_t step = (length + 31) / 32, at = low + threadIdx.x * step;
@@ -119,7 +119,7 @@ struct PassMemory {
   Value values[has_values<Value> ? tile : 1];
   unsigned counters[pass_threads], start[pass_threads];
   std::uint64_t checksum;
-  std::uint64_t offset[pass_threads];  // from a row's place in the tile to that in its part, modulo 2^64
+  std::uint64_t offset[pass_threads];  // from a row's place in the tile to that in the output, modulo 2^64
   typename cub::BlockScan<unsigned, pass_threads>::TempStorage scan;
 };
 

@@ -1,5 +1,5 @@
-// Samples of both sides of a join against each other, by one thread block: the host wants three numbers of them, soon,
-// and would take a millisecond or two to count them itself.
+// Compares the samples of both sides of a join, in one thread block: the host needs three numbers soon, and would
+// take a millisecond or two to compute them itself.
 #pragma once
 
 #include "linkwise/primitives/cuda/launch.cuh"
@@ -7,7 +7,7 @@
 
 namespace linkwise::cuda::hash {
 
-// How often this key has been seen by now, this time included.
+// Adds a key to the table; returns how often it has been seen by now, this time included.
 __device__ inline unsigned long long add_sample(const RawSamples& samples, std::uint64_t* table, std::uint64_t tag) {
   for (std::uint32_t at = samples.first_slot(tag);; at = samples.next_slot(at)) {
     auto* const slot = reinterpret_cast<unsigned long long*>(table + at);
@@ -17,7 +17,7 @@ __device__ inline unsigned long long add_sample(const RawSamples& samples, std::
   }
 }
 
-// After all have been added.
+// How often a key has been seen; call after all have been added.
 __device__ inline std::uint64_t times_seen(const RawSamples& samples, const std::uint64_t* table, std::uint64_t tag) {
   for (std::uint32_t at = samples.first_slot(tag);; at = samples.next_slot(at)) {
     const std::uint64_t found = __ldcg(reinterpret_cast<const unsigned long long*>(table + at));

@@ -1,6 +1,6 @@
-// Rows of the build side in a chained hash table that a thread block shares.
+// A chained hash table of rows of the build side, in a thread block's shared memory.
 //
-// Chains and not open addressing, so that many rows of one key cost a row each, and not the square of them.
+// Chaining instead of open addressing, so that inserting many rows of one key takes linear, not quadratic time.
 #pragma once
 
 #include "linkwise/primitives/cuda/launch.cuh"
@@ -37,7 +37,7 @@ class Table {
     RawHashColumn{values_, shape_.value_bytes}.set(row, value);
   }
 
-  /// Where rows of that key are, among others; the first of them and those behind it, from 1 on.
+  /// The chain that has the key's rows, among others; the first of them, and the one after a row. Rows count from 1.
   __device__ __forceinline__ unsigned chain(Key key) const { return heads_[slot(key)]; }
   __device__ __forceinline__ unsigned first(unsigned chain, Key key) const { return of_key(chain, key); }
   __device__ __forceinline__ unsigned next(unsigned row, Key key) const { return of_key(next_[row - 1], key); }
@@ -45,14 +45,14 @@ class Table {
     return integer_at(values_, {shape_.value_bytes, is_signed}, row - 1);
   }
   __device__ __forceinline__ void mark(unsigned row) { met_[row - 1] = 1; }
-  /// Sets what has been met of as many rows.
+  /// Sets met[r] for those of the first `rows` rows that have been marked.
   __device__ __forceinline__ void tell(std::uint8_t* met, unsigned rows) const {
     for (unsigned r = threadIdx.x; r < rows; r += match_threads)
       if (met_[r] != 0) met[r] = 1;
   }
 
  private:
-  // Parts agree in the upper bits, and the lower ones are as good as random.
+  // Hashes of a part agree in the upper bits; the lower ones are as good as random.
   __device__ __forceinline__ unsigned slot(Key key) const { return static_cast<unsigned>(key) & (shape_.slots - 1); }
   __device__ __forceinline__ unsigned of_key(unsigned row, Key key) const {
     while (row != nobody && keys_[row - 1] != key) row = next_[row - 1];

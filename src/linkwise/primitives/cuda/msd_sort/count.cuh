@@ -1,4 +1,4 @@
-// Counting: how many keys of each span have each digit, and where they go.
+// Counts the keys of each span by digit, and turns the counters into prefix sums: where the keys go.
 #pragma once
 
 #include <cub/block/block_reduce.cuh>
@@ -9,10 +9,10 @@
 
 namespace linkwise::cuda::msd {
 
-/// Two blocks to a multiprocessor: one counts while the other's keys come.
+/// Two blocks per multiprocessor: one counts while the other's keys are being loaded.
 constexpr int count_blocks = 2;
 template <typename Key>
-constexpr int count_items = 64 / sizeof(Key);  // of a thread, at once
+constexpr int count_items = 64 / sizeof(Key);  // per thread, at once
 template <typename Key>
 constexpr int count_keys = count_items<Key> * level_threads;
 
@@ -24,7 +24,7 @@ struct CountMemory {
   Key least, greatest;
 };
 
-/// The block's part of a level's spans: each is counted by digits, and its keys are added to the bucket's range.
+/// Counts the block's share of a level's spans by digit, and extends each bucket's key range by the span's keys.
 template <typename Key>
 class SpanCount {
   static constexpr unsigned at_once = count_keys<Key>;
@@ -114,7 +114,7 @@ class SpanCount {
     for (unsigned d = threadIdx.x; d < bucket.digits; d += level_threads)
       state_.entries[span.entry + d * bucket.spans] = memory_.counters[d];
     if (threadIdx.x != 0) return;
-    // Others change them meanwhile: they are read whole.
+    // Other blocks update the bounds concurrently: volatile, to read each in one piece.
     const auto now = [](const std::uint64_t& bound) { return *static_cast<const volatile std::uint64_t*>(&bound); };
     if (memory_.least < now(shared.least))
       atomicMin(reinterpret_cast<unsigned long long*>(&shared.least), static_cast<unsigned long long>(memory_.least));

@@ -7,26 +7,26 @@ namespace linkwise::cuda::msd {
 
 __device__ inline int bit_width(std::uint64_t value) { return 64 - __clzll(static_cast<long long>(value)); }
 
-// Equal cuts, of any number: the distance from the lowest key, less the bits that do not matter, times a scale.
+// Digits of equal width, any number: the distance from the lowest key, without insignificant bits, times a scale.
 constexpr int scaled_bits = 21;
-constexpr int scaled_digit_bits = 31;  // a digit's width in the scale
+constexpr int scaled_digit_bits = 31;  // a digit is 2^31 units of the scaled distance wide
 
 __device__ inline unsigned scaled_digit(std::uint32_t distance, std::uint32_t scale) {
   return __umulhi(distance << 1, scale);
 }
-/// Sets how a bucket whose keys have that reach is cut into at most `wanted` digits.
+/// Cuts a bucket whose keys span `reach` into at most `wanted` digits of equal width.
 __device__ inline void cut_evenly(Bucket& bucket, std::uint64_t reach, std::uint32_t wanted) {
   bucket.shift = static_cast<std::uint32_t>(max(bit_width(reach) - scaled_bits, 0));
   const std::uint64_t distances = (reach >> bucket.shift) + 1;
   bucket.digits = static_cast<std::uint32_t>(min(distances, std::uint64_t{wanted}));
   bucket.scale = static_cast<std::uint32_t>((std::uint64_t{bucket.digits} << scaled_digit_bits) / distances);
 }
-/// The least distance that has the digit, as keys count it.
+/// The least distance from the lowest key that has the digit, in keys (not shifted).
 __device__ inline std::uint64_t first_distance(const Bucket& bucket, unsigned digit) {
   return (((std::uint64_t{digit} << scaled_digit_bits) + bucket.scale - 1) / bucket.scale) << bucket.shift;
 }
 
-/// Equal cuts of all keys.
+/// Digits of equal width for all keys.
 template <typename Key>
 struct PlainDigits {
   Key low;
@@ -37,7 +37,7 @@ struct PlainDigits {
   }
 };
 
-/// Digits of a bucket's keys rise with the keys.
+/// The digits of a bucket's keys, which are monotonic in the keys.
 template <typename Key>
 class Digits {
  public:
@@ -82,7 +82,7 @@ class Digits {
   const Cell* table_;
 };
 
-/// Whether a partition would move anything: not where all keys have one digit.
+/// Whether a partition would divide the bucket: not if all its keys have the same digit.
 template <typename Key>
 __device__ bool is_divided(const Bucket& bucket, const Digits<Key>& digit) {
   return digit(static_cast<Key>(bucket.least)) != digit(static_cast<Key>(bucket.greatest));
@@ -92,7 +92,7 @@ struct KeySpan {
   std::uint64_t low, reach;
 };
 
-/// The keys that may have the digit.
+/// The range of keys that may have the digit.
 __device__ inline KeySpan keys_of_digit(const Bucket& bucket, const Root& root, unsigned digit) {
   if (!bucket.is_root) {
     const std::uint64_t first = first_distance(bucket, digit);

@@ -1,8 +1,9 @@
 // The last kernels: an item is read once, sorted in shared memory, and written once.
 //
-// Its keys go to bins by equal cuts of their range, of which there are more than keys. Then each is at most a bin away
-// from its place: a few rounds of odd-even transposition, in registers, bring it there. An item with a long bin is left
-// to a second kernel, which looks at the range again and, if that does not help, calls a block-wide radix sort.
+// An item's keys go to bins of equal width, of which there are more than keys. Then each key is less than the length
+// of its bin away from its place: a few rounds of odd-even transposition, in registers, bring it there. An item with
+// a long bin is left to a second kernel, which uses the actual range of its keys and, if that does not help, a
+// block-wide radix sort.
 #pragma once
 
 #include <cub/block/block_radix_sort.cuh>
@@ -13,7 +14,7 @@
 
 namespace linkwise::cuda::msd {
 
-constexpr unsigned longest_bin = 16;  // keys: rounds that are worth it, and half of a warp, which mends borders
+constexpr unsigned longest_bin = 16;  // keys: most rounds that pay off, and half of a warp, which merges borders
 
 template <typename Key, int threads = finish_threads>
 class ItemSort {
@@ -29,7 +30,7 @@ class ItemSort {
     RunMemory<Key, item_capacity<Key>> input;
     union {
       struct {
-        alignas(16) Key keys[capacity];  // less the item's lowest
+        alignas(16) Key keys[capacity];  // minus the item's lowest
         // 16 bits each: first how many keys a bin has, then where they begin.
         alignas(16) std::uint32_t bins[max_bins / 2];
       };
@@ -43,12 +44,12 @@ class ItemSort {
   __device__ ItemSort(Memory& memory, const Columns<Key>& columns)
       : memory_(memory), columns_(columns), input_(memory.input) {}
 
-  /// Its keys are on their way to `sort_evenly_spread`.
+  /// Begins to load the item's keys, for `sort_evenly_spread`.
   __device__ __forceinline__ void begin(const Item& item) {
     input_.begin(columns_.keys_at(item.place), columns_.count, item.begin, item.is_equal != 0 ? 0 : item.count);
   }
 
-  /// After its `begin`; begins the next. False if bins are too long: then nothing is written.
+  /// Call after the item's `begin`; begins to load the next. Returns false, and writes nothing, if a bin is too long.
   __device__ __forceinline__ bool sort_evenly_spread(const Item& item, const Item& next) {
     input_.wait();
     if (item.is_equal == 0)
@@ -71,7 +72,7 @@ class ItemSort {
     return columns_.keys_at(item.place) + item.begin;
   }
   __device__ __forceinline__ Key* keys_to(const Item& item) const { return columns_.keys[in_result] + item.begin; }
-  // Keys of a thread are `threads` apart: how many the item has from its first on.
+  // The number of keys from the thread's first one to the item's end; a thread's keys are `threads` apart.
   __device__ __forceinline__ static int left_of(const Item& item) {
     return static_cast<int>(item.count) - static_cast<int>(threadIdx.x);
   }
@@ -93,7 +94,7 @@ class ItemSort {
     }
   };
 
-  // A little less than the equal cuts of `cut_evenly`, which wants a long division.
+  // Like `cut_evenly`, but with a slightly smaller scale, which needs no 64-bit division.
   __device__ __forceinline__ static Bins bins_for(std::uint64_t reach) {
     if (reach < max_bins) return {0, 1u << 31, true};
     const auto shift = static_cast<unsigned>(max(bit_width(reach) - scaled_bits, 0));
@@ -102,7 +103,7 @@ class ItemSort {
     return {shift, static_cast<std::uint32_t>(__fdividef(doubled, distances)), false};
   }
 
-  // `keys`: in shared memory or the item's. False if bins are too long; then nothing is written.
+  // `keys`: the item's, in shared or global memory. Returns false if a bin is too long; then nothing is written.
   __device__ __forceinline__ bool sorted_by_bins(const Item& item, const Key* keys, Key low, std::uint64_t reach,
                                                  const Item* next) {
     const int left = left_of(item);
@@ -142,7 +143,7 @@ class ItemSort {
     return true;
   }
 
-  // Bins hold the sums of those before them.
+  // Replaces the bins' counts by where the bins begin: exclusive prefix sums.
   __device__ __forceinline__ void find_starts() {
     std::uint32_t* const mine = memory_.bins + threadIdx.x * words_per_thread;
     std::uint32_t word[words_per_thread], sum = 0, most = 0;
@@ -190,8 +191,8 @@ class ItemSort {
     first = lesser;
   }
 
-  // Each thread takes a strip of consecutive keys. The rounds end at a warp's borders; there, what is before and after
-  // is in order, and merged.
+  // Each thread takes a strip of consecutive keys. The rounds stay within a warp's keys; then the sorted keys before
+  // and after each border between warps are merged.
   __device__ __forceinline__ void order_bins(unsigned longest) {
     if (longest < 2) return;
     struct alignas(items * sizeof(Key) % 16 == 0 ? 16 : 8) Strip {
@@ -225,7 +226,7 @@ class ItemSort {
     __syncthreads();
   }
 
-  // From a multiple of 32 on: of each line in one request.
+  // Starts at a multiple of 32 keys, so that a warp writes whole cache lines.
   __device__ __forceinline__ void write(const Item& item, Key low) {
     const int phase = static_cast<int>(item.begin % 32), count = static_cast<int>(item.count);
     Key* const to = keys_to(item);
@@ -236,7 +237,7 @@ class ItemSort {
     }
   }
 
-  // What its keys really span.
+  // The actual range of the item's keys.
   __device__ __forceinline__ KeySpan span_of(const Item& item) {
     __syncthreads();
     if (threadIdx.x == 0) {
@@ -255,7 +256,7 @@ class ItemSort {
     return {memory_.least, memory_.greatest - memory_.least};
   }
 
-  // Whatever the keys are. The sort wants consecutive keys in each thread.
+  // Block-wide radix sort, for any keys. It takes consecutive keys in each thread.
   __device__ __forceinline__ void sort_by_digits(const Item& item, Key low, std::uint64_t reach) {
     __syncthreads();
     const Key* const from = keys_of(item);
@@ -265,7 +266,7 @@ class ItemSort {
     for (int i = 0; i < items; ++i) {
       key[i] = first + i < count ? static_cast<Key>(from[first + i] - low) : static_cast<Key>(~Key{0});
     }
-    // One bit more than the keys have, so that what fills the thread up comes last.
+    // One bit more than the keys have, so that the padding sorts last.
     const int bits = min(bit_width(reach) + 1, static_cast<int>(8 * sizeof(Key)));
     const int left = left_of(item);
     BlockSort(memory_.sort).SortBlockedToStriped(key, 0, bits);

@@ -2,8 +2,8 @@
 //
 // A *bucket* is a run of keys that is too long to be sorted in shared memory, and what is known of its keys. A level
 // counts the digits of all buckets, and partitions each by them. A part that fits into shared memory becomes an *item*
-// for the last kernel; a longer one is a bucket of the next level. Blocks work on *spans*, equal cuts of a bucket, in
-// their order: then runs that meet in a sector reach the cache at about the same time, and memory sees whole sectors.
+// for the last kernel; a longer one is a bucket of the next level. Blocks work on *spans*, equal pieces of a bucket,
+// in order: runs that share a sector then reach the cache at about the same time, and memory sees whole sectors.
 #pragma once
 
 #include <algorithm>
@@ -17,28 +17,30 @@ namespace linkwise::cuda::msd {
 
 constexpr int level_threads = 1024;
 constexpr int most_digits = 1024;  // of a bucket
-constexpr int root_digits = 512;   // at most of the first level, without the two for keys beyond the sample's range
-constexpr int table_bits = 12;     // cells of the root's table
+constexpr int root_digits = 512;   // at most, of the first level; without the two for keys beyond the sample's range
+constexpr int table_bits = 12;     // log2 of the number of cells of the root's table
 constexpr int table_cells = 1 << table_bits;
-constexpr int usual_levels = 3;  // before those that odd keys need
+constexpr int usual_levels = 3;  // launched as separate kernels; only unusual keys need more
 constexpr std::uint32_t copied_at_once = 1 << 16;
-constexpr std::uint32_t most_blocks = 1024;  // of a level's kernels but the counting one
+constexpr std::uint32_t most_blocks = 1024;  // of each of a level's kernels except the counting one
 
-/// Of the partition's tile, which a block orders at once: the longer its runs, the fewer lines blocks write together.
+/// The partition's tile, which a block orders at once: the longer its runs, the fewer cache lines are written by
+/// several blocks.
 template <typename Key>
-constexpr int tile_items = 128 / sizeof(Key);  // of a thread
+constexpr int tile_items = 128 / sizeof(Key);  // per thread
 template <typename Key>
 constexpr int tile_keys = tile_items<Key> * level_threads;
 
-constexpr int finish_threads = 512, finish_blocks = 2;  // these, of a multiprocessor
-/// Keys that an item may have: what a block sorts in shared memory.
+constexpr int finish_threads = 512, finish_blocks = 2;  // blocks per multiprocessor
+/// The most keys of an item: what a block can sort in shared memory.
 template <typename Key>
 constexpr std::uint32_t item_capacity = 80 / sizeof(Key) * finish_threads;
-/// Parts are planned so full on average that few exceed the capacity.
+/// The planned average fill of parts, as a fraction of the capacity: few parts then exceed the capacity.
 constexpr double planned_fill = 0.88;
 
-/// The keys lie in three places: what the caller gave, the result, and room as large. The first may be one of the
-/// others; otherwise it is not written. Keys are native in the input and, when all is done, in the result; else codes.
+/// The keys lie in three places: the caller's input, the result, and a spare buffer (room) of the same size. The
+/// input may be one of the others; otherwise it is not written. Keys are native in the input and in the final result,
+/// and codes elsewhere.
 enum Place : std::uint32_t { in_input, in_result, in_room };
 template <typename Key>
 struct Columns {
@@ -48,7 +50,7 @@ struct Columns {
   std::uint64_t* checksum;     ///< of the input, if it is wanted
   std::uint64_t count;
 
-  // Selected, as an index that is known late would move the arrays to memory.
+  // Selected by comparisons: an index known only at run time would force the array into memory.
   __device__ Key* keys_at(std::uint32_t place) const {
     return place == in_input ? keys[in_input] : place == in_result ? keys[in_result] : keys[in_room];
   }
@@ -63,7 +65,7 @@ struct Columns {
   }
 };
 
-/// Keys k of a bucket have low <= k <= low + reach, but those of the first bucket, which the Root cuts.
+/// Keys k of a bucket have low <= k <= low + reach, except in the first bucket, which is cut by the Root.
 struct Bucket {
   std::uint64_t low, reach;
   std::uint64_t least, greatest;  ///< found while counting
@@ -80,7 +82,7 @@ constexpr int bucket_words = sizeof(Bucket) / 4;
 /// Records of a bucket that one block takes at once: a tile at most.
 struct alignas(16) Span {
   std::uint32_t bucket, begin, count;
-  std::uint32_t entry;  ///< of its first digit
+  std::uint32_t entry;  ///< index of the counter of its first digit
 };
 
 /// Records that one block of the last kernel brings to their place in the result.
@@ -88,7 +90,7 @@ struct Item {
   std::uint64_t low, reach;  ///< keys k have low <= k <= low + reach
   std::uint32_t begin;
   std::uint32_t count : 24, place : 4;
-  std::uint32_t is_equal : 1;  ///< nothing to sort: they only move; may exceed the capacity
+  std::uint32_t is_equal : 1;  ///< all keys are equal: they are only moved; may exceed the capacity
 };
 
 /// A cell of the root's table: its first digit, and how many it has, (4 + quarters) · 2^log / 4.
@@ -98,7 +100,7 @@ class Cell {
   __device__ Cell(std::uint32_t first, std::uint32_t log, std::uint32_t quarters)
       : bits_(static_cast<std::uint16_t>(first | log << 10 | quarters << 14)) {}
 
-  /// With at most so many digits, in a range of 2^shift keys.
+  /// A cell with at most `most` digits, in a range of 2^shift keys.
   __device__ static Cell of(std::uint32_t first, std::uint32_t most, std::uint32_t shift) {
     if (most < 2) return {first, 0, 0};
     const auto log = static_cast<std::uint32_t>(31 - __clz(static_cast<int>(most)));
@@ -107,7 +109,7 @@ class Cell {
 
   [[nodiscard]] __device__ std::uint32_t first() const { return bits_ & 1023u; }
   [[nodiscard]] __device__ std::uint32_t digits() const { return times() << log() >> 2; }
-  /// Of a key at that distance from the cell's lowest.
+  /// The digit of a key at distance `within` from the cell's lowest.
   template <typename Key>
   [[nodiscard]] __device__ std::uint32_t digit(Key within, std::uint32_t shift) const {
     return first() + static_cast<std::uint32_t>(within * times() >> (shift + 2 - log()));
@@ -126,8 +128,9 @@ class Cell {
 static_assert(root_digits <= 1023);
 
 /// How the first level cuts the keys, guessed from a sample: digit 0 takes the keys below `low`, the last digit those
-/// beyond the window. Between, digits are equal cuts or, where the sample is uneven, the table's: a cell has one digit,
-/// which it may share with its neighbours, or many. Any guess sorts; a good one sorts sooner.
+/// beyond the window. In between, digits are of equal width or, where the sample is uneven, given by the table: a
+/// cell has one digit, which it may share with its neighbours, or many. Any guess sorts correctly; a good one sorts
+/// faster.
 struct Root {
   std::uint64_t low;
   std::uint64_t window;  ///< greatest distance from `low`
@@ -140,10 +143,10 @@ struct Root {
 struct Counters {
   std::uint32_t buckets[2], spans[2], entries[2];  // of this level and the next, which take turns
   std::uint32_t items, hard_items;
-  std::uint32_t spans_taken;  // by blocks that came for more than they were given
+  std::uint32_t spans_taken;  // dynamically, beyond the two that each block is given
 };
 
-/// What lies in the scratch.
+/// Pointers to what lies in the scratch.
 struct State {
   Counters* counters;
   Root* root;
@@ -163,19 +166,20 @@ struct Extent {
   std::uint32_t capacity;  ///< of an item
 };
 
-/// Few digits make long runs; but with more, two levels do for more keys.
+/// Fewer digits make longer runs, but with more digits two levels suffice for more keys.
 inline std::uint32_t digits_for(const Extent& extent) {
   return extent.count < 250'000ull * extent.capacity ? 640 : most_digits;
 }
 
-/// Lays the state out from `base` on and returns its size: with a null base, to learn the size.
+/// Lays the state out from `base` on and returns its size. Call with a null base to learn the size.
 inline std::uint64_t lay_out(void* base, const Extent& extent, State& state) {
   std::uint64_t bytes = 0;
   const auto take = [&]<typename Type>(Type*& array, std::uint64_t length) {
     array = reinterpret_cast<Type*>(static_cast<std::byte*>(base) + bytes);
     bytes = (bytes + length * sizeof(Type) + 255) / 256 * 256;
   };
-  // Buckets exceed the capacity. Spans are tiles but for one of each bucket, and have few digits where that is short.
+  // Each bucket exceeds an item's capacity. It has at most one span more than it has whole tiles, and few digits if
+  // it is short.
   const std::uint64_t buckets = extent.count / extent.capacity + 1;
   const std::uint64_t spans = extent.count / extent.tile + buckets + 1;
   const std::uint64_t entries = (extent.count / extent.tile + 1) * digits_for(extent) + 20 * buckets;
@@ -187,8 +191,8 @@ inline std::uint64_t lay_out(void* base, const Extent& extent, State& state) {
   }
   take(state.entries, entries + 1);
   take(state.range_sums, most_blocks);
-  // Items that are not short follow each other at half a capacity at least; and a bucket of each level, of which there
-  // are at most as many as above, may have two or three that are. The levels after the usual ones finish their own.
+  // Items begin at least half a capacity apart, except for two or three short ones of each bucket. Each level has at
+  // most `buckets` buckets. The levels after the usual ones finish their own items, and reuse the list.
   const std::uint64_t items = (4 + 3 * usual_levels) * buckets + 16 + extent.count / copied_at_once;
   take(state.items, items);
   take(state.hard_items, items);

@@ -1,5 +1,6 @@
-// The partitioning levels. The first few are kernels for each step, of which late ones find nothing to do; buckets that
-// are left after them, as only odd keys leave, go on in one kernel whose blocks take the steps together.
+// The partitioning levels. The first few have a kernel for each step; the later ones often find nothing to do.
+// Buckets that are left after them, which only unusual keys leave, are processed by one cooperative kernel that does
+// all steps.
 #pragma once
 
 #include <cooperative_groups.h>
@@ -82,7 +83,7 @@ union LeftMemory {
   typename ItemSort<Key, level_threads>::Memory item;
 };
 
-/// All steps of all levels that are left, and their items.
+/// All steps of all remaining levels, and their items.
 template <typename Key>
 __global__ void __launch_bounds__(level_threads, 1)
     sort_what_is_left(const __grid_constant__ Columns<Key> columns, const __grid_constant__ State state, int now) {

@@ -1,5 +1,5 @@
 // Radix sort by the most significant digits first: the local sort takes most of a sort's time on the GPUs (sort22
-// §5.1). That buckets which fit into shared memory are finished there is the idea of Stehle and Jacobsen (SIGMOD 2017,
+// §5.1). Finishing buckets in shared memory as soon as they fit is the idea of Stehle and Jacobsen (SIGMOD 2017,
 // "A Memory Bandwidth-Efficient Hybrid Radix Sort on GPUs"); digits from a sample, levels that need no host, and bins
 // are ours.
 #pragma once
@@ -45,7 +45,7 @@ struct Launches {
             resident_blocks(finish_hard<Key>, finish_threads, sizeof(typename ItemSort<Key>::Memory))};
   }
 
-  /// Of the current device, for which the shared memory is allowed as well.
+  /// For the current device; the first call also allows its kernels the shared memory that they need.
   static const Launches& get() {
     static std::array<std::once_flag, most_devices> once;
     static std::array<Launches, most_devices> launches;
@@ -55,8 +55,8 @@ struct Launches {
   }
 };
 
-/// Whether every device has what it takes: bulk copies, and the shared memory. Those before Hopper, and small ones
-/// since, do not. The caller knows no device yet.
+/// Whether every device supports bulk copies and has enough shared memory per block. Devices before Hopper, and small
+/// ones since, do not. All devices must, because the caller has not chosen one yet.
 template <typename Key>
 bool fits_every_device() {
   static const bool fits = [] {
@@ -96,7 +96,7 @@ State state_in(void* scratch, std::uint64_t count) {
   return state;
 }
 
-/// Prepares `sort` of the same keys and scratch, and says how they lie.
+/// Prepares `sort` of the same keys and scratch, and estimates the distribution of the keys.
 template <typename Key>
 void look(cudaStream_t stream, Key* keys, KeyCoding coding, std::uint64_t count, SortBuffers buffers, void* scratch,
           KeySpread* spread) {
@@ -105,7 +105,7 @@ void look(cudaStream_t stream, Key* keys, KeyCoding coding, std::uint64_t count,
   const bool is_one_level = parts <= root_digits;
   const auto wanted =
       static_cast<std::uint32_t>(std::min(std::ceil(is_one_level ? parts : std::sqrt(parts)), double{root_digits}));
-  // Not onto the input; of two levels, the second ends in the result where it can.
+  // The first level must not write onto the input; of two levels, the second ends in the result if possible.
   const bool to_result =
       buffers != SortBuffers::result_is_input && (is_one_level || buffers == SortBuffers::room_is_input);
   const auto input = columns_of<Key>({keys, nullptr, nullptr}, coding, count);
@@ -115,7 +115,7 @@ void look(cudaStream_t stream, Key* keys, KeyCoding coding, std::uint64_t count,
   check_launch("look at a sample");
 }
 
-/// After `look`.
+/// Call after `look`.
 template <typename Key>
 void sort(cudaStream_t stream, Columns<Key> columns, void* scratch) {
   State state = state_in<Key>(scratch, columns.count);

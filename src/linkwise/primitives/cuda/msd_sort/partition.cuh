@@ -1,6 +1,7 @@
-// Partition of a span by its bucket's digits: tile after tile is ordered in shared memory and stored in runs.
+// Partitions spans by their buckets' digits: tile after tile is ordered in shared memory and stored in runs.
 //
-// Keys alone need no order among equal digits: a thread learns a key's rank from the counter that it raises.
+// Keys without values need no order among equal digits: a key's rank is what the atomic increment of its digit's
+// counter returns.
 #pragma once
 
 #include "linkwise/primitives/cuda/msd_sort/count.cuh"
@@ -16,11 +17,11 @@ struct PartitionMemory {
   std::uint32_t start[most_digits];   // where each digit's next key goes in the tile
   std::uint32_t offset[most_digits];  // from a key's place in the tile to that in the destination
   std::uint32_t place[most_digits];   // counters of the next span …
-  std::uint32_t end[most_digits];     // … and of the one behind it
+  std::uint32_t end[most_digits];     // … and of the one after it
   std::uint32_t first;                // counter of the next span's bucket
   std::uint32_t taken;                // number of a span
   unsigned long long checksum;
-  Bucket bucket[3];  // of this span, the next, and the one behind it
+  Bucket bucket[3];  // of this span, the next, and the one after it
   typename LevelScan::TempStorage scan;
 };
 
@@ -33,10 +34,10 @@ class SpanPartition {
   __device__ SpanPartition(Memory& memory, const Columns<Key>& columns, const State& state, const Cell* table)
       : memory_(memory), columns_(columns), state_(state), table_(table), input_(memory.input) {}
 
-  /// The block's part of a level's spans. The next one's keys are on their way while this one's are put in order.
+  /// Partitions the block's share of a level's spans. The next span's keys are loaded while this one's are ordered.
   __device__ __forceinline__ void run(int now, std::uint32_t spans) {
     if (blockIdx.x >= spans) return input_.end();
-    // The first two of each block are given, the others are taken as blocks come for more.
+    // The first two spans of each block are fixed; it takes the others from an atomic counter.
     Span span = span_at(now, blockIdx.x, spans), next = span_at(now, blockIdx.x + gridDim.x, spans);
     if (threadIdx.x == 0) {
       memory_.taken = take();
@@ -68,7 +69,7 @@ class SpanPartition {
       if (threadIdx.x == 0) taken = take();
       const Digits<Key> digit(bucket, *state_.root, table_, true);
       const bool moves = is_divided(bucket, digit), is_plain = digit.is_plain(), is_last = next.count == 0;
-      // All keys are in the first bucket. Their hashes cost least while others wait for their ranks.
+      // The checksum is of the first bucket, which has all keys. Hashing costs least while other keys wait for ranks.
       const bool is_summed = columns_.checksum != nullptr && bucket.is_root;
       const bool sums_at_once = is_summed && moves && columns_.are_codes;
       if (is_summed && !sums_at_once) add_hashes(key, span);
@@ -105,16 +106,16 @@ class SpanPartition {
   }
 
  private:
-  // Blocks that come for spans in turn stay near each other: then what two write of a sector meets in the cache.
+  // Blocks that take spans in order stay near each other: two blocks' writes to one sector then meet in the cache.
   __device__ __forceinline__ std::uint32_t take() {
     return 2 * gridDim.x + atomicAdd(&state_.counters->spans_taken, 1u);
   }
-  // Empty behind the last.
+  // Empty past the last one.
   __device__ __forceinline__ Span span_at(int now, std::uint32_t i, std::uint32_t spans) const {
     return i < spans ? state_.spans[now][i] : Span{};
   }
 
-  // Single words on their way into shared memory, and not through registers.
+  // Copies single words to shared memory asynchronously, not through registers.
   __device__ __forceinline__ static void begin_word(void* to, const void* from) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(bulk::shared_address(to)), "l"(from) : "memory");
   }
@@ -124,7 +125,8 @@ class SpanPartition {
     begin_word(reinterpret_cast<std::uint32_t*>(&memory_.bucket[slot]) + threadIdx.x,
                reinterpret_cast<const std::uint32_t*>(&state_.buckets[now][span.bucket]) + threadIdx.x);
   }
-  // The counters of all spans are sums already: the next one tells how many keys this span has of the digit.
+  // The counters of all spans are prefix sums already: the difference from the next one is the number of keys that
+  // this span has of the digit.
   __device__ __forceinline__ void begin_counters(const Span& span, const Bucket& bucket) {
     if (threadIdx.x == 0) begin_word(&memory_.first, state_.entries + bucket.first_entry);
     if (threadIdx.x >= bucket.digits) return;
@@ -133,14 +135,14 @@ class SpanPartition {
     begin_word(memory_.end + threadIdx.x, entry + 1);
   }
 
-  // The first half of a span comes while the span before is put in order, the second while that is stored.
+  // The first half of a span is loaded while the span before it is ordered, the second while that one is stored.
   template <int which>
   __device__ __forceinline__ void begin_load(const Span& span, const Bucket& bucket) {
     constexpr unsigned first = which * Memory::half;
     const unsigned count = span.count > first ? min(span.count - first, unsigned{Memory::half}) : 0;
     input_.begin(columns_.keys_at(bucket.place), columns_.count, std::uint64_t{span.begin} + first, count);
   }
-  // Those behind the span's are rubbish.
+  // Keys past the end of the span are undefined.
   template <int which>
   __device__ __forceinline__ void take_keys(Key (&key)[items]) {
     input_.wait();
@@ -149,7 +151,7 @@ class SpanPartition {
     for (int i = 0; i < items / 2; ++i) key[which * items / 2 + i] = keys[level_threads * i];
   }
 
-  // Where each digit's keys go, in the tile and from there.
+  // Finds where each digit's keys go in the tile, and from there in the destination.
   __device__ __forceinline__ void find_starts(const Span& span, const Bucket& bucket) {
     static_assert(most_digits <= level_threads);
     const unsigned digit = threadIdx.x;
@@ -167,7 +169,7 @@ class SpanPartition {
     __syncthreads();
   }
 
-  // The keys, by digits, in shared memory.
+  // Orders the keys by digit in shared memory.
   template <bool sums, typename Digit>
   __device__ __forceinline__ void order(const Digit& digit, const Key (&key)[items], const Span& span) {
     const int left = static_cast<int>(span.count) - static_cast<int>(threadIdx.x);
@@ -178,7 +180,7 @@ class SpanPartition {
         memory_.keys[atomicAdd(&memory_.start[digit(key[i])], 1u)] = key[i];
         if (sums) hashes += record_hash(key[i], NoValue{});
       }
-      if (i % 4 == 3) asm volatile("" ::: "memory");  // few at once: the keys take most of the registers
+      if (i % 4 == 3) asm volatile("" ::: "memory");  // few in flight: the keys take most registers
     }
     if (sums) add_sum(hashes);
   }

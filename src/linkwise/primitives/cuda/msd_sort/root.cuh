@@ -36,7 +36,7 @@ struct Greatest {
   __device__ std::uint64_t operator()(std::uint64_t a, std::uint64_t b) const { return a < b ? b : a; }
 };
 
-/// Gives each cell digits by its share of the sample: a heavy one several, light neighbours one together.
+/// Gives each cell digits by its share of the sample: several to a heavy cell, one in common to light neighbours.
 __device__ inline void fill_table(SampleMemory& memory, Root& root, unsigned digits) {
   constexpr int cells = table_cells / sample_threads;
   unsigned weight[cells], before[cells], total = 0;
@@ -67,7 +67,7 @@ __device__ inline void add_of_warp(std::uint32_t& total, unsigned mine) {
   if (threadIdx.x % 32 == 0) atomicAdd(&total, mine);
 }
 
-/// Adds up how the samples lie in their digits, of those that have four keys at least.
+/// Counts the samples in digits that cover at least four keys, and those in the first quarter of such a digit.
 template <typename Key>
 __device__ void measure_spread(const Root& root, const Bucket& bucket, const Key (&sample)[samples_per_thread],
                                KeySpread& spread) {
@@ -92,8 +92,8 @@ __device__ void measure_spread(const Root& root, const Bucket& bucket, const Key
   add_of_warp(spread.in_first_quarter, in_first_quarter);
 }
 
-/// Counts the neighbours, among some of the samples, that equal cuts of the root's digits leave in one part though they
-/// differ, as far as 32 bits tell.
+/// Among some of the samples, in sorted order, counts neighbours that are equal, and neighbours that differ but stay
+/// in one part if each of the root's digits is cut evenly. Only 32 bits of the keys are compared.
 template <typename Key>
 __device__ void measure_crowd(SampleMemory& memory, const Root& root, unsigned digits, unsigned cuts,
                               const Key (&sample)[samples_per_thread], KeySpread& spread) {
@@ -101,7 +101,7 @@ __device__ void measure_crowd(SampleMemory& memory, const Root& root, unsigned d
   std::uint32_t above[compared_per_thread];
 #pragma unroll
   for (int i = 0; i < compared_per_thread; ++i) {
-    // Some of each region of the input, or keys in order would lie too close.
+    // Takes some from each region of the input; if it is sorted, neighbouring samples would otherwise lie too close.
     const unsigned turn = threadIdx.x % (samples_per_thread / compared_per_thread);
     Key key = sample[i * (samples_per_thread / compared_per_thread)];
 #pragma unroll
@@ -117,7 +117,7 @@ __device__ void measure_crowd(SampleMemory& memory, const Root& root, unsigned d
   __syncthreads();
   const auto part_of = [&](std::uint32_t sorted) {
     const std::uint64_t distance = std::uint64_t{sorted} << dropped;
-    unsigned low = 0, high = digits;  // the digit is the last that does not begin behind it
+    unsigned low = 0, high = digits;  // the last digit that does not begin after the key
     while (high - low > 1) {
       const unsigned middle = (low + high) / 2;
       (root.digit_low[middle] <= distance ? low : high) = middle;
@@ -137,13 +137,13 @@ __device__ void measure_crowd(SampleMemory& memory, const Root& root, unsigned d
   add_of_warp(spread.crowded, crowded);
   if (threadIdx.x != 0) return;
   spread.compared = compared;
-  // Were they spread at random, so many would fall into a part.
+  // How many would share a part with the next if they were uniformly distributed.
   const float share = static_cast<float>(compared) / static_cast<float>(digits * cuts);
   spread.crowded_if_even = static_cast<std::uint32_t>(compared * (1 - (1 - __expf(-share)) / share));
 }
 
-/// One block: guesses the Root and makes all keys the first bucket. `wanted`: digits of the root; `cuts`: of each
-/// digit, if there is a second level.
+/// Launched as one block: guesses the Root and makes all keys the first bucket. `wanted`: digits of the root; `cuts`:
+/// digits into which a second level would cut each of them, 1 if there is none.
 template <typename Key>
 __global__ void __launch_bounds__(sample_threads)
     look_at_sample(const __grid_constant__ Columns<Key> columns, std::uint32_t count, std::uint32_t wanted,
@@ -186,7 +186,7 @@ __global__ void __launch_bounds__(sample_threads)
     atomicAdd(&memory.cells[scaled_digit(static_cast<std::uint32_t>((sample[i] - low) >> bucket.shift), bucket.scale)],
               1u);
   __syncthreads();
-  // Even, if no cut has four times what it should have.
+  // Even if no digit has more than about four times its share of the samples.
   const unsigned most = 4u * samples / digits + 16;
   bool uneven = false;
   for (unsigned i = threadIdx.x; i < digits; i += sample_threads) uneven |= memory.cells[i] > most;

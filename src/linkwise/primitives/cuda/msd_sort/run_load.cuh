@@ -1,5 +1,5 @@
-// Consecutive records on their way into shared memory while the block does something else: Hopper's bulk copies, which
-// take no registers and no places in the load queue.
+// Asynchronous loads of consecutive records into shared memory: Hopper's bulk copies, which take no registers and no
+// places in the load queue.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ __device__ inline void wait(std::uint64_t&, unsigned) { __trap(); }
 __device__ inline void copy(void*, const void*, unsigned, std::uint64_t&) { __trap(); }
 __device__ inline void order_writes() { __trap(); }
 #else
-/// By one thread, with a barrier behind it. What was written to the shared memory before is in order with bulk copies.
+/// Called by one thread, and followed by a block barrier. Orders earlier writes to shared memory before bulk copies.
 __device__ inline void create(std::uint64_t& barrier) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(&barrier)) : "memory");
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -44,9 +44,9 @@ __device__ inline void wait(std::uint64_t& barrier, unsigned parity) {
       "r"(parity)
       : "memory");
 }
-/// What the thread wrote to memory is in order with bulk copies of the same kernel, behind a barrier of the grid.
+/// Orders the thread's writes to global memory before bulk copies of the same kernel that follow a grid barrier.
 __device__ inline void order_writes() { asm volatile("fence.proxy.async;" ::: "memory"); }
-/// Units of 16 bytes, which the cache need not keep.
+/// Copies whole units of 16 bytes, which the L2 cache may evict first.
 __device__ inline void copy(void* to, const void* from, unsigned bytes, std::uint64_t& barrier) {
   std::uint64_t policy;
   asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
@@ -60,7 +60,7 @@ __device__ inline void copy(void* to, const void* from, unsigned bytes, std::uin
 
 }  // namespace bulk
 
-/// Room for a run of `capacity` elements, and what tells that it is there. One run at a time.
+/// Room for one run of up to `capacity` elements at a time, and the barrier that signals its arrival.
 template <typename Element, int capacity>
 struct alignas(128) RunMemory {
   static constexpr int per_unit = 16 / sizeof(Element);  // a bulk copy moves units of 16 bytes, aligned on both sides
@@ -69,7 +69,8 @@ struct alignas(128) RunMemory {
   alignas(8) std::uint64_t arrived;
 };
 
-/// Calls are the whole block's, with a barrier between a run's last reading and the next `begin`.
+/// All threads of a block make each call together. A block barrier must separate the last read of a run from the next
+/// `begin`.
 template <typename Element, int capacity>
 class RunLoad {
   using Memory = RunMemory<Element, capacity>;
@@ -83,9 +84,9 @@ class RunLoad {
   RunLoad(const RunLoad&) = delete;
   RunLoad& operator=(const RunLoad&) = delete;
 
-  /// `count` elements of an array of `length`, from its `first`. What lies around them in their lines comes with them,
-  /// as a line that is not copied whole costs the cache another request; at the array's ends, what is no whole unit is
-  /// loaded as usual.
+  /// Begins to load `count` elements of an array of `length`, from its `first` on. The copy starts at the beginning
+  /// of the first element's cache line, as a partly copied line costs the cache another request, and ends with a
+  /// whole unit of 16 bytes. At the array's ends, elements outside of whole units are loaded with ordinary loads.
   __device__ __forceinline__ void begin(const Element* array, std::uint64_t length, std::uint64_t first,
                                         unsigned count) {
     const Element* const from = array + first;
@@ -108,17 +109,17 @@ class RunLoad {
     if (at < (threadIdx.x < 32 ? min(begin, end) : end)) memory_.elements[at] = from[at - phase_];
   }
 
-  /// Until the run is there.
+  /// Waits until the run has arrived.
   __device__ __forceinline__ void wait() {
     if (is_loose_) __syncthreads();
     bulk::wait(memory_.arrived, parity_);
     parity_ ^= 1;
   }
 
-  /// Of the run that was begun last.
+  /// The elements of the run that was begun last.
   [[nodiscard]] __device__ __forceinline__ const Element* elements() const { return memory_.elements + phase_; }
 
-  /// Before the memory is used otherwise.
+  /// Call before the memory is used for anything else.
   __device__ __forceinline__ void end() {
     __syncthreads();
     if (threadIdx.x == 0) bulk::destroy(memory_.arrived);

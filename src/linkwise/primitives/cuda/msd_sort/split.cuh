@@ -1,4 +1,4 @@
-// What becomes of a bucket's parts: items for the last kernel, or buckets of the next level.
+// Turns a bucket's parts into items for the last kernel, or buckets of the next level.
 #pragma once
 
 #include <cub/block/block_scan.cuh>
@@ -8,12 +8,12 @@
 
 namespace linkwise::cuda::msd {
 
-/// Takes places at the end of a list, and returns the first of them. Blocks come in any order.
+/// Reserves places at the end of a list, and returns the first of them. The order of the blocks is arbitrary.
 __device__ inline std::uint32_t append(std::uint32_t& counter, std::uint32_t items) {
   return atomicAdd(&counter, items);
 }
 
-/// Records with equal keys: they move to the result, or become native there.
+/// Makes items of records with equal keys, which only move to the result, or are decoded there.
 __device__ inline void finish_equal(std::uint32_t begin, std::uint32_t count, std::uint32_t place, const State& state) {
   const std::uint32_t pieces = (count + copied_at_once - 1) / copied_at_once;
   const std::uint32_t first = append(state.counters->items, pieces);
@@ -22,8 +22,8 @@ __device__ inline void finish_equal(std::uint32_t begin, std::uint32_t count, st
                               place, true};
 }
 
-/// Gives the next level a bucket, with digits that make parts of about the planned fill, though never so few that a
-/// level leaves nearly all to the next.
+/// Adds a bucket to the next level, with as many digits as make parts of about the planned fill, but never so few
+/// that the level leaves nearly all keys to the one after it.
 template <typename Key>
 __device__ inline void add_bucket(int next, KeySpan keys, std::uint32_t begin, std::uint32_t count, std::uint32_t place,
                                   std::uint32_t next_place, const State& state) {
@@ -59,11 +59,11 @@ struct SplitMemory {
   };
   std::uint32_t begin[most_digits + 1];  // of each digit's part, in the bucket
   std::uint32_t starts[most_digits + 1];
-  std::uint16_t last[most_digits];  // digit of each group
+  std::uint16_t last[most_digits];  // last digit of each group
 };
 
-/// A whole block. Parts of up to half an item's capacity go together with those that begin in the same half capacity:
-/// that is a whole capacity at most, whatever lies between.
+/// Called by a whole block. Parts of up to half an item's capacity form a group with neighbours that begin in the
+/// same half capacity: so a group has at most a whole capacity.
 template <typename Key>
 __device__ void split_bucket(SplitMemory& memory, const Bucket& bucket, const Cell* table, int next,
                              const State& state) {

@@ -12,8 +12,9 @@ namespace linkwise::proactive {
 namespace {
 
 constexpr std::uint64_t piece_bytes = 64 << 10;
-// Threads of a block, but for the warp that looks for the next piece, and words that each has on its way: so few that a
-// block finds room on an SM as soon as one of the kernel's blocks, of 8192 registers say, and not several, has ended.
+// The storing threads of a block, beside the warp that looks for the next piece, and the words that each has in
+// flight. Both are so few that a block fits on an SM as soon as a single block of the kernel, of 8192 registers say,
+// has ended.
 constexpr int warp = 32, most_storing = 96, words_at_once = 6;
 
 __device__ Piece next_piece(const SendingTask& task) {
@@ -25,11 +26,12 @@ __device__ Piece next_piece(const SendingTask& task) {
   const std::uint64_t chunk_begin = begin_of_chunk(task, expected.chunk);
   const std::uint64_t begin = chunk_begin + ticket % in_chunk * piece_bytes;
   const std::uint64_t end = min(min(begin + piece_bytes, chunk_begin + task.chunk_bytes), task.end);
-  // A piece of no bytes behind the end is no end: others may follow.
+  // An empty piece behind the end must not look like the end marker (last == 0), since other pieces may follow.
   return {max(begin, task.begin), max(end, task.begin + 1), begin < task.end ? expected.wanted : 0};
 }
 
-// The first warp looks for the next piece while the others send this one; of the last block, as many as are left.
+// The first warp looks for the next piece while the others send this one; in the last block, only the remaining
+// threads send.
 __global__ void __launch_bounds__(most_storing + warp) poll(SendingTask task, unsigned threads) {
   __shared__ Piece pieces[2];
   const unsigned storing = min(blockDim.x - warp, threads - blockIdx.x * (blockDim.x - warp));

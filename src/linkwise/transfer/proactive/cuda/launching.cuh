@@ -1,12 +1,13 @@
-// Blocks that send what they finish (proact21 §III-C, listing 1): the block that writes a chunk last launches a kernel,
-// which stores the chunk to the peers. Compiled as relocatable device code (nvcc -rdc=true), as kernels that launch
-// are.
+// Blocks that send the chunks that they complete (proact21 §III-C, listing 1): the last block that writes a chunk
+// launches a kernel, which stores the chunk to the peers. Like all kernels that launch others, this must be compiled
+// as relocatable device code (nvcc -rdc=true).
 //
-// Measured on H200s: a kernel that was launched on the device begins after 10 µs, but not before all blocks of the one
-// that runs have begun, whatever the priorities of their streams. So the producer's grid is resident, each of its
-// blocks takes one block's work after the other, and half of what an SM has room for is left to those that send: with 4
-// of 8 blocks an SM, 256 MiB take 1/1.55 of copying after the kernel, with 5 of them 1/1.3, and with 7 a little more
-// than copying does. One block can launch every 6 µs, all together every 0.4 µs.
+// Measured on H200s: a kernel that is launched on the device begins after 10 µs, but not before all blocks of the
+// running kernel have begun, whatever the priorities of their streams. The producer's grid is therefore persistent:
+// each resident block does the work of one logical block after the other, and half of the blocks that fit on an SM
+// are left to the senders. With 4 of 8 blocks per SM, 256 MiB take 1/1.55 of the time of copying after the kernel,
+// with 5 of them 1/1.3, and with 7 a little more than that time. One block can launch every 6 µs, all together every
+// 0.4 µs.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -20,7 +21,7 @@
 
 namespace linkwise::proactive {
 
-/// The threads that send a chunk: all blocks have as many, so that there are as many as were asked for.
+/// The threads that send a chunk, in blocks of equal size, so that there are exactly as many as were asked for.
 struct Senders {
   int blocks = 0, threads = 0;
   static Senders of(int warps) {
@@ -41,7 +42,7 @@ __global__ void __launch_bounds__(256) send_chunk(LaunchedTask launched, Expecte
 }
 inline constexpr int words_of_sender = 4;
 
-/// Again while as many launches are pending as there can be, and not for ever.
+/// Launches the senders of a chunk. Retries, for a limited time, while the queue of pending launches is full.
 __device__ inline void launch(const LaunchedTask& launched, const Senders& senders, const ExpectedChunk& expected) {
   const std::uint64_t began = nanoseconds();
   do {
@@ -51,8 +52,8 @@ __device__ inline void launch(const LaunchedTask& launched, const Senders& sende
   *launched.task->failure = 1 + expected.chunk;
 }
 
-/// Counts the chunks of a block when it is done, and launches for those that it was the last to write. To be called by
-/// all threads.
+/// When a block is done, increments the counters of its chunks, and launches senders for those that it was the last
+/// to write. To be called by all threads.
 __device__ inline void launch_what_is_done(const Outbox& box, const LaunchedTask& launched, const Senders& senders,
                                            std::uint32_t block) {
   __syncthreads();
@@ -62,7 +63,7 @@ __device__ inline void launch_what_is_done(const Outbox& box, const LaunchedTask
     const std::uint32_t chunk = box.chunks == nullptr ? i : box.chunks[i];
     const ExpectedChunk expected = expected_chunk(*launched.task, chunk);
     std::uint32_t before;
-    // Acquires what the others have written: what is launched sees it.
+    // Acquires what the other blocks have written, so that the launched kernel sees it.
     asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(box.counters + chunk) : "memory");
     if (before + 1 == expected.writers * launched.epoch && expected.wanted != 0) launch(launched, senders, expected);
   }
@@ -85,7 +86,8 @@ __global__ void __launch_bounds__(Kernel::threads)
   }
 }
 
-/// Lets so many launches of the current GPU be pending: those that find no room try again, which takes much longer.
+/// Raises the limit of pending launches on the current GPU: a launch that finds the queue full has to be retried,
+/// which takes much longer.
 inline void allow_launches(std::size_t launches) {
   constexpr std::size_t most = 1 << 16;
   std::size_t allowed = 0;

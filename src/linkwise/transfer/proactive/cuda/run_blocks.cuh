@@ -13,14 +13,14 @@
 
 namespace linkwise::proactive {
 
-/// Counts a block's chunks when it is done. Which they are is loaded when the block begins, and nothing waits for it,
-/// so that its end, when nothing else is left to do, is short: there, only chunks that do not follow each other are
-/// looked up.
+/// Increments the counters of a block's chunks when it is done. To keep the end of the block short, the range of its
+/// chunks is loaded when the block begins, and nothing waits for this load meanwhile. Only chunks that are not
+/// consecutive have to be looked up at the end.
 class BlockCount {
  public:
   __device__ BlockCount(const Outbox& box, std::uint32_t block) : box_(box) {
     if (box.blocks == nullptr || threadIdx.x >= 32) return;
-    // Volatile: the compiler is not to load it where it is used.
+    // Volatile, so that the compiler does not defer the load to where the values are used.
     asm volatile("ld.global.nc.v2.u32 {%0, %1}, [%2];" : "=r"(of_.first), "=r"(of_.count) : "l"(box.blocks + block));
   }
 
@@ -69,7 +69,7 @@ inline constexpr bool can_launch = true;
 inline constexpr bool can_launch = false;
 #endif
 
-/// The same; a kernel that has senders launches them.
+/// As `run_on_gpu`, but a kernel that has senders launches them.
 template <typename Kernel, typename Out>
 void run_and_send_on_gpu(cudaStream_t stream, const KernelRun& run, const Kernel& kernel, const Out& out) {
   if (run.senders == 0) return run_on_gpu(stream, run, kernel, out);

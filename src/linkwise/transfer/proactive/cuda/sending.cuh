@@ -6,11 +6,11 @@
 namespace linkwise::proactive {
 
 struct Piece {
-  std::uint64_t first, last;  // bytes; none: the end
+  std::uint64_t first, last;  // bytes; last == 0 marks the end
   std::uint32_t wanted;
 };
 
-// Orders nothing: an acquire empties the SM's first-level cache, which the kernel's blocks use.
+// Relaxed, since an acquire empties the SM's first-level cache, which the kernel's blocks use.
 __device__ inline std::uint32_t look_at(const std::uint32_t* counter) {
   std::uint32_t value;
   asm volatile("ld.relaxed.gpu.u32 %0, [%1];" : "=r"(value) : "l"(counter) : "memory");
@@ -33,7 +33,7 @@ __device__ inline ExpectedChunk expected_chunk(const SendingTask& task, std::uin
   return {words.x, words.y, words.z, 0};
 }
 
-/// Whether it came; if not, says so to the host.
+/// Waits for a chunk and returns whether it became ready; if not in time, reports the failure to the host.
 __device__ inline bool wait_for_chunk(const SendingTask& task, const ExpectedChunk& expected) {
   const std::uint32_t ready = expected.writers * task.epoch;
   const std::uint32_t* const counter = task.counters + expected.chunk;
@@ -49,15 +49,15 @@ __device__ inline bool wait_for_chunk(const SendingTask& task, const ExpectedChu
   return true;
 }
 
-// Chunks are counted from the page in which the part begins; the first and the last may be cut.
+// Chunks are numbered from the page in which the GPU's part begins; the first and the last one may be cut short.
 __device__ inline std::uint64_t begin_of_chunk(const SendingTask& task, std::uint32_t chunk) {
   return task.begin / page_bytes * page_bytes + chunk * task.chunk_bytes;
 }
 
-/// `at_once`: 16-byte words that a thread has on their way.
+/// `at_once`: 16-byte words that a thread has in flight.
 template <int at_once>
 __device__ void send(const SendingTask& task, const Piece& piece, unsigned thread, unsigned threads) {
-  // Whole words in the middle; the bytes of a part's two ends may belong to a page of another GPU's.
+  // Whole words in the middle, and single bytes at the ends, which may share a page with another GPU's part.
   const std::uint64_t begin = (piece.first + 15) / 16 * 16, end = piece.last / 16 * 16;
   if (piece.first % 16 != 0 || piece.last % 16 != 0)
     for (int p = 0; p < task.peers; ++p) {
