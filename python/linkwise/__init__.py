@@ -4,8 +4,8 @@ import importlib
 import os
 from typing import Any
 
-# OpenMP's threads look for work for milliseconds before they sleep, and keep others from a processor: those that feed
-# the GPUs. It reads how long when it is loaded, with the core; for anybody else the variable is as it was.
+# Idle OpenMP threads spin for milliseconds before they sleep, which takes processors from the threads that feed the
+# GPUs. OpenMP reads this variable once, when it is loaded with the core; afterwards the variable is restored.
 _SPINS = "GOMP_SPINCOUNT"
 _is_theirs = _SPINS in os.environ
 os.environ.setdefault(_SPINS, "1000")
@@ -16,8 +16,8 @@ if not _is_theirs:
     del os.environ[_SPINS]
 os.register_at_fork(before=_core.release_threads)
 
-# Public names by the module that has them, which is loaded when the first of them is asked for. ``__init__.pyi`` says
-# the same to editors.
+# Public names by module. A module is imported on the first access to one of its names. ``__init__.pyi`` lists the
+# same names for editors.
 _NAMES = {
     "linkwise._core": [
         "Cancelled", "CorruptDataError", "DeviceArray", "DeviceError", "Error", "Machine", "OutOfMemoryError",
@@ -52,7 +52,7 @@ __all__ = sorted(_MODULE_OF)  # noqa: PLE0605
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return importlib.import_module("importlib.metadata").version("linkwise")
-    if name == "cluster":  # a room of its own, whose calls are called as those of one machine
+    if name == "cluster":  # a subpackage whose functions have the same names as those for one machine
         return importlib.import_module("linkwise.cluster")
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'linkwise' has no attribute '{name}'")

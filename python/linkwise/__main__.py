@@ -11,16 +11,16 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def _end(*_: object) -> NoReturn:
-    """End at once: while modules are imported, there is nothing to be cleared away yet."""
+    """Exit at once: while modules are still being imported, there is nothing to clean up."""
     os.write(2, b"linkwise: interrupted; nothing was written\n")
     os._exit(130)
 
 
 def main() -> None:
     """Run the command line."""
-    # Memory that Arrow's allocator gives back at once would be taken again, and each page cleared, for the next rows.
+    # Have Arrow's allocator keep freed memory for a while: otherwise it is mapped and zeroed again for the next rows.
     os.environ.setdefault("MIMALLOC_PURGE_DELAY", "1000")
-    if sys.argv[1:2] in (["sort"], ["join"]):  # which solve no equations, for which NumPy would start threads
+    if sys.argv[1:2] in (["sort"], ["join"]):  # they need no linear algebra, for which NumPy would start threads
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     for each in _SIGNALS:
         signal.signal(each, _end)

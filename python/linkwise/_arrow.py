@@ -1,4 +1,4 @@
-"""PyArrow, loaded when something of Arrow is first used: it takes longer to load than all else together."""
+"""PyArrow, imported lazily on first use: importing it takes longer than everything else together."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ else:
 
         def __getattr__(self, name: str) -> Any:
             value = getattr(importlib.import_module(self._name), name)
-            setattr(self, name, value)  # the next time it is found at once
+            setattr(self, name, value)  # cached for the next access
             return value
 
     pa, pc = _Lazy("pyarrow"), _Lazy("pyarrow.compute")

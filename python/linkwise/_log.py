@@ -1,4 +1,4 @@
-"""The logger that all of Linkwise tells: ``logging.getLogger("linkwise")``, quiet until a program or ``-v`` listens.
+"""The logger of all of Linkwise, ``logging.getLogger("linkwise")``: silent until a program or ``-v`` enables it.
 
 ``INFO``: which machine, which plan, what was spilled, and what each call did; ``DEBUG``: every step as it ends.
 """
@@ -13,12 +13,12 @@ log.addHandler(logging.NullHandler())
 
 
 def is_heard() -> bool:
-    """Whether anybody listens to ``INFO``. If not, small arrays are not kept waiting for what would be told of them."""
+    """Whether ``INFO`` is enabled. If not, callers skip composing messages, which would delay small arrays."""
     return log.isEnabledFor(logging.INFO)
 
 
 def tell_on_stderr(level: int) -> None:
-    """What ``-v`` asks for: a line for each record on standard error. Asked twice, it is told once."""
+    """Log to standard error, one line for each record, as ``-v`` asks. Repeated calls add only one handler."""
     log.setLevel(min(level, log.level or level))
     if any(type(each) is logging.StreamHandler for each in log.handlers):
         return

@@ -1,4 +1,4 @@
-"""How values show themselves: in one line, and in a notebook as a table."""
+"""How values are displayed: as one line, and in a notebook as a table."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def format_bytes(count: float) -> str:
 
 
 def parts_in_seconds(parts: Mapping[str, float]) -> str:
-    """What each part took: ``read 1.2 s, sort 30 ms``."""
+    """The time that each part took: ``read 1.2 s, sort 30 ms``."""
     return ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in parts.items())
 
 
 def html_table(caption: str, rows: Mapping[str, Any]) -> str:
-    """What ``_repr_html_`` returns: rows with a name each; those whose value is empty are left out."""
+    """An HTML table for ``_repr_html_``, with a name for each row; rows with an empty value are left out."""
     cells = "".join(
         f"<tr><th style='text-align:left'>{escape(name)}</th><td style='text-align:left'>{escape(str(value))}</td></tr>"
         for name, value in rows.items()
@@ -40,15 +40,15 @@ def html_table(caption: str, rows: Mapping[str, Any]) -> str:
 
 
 class Shown(ABC):
-    """A value with ``shown_line`` and ``shown_rows``. Of dataclasses, those with ``repr=False`` show themselves so."""
+    """A value displayed by ``shown_line`` and ``shown_rows``. Dataclasses need ``repr=False`` to inherit that."""
 
     @abstractmethod
     def shown_line(self) -> str:
-        """What it is, in some words."""
+        """A short description of the value."""
 
     @abstractmethod
     def shown_rows(self) -> Mapping[str, Any]:
-        """What else there is to know, by its name."""
+        """Further details, by name."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.shown_line()}>"

@@ -17,4 +17,4 @@ Bytes = npt.NDArray[np.uint8]
 """Memory, byte by byte."""
 
 Format = Literal["parquet", "arrow", "csv", "tsv", "jsonl", "npy", "bin"]
-"""Of a file."""
+"""A file format."""

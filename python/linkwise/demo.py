@@ -43,7 +43,7 @@ def sum_of_row_hashes(table: pa.Table) -> int:
 
 
 def verify(before: pa.Table, after: pa.Table, by: str) -> None:
-    """Check with other means than the sort's own: the key column in order, and every row kept."""
+    """Check independently of Linkwise that the key column is in order and that every row was kept."""
     keys = after[by].to_numpy()
     assert bool((keys[:-1] <= keys[1:]).all()), "the result is not in order"
     assert before.num_rows == after.num_rows, "rows are missing"

@@ -1,4 +1,4 @@
-"""The warnings that Linkwise gives. Its errors are the core's: ``Error`` and what is derived from it."""
+"""The warnings that Linkwise issues. Its errors are defined in the core: ``Error`` and its subclasses."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import warnings
 
 
 class NominalMachineWarning(UserWarning):
-    """This machine was never probed: plans are made from what its links could carry, not from what they do."""
+    """This machine was never probed: plans are based on the nominal rates of its links, not on measured ones."""
 
 
 class FallbackWarning(UserWarning):
-    """Something was done in another way than was asked for, or in a slower one than could be."""
+    """Something was done in another way than requested, or in a slower way than possible."""
 
 
 def warn_caller(message: str, category: type[Warning]) -> None:
-    """Warn as if the line had that called Linkwise from outside."""
+    """Issue a warning attributed to the line outside of Linkwise that made the call."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in (
         "linkwise",

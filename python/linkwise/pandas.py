@@ -35,12 +35,12 @@ class LinkwiseAccessor:
         ignore_index: bool = False,
         **execution: Unpack[SortExecution],
     ) -> pd.DataFrame:
-        """As ``DataFrame.sort_values``, stable. Arguments that are not here: see ``linkwise.sort``.
+        """Sort stably, like ``DataFrame.sort_values``. For the other arguments see ``linkwise.sort``.
 
         Raises
         ------
         UsageError
-            If a column is not there, or has values that have no order.
+            If a column does not exist, or its values have no order.
 
         """
         descending = not ascending if isinstance(ascending, bool) else [not each for each in ascending]
@@ -60,15 +60,15 @@ class LinkwiseAccessor:
         order: Order = "left",
         **execution: Unpack[JoinExecution],
     ) -> pd.DataFrame:
-        """As ``DataFrame.merge``: columns of both sides, nulls match nulls, and rows come in the left one's order.
+        """Join like ``DataFrame.merge``: columns of both sides, null keys match each other, rows in left order.
 
-        Frames are joined by the columns that both have unless some are named. ``order`` is ``linkwise.join``'s:
-        ``None`` is faster, and gives rows in any order.
+        By default, frames are joined by the columns that both have. ``order`` is as for ``linkwise.join``: ``None``
+        is faster, and rows come in any order.
 
         Raises
         ------
         UsageError
-            If a column is not there, ``how`` is none of these, or no column is named and the frames share none.
+            If a column does not exist, ``how`` is invalid, or no column is named and the frames share none.
 
         """
         if how not in _HOW:

@@ -54,11 +54,11 @@ def sort(
     resume: bool = False,
     on_progress: OnProgress | None = None,
 ) -> Any:
-    """Sort tables that no machine alone has room or time for, over the nodes of a cluster.
+    """Sort tables on the nodes of a cluster, if one machine has not enough memory or takes too long.
 
-    Rows of equal keys keep their order. The result has the rows of all files, in the order that ``sort_file`` gives
-    them; it is there when all of it has been checked, and before nothing is. Works as a sample sort does (Shi and
-    Schaeffer, JPDC 1992), with rows of the input as bounds, so that one key may fill several files.
+    The sort is stable. The result has the rows of all files, in the order of ``sort_file``; it appears as a whole,
+    once all of it has been checked. It is a sample sort (Shi and Schaeffer, JPDC 1992) whose splitters are rows of
+    the input, so that one key may span several files.
 
     Parameters
     ----------
@@ -66,21 +66,20 @@ def sort(
         Files that all nodes can read, as ``sort_file`` takes them, or a ``ray.data.Dataset``.
     target
         A directory that all nodes can write, or a URI: it gets Parquet files in order, ``part-00000.parquet`` and so
-        on, and ``_manifest.json`` with their rows and bounds. Without one, of a dataset, a dataset comes back.
+        on, and ``_manifest.json`` with their rows and bounds. Without a target, a dataset gives a dataset.
     address
         ``"auto"``: the cluster of which this machine is a node; ``"HOST:6379"``; or ``"local:4"``: four workers of this
-        machine. Where a program has started Ray, that is what is used.
+        machine. If the program has already started Ray, that is used.
     host_memory_limit
-        What each worker may take: bytes, or like ``"64GiB"`` or ``"80%"``; what Ray has of its node's memory unless
-        given.
+        Memory for each worker: bytes, or like ``"64GiB"`` or ``"80%"``; by default, what Ray assigns of its node's.
     temporary_directory
-        Where a worker spills runs of a partition that is too large for its memory; the system's unless given.
+        Where a worker spills runs of a partition that is too large for its memory; by default the system's.
     strategy
-        How each worker sorts, as ``options`` has it: ``"auto"``, on its GPUs where they are sooner done than its cores.
+        How each worker sorts, as in ``options``: ``"auto"``, on its GPUs if they are faster than its CPU.
     force, resume
-        Replace a directory with files in it; go on with a run whose driver was killed.
+        Replace a directory with files in it; resume a run whose driver was killed.
     on_progress
-        Told the stage, and how much of how much has been through it: files, then bytes.
+        Called with the stage, how much has passed it, and how much there is in all: files, then bytes.
     **others
         As ``sort_file`` has them.
 
@@ -111,7 +110,7 @@ def unique(
     address: str = "auto", host_memory_limit: int | str | None = None, force: bool = False, resume: bool = False,
     on_progress: OnProgress | None = None,
 ) -> Any:  # fmt: skip
-    """One row of each key, in order: the first of those that have it. By all columns unless some are named.
+    """Keep the first row of each key, in key order. The key is all columns unless some are named.
 
     Parameters and errors: as ``sort``.
     """
@@ -128,7 +127,7 @@ def top_k(
     address: str = "auto", host_memory_limit: int | str | None = None, force: bool = False,
     on_progress: OnProgress | None = None,
 ) -> Any:  # fmt: skip
-    """The first ``k`` rows in order, the greatest unless ``descending=False``, in one file.
+    """Write the first ``k`` rows in order, the greatest unless ``descending=False``, to one file.
 
     Parameters and errors: as ``sort``.
     """
@@ -175,9 +174,9 @@ def join(
 ) -> Any:
     """Join tables by equal keys, over the nodes of a cluster.
 
-    ``order`` is ``"key"``, and then the rows are those of ``join_file`` one by one, or ``None``: any. Of a key that
-    alone is more than a worker should have, the rows of one side are divided among several, to each of which the other
-    side's are lent. Parameters and errors: as ``sort`` and ``join_file``.
+    ``order`` is ``"key"``, with exactly the row order of ``join_file``, or ``None``: any order. If a single key
+    exceeds a worker's share, one side's rows of it are divided among several workers, and the other side's rows are
+    replicated to each. Parameters and errors: as ``sort`` and ``join_file``.
     """
     options = _file_options(
         column_types, input_format, delimiter, null_string, ParquetOptions(compression, row_group_rows, dictionary,
@@ -210,9 +209,10 @@ def join_on_ray(
 
 
 def clean(target: Any = None) -> list[str]:
-    """Remove what runs whose driver was killed have left: at a target, if one is named, and on this machine.
+    """Remove what runs whose driver was killed have left on this machine and, if one is named, at a target.
 
-    Returns what was removed. What is at work is left alone; but of a target that a URI names, nobody knows that.
+    Returns what was removed. Runs that are still active are not touched, except at a target that is a URI, where they
+    cannot be told apart.
 
     Raises
     ------
@@ -224,7 +224,7 @@ def clean(target: Any = None) -> list[str]:
 
 
 def probe(directory: str | Path, *, address: str = "auto", host_memory_limit: int | str | None = None) -> ClusterRates:
-    """How fast the nodes of a cluster read, write, spill, send and work, for plans.
+    """Measure how fast the nodes of a cluster read, write, spill, send and compute, for planning.
 
     Some files are written into a directory that all nodes share, sorted, and removed. Takes from ten seconds to a few
     minutes. Parameters and errors: as ``sort``.
@@ -241,7 +241,7 @@ def _memory(limit: int | str | None) -> int | None:
 def run_on_ray(
     sides: Sequence[Side], job_of: JobOf, options: RunOptions, address: str, memory: int | str | None, words: list[str]
 ) -> Any:
-    """Have Ray carry out what is asked, in words for a run that is to be resumed."""
+    """Run a job on Ray; ``words`` describe the request, so that it can be recognised when a run is resumed."""
     are_datasets = [hasattr(side.source, "to_arrow_refs") for side in sides]
     if options.target is None and not all(are_datasets):
         raise UsageError("name a directory to write; a dataset comes back of datasets alone")

@@ -1,11 +1,11 @@
-"""Where partitions begin and end: at real rows of the input, so that one key may span several partitions.
+"""Splitters between partitions: rows of the input, so that one key may span several partitions.
 
-A bound is the key of a sampled row with the split and the number of that row. All rows are ordered by key, split and
-row, so that bounds are balanced whatever the keys are: a third of all rows with one key, or all of them. Samples are
-spread over all rows of every split (as Shi and Schaeffer's regular sampling, JPDC 1992, is).
+A bound (splitter) is the key of a sampled row with that row's split and number. Rows are ordered by key, split and
+row number, so that partitions are balanced even if many or all rows have one key. Samples are spread over all rows of
+every split (regular sampling, Shi and Schaeffer, JPDC 1992).
 
-A join's partitions begin where a key does. One whose key alone would fill several has one side divided, and the other
-side's rows of that key lent to each of its partitions: see ``bounds_of_join``.
+A join's partitions begin at the first row of a key. If a key alone would fill several partitions, one side's rows of
+it are divided among them, and the other side's rows of it are lent (replicated) to each: see ``bounds_of_join``.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ WHOLE_KEY = -1  # instead of a split: the bound lies before all rows of its key
 
 
 def numbered_keys(keys: Sequence[SortKey]) -> list[SortKey]:
-    """The same keys of a table whose columns are called 0, 1, …: see ``key_columns``."""
+    """The same sort keys, for a table whose columns are named 0, 1, …: see ``key_columns``."""
     return [SortKey(str(number), key.descending, key.nulls) for number, key in enumerate(keys)]
 
 
 def key_columns(table: pa.Table, keys: Sequence[SortKey]) -> pa.Table:
-    """What rows are compared by, with columns called 0, 1, … Raises ``UsageError``."""
+    """The columns that rows are compared by, named 0, 1, … Raises ``UsageError``."""
     columns = []
     for key in keys:
         column = column_named(table, key.column)
@@ -54,11 +54,11 @@ class Sample:
     rows: Array
     """Their numbers in the split, ascending."""
     split_rows: int
-    """How many the split has."""
+    """The number of rows in the split."""
 
 
 def sample_of(keys: pa.Table, split: int, wanted: int) -> Sample:
-    """About so many rows, one of each of as many equal parts, at random."""
+    """A stratified sample: one random row from each of up to ``wanted`` equal parts of the split."""
     rows = keys.num_rows
     parts = min(wanted, rows)
     begins = np.arange(parts + 1, dtype=np.float64) * rows / max(parts, 1)
@@ -70,20 +70,20 @@ def sample_of(keys: pa.Table, split: int, wanted: int) -> Sample:
 
 @dataclass(frozen=True)
 class Bounds:
-    """Rows at which partitions but the first begin, in their order."""
+    """The rows at which all partitions but the first begin, in order."""
 
     keys: pa.Table
     splits: Array
-    """Of each row, or ``WHOLE_KEY``."""
+    """The split of each row, or ``WHOLE_KEY``."""
     rows: Array
     sides: Array
-    """Of a join: whose row it is. 0 otherwise."""
+    """For a join, the side of each row; otherwise 0."""
     are_lent: Array
-    """Whether a join's other side lends its rows of that key to the partitions on both sides of the bound."""
+    """For a join, whether the other side's rows of that key go to the partitions on both sides of the bound."""
 
     @classmethod
     def none(cls) -> Bounds:
-        """Of one partition."""
+        """No bounds: a single partition."""
         nothing = np.zeros(0, np.int64)
         return cls(pa.table({}), nothing, nothing, nothing, nothing.astype(bool))
 
@@ -92,7 +92,7 @@ class Bounds:
 
     @property
     def partitions(self) -> int:
-        """One more than bounds."""
+        """The number of partitions, one more than bounds."""
         return len(self) + 1
 
 
@@ -104,8 +104,8 @@ class _Samples:
     splits: Array
     rows: Array
     sides: Array
-    weights: Array  # rows that each stands for
-    begins: Array  # of each key's samples
+    weights: Array  # rows that each stands for, times its side's scale
+    begins: Array  # the first sample of each key
 
     def bounds(self, chosen: Sequence[int] | Array, are_whole: Sequence[bool], are_lent: Sequence[bool] = ()) -> Bounds:
         at = np.asarray(chosen, np.int64)
@@ -144,7 +144,7 @@ def bounds_of_sort(samples: Sequence[Sample], by: list[SortKey], partitions: int
 
 
 def bounds_of_keys(samples: Sequence[Sample], by: list[SortKey], partitions: int) -> Bounds:
-    """Bounds of partitions that have equal shares of all keys, each of which occurs once in a split at most."""
+    """Bounds of partitions with equal shares of the distinct keys, each of which occurs at most once in a split."""
     found = _in_order([samples], by, [1.0])
     shares = np.arange(1, partitions) * len(found.begins) // partitions
     chosen = [int(found.begins[share]) for share in np.unique(shares) if share > 0]
@@ -155,12 +155,13 @@ def bounds_of_join(
     sides: Sequence[Sequence[Sample]], row_bytes: Sequence[float], partitions: int, divided: Sequence[int], *,
     nulls_equal: bool,
 ) -> Bounds:  # fmt: skip
-    """Bounds of partitions that have about equal shares of both sides' bytes. ``divided``: the sides that may be.
+    """Bounds of partitions with about equal shares of both sides' bytes. ``divided``: the sides that may be divided.
 
-    A partition begins with a key, or within one that alone exceeds a share. Such a key is cut at rows of the side that
-    has more of it, one of which is in each of its partitions; so all rows of that key that the other side lends to
-    them have a match in each, and outer joins make none of them up as unmatched. Rows whose key is null, and matches
-    nothing, are cut wherever they are, the right side's behind the left one's.
+    A partition begins at the first row of a key, or within a key that alone exceeds a share. Such a key is cut at
+    rows of the side with more bytes of it, so that each of its partitions has at least one of them. The other side's
+    rows of the key, which are lent to each, then have a match in each, and outer joins report none of them as
+    unmatched. Rows with null keys that match nothing may be cut anywhere; the right side's come after the left
+    side's.
     """
     by = [SortKey(name) for name in sides[0][0].keys.column_names]
     found = _in_order(sides, by, row_bytes)
@@ -171,8 +172,8 @@ def bounds_of_join(
     if not nulls_equal:
         for column in found.keys.columns:
             match_nothing |= np.asarray(column.is_null())
-    chosen: dict[int, tuple[bool, bool]] = {}  # samples: whether before all of their key, and whether that is lent
-    filled_from = 0  # the sample with which the partition begins that is being filled
+    chosen: dict[int, tuple[bool, bool]] = {}  # by sample: (bound is before its whole key, key is lent)
+    filled_from = 0  # the first sample of the partition being filled
     for begin, end in _keys_that_matter(found.begins, ends, before, share):
         if before[begin] - before[filled_from] >= share / 2:
             chosen.setdefault(begin, (True, False))
@@ -194,7 +195,7 @@ def bounds_of_join(
 
 
 def _keys_that_matter(begins: Array, ends: Array, before: Array, share: float) -> list[tuple[int, int]]:
-    """The keys that are heavier than a share, and of the others those nearest to whole shares."""
+    """The keys that exceed a share, and of the others those nearest to multiples of a share."""
     heavy = before[ends] - before[begins] > share
     nearest = np.searchsorted(before[begins], np.arange(1, before[-1] / max(share, 1e-300)) * share)
     wanted = np.unique(np.concatenate([np.flatnonzero(heavy), nearest[nearest < len(begins)]]))
@@ -202,7 +203,7 @@ def _keys_that_matter(begins: Array, ends: Array, before: Array, share: float) -
 
 
 def _cuts_within(found: _Samples, begin: int, end: int, pieces: int, divided: Sequence[int] | None) -> list[int]:
-    """Samples of a key that cut it into so many pieces: of one of these sides, or of both one behind the other."""
+    """Samples that cut a key into ``pieces``: of the heavier one of the ``divided`` sides, or if ``None`` of both."""
     there = np.arange(begin, end)
     if divided is not None:
         of_sides = [there[found.sides[begin:end] == side] for side in divided]
@@ -215,14 +216,14 @@ def _cuts_within(found: _Samples, begin: int, end: int, pieces: int, divided: Se
 
 
 def cut(sorted_keys: pa.Table, rows: Array, by: list[SortKey], bounds: Bounds, split: int, side: int = 0) -> Array:
-    """The first row of each partition and the one behind its last, among the sorted rows of a split: (partitions, 2).
+    """The half-open range of each partition's rows among the sorted rows of a split: (partitions, 2).
 
-    ``rows`` are the numbers that these rows have in the split. Rows that are lent belong to several partitions.
+    ``rows`` are the numbers of the sorted rows in the split. Rows that are lent belong to several partitions.
     """
     ends = np.zeros((bounds.partitions, 2), np.int64)
     ends[-1, 1] = sorted_keys.num_rows
     if not sorted_keys.num_rows or not len(bounds):
-        return ends  # of no rows, all are empty
+        return ends  # without rows, all ranges are empty; without bounds, there is only one
     keys = RowKeys(sorted_keys, by, comparable=True).core
     of_bounds = RowKeys(bounds.keys, by, comparable=True).core
     for number in range(len(bounds)):

@@ -1,4 +1,4 @@
-"""What the driver does: it has splits sampled and cut into shards, partitions made of these, and checks all of it."""
+"""The driver: has workers sample splits, cut them into shards and make partitions of these, and checks the result."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from linkwise.columns.row_checksum import RowChecksum, check_same_rows
 from linkwise.sorting.check import first_out_of_order
 
 OnProgress = Callable[[str, int, int], object]
-"""Told the stage, how many bytes have been through it, and how many there are in all."""
-_IN_FLIGHT = 2  # calls for each worker: one that it carries out, and one that waits
+"""Called with the stage, how many bytes (or files) have passed it, and how many there are in all."""
+_IN_FLIGHT = 2  # calls for each worker: one running and one waiting
 
 
 @dataclass
 class Progress:
-    """What stages have taken, and who is told how far they are."""
+    """The seconds of each stage, and the callback for progress."""
 
     told: OnProgress
     seconds: dict[str, float] = field(default_factory=dict)
 
     def stage(self, name: str, sizes: Sequence[int]) -> Callable[[int], None]:
-        """Begin one that goes through so many bytes call by call; returns what is told the number of each."""
+        """Begin a stage of calls with these sizes; returns a function to be told the number of each finished call."""
         began, done, total = time.perf_counter(), 0, sum(sizes)
         before = self.seconds.get(name, 0.0)
         self.told(name, 0, total)
@@ -53,7 +53,7 @@ class Progress:
 
 @dataclass
 class State:
-    """What is known of a run, so that another one can go on with it."""
+    """What is known of a run, so that another one can resume it."""
 
     bounds: Bounds | None = None
     done: dict[int, PartitionFacts] = field(default_factory=dict)
@@ -63,18 +63,18 @@ class State:
 
 @dataclass(frozen=True)
 class Result:
-    """What came of all partitions, in their order."""
+    """The results of all partitions, in order."""
 
     partitions: list[PartitionFacts]
     tables: list[Handle]
-    """Of those that go into no files."""
+    """The tables of partitions that are not written to files."""
     read: list[int]
-    """Rows of each side."""
+    """The number of rows read from each side."""
 
 
 @dataclass(frozen=True)
 class Driver:
-    """Carries out a job. Raises ``Error``; calls that run are given up then."""
+    """Runs a job. Raises ``Error``, after cancelling the calls that run."""
 
     engine: Engine
     job: Job
@@ -82,7 +82,7 @@ class Driver:
     progress: Progress
 
     def run(self, relations: Sequence[Relation], output: Callable[[int], Output], state: State) -> Result:
-        """Have the result made, each partition as an output says."""
+        """Make the result, each partition into its output."""
         sides = [self._splits(relation) for relation in relations]
         if state.bounds is None:
             state.bounds = self._bounds(sides)
@@ -96,7 +96,7 @@ class Driver:
         return Result(result.partitions, result.tables, [sum(f.rows for f in facts) for _, facts in spread])
 
     def _splits(self, relation: Relation) -> list[Split]:
-        """All that is read at once, in its order; what can be read from its beginning alone is read here."""
+        """The splits of a relation, in order; text files are read sequentially into the store, here."""
         files = [part for part in relation.parts if isinstance(part, SourceFile)]
         if files:
             done = self.progress.stage("read", [1] * len(files))
@@ -115,7 +115,7 @@ class Driver:
         return renumbered(splits)
 
     def _read_text(self, file: SourceFile, ends: threading.Event) -> list[Split]:
-        """Until it is to end."""
+        """Read a text file into the store in splits; stops early if ``ends`` is set."""
         handles = []
         for handle in self.engine.stream(Call(read_text, (file, self.sizes.split))):
             handles.append(handle)
@@ -149,7 +149,7 @@ class Driver:
     def _spread(
         self, side: int, splits: Sequence[Split], bounds: Bounds, wanted: list[bool]
     ) -> tuple[list[list[Shard]], list[SplitFacts]]:
-        """The shards of each partition, and what became of each split."""
+        """Cut all splits into shards. Returns the shards of each partition, and the facts of each split."""
         groups = self.sizes.group_ranges(bounds.partitions)
         facts: list[Any] = [None] * len(splits)
         handles: list[list[Handle]] = [[] for _ in splits]
@@ -173,7 +173,7 @@ class Driver:
     def _regrouped(
         self, groups: Sequence[range], handles: list[list[Handle]], facts: Sequence[SplitFacts], wanted: list[bool]
     ) -> list[list[Shard]]:
-        """The shards of each partition, cut out of those of their groups, some splits' at a time."""
+        """The shards of each partition, cut out of those of its group, for several splits at a time."""
         sizes = [[_bytes_of(of_split, group) for of_split in facts] for group in groups]
         work = [
             (number, batch)
@@ -225,7 +225,7 @@ class Driver:
             tables.update(zip([number], table, strict=False))
             facts[number] = self.engine.value(of_partition)
             for side in sides:
-                side[number] = []  # which gives them back to the store
+                side[number] = []  # drops the handles, so that the store can free the shards
             state.keep_partition(number, facts[number])
             done(at)
 

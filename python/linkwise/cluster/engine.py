@@ -1,7 +1,7 @@
-"""What carries stages out: workers that are given functions, and a store for what these return.
+"""The interface of engines that run stages: workers that call functions, and a store for the returned values.
 
-Stages are functions of their arguments alone, of which the first is ``Fetch``: it reads what other stages returned. So
-the same stages run on a cluster, and in one process in tests.
+Stages depend on their arguments only. The first argument is ``Fetch``, which reads values that other stages returned.
+So the same stages run on a cluster, and in one process in tests.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any, Protocol, TypeAlias
 from linkwise._core import Error
 
 Handle: TypeAlias = Any
-"""Stands for a value in the store."""
+"""A reference to a value in the store."""
 Fetch: TypeAlias = Callable[[Sequence[Handle]], list[Any]]
 """The values of some handles, in their order."""
 Done: TypeAlias = Callable[[int, list[Handle]], object]
-"""Told the number of a call that is done, and the handles of its values."""
+"""Called with the number of a finished call, and the handles of its values."""
 
 _LOOK_AGAIN = 0.5  # seconds
 _SLOW = 2.0  # times the median of all others
@@ -27,29 +27,29 @@ _SLOW = 2.0  # times the median of all others
 
 @dataclass(frozen=True)
 class Worker:
-    """What a call has to itself: a node, or a part of one."""
+    """The resources that a call has to itself: a node, or a part of one."""
 
     cores: int
-    """As the engine counts them,"""
+    """Cores, as the engine counts them."""
     threads: int
-    """and as many threads as work on them."""
+    """Threads that run on these cores."""
     gpus: int
     memory: int
     """Bytes."""
     store: int
-    """Bytes of its node's object store that are its share."""
+    """Its share of its node's object store, in bytes."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """A function for a worker. It yields so many values, or returns its only one."""
+    """A function for a worker to call. It yields ``values`` values, or returns its only one."""
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
     values: int = 1
 
     def values_with(self, fetch: Fetch) -> Iterator[Any]:
-        """Carry it out."""
+        """Call the function, and yield its values."""
         made = self.function(fetch, *self.arguments)
         if isinstance(made, Generator):
             yield from made
@@ -58,25 +58,25 @@ class Call:
 
 
 class Engine(Protocol):
-    """Runs calls on workers. A worker that is lost is the engine's business, and none of whoever asked."""
+    """Runs calls on workers. The engine itself handles the loss of workers; its callers need not."""
 
     workers: int
     worker: Worker
 
     def submit(self, call: Call) -> list[Handle]:
-        """Have a call carried out, and return the handles of its values."""
+        """Submit a call, and return the handles of its values."""
 
     def stream(self, call: Call) -> Iterator[Handle]:
-        """Handles of what a call yields, however many there are, as they come."""
+        """The handles of a call's values, as they are yielded, however many there are."""
 
     def finished(self, handles: Sequence[Handle], seconds: float) -> list[Handle]:
-        """Those whose values are there: as soon as one is, or none after that time. No value is moved."""
+        """The handles whose values are available: waits for one, or returns none at timeout. Moves no values."""
 
     def value(self, handle: Handle) -> Any:
-        """Wait for a value. Raises what its call did."""
+        """Wait for a value. Raises what its call raised."""
 
     def cancel(self, handles: Sequence[Handle], *, wait: bool = False) -> None:
-        """Do without these values, and end the calls that would give them; wait until nobody works on them."""
+        """Cancel the calls of these values; with ``wait``, wait for them to end."""
 
 
 @dataclass
@@ -88,10 +88,10 @@ class _Running:
 
 
 def run_all(engine: Engine, calls: Iterable[Call], at_once: int, done: Done, *, second_tries: bool = False) -> None:
-    """Have calls carried out, so many at once. Raises what one of them does, and then does without the others.
+    """Run calls, ``at_once`` at a time. Raises what one of them raises, after cancelling the others.
 
-    With ``second_tries``, a call that takes much longer than most is begun once more on a worker that is idle, and the
-    first to end counts: it must not mind being carried out twice.
+    With ``second_tries``, a call that takes much longer than most is submitted again if a worker is idle, and the
+    first one to end counts: calls must be safe to run twice.
     """
     waiting = enumerate(calls)
     running: list[_Running] = []

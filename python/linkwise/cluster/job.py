@@ -1,4 +1,4 @@
-"""What a sort and a join are to the driver: the stages that workers carry out, and where partitions begin."""
+"""The driver's view of a sort or join: the stages that workers run, and the bounds of partitions."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from linkwise.columns.sort_keys import SortKey
 
 
 class Job(ABC):
-    """Work on one or two sides, each of which has splits. What takes ``fetch`` is done by workers."""
+    """Work on one or two sides, each of which has splits. Methods that take ``fetch`` run on workers."""
 
     @property
     def is_one_partition(self) -> bool:
-        """Whether all of the result is made at once."""
+        """Whether the result is a single partition."""
         return False
 
     @property
     @abstractmethod
     def by(self) -> list[SortKey]:
-        """What keys are compared by; see ``numbered_keys``."""
+        """The sort keys by which key tables are compared; see ``numbered_keys``."""
 
     @abstractmethod
     def sample(self, fetch: Fetch, side: int, split: Split, wanted: int) -> Sample:
-        """About so many keys of a split."""
+        """A sample of about ``wanted`` keys of a split."""
 
     @abstractmethod
     def bounds(self, samples: Sequence[Sequence[Sample]], sizes: Sequence[int], partitions: int) -> Bounds:
-        """Where partitions begin, from the samples of the splits of each side, which takes so many bytes."""
+        """The bounds of partitions, from the samples of each side's splits and the bytes of each side."""
 
     @abstractmethod
     def spread(
         self, fetch: Fetch, side: int, split: Split, bounds: Bounds, groups: Sequence[range], wanted: Sequence[bool]
     ) -> Iterator[Any]:
-        """Yields the shards of each group of partitions of which any is wanted, and then ``SplitFacts``."""
+        """Yield a shard for each group of partitions, empty if none of them is wanted, and then ``SplitFacts``."""
 
     @abstractmethod
     def make_partition(self, fetch: Fetch, output: Output, sides: Sequence[Sequence[Shard]]) -> Iterator[Any]:
-        """Write the result of a partition. Yields its rows, if they go into no file, and then ``PartitionFacts``."""
+        """Write the result of a partition. Yields its rows, unless they go to a file, and then ``PartitionFacts``."""

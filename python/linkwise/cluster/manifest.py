@@ -1,4 +1,4 @@
-"""What a directory of files says of itself: which files, in which order, with which rows, from where to where."""
+"""The manifest of a result directory: its files in order, their numbers of rows, and their first and last keys."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from linkwise.columns.row_checksum import RowChecksum
 from linkwise.columns.sort_keys import SortKey
 
 NAME = "_manifest.json"
-"""Of its file: what begins so is no part of a directory's table."""
+"""Its file name; files whose names begin with an underscore are not read as part of a directory's table."""
 
 
 def manifest(partitions: Sequence[PartitionFacts], keys: Sequence[SortKey]) -> dict[str, Any]:
-    """As plain values."""
+    """The manifest as plain values."""
     received = RowChecksum()
     for partition in partitions:
         for of_side in partition.received:
@@ -41,7 +41,7 @@ def _ends(ends: pa.Table | None) -> dict[str, list[Any]]:
 
 
 def _plain(value: pa.Scalar) -> Any:
-    """As JSON has it: a number, a text, or bytes as their digits."""
+    """A value for JSON: a number, text, or bytes as hexadecimal digits."""
     kind = value.type
     if not value.is_valid:
         return None
@@ -54,7 +54,7 @@ def _plain(value: pa.Scalar) -> Any:
         return value.as_py().hex()
     try:
         return str(value.cast(pa.string()).as_py())
-    except (pa.ArrowException, ValueError):  # Python has not every time, and no text that is not Unicode
+    except (pa.ArrowException, ValueError):  # a time that Python cannot represent, or text that is not Unicode
         whole = pa.int64() if pa.types.is_temporal(kind) else pa.binary()
         plain = value.cast(whole).as_py()
         return plain.hex() if isinstance(plain, bytes) else plain

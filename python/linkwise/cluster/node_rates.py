@@ -1,4 +1,4 @@
-"""Measures how fast the nodes of a cluster read, write, spill, send and work, all of them at once."""
+"""Measures how fast the nodes of a cluster read, write, spill, send and compute, all of them at once."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from linkwise.columns.sort_keys import EVERYTHING, SortKey
 from linkwise.files.formats import FileOptions
 from linkwise.machines.cluster_rates import ClusterRates
 
-_SPLITS = 12  # of each worker: with fewer, beginnings and ends would count too much, and memory hide the disks
+_SPLITS = 12  # per worker: with fewer, start and end effects would dominate, and caches would hide the disks
 _NOTE = 84  # bytes of a row besides its numbers
 _ROW = 8 + 8 + 4 + _NOTE
-_CALLS = 16  # of each worker, which do nothing
+_CALLS = 16  # per worker: calls that do nothing
 _OF_STORE = 4
-_MOST_FILE = 1 << 30  # bytes that are written and read as they are
+_MOST_FILE = 1 << 30  # bytes that are written and read raw
 _GB = 1e9
 
 
 def rates_of(engine: Engine, directory: Path, start_seconds: float) -> ClusterRates:
-    """Of an engine whose workers took so long to start; files are written into a directory that all nodes share.
+    """Measure the rates of an engine whose workers took ``start_seconds`` to start.
 
-    Raises ``Error``. Nothing stays in the directory.
+    Files are written to a directory that all nodes share, and removed. Raises ``Error``.
     """
     worker, workers = engine.worker, engine.workers
     size = split_bytes(worker)
@@ -43,7 +43,7 @@ def rates_of(engine: Engine, directory: Path, start_seconds: float) -> ClusterRa
         raw = min(size, _MOST_FILE)
         shared = _of_disk(engine, folder, raw)
         spill = _of_disk(engine, None, raw)
-        sent = max(min(raw, worker.store // _OF_STORE), 1)  # of which nothing has to be spilled
+        sent = max(min(raw, worker.store // _OF_STORE), 1)  # so little that the store does not spill
         network = sent / _GB / max(_sent(engine, sent), 1e-9)
         rows = size // _ROW
         _seconds(engine, lambda number: Call(_write_rows, (folder, number, rows)), _SPLITS * workers)
@@ -57,7 +57,7 @@ def rates_of(engine: Engine, directory: Path, start_seconds: float) -> ClusterRa
 
 
 def _seconds(engine: Engine, call_of: Callable[[int], Call], calls: int) -> float:
-    """Until so many calls have been carried out, at once as far as there are workers."""
+    """Seconds until this many calls have finished, run concurrently as far as there are workers."""
     began = time.perf_counter()
     for handles in [engine.submit(call_of(number)) for number in range(calls)]:
         engine.value(handles[0])
@@ -70,7 +70,7 @@ def _nothing(fetch: Fetch) -> int:
 
 
 def _of_disk(engine: Engine, folder: str | None, size: int) -> tuple[float, float]:
-    """GB/s with which each worker writes to a directory and reads from it, while the others do; the system's own."""
+    """GB/s at which each worker writes and reads in a directory (default: the temporary one) while all others do."""
     calls = [engine.submit(Call(_write_and_read, (folder, size))) for _ in range(engine.workers)]
     told = [engine.value(handles[0]) for handles in calls]
     slowest = [max(times) for times in zip(*told, strict=True)]
@@ -78,7 +78,7 @@ def _of_disk(engine: Engine, folder: str | None, size: int) -> tuple[float, floa
 
 
 def _write_and_read(fetch: Fetch, folder: str | None, size: int) -> tuple[float, float]:
-    """Seconds until bytes have reached a disk, and until they are back from it."""
+    """Seconds to write bytes to a disk, and to read them back."""
     del fetch
     data = np.random.default_rng().bytes(min(size, 64 << 20))
     with tempfile.NamedTemporaryFile(dir=folder) as file:
@@ -89,7 +89,7 @@ def _write_and_read(fetch: Fetch, folder: str | None, size: int) -> tuple[float,
         file.flush()
         os.fsync(file.fileno())
         written = time.perf_counter() - began
-        with contextlib.suppress(OSError, AttributeError):  # otherwise they come from memory
+        with contextlib.suppress(OSError, AttributeError):  # drops the page cache
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         began = time.perf_counter()
         file.seek(0)
@@ -99,7 +99,7 @@ def _write_and_read(fetch: Fetch, folder: str | None, size: int) -> tuple[float,
 
 
 def _sent(engine: Engine, size: int) -> float:
-    """Seconds in which each worker gets so many bytes, most of which others have made."""
+    """Seconds until each worker has fetched this many bytes, which another worker has made if there are several."""
     handles = [engine.submit(Call(_bytes, (size,)))[0] for _ in range(engine.workers)]
     for handle in handles:
         engine.finished([handle], 60)

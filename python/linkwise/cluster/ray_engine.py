@@ -1,7 +1,7 @@
-"""Ray as the engine (Moritz et al., OSDI 2018): tasks, a store that spills, retries, and lost objects made again.
+"""Ray as the engine (Moritz et al., OSDI 2018): tasks, a store that spills, retries, and object reconstruction.
 
-Nothing else names Ray. Only the driver submits: what a task puts into the store is lost with its worker, and what it
-returns is made again.
+No other module imports Ray. Only the driver submits tasks: an object that a task puts into the store is lost with its
+worker, while one that it returns is reconstructed.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from linkwise.runtime.atomic_directory import AtomicDirectory
 from linkwise.runtime.host_memory import host_memory
 
 _RETRIES = 5  # of a call whose worker is lost
-_SMALL = 2  # nodes with less than one in so many of the cores of the largest carry nothing out
-_FREE = 0.9  # of the memory that is free, which the workers of this machine and their store may take
-_STORE = 0.3  # of that
+_SMALL = 2  # nodes with fewer than the largest one's cores / _SMALL are not used
+_FREE = 0.9  # of free memory, for the workers of this machine and their store
+_STORE = 0.3  # of that, for the store
 _LAST_STARTED = Path("/tmp/ray/ray_current_cluster")
 """Where Ray notes the address of the cluster that was started last on this machine."""
 _ANSWERS_WITHIN = 5.0  # seconds
 _ENDS_WITHIN = 10.0  # seconds
-_LONGEST = 14  # bytes of the name of the system's temporary directory: sockets in it have names of at most 107
+_LONGEST = 14  # bytes of the temporary directory's path: paths of sockets in it are limited to 107
 
 
 def _ray() -> Any:
@@ -45,7 +45,7 @@ def _ray() -> Any:
 
 
 def _carry_out(call: Call) -> Iterator[Any]:
-    """What a worker does."""
+    """Run a call on a worker."""
     import ray  # noqa: PLC0415
 
     yield from call.values_with(lambda handles: ray.get(list(handles)))
@@ -56,7 +56,7 @@ def _carry_out_one(call: Call) -> Any:
 
 
 class RayEngine:
-    """Calls as tasks, each of which has a worker to itself. Ray must have been started."""
+    """Runs calls as Ray tasks, each of which has a worker to itself. Ray must have been started."""
 
     def __init__(self, worker: Worker, workers: int) -> None:
         self._ray = _ray()
@@ -65,7 +65,7 @@ class RayEngine:
             "num_cpus": worker.cores, "max_retries": _RETRIES, "scheduling_strategy": "SPREAD",
             "runtime_env": {"env_vars": {"OMP_NUM_THREADS": str(worker.threads)}},
         }  # fmt: skip
-        if worker.gpus:  # Ray would end a process that has had GPUs, and the next one would have to start them anew
+        if worker.gpus:  # keeps the process: by default Ray ends it after each call, and GPUs start anew
             options |= {"num_gpus": worker.gpus, "max_calls": 0}
         self._one = self._ray.remote(**options)(_carry_out_one)
         self._several = self._ray.remote(**options)(_carry_out)
@@ -84,14 +84,14 @@ class RayEngine:
                 handle = next(handles)
             except StopIteration:
                 return
-            # What a call has raised instead of a value comes as a handle as well.
+            # An exception that a call raises also arrives as a handle.
             self._ray.wait([handle], fetch_local=False)
             yield handle
 
     def finished(self, handles: Sequence[Handle], seconds: float) -> list[Handle]:
         """See ``Engine``."""
         there, _ = self._ray.wait(list(handles), num_returns=1, timeout=seconds, fetch_local=False)
-        if there:  # and others that are there as well
+        if there:  # all others that are available, too
             there, _ = self._ray.wait(list(handles), num_returns=len(handles), timeout=0, fetch_local=False)
         return list(there)
 
@@ -111,7 +111,7 @@ class RayEngine:
 
     def cancel(self, handles: Sequence[Handle], *, wait: bool = False) -> None:
         """See ``Engine``."""
-        with contextlib.suppress(Exception):  # they may be done, or nobody may be there any more
+        with contextlib.suppress(Exception):  # they may have ended, or the cluster may be gone
             for handle in handles:
                 self._ray.cancel(handle, force=True)
             if wait and handles:
@@ -125,12 +125,12 @@ def _last_line(error: Exception) -> str:
 
 @contextmanager
 def open_engine(address: str, memory: int | None) -> Iterator[RayEngine]:
-    """The cluster at an address, or one of this machine alone; ``memory``: bytes that a worker may take, if given.
+    """Connect to the cluster at an address, or start one on this machine; ``memory``: bytes for a worker, if given.
 
     Addresses: ``"local:N"``, N workers of this machine; ``"auto"``, the cluster of which it is a node; ``"HOST:PORT"``.
     """
     ray = _ray()
-    if ray.is_initialized():  # a program's own
+    if ray.is_initialized():  # by the program itself
         yield _engine_of_cluster(memory)
         return
     if address.startswith("local:"):
@@ -151,7 +151,7 @@ def open_engine(address: str, memory: int | None) -> Iterator[RayEngine]:
 
 
 def _reachable(address: str) -> str:
-    """The same address, at which somebody answers: Ray would go on asking for minutes. Raises ``ConnectionError``."""
+    """The address, if something answers there: Ray would retry for minutes. Raises ``ConnectionError``."""
     named = os.environ.get("RAY_ADDRESS", address) if address == "auto" else address
     if named == "auto" and _LAST_STARTED.exists():
         named = _LAST_STARTED.read_text(encoding="utf-8").strip()
@@ -192,7 +192,7 @@ def _local_cluster(address: str, memory: int | None) -> Iterator[RayEngine]:
     store = max(int(in_all * _STORE), 80 << 20)
     gpus = _gpus()
     with _temporary_directory() as folder:
-        # Ray lets everybody into its own directory; nobody else comes into the one around it.
+        # Ray makes its own directory accessible to everybody; the one around it is private to the user.
         _start(
             num_cpus=workers, num_gpus=gpus, object_store_memory=store, include_dashboard=False,
             _temp_dir=str(folder / "r"),
@@ -225,14 +225,14 @@ def dataset_of(tables: list[Handle]) -> Any:
 
 
 def temporary_target() -> Path:
-    """Beside which a cluster of this machine has what it spills; see ``AtomicDirectory``."""
+    """The path beside which a cluster of this machine keeps its temporary directory; see ``AtomicDirectory``."""
     folder = tempfile.gettempdir()
     return Path(folder if len(folder) <= _LONGEST else "/tmp", f"lw{os.getuid()}")
 
 
 @contextmanager
 def _temporary_directory() -> Iterator[Path]:
-    """Only its user may read it; what drivers that are gone have left is removed first."""
+    """A directory that only this user may read; those that dead drivers have left are removed first."""
     folder = AtomicDirectory(temporary_target(), force=True)
     folder.__enter__()
     folder.path.chmod(0o700)
@@ -243,9 +243,10 @@ def _temporary_directory() -> Iterator[Path]:
 
 
 def _ask_for_a_token() -> None:
-    """Let nobody into the clusters of this process, which listen on the network, but who has a secret.
+    """Require a secret token for clusters of this process, since they listen on the network.
 
-    Ray reads this when it is imported: who has imported it already has said how, or has not. Older ones know no tokens.
+    Ray reads the variables when it is imported; if it is imported already, its authentication stays as it is. Older
+    versions have no tokens.
     """
     names = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN")
     if "ray" not in sys.modules and not any(name in os.environ for name in names):
@@ -253,7 +254,7 @@ def _ask_for_a_token() -> None:
 
 
 def _start(**options: Any) -> None:
-    """Start Ray, which sends no statistics, and take back what is done on signals."""
+    """Start Ray without usage statistics, and restore the signal handler that it replaces."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     is_main = threading.current_thread() is threading.main_thread()
     before = signal.getsignal(signal.SIGTERM)

@@ -10,21 +10,21 @@ from linkwise._shown import Shown, format_seconds, parts_in_seconds
 
 @dataclass(frozen=True, repr=False)
 class ClusterReport(Shown):
-    """What it did, and how long each stage took."""
+    """What the run did, and how long each stage took."""
 
     rows: int
-    """Of the result."""
+    """Rows of the result."""
     read: list[int]
     """Rows that were read of each side."""
     bytes: int
-    """Of the files that were written; 0 of a dataset."""
+    """Bytes of the files that were written; 0 for a dataset."""
     workers: int
     partitions: int
     largest: float
-    """The rows that come into the largest partition, by those of the mean one."""
+    """The rows that the largest partition receives, relative to the mean."""
     wall_seconds: float
     stages: dict[str, float] = field(default_factory=dict)
-    """Seconds of each."""
+    """Seconds of each stage."""
 
     def shown_line(self) -> str:
         """Rows, how long it took, and on how many workers."""
@@ -44,7 +44,7 @@ class ClusterReport(Shown):
         }  # fmt: skip
 
     def summary(self) -> str:
-        """In a line."""
+        """The report in one line."""
         stages = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in self.stages.items())
         return (
             f"{self.rows:,} rows in {self.wall_seconds:.1f} s on {self.workers} workers: {stages}; "

@@ -1,7 +1,7 @@
-"""What a run notes in the directory that it fills, so that another one goes on if its driver is killed.
+"""Checkpoints of a run in the directory that it fills, so that another run can resume if its driver is killed.
 
-Bounds and finished partitions are noted. Splits that are not needed any more are read once more all the same: the rows
-of all of them are checked against those that are written.
+Bounds and finished partitions are saved. A resumed run still reads all splits again, since the rows of all of them
+are checked against those that are written.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NUMBERS = ("splits", "rows", "sides", "are_lent")
 
 @dataclass(frozen=True)
 class RunState:
-    """The notes of a run."""
+    """The checkpoint of a run."""
 
     folder: Path
     request: dict[str, Any]
@@ -40,7 +40,7 @@ class RunState:
 
     @classmethod
     def open(cls, directory: Path, request: dict[str, Any], *, is_resumed: bool) -> RunState:
-        """Go on with what was begun, or begin. Raises ``UsageError`` if something else was begun."""
+        """Resume the run that was begun, or begin one. Raises ``UsageError`` if a different run was begun."""
         folder = directory / _FOLDER
         noted = folder / "request.json"
         if is_resumed and noted.exists():
@@ -58,11 +58,11 @@ class RunState:
 
     @staticmethod
     def remove(directory: Path) -> None:
-        """Leave no notes."""
+        """Remove the checkpoint."""
         shutil.rmtree(directory / _FOLDER, ignore_errors=True)
 
     def state(self) -> State:
-        """What is done, and how more of it is noted."""
+        """What has been done, and the callbacks that save further progress."""
         with _one_clear_line(self.folder):
             return self._state()
 
@@ -83,7 +83,7 @@ class RunState:
 
 @contextmanager
 def _one_clear_line(notes: Path) -> Iterator[None]:
-    """Raise ``Error`` for notes that are damaged."""
+    """Raise ``Error`` if a checkpoint is damaged."""
     try:
         yield
     except (ValueError, KeyError, TypeError, AttributeError, struct.error, pa.ArrowException, RecursionError):

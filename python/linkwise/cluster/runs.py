@@ -1,4 +1,4 @@
-"""One sort or join from its sources to its target, on an engine that is there."""
+"""One sort or join from its sources to its target, on an engine that is already running."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from linkwise.files.reading.readers import check_column_types
 from linkwise.joining.tables import key_pairs
 from linkwise.runtime.execution import ExecutionOptions
 
-_FILES_AT_ONCE = 32  # that a worker looks at
+_FILES_AT_ONCE = 32  # that one call inspects
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Side:
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """Where a result goes, and what the work may take."""
+    """Where a result goes, and which resources the run may use."""
 
     target: Path | RemoteFile | None
     """A directory; the engine's store if there is none."""
@@ -69,22 +69,22 @@ class RunOptions:
         cls, target: Any, temporary: str | Path | None, on_progress: OnProgress | None = None, *, force: bool,
         resume: bool, strategy: str = "auto",
     ) -> RunOptions:  # fmt: skip
-        """As a user names them; workers have other working directories. Raises ``UsageError``."""
+        """From a user's arguments; paths become absolute, since workers run elsewhere. Raises ``UsageError``."""
         told = on_progress or (lambda _, __, ___: None)
         directory = None if temporary is None else Path(temporary).absolute()
         to = None if target is None else target_of(target)
         if isinstance(to, Path) and to != PIPE:
             to = to.absolute()
-        ExecutionOptions(strategy=strategy)  # says what is wrong
+        ExecutionOptions(strategy=strategy)  # raises for an unknown strategy
         return cls(target=to, force=force, resume=resume, directory=directory, on_progress=told, strategy=strategy)
 
 
 JobOf = Callable[[Sequence[Relation], WorkerLimits], tuple[Job, pa.Schema, list[SortKey]]]
-"""What is to be done with some relations, the columns of the result, and what it is sorted by."""
+"""Makes the job for some relations, the schema of the result, and the keys that it is sorted by."""
 
 
 class Run:
-    """What an engine is to do. Raises ``Error``."""
+    """A sort or join to run on an engine. Raises ``Error``."""
 
     def __init__(self, engine: Engine, sides: Sequence[Side], options: RunOptions) -> None:
         self._engine, self._sides, self._options = engine, sides, options
@@ -95,9 +95,9 @@ class Run:
         self._limits = WorkerLimits(worker.memory, fetched_bytes(worker), strategy, options.directory)
 
     def go(self, job_of: JobOf, asked: dict[str, Any]) -> tuple[ClusterReport, list[Handle]]:
-        """Do it, and tell what was done, and where the result is if it goes into no files.
+        """Run it. Returns a report, and the handles of the result if it is not written to files.
 
-        ``asked``: what must be asked for again for this run to be resumed.
+        ``asked``: the request, which must be the same for this run to be resumed.
         """
         options = self._options
         if options.target is None:
@@ -122,7 +122,7 @@ class Run:
         split = split_bytes(self._engine.worker, self._options.least_shard)
         work = {"split": split, "worker": self._engine.worker.memory, "workers": self._engine.workers}
         state = target.state({"asked": {**asked, "versions": versions}, "work": work})
-        if state is not None:  # rows are numbered as they were when it was begun
+        if state is not None:  # splits, and with them row numbers, must be those of the run that was begun
             work = state.request["work"]
         relations = [self._relation(side, of, work["split"]) for side, of in zip(self._sides, facts, strict=True)]
         job, schema, keys = job_of(relations, self._limits)
@@ -149,7 +149,7 @@ class Run:
         return found
 
     def _look_at(self, side: Side) -> list[tuple[Location, FileFacts]]:
-        """What there is in the files of a side."""
+        """The files of a side, and the facts of each."""
         if isinstance(side.source, Tables):
             return []
         paths = expand(side.source)
@@ -200,7 +200,7 @@ class Run:
 
 
 def sort_job_of(keys_of: Callable[[pa.Schema], list[SortKey]], selection: Selection) -> JobOf:
-    """A sort by keys that are known when the columns are."""
+    """A sort by keys that are determined from the schema."""
 
     def job_of(relations: Sequence[Relation], limits: WorkerLimits) -> tuple[Job, pa.Schema, list[SortKey]]:
         schema = relations[0].schema
@@ -211,7 +211,7 @@ def sort_job_of(keys_of: Callable[[pa.Schema], list[SortKey]], selection: Select
 
 
 def join_job_of(asked: JoinRequest) -> JobOf:
-    """A join; its sources are none of the request's."""
+    """A join; the sources in the request are not used."""
     if asked.order == "left" or (asked.order is not None and asked.how in ("semi", "anti")):
         raise UsageError(
             "many nodes do not keep the left table's order, which rows of semi and anti joins come in; of other joins "

@@ -10,32 +10,32 @@ from dataclasses import dataclass
 from linkwise.cluster.engine import Worker
 
 LEAST_SHARD = 8 << 20
-"""Bytes: smaller ones come back slowly from the disk to which the store spills."""
-_OF_MEMORY = 10  # of which a split may take one: it is read, sorted, gathered, and cut into shards
-_MOST_SPLIT = 1 << 30  # bytes: with more, one that is lost is made again for long
-_ROOM = 4  # of which a partition may take one, and then is sorted in memory
-_OF_STORE = 2  # of which what is fetched at once may take one
+"""Bytes: smaller shards are slow to read back from the disk to which the store spills."""
+_OF_MEMORY = 10  # a split takes at most memory / _OF_MEMORY: it is read, sorted, gathered, and cut into shards
+_MOST_SPLIT = 1 << 30  # bytes: if larger, a lost split would take long to make again
+_ROOM = 4  # a partition of at most memory / _ROOM is sorted in memory
+_OF_STORE = 2  # a fetch takes at most store / _OF_STORE
 _MOST_SAMPLED = 1 << 21  # rows, which the driver sorts
-_SAMPLED = 4096  # rows for each partition: its size is then right to 2.2 %, the largest of a hundred to 6 %
+_SAMPLED = 4096  # rows per partition: its size is then accurate to 2.2 %, the largest of a hundred to 6 %
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Bytes in memory, and numbers."""
+    """Sizes in bytes of memory, and counts."""
 
     split: int
     partitions: int
     groups: int
-    """Of partitions, into which rows are cut first; as many as partitions where shards are large enough so."""
+    """Groups of partitions, into which rows are cut first; one for each partition if shards are large enough."""
 
     def group_ranges(self, partitions: int) -> list[range]:
-        """The partitions of each group, which may have become fewer."""
+        """The partitions of each group, given the actual number of partitions, which may be smaller than planned."""
         groups = min(self.groups, partitions)
         ends = [partitions * number // groups for number in range(groups + 1)]
         return [range(first, end) for first, end in itertools.pairwise(ends)]
 
     def sampled_of(self, split: int, everything: int) -> int:
-        """Rows that are sampled of a split that has so many bytes of all."""
+        """The number of rows to sample from a split, in proportion to its share of all bytes."""
         in_all = min(_SAMPLED * self.partitions, _MOST_SAMPLED)
         return math.ceil(in_all * split / max(everything, 1))
 
@@ -46,12 +46,12 @@ def split_bytes(worker: Worker, least_shard: int = LEAST_SHARD) -> int:
 
 
 def fetched_bytes(worker: Worker) -> int:
-    """What a worker fetches at once: it is in the store and in its memory then."""
+    """Bytes that a worker fetches at once, which then are both in the store and in its memory."""
     return max(min(worker.memory // _OF_MEMORY, worker.store // _OF_STORE), 1)
 
 
 def sizes_of(size: int, worker: Worker, workers: int, split: int, least_shard: int = LEAST_SHARD) -> Sizes:
-    """Partitions of so many bytes in all that keep all workers busy, and of which none has to be spilled if even."""
+    """Sizes for this many bytes such that all workers are busy, and partitions of equal size fit into memory."""
     by_memory = math.ceil(size * _ROOM / max(worker.memory, 1))
     by_workers = min(workers, math.ceil(size / max(least_shard, 1)))
     partitions = max(by_memory, by_workers, 1)
@@ -62,7 +62,7 @@ def sizes_of(size: int, worker: Worker, workers: int, split: int, least_shard: i
 
 
 def batches_of(sizes: Sequence[int], most: int) -> list[range]:
-    """Consecutive things that take about so many bytes together, one at least."""
+    """Consecutive items in batches of at most ``most`` bytes, but of at least one item."""
     batches: list[range] = []
     first = held = 0
     for number, size in enumerate(sizes):

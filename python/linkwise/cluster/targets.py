@@ -1,4 +1,4 @@
-"""Where the files of a result go: a directory that all nodes share, or one that others keep. Either appears whole."""
+"""Where the files of a result go: a shared directory, or remote storage. Either appears as a whole."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ class Target(Protocol):
     """A directory that is to be filled."""
 
     def path(self, number: int) -> Path | RemoteFile:
-        """Of the file of a partition."""
+        """The path of a partition's file."""
 
     def state(self, request: dict[str, Any]) -> RunState | None:
-        """What an earlier run with the same request has left here, or where this one is noted; none of it elsewhere."""
+        """The checkpoint of an earlier run with the same request, or a new one; ``None`` if the target keeps none."""
 
     def commit(self, told: dict[str, Any]) -> None:
-        """Have the files, and what a manifest tells of them, be there."""
+        """Make the files visible, with the manifest that describes them."""
 
 
 @contextmanager
 def open_target(named: Path | RemoteFile, *, force: bool, resume: bool) -> Iterator[Target]:
-    """Fill a directory, which is as it was if anything goes wrong. Raises ``Error``."""
+    """Fill a directory, which is left unchanged if anything fails. Raises ``Error``."""
     if isinstance(named, RemoteFile):
         if resume:
             raise UsageError(f"{named}: a run goes on in a directory that all nodes share; leave --resume out")
@@ -56,7 +56,7 @@ def open_target(named: Path | RemoteFile, *, force: bool, resume: bool) -> Itera
     try:
         yield _LocalDirectory(named, directory, is_resumed=resume)
     except BaseException:
-        if directory.was_left:  # what was made before is not lost because going on has failed
+        if directory.was_left:  # the earlier run's work is kept if resuming it fails
             directory.leave()
         else:
             directory.discard()
@@ -79,7 +79,7 @@ class _LocalDirectory:
         with one_clear_line("write", self.named):
             RunState.remove(self.directory.path)
             there = {file["name"] for file in told["files"]}
-            for entry in self.directory.path.iterdir():  # what workers have left that are gone
+            for entry in self.directory.path.iterdir():  # what dead workers have left
                 if entry.name not in there:
                     entry.unlink(missing_ok=True)
             write_json(self.directory.path / manifest.NAME, told)
@@ -87,7 +87,7 @@ class _LocalDirectory:
 
 
 class _RemoteDirectory:
-    """Files have a name of their run's; those that its manifest names, which is written last, are the result."""
+    """File names contain the run; the result is the files named in the manifest, which is written last."""
 
     def __init__(self, directory: RemoteFile, run: str, *, force: bool) -> None:
         self._directory, self._run = directory, run
@@ -114,7 +114,7 @@ class _RemoteDirectory:
                     self._directory.filesystem.delete_file(path)
 
     def discard(self) -> None:
-        if self._is_there:  # though what was there before could not be removed
+        if self._is_there:  # committed, even if old files could not be removed
             return
         with contextlib.suppress(OSError):
             for path in _files_in(self._directory):
@@ -137,7 +137,7 @@ def _files_in(directory: RemoteFile) -> list[str]:
 def clean(named: Path | RemoteFile) -> list[str]:
     """Remove what runs whose driver was killed have left at a target; returns what was removed. Raises ``Error``.
 
-    Of a directory that others keep, nobody knows which runs are still at work: none may be.
+    In remote storage it cannot be known which runs are still active, so none may be.
     """
     if not isinstance(named, RemoteFile):
         return [str(path) for path in sweep_directories(named)]

@@ -1,1 +1,1 @@
-"""Columns of Arrow and NumPy: which keys they make, and how their rows are taken and gathered."""
+"""Columns of Arrow and NumPy: converting them to sort keys, and gathering their rows."""

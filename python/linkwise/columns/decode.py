@@ -1,4 +1,4 @@
-"""Columns of dictionaries, runs and extension types as plain values."""
+"""Dictionary, run-end encoded and extension columns as plain values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def check_key(name: object, kind: pa.DataType) -> None:
 
 
 def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Plain values instead of dictionaries, runs and extensions."""
+    """The column with plain values instead of dictionaries, run-end encoding and extension types."""
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
         return decoded(pa.chunked_array([chunk.storage for chunk in column.chunks], type=kind.storage_type))

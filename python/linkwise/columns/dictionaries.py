@@ -1,4 +1,4 @@
-"""Columns of dictionaries whose chunks have several of them."""
+"""Dictionary columns whose chunks have different dictionaries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def in_one_dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray:
     kind = column.type
     if column.num_chunks <= 1:
         return column
-    if pa.types.is_float16(kind.value_type):  # which PyArrow would read as integers
+    if pa.types.is_float16(kind.value_type):  # PyArrow would treat it as integers
         as_bits = pa.chunked_array([_with_values(chunk, chunk.dictionary.view(pa.uint16())) for chunk in column.chunks])
         chunks = in_one_dictionary(as_bits).chunks
         return pa.chunked_array([_with_values(chunk, chunk.dictionary.view(kind.value_type)) for chunk in chunks])
@@ -54,9 +54,9 @@ def _one_behind_the_other(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def in_one_order(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """An ordered dictionary's column with one dictionary, in the order that all of its chunks' have.
+    """An ordered dictionary column with one dictionary, whose order agrees with those of all chunks.
 
-    Raises ``UsageError`` if one chunk has two values the other way round than another.
+    Raises ``UsageError`` if two chunks order the same values differently.
     """
     whole = in_one_dictionary(column)
     if whole.num_chunks > 1:
@@ -73,7 +73,7 @@ def in_one_order(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def in_one_wide_dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """As ``in_one_dictionary``, with wider indices if it takes them."""
+    """As ``in_one_dictionary``, with wider indices if they are needed."""
     try:
         return in_one_dictionary(column)
     except UsageError:
@@ -95,18 +95,18 @@ def _plain(chunk: pa.DictionaryArray) -> pa.Array:
 
 
 class SharedDictionaries:
-    """One dictionary for each column of tables that come one after the other.
+    """One dictionary per column, shared by a sequence of tables.
 
-    It grows at its end, so that what was numbered by it before still is. Columns whose values together are more than
-    may be held, or than their indices number, keep dictionaries of their own, unless their order is the dictionary's.
+    New values are appended, so that earlier indices stay valid. Columns whose values together exceed ``most_bytes``
+    or their index type keep dictionaries of their own, unless the dictionary is ordered.
     """
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
-        self._values: dict[int, pa.Array | None] = {}  # by the column's number; None: their own
+        self._values: dict[int, pa.Array | None] = {}  # by the column's number; None: not shared
 
     def grown_by(self, table: pa.Table) -> pa.Table:
-        """The table with these dictionaries, to which its values are added."""
+        """Add a table's values to the dictionaries; returns the table with these dictionaries."""
         for number, field in enumerate(table.schema):
             if pa.types.is_dictionary(field.type) and self._values.get(number, ...) is not None:
                 table = self._grow(table, number)
@@ -131,7 +131,7 @@ class SharedDictionaries:
         return table.set_column(number, table.schema.field(number), column) if is_kept else table
 
     def given(self, table: pa.Table) -> pa.Table:
-        """A table that was grown by, with all values that have come since."""
+        """A table that ``grown_by`` returned, with the dictionaries as they are now."""
         for number, values in self._values.items():
             if values is None:
                 continue

@@ -1,4 +1,4 @@
-"""Rows of a table by their numbers, on the GPUs or on all cores."""
+"""Gathering rows by their numbers, on the GPUs or on all cores."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from linkwise.exceptions import FallbackWarning, warn_caller
 from linkwise.runtime.execution import ExecutionOptions, gpus_of, memory_limit_of
 from linkwise.runtime.session import gpus_have_started, open_session, run_interruptibly
 
-_WORTH_A_COPY = 1 << 12  # rows of a chunk
-_MOST_OF_NARROW = 1 << 31  # bytes of strings between offsets of 32 bits, and of these: the cores make several chunks
-_MANY_ROWS = 1 << 22  # of which each column is a turn of its own, between which Ctrl-C is heard
-_WORTH_THE_GPUS = 1 << 20  # rows; fewer are gathered on the cores before a plan is made
+_WORTH_A_COPY = 1 << 12  # rows per chunk, on average, for GPUs to gather a column
+_MOST_OF_NARROW = 1 << 31  # bytes of strings and their 32-bit offsets; of more, the cores make several chunks
+_MANY_ROWS = 1 << 22  # for more, columns are gathered one by one, and Ctrl-C is noticed in between
+_WORTH_THE_GPUS = 1 << 20  # rows; the cores gather fewer in less time than planning takes
 
 
 def _gather(column: pa.ChunkedArray, rows: Rows | None) -> list[pa.Array] | None:
-    """Rows of a column, or all, in as few pieces as offsets allow; ``None`` for a type that only PyArrow knows."""
+    """Rows of a column, or all, in as few pieces as offsets allow; ``None`` for types that the core lacks."""
     try:
         gathered = _core.gather_column(_filled(column), rows)
     except OverflowError:
@@ -42,7 +42,7 @@ def _filled(column: pa.ChunkedArray) -> list[pa.Array]:
 
 
 def _array_of(gathered: tuple[Any, ...], kind: pa.DataType, count: int) -> pa.Array:
-    """From the number of nulls and the buffers that the core has made."""
+    """An Arrow array from the null count and the buffers that the core has made."""
     nulls, *buffers = gathered
     storage = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
     validity, offsets, values = (None if buffer is None else pa.py_buffer(buffer) for buffer in buffers)
@@ -60,7 +60,7 @@ def one_array(column: pa.ChunkedArray) -> pa.Array | None:
 
 
 def in_one_array(column: pa.ChunkedArray) -> pa.Array:
-    """The same for a column of any type; strings whose offsets are too short together get longer ones."""
+    """As ``one_array``, for a column of any type; strings get 64-bit offsets where 32 bits are too few."""
     whole = one_array(column)
     if whole is not None:
         return whole
@@ -72,9 +72,9 @@ def in_one_array(column: pa.ChunkedArray) -> pa.Array:
 def gather_columns_on_gpus(
     runtime: _core.Runtime, gpus: list[int], columns: list[pa.ChunkedArray], rows: Rows
 ) -> list[pa.ChunkedArray]:
-    """As ``gather_columns``, of columns that are not empty and whose type the core knows.
+    """As ``gather_columns``, on GPUs, for columns that are not empty and whose type the core supports.
 
-    Raises ``OverflowError`` if strings take more bytes than their offsets count.
+    Raises ``OverflowError`` if strings take more bytes than their offsets can address.
     """
     if not columns or not len(rows):
         return [pa.chunked_array([], type=column.type) for column in columns]
@@ -87,14 +87,14 @@ def gather_columns_on_gpus(
 
 
 def _gpus_may_gather(rows: Rows, execution: ExecutionOptions) -> bool:
-    """Whether GPUs may be asked at all; to gather alone is nothing to start them for."""
+    """Whether GPUs may be used at all; they are not started just to gather."""
     if execution.strategy == "cpu" or len(rows) < _WORTH_THE_GPUS:
         return False
     return gpus_have_started() if execution.says_nothing else not execution.on_cores
 
 
 def _is_for_gpus(column: pa.ChunkedArray) -> bool:
-    """Of a type that they gather, in chunks that are worth a copy each, and no more bytes than offsets count."""
+    """Whether GPUs can gather a column: a supported type, large chunks, and few enough bytes for its offsets."""
     if len(column) < column.num_chunks * _WORTH_A_COPY or not len(column) or not _core.gathers_on_gpus(column.type):
         return False
     return not (pa.types.is_string(column.type) or pa.types.is_binary(column.type)) or column.nbytes < _MOST_OF_NARROW
@@ -103,7 +103,7 @@ def _is_for_gpus(column: pa.ChunkedArray) -> bool:
 def gather_on_gpus_if_faster(
     columns: list[pa.ChunkedArray], rows: Rows, execution: ExecutionOptions
 ) -> dict[int, pa.ChunkedArray]:
-    """Those columns that GPUs gather in less time than the cores, gathered, by their number."""
+    """The gathered columns, by number, if GPUs gather them faster than the cores; otherwise none."""
     if not _gpus_may_gather(rows, execution):
         return {}
     wanted = [at for at, column in enumerate(columns) if _is_for_gpus(column)]
@@ -117,7 +117,7 @@ def gather_on_gpus_if_faster(
         runtime.set_memory_limit(limit)
         try:
             found = run_interruptibly(runtime, lambda: gather_columns_on_gpus(runtime, gpus, chosen, rows))
-        except OverflowError:  # the cores make several chunks
+        except OverflowError:  # the cores gather into several chunks
             return {}
         except OutOfMemoryError as error:
             warn_caller(f"{error}: rows are gathered on the cores", FallbackWarning)
@@ -128,9 +128,9 @@ def gather_on_gpus_if_faster(
 def gather_columns(
     columns: list[pa.ChunkedArray], rows: Rows, execution: ExecutionOptions | None = None
 ) -> list[pa.ChunkedArray]:
-    """Columns with these rows of the given ones, of any type, in their order. Row -1 is a null.
+    """Gather these rows of columns of any type, in order. Row -1 gives a null.
 
-    On all cores; on the GPUs that ``execution`` leaves it to where these are faster.
+    On all cores, or on the GPUs that ``execution`` allows where these are faster.
     """
     gathered = {} if execution is None else gather_on_gpus_if_faster(columns, rows, execution)
     return _gather_on_cores(columns, [rows] * len(columns), gathered)
@@ -139,7 +139,7 @@ def gather_columns(
 def gather_sides(
     sides: list[tuple[list[pa.ChunkedArray], Rows]], execution: ExecutionOptions | None = None
 ) -> list[list[pa.ChunkedArray]]:
-    """``gather_columns`` of tables of which as many rows are gathered, of each its own: at once where they are few."""
+    """``gather_columns`` for several tables, each with its own, equally many rows; in one call where they are few."""
     if any(_gpus_may_gather(rows, execution) for _, rows in sides if execution is not None):
         return [gather_columns(columns, rows, execution) for columns, rows in sides]
     of_columns = [rows for columns, rows in sides for _ in columns]
@@ -150,7 +150,7 @@ def gather_sides(
 def _gather_on_cores(
     columns: list[pa.ChunkedArray], rows: list[Rows], there: dict[int, pa.ChunkedArray]
 ) -> list[pa.ChunkedArray]:
-    """Rows of each column, but for those, by number, that are there."""
+    """Gather rows of each column, except for those that are in ``there``, by number."""
     there = there | _gather_at_once(columns, rows, there.keys())
     return [
         there[at] if at in there else pa.chunked_array(_gather_alone(column, of_column), type=column.type)
@@ -161,7 +161,7 @@ def _gather_on_cores(
 def _gather_at_once(
     columns: list[pa.ChunkedArray], rows: list[Rows], there: Collection[int]
 ) -> dict[int, pa.ChunkedArray]:
-    """Those columns that are not there yet, by their number, where the rows are few: waking all cores takes longer."""
+    """The missing columns, by number, gathered in one call if rows are few: waking all cores takes longer."""
     wanted = [at for at, column in enumerate(columns) if at not in there and len(column)]
     if len(wanted) < 2 or len(rows[0]) > _MANY_ROWS:
         return {}
@@ -177,7 +177,7 @@ def _known(columns: Sequence[pa.ChunkedArray]) -> _core.Columns:
 def _known_rows(
     known: _core.Columns, columns: Sequence[pa.ChunkedArray], rows: Sequence[Rows]
 ) -> list[pa.ChunkedArray | None]:
-    """``None`` of columns that only PyArrow knows, or whose rows take more than one chunk."""
+    """The gathered columns; ``None`` for types that the core does not support, or if rows take several chunks."""
     found = cast(list[tuple[Any, ...] | None], known.gather(list(rows)))
     return [
         None if parts is None else pa.chunked_array([_array_of(parts, column.type, len(of_column))])
@@ -186,14 +186,14 @@ def _known_rows(
 
 
 class ColumnsToGather:
-    """Columns of any type of which rows are gathered many times, by any thread: their chunks are looked at once."""
+    """Columns of any type, prepared for gathering rows many times on any thread: chunks are inspected once."""
 
     def __init__(self, columns: Sequence[pa.ChunkedArray]) -> None:
         self._columns = [_to_gather_often(column) for column in columns]
         self._known = _known(columns)
 
     def rows(self, rows: Sequence[Rows]) -> list[pa.ChunkedArray]:
-        """Of each column as many rows of its own, in their order. Row -1 is a null."""
+        """Gather the rows given for each column, equally many, in order. Row -1 gives a null."""
         found = _known_rows(self._known, self._columns, rows)
         return [
             pa.chunked_array(_gather_alone(column, of_column), type=column.type) if known is None else known
@@ -202,7 +202,7 @@ class ColumnsToGather:
 
 
 def _to_gather_often(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The same column as it is to be where rows of it are gathered many times: PyArrow wants it in one piece."""
+    """The column prepared for many gathers: in one piece if only PyArrow supports its type."""
     is_known = not len(column) or _core.gather_column(_filled(column), np.empty(0, np.uint32)) is not None
     return column if is_known else in_one_piece(column)
 

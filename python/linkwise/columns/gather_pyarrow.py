@@ -1,4 +1,4 @@
-"""Rows of columns of any type by PyArrow, which has no ``take`` for all of them; on all cores."""
+"""Gathering rows of columns of any type with PyArrow, on all cores; also of types for which it has no ``take``."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from linkwise._typing import Rows
 from linkwise.columns.dictionaries import in_one_dictionary
 from linkwise.columns.take import take, types_inside
 
-_ROWS_AT_ONCE = 1 << 20  # of a column, by one core; their bytes nearly always fit into offsets of 32 bits
-_MOST_IN_ONE_PIECE = 1 << 30  # bytes of a column of variable length, whose offsets may have 32 bits
+_ROWS_AT_ONCE = 1 << 20  # of a column, per core; their bytes nearly always fit into 32-bit offsets
+_MOST_IN_ONE_PIECE = 1 << 30  # bytes of a variable-length column, whose offsets may have 32 bits
 
 
 def bytes_of(data: pa.Table | pa.RecordBatch | pa.ChunkedArray | pa.Array | npt.NDArray[Any]) -> int:
-    """What the rows take; of unions inside lists, whose rows PyArrow cannot tell apart, the buffers they lie in."""
+    """Bytes of the rows; with unions, of whole buffers, as PyArrow cannot measure slices of unions inside lists."""
     if isinstance(data, np.ndarray):
         return data.nbytes
     kinds = [data.type] if isinstance(data, pa.ChunkedArray | pa.Array) else data.schema.types
@@ -40,19 +40,19 @@ def _has_fixed_width(kind: pa.DataType) -> bool:
 
 
 def in_one_piece(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The same column in one chunk, which is gathered several times faster than many, if it can be."""
+    """The column in one chunk if possible, which is gathered several times faster than many chunks."""
     if pa.types.is_dictionary(column.type):
         column = in_one_dictionary(column)
     if column.num_chunks <= 1 or (bytes_of(column) > _MOST_IN_ONE_PIECE and not _has_fixed_width(column.type)):
         return column
     try:
         return pa.chunked_array([column.combine_chunks()], type=column.type)
-    except pa.ArrowNotImplementedError:  # of extensions within some types
+    except pa.ArrowNotImplementedError:  # for extension types nested in some types
         return column
 
 
 def _from_chunks(column: pa.ChunkedArray, rows: Rows) -> pa.Array:
-    """Rows of a column in several chunks: chunk by chunk, and then each to its place."""
+    """Rows of a column in several chunks: gathered chunk by chunk, then put into order."""
     lengths = np.array([len(chunk) for chunk in column.chunks])
     ends = np.cumsum(lengths)
     chunk_of = np.searchsorted(ends, rows, "right")
@@ -75,7 +75,7 @@ def _gather_part(column: pa.ChunkedArray, rows: Rows) -> list[pa.Array]:
         return [_from_chunks(column, rows)]
     except pa.ArrowNotImplementedError as error:
         raise UsageError(f"rows of type {column.type} cannot be moved: {error}; cast the column first") from None
-    except (pa.ArrowInvalid, pa.ArrowCapacityError):  # more bytes than its offsets can count
+    except (pa.ArrowInvalid, pa.ArrowCapacityError):  # more bytes than its offsets can address
         if len(rows) <= 1:
             raise
         half = len(rows) // 2

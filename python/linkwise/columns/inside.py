@@ -1,6 +1,6 @@
-"""Columns inside of structs, called by the names on the way to them with dots between, as ``address.city``.
+"""Struct fields as columns, named by their paths with dots, as ``address.city``.
 
-A column that has such a name itself comes before them.
+A column that has such a name itself takes precedence.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _inside(field: pa.Field) -> Iterator[str]:
 
 
 def _way_to(name: str, columns: Sequence[str]) -> tuple[str, str]:
-    """The column that it is in, and its name there; none of a column itself."""
+    """The outermost column, and the path inside it; an empty path for the column itself."""
     if name in columns:
         return name, ""
     outer = max((c for c in columns if name.startswith(f"{c}.")), key=len)
@@ -33,12 +33,12 @@ def _way_to(name: str, columns: Sequence[str]) -> tuple[str, str]:
 
 
 def outer_columns(names: Sequence[str], columns: Sequence[str]) -> list[str]:
-    """Those that have all these, or have them inside, each once."""
+    """The columns that are named, or that contain the named fields, each once."""
     return list(dict.fromkeys(_way_to(name, columns)[0] for name in names))
 
 
 def column_named(table: pa.Table, name: str) -> pa.ChunkedArray:
-    """A column of a table, or one inside of it, which is null where what it is in is null."""
+    """A column of a table, or a struct field of one, which is null where its struct is null."""
     outer, inner = _way_to(name, table.column_names)
     column = table[outer]
     while inner:

@@ -41,22 +41,22 @@ def plain_array(values: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
 
 
 def keys_of_array(values: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
-    """What is sorted in place of an array: bool as bytes, times as unsigned integers whose last is NaT; else itself."""
+    """The keys to sort for an array: bools as bytes, times as unsigned integers with NaT last, others as they are."""
     if values.dtype.kind == "b":
         return values.view(np.uint8)
     if values.dtype.kind in "mM":
-        # As NumPy has it, NaT comes last; it is the least of all as an integer.
+        # NaT is the smallest integer, but sorts last, as in NumPy.
         return (values.view(np.uint64) ^ _SIGN) - np.uint64(1)
     return values
 
 
 def times_of_keys(keys: npt.NDArray[np.generic], dtype: np.dtype[np.generic]) -> npt.NDArray[np.generic]:
-    """The times whose keys these are."""
+    """The times that ``keys_of_array`` turned into these keys."""
     return ((keys.view(np.uint64) + np.uint64(1)) ^ _SIGN).view(dtype)
 
 
 def _storage_of(kind: pa.DataType) -> pa.DataType | None:
-    """What an Arrow type's values are stored as, integers or floats in the same order; ``None`` if they are not."""
+    """The integer or float type that an Arrow type's values sort as; ``None`` if there is none."""
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
         return kind
     if pa.types.is_date32(kind) or pa.types.is_time32(kind):
@@ -67,7 +67,7 @@ def _storage_of(kind: pa.DataType) -> pa.DataType | None:
 
 
 def is_number(kind: pa.DataType) -> bool:
-    """Whether a column of that type is sorted as an array, from which it can be made again."""
+    """Whether a column of that type is sorted as a numeric array, and can be restored from it."""
     return _storage_of(kind) is not None
 
 
@@ -86,13 +86,13 @@ def array_of_column(column: pa.ChunkedArray) -> npt.NDArray[np.generic]:
 
 
 def arrow_of_numbers(values: npt.NDArray[np.generic]) -> pa.Array:
-    """Numbers as Arrow has them, without a copy: ``pa.array`` would load NumPy's masked arrays to look for one."""
+    """Numbers as an Arrow array, without a copy. ``pa.array`` would import NumPy's masked arrays to check for one."""
     buffer = pa.py_buffer(np.ascontiguousarray(values))
     return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, buffer], null_count=0)
 
 
 def column_of_array(keys: npt.NDArray[np.generic], kind: pa.DataType) -> pa.Array:
-    """The column of that type, which must be one of numbers, with these values."""
+    """A column of that type, for which ``is_number`` holds, with these values."""
     if pa.types.is_boolean(kind):
         return arrow_of_numbers(keys).cast(kind)
     storage = arrow_of_numbers(keys)

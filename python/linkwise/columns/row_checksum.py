@@ -1,4 +1,4 @@
-"""A sum over the rows of tables, by which one is known to have the rows of another, in whatever order."""
+"""An order-independent checksum of rows, to verify that a table has the same rows as another."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Hashes = npt.NDArray[np.uint64]
 
 
 class RowChecksum:
-    """The sum of the hashes of all rows of some tables, which any threads may add."""
+    """The sum of the hashes of all rows of some tables. Thread-safe."""
 
     def __init__(self, *tables: pa.Table) -> None:
         self._sum = 0
@@ -32,17 +32,17 @@ class RowChecksum:
             self.add_on_all_cores(table)
 
     def add_on_all_cores(self, table: pa.Table) -> None:
-        """Add a table's rows, some by each core."""
+        """Add a table's rows, in parallel on all cores."""
         slices = (table.slice(first, _AT_ONCE) for first in range(0, table.num_rows, _AT_ONCE))
         deque(in_order(partial(self.add, each) for each in slices), maxlen=0)
 
     def add(self, table: pa.Table) -> pa.Table:
-        """Add a table's rows, which it gives back, on the core that asks for it."""
+        """Add a table's rows on the calling thread; returns the table."""
         columns = [column for column in table.columns if not pa.types.is_null(column.type)]
         total = None
         if table.num_rows:
             total = _core.Columns([[chunk for chunk in each.chunks if len(chunk)] for each in columns]).sum_of_hashes()
-        if total is None:  # there are columns that only PyArrow knows
+        if total is None:  # some columns have types that the core does not support
             total = sum(_sum_of_hashes(table.slice(first, _AT_ONCE)) for first in range(0, table.num_rows, _AT_ONCE))
         with self._lock:
             self._sum = (self._sum + total) % _SUMS
@@ -55,7 +55,7 @@ class RowChecksum:
         return self._sum, self._rows
 
     def add_value(self, value: tuple[int, int]) -> None:
-        """Add what another one came to, of rows that are elsewhere."""
+        """Add the value of another checksum, of rows held elsewhere."""
         with self._lock:
             self._sum = (self._sum + value[0]) % _SUMS
             self._rows += value[1]
@@ -107,7 +107,7 @@ def _hashes_of(values: pa.Array) -> Hashes:
 
 
 def _plain(values: Any) -> list[pa.Array]:  # noqa: PLR0911 - one for each kind of type
-    """Arrays of types that the core knows, which differ where these values do."""
+    """Arrays of types that the core supports, which differ where these values differ."""
     kind = values.type
     if isinstance(kind, pa.BaseExtensionType):
         return [values.storage]
@@ -126,7 +126,7 @@ def _plain(values: Any) -> list[pa.Array]:  # noqa: PLR0911 - one for each kind 
 
 
 def _list_of_hashes(values: Any) -> pa.Array:
-    """Lists as the bytes of their elements' hashes; what lies under a null list is left out of account."""
+    """Lists as byte strings of their elements' hashes; elements beneath a null list do not matter."""
     kind = values.type
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_map(kind):
         offsets = np.asarray(values.offsets).astype(np.int64)

@@ -1,9 +1,9 @@
-"""Which rows are wanted, in a few words: ``price > 3 and (city in ('Oslo', 'Lima') or note is null)``.
+"""Row filters as text: ``price > 3 and (city in ('Oslo', 'Lima') or note is null)``.
 
 Grammar: comparisons of a column with a value (``=``, ``!=``, ``<``, ``<=``, ``>``, ``>=``), ``[not] in (…)``,
-``is [not] null``, ``not``, ``and``, ``or``, parentheses. Names that are no plain words stand in double quotes;
-values are numbers, ``true``, ``false``, or in single quotes text, dates and times as ISO 8601 has them. A null compares
-as neither. Nothing is evaluated but that.
+``is [not] null``, ``not``, ``and``, ``or``, parentheses. Names that are not plain words are in double quotes; values
+are numbers, ``true``, ``false`` or, in single quotes, text and ISO 8601 dates and times. A comparison with a null is
+neither true nor false. Nothing else is evaluated.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq, "==": operator.eq, "!=": operator.ne, "<>": operator.ne, "<": operator.lt, "<=": operator.le,
     ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
-_DEEPEST = 100  # parentheses and negations in each other
+_DEEPEST = 100  # nested parentheses and negations
 _LONGEST_NUMBER = 400  # digits
-_MOST_COMPARISONS = 1000  # PyArrow goes into each of them, and has a stack
+_MOST_COMPARISONS = 1000  # PyArrow recurses into them, on a stack of limited size
 
 
 def column_type(kind: pa.DataType) -> pa.DataType:
-    """Of a column's values."""
+    """The type of a column's values."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
@@ -137,13 +137,13 @@ class _Parser:
         if not self._takes(")"):
             raise self._wrong(f"a ')' is missing before {self._next()[1]}")
         kind = column_type(of)
-        # A fraction that the column's type has not got is none of its values.
+        # A fraction that the column's type cannot represent equals none of its values.
         same = [value.as_py() for value in values if value.type == kind]
         is_in = column.isin(pa.array(same, kind))
         return pc.if_else(column.is_valid(), is_in, pa.scalar(None, pa.bool_()))
 
     def _value(self, of: pa.DataType) -> Any:
-        """The next value, as the column's type has it."""
+        """The next value, in the column's type; a fraction as it is if that type has none."""
         kind, text = self._take()
         plain: Any
         if kind == "number":

@@ -1,4 +1,4 @@
-"""By which columns rows are sorted, in which direction, where their nulls go, and which of them are wanted."""
+"""Sort keys: columns, directions and the position of nulls; and which of the sorted rows are selected."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class SortKey:
 
 @dataclass(frozen=True)
 class Selection:
-    """Which of the sorted rows are wanted: of rows with one key the first alone, and of all the first ``limit``."""
+    """Which of the sorted rows to keep: with ``unique``, the first of each key; of these, the first ``limit``."""
 
     unique: bool = False
     limit: int | None = None
 
     def __post_init__(self) -> None:
-        """Raise ``UsageError`` for what is no number of rows."""
+        """Raise ``UsageError`` for a negative limit."""
         if self.limit is not None and self.limit < 0:
             raise UsageError(f"limit is {self.limit}; it is a number of rows")
 
@@ -60,7 +60,7 @@ EVERYTHING = Selection()
 
 
 def check_nulls(nulls: object) -> None:
-    """Raise ``UsageError`` unless it is an end of a table, or several."""
+    """Raise ``UsageError`` unless it is ``"first"`` or ``"last"``, or several of these."""
     for end in nulls if isinstance(nulls, list | tuple) else [nulls]:
         if end not in ("first", "last"):
             raise UsageError(f"nulls is 'first' or 'last', not {end!r}")
@@ -87,9 +87,9 @@ def _one_each(given: Any, count: int, what: str) -> list[Any]:
 def sort_keys_of(
     columns: Sequence[str], by: By, descending: Descending, nulls: Nulls, *, inside: Sequence[str] = ()
 ) -> list[SortKey]:
-    """What to sort a table with these columns by; the first key decides first. Raises ``UsageError``.
+    """The sort keys of a table with these columns, the most significant first. Raises ``UsageError``.
 
-    ``inside`` are the names of what is in its columns, as ``address.city``.
+    ``inside`` are the names of struct fields, as ``address.city``.
     """
     check_nulls(nulls)
     names = listed(by)
@@ -115,9 +115,9 @@ _MODIFIERS = ("asc", "desc", "nulls-first", "nulls-last")
 def sort_keys_from_text(
     texts: Sequence[str], columns: Sequence[str], nulls: NullsEnd, *, inside: Sequence[str] = ()
 ) -> list[SortKey]:
-    """As ``sort_keys_of``, from texts like ``COL:desc:nulls-first``, each of which may have several with commas.
+    """As ``sort_keys_of``, from texts like ``COL:desc:nulls-first``; one text may have several, separated by commas.
 
-    ``COL`` is a name, or a number from 1 on. What has no columns takes ``:asc`` and ``:desc``. Raises ``UsageError``.
+    ``COL`` is a name, or a column number from 1 on. Arrays take ``:asc`` and ``:desc`` alone. Raises ``UsageError``.
     """
     if not columns:
         if any(text not in (":asc", ":desc") for text in texts):
@@ -140,7 +140,7 @@ def sort_keys_from_text(
     )  # fmt: skip
 
 
-_MOST_DIGITS = 10  # of the number of a column
+_MOST_DIGITS = 10  # a column number has fewer digits
 
 
 def _key_of_text(text: str, columns: Sequence[str], nulls: NullsEnd, inside: Sequence[str]) -> SortKey | None:
@@ -157,5 +157,5 @@ def _key_of_text(text: str, columns: Sequence[str], nulls: NullsEnd, inside: Seq
 
 
 def one_direction(descending: Descending) -> bool:
-    """The direction of something that has no columns. Raises ``UsageError``."""
+    """The direction for data without columns. Raises ``UsageError``."""
     return cast(bool, _one_each(descending, 1, "descending")[0])

@@ -1,4 +1,4 @@
-"""Rows of an Arrow array of any type, nested ones included: PyArrow has no ``take`` for all of them."""
+"""``take`` for Arrow arrays of any type, including nested types for which PyArrow has none."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from linkwise.columns.key_types import arrow_of_numbers
 
 
 def take(values: pa.Array, rows: Rows) -> pa.Array:
-    """Rows of an array of any type. A negative one is a null."""
+    """Rows of an array of any type. A negative row number gives a null."""
     kind = values.type
     if isinstance(kind, pa.BaseExtensionType):
         return pa.ExtensionArray.from_storage(kind, take(values.storage, rows))
@@ -31,12 +31,12 @@ def _is_view(kind: pa.DataType) -> bool:
 
 
 def types_inside(kind: pa.DataType) -> list[pa.DataType]:
-    """Of the fields of a nested type."""
+    """The types of the fields of a nested type."""
     return [kind.field(i).type for i in range(kind.num_fields)]
 
 
 def _is_strange(kind: pa.DataType) -> bool:
-    """Whether PyArrow has no ``take`` for it, or for something inside it."""
+    """Whether PyArrow has no ``take`` for a type, or for a type nested in it."""
     if isinstance(kind, pa.BaseExtensionType) or _is_view(kind) or pa.types.is_run_end_encoded(kind):
         return True
     return pa.types.is_nested(kind) and any(map(_is_strange, types_inside(kind)))
@@ -53,7 +53,7 @@ def _nulls(values: pa.Array, rows: Rows) -> pa.Array:
 
 
 def _physical(values: pa.RunEndEncodedArray) -> Rows:
-    """Of each row, its value's number."""
+    """For each row, the index of its run's value."""
     ends = np.asarray(values.run_ends)
     return np.searchsorted(ends, np.arange(values.offset, values.offset + len(values)), "right")
 
@@ -65,7 +65,7 @@ def plain_of_runs(values: pa.RunEndEncodedArray) -> pa.Array:
 
 def _take_runs(values: pa.RunEndEncodedArray, rows: Rows) -> pa.Array:
     physical = np.append(_physical(values), -1)[rows] if len(rows) else np.empty(0, np.int64)
-    last = np.ones(len(physical), bool)  # of a run
+    last = np.ones(len(physical), bool)  # whether it is the last row of a run
     last[:-1] = physical[1:] != physical[:-1]
     ends = pa.array(1 + np.flatnonzero(last)).cast(values.type.run_end_type)
     return pa.RunEndEncodedArray.from_arrays(ends, take(values.values, physical[last]), values.type)
@@ -85,7 +85,7 @@ def _take_lists(values: pa.Array, rows: Rows) -> pa.Array:
     where = np.where(is_there, rows.astype(np.int64), 0) if len(values) else np.zeros(len(rows), np.int64)
     lengths = np.where(is_there, sizes[where] if len(values) else 0, 0)
     ends = np.cumsum(lengths)
-    # Of each element that is taken, its place among the old ones.
+    # The source index of each element that is taken.
     shift = (begins[where] if len(values) else 0) - (ends - lengths)
     elements = np.arange(ends[-1] if len(ends) else 0) + np.repeat(shift, lengths)
     wide = pa.types.is_large_list(kind) or pa.types.is_large_list_view(kind)
@@ -104,8 +104,8 @@ def _take_lists(values: pa.Array, rows: Rows) -> pa.Array:
 def _take_of_union(values: pa.UnionArray, rows: Rows) -> pa.Array:
     kind = values.type
     names = [kind.field(i).name for i in range(kind.num_fields)]
-    at = np.where(rows < 0, -1, rows.astype(np.int64))  # a null is behind all others
-    # PyArrow's own type_codes and offsets of a slice are those of the whole.
+    at = np.where(rows < 0, -1, rows.astype(np.int64))  # -1: the entry for nulls, appended below
+    # For a slice, PyArrow's type_codes and offsets are those of the whole array.
     _, of_codes, *of_places = values.buffers()
     all_codes = np.frombuffer(of_codes, np.int8)[values.offset : values.offset + len(values)]
     codes = np.append(all_codes, np.int8(kind.type_codes[0]))[at]
@@ -123,7 +123,7 @@ def _take_of_union(values: pa.UnionArray, rows: Rows) -> pa.Array:
 
 
 def _take_views(values: pa.Array, rows: Rows) -> pa.Array:
-    """Strings whose bytes lie elsewhere: 16 bytes each are moved, and the bytes stay where they are."""
+    """String and binary views: only their 16-byte views are gathered; the data buffers are shared."""
     validity, views, *elsewhere = values.buffers()
     as_bytes = pa.Array.from_buffers(pa.binary(16), len(values), [validity, views], offset=values.offset)
     taken = pc.take(as_bytes, _indices(rows))
@@ -131,7 +131,7 @@ def _take_views(values: pa.Array, rows: Rows) -> pa.Array:
 
 
 def compact_views(values: pa.Array) -> pa.Array:
-    """The same array; of views, one that does not drag many bytes along that none of them shows."""
+    """The same array; views are copied if most bytes of their data buffers are unreferenced."""
     kind = values.type
     if not len(values) or not _is_view(kind):
         return values
@@ -143,5 +143,5 @@ def compact_views(values: pa.Array) -> pa.Array:
 
 
 def without_view(kind: pa.DataType) -> pa.DataType:
-    """The type whose bytes lie one behind the other."""
+    """The plain type for a view type, with contiguous bytes."""
     return pa.large_string() if pa.types.is_string_view(kind) else pa.large_binary()

@@ -1,1 +1,1 @@
-"""Tables into the bytes of files, on all cores: parts are encoded side by side, and written in their order."""
+"""Encoding tables into files on all cores: parts are encoded in parallel and written in order."""

@@ -1,4 +1,4 @@
-"""Arrow's file and stream formats: rows are made by all cores, and copied out by one."""
+"""Arrow's file and stream formats: all cores make the rows, and one writes them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ArrowWriter(PartWriter[pa.Table]):
         self._out = new(file, schema, options=options)
 
     def _encoded(self, table: pa.Table) -> pa.Table:
-        return table  # which is what is written, but for dictionaries, and these grow in the order of the parts
+        return table  # written as it is, except for dictionaries, which grow in the order of the parts
 
     def _append(self, encoded: pa.Table) -> None:
         self._out.write_table(encoded if self._dictionaries is None else self._dictionaries.grown_by(encoded))

@@ -14,15 +14,15 @@ import numpy as np
 
 from linkwise import _core
 
-_MANY_CORES = 8  # that make parts faster than one thread writes them
-_WRITERS = 8  # threads; more do not write faster, as the system's memory is one
+_MANY_CORES = 8  # at least so many make parts faster than one thread writes them
+_WRITERS = 8  # threads; more are not faster, as they share the memory's bandwidth
 
 
 class OutputFile:
-    """An open file whose parts are written one behind the other, by a thread of its own or, on many cores, by several.
+    """An open file that is written in the background, part by part, by one thread or, on many cores, by several.
 
-    What such a thread raises, a later call raises, ``flush`` at the latest. ``most_bytes`` may wait to be written,
-    unless one part alone is more. ``side_by_side`` is for tests.
+    Errors of these threads are raised by a later call, ``flush`` at the latest. At most ``most_bytes`` wait to be
+    written, unless one part alone is larger. ``side_by_side`` forces one or several threads, for tests.
     """
 
     def __init__(self, file: IO[bytes], most_bytes: int, *, side_by_side: bool | None = None) -> None:
@@ -36,11 +36,11 @@ class OutputFile:
         self._bytes = 0
 
     def write(self, data: Any) -> None:
-        """Write bytes behind those before; ``data`` may not change any more. After an error, nothing is written."""
+        """Append bytes; ``data`` must not change afterwards. After an error, nothing more is written."""
         try:
             self._write(data, memoryview(data).nbytes)
         except BaseException:
-            self.cancel()  # what still waits would be written to whatever has the descriptor then
+            self.cancel()  # queued parts could be written to another file that reuses the descriptor
             raise
 
     def _write(self, data: Any, size: int) -> None:
@@ -83,10 +83,10 @@ class OutputFile:
 
 
 def _has_places(file: IO[bytes]) -> bool:
-    """Whether any place of a file can be written, and mapped: it is a regular one, opened for both, not to append."""
+    """Whether a file can be mapped and written at any offset: a regular one, open to read and write, not append."""
     try:
         descriptor = file.fileno()
-    except OSError:  # memory
+    except OSError:  # a file in memory
         return False
     flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
     is_open_for_both = flags & os.O_ACCMODE == os.O_RDWR and not flags & os.O_APPEND

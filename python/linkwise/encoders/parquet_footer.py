@@ -1,9 +1,9 @@
-"""One Parquet file of several with a row group each: their metadata is joined, and moved to its new place.
+"""Joins Parquet files of one row group each into one: their metadata is merged, and its offsets are adjusted.
 
-PyArrow encodes a table on one core, but lets go of the interpreter meanwhile; so row groups are encoded as files of
-their own, on all cores. Their columns are copied as they are. Every offset in their metadata counts from the beginning
-of a file: of columns' pages, dictionaries, Bloom filters and indexes, and of each page in the offset indexes. Source:
-Apache Parquet, ``parquet.thrift`` and ``PageIndex.md``.
+PyArrow encodes a table on one core, but releases the GIL meanwhile; so row groups are encoded as files of their own,
+on all cores. Their columns are copied as they are. Every offset in the metadata is relative to the beginning of the
+file: those of columns' pages, dictionaries, Bloom filters and indexes, and of each page in the offset indexes.
+Source: Apache Parquet, ``parquet.thrift`` and ``PageIndex.md``.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from __future__ import annotations
 from linkwise.encoders.thrift import I16, I32, I64, LIST, STRUCT, Struct, parse, serialised
 
 _MAGIC = b"PAR1"
-_TAIL = 4 + len(_MAGIC)  # bytes behind the metadata: their length, and the magic
-_MOST_NUMBERED = 1 << 15  # row groups, whose numbers have 16 bits
+_TAIL = 4 + len(_MAGIC)  # bytes after the metadata: its length, and the magic
+_MOST_NUMBERED = 1 << 15  # row groups that get a number, which has 16 bits
 
-# Numbers of fields. Of FileMetaData:
+# Field numbers. Of FileMetaData:
 _FILE_ROWS, _ROW_GROUPS = 3, 4
 # Of RowGroup:
 _COLUMNS, _GROUP_OFFSET, _ORDINAL = 1, 5, 7
@@ -28,7 +28,7 @@ _PAGES, _PAGE_OFFSET = 1, 1
 
 
 def metadata_of(file: memoryview) -> tuple[Struct, int]:
-    """What a file says of itself, and where that begins. Raises ``ValueError``."""
+    """The metadata of a file, and where it begins. Raises ``ValueError``."""
     size = int.from_bytes(file[-_TAIL : -len(_MAGIC)], "little")
     begin = len(file) - _TAIL - size
     if begin < len(_MAGIC) or bytes(file[-len(_MAGIC) :]) != _MAGIC:
@@ -38,7 +38,7 @@ def metadata_of(file: memoryview) -> tuple[Struct, int]:
 
 
 def _moved(fields: Struct, numbers: tuple[int, ...], by: int) -> None:
-    """Add to those of some fields that are there. An offset of 0 stands for none in what older writers wrote."""
+    """Add ``by`` to those of the offset fields that exist. For older writers, an offset of 0 means none."""
     for number in numbers:
         kind, offset = fields.get(number, (I64, 0))
         if offset:
@@ -46,22 +46,22 @@ def _moved(fields: Struct, numbers: tuple[int, ...], by: int) -> None:
 
 
 class JoinedFile:
-    """A file that grows by row groups. ``like`` is one with its schema and no rows."""
+    """A file to which row groups are appended. ``like`` is a file with its schema and no rows."""
 
     def __init__(self, like: memoryview) -> None:
         self._metadata, _ = metadata_of(like)
         self._size = 0
         self._rows = 0
         self._groups: list[Struct] = []
-        self._indexes: list[tuple[Struct, tuple[int, int], bytes]] = []  # of a chunk, whose fields these are, its bytes
+        self._indexes: list[tuple[Struct, tuple[int, int], bytes]] = []  # column chunk, fields of its index, bytes
 
     def begin(self) -> bytes:
-        """What to write first."""
+        """The bytes to write first."""
         self._size = len(_MAGIC)
         return _MAGIC
 
     def add(self, file: memoryview) -> memoryview:
-        """What to write of a file with one row group. Raises ``ValueError``."""
+        """The bytes to append from a file with one row group. Raises ``ValueError``."""
         metadata, end = metadata_of(file)
         groups: list[Struct] = metadata[_ROW_GROUPS][1][1]
         chunks: list[Struct] = [chunk for group in groups for chunk in group[_COLUMNS][1][1]]
@@ -86,7 +86,7 @@ class JoinedFile:
     def _take_index(
         self, chunk: Struct, fields: tuple[int, int], file: memoryview, moved_by: int | None = None
     ) -> None:
-        """Keep an index of pages for the end of the file; ``moved_by`` is for that of offsets."""
+        """Keep a page index for the end of the file; ``moved_by`` is added to the offsets in an offset index."""
         if fields[0] not in chunk:
             return
         begin, size = (chunk[number][1] for number in fields)
@@ -99,7 +99,7 @@ class JoinedFile:
         self._indexes.append((chunk, fields, index))
 
     def end(self) -> bytes:
-        """What to write last: indexes by their kind, as readers find them fastest, and the metadata."""
+        """The bytes to write last: page indexes by kind, as readers find them fastest, and the metadata."""
         parts = []
         for chunk, (offset, size), index in sorted(self._indexes, key=lambda each: -each[1][0]):
             chunk[offset], chunk[size] = (I64, self._size), (I32, len(index))

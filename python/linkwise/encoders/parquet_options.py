@@ -1,6 +1,6 @@
-"""How columns are encoded, and which of them by a dictionary: where a sample says that it makes them smaller.
+"""How columns are encoded: with a dictionary where a sample shows that it makes them smaller.
 
-PyArrow tries one for every column, which takes three times as long where it does not pay, and a larger file.
+PyArrow tries a dictionary for every column; where it does not pay, that takes three times as long, and more space.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ Dictionary = Literal["auto", "all", "none"]
 CODECS = ("none", "snappy", "gzip", "brotli", "lz4", "zstd")
 _LEVELS = {"gzip": range(1, 10), "brotli": range(12), "zstd": range(-7, 23)}
 
-# Neighbours tell of sorted columns, and slices all over of others.
+# Adjacent rows show the repeats in sorted columns; slices spread over the column show those in others.
 _SAMPLED_SLICES, _SAMPLED_ROWS = 16, 256
-_LARGEST_DICTIONARY = 1 << 20  # bytes; with more, the writer gives up halfway
-_GAIN = 0.8  # of the plain size that a dictionary and its numbers must at most take
-_LEAST_ROWS = 1 << 10  # fewer are encoded soon in any way
+_LARGEST_DICTIONARY = 1 << 20  # bytes; beyond that, the writer abandons the dictionary halfway
+_GAIN = 0.8  # of the plain size, which a dictionary and its indices may take at most
+_LEAST_ROWS = 1 << 10  # fewer are encoded quickly either way
 
 
 @dataclass(frozen=True)
@@ -32,13 +32,13 @@ class ParquetOptions:
     """How a Parquet file is written."""
 
     compression: str | None = None
-    """A codec, and its level if wanted: ``"zstd:3"``; as the input's columns have it, otherwise snappy."""
+    """A codec, optionally with a level: ``"zstd:3"``; by default those of the input's columns, otherwise snappy."""
     row_group_rows: int | None = None
-    """Rows of a row group; 2^18 unless given, fewer where memory is little."""
+    """Rows per row group; by default 2^18 (2^19 on many cores), fewer where memory is scarce."""
     dictionary: Dictionary = "auto"
-    """Which columns have a dictionary: those where a sample says that it pays."""
+    """Which columns are dictionary-encoded; ``"auto"``: those where a sample shows that it pays."""
     page_index: bool = False
-    """Whether there is an index of pages, by which readers skip those that they do not need."""
+    """Whether to write a page index, by which readers skip pages that they do not need."""
 
     def __post_init__(self) -> None:
         if self.compression is not None:
@@ -66,7 +66,7 @@ class ParquetOptions:
 
 
 def _bits(kind: pa.DataType, sample: pa.Array) -> float:
-    """Of a value that is encoded plainly."""
+    """Bits of a value in plain encoding."""
     if pa.types.is_primitive(kind) or pa.types.is_fixed_size_binary(kind) or pa.types.is_decimal(kind):
         return float(kind.bit_width)
     return 32 + 8 * bytes_of(sample) / max(len(sample), 1)
@@ -88,12 +88,12 @@ def pays(column: pa.ChunkedArray) -> bool:
     if not len(sample):
         return True
     if pa.types.is_float16(kind) or str(kind).startswith(("decimal32", "decimal64")):
-        # Of which PyArrow, or an older one, does not find distinct values.
+        # PyArrow, or an older version of it, does not find distinct values of these types.
         sample = sample.view({16: pa.uint16(), 32: pa.uint32(), 64: pa.uint64()}[kind.bit_width])
     repeated = len(sample) - len(sample.unique())
     if not repeated:
         return False
-    # Of n equally likely values, s draws repeat about s²/2n; of others, of which a dictionary has less, more.
+    # s draws from n equally likely values repeat about s²/2n; skewed ones repeat more, and have a smaller dictionary.
     distinct = max(len(sample) ** 2 / (2 * repeated), len(sample) - repeated)
     bits = _bits(kind, sample)
     with_dictionary = rows * np.ceil(np.log2(max(distinct, 2))) + distinct * bits

@@ -1,4 +1,4 @@
-"""A Parquet file, written by all cores: row groups are made and encoded side by side, and written in their order."""
+"""A Parquet file, written by all cores: row groups are made and encoded in parallel, and written in order."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from linkwise.encoders.parquet_footer import JoinedFile
 from linkwise.encoders.parquet_options import ParquetOptions, codec_arguments, pays
 from linkwise.encoders.part_writer import PartWriter
 
-_MOST_ROWS = 1 << 18  # of a row group, which the caches of a core hold mostly;
-_ROWS_ON_MANY_CORES = 1 << 19  # where these wait for the interpreter between their steps, fewer steps are worth more
+_MOST_ROWS = 1 << 18  # per row group, which then mostly fits into the caches of a core
+_ROWS_ON_MANY_CORES = 1 << 19  # many cores wait for the GIL between steps, so that fewer steps are worth more
 _MANY_CORES = 16
-_GROUPS_IN_MEMORY = 4  # parts of the memory, of which the rows of a row group take one
-_GROUPS_ALIKE = 16  # that have dictionaries for the same columns: deciding takes the interpreter, which all wait for
-_GROWTH = 2  # bytes of the rows and their encoding, by those of the rows
+_GROUPS_IN_MEMORY = 4  # rows that wait become a row group at memory / _GROUPS_IN_MEMORY
+_GROUPS_ALIKE = 16  # with dictionaries for the same columns: deciding holds the GIL, for which all cores wait
+_GROWTH = 2  # bytes of the rows and their encoding, relative to those of the rows
 
 
 class ParquetWriter(PartWriter[pa.Buffer]):
-    """Row groups; see ``PartWriter``. Half of ``memory`` is for rows that do not fill one yet.
+    """Row groups; see ``PartWriter``. Half of ``memory`` is for those that wait to be encoded and written.
 
-    ``codecs`` are those of the input's columns; ``keys`` what the rows are sorted by, for later readers. Raises
-    ``ArrowException`` for what Parquet has no type for.
+    ``codecs`` are those of the input's columns; ``keys`` are recorded as the sort order for later readers. Raises
+    ``ArrowException`` for types that Parquet lacks.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class ParquetWriter(PartWriter[pa.Buffer]):
         self._most_bytes = memory
         self._arguments: dict[str, Any] = codec_arguments(options, codecs) | {
             "write_page_index": options.page_index, "sorting_columns": _sorting_columns(schema, keys),
-            "store_decimal_as_integer": True,  # where they have up to 18 digits: less to encode, and not larger
+            "store_decimal_as_integer": True,  # with up to 18 digits: faster to encode, and not larger
         }  # fmt: skip
         empty = memoryview(self._file_of(schema.empty_table()))
         self._joined = JoinedFile(empty)
@@ -50,10 +50,10 @@ class ParquetWriter(PartWriter[pa.Buffer]):
         self._leaves = _leaves([leaves.column(at).path for at in range(len(leaves))], schema.names)
         self._deciding = threading.Lock()
         self._leaves_that_pay: list[str] = []
-        self._encoded_alike = 0  # row groups that have begun
+        self._encoded_alike = 0  # row groups begun so far
         self._file.write(self._joined.begin())
-        self._waiting: list[pa.Table] = []  # rows that do not fill a row group yet,
-        self._waiting_rows = self._waiting_bytes = 0  # so many
+        self._waiting: list[pa.Table] = []  # rows that do not fill a row group yet
+        self._waiting_rows = self._waiting_bytes = 0
 
     def write_table(self, table: pa.Table) -> None:
         """See ``PartWriter``."""
@@ -68,7 +68,7 @@ class ParquetWriter(PartWriter[pa.Buffer]):
         super().write_made(make, expected_bytes)
 
     def _write_waiting(self, least_rows: int) -> None:
-        """Row groups of what waits, for as long as that is so many rows."""
+        """Form row groups from the waiting rows for as long as there are at least ``least_rows``."""
         if self._waiting_rows < least_rows:
             return
         waiting = pa.concat_tables(self._waiting)
@@ -83,7 +83,7 @@ class ParquetWriter(PartWriter[pa.Buffer]):
         return self._file_of(table, use_dictionary=self._with_dictionary(table))
 
     def _with_dictionary(self, table: pa.Table) -> list[str] | bool:
-        """Those leaves that get one, as PyArrow takes it. What a row group tells holds for some after it as well."""
+        """The leaves to dictionary-encode, as PyArrow's argument. A decision holds for several row groups."""
         if self._options.dictionary != "auto":
             return self._options.dictionary == "all"
         with self._deciding:
@@ -96,7 +96,7 @@ class ParquetWriter(PartWriter[pa.Buffer]):
             return self._leaves_that_pay
 
     def _file_of(self, table: pa.Table, **arguments: Any) -> pa.Buffer:
-        """A file of its own with a row group, or with none of an empty table."""
+        """A Parquet file of its own with the table as one row group, or with none if it is empty."""
         out = pa.BufferOutputStream()
         with pq.ParquetWriter(out, self._schema, **self._arguments, **arguments) as writer:
             if table.num_rows:
@@ -129,7 +129,7 @@ def _rows_of_groups() -> int:
 
 
 def _leaves(paths: list[str], names: list[str]) -> dict[str, list[str]]:
-    """The paths of the values of each column, of which nested ones have several."""
+    """The paths of the leaves of each column; nested columns have several."""
     found: dict[str, list[str]] = {name: [] for name in names}
     at = 0
     for path in paths:
@@ -140,7 +140,7 @@ def _leaves(paths: list[str], names: list[str]) -> dict[str, list[str]]:
 
 
 def _sorting_columns(schema: pa.Schema, keys: Sequence[SortKey]) -> list[pq.SortingColumn] | None:
-    """For later readers; only where Parquet numbers columns as the schema does and orders values as we do."""
+    """The sort order to record, if Parquet numbers columns as the schema does and orders values as we do."""
     if any(pa.types.is_nested(field.type) for field in schema) or not keys:
         return None
     if any(key.column not in schema.names for key in keys):

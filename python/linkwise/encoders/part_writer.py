@@ -1,4 +1,4 @@
-"""What is encoded by all cores part by part, and written in order."""
+"""Base of writers whose parts are encoded by all cores and written in order."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ Encoded = TypeVar("Encoded")
 
 
 class PartWriter(ABC, Generic[Encoded]):
-    """Writes rows to an open file. Nothing is written behind an error, or after ``cancel``.
+    """Writes rows to an open file. Nothing is written after an error or ``cancel``.
 
-    ``memory`` is the bytes that parts may take which wait to be encoded and written, of which one takes ``growth``
-    times its rows.
+    ``memory`` limits the bytes of parts that wait to be encoded and written; each takes ``growth`` times the bytes of
+    its rows.
     """
 
     def __init__(self, part_rows: int, memory: int, growth: int = 1) -> None:
         self.part_rows = part_rows
-        """Rows of a part as ``write_made`` is best given them."""
+        """The best number of rows for a part of ``write_made``."""
         self._growth = growth
         self._parts: InOrder[Encoded] = InOrder(self._append, memory)
 
     @abstractmethod
     def _encoded(self, table: pa.Table) -> Encoded:
-        """A part as it is written, made by any thread."""
+        """Encode a part, on any thread."""
 
     @abstractmethod
     def _append(self, encoded: Encoded) -> None:
-        """Write a part, behind those before it."""
+        """Write an encoded part; called in order."""
 
     @abstractmethod
     def write_table(self, table: pa.Table) -> None:
         """Append rows."""
 
     def write_made(self, make: Callable[[], pa.Table], expected_bytes: int) -> None:
-        """Append a part that a core makes when it comes to it."""
+        """Append a part that ``make`` returns; a core calls it when it is free."""
         self._parts.submit(lambda: self._encoded(make()), self._growth * expected_bytes)
 
     def flush(self) -> None:
@@ -47,7 +47,7 @@ class PartWriter(ABC, Generic[Encoded]):
         self._parts.finish()
 
     def close(self) -> None:
-        """Write what is left, and what comes last."""
+        """Write what is left, and the end of the file."""
         self.flush()
 
     def cancel(self) -> None:

@@ -19,13 +19,13 @@ from linkwise.encoders.output_file import OutputFile
 from linkwise.encoders.part_writer import PartWriter
 
 _PART_ROWS = 1 << 16
-_GROWTH = 3  # bytes of the rows and their text, by those of the rows
+_GROWTH = 3  # bytes of the rows and their text, relative to those of the rows
 
 
 class TextWriter(PartWriter[pa.Buffer]):
     """Text, with or without a header; see ``PartWriter``.
 
-    With a codec, parts are compressed one by one: what gzip, zstd and bzip2 read as one text.
+    With a codec, each part is compressed by itself; gzip, zstd and bzip2 read the concatenation as one text.
     """
 
     _is_empty = True  # until something is written
@@ -77,7 +77,7 @@ class TextWriter(PartWriter[pa.Buffer]):
     def close(self) -> None:
         """See ``PartWriter``."""
         super().close()
-        if self._is_empty and self._codec is not None:  # no text is something too where it is compressed
+        if self._is_empty and self._codec is not None:  # even an empty text has compressed bytes
             self._append(self._member_of(pa.py_buffer(b"")))
             self._file.flush()
 
@@ -88,10 +88,10 @@ class TextWriter(PartWriter[pa.Buffer]):
 
 
 class JsonWriter(TextWriter):
-    """A line for each row, an object. Times are text as ISO 8601 has them, decimals too; NaN and infinities are null.
+    """One JSON object per line. Times are ISO 8601 text, decimals are text; NaN and infinities are null.
 
-    Raises ``UsageError`` for two columns of one name, and ``ArrowNotImplementedError`` for bytes, which JSON has no way
-    to write.
+    Raises ``UsageError`` for two columns of one name, and ``ArrowNotImplementedError`` for bytes, which JSON cannot
+    represent.
     """
 
     def __init__(self, file: IO[bytes], schema: pa.Schema, *, memory: int, codec: str | None = None) -> None:
@@ -111,7 +111,7 @@ class JsonWriter(TextWriter):
 
 
 def _check(kind: pa.DataType, *, is_inside: bool) -> None:
-    """Raise ``ArrowNotImplementedError`` if there is no JSON for it, which may be inside of a list or a struct."""
+    """Raise ``ArrowNotImplementedError`` for a type that JSON lacks; ``is_inside``: within a list or a struct."""
     types = pa.types
     if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
         raise pa.ArrowNotImplementedError("JSON has no bytes")
@@ -123,7 +123,7 @@ def _check(kind: pa.DataType, *, is_inside: bool) -> None:
 
 
 def _without_nanoseconds(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """As text where Python's times are too coarse."""
+    """Nanosecond times as text, for which Python's times are too coarse; other columns as they are."""
     if column.type == pa.time64("ns"):
         return column.cast(pa.string())
     if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
@@ -139,7 +139,7 @@ def _line_of(row: dict[str, Any]) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """The same with nulls in place of what JSON has no numbers for."""
+    """The value with NaN and infinities replaced by null."""
     if isinstance(value, dict):
         return {name: _finite(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -152,7 +152,7 @@ def _as_text(value: Any) -> str:
 
 
 class CarriedTextWriter(TextWriter):
-    """Rows of text as they were read, which one column holds."""
+    """Rows of text from one column, written as they were read."""
 
     def __init__(self, file: IO[bytes], column: str, header: bytes, *, memory: int, codec: str | None = None) -> None:
         PartWriter.__init__(self, _PART_ROWS, memory // 2)

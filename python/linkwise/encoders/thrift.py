@@ -1,7 +1,7 @@
-"""Thrift's compact protocol, in which a Parquet file says what is in it: structs as plain values, and back to bytes.
+"""Thrift's compact protocol, in which Parquet metadata is encoded: structs to plain values and back to bytes.
 
-Whatever fields there are come back as they were, those that nobody here knows as well. Sources: Apache Thrift,
-``thrift-compact-protocol.md``; Apache Parquet, ``parquet.thrift``.
+All fields are preserved, including unknown ones. Sources: Apache Thrift, ``thrift-compact-protocol.md``; Apache
+Parquet, ``parquet.thrift``.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 Struct = dict[int, tuple[int, Any]]
-"""The fields by their numbers, in the order in which they lie: the type and the value of each."""
+"""The type and value of each field by its number, in the order of the encoding."""
 
 TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, _MAP, STRUCT, UUID = range(1, 14)
 
 _FLAGS = (TRUE, FALSE)
 _WHOLE = (I16, I32, I64)
-_SIZES = {BYTE: 1, DOUBLE: 8, UUID: 16}  # bytes of what is kept as it is
-_DEEPEST = 64  # structs and lists in each other; Parquet's are a few
+_SIZES = {BYTE: 1, DOUBLE: 8, UUID: 16}  # bytes of values that are kept undecoded
+_DEEPEST = 64  # nested structs and lists; Parquet has a few levels
 _MOST_SHIFT = 63
 _FIELDS = range(-(1 << 15), 1 << 15)
 
@@ -93,7 +93,7 @@ class _Input:
 
 
 def parse(data: bytes) -> tuple[Struct, int]:
-    """The struct that bytes begin with, and how many of them it takes. Raises ``ValueError`` if they are none."""
+    """The struct at the beginning of ``data``, and its size in bytes. Raises ``ValueError`` if it is damaged."""
     source = _Input(data)
     try:
         return source.struct(0), source.at

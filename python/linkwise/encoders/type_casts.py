@@ -1,4 +1,4 @@
-"""Tables in types that a file format has."""
+"""Casts tables to types that a file format has."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from linkwise.columns.take import without_view
 
 
 def writable_type(kind: pa.DataType, file_format: Format) -> pa.DataType:
-    """The type that stands for another in a file: the same, unless the format has not got it."""
+    """The type to write instead of ``kind``: the same, unless the format lacks it."""
     if file_format not in ("csv", "tsv", "jsonl", "parquet"):
         return kind
     is_text = file_format != "parquet"
@@ -27,13 +27,13 @@ def writable_type(kind: pa.DataType, file_format: Format) -> pa.DataType:
 
 
 def writable_schema(schema: pa.Schema, file_format: Format) -> pa.Schema:
-    """A schema of such types."""
+    """The schema with each type replaced by its ``writable_type``."""
     fields = [field.with_type(writable_type(field.type, file_format)) for field in schema]
     return pa.schema(fields, schema.metadata)
 
 
 def writable(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The table with the types of a schema that was made for it."""
+    """The table cast to a schema that ``writable_schema`` made for it."""
     if table.schema.types == schema.types:
         return table
     columns = [_as(column, field.type) for column, field in zip(table.columns, schema, strict=True)]

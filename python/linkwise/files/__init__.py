@@ -1,1 +1,1 @@
-"""Files in, files out: readers, writers, and sorts and joins of what does not fit into memory."""
+"""Readers and writers of files, and sorts and joins of files, out of core where they exceed memory."""

@@ -1,4 +1,4 @@
-"""Sorted and joined rows as streams of batches, for whoever goes on with them."""
+"""Sorted and joined rows as streams of Arrow batches."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from linkwise.runtime.parallel import in_order
 from linkwise.runtime.sort_plan import SortPlan
 
 _AT_ONCE = 1 << 17  # rows of a batch
-_WAITING = 4  # batches that nobody has asked for yet
+_WAITING = 4  # batches that are queued ahead of the consumer
 
 
 @takes_execution(SortExecution)
@@ -49,10 +49,10 @@ def sort_batches(
     filter: Any | None = None,
     **execution: Unpack[SortExecution],
 ) -> pa.RecordBatchReader:
-    """Sort tables as ``sort_file`` does, and give the rows as a stream of Arrow batches instead of writing a file.
+    """Sort tables as ``sort_file`` does, and return the rows as a stream of Arrow batches instead of writing a file.
 
-    A thread sorts, and waits while nobody takes its batches. What goes wrong is raised by the reader; one that is
-    closed, or let go of, ends the work, and no run is left behind. Parameters and errors: as ``sort_file``.
+    A background thread sorts, and blocks while its queue of batches is full. Its errors are raised by the reader.
+    Closing or dropping the reader ends the work, and no run is left behind. Parameters and errors: as ``sort_file``.
     """
     options = FileOptions(
         column_types=dict(column_types or {}), header=header, input_format=input_format,
@@ -120,14 +120,14 @@ def join_batches(
 
 
 class BatchQueue:
-    """What a sort writes into, as into a file, and somebody else takes batches out of."""
+    """A bounded queue of batches: a sort or join writes to it as to a file, and a consumer takes them out."""
 
     def __init__(self) -> None:
         self._batches: queue.Queue[pa.RecordBatch | BaseException | None] = queue.Queue(_WAITING)
         self._is_abandoned = threading.Event()
 
     def filled_by(self, work: Callable[[], object]) -> Iterator[pa.RecordBatch]:
-        """The batches that work in a thread of its own writes. Raises what the work does."""
+        """Run ``work`` in a thread, and yield the batches that it writes. Raises what ``work`` raises."""
 
         def run() -> None:
             try:
@@ -168,4 +168,4 @@ class BatchQueue:
             self.write(part)
 
     def flush(self) -> None:
-        """See ``TableWriter``. What was given waits to be taken."""
+        """See ``TableWriter``. Batches stay queued until they are taken."""

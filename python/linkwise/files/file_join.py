@@ -1,4 +1,4 @@
-"""One join of files: which way it goes, with a side in memory, partitioned, or sorted by spilled runs."""
+"""One join of files: chooses between holding one side in memory, partitioning both, and sorting by spilled runs."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from linkwise.joining.tables import TableJoin, check_how, check_validate, count_
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.sorting.report import Steps
 
-_ROOM = 3  # times a part: its row numbers, its rows, and what writing them takes
-_MOST_ROWS = 1 << 24  # of a part: more of them at once are no faster
+_ROOM = 3  # times a window: its row numbers, its rows, and the memory to write them
+_MOST_ROWS = 1 << 24  # per window: larger ones are no faster
 
 Kept = tuple[Sequence[str] | None, Any | None]
-"""The columns and the rows of a side that are read."""
+"""The columns of a side to read, and the filter on its rows; ``None`` for all."""
 EVERYTHING: Kept = (None, None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class JoinRequest:
-    """What is joined how, as ``join_file`` has it."""
+    """What to join and how; see the parameters of ``join_file``."""
 
     left: Source | Sequence[Source]
     right: Source | Sequence[Source]
@@ -60,7 +60,7 @@ class JoinRequest:
     force: bool = False
 
     def __post_init__(self) -> None:
-        """Raise ``UsageError`` for what is no join."""
+        """Raise ``UsageError`` for invalid values."""
         check_how(self.how)
         check_order(self.order)
         check_validate(self.validate)
@@ -68,16 +68,16 @@ class JoinRequest:
 
 @dataclass(frozen=True)
 class OpenSides:
-    """Both sides of a join, of which only what is wanted will be read."""
+    """Both sides of a join, restricted to the requested columns and rows."""
 
     readers: Sequence[Reader]
     keys: KeyPairs
     files: Sequence[int]
-    """How many each side has."""
+    """The number of files of each side."""
 
 
 def open_sides(asked: JoinRequest, *, only_count: bool) -> OpenSides:
-    """Open the files of both. Raises ``Error`` with one clear line."""
+    """Open the files of both sides. Raises ``Error`` with one clear line."""
     groups = [expand(asked.left), expand(asked.right)]
     for path in (path for group in groups for path in group):
         if (asked.options.input_format or known_format(path)) in ARRAY_FORMATS:
@@ -91,7 +91,7 @@ def open_sides(asked: JoinRequest, *, only_count: bool) -> OpenSides:
 
 
 class FileJoin:
-    """How the sides of a join are brought together, in the memory that there is. Raises ``Error``."""
+    """A join of files by the strategy that suits the available memory. Raises ``Error``."""
 
     def __init__(self, asked: JoinRequest, sides: OpenSides, execution: ExecutionOptions) -> None:
         self._files = sides.files
@@ -119,10 +119,10 @@ class FileJoin:
             check_room_for_runs(self.readers, asked.temporary_directory)
         by_runs = "sorted runs, spilled and merged" if is_too_much else "in memory"
         self.told = by_runs if self._by_hash is None else self._by_hash.told
-        """How it is joined, in words."""
+        """The strategy, in words."""
 
     def reasons(self) -> dict[str, str]:
-        """What decided how, in words."""
+        """What determined the strategy, in words."""
         told = {
             name: f"{count} file{'s' * (count != 1)}, {_size_of(reader)} in memory"
             for name, count, reader in zip(("left", "right"), self._files, self.readers, strict=True)
@@ -140,12 +140,12 @@ class FileJoin:
         return f"the smaller side takes {'less' if self._streamed.fits else 'more'} than {most}"
 
     def schema(self) -> pa.Schema:
-        """Of the result. Raises ``UsageError`` for what cannot be joined."""
+        """The schema of the result. Raises ``UsageError`` for what cannot be joined."""
         asked = self._asked
         return self._otherwise.nothing(self.readers, suffix=asked.suffix, validate=asked.validate).schema
 
     def count(self) -> int:
-        """How many rows there are."""
+        """The number of rows of the result."""
         count = partial(self._otherwise.count, validate=self._asked.validate)
         with unchanged(self.readers):
             if isinstance(self._by_hash, StreamedJoin):
@@ -153,7 +153,7 @@ class FileJoin:
             return count(self.readers) if self._by_hash is None else self._by_hash.count(count, self._on_progress)
 
     def write(self, writer: TableWriter, check_room: Callable[[int], None]) -> int:
-        """Write the result, for whose bytes there is room, if that is checked; returns its rows."""
+        """Write the result; returns its number of rows. ``check_room`` raises if its bytes do not fit on the disk."""
         suffix = self._asked.suffix
         write = partial(self._otherwise.write, writer, check_room, suffix=suffix, validate=self._asked.validate)
         outlook = Outlook(check_room, self.readers)
@@ -170,7 +170,7 @@ def _size_of(reader: Reader) -> str:
 
 
 def _keep(reader: Reader, keys: list[str], side: Kept, *, only_keys: bool) -> None:
-    """Have a side's columns and rows that are wanted. Raises ``UsageError`` if a key is not among them."""
+    """Restrict a side to the requested columns and rows. Raises ``UsageError`` if a key column is not requested."""
     columns, rows = side
     if columns is not None:
         for name in keys:
@@ -203,7 +203,7 @@ class _AtOnceOrByRuns:
             return sum(self._count(*part, validate=validate) for part in parts)
 
     def nothing(self, readers: Sequence[Reader], **how: Any) -> pa.Table:
-        """No row of the result. Raises ``UsageError`` for what cannot be joined."""
+        """An empty table with the schema of the result. Raises ``UsageError`` for what cannot be joined."""
         return self._join(*(_schema(reader).empty_table() for reader in readers), **how).table()
 
     def write(
@@ -220,8 +220,8 @@ class _AtOnceOrByRuns:
     def _rows(
         self, readers: Sequence[Reader], check_room: Callable[[int], None], **how: Any
     ) -> Iterator[Iterator[pa.Table]]:
-        """The result, some of it at a time; there is room for what it takes, in bytes, if that is checked."""
-        self.nothing(readers, **how)  # says what is wrong before the work
+        """The result, a table at a time; ``check_room`` raises if its bytes do not fit on the disk."""
+        self.nothing(readers, **how)  # raises errors before the work begins
 
         def joined(sides: Sequence[Any], check: Callable[[int], None], presorted: Presorted) -> Iterator[pa.Table]:
             rows = self._join(*sides, presorted=presorted, order=self.order, **how)
@@ -264,7 +264,7 @@ def _sides(readers: Sequence[Reader], batches: Sequence[Any]) -> list[Side]:
 
 
 def _windows(joined: TableJoin, how: How, memory: int, check_room: Callable[[int], None]) -> Iterator[pa.Table]:
-    """The result at once, or, where it would take most of the memory that there is, in row groups."""
+    """The result as one table or, where that would take too much memory, in windows; semi and anti joins as one."""
     at_once = memory // _ROOM // joined.row_bytes
     if how not in ("semi", "anti"):
         check_room(joined.count() * joined.row_bytes)  # before the first row is written

@@ -29,13 +29,13 @@ from linkwise.sorting.report import SortReport, Steps
 from linkwise.sorting.tables import is_in_order, order_of_table, sort_table, sorted_table, table_in_order
 
 Batch = TypeVar("Batch")
-_FIRST_LOOK = 1 << 12  # rows of a part
-_KEY_BYTES = 12  # of a row, with its number
-_KEYS_AT_ONCE = 1 << 20  # rows, of which those that may be wanted are found in the caches
+_FIRST_LOOK = 1 << 12  # rows of a part that are checked for order when it is read
+_KEY_BYTES = 12  # per row, with its number
+_KEYS_AT_ONCE = 1 << 20  # rows whose candidates are selected at once, in cache
 
 
 class FileSort:
-    """What is read, what it is sorted by, and what that may take."""
+    """One sort of a reader's rows within a memory limit."""
 
     def __init__(
         self, reader: Reader, keys: list[SortKey], selection: Selection, execution: ExecutionOptions, memory: int,
@@ -47,7 +47,7 @@ class FileSort:
         self._steps = Steps("read")
 
     def run(self, writer: TableWriter) -> SortReport:
-        """Sort everything that is read, and write it."""
+        """Sort all rows and write them."""
         if self._fetches_few():
             return self._fetch_few(writer)
         start_beside(self._execution, _KEY_BYTES * (self._reader.rows or 0))
@@ -67,7 +67,7 @@ class FileSort:
         return self._reports[0].after(self._steps)
 
     def _write_table(self, table: pa.Table, writer: TableWriter, checked: _CheckedRows | None) -> None:
-        """Sort a table and write it: each core gathers rows and encodes them, and no more of them than that is made."""
+        """Sort a table and write it; each core gathers and encodes a part at a time."""
         in_order = table_in_order(table, self._keys, self._execution) if self._selection.is_everything else None
         if in_order is not None:
             checked = None
@@ -87,7 +87,7 @@ class FileSort:
             check_same_rows(checked.before, checked.after)
 
     def _fetches_few(self) -> bool:
-        """Whether the rows that are wanted are found by their keys alone, and then fetched."""
+        """Whether to read only the keys first, and then fetch the selected rows."""
         limit, unique = self._selection.limit, self._selection.unique
         return limit is not None and not unique and self._reader.is_read_sooner_by_keys(limit)
 
@@ -98,7 +98,7 @@ class FileSort:
         count = 0
 
         def least() -> Iterator[pa.Table]:
-            """Of some rows at a time those that may be wanted, with their numbers."""
+            """The candidates of each slice of the rows, with their row numbers."""
             nonlocal count
             for table, numbers_of in self._read(reader.numbered(names, at_once)):
                 for first in range(0, max(table.num_rows, 1), _KEYS_AT_ONCE):
@@ -134,7 +134,7 @@ class FileSort:
 
     def _in_batches(self, batches: Iterator[Contents], write: Callable[[Contents], None]) -> SortReport:
         on_progress = self._execution.on_progress or (lambda _: None)
-        self._execution = dataclasses.replace(self._execution, on_progress=None)  # that of all, not of a batch
+        self._execution = dataclasses.replace(self._execution, on_progress=None)  # it is that of all batches
         rows = size = 0
         kind: np.dtype[np.generic] | None = None
 
@@ -184,7 +184,7 @@ class FileSort:
             yield batch
 
     def _keeps_few(self, batch: pa.Table) -> bool:
-        """Whether the rows that are wanted fit into memory beside a batch."""
+        """Whether the selected rows fit into memory beside a batch."""
         limit, unique = self._selection.limit, self._selection.unique
         return limit is not None and not unique and limit <= max(batch.num_rows, 1)
 
@@ -193,7 +193,7 @@ class FileSort:
             return self._sort(table, Selection(unique=self._selection.unique))
 
     def _first_rows(self, tables: Iterable[pa.Table]) -> pa.Table:
-        """The first of all, from the first so far and those of the next batch."""
+        """The first rows of all tables: the best so far are sorted with those of each next table."""
         best: pa.Table | None = None
         for table in tables:
             with self._steps.within("sort"):
@@ -203,7 +203,7 @@ class FileSort:
 
 
 class _CheckedRows:
-    """The sums of rows as they were read and as they are written."""
+    """Checksums of the rows as they are read and as they are written."""
 
     def __init__(self, keys: list[SortKey]) -> None:
         self._keys = keys
@@ -211,7 +211,7 @@ class _CheckedRows:
         self.before, self.after = RowChecksum(), RowChecksum()
 
     def see(self, part: Contents) -> None:
-        """Add a part of a table that was read, unless all of it may be in order already, and is not to be checked."""
+        """Add a part that was read; defer it if it looks sorted, as a table in order is not checked."""
         if not isinstance(part, pa.Table):
             return
         if is_in_order(part.slice(0, _FIRST_LOOK), self._keys):
@@ -220,14 +220,14 @@ class _CheckedRows:
             self.before.add(part)
 
     def see_the_rest(self) -> None:
-        """Add what was left out."""
+        """Add the deferred parts."""
         for part in self._in_order:
             self.before.add_on_all_cores(part)
         self._in_order = []
 
 
 def _first(limit: int | None, write: Callable[[pa.Table], None]) -> Callable[[pa.Table], None]:
-    """Writes so many rows, and lets the others go."""
+    """A function that writes the first ``limit`` rows and drops the others."""
     if limit is None:
         return write
     left = limit
@@ -241,7 +241,7 @@ def _first(limit: int | None, write: Callable[[pa.Table], None]) -> Callable[[pa
 
 
 def _as_table(contents: Contents) -> pa.Table:
-    """An array as what it is sorted by: whatever its type, one column of numbers."""
+    """An array as a table with one numeric column of its sort keys; a table as it is."""
     if not isinstance(contents, np.ndarray):
         return contents
     return pa.table({ONE_COLUMN: arrow_of_numbers(keys_of_array(plain_array(contents)))})

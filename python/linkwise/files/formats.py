@@ -1,4 +1,4 @@
-"""The formats of files: which name means which, and what can go wrong with all of them."""
+"""File formats: how file names determine them, and how errors of all formats are reported."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _CODECS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 
 @dataclass(frozen=True)
 class FileOptions:
-    """What file names do not say."""
+    """Options for reading and writing files that file names do not determine."""
 
     dtype: str | None = None
     """The NumPy type of the numbers in a raw file."""
@@ -48,17 +48,17 @@ class FileOptions:
     input_format: str | None = None
     output_format: str | None = None
     columns: list[str] | None = None
-    """Those that are read and written; all unless given."""
+    """Columns to read and write; ``None`` for all."""
     filter: Any | None = None
-    """Which rows are: a PyArrow expression, or text (see ``columns/row_filter.py``)."""
+    """Rows to read: a PyArrow expression, or text (see ``columns/row_filter.py``)."""
     delimiter: str | None = None
-    """Between the values of text; what the format says unless given."""
+    """Separates the values of text; by default that of the format."""
     null_string: str = ""
-    """What stands for null in text that is read."""
+    """The text that is read as null."""
     partition_by: tuple[str, ...] = ()
-    """Columns by whose values the output is a directory of directories of files."""
+    """Columns whose values partition the output into subdirectories."""
     file_rows: int | None = None
-    """Rows of a file of the output, which is a directory then."""
+    """Rows per output file; if set, the output is a directory."""
     parquet: ParquetOptions = field(default_factory=ParquetOptions)
     """How a Parquet file is written."""
 
@@ -69,7 +69,7 @@ class FileOptions:
 
 
 def check_delimiter(delimiter: str | None) -> None:
-    """Raise ``UsageError`` unless it is one letter that can stand between values."""
+    """Raise ``UsageError`` unless it is a single byte that can separate values."""
     if delimiter is not None and (len(delimiter.encode()) != 1 or delimiter in '"\r\n'):
         raise UsageError(f"a delimiter is one letter, as ';' or '|', not {delimiter!r}")
 
@@ -91,7 +91,7 @@ def format_of(path: Location, named: str | None = None) -> Format:
 
 
 def known_format(path: Location) -> Format | None:
-    """What the end of a file's name tells; text may be compressed, as ``.csv.gz``."""
+    """The format that the end of a file's name indicates, if any; text may be compressed, as ``.csv.gz``."""
     if isinstance(path, TableSource):
         return "arrow"
     if codec_of(path) is None:
@@ -101,7 +101,7 @@ def known_format(path: Location) -> Format | None:
 
 
 def codec_of(path: Location) -> str | None:
-    """How a file is compressed as a whole, as the end of its name tells."""
+    """The codec of a file that is compressed as a whole, as the end of its name indicates."""
     return None if isinstance(path, TableSource) else _CODECS.get(path.suffix.lower())
 
 
@@ -116,11 +116,11 @@ def arrow_type(name: str) -> pa.DataType:
 
 @contextmanager
 def one_clear_line(what: Literal["read", "write"], path: Location) -> Iterator[None]:
-    """Turn what libraries raise about a file into an ``Error`` that names it."""
+    """Turn exceptions of libraries about a file into a one-line ``Error`` that names it."""
     try:
         yield
-    except (Error, BrokenPipeError):  # who reads a pipe may have had enough
+    except (Error, BrokenPipeError):  # the reader of a pipe may close it early
         raise
-    except Exception as error:  # damaged files make libraries raise whatever their parsers do
+    except Exception as error:  # on damaged files, parsers may raise anything
         reason = getattr(error, "strerror", None) or (str(error).splitlines() or [type(error).__name__])[0]
         raise Error(f"cannot {what} {name_of(path, what)}: {reason}") from None

@@ -29,8 +29,8 @@ from linkwise.joining.report import JoinReport
 from linkwise.runtime.execution import ExecutionOptions, JoinExecution, Progress, takes_execution
 from linkwise.runtime.join_plan import JoinPlan
 
-_LEAST_ROW = 8  # bytes, where nobody knows how many rows there are
-_PARTS = 8  # of the memory, of which a batch that is read again takes one
+_LEAST_ROW = 8  # bytes, to estimate the number of rows where it is unknown
+_PARTS = 8  # a batch of the second read takes memory / _PARTS
 
 
 @takes_execution(JoinExecution)
@@ -72,22 +72,22 @@ def join_file(
 ) -> JoinReport:
     """Join two files, or several as one on either side, and write one; without ``out``, only count the rows.
 
-    Of a side that fits into host memory a hash table is made, in which the other one is looked up as it is read, and
-    the result is written as it comes. What does not fit is spilled. Counts read keys alone, and semi and anti joins
-    those of the right side. The output appears complete or not at all. Parameters that are not named here, and errors:
-    as ``linkwise.join`` and ``linkwise.sort_file``.
+    A side that fits into host memory becomes a hash table; the other side is streamed and probes it, and the result
+    is written as it is produced. What does not fit is spilled. Counts read only keys; semi and anti joins read only
+    keys of the right side. The output appears complete or not at all. Parameters that are not listed here, and
+    errors: as ``linkwise.join`` and ``linkwise.sort_file``.
 
     Parameters
     ----------
     left, right, out
-        File names, which tell the formats, patterns like ``part-*.parquet``, directories, URIs, or objects, as
-        ``sort_file`` has them.
+        File names, whose endings set the formats, patterns like ``part-*.parquet``, directories, URIs, or objects, as
+        for ``sort_file``.
     left_columns, right_columns
-        The columns that are read and come into the result, the keys among them.
+        The columns of a side that are read and returned; they must include the keys.
     left_filter, right_filter
-        The rows of a side that take part, as ``sort_file`` has its ``filter``.
+        A filter on the rows of a side, like ``filter`` of ``sort_file``.
     on_progress
-        Told the fraction of the rows that have been joined, from 0 to 1.
+        Called with the fraction of the rows that have been joined, from 0 to 1.
     **execution
         Where and how it runs: see ``linkwise.options``.
 
@@ -117,7 +117,7 @@ def _check_can_be_read_twice(asked: JoinRequest) -> None:
 
 
 def _check_of(asked: JoinRequest, join: FileJoin, *, only_count: bool) -> JoinCheck:
-    """Reads both sides once more, by readers of its own."""
+    """A check that reads both sides a second time, with its own readers."""
     again = open_sides(asked, only_count=only_count)
     rows = sum(reader.rows or (reader.size or 0) // _LEAST_ROW for reader in again.readers)
     schemas = [reader.schema for reader in again.readers]

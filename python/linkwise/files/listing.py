@@ -1,4 +1,4 @@
-"""Which files are meant: those that are named, those like a pattern, and those in a directory."""
+"""Expands sources to files: those that are named, those that match a pattern, and those in a directory."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from linkwise._core import UsageError
 from linkwise.files.formats import ARRAY_FORMATS, known_format, one_clear_line
 from linkwise.files.locations import PIPE, Location, RemoteFile, is_uri, location_of, remote_file
 
-_HIDDEN = (".", "_")  # what begins so is no part of a directory's table
-_MAGIC = re.compile(r"[*\[]")  # in a URI, where a question mark means something else
+_HIDDEN = (".", "_")  # files with these prefixes are not part of a directory's table
+_MAGIC = re.compile(r"[*\[]")  # in a URI, where a question mark begins the query
 
 
 def expand(sources: Any) -> list[Location]:
-    """The files that are meant, in the order of their names. Raises ``UsageError``."""
+    """The files that the sources stand for, those of a source ordered by name. Raises ``UsageError``."""
     several = sources if isinstance(sources, Sequence) and not isinstance(sources, str) else [sources]
     found = [each for source in several for each in _expanded(source)]
     if not found:
@@ -40,12 +40,12 @@ def _expanded(source: Any) -> Iterable[Location]:
         if not found:
             raise UsageError(f"no file is like {source}")
         every = (_files_in(each) if each.is_dir() else [each] for each in map(Path, found))
-        return dict.fromkeys(itertools.chain(*every))  # '**' finds directories and what is in them
+        return dict.fromkeys(itertools.chain(*every))  # '**' matches directories as well as their contents
     return _files_in(location) if os.path.isdir(location) else [location]
 
 
 def _files_in(directory: Path) -> list[Path]:
-    """The tables in a directory and those inside of it. Raises ``UsageError``."""
+    """The tables in a directory and its subdirectories. Raises ``UsageError``."""
     found: list[Path] = []
     for folder, folders, names in os.walk(directory):
         folders[:] = [name for name in folders if not name.startswith(_HIDDEN)]
@@ -66,7 +66,7 @@ def _check_of_one_format(found: Sequence[Location], directory: object) -> None:
 
 
 def _remote(uri: str) -> Iterable[Location]:
-    """The file that a URI names, those like its pattern, or those in its directory."""
+    """The file that a URI names, those that match its pattern, or those in its directory."""
     name, mark, query = uri.partition("?")
     magic = _MAGIC.search(name)
     base = name if magic is None else name[: name.rindex("/", 0, magic.start())]
@@ -99,7 +99,7 @@ def _is_directory(location: RemoteFile) -> bool:
 
 
 def _listed(directory: RemoteFile) -> Iterator[RemoteFile]:
-    """All files in a directory and those inside of it."""
+    """All files in a directory and its subdirectories."""
     from pyarrow.fs import FileSelector, FileType  # noqa: PLC0415
 
     for told in directory.filesystem.get_file_info(FileSelector(directory.path, recursive=True)):
@@ -117,12 +117,12 @@ def _is_hidden(file: RemoteFile, directory: RemoteFile) -> bool:
 
 
 def is_like(parts: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Whether the parts of a name are like those of a pattern, of which ``**`` stands for any number of directories."""
-    # reached[n]: the first n parts are like the parts of the pattern so far.
+    """Whether the components of a path match those of a pattern, where ``**`` is any number of directories."""
+    # reached[n]: whether the first n components match the pattern up to here.
     reached = [True] + [False] * len(parts)
     for number, wanted in enumerate(pattern, 1):
         if wanted == "**":
-            is_last = number == len(pattern)  # then it stands for the file as well
+            is_last = number == len(pattern)  # then it matches the file name as well
             first = reached.index(True) if True in reached else len(reached)
             reached = [at >= first + is_last for at in range(len(reached))]
         else:

@@ -1,4 +1,4 @@
-"""Where tables lie: files of this machine, files that others have, by their URIs, and what a program holds already."""
+"""Where tables are: local files, remote files named by URIs, and in-memory objects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from linkwise._core import UsageError
 PIPE = Path("-")
 """Stands for standard input and output."""
 
-_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")  # a letter alone would be a disk of another system
+_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")  # a single letter would be a Windows drive
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,9 +25,9 @@ class RemoteFile:
     """A file that a URI names, as ``s3://bucket/key``, or a directory."""
 
     filesystem: Any
-    """One of PyArrow's, or fsspec's by way of it."""
+    """A file system of PyArrow, or one of fsspec wrapped by PyArrow."""
     path: str
-    """As the file system has it."""
+    """The path within the file system."""
     uri: str
 
     def __str__(self) -> str:
@@ -39,7 +39,7 @@ class RemoteFile:
 
     @property
     def suffix(self) -> str:
-        """As a path's; so are these."""
+        """The suffix of the name, as of a ``Path``."""
         return self._name.suffix
 
     @property
@@ -54,29 +54,29 @@ class RemoteFile:
 
     @property
     def is_http(self) -> bool:
-        """Whether it is part of the web."""
+        """Whether it is read over HTTP."""
         return self.uri.startswith(("http://", "https://"))
 
     def open(self) -> pa.NativeFile:
-        """To read it from any place."""
+        """Open it for random access."""
         return self.filesystem.open_input_file(self.path)
 
     def open_stream(self, codec: str | None) -> pa.NativeFile:
-        """To read it from its beginning."""
-        if self.is_http:  # of which not every server gives parts
+        """Open it for sequential reading."""
+        if self.is_http:  # not every server supports range requests
             whole = pa.PythonFile(self.filesystem.handler.fs.open(self.path, block_size=0), "r")
             return whole if codec is None else pa.CompressedInputStream(whole, codec)
         return self.filesystem.open_input_stream(self.path, compression=codec)
 
     def version(self) -> tuple[object, ...]:
-        """What tells whether it is still the same."""
+        """Type, size and modification time, by which changes are detected."""
         told = self.filesystem.get_file_info(self.path)
         return told.type, told.size, told.mtime_ns
 
 
 @dataclass(frozen=True, eq=False)
 class TableSource:
-    """What a program holds, or makes when it is asked for: what has a stream of Arrow's, a dataset, a lazy frame."""
+    """An in-memory or lazy source: an object with an Arrow stream, a dataset, a lazy frame."""
 
     source: Any
 
@@ -85,18 +85,18 @@ class TableSource:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Lies in no directory."""
+        """The name alone; it is in no directory."""
         return (str(self),)
 
 
 Location: TypeAlias = Path | RemoteFile | TableSource
 
 Source: TypeAlias = Any
-"""What may be read as tables: a name, a path, a URI, or an object as ``TableSource`` has it."""
+"""Anything that can be read as tables: a name, a path, a URI, or an object that ``TableSource`` accepts."""
 
 
 def location_of(named: Any) -> Location:
-    """What a name, a URI or an object means. Raises ``UsageError``."""
+    """The location that a name, a URI or an object stands for. Raises ``UsageError``."""
     if isinstance(named, Path | RemoteFile | TableSource):
         return named
     if isinstance(named, os.PathLike):
@@ -111,7 +111,7 @@ def location_of(named: Any) -> Location:
 
 
 def target_of(named: Any) -> Path | RemoteFile:
-    """Where a result goes. Raises ``UsageError``."""
+    """The location to write a result to. Raises ``UsageError``."""
     location = location_of(named)
     if isinstance(location, TableSource):
         raise UsageError(f"name a file to write, not {location}")
@@ -119,7 +119,7 @@ def target_of(named: Any) -> Path | RemoteFile:
 
 
 def is_table_source(value: Any) -> bool:
-    """Whether tables can be had from an object that is no name."""
+    """Whether an object that is not a file name can be read as tables."""
     has_ways = ("__arrow_c_stream__", "scanner", "to_reader", "collect_schema")
     return not isinstance(value, type) and any(hasattr(value, way) for way in has_ways)
 
@@ -130,8 +130,8 @@ def is_uri(name: object) -> bool:
 
 
 def remote_file(uri: str) -> Path | RemoteFile:
-    """The file of a URI; one of this machine is a path. Raises ``UsageError``."""
-    from pyarrow import fs  # noqa: PLC0415 - which loads libraries of the clouds
+    """The file that a URI names; a ``file:`` URI gives a path. Raises ``UsageError``."""
+    from pyarrow import fs  # noqa: PLC0415 - loads cloud libraries
 
     parts = urlsplit(uri)
     if parts.scheme == "file":
@@ -157,7 +157,7 @@ def remote_file(uri: str) -> Path | RemoteFile:
     return RemoteFile(fs.PyFileSystem(fs.FSSpecHandler(filesystem)), path, shown)
 
 
-# fsspec's ways to other files, one of which renders templates that a file has.
+# Protocols of fsspec that refer to other files; one of them renders templates found in a file.
 _OF_OTHERS = {
     "reference", "zip", "tar", "libarchive", "cached", "blockcache", "filecache", "simplecache", "dir", "generic",
     "git",
@@ -170,7 +170,7 @@ def _wrong(uri: str, error: Exception, what_to_do: str = "") -> UsageError:
 
 
 def _without_secrets(uri: str) -> str:
-    """A URI, or several in each other, as messages may show it: without names, passwords and what queries say."""
+    """A URI, or a chain of them, as messages may show it: without user names, passwords and queries."""
 
     def shown(one: str) -> str:
         parts = urlsplit(one)
@@ -183,13 +183,13 @@ def is_pipe(location: Location) -> bool:
     """Whether it is a stream: standard input or output, a named pipe, a device."""
     if not isinstance(location, Path):
         return False
-    # Unlike the methods of a path, these take any name.
+    # Unlike the methods of a path, functions of os.path accept any name.
     is_there = os.path.exists(location)
     return location == PIPE or (is_there and not os.path.isfile(location) and not os.path.isdir(location))
 
 
 def size_of(location: Location) -> int | None:
-    """Bytes of a file; nobody knows a stream's."""
+    """Bytes of a local file; ``None`` for streams and other sources."""
     return location.stat().st_size if isinstance(location, Path) and not is_pipe(location) else None
 
 

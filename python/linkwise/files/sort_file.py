@@ -29,7 +29,7 @@ from linkwise.runtime.sort_plan import SortPlan
 from linkwise.sorting.check import each_checked
 from linkwise.sorting.report import SortReport
 
-_AT_ONCE = 256 << 20  # bytes of a file
+_AT_ONCE = 256 << 20  # bytes per batch that is checked
 
 
 @takes_execution(SortExecution)
@@ -65,7 +65,7 @@ def sort_file(
 ) -> SortReport:
     """Sort files and write one: tables (Parquet, Arrow, CSV, TSV, JSON lines) by columns, arrays (``.npy``, ``.bin``).
 
-    What does not fit into host memory is sorted into runs, which are spilled and merged as a stream. The output appears
+    Data that exceeds host memory is sorted into runs, which are spilled and merged as a stream. The output appears
     complete or not at all, and no run is left behind. Other parameters, and errors, are those of ``linkwise.sort``.
 
     Parameters
@@ -75,9 +75,9 @@ def sort_file(
         ``.jsonl``, optionally followed by ``.gz``, ``.zst`` or ``.bz2``; ``.npy``; ``.bin``. Several sources, a pattern
         such as ``part-*.csv`` or a directory are sorted as one table, whose columns are matched by name; directories
         such as ``day=2024-05-01`` add a column. URIs such as ``s3://bucket/trips/`` name remote files; ``-`` is
-        standard input or output. Rows of text that stay text are copied byte for byte. A source may also be an object:
-        one with an Arrow stream (a table, a batch reader, a DuckDB relation), a PyArrow dataset, or a Polars lazy
-        frame.
+        standard input or output. If the output has the input's text format, rows are copied byte for byte. A source
+        may also be an object: one with an Arrow stream (a table, a batch reader, a DuckDB relation), a PyArrow
+        dataset, or a Polars lazy frame.
     limit, unique
         Write only the first rows, or only one row of each key, as ``top_k`` and ``unique`` do.
     host_memory_limit
@@ -94,19 +94,19 @@ def sort_file(
     delimiter, null_string
         For CSV: the delimiter, and the text that means null.
     columns, filter
-        Of tables: the columns that are kept, and the rows: a PyArrow expression, or text like
-        ``"price > 3 and (city in ('Oslo', 'Lima') or note is null)"``. Parquet row groups in which nothing of it is
-        are not read.
+        For tables: the columns to keep, and a filter on the rows: a PyArrow expression, or text like
+        ``"price > 3 and (city in ('Oslo', 'Lima') or note is null)"``. Parquet row groups whose statistics rule out a
+        match are not read.
     compression, row_group_rows, dictionary, page_index
-        Of a Parquet output: a codec with or without its level, as ``"zstd:3"`` (the input's unless given), the rows of
-        a row group, which columns have a dictionary (``"auto"``: those where a sample says that it pays, ``"all"`` or
-        ``"none"``), and whether there is an index of pages.
+        For Parquet output: the codec, optionally with a level, as ``"zstd:3"`` (by default the input's); the rows per
+        row group; which columns are dictionary-encoded (``"auto"``: those where a sample shows that it pays;
+        ``"all"`` or ``"none"``); and whether to write a page index.
     partition_by, file_rows
-        Write a directory of files, which appears complete or not at all: one of directories like ``day=2024-05-01`` by
-        the values of these columns, in each of which the rows are in order, and so many rows a file.
+        Write a directory of files, which appears complete or not at all: with subdirectories like ``day=2024-05-01``
+        for the values of these columns, each sorted in itself, and with at most ``file_rows`` rows per file.
     force
-        Replace a read-only output, or a directory with files in it, and begin what free space on the disks seems too
-        little for.
+        Replace a read-only output or a directory that contains files, and start even if the free disk space seems
+        insufficient.
     **execution
         Where and how it runs: see ``linkwise.options``.
 
@@ -128,7 +128,7 @@ def sort_file(
 
 
 KeysOf = Callable[[Reader, Sequence[Location]], list[SortKey]]
-"""What to sort files by, when they are open."""
+"""Returns the sort keys for an open reader of these files."""
 
 
 def sort_paths(
@@ -153,7 +153,7 @@ def sort_paths(
 def first_out_of_order_in(
     source: Source | Sequence[Source], keys_of: KeysOf, options: FileOptions, *, unique: bool = False
 ) -> tuple[list[Location], int] | None:
-    """The files, and the number of their first row that is out of order, some at a time; ``None`` if none is."""
+    """The files and the number of their first row that is out of order, read in batches; ``None`` if none is."""
     paths, reader, keys = opened(source, keys_of, options)
     checked = each_checked(reader.batches(_AT_ONCE), keys, unique=unique)
     return next(((paths, row) for _, row in checked if row is not None), None)
@@ -162,7 +162,7 @@ def first_out_of_order_in(
 def opened(
     source: Source | Sequence[Source], keys_of: KeysOf, options: FileOptions
 ) -> tuple[list[Location], Reader, list[SortKey]]:
-    """The files that are meant, what reads them, and what they are sorted by; only what is wanted will be read."""
+    """The files, their reader and the sort keys; the reader is restricted to the requested columns and rows."""
     paths = expand(source)
     reader = open_reader(paths, options)
     keys = keys_of(reader, paths)
@@ -191,16 +191,16 @@ def sort_reader(
     *,
     force: bool = False,
 ) -> SortReport:
-    """Sort what is read into a file; see ``sort_file``."""
+    """Sort a reader's rows into a file; see ``sort_file``."""
     memory = memory_to_use(host_memory_limit)
     began = time.perf_counter()
     is_text = reader.format in TEXT_FORMATS and format_of_output(out, options, reader) == reader.format
     if is_text and options.columns is None and not options.partition_by:
-        # What nobody looks at stays as it was written.
+        # Only the key and filter columns are parsed; each row is carried as raw text.
         reader.carry_rows(outer_columns([key.column for key in keys], reader.columns))
     by = keys if reader.columns else ()
     is_grouped = selection.is_everything
-    if options.partition_by and is_grouped:  # one directory behind the other
+    if options.partition_by and is_grouped:  # sorted by directory first, so that one is written at a time
         keys = _by_directory(keys, options.partition_by)
     with writer_of(
         out, options, like=reader, schema=reader.schema, keys=by, memory=memory, force=force, is_grouped=is_grouped,
@@ -221,7 +221,7 @@ def sort_into(
     writer: TableWriter, reader: Reader, keys: list[SortKey], execution: ExecutionOptions, selection: Selection,
     memory: int, temporary_directory: str | Path | None, *, check_room: bool,
 ) -> SortReport:  # fmt: skip
-    """Sort what is read into whatever takes tables, which is open; whether there is room for runs may be checked."""
+    """Sort a reader's rows into an open writer; with ``check_room``, check first that the runs fit on the disk."""
     directory = None if temporary_directory is None else Path(temporary_directory)
     if check_room and is_too_large([reader], memory):
         check_room_for_runs([reader], directory)
@@ -230,20 +230,20 @@ def sort_into(
 
 
 def _by_directory(keys: list[SortKey], columns: Sequence[str]) -> list[SortKey]:
-    """The keys behind those of the directories, unless they begin with these."""
+    """The keys, preceded by the partition columns unless these are the leading keys already."""
     first = {key.column for key in keys[: len(columns)]}
     return keys if first == {*columns} else [*map(SortKey, columns), *keys]
 
 
 def names_inside_of(reader: Reader) -> list[str]:
-    """What may be sorted by that is in its columns."""
+    """The names of struct fields that can be sorted by."""
     return [] if reader.schema is None else names_inside(reader.schema)
 
 
 def keys_of_files(
     reader: Reader, paths: Sequence[Location], by: By, descending: Descending, nulls: Nulls, *, unique: bool = False
 ) -> list[SortKey]:
-    """What to sort files by. Raises ``UsageError``."""
+    """The sort keys of files. Raises ``UsageError``."""
     named = ", ".join(map(str, paths))
     if not reader.columns:
         if by is not None:

@@ -1,4 +1,4 @@
-"""Joins of files one of which fits into memory: the other one streams by, part by part, and the result is written."""
+"""Joins of files where one side fits into memory: the other one is streamed, part by part, and probes its table."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from linkwise.runtime.parallel import in_order
 from linkwise.sorting.report import Steps
 
 _PART_ROWS = 1 << 18
-_TABLE_BYTES = 40  # of a row of the side that is held: its place in the table, and what that is made of
-_OF_MEMORY = 3  # one part of it may be that side's
-_PARTS_AHEAD = 4  # of each core: decoded, joined, encoded, and one that waits
+_TABLE_BYTES = 40  # per row of the build side: its entry in the hash table, and what building it takes
+_OF_MEMORY = 3  # the build side may take memory / _OF_MEMORY
+_PARTS_AHEAD = 4  # per core: one being decoded, one joined, one encoded, and one that waits
 _ON_CORES = ExecutionOptions(strategy="cpu")
 
 
 @dataclass(frozen=True)
 class StreamedJoin:
-    """Which side may be held, and how the other one, which is never in memory as a whole, is joined with it."""
+    """A hash join of a build side in memory with a probe side that is streamed, never in memory as a whole."""
 
     readers: Sequence[Reader]
     keys: KeyPairs
     how: str
     sides: list[int]
-    """Of which one may be held, however large."""
+    """The sides that may be the build side, whatever their size."""
     nulls_equal: bool
     memory: int
     validate: str
@@ -50,11 +50,11 @@ class StreamedJoin:
         cls, readers: Sequence[Reader], keys: KeyPairs, how: str, execution: ExecutionOptions, steps: Steps, *,
         order: str | None, presorted: bool, validate: str, nulls_equal: bool, memory: int,
     ) -> StreamedJoin | None:  # fmt: skip
-        """``None`` where another way is asked for, or is needed for these keys."""
+        """``None`` where another strategy is requested, or needed for these keys."""
         if order == "key" or presorted or not may_hash(execution) or not _can_be_hashed(readers, keys):
             return None
         if how in ("right", "full") and keys.are_one and _has_dictionaries(readers, keys):
-            return None  # the values of both sides make one dictionary
+            return None  # the result's dictionary needs the values of both sides
         sides = [side for side in (0, 1) if _is_unique_by_table(side, validate)]
         if order == "left" and how not in ("semi", "anti"):
             sides = [side for side in sides if side == 1]
@@ -62,18 +62,18 @@ class StreamedJoin:
 
     @property
     def most_held(self) -> int:
-        """Bytes that the side that is held may take, with its table."""
+        """Bytes that the build side may take, including its hash table."""
         return max(self.memory // _OF_MEMORY, 1)
 
     @cached_property
     def smaller(self) -> tuple[int, int] | None:
-        """The bytes of the side that takes least, of those that may be held, and which it is, if anybody knows."""
+        """The smallest possible build side: its bytes and its number; ``None`` if no size is known."""
         sized = [(size, side) for side in self.sides if (size := _held_bytes(self.readers[side])) is not None]
         return min(sized, default=None)
 
     @property
     def fits(self) -> bool:
-        """Whether that side is known to fit into memory."""
+        """Whether the smaller side is known to fit into memory."""
         return self.smaller is not None and self.smaller[0] <= self.most_held
 
     @property
@@ -83,19 +83,19 @@ class StreamedJoin:
 
     @property
     def told(self) -> str:
-        """How it is joined, in words."""
+        """The strategy, in words."""
         return f"hash table of the {('left', 'right')[self._held]} side, the other one streamed"
 
     def count(self, on_progress: Progress) -> int:
-        """How many rows there are."""
+        """The number of rows of the result."""
         table = self._table()
         rows = sum(0 if matches is None else table.count(matches) for _, matches in self._looked_up(table, on_progress))
         left, right = table.rows_behind()
         return rows + len(left if left is not None else right if right is not None else ())
 
     def write(self, writer: TableWriter, suffix: str, outlook: Outlook, on_progress: Progress) -> int:
-        """Write the result, as far as it has room; returns its rows."""
-        joined = self.write_nothing(writer, suffix)  # says what is wrong before the work
+        """Write the result; returns its number of rows. ``outlook`` raises if it does not fit on the disk."""
+        joined = self.write_nothing(writer, suffix)  # raises errors before the work begins
         nothing = [reader.schema.empty_table() for reader in self.readers]  # type: ignore[union-attr]
         held, table = self._held, self._table()
         whole_sides = self.how in ("right", "full") and self.keys.are_one
@@ -133,7 +133,7 @@ class StreamedJoin:
         return rows
 
     def write_nothing(self, writer: TableWriter, suffix: str) -> JoinedRows:
-        """Write no row of the result; returns what makes its rows."""
+        """Write an empty table with the result's schema; returns what gathers the rows of the result."""
         left, right = (reader.schema for reader in self.readers)
         assert left is not None and right is not None
         joined = JoinedRows(left, right, self.keys, self.how, suffix, _ON_CORES)
@@ -160,7 +160,7 @@ class StreamedJoin:
         return table
 
     def _leave_out_others(self, table: SharedTable) -> None:
-        """Do not read row groups of the other side in which no key can be one of the table's."""
+        """Skip row groups of the probe side whose statistics exclude every key of the table."""
         others, name = self.readers[1 - self._held], self.keys.pairs[0][1 - self._held]
         assert others.schema is not None
         key_range = table.key_range
@@ -169,13 +169,13 @@ class StreamedJoin:
 
     @property
     def _drops_unmatched(self) -> bool:
-        """Whether rows of the side that streams by are in the result only with a match."""
+        """Whether the result has no probe-side rows without a match."""
         return self.how in ("inner", ("left", "right")[self._held]) or (
             self.how == "semi" or (self.how == "anti" and self._held == 0)
         )
 
     def _looked_up(self, table: SharedTable, on_progress: Progress) -> Iterator[tuple[pa.Table, HashMatches | None]]:
-        """The parts of the other side with their matches, in order."""
+        """The parts of the probe side with their matches, in order."""
         reader = self.readers[1 - self._held]
         names = list(dict.fromkeys(pair[1 - self._held] for pair in self.keys.pairs))
         are_distinct = len({*reader.columns}) == len(reader.columns)
@@ -202,18 +202,18 @@ class StreamedJoin:
 
 
 def parts_of(reader: Reader, memory: int) -> Iterator[Part]:
-    """Parts of a side that is not held, of which the cores work on some at a time."""
+    """Parts of a streamed side, so small that all those in flight on the cores fit into its share of the memory."""
     cores = len(os.sched_getaffinity(0))
     return reader.parts(_PART_ROWS, max(memory // _OF_MEMORY // (_PARTS_AHEAD * cores), 1))
 
 
 def _is_unique_by_table(side: int, validate: str) -> bool:
-    """Whether a table of that side tells all that is to be validated."""
+    """Whether a hash table of that side suffices for ``validate``: the other side's keys need not be unique."""
     return validate[2 * (1 - side)] != "1"
 
 
 def _held_bytes(reader: Reader) -> int | None:
-    """What a side takes in memory, with its table; ``None`` if nobody knows."""
+    """Bytes that a side takes in memory with its hash table; ``None`` if unknown."""
     return None if reader.size is None else reader.size + _TABLE_BYTES * (reader.size // _row_bytes(reader))
 
 

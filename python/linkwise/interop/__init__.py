@@ -1,1 +1,1 @@
-"""Objects of other libraries as what Linkwise works on, and results as the same kind of object."""
+"""Converting objects of other libraries to what Linkwise works on, and results back to the same kind of object."""

@@ -1,7 +1,7 @@
-"""What data comes in, and how the result goes back as the same kind of thing.
+"""The kinds of data that are accepted, and how results are returned as the same kind.
 
-Below this, there are NumPy arrays and Arrow tables. Whatever speaks Arrow's PyCapsule interface or DLPack becomes one
-of them, without a copy where that is possible.
+Internally there are only NumPy arrays and Arrow tables. Objects that support Arrow's PyCapsule interface or DLPack
+are converted to these, without a copy where possible.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from linkwise.interop.pandas_frames import cannot_convert, told_of
 Contents: TypeAlias = "pa.Table | Array"
 
 ONE_COLUMN = ""
-"""The name of the column of a table that stands for something without columns."""
+"""The name of the only column in a table that stands for data without columns."""
 
 
 def _same(contents: Any) -> Any:
@@ -34,20 +34,20 @@ def _same(contents: Any) -> Any:
 
 @dataclass(frozen=True)
 class Held:
-    """Data to work on, and the way back.
+    """Data to work on, and how to convert results back.
 
-    ``give_back`` makes the result from contents like these. Where there is ``take``, rows are taken from the original
-    by number instead, and the contents are the keys alone.
+    ``give_back`` makes the result from contents of this kind. If ``take`` is set, rows are taken from the original by
+    number instead, and the contents are only the keys.
     """
 
     contents: Contents
     give_back: Callable[[Any], Any] = _same
     take: Callable[[Array], Any] | None = None
     labels: list[Any] | None = None
-    """Of all columns, where the contents have only those that were asked for; any objects, as pandas has them."""
+    """The labels of all columns, if the contents have only the requested ones; any objects, as in pandas."""
 
     def keys(self, by: By, descending: Descending, nulls: Nulls, *, by_default_all: bool = False) -> list[SortKey]:
-        """What to sort by: the columns that are named (or all), or the values of what has no columns."""
+        """The sort keys: the columns that are named (or all), or the values of data without columns."""
         columns = [ONE_COLUMN] if isinstance(self.contents, np.ndarray) else self.contents.column_names
         if columns == [ONE_COLUMN]:
             if by is not None:
@@ -55,13 +55,13 @@ class Held:
             by = ONE_COLUMN
         elif by is None and by_default_all:
             by = columns
-        elif self.labels is not None:  # the contents are just what it names
+        elif self.labels is not None:  # the contents are exactly the columns that it names
             if by is None:
                 raise UsageError(f"by= must name a column: {', '.join(map(repr, self.labels))}")
             by = [str(_number_of(label, self.labels)) for label in labels_named(by, self.labels)]
         inside = () if isinstance(self.contents, np.ndarray) else names_inside(self.contents.schema)
         keys = sort_keys_of(columns, by, descending, nulls, inside=inside)
-        if self.labels is not None:  # by which a column is to be called, before it is spoken of by its number
+        if self.labels is not None:  # so that errors name the column by its label, not its number
             for key in keys:
                 check_key(self.labels[int(key.column)], cast(pa.Table, self.contents)[key.column].type)
         return keys
@@ -74,7 +74,7 @@ def library_of(value: object) -> str:
 
 
 def cannot_sort(value: object) -> UsageError:
-    """The error for what is no container of data."""
+    """The error for a value that is not a supported container of data."""
     advice = {
         "list": "; make it an array with numpy.asarray",
         "tuple": "; make it an array with numpy.asarray",
@@ -85,7 +85,7 @@ def cannot_sort(value: object) -> UsageError:
 
 
 def native_of(values: Any) -> tuple[Any, Callable[[Any], Any]]:
-    """What a frame or series of Narwhals stands for, and the way back; anything else stands for itself."""
+    """The native object of a Narwhals frame or series, and the conversion back; anything else as it is."""
     if library_of(values) != "narwhals" or type(values).__name__ == "LazyFrame":
         return values, _same
     narwhals = importlib.import_module("narwhals")
@@ -124,7 +124,7 @@ def _hold_array(values: Array) -> Held:
         return Held(values)
     if values.ndim != 1:
         raise UsageError(f"an array to sort has one dimension, not {values.ndim}; sort its rows or ravel it")
-    # PyArrow ends texts of a fixed width at their first NUL.
+    # PyArrow truncates fixed-width strings at their first NUL.
     texts = values.astype(object) if values.dtype.kind == "T" or _has_nul_inside(values) else values
     try:
         column = _one_column(pa.array(texts))
@@ -134,7 +134,7 @@ def _hold_array(values: Array) -> Held:
 
 
 def _has_nul_inside(values: Array) -> bool:
-    """Whether any text, or bytes, of an array go on behind a NUL."""
+    """Whether any text or bytes in an array contain a NUL that is followed by something else."""
     width = values.dtype.itemsize // (4 if values.dtype.kind == "U" else 1)
     if not len(values) or width <= 1:
         return False
@@ -167,7 +167,7 @@ def _of_pyarrow() -> dict[type, Callable[[Any], Held]]:
 
 
 def _hold_pandas(values: Any, by: By) -> Held:
-    """The keys alone as Arrow columns; pandas itself takes the rows, so that index and all types stay what they are."""
+    """Only the keys as Arrow columns; pandas itself takes the rows, which preserves the index and all types."""
     if not hasattr(values, "iloc"):
         raise cannot_sort(values)
     try:
@@ -181,12 +181,12 @@ def _hold_pandas(values: Any, by: By) -> Held:
         raise
     except cannot_convert() as error:
         raise UsageError(f"a key of this {type(values).__name__} cannot be sorted: {told_of(error)}") from None
-    # By their places: labels may be anything, and the same ones.
+    # Named by position: labels may be any objects, and may repeat.
     return Held(pa.table(keys, list(map(str, numbers))), take=values.take, labels=labels)
 
 
 def labels_named(by: Any, labels: list[Any]) -> list[Any]:
-    """The columns that are named: a label, which may be a tuple, or several."""
+    """The labels that ``by`` names: a single label, which may be a tuple, or several."""
     is_one = isinstance(by, str) or not isinstance(by, Iterable) or (isinstance(by, tuple) and by in labels)
     return [by] if is_one else list(by)
 
@@ -246,12 +246,12 @@ def is_frame(values: Any) -> bool:
 
 
 def labels_of(values: Any) -> dict[str, Any]:
-    """The columns of a pandas frame that are no text, by what Arrow calls them; other tables have none."""
+    """The column labels of a pandas frame that are not text, by their Arrow names; none for other tables."""
     return {str(label): label for label in values.columns if not isinstance(label, str)} if is_frame(values) else {}
 
 
 def hold_table(values: Any) -> tuple[pa.Table, Callable[[pa.Table], Any]]:
-    """All columns of a table, and the way back. Raises ``UsageError`` for what is none."""
+    """All columns of a table, and the conversion back. Raises ``UsageError`` for what is not a table."""
     if is_frame(values):
         try:
             return pa.Table.from_pandas(values, preserve_index=False), pa.Table.to_pandas

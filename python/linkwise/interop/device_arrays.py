@@ -1,6 +1,6 @@
-"""Arrays that lie on the GPUs: those of torch, CuPy and whoever else speaks DLPack, one for each GPU.
+"""Device-resident arrays of torch, CuPy and other DLPack libraries, one for each GPU.
 
-On a machine that is simulated, NumPy arrays stand in for them.
+On a simulated machine, NumPy arrays stand in for them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CUDA = 2  # kDLCUDA
 
 
 class ForeignArray:
-    """An array on a GPU whose library does not speak DLPack, as one that does. ``stream`` orders it, as in DLPack."""
+    """Adds DLPack to a GPU array whose library lacks it. Work is ordered after ``stream``, numbered as in DLPack."""
 
     def __init__(
         self, address: int, count: int, dtype: np.dtype[Any], gpu: int, owner: Any, stream: int | None
@@ -68,17 +68,17 @@ _OF_ARROW = dict(zip("cCsSiIlLefg", ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "
 
 
 def _as_array(value: Any) -> Any:
-    """The value if it speaks DLPack, or what does so for it; ``None`` if it is no array that lies somewhere."""
+    """The value if it supports DLPack, or a wrapper that does; ``None`` if it is no array with a known device."""
     if hasattr(value, "__dlpack_device__"):
         return value
     if hasattr(value, "__cuda_array_interface__"):
         return ForeignArray.of_cuda_interface(value)
-    # What can be in host memory as well is asked there.
+    # Such an array may also be in host memory; ``of_arrow`` checks that.
     return ForeignArray.of_arrow(value) if hasattr(value, "__arrow_c_device_array__") else None
 
 
 def list_of_arrays(values: object) -> list[Any] | None:
-    """The arrays that lie somewhere, one for each GPU, if the values are a list of them."""
+    """The arrays, one for each GPU, if the values are a list of arrays with known devices."""
     if not isinstance(values, list | tuple) or not values:
         return None
     arrays = [_as_array(value) for value in values]
@@ -86,7 +86,7 @@ def list_of_arrays(values: object) -> list[Any] | None:
 
 
 def single_array(value: object) -> list[Any] | None:
-    """A list of the one array that the value is, if it lies on a GPU."""
+    """A list of the value alone if it is an array on a GPU."""
     if isinstance(value, np.ndarray | list | tuple) or type(value).__module__.startswith(
         ("pyarrow", "pandas", "polars")
     ):
@@ -111,7 +111,7 @@ def stream_of(array: Any, on_gpus: list[int] | None) -> int | None:
 
 
 def _current_stream(array: Any, gpu: int) -> int | None:
-    """The stream on which its library now works with the array, as DLPack numbers it; None if nobody knows."""
+    """The current stream of the array's library, in DLPack's numbering; None if unknown."""
     library = library_of(array)
     if isinstance(array, ForeignArray):
         return array.stream
@@ -140,9 +140,9 @@ def like(array: DeviceArray, original: Any) -> Any:
 
 @contextmanager
 def open_where_they_lie(execution: ExecutionOptions, *, on_gpus: bool, done: str) -> Iterator[_core.Runtime]:
-    """Lend the runtime of the GPUs that arrays lie on, or of a simulated machine on whose GPUs they are said to.
+    """Open the runtime of the GPUs that hold the arrays, or of the simulated machine for which they stand.
 
-    ``done`` says what is done with them. Raises ``UsageError`` if the execution names another machine.
+    ``done`` is the verb for error messages. Raises ``UsageError`` if the execution names another machine.
     """
     on_this_machine = execution.machine in ("auto", "local")
     if on_this_machine != on_gpus:

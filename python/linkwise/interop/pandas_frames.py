@@ -1,7 +1,7 @@
-"""pandas frames as Arrow tables, and tables as frames whose columns are of the types that they were.
+"""pandas frames as Arrow tables, and tables as frames whose columns have their original types.
 
-What Arrow has no equal of, Python objects among them, stays behind: a column of row numbers stands for it, by which
-pandas takes its rows in the end.
+Columns without an Arrow equivalent, such as Python objects, are replaced by row numbers, by which pandas takes their
+rows in the end.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ def told_of(error: Exception) -> str:
 
 
 class PandasFrames:
-    """The frames whose columns come together in a table."""
+    """Frames whose columns are combined in one table."""
 
     def __init__(self) -> None:
         self._pandas: Any = importlib.import_module("pandas")
-        self._sources: list[tuple[Any, pa.DataType | None]] = []  # what stayed behind has no type
+        self._sources: list[tuple[Any, pa.DataType | None]] = []  # no type if replaced by row numbers
         self._keys: set[Any] = set()  # labels
 
     def table(self, frame: Any, keys: Collection[str]) -> pa.Table:
-        """The columns of a frame, of which those named ``keys`` come as their values. Raises ``UsageError``."""
+        """The columns of a frame as a table; ``keys`` are always converted to their values. Raises ``UsageError``."""
         names = list(map(str, frame.columns))
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
@@ -61,7 +61,7 @@ class PandasFrames:
         return pa.table(columns, schema=pa.schema(fields))
 
     def frame(self, table: pa.Table) -> Any:
-        """The columns as they were in their frames, with a fresh index; those of other tables as pandas has them."""
+        """A frame with the original types and a fresh index; columns of other tables get pandas' default types."""
         made, labels = {}, []
         for field in table.schema:
             number = (field.metadata or {}).get(_SOURCE)
@@ -69,21 +69,21 @@ class PandasFrames:
             made[field.name] = self._made(table[field.name], source, kind)
             labels.append(field.name if source is None or str(source.name) != field.name else source.name)
         frame = self._pandas.DataFrame(made, index=self._pandas.RangeIndex(table.num_rows), copy=False)
-        frame.columns = labels  # of which some may be equal to others, as True is to 1
+        frame.columns = labels  # some may be equal to others, as True is to 1
         return frame
 
     def _made(self, column: pa.ChunkedArray, source: Any, kind: pa.DataType | None) -> Any:
         if source is not None and kind is None:
             return self._taken(source, column)
         if source is not None and kind == column.type:
-            if source.dtype == object:  # of which pandas would make floats, where integers are missing
+            if source.dtype == object:  # if integers are missing, pandas would make floats of them
                 return self._pandas.Series(column.to_pylist(), dtype=object)
             if isinstance(source.dtype, self._pandas.ArrowDtype):
                 return self._pandas.arrays.ArrowExtensionArray(column)
             if hasattr(source.dtype, "__from_arrow__"):
                 return source.dtype.__from_arrow__(column)
         if source is not None and source.name in self._keys and column.null_count and pa.types.is_integer(column.type):
-            # Keys of both sides, of which one has integers that may be missing.
+            # A join key of both sides, one of which has nullable integers.
             kind_of_integer = "UInt" if pa.types.is_unsigned_integer(column.type) else "Int"
             return getattr(self._pandas, f"{kind_of_integer}{column.type.bit_width}Dtype")().__from_arrow__(column)
         return column.to_pandas()
@@ -93,7 +93,7 @@ class PandasFrames:
         if not isinstance(source.dtype, np.dtype):
             return source.array.take(numbers, allow_fill=allow_fill)
         values = self._pandas.api.extensions.take(source.to_numpy(), numbers, allow_fill=allow_fill)
-        return self._pandas.Series(values, dtype=values.dtype)  # text among objects is not made anything else
+        return self._pandas.Series(values, dtype=values.dtype)  # so that a column of objects that are text stays one
 
     @staticmethod
     def _values(series: Any, name: str) -> pa.Array | pa.ChunkedArray:
@@ -103,7 +103,7 @@ class PandasFrames:
             raise UsageError(f"column '{name}' of this DataFrame cannot be a key: {told_of(error)}") from None
 
     def _values_if_equal(self, series: Any) -> pa.Array | pa.ChunkedArray | None:
-        """The values, if Arrow has such and gives them back as they are."""
+        """The values if Arrow can represent them and give them back unchanged, otherwise ``None``."""
         if not self._has_equal(series.dtype):
             return None
         try:

@@ -72,8 +72,8 @@ def join(
         last. This is checked, and the side is not sorted again.
     order
         ``"key"``: by key in the order of ``sort``, nulls last; within a key by left row, then by right row. ``"left"``:
-        by left row, then by right row; rows without a left partner come last. ``None``: any order; nothing is sorted
-        for it.
+        by left row, then by right row; rows without a left partner come last. ``None``: any order, which saves
+        sorting for it.
     **execution
         Where and how it runs: see ``linkwise.options``.
 
@@ -110,7 +110,7 @@ def _hold_both(left: Any, right: Any, keys: set[str]) -> tuple[pa.Table, pa.Tabl
 
 
 def _named(columns: Any, labels: dict[str, Any]) -> list[Any] | None:
-    """Columns as Arrow calls them."""
+    """Column names as Arrow has them."""
     if columns is None:
         return None
     if not labels or isinstance(columns, str):
@@ -131,12 +131,13 @@ def join_indices(
 ) -> tuple[Any, Any]:
     """Return the row numbers of the left and the right side for each row of the join, -1 for a missing partner.
 
-    Keys are arrays or columns, or tables whose columns are compared in their order. Two int64 arrays come back; of a
+    Keys are arrays, columns, or tables, whose columns are compared by position. The result is two int64 arrays; for a
     semi or anti join, the second is all -1. Order and errors are as for ``join``.
 
-    Keys may lie on the GPUs: one array for each side, or a list with one for each GPU. Rows are then numbered through
-    the whole list, and two arrays or lists of arrays on the GPUs come back, each GPU with a part of the result; of a
-    semi or anti join the second is ``None``. They come in any order, or by key with ``order="key"``.
+    Keys may be device-resident: one array for each side, or a list with one array for each GPU. Rows are then
+    numbered consecutively through the list, and the result is two arrays, or lists of arrays, on the GPUs, each GPU
+    with a part of it; for a semi or anti join the second is ``None``. Rows come in any order, or by key with
+    ``order="key"``.
     """
     check_how(how)
     options = ExecutionOptions.of(execution, JoinPlan)
@@ -168,7 +169,7 @@ def join_count(
 ) -> int:
     """Return the number of rows of the join. Parameters are as for ``join_indices``.
 
-    Keys may lie on the GPUs: one array for each side, or a list with one for each GPU.
+    Keys may be device-resident: one array for each side, or a list with one array for each GPU.
     """
     check_how(how)
     options = ExecutionOptions.of(execution, JoinPlan)
@@ -186,11 +187,11 @@ def _check_no_presorted(*, presorted: Presorted) -> None:
 
 @dataclass(frozen=True)
 class JoinRanges:
-    """The matches of two relations, key by key: every row of a key's left range matches every one of its right range.
+    """The matches of two relations by key: every row in a key's left range matches every row in its right range.
 
     Key ``k`` has the left rows ``left_rows[left_first[k]:left_first[k + 1]]`` and the right rows
-    ``right_rows[right_first[k]:right_first[k + 1]]``, all int64. Keys come in the order that ``sort`` has, and the rows
-    of a key in their own. So a key with many rows on both sides takes no more than its rows.
+    ``right_rows[right_first[k]:right_first[k + 1]]``, all int64. Keys are in the order of ``sort``, and the rows of a
+    key in input order. So a key with many rows on both sides takes space for its rows only, not for its pairs.
     """
 
     left_rows: npt.NDArray[np.int64]
@@ -219,9 +220,9 @@ def join_ranges(
     presorted: Presorted = False,
     **execution: Unpack[JoinExecution],
 ) -> JoinRanges:
-    """What matches in an inner join, as ranges of equal keys and not as pairs (join25 §3.3.3).
+    """Return the matches of an inner join as ranges of rows with equal keys instead of pairs (join25 §3.3.3).
 
-    However many pairs there are, the result is no larger than both sides. Parameters and errors: as ``join_indices``.
+    The result is no larger than both sides, however many pairs there are. Parameters and errors: as ``join_indices``.
     """
     options = ExecutionOptions.of(execution, JoinPlan)
     if arrays_on_gpus(left_keys, right_keys) is not None:

@@ -1,4 +1,4 @@
-"""Matches found by a hash table of one side's keys, on the cores."""
+"""Matches found by a hash join on the CPU."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _PAIR_BYTES = 16
 
 
 class HashMatches:
-    """Matches of a side whose keys are looked up, row by row, in a table of the other's.
+    """Matches found by probing a hash table of one side's keys with every row of the other side.
 
-    The table is of the smaller side: it costs more to make than to ask. Where the rows are to come in the order of the
-    left side, it is of the right one.
+    The build side is the smaller one, since building costs more than probing; if rows are to come in the order of the
+    left side, it is the right one.
     """
 
     def __init__(self, core: _core.HashMatches, rows: tuple[int, int], *, build_left: bool) -> None:
@@ -30,7 +30,7 @@ class HashMatches:
 
     @classmethod
     def of(cls, keys: RowKeys, left_rows: int, valid: Array | None, *, is_by_left: bool) -> HashMatches | None:
-        """Of the rows of one table, the first so many of which are the left side; ``None`` where none can be made.
+        """Join the first ``left_rows`` rows of ``keys`` with the others; ``None`` if no hash table can be built.
 
         ``valid``: whether the key of each row may match. ``is_by_left``: whether rows come in the left side's order.
         """
@@ -51,7 +51,7 @@ class HashMatches:
 
     @classmethod
     def of_numbers(cls, columns: Sequence[pa.ChunkedArray], *, is_by_left: bool) -> HashMatches | None:
-        """Of two columns of integers or times of one type, whose nulls match nothing; their bits are the words."""
+        """Join two columns of integers or times of one type by their bits; nulls match nothing."""
         rows = len(columns[0]), len(columns[1])
         build_left = not is_by_left and rows[0] < rows[1]
         table = 0 if build_left else 1

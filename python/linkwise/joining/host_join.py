@@ -23,11 +23,11 @@ from linkwise.runtime.session import open_session, run_interruptibly
 
 Answer = TypeVar("Answer")
 ROW_BYTES = 8
-_KEY_BYTES = 8  # of the words that are joined
+_KEY_BYTES = 8  # of the key words that are joined
 _NO_ROW = (1 << 32) - 1
 
 _WORTH_THE_GPUS = 1 << 15
-"""Rows; fewer are joined on the cores before GPUs have received them."""
+"""Rows; fewer are joined on the CPU sooner than they are copied to the GPUs."""
 
 
 def _nobody(_: ExecutionOptions) -> Matches:
@@ -35,17 +35,17 @@ def _nobody(_: ExecutionOptions) -> Matches:
 
 
 def without_gpus(execution: ExecutionOptions) -> ExecutionOptions:
-    """The same on the cores, for what no plan pins to GPUs."""
+    """The same options with strategy ``cpu``, and without GPUs and plan."""
     return replace(execution, strategy="cpu", gpus="auto", plan=None)
 
 
 def may_hash(execution: ExecutionOptions) -> bool:
-    """Whether the cores may find matches by hashing, and nobody says how and where both sides are sorted."""
+    """Whether the CPU may use a hash join: nothing is specified, or it runs on the CPU and no plan is given."""
     return execution.says_nothing or (execution.plan is None and (execution.strategy == "cpu" or execution.on_cores))
 
 
 def pinned_join(execution: ExecutionOptions) -> dict[str, Any]:
-    """The fields that a plan pins and only joins on the GPUs have."""
+    """The pinned plan fields that only joins on the GPUs have."""
     return execution.plan.pinned if isinstance(execution.plan, JoinPlan) else {}
 
 
@@ -58,7 +58,7 @@ def check_can_be_pinned(execution: ExecutionOptions, why: str) -> None:
 
 
 def leaves_to_gpus(execution: ExecutionOptions, left_rows: int, right_rows: int) -> bool:
-    """Whether a call leaves a join of so many rows to GPUs: small ones only if it says so."""
+    """Whether a join of this size runs on GPUs: small ones only if the options ask for GPUs."""
     if not left_rows or not right_rows or join_is_left_to_cores(execution, (left_rows + right_rows) * _KEY_BYTES):
         return False
     if not joins_on_gpus(execution):
@@ -73,7 +73,7 @@ def leaves_to_gpus(execution: ExecutionOptions, left_rows: int, right_rows: int)
 
 
 class GpuMatches:
-    """The matches of two arrays of integers of one type. Each question is a join of its own on the GPUs.
+    """The matches of two integer arrays of one type. Each query runs a join of its own on the GPUs.
 
     Falls back to the cores (``on_cores``) on out-of-memory or unsupported operations.
     """
@@ -103,7 +103,7 @@ class GpuMatches:
                 found._plan(runtime, "inner", row_bytes=ROW_BYTES)
             except OutOfMemoryError as error:
                 if pinned_join(execution):
-                    return True  # what is asked for may take less, or says what does not fit
+                    return True  # the query itself may take less memory, or reports what does not fit
                 told = f"{error}: both sides are sorted together, and their matches are found on the cores"
                 warn_caller(told, FallbackWarning)
                 return False
@@ -139,13 +139,13 @@ class GpuMatches:
         return self._or_cores(lambda: self._indices(how, ROW_BYTES), lambda cores: cores.indices(how))
 
     def rows_to_gather(self, how: str) -> tuple[Rows | None, Rows | None]:
-        """See ``Matches``: uint32 where no row can be none."""
+        """See ``Matches``: uint32 if no partner can be missing."""
         fits = max(len(self._left), len(self._right)) < _NO_ROW
         width = 4 if fits and how in ("inner", "semi", "anti") else ROW_BYTES
         return self._or_cores(lambda: self._indices(how, width), lambda cores: cores.indices(how))
 
     def windows(self, how: str, rows: int) -> Iterator[tuple[Rows, Rows | None]]:
-        """See ``Matches``: the cores find them, since each question to the GPUs is answered as a whole."""
+        """See ``Matches``: found on the CPU, since the GPUs return a result only as a whole."""
         told = f"{self.count(how)} rows are more than memory holds: the cores make them, {rows} at a time"
         warn_caller(told, FallbackWarning)
         return self.on_cores().windows(how, rows)
@@ -165,7 +165,7 @@ class GpuMatches:
         return self._or_cores(lambda: self._is_unique(1), lambda cores: cores.right_is_unique)
 
     def on_cores(self) -> Matches:
-        """The same, found by the cores. Raises ``UsageError`` if a plan pins how GPUs are to find them."""
+        """The same matches, found on the CPU. Raises ``UsageError`` if a plan pins how GPUs join."""
         check_can_be_pinned(
             self._execution, "the cores find these rows, which come among others or are too many at once"
         )
@@ -182,7 +182,7 @@ class GpuMatches:
             return of_cores(self._on_cores(self._execution if keeps_plan else without_gpus(self._execution)))
 
     def _is_unique(self, number: int) -> bool:
-        """Joined with itself, a side has as many rows as it has keys, and more if one occurs twice."""
+        """Whether no key repeats: then the side joined with itself has as many rows as the side."""
         side, is_sorted = (self._left, self._right)[number], self._presorted[number]
         return self._totals((side, side), "inner", (is_sorted, is_sorted)) == len(side)
 
@@ -239,5 +239,5 @@ class GpuMatches:
         left, right = made
         assert left is not None
         if is_filter:
-            left.sort()  # by key until here
+            left.sort()  # they were in key order
         return left, right

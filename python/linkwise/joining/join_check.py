@@ -1,4 +1,4 @@
-"""Joins that are held against sums over both of their sides: ``verify="all"``; see ``pair_sums``."""
+"""Verification of joins against checksums of both inputs, for ``verify="all"``; see ``pair_sums``."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from linkwise.joining.type_promotion import in_one_type, together
 
 Batches = Callable[[], Iterable[pa.Table]]
 _ONE_SIDED = ("semi", "anti")
-_BY_KEY = 24  # bytes of a key's sums
+_BY_KEY = 24  # bytes for each key: its hash, count and sum
 
 
 class JoinCheck:
-    """What the rows of a join should add up to, and what those that come do.
+    """Compares the checksum of a join's rows with the one expected from both inputs.
 
-    ``left`` and ``right`` give the tables of a side from the beginning, as often as they are asked; ``schema`` is the
-    result's. Keys are added up in ``parts`` turns, so that those of one take less memory.
+    ``left`` and ``right`` return the tables of a side from the beginning on each call; ``schemas`` are those of the
+    left side, the right side and the result. Keys are summed in ``parts`` passes, each of which takes less memory.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class JoinCheck:
         lefts = len(schemas[0])
         self._shown = pa.schema(list(schemas[2])[:lefts]), pa.schema(list(schemas[2])[lefts:])
         once = {name for _, name in keys.pairs} if keys.are_one else set()
-        # The columns of each side that the result shows, by where they are: several on the left may have one name.
+        # The columns of each side that the result shows, by position, since names on the left may repeat.
         of_right = [at for at, name in enumerate(schemas[1].names) if name not in once]
         self._columns = list(range(lefts)), of_right
         self._one_key = dict(keys.pairs) if keys.are_one and how in ("right", "full") else {}
@@ -60,7 +60,7 @@ class JoinCheck:
         self._lock = threading.Lock()
 
     def see(self, table: pa.Table) -> pa.Table:
-        """Rows of the result, which are given back; by any thread."""
+        """Add rows of the result to the checksum, and return them. Thread-safe."""
         lefts = len(self._shown[0])
         shown = odd_hashes(table.select(range(lefts)))
         if self._how in _ONE_SIDED:
@@ -76,7 +76,7 @@ class JoinCheck:
         check_pairs(self.expected(), self._found)
 
     def expected(self) -> PairSum:
-        """Of the result, by both sides."""
+        """The checksum of the result that both sides imply."""
         return together_all(self._expected_of(part) for part in range(self._parts))
 
     def _expected_of(self, part: int) -> PairSum:
@@ -99,7 +99,7 @@ class JoinCheck:
         return together_all(found)
 
     def _of_right_alone(self, part: int, left: SideSums) -> PairSum:
-        """Over right rows without a left one, which show their keys on the left if these come once."""
+        """The sum over right rows without a match; if the key columns are merged, these rows fill them."""
         known = left.by_key()[0]
         found = []
         for some in self._sides[1]():
@@ -114,7 +114,7 @@ class JoinCheck:
         return together_all(found)
 
     def _keys_of(self, table: pa.Table, side: int) -> tuple[Hashes, Array]:
-        """Hashes that are equal where keys match, and whether they may match at all."""
+        """The hash of each row's key, equal for matching keys, and whether the key can match at all."""
         sides = [schema.empty_table() for schema in self._schemas]
         sides[side] = table
         columns = [together(sides[0][one], sides[1][other], (one, other)) for one, other in self._keys.pairs]
@@ -122,7 +122,7 @@ class JoinCheck:
         return row_hashes(_numbered(columns)), _can_match(own, nulls_equal=self._nulls_equal)
 
     def _hashes(self, table: pa.Table, side: int) -> Hashes:
-        """Of rows as the result shows them."""
+        """The hashes of a side's rows as the result shows them."""
         shown = self._columns[side] if self._how not in _ONE_SIDED or side == 0 else []
         columns = [
             self._in_one_type(table.field(at).name, left=table)
@@ -133,7 +133,7 @@ class JoinCheck:
         return odd_hashes(_numbered(columns)) if columns else np.ones(table.num_rows, np.uint64)
 
     def _in_one_type(self, name: str, *, left: pa.Table | None = None, right: pa.Table | None = None) -> Any:
-        """The key of some rows as the result shows it, which has keys of both sides in one column."""
+        """The key of some rows in the type that the result has for the keys of both sides."""
         other = self._one_key[name]
         tables = left or self._schemas[0].empty_table(), right or self._schemas[1].empty_table()
         return in_one_type(tables[0][name], tables[1][other], (name, other))
@@ -155,7 +155,7 @@ def check_join(
 
 
 def parts_for(rows: int, memory: int) -> int:
-    """In how many turns the sums by key of so many rows take no more than a quarter of the memory."""
+    """The number of passes in which the per-key sums of this many rows take at most a quarter of the memory."""
     return max(1, -(-rows * _BY_KEY * 4 // max(memory, 1)))
 
 
@@ -164,7 +164,7 @@ def _numbered(columns: Sequence[Any]) -> pa.Table:
 
 
 def _nulls(table: pa.Table, field: pa.Field) -> pa.Array:
-    """As many as the table has rows."""
+    """A column of nulls with as many rows as the table."""
     try:
         return pa.nulls(table.num_rows, field.type)
     except pa.ArrowNotImplementedError:
@@ -175,13 +175,13 @@ def _nulls(table: pa.Table, field: pa.Field) -> pa.Array:
 
 
 def _can_match(columns: Sequence[pa.ChunkedArray], *, nulls_equal: bool) -> Array:
-    # Dictionaries and runs do not count the nulls among their values.
+    # The null count of dictionary and run-end encoded columns omits nulls among their values.
     valid = None if nulls_equal else without_nulls([decoded(column) for column in columns])
     return np.ones(len(columns[0]), bool) if valid is None else valid.view(np.bool_)
 
 
 class CheckedMatches:
-    """Matches of which everything that is told is checked."""
+    """Matches whose results are all checked against the checksums of both sides."""
 
     def __init__(
         self, found: Matches, sides: Sequence[Sequence[pa.ChunkedArray]], names: Sequence[tuple[str, str]], *,

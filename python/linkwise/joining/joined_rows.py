@@ -1,4 +1,4 @@
-"""The rows of a join, made of those of its two sides."""
+"""The rows of a join, assembled from the rows of both sides."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _PANDAS = b"pandas"
 
 @dataclass(frozen=True)
 class KeyPairs:
-    """The columns whose values must be equal, and whether a pair comes as one column in the result."""
+    """The pairs of key columns, and whether each pair is a single column in the result."""
 
     pairs: list[tuple[str, str]]
     are_one: bool
 
 
 class JoinedRows:
-    """How rows of two sides with these columns become rows of their join. Raises ``UsageError`` if names collide."""
+    """Assembles the rows of a join from those of two sides. Raises ``UsageError`` if names collide."""
 
     def __init__(
         self, left: pa.Schema, right: pa.Schema, keys: KeyPairs, how: str, suffix: str, execution: ExecutionOptions
@@ -35,12 +35,12 @@ class JoinedRows:
         self._names = _right_names(left, right, keys, suffix) if how not in ("semi", "anti") else {}
 
     def gathered(self, left: pa.Table, right: pa.Table, left_rows: Rows | None, right_rows: Rows | None) -> pa.Table:
-        """Rows of both sides, -1 for none; ``None`` for every row, in its order."""
+        """Gather result rows by row numbers of both sides: -1 for a missing row, ``None`` for all rows in order."""
         keys = self._keys
         if self._how in ("semi", "anti"):
             return left if left_rows is None else gather_rows(left, left_rows, self._execution)
         fields, made = list(left.schema), self._rows_of(left.columns, left_rows)
-        if keys.are_one and self._how in ("right", "full"):  # rows that only the right side has bring their key along
+        if keys.are_one and self._how in ("right", "full"):  # unmatched right rows supply their own key
             assert left_rows is not None and right_rows is not None
             rows = np.where(left_rows >= 0, left_rows, left.num_rows + right_rows)
             for name, _ in keys.pairs:
@@ -49,7 +49,7 @@ class JoinedRows:
                 made[at] = gather_columns([both], rows, self._execution)[0]
                 known = fields[at].metadata
                 fields[at] = fields[at].with_type(both.type)
-                # What Polars notes of a column's categories may be of one side.
+                # Polars' metadata about a column's categories may describe one side only.
                 if pa.types.is_dictionary(both.type) and known != right.schema.field(name).metadata:
                     fields[at] = fields[at].remove_metadata()
         of_right = [right.schema.get_field_index(name) for name in self._names]
@@ -66,7 +66,7 @@ class JoinedRows:
 def _with_pandas_types(
     left: dict[bytes, bytes] | None, right: dict[bytes, bytes] | None, names: dict[str, str]
 ) -> dict[bytes, bytes] | None:
-    """The left table's metadata; where both come from pandas, with what it says of the right columns' types."""
+    """The left table's metadata; if both tables are from pandas, with the pandas types of the right columns added."""
     if not left or not right or _PANDAS not in left or _PANDAS not in right:
         return left
     try:
@@ -77,12 +77,12 @@ def _with_pandas_types(
             if column["name"] in names
         ]
         return {**left, _PANDAS: json.dumps(told).encode()}
-    except (ValueError, KeyError, TypeError, RecursionError):  # it is damaged, and nobody needs it
+    except (ValueError, KeyError, TypeError, RecursionError):  # damaged, and not needed
         return {name: value for name, value in left.items() if name != _PANDAS}
 
 
 def _right_names(left: pa.Schema, right: pa.Schema, keys: KeyPairs, suffix: str) -> dict[str, str]:
-    """The names in the result of the right table's columns that come into it."""
+    """The names in the result, by their own names, of the right table's columns that appear in it."""
     if len(set(right.names)) < len(right.names):
         raise UsageError("the right table has several columns of one name; rename them")
     once = {name for _, name in keys.pairs} if keys.are_one else set()

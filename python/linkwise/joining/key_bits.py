@@ -1,4 +1,4 @@
-"""Keys of one number as their bits, which are equal where the numbers are."""
+"""Single-number keys as integers that are equal exactly if the keys are."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from linkwise.columns.gather import in_one_array
 
 
 def is_one_word(kind: pa.DataType) -> bool:
-    """Whether values of that type have bits of one word."""
+    """Whether values of this type fit into a word of 64 bits."""
     return bool(pa.types.is_primitive(kind)) and kind.bit_width <= 64
 
 
 def bits_of(column: pa.ChunkedArray) -> Array:
-    """The values as integers of 4 or 8 bytes, whatever they are where they are null."""
+    """The values as integers of 4 or 8 bytes; undefined for nulls."""
     kind = column.type
     if pa.types.is_boolean(kind) or (pa.types.is_integer(kind) and kind.bit_width < 32):
         column = column.cast(pa.int32())
@@ -34,7 +34,7 @@ def bits_of(column: pa.ChunkedArray) -> Array:
 
 
 def base_of(column: pa.ChunkedArray, bits: Array, valid: Array | None) -> int:
-    """The least integer of a column, less which its bits begin at 0: where they lie densely, a table is an array."""
+    """The minimum of a column (floats: 0), subtracted from keys so that a dense key range can index an array."""
     of_keys = bits if valid is None else bits[valid.view(bool)]
     if pa.types.is_floating(column.type) or not len(of_keys):
         return 0
@@ -42,7 +42,7 @@ def base_of(column: pa.ChunkedArray, bits: Array, valid: Array | None) -> int:
 
 
 def without_nulls(columns: Sequence[pa.ChunkedArray]) -> Array | None:
-    """A byte for each row, 0 where one of its columns is null; ``None`` where none is."""
+    """A byte for each row, 0 if any of its columns is null; ``None`` if there are no nulls."""
     with_nulls = [column for column in columns if column.null_count]
     if not with_nulls:
         return None

@@ -1,5 +1,6 @@
-"""Which rows of two sides match, whoever finds it: the cores in the order of all keys here, and by hash tables in
-``hash_join``; GPUs in ``host_join``.
+"""Which rows of two sides match: the common interface, and matching on the CPU by sorting both sides together.
+
+Hash joins on the CPU are in ``hash_join``, joins on the GPUs in ``host_join``.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ _PAIR_BYTES = 16
 
 
 class Matches(Protocol):
-    """The matches of two sides. Rows are numbers, -1 where a side has none; of semi and anti joins, (left, None)."""
+    """The matches of two sides as row numbers, -1 for a missing row; semi and anti joins give (left, None)."""
 
     @property
     def phases(self) -> dict[str, float]:
-        """Seconds of each phase of the last rows that were found, where they were measured."""
+        """Seconds of each phase of the last query for rows, if they were measured."""
 
     @property
     def left_is_unique(self) -> bool:
@@ -32,29 +33,29 @@ class Matches(Protocol):
 
     @property
     def right_is_unique(self) -> bool:
-        """The same of the right rows."""
+        """The same for the right rows."""
 
     def count(self, how: str) -> int:
         """How many rows the join has."""
 
     def indices(self, how: str) -> tuple[Rows, Rows | None]:
-        """The left and right rows of the result, as int64. Raises ``UsageError`` if memory does not hold them."""
+        """The left and right rows of the result, as int64. Raises ``UsageError`` if they do not fit into memory."""
 
     def rows_to_gather(self, how: str) -> tuple[Rows | None, Rows | None]:
-        """The same in as few bytes as may be, for who gathers by them at once.
+        """The same as gather maps, which may have narrower integers.
 
-        ``None`` also where every row of a side comes once, in its order.
+        ``None`` also for a side of which every row occurs once, in order.
         """
 
     def windows(self, how: str, rows: int) -> Iterator[tuple[Rows, Rows | None]]:
-        """The same, so many rows at a time."""
+        """The same, ``rows`` rows at a time."""
 
     def ranges(self) -> tuple[Rows, Rows, Rows, Rows]:
-        """Key by key: left rows, where each key's begin, right rows, and where they begin."""
+        """Grouped by key: the left rows, each key's offset in them, the right rows, and each key's offset in them."""
 
 
 class MatchesByLeft:
-    """The rows of other matches in the order of the left side; those without a left row come last."""
+    """Other matches in the order of the left side; rows without a left row come last."""
 
     def __init__(self, found: Matches) -> None:
         self._found = found
@@ -65,9 +66,9 @@ class MatchesByLeft:
     def indices(self, how: str) -> tuple[Rows, Rows | None]:
         """See ``Matches``."""
         left, right = self._found.indices(how)
-        if right is None:  # semi and anti joins come so
+        if right is None:  # semi and anti joins are already in this order
             return left, right
-        # As unsigned numbers, rows that are missing come behind all others.
+        # As unsigned numbers, missing rows (-1) sort after all others.
         order, _ = sort_keys(
             left.view(f"u{left.itemsize}"), ExecutionOptions(strategy="cpu", verify=False), out_keys=None,
             row_number_bytes=row_number_bytes(len(left)),
@@ -90,7 +91,7 @@ class MatchesByLeft:
 
 
 class HostMatches:
-    """Matches in the order of both sides' keys together, which the cores go through."""
+    """Matches found on the CPU in one pass over both sides sorted together by key."""
 
     def __init__(self, core: _core.Matches) -> None:
         self._core = core

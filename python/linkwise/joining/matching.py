@@ -1,4 +1,4 @@
-"""Which rows match: of columns of keys, on the GPUs or on the cores."""
+"""Finds matching rows by their key columns, on the GPUs or on the CPU."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def matches_of_keys(
     if all(isinstance(side, np.ndarray) and side.dtype.kind in "iu" for side in sides):
         a, b = (plain_array(side) for side in sides)
         if a.dtype == b.dtype and GpuMatches.can(a, b, execution):
-            # As they are: page-locked arrays are read at the speed of the links.
+            # Joined in place: pinned arrays are read at the speed of the links.
             promised = sides_of(presorted)
             for name, side, is_promised in zip(("left", "right"), (a, b), promised, strict=True):
                 row = first_out_of_order(side, [SortKey(ONE_COLUMN)]) if is_promised else None
@@ -81,7 +81,7 @@ def _key_columns(contents: Any) -> list[pa.ChunkedArray]:
 
 def _arrow_array(values: npt.NDArray[Any]) -> pa.Array:
     try:
-        if values.dtype.kind in "mM" and np.datetime_data(values.dtype)[0] in "YMWhm":  # units that Arrow has not got
+        if values.dtype.kind in "mM" and np.datetime_data(values.dtype)[0] in "YMWhm":  # units that Arrow lacks
             values = values.astype(f"{values.dtype.kind}8[s]")
         return pa.array(values)
     except (pa.ArrowNotImplementedError, TypeError):
@@ -98,7 +98,7 @@ def match(
     order: Order = None,
     on_gpus: bool = True,
 ) -> Matches:
-    """The matches of two sides' columns of keys, one with the other; ``names`` are for messages."""
+    """The matches of two sides by their key columns, paired by position; ``names`` are for messages."""
     check_order(order)
     columns = [together(*both) for both in zip(*sides, names, strict=True)]
     left_rows = len(sides[0][0])
@@ -128,7 +128,7 @@ def _by_bits(
     columns: Sequence[pa.ChunkedArray], left_rows: int, execution: ExecutionOptions, order: Order, *, nulls_equal: bool,
     presorted: Presorted,
 ) -> HashMatches | None:  # fmt: skip
-    """Where the key is one integer, or time, and the cores hash it: no words are made."""
+    """A CPU hash join by the bits of a single integer or time column; ``None`` if it does not apply."""
     kind, rows = columns[0].type, len(columns[0])
     is_integer = len(columns) == 1 and is_one_word(kind) and not pa.types.is_floating(kind) and not nulls_equal
     if not is_integer or order == "key" or any(sides_of(presorted)) or not may_hash(execution):
@@ -150,7 +150,7 @@ def _match(
     nulls_equal: bool,
     on_gpus: bool,
 ) -> Matches:
-    """On the GPUs where they can and it is left to them."""
+    """Find matches on the GPUs if the keys and the options allow it, otherwise on the CPU."""
     if not keys.decided_by_word:
         check_can_be_pinned(execution, "these keys are more than 64 bits wide, so both sides are sorted together")
         return on_cores(execution)
@@ -171,7 +171,7 @@ def _match(
 
 def _without_nulls(columns: Sequence[pa.ChunkedArray]) -> npt.NDArray[np.bool_] | None:
     """Which rows have a value in every column; ``None`` for all."""
-    # Dictionaries and runs do not count the nulls among their values.
+    # The null count of dictionary and run-end encoded columns omits nulls among their values.
     valid = without_nulls([decoded(column) for column in columns])
     return None if valid is None else valid.view(np.bool_)
 
@@ -183,7 +183,7 @@ def check_order(order: object) -> None:
 
 
 def sides_of(presorted: Presorted) -> tuple[bool, bool]:
-    """Which sides are said to be in order. Raises ``UsageError``."""
+    """Which sides are declared to be sorted. Raises ``UsageError``."""
     named = {True: "both", False: "neither"}.get(presorted, presorted) if isinstance(presorted, bool) else presorted
     if named not in ("neither", "left", "right", "both"):
         raise UsageError(f"presorted is 'left', 'right', 'both', True or False, not {presorted!r}")
@@ -191,14 +191,14 @@ def sides_of(presorted: Presorted) -> tuple[bool, bool]:
 
 
 def not_presorted(side: str, row: int) -> str:
-    """What to say of a side that is not in order as it was promised."""
+    """The message about a side that is not sorted although it was declared to be."""
     return f"the {side} side is not presorted: row {row}, counted from 0, is out of order"
 
 
 def _are_sorted(
     both: pa.Table, left_rows: int, sides: Sequence[pa.Table], keys: list[SortKey], promised: tuple[bool, bool]
 ) -> tuple[bool, bool]:
-    """Which sides are in order for a join, of those that are promised to be. Raises ``UsageError`` if one is not."""
+    """Which of the sides that are declared sorted are in a join's order. Raises ``UsageError`` if one is unsorted."""
     found = [False, False]
     for at, (name, table) in enumerate((("left", both.slice(0, left_rows)), ("right", both.slice(left_rows)))):
         if not promised[at]:
@@ -206,7 +206,7 @@ def _are_sorted(
         row = first_out_of_order(table, keys)
         if row is not None and first_out_of_order(sides[at], keys) is not None:
             raise UsageError(not_presorted(name, row))
-        if row is not None:  # sorted tables have -0.0 before 0.0, which to a join are one key
+        if row is not None:  # sorts place -0.0 before 0.0, but a join treats them as one key
             told = f"the {name} side is sorted, as joins compare floats: -0.0 and 0.0 stand between other keys"
             warn_caller(told, FallbackWarning)
         found[at] = row is None

@@ -19,10 +19,10 @@ _KEEPS = {"left": (True, False), "right": (False, True), "full": (True, True), "
 
 
 class MatchesBesideNulls(GpuMatches):
-    """The matches of rows whose keys are whole, and of all the others, that they have none.
+    """The matches of rows with complete keys; rows with a null in their key are added as unmatched.
 
-    ``valid`` says of each row which it is. Nulls come last in the order of one column; of several, such rows stand
-    between the others, and the cores find where.
+    ``valid`` tells for each row whether its key is complete. With one key column, nulls come last in key order; with
+    several, rows with nulls come between others, and the CPU places them.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class MatchesBesideNulls(GpuMatches):
         super().__init__(left, right, execution, on_cores, presorted)
 
     def _kept(self, how: str) -> list[Rows]:
-        """The rows with nulls that a kind of join shows, of each side."""
+        """For each side, the rows with null keys that this kind of join keeps."""
         kept = _KEEPS.get(how, (False, False))
         return [rows if keeps else rows[:0] for rows, keeps in zip(self._null_rows, kept, strict=True)]
 
@@ -55,7 +55,7 @@ class MatchesBesideNulls(GpuMatches):
         left, right = super()._indices(how, ROW_BYTES)
         left = np.concatenate([self._in_all(0, left), of_left, np.full(len(of_right), -1)])
         if right is None:
-            left.sort()  # rows of a semi or anti join are in their own order
+            left.sort()  # semi and anti joins keep row order
             return left, None
         return left, np.concatenate([self._in_all(1, right), np.full(len(of_left), -1), of_right])
 
@@ -64,7 +64,7 @@ class MatchesBesideNulls(GpuMatches):
         return self._in_all(0, left), left_first, self._in_all(1, right), right_first
 
     def _in_all(self, side: int, rows: Rows) -> Rows:
-        """Numbers of whole rows as numbers of all rows; -1 stays."""
+        """Convert row numbers among rows with complete keys to numbers among all rows; -1 stays -1."""
         try:
             numbers: Rows = np.append(self._valid_rows[side], -1)[rows]
         except IndexError:

@@ -1,9 +1,9 @@
-"""What the rows of a join add up to, found from both sides without joining them: ``verify="all"``.
+"""Checksums of a join, computed from both sides without joining them, for ``verify="all"``.
 
-Each row of a side has a hash h, which is odd. Over all pairs of rows with equal keys, Σ h(left) · h(right) is, key by
-key, the product of two sums, Σ over keys of (Σ h(left)) · (Σ h(right)) modulo 2⁶⁴: so it is known from the sums by key
-of both sides, and found again from the rows of the result. A row that was lost or made up, a value that changed, and a
-left row beside a wrong right one change it; one in 2⁶² such changes or so does not.
+Each row of a side has an odd hash h. Over all pairs of rows with equal keys, Σ h(left) · h(right) equals
+Σ over keys of (Σ h(left)) · (Σ h(right)) modulo 2⁶⁴. So it is known from the per-key sums of both sides, and is
+recomputed from the rows of the result. A lost or invented row, a changed value, or a left row paired with the wrong
+right one changes it, except in about one of 2⁶² cases.
 """
 
 from __future__ import annotations
@@ -22,35 +22,35 @@ from linkwise.columns.row_checksum import Hashes, row_hashes
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.sorting.arrays import is_first_of_equal, order_of_array
 
-_LARGEST = 1 << 20  # keys of a side that are kept apart until they are added up
+_LARGEST = 1 << 20  # keys of a side that are buffered before they are summed
 _SUMS = 1 << 64
-_EXACT = 2.0**62  # rows, of which NumPy counts fewer
+_EXACT = 2.0**62  # rows; larger counts are computed with Python's integers
 
 
 class PairSum(NamedTuple):
-    """So many rows, and the sum over them."""
+    """A number of rows, and the checksum over them."""
 
     rows: int
     total: int
 
 
 def odd_hashes(table: pa.Table) -> Hashes:
-    """The hashes of rows; of a table without columns, ones."""
+    """The hashes of a table's rows, made odd; all 1 for a table without columns."""
     return row_hashes(table) | np.uint64(1)
 
 
 def hashes_of_rows(numbers: Array) -> Hashes:
-    """Of row numbers, where the rows themselves are not at hand."""
+    """The hashes of row numbers, for use where the rows themselves are not available."""
     return odd_hashes(pa.table([pa.array(numbers.astype(np.int64, copy=False))], ["row"]))
 
 
 def of_rows(hashes: Hashes) -> PairSum:
-    """Over rows that stand alone, by their hashes."""
+    """The sum over rows of a single side, by their hashes."""
     return PairSum(len(hashes), _sum(hashes))
 
 
 def of_pairs(left: Hashes, right: Hashes) -> PairSum:
-    """Over rows of a result, by the hashes of both of their sides."""
+    """The sum over result rows, by the hashes of their left and right rows."""
     return of_rows(left * right)
 
 
@@ -63,10 +63,10 @@ class SideSums:
     _sums: Hashes = field(default_factory=lambda: np.empty(0, np.uint64))
     _waiting: list[tuple[Hashes, Hashes, Hashes]] = field(default_factory=list)
     alone: PairSum = field(default_factory=lambda: PairSum(0, 0))
-    """Of rows that match nothing, whatever the other side has: those with a null in their key."""
+    """The sum over rows that can match nothing: those with a null in their key."""
 
     def add(self, keys: Hashes, can_match: Array, rows: Hashes) -> None:
-        """Rows by the hashes of their keys, whether they can match at all, and their own hashes."""
+        """Add rows, given the hashes of their keys, whether each can match at all, and the hashes of the rows."""
         self.alone = together_all([self.alone, of_rows(rows[~can_match])])
         self._waiting.append(_by_key(keys[can_match], np.ones(int(can_match.sum()), np.uint64), rows[can_match]))
         if sum(len(part[0]) for part in self._waiting) > max(_LARGEST, len(self._keys)):
@@ -79,7 +79,7 @@ class SideSums:
         self._waiting = []
 
     def by_key(self) -> tuple[Hashes, Hashes, Hashes]:
-        """Keys, which rise, how many rows each has, and the sums of their hashes."""
+        """The keys in ascending order, the number of rows of each, and the sums of their hashes."""
         if self._waiting:
             self._add_up()
         return self._keys, self._counts, self._sums
@@ -99,7 +99,7 @@ def _sum(values: Hashes) -> int:
 
 
 def _looked_up(keys: Hashes, others: Hashes) -> tuple[Array, Array]:
-    """Of keys, which rise, whether each is among others, which rise as well, and where."""
+    """For each of some ascending keys, whether it is among others, also ascending, and at which position."""
     if not len(others):
         return np.zeros(len(keys), bool), np.zeros(len(keys), np.int64)
     at = np.minimum(np.searchsorted(others, keys), len(others) - 1)
@@ -107,7 +107,7 @@ def _looked_up(keys: Hashes, others: Hashes) -> tuple[Array, Array]:
 
 
 def of_matches(left: SideSums, right: SideSums) -> PairSum:
-    """Over all pairs of rows with equal keys."""
+    """The sum over all pairs of rows with equal keys."""
     left_keys, left_counts, left_sums = left.by_key()
     right_keys, right_counts, right_sums = right.by_key()
     is_there, at = _looked_up(left_keys, right_keys)
@@ -120,7 +120,7 @@ def of_matches(left: SideSums, right: SideSums) -> PairSum:
 
 
 def of_rows_that(match: bool, side: SideSums, other: SideSums) -> PairSum:
-    """Over the rows of a side that match one of the other, or that match none."""
+    """The sum over the rows of a side that have a match on the other side, or that have none."""
     keys, counts, sums = side.by_key()
     wanted = _looked_up(keys, other.by_key()[0])[0] == match
     found = PairSum(_sum(counts[wanted]), _sum(sums[wanted]))
@@ -128,13 +128,13 @@ def of_rows_that(match: bool, side: SideSums, other: SideSums) -> PairSum:
 
 
 def together_all(sums: Iterable[PairSum]) -> PairSum:
-    """Over all of them."""
+    """The total of several sums."""
     several = list(sums)
     return PairSum(sum(each.rows for each in several), sum(each.total for each in several) % _SUMS)
 
 
 def check_pairs(wanted: PairSum, found: PairSum) -> None:
-    """Raise ``CorruptDataError`` if the rows of a join are not those that both sides have."""
+    """Raise ``CorruptDataError`` if a join's rows differ in number or checksum from those that both sides imply."""
     if wanted.rows != found.rows:
         raise CorruptDataError(
             f"the join has {found.rows} rows, and by the keys of both sides {wanted.rows}; check the host's memory and "

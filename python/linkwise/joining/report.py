@@ -13,9 +13,9 @@ from linkwise.sorting.report import Span
 class JoinReport(Shown):
     """What a join did, and how long each step took.
 
-    ``wall_seconds`` is what the caller waited, and ``steps`` for what: for the sides to be read, a table of one to be
-    made, rows to be joined and written. ``strategy`` says how: by a hash table in which the other side is looked up as
-    it is read, in memory, or by sorted runs that were spilled.
+    ``wall_seconds`` is how long the caller waited; ``steps`` divides it into reading the sides, building a hash table
+    of one, and joining and writing rows. ``strategy`` tells how it was joined: by a hash table that the other side
+    probes while it is read, in memory, or by spilled sorted runs.
     """
 
     rows: int
@@ -24,12 +24,12 @@ class JoinReport(Shown):
     wall_seconds: float
     steps: dict[str, float] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
-    """What decided how, in words: the sides, the memory, and what of it the side that is held takes."""
+    """Why this strategy was chosen, in words: the sides, the memory, and how much of it the side held there takes."""
     spans: list[Span] = field(default_factory=list)
-    """What each thread did when, where parts of one side stream by."""
+    """What each thread did when, for joins that stream one side."""
 
     def shown_line(self) -> str:
-        """Rows, how, and how long it took."""
+        """The rows, the kind of join, and how long it took."""
         return f"{self.rows:,} rows joined ({self.how}) in {format_seconds(self.wall_seconds)}"
 
     def shown_rows(self) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""Joins of a side that comes part by part: each part looks its keys up in one hash table of the other side's.
+"""Hash joins with a streamed probe side: its parts probe one shared hash table of the other side.
 
-The table is built once, by all cores, and shared; parts are looked up by one core each (the probe phase of the parallel
+The table is built once, by all cores, and shared; each part is probed by one core (the probe phase of the parallel
 radix hash join of Balkesen et al., ICDE 2013, join25 §4.1.4, over morsels of the probe side). So the longer side need
-never be in memory as a whole, and what is made of one part is encoded while others are read.
+never be in memory as a whole, and the rows made of one part are encoded while others are read.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from linkwise.joining.joined_rows import JoinedRows, KeyPairs
 from linkwise.joining.key_bits import base_of, bits_of, is_one_word, without_nulls
 from linkwise.joining.type_promotion import common_type, comparable
 
-# What each part contributes, and what of the table's side comes behind all parts: rows that were found by somebody, or
-# that were not. By the kind of join, where the table is of the right side and where it is of the left one.
+# The kind of join with which each part probes, and which build-side rows follow all parts: those that some part has
+# matched (True), or that none has (False). By whether the build side is the left one, and by the kind of join.
 _OF_PARTS: dict[bool, dict[str, str | None]] = {
     False: {"inner": "inner", "left": "left", "right": "inner", "full": "left", "semi": "semi", "anti": "anti"},
     True: {"inner": "inner", "left": "inner", "right": "right", "full": "right", "semi": None, "anti": None},
@@ -35,7 +35,7 @@ _BEHIND = {
 
 
 class SharedTable:
-    """A side of a join with a hash table of its keys. Raises ``UsageError`` if it has too many rows, or odd keys."""
+    """The build side of a join with its hash table. Raises ``UsageError`` for too many rows or unsupported keys."""
 
     def __init__(
         self, table: pa.Table, others: pa.Schema, keys: KeyPairs, how: str, *, is_left: bool, nulls_equal: bool
@@ -51,7 +51,7 @@ class SharedTable:
         self._behind = _BEHIND[is_left].get(how)
         self._base: int | None = None
         columns = self._columns(table, self._own)
-        # A single number is its own word. With nulls that match each other it is not all of the key.
+        # A single number is its own key word, unless nulls match each other: then it is not the whole key.
         self._is_word = len(columns) == 1 and not nulls_equal and is_one_word(columns[0].type)
         self._core = _core.KeyTable(self._words(columns))
         self._found = None if self._behind is None else _core.FoundRows(self._core)
@@ -63,9 +63,9 @@ class SharedTable:
 
     @property
     def key_range(self) -> tuple[object, object] | None:
-        """The least and the greatest value of the only key, as Python has it; ``None`` where that tells nothing.
+        """The minimum and maximum of a single key column as Python values; ``None`` if there is no usable range.
 
-        Integers compare with those of other types, dates and texts with their like.
+        Integers can be compared with integers of other types, dates and strings only with their own kind.
         """
         column = decoded(self.table[self._keys.pairs[0][self._own]])
         kind = column.type
@@ -75,13 +75,13 @@ class SharedTable:
         least, greatest = pc.min_max(column).values()
         try:
             return least.as_py(), greatest.as_py()
-        except UnicodeDecodeError:  # text that is none
+        except UnicodeDecodeError:  # not valid Unicode
             return None
 
     def look_up(self, part: pa.Table) -> HashMatches | None:
-        """The matches of some rows of the other side; ``None`` if none of them is in the result.
+        """Probe the table with some rows of the other side; ``None`` if they contribute no rows of their own.
 
-        By any thread.
+        Thread-safe.
         """
         rows = self.table.num_rows, part.num_rows
         found = HashMatches(
@@ -94,16 +94,16 @@ class SharedTable:
         return found if self._how_of_parts is not None and self.count(found) else None
 
     def count(self, matches: HashMatches) -> int:
-        """How many rows of the result some rows of the other side make."""
+        """The number of result rows that a part's matches make."""
         assert self._how_of_parts is not None
         return matches.count(self._how_of_parts)
 
     def rows(
         self, joined: JoinedRows, part: pa.Table, matches: HashMatches, first: int, count: int, *, whole_sides: bool
     ) -> pa.Table:
-        """Some of the rows that a part of the other side makes.
+        """Some of the result rows that a part of the probe side makes.
 
-        ``whole_sides``: whether the rows of both sides are numbered even where every one of a side comes once.
+        ``whole_sides``: whether both sides are gathered by row number even if every row of the part occurs once.
         """
         how = self._how_of_parts
         assert how is not None
@@ -117,7 +117,7 @@ class SharedTable:
         return joined.gathered(*sides, left, right)
 
     def rows_behind(self) -> tuple[Rows | None, Rows | None]:
-        """What of this side comes behind all parts, as numbers of left and of right rows, -1 for none."""
+        """The build-side rows that follow all parts, as numbers of left and right rows, -1 for a missing row."""
         numbers: Rows = np.empty(0, np.int64)
         if self._found is not None:
             numbers = cast(Rows, self._found.rows(bool(self._behind)))
@@ -133,7 +133,7 @@ class SharedTable:
         valid = None if self._nulls_equal else without_nulls(columns)
         if self._is_word:
             numbers = bits_of(columns[0])
-            if self._base is None:  # of the table's side, whose words come first
+            if self._base is None:  # from the build side, whose words are made first
                 self._base = base_of(columns[0], numbers, valid)
             return _core.KeyWords(numbers, valid, [], self._base)
         hashes = np.zeros(rows, np.uint64)

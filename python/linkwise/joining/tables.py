@@ -19,7 +19,7 @@ _HOWS = ("inner", "left", "right", "full", "semi", "anti")
 
 
 def check_how(how: str) -> None:
-    """Raise ``UsageError`` unless it is a join."""
+    """Raise ``UsageError`` unless this is a kind of join."""
     if how not in _HOWS:
         raise UsageError(f"there is no join {how!r}; how= is {', '.join(_HOWS[:-1])} or {_HOWS[-1]}")
 
@@ -27,7 +27,7 @@ def check_how(how: str) -> None:
 def key_pairs(
     left_columns: Sequence[str], right_columns: Sequence[str], on: Columns, left_on: Columns, right_on: Columns
 ) -> KeyPairs:
-    """What the arguments say. Raises ``UsageError``."""
+    """The key columns that the arguments name. Raises ``UsageError``."""
     if (on is None) == (left_on is None and right_on is None):
         raise UsageError("name the columns to join by: on=, or left_on= and right_on=")
     lefts, rights = (listed(on), listed(on)) if on is not None else (listed(left_on), listed(right_on))
@@ -44,7 +44,7 @@ def key_pairs(
 
 
 def check_validate(validate: str) -> None:
-    """Raise ``UsageError`` unless it says which keys may occur once only."""
+    """Raise ``UsageError`` unless this is a valid value of ``validate``."""
     if validate not in ("1:1", "1:m", "m:1", "m:m"):
         raise UsageError(f"validate is '1:1', '1:m', 'm:1' or 'm:m', not {validate!r}")
 
@@ -103,7 +103,7 @@ class TableJoin:
 
     @property
     def row_bytes(self) -> int:
-        """About how much memory a row of the result takes, with what numbers it."""
+        """About how much memory a row of the result takes, including its row numbers."""
         return 16 + int(sum(bytes_of(side) // max(side.num_rows, 1) + 1 for side in (self._left, self._right)))
 
     def count(self) -> int:
@@ -111,7 +111,7 @@ class TableJoin:
         return int(self._found.count(self._how))
 
     def table(self) -> pa.Table:
-        """All of them. Raises ``UsageError`` if they are more than memory holds."""
+        """The whole result. Raises ``UsageError`` if it does not fit into memory."""
         if not isinstance(self._found, GpuMatches):  # the cores know the number of rows before it makes them
             check_rows_fit(self.count(), self.row_bytes)
         left_rows, right_rows = self._found.rows_to_gather(self._how)
@@ -120,6 +120,6 @@ class TableJoin:
         return self._rows.gathered(self._left, self._right, left_rows, right_rows)
 
     def windows(self, rows: int) -> Iterator[pa.Table]:
-        """So many at a time."""
+        """The result, ``rows`` rows at a time."""
         for left_rows, right_rows in self._found.windows(self._how, rows):
             yield self._rows.gathered(self._left, self._right, left_rows, right_rows)

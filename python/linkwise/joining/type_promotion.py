@@ -1,4 +1,4 @@
-"""The keys of two relations as one type each, so that they can be compared."""
+"""Common types for the key columns of two relations, in which they can be compared."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST_DIGITS = 76
 
 
 def _of_integers(a: pa.DataType, b: pa.DataType) -> pa.DataType:
-    """The narrowest integer type that has the values of both; a decimal where there is none."""
+    """The narrowest integer type that can hold the values of both; a decimal type if there is none."""
     signed_a, signed_b = pa.types.is_signed_integer(a), pa.types.is_signed_integer(b)
     if signed_a == signed_b:
         return a if a.bit_width >= b.bit_width else b
@@ -83,7 +83,7 @@ def _common_type(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:  # noqa:
 
 
 def _innermost(kind: pa.DataType) -> pa.DataType:
-    """The type of the values of dictionaries, runs and extensions."""
+    """The value type of dictionary, run-end encoded and extension types."""
     if isinstance(kind, pa.BaseExtensionType):
         return _innermost(kind.storage_type)
     encoded = pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind)
@@ -91,7 +91,7 @@ def _innermost(kind: pa.DataType) -> pa.DataType:
 
 
 def common_value_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """A type that has the values of both, whatever they are; ``None`` if there is none."""
+    """A type that can hold the values of both; ``None`` if there is none."""
     return left if left == right else _common_type(_innermost(left), _innermost(right))
 
 
@@ -111,13 +111,13 @@ def _with_one_zero(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def common_type(left: pa.DataType, right: pa.DataType, names: tuple[str, str]) -> pa.DataType:
-    """A type that has the values of both. Raises ``UsageError`` if there is none."""
+    """A key type that can hold the values of both. Raises ``UsageError`` if there is none."""
     kind = common_value_type(left, right)
     if kind is None:
         raise UsageError(f"'{names[0]}' of {left} and '{names[1]}' of {right} cannot be compared; cast one")
     if not _core.can_be_key(_innermost(kind)):
         raise UsageError(f"'{names[0]}' of type {kind} cannot be a key; {KEY_TYPES} can")
-    # Whatever order a type states for its categories, what is equal are values.
+    # Joins compare values for equality, so the order of categories is dropped.
     is_ordered = pa.types.is_dictionary(kind) and kind.ordered
     return pa.dictionary(kind.index_type, kind.value_type) if is_ordered else kind
 
@@ -134,12 +134,12 @@ def _cast(column: pa.ChunkedArray, kind: pa.DataType, names: tuple[str, str]) ->
 
 
 def comparable(column: pa.ChunkedArray, kind: pa.DataType, names: tuple[str, str]) -> pa.ChunkedArray:
-    """A column in the type of both sides, so that what matches is equal bit by bit. Raises ``UsageError``."""
+    """A column in the common type, such that matching keys are bitwise equal. Raises ``UsageError``."""
     return _with_one_zero(_cast(column, kind, names))
 
 
 def in_one_type(left: pa.ChunkedArray, right: pa.ChunkedArray, names: tuple[str, str]) -> pa.ChunkedArray:
-    """The left column and behind it the right one, in a type that has the values of both. Raises ``UsageError``."""
+    """The left column followed by the right one, in their common type. Raises ``UsageError``."""
     kind = common_type(left.type, right.type, names)
     chunks = [chunk for side in (left, right) for chunk in _cast(side, kind, names).chunks]
     column = pa.chunked_array(chunks, type=kind)
@@ -147,5 +147,5 @@ def in_one_type(left: pa.ChunkedArray, right: pa.ChunkedArray, names: tuple[str,
 
 
 def together(left: pa.ChunkedArray, right: pa.ChunkedArray, names: tuple[str, str]) -> pa.ChunkedArray:
-    """As ``in_one_type``, so that what matches is equal bit by bit."""
+    """As ``in_one_type``, such that matching keys are bitwise equal."""
     return _with_one_zero(in_one_type(left, right, names))

@@ -30,9 +30,9 @@ def described_machines() -> dict[str, str]:
 
 
 def _read(name: str) -> Any:
-    """The description of a machine that comes with Linkwise; what is ``like`` another has that one's other fields."""
+    """The description of a machine that comes with Linkwise; with ``like``, it inherits another one's fields."""
     entry = resources.files("linkwise.machines") / "described" / f"{name}.json"
-    if len(name) > 99 or not entry.is_file():  # a name that no file can have
+    if len(name) > 99 or not entry.is_file():  # a name too long for a file
         known = ", ".join(described_machines())
         raise UsageError(f"there is no machine '{name}'; there are {known}, or give a .json file")
     description = json.loads(entry.read_text(encoding="utf-8"))
@@ -56,7 +56,7 @@ def load_machine(name_or_path: str | Path, *, without: str | None = None) -> Mac
 
     """
     description = described(name_or_path)
-    if isinstance(description, dict):  # what else it may be, `machine_from_dict` says
+    if isinstance(description, dict):  # `machine_from_dict` reports anything else
         nodes = 1 if str(name_or_path).endswith(".json") else _nodes_named(str(name_or_path))[1]
         description = in_nodes(description, nodes)
     machine = machine_from_dict(description, str(name_or_path))
@@ -75,7 +75,7 @@ def described(name_or_path: str | Path) -> Any:
 
 
 def _nodes_named(name: str) -> tuple[str, int]:
-    """What stands before the colon, and how many nodes are named behind it."""
+    """The name before the colon, and the number of nodes after it."""
     machine, _, nodes = name.partition(":")
     if ":" in name and re.fullmatch("[0-9]{1,3}", nodes) is None:
         raise UsageError(f"'{name}': behind the colon stands the number of nodes, as {machine}:4")
@@ -83,7 +83,7 @@ def _nodes_named(name: str) -> tuple[str, int]:
 
 
 def _described(description: Any, where: str) -> Any:
-    """The machine of a profile, if it is one."""
+    """The machine of a profile, if this is one; otherwise the description itself."""
     if not isinstance(description, dict) or "linkwise_profile" not in description:
         return description
     check_profile(description, where)

@@ -1,4 +1,4 @@
-"""How fast a node of a cluster reads, writes, spills, sends and works: what plans for many nodes are priced with."""
+"""The rates at which a cluster's node reads, writes, spills, sends and computes, for pricing plans of many nodes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from linkwise.machines.description import parsed_json, plain_number
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterRates:
-    """Of one node, in GB/s of rows as they take memory, unless it says otherwise. Each is above 0."""
+    """Rates of one node, in GB/s of rows by their size in memory unless noted. Each is above 0."""
 
     network: float
     """To other nodes, in each direction."""
@@ -26,17 +26,17 @@ class ClusterRates:
     spill_read: float
     """Of the disks to which a node's store spills."""
     spread: float
-    """What its processors read, decode, sort and cut."""
+    """The rate at which its processors read, decode, sort and cut rows."""
     make: float
-    """What they fetch, sort, encode and write."""
+    """The rate at which its processors fetch, sort, encode and write rows."""
     start_seconds: float
     """Until workers have started."""
     task_seconds: float
     """What the engine takes for each call of a worker."""
     memory_gib: float
-    """That a worker may take, which has the node to itself."""
+    """Memory for a worker, which has the node to itself."""
     store_gib: float
-    """Of its object store."""
+    """The size of its object store."""
 
     def as_dict(self) -> dict[str, float]:
         """As ``cluster`` has it in a machine's description."""
@@ -62,7 +62,7 @@ class ClusterRates:
 
 
 def cluster_rates(name_or_path: str | Path) -> ClusterRates:
-    """Of a machine that comes with Linkwise, or of a ``.json`` file. Raises ``UsageError`` if none are known."""
+    """The rates of a machine that comes with Linkwise, or of a ``.json`` file. Raises ``UsageError`` if unknown."""
     name = str(name_or_path)
     description = parsed_json(Path(name), "machine") if name.endswith(".json") else _read(name)
     if not isinstance(description, Mapping) or "cluster" not in description:
@@ -74,7 +74,7 @@ def cluster_rates(name_or_path: str | Path) -> ClusterRates:
 
 
 def machines_with_rates() -> list[str]:
-    """Names of those that come with Linkwise."""
+    """The names of the machines with rates that come with Linkwise."""
     every = {entry.name.removesuffix(".json") for folder in _FOLDERS for entry in _folder(folder).iterdir()}
     return sorted(name for name in every if "cluster" in _read(name))
 

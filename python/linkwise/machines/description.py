@@ -36,7 +36,7 @@ AGENT_COSTS = (
     "inline_stall", "memory_share", "tracking_ns", "polling_us", "polling_share", "polling_goodput", "dynamic_us",
     "dynamic_share", "copy_engine_us", "saturating_threads",
 )  # fmt: skip
-"""What agents cost, as described/README.md says."""
+"""The cost parameters of agents; see described/README.md."""
 
 
 def plain_number(value: Any, what: str) -> float:
@@ -53,7 +53,7 @@ def plain_number(value: Any, what: str) -> float:
 
 
 class _Fields:
-    """A JSON object that knows where it stands and which of its fields nobody asked for."""
+    """A JSON object that knows its location, for messages, and which of its fields have not been read."""
 
     def __init__(self, value: Any, where: str) -> None:
         if not isinstance(value, dict):
@@ -86,7 +86,7 @@ _MOST = (1 << 31) - 1
 
 
 def _small(text: str) -> int:
-    """A whole number that a machine may have of something. Raises ``ValueError``."""
+    """A whole number from 1 to 2^31 - 1. Raises ``ValueError``."""
     if not text.isascii() or not text.isdecimal() or len(text) > len(str(_MOST)) or not 0 < int(text) <= _MOST:
         raise ValueError
     return int(text)
@@ -182,7 +182,7 @@ def _processor(fields: _Fields) -> _core.Processor:
 
 
 def _small_accesses(machine: Machine, fields: _Fields) -> None:
-    """What is not a copy between two places that are linked: stores, zero-copy, peers by way of the host's memory."""
+    """Read what is no copy between linked places: zero-copy, agents, stores, and peers staged through host memory."""
     machine.staged_peers = fields.get("staged_peers", bool, False)
     machine.staged_peer_gb_per_s = fields.number("staged_peer_gb_per_s", 0)
     zero_copy = _Fields(fields.get("zero_copy_gb_per_s", dict, {}), f"{fields.where}, zero_copy_gb_per_s")
@@ -274,7 +274,7 @@ def machine_from_dict(description: Any, where: str = "machine") -> Machine:
 
 
 def parsed_json(path: Path, what: str) -> Any:
-    """A JSON file, and nothing that only Python takes for JSON. Raises ``UsageError``."""
+    """Parse a JSON file strictly: NaN and infinities, which Python accepts, are refused. Raises ``UsageError``."""
 
     def refuse(constant: str) -> None:
         raise ValueError(f"{constant} is no number")
@@ -367,7 +367,7 @@ def _as_state(machine: Machine) -> tuple[Any, ...]:
 
 
 def _without_gpus(name: str) -> Machine:
-    """What stands for the cores in a report."""
+    """A machine without GPUs, which stands for the CPU in a report."""
     machine = Machine()
     machine.name = name
     return machine

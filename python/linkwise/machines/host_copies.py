@@ -1,6 +1,6 @@
-"""The host's part in copies of a described machine: its caches, and unified memory that moves.
+"""The host's part in copies of a described machine: its caches, and the migration of unified memory.
 
-The links say what copies carry; these say what the host's caches and the driver's migration make of it (commscope19
+Links give the rates of copies; these parameters describe the effects of host caches and page migration (commscope19
 §2.2.4, §4.5 to §4.7, figures 2, 10 and 11).
 """
 
@@ -18,42 +18,42 @@ from linkwise.machines.description import plain_number
 
 @dataclass(frozen=True)
 class HostCopies:
-    """As a machine's ``host_copies`` has them."""
+    """The fields of a machine's ``host_copies``."""
 
     page_bytes: float
-    """Of the system."""
+    """The size of a page of the system."""
     cache_mib: float
-    """Of a socket's last level."""
+    """The size of a socket's last-level cache."""
     cached_gb_per_s: float
-    """Of a pageable copy whose source is in the caches."""
+    """The rate of a pageable copy whose source is in the caches."""
     demand_us: float
-    """Until the first page that is touched has come."""
+    """The time until the first touched page has migrated."""
     demand_in_gb_per_s: float
-    """Of pages that a GPU touches."""
+    """The migration rate of pages that a GPU touches."""
     demand_out_gb_per_s: float
-    """Of pages that host threads touch, at most."""
+    """The highest migration rate of pages that host threads touch."""
     thread_gb_per_s: float
-    """Of pages that one of them touches."""
+    """The migration rate of pages that one host thread touches."""
     prefetch_us: float
-    """Until a prefetch is on its way."""
+    """The startup time of a prefetch."""
 
     def pageable_seconds(self, size: float, uncached_gb_per_s: float, *, flushed: bool) -> float:
-        """Of a pageable copy in: the staging thread reads its source, and the pinned buffers beside it."""
+        """Seconds of a pageable copy to a GPU; it is faster if source and staging buffers fit into the cache."""
         fits = not flushed and 2 * size <= self.cache_mib * 2**20
         return size / 1e9 / (self.cached_gb_per_s if fits else uncached_gb_per_s)
 
     def demand_seconds(self, size: float, link_gb_per_s: float, threads: int = 0) -> float:
-        """Of pages that so many host threads touch on a GPU; of none, that a GPU touches on the host."""
+        """Seconds to migrate pages from a GPU as host threads touch them; with 0 threads, from the host to a GPU."""
         most = min(threads * self.thread_gb_per_s, self.demand_out_gb_per_s) if threads else self.demand_in_gb_per_s
         return 1e-6 * self.demand_us + size / 1e9 / min(most, link_gb_per_s)
 
     def prefetch_seconds(self, size: float, link_gb_per_s: float) -> float:
-        """Of a prefetch over links that carry so much."""
+        """Seconds of a prefetch over links with this rate."""
         return 1e-6 * self.prefetch_us + size / 1e9 / link_gb_per_s
 
 
 def host_copies(machine: str | Path) -> HostCopies | None:
-    """Of a described machine, if it says so. Raises ``UsageError``."""
+    """The ``host_copies`` of a described machine; ``None`` if it has none. Raises ``UsageError``."""
     description = described(machine)
     told: Any = description.get("host_copies") if isinstance(description, Mapping) else None
     if told is None:

@@ -11,12 +11,12 @@ from linkwise.machines.profile import cache_path
 
 
 def _measured_machine() -> Machine | None:
-    """What a probe of this machine has found, if there was one and nothing has changed since."""
+    """This machine as a probe has measured it, if there was one and nothing has changed since; else ``None``."""
     path = cache_path()
     try:
         return load_machine(path) if path.is_file() else None
     except UsageError:
-        return None  # of another version, or not whole: as good as none
+        return None  # of another version, or damaged: treated as missing
 
 
 def is_nominal() -> bool:
@@ -27,7 +27,7 @@ def is_nominal() -> bool:
 def local_machine() -> Machine | None:
     """The machine that this process runs on; ``None`` where CUDA cannot be used.
 
-    As ``linkwise probe`` has measured it. Without a probe it is nominal: links as NVML and the kernel tell them.
+    As ``linkwise probe`` has measured it. Without a probe it is nominal: links as NVML and the kernel report them.
     """
     gpus = _core.cuda_gpus()
     if not gpus:

@@ -1,4 +1,4 @@
-"""Machines from the topology that NCCL writes as XML, nothing measured."""
+"""Machine descriptions from the topology that NCCL writes as XML; nothing is measured."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class _NcclXml:
             self.pci(child, name)
 
     def join(self) -> None:
-        """Lay the NVLinks: NCCL names targets by bus id, and every NVSwitch by its class alone."""
+        """Add the NVLinks: NCCL identifies their targets by bus id, but an NVSwitch only by its class."""
         generations = ((100, 5), (90, 4), (80, 3), (70, 2))
         version = next((version for least, version in generations if self.capability >= least), 1)
         to_switch = Counter[str]()

@@ -1,4 +1,4 @@
-"""What messages between the nodes of a described machine cost beside the links that they cross."""
+"""The costs of messages between the nodes of a described machine, in addition to the links that they cross."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from linkwise.machines.description import plain_number
 
 @dataclass(frozen=True)
 class MessageCosts:
-    """As ``messages`` of a machine's ``network`` has them; the defaults are of no machine in particular."""
+    """The fields of ``messages`` in a machine's ``network``; the defaults are of no machine in particular."""
 
     host_us: float = 2
-    """From host memory to host memory, MPI's start."""
+    """The startup of an MPI message from host memory to host memory."""
     gpu_us: float = 4
-    """From GPU to GPU (GPUDirect RDMA)."""
+    """The startup of a message from GPU to GPU (GPUDirect RDMA)."""
     part_bytes: float = 1 << 20
-    """Of which parts follow each other where a message goes through the host's memory with GPUDirect."""
+    """The size of the parts in which a message is pipelined through host memory with GPUDirect."""
     rdma_goodput: Mapping[int, float] = field(default_factory=dict)
-    """What GPUDirect RDMA reaches of its links' rate, by the bytes of a message; linear in their logarithm between."""
+    """The fraction of its links' rate that GPUDirect RDMA reaches, by message size; log-linear interpolation."""
 
     def rdma_goodput_of(self, size: float) -> float:
-        """Of a message of so many bytes."""
+        """The goodput fraction for a message of ``size`` bytes."""
         points = sorted(self.rdma_goodput.items())
         if not points:
             return 1
@@ -39,7 +39,7 @@ class MessageCosts:
 
 
 def message_costs(machine: str | Path) -> MessageCosts:
-    """Of a described machine by its name, as ``summit-node:4``, or its file. Raises ``UsageError``."""
+    """The message costs of a described machine, by name, as ``summit-node:4``, or by file. Raises ``UsageError``."""
     description = described(machine)
     network = description.get("network", {}) if isinstance(description, Mapping) else {}
     costs: Any = network.get("messages", {}) if isinstance(network, Mapping) else {}

@@ -1,6 +1,6 @@
-"""Machines from what NVML and the kernel say about them, nothing measured.
+"""Machine descriptions from what NVML and the kernel report; nothing is measured.
 
-Links get what is usual of their kind: measured machines carry 85 to 90 % of what a link could.
+Links get the rates usual for their kind: measured machines reach 85 to 90 % of a link's nominal rate.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _SOCKETS_GB_PER_S = 60
 
 
 def pcie_gb_per_s(generation: int, width: int) -> float:
-    """What a PCIe link could carry in one direction; 0 where it is not known."""
+    """The nominal rate of a PCIe link in one direction; 0 if it is not known."""
     return PCIE_LANE_GB_PER_S.get(generation, 0.0) * width
 
 
 def like_description(compute_capability: int) -> dict[str, Any]:
-    """The description of the nearest machine that was measured: its rates stand in."""
+    """The description of the most similar machine that was measured, whose rates are used instead."""
     name = "h200x8" if compute_capability >= 90 else "dgx-a100" if compute_capability >= 80 else "dgx1-v100"
     text = (resources.files("linkwise.machines") / "described" / f"{name}.json").read_text(encoding="utf-8")
     described: dict[str, Any] = json.loads(text)
@@ -67,7 +67,7 @@ def nvlink(between: list[list[str]], version: int, count: int) -> dict[str, Any]
 def description_of(
     nodes: dict[str, list[str]], links: list[dict[str, Any]], *, capability: int, **fields: Any
 ) -> dict[str, Any]:
-    """A whole description: the links that are given, what joins sockets and memories, and everybody's usual rates."""
+    """A complete description: the given links, those of sockets and memories, and usual rates for the rest."""
     like = like_description(capability)
     sockets, memories = nodes["sockets"], nodes["memories"]
     links = [
@@ -91,10 +91,10 @@ def description_of(
 
 
 def nominal_description(gpus: list[_core.CudaGpu], seats: list[_core.GpuSeat]) -> dict[str, Any]:
-    """The machine that this process runs on, as CUDA, NVML and the kernel tell it.
+    """The machine that this process runs on, as CUDA, NVML and the kernel report it.
 
-    Where NVML says nothing, as in some virtual machines, each GPU of a data centre is assumed on its own PCIe link and
-    all of them on a switch.
+    If NVML reports nothing, as in some virtual machines, each GPU is assumed to have its own PCIe link, and all of
+    them to share an NVSwitch.
     """
     capability = gpus[0].compute_capability
     names = [f"gpu{index}" for index in range(len(gpus))]
@@ -124,7 +124,7 @@ def nominal_description(gpus: list[_core.CudaGpu], seats: list[_core.GpuSeat]) -
 
 
 def _peer_links(names: list[str], seats: list[_core.GpuSeat]) -> tuple[list[dict[str, Any]], bool]:
-    """NVLinks between GPUs, or to a switch that all of them share; and whether there is one."""
+    """NVLinks between GPUs, or to a switch that all of them share; and whether there is a switch."""
     by_bus_id = {seat.bus_id: name for name, seat in zip(names, seats, strict=True)}
     links, switches = [], False
     for name, seat in zip(names, seats, strict=True):

@@ -1,4 +1,4 @@
-"""Profiles: a machine as it was measured, in a file; and where the one of this machine is kept.
+"""Profiles: files that hold a machine as it was measured; and where the profile of this machine is kept.
 
 ``profile.schema.json`` beside this file says what a profile holds. Wherever a machine can be named, the path of a
 profile can be given.
@@ -24,7 +24,7 @@ from linkwise.machines.description import machine_from_dict, machine_to_dict, pa
 VERSION = 2
 
 CHECKED = ("host to device", "device to host", "host and device, both ways", "host sets", "host sets uneven")
-"""Measurements of GPU sets: those that the machine was not fitted to say how good the fit is."""
+"""Measurements of sets of GPUs; those that the machine was not fitted to show how good the fit is."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -39,7 +39,7 @@ class Profile(Shown):
     host: dict[str, Any] = field(default_factory=dict)
 
     def shown_line(self) -> str:
-        """Of which machine it is."""
+        """The machine, its number of GPUs, and whether it was measured or simulated."""
         return f"{self.machine.name}, {self.machine.num_gpus} GPUs, {'simulated' if self.simulated else 'measured'}"
 
     def shown_rows(self) -> dict[str, Any]:
@@ -64,7 +64,7 @@ class Profile(Shown):
         return [row for row in self.measurements if row["name"] == name and "cannot" not in row]
 
     def errors(self, *, fitted: bool) -> list[float]:
-        """How far the fitted machine is from each measurement, relative: those that it was fitted to, or the others."""
+        """The relative errors of predictions: for the measurements that were fitted to, or for the others checked."""
         return [
             abs(row["predicted_gb_per_s"] / row["gb_per_s"] - 1)
             for row in self.measurements
@@ -72,8 +72,8 @@ class Profile(Shown):
         ]
 
     def median_error(self) -> float:
-        """Of the predictions for sets that the machine was not fitted to."""
-        from statistics import median  # noqa: PLC0415 - which loads more than it does
+        """The median error of predictions for sets of GPUs that the machine was not fitted to."""
+        from statistics import median  # noqa: PLC0415 - which takes long to load
 
         return median(self.errors(fitted=False) or [0.0])
 
@@ -89,7 +89,7 @@ def fingerprint() -> dict[str, Any]:
 
 
 def cache_path() -> Path:
-    """Where the profile of this machine is kept; a machine that changes has another one."""
+    """Where the profile of this machine is kept; if the machine changes, the path does too."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     digest = hashlib.sha256(json.dumps(fingerprint(), sort_keys=True).encode()).hexdigest()[:16]
     return base / "linkwise" / f"profile-{digest}.json"
@@ -127,7 +127,7 @@ _PARTS = {
 
 
 def check_profile(profile: Any, where: str) -> None:
-    """Raise ``UsageError`` that names the first thing in which this is no profile; its machine is left to others."""
+    """Raise ``UsageError`` naming the first error in a profile; its machine is checked by ``machine_from_dict``."""
     if not isinstance(profile, dict) or profile.get("linkwise_profile") != VERSION:
         version = profile.get("linkwise_profile") if isinstance(profile, dict) else None
         raise UsageError(f"{where} is a profile of version {version}, not {VERSION}; probe the machine again")

@@ -1,4 +1,4 @@
-"""Described machines, looked at in another way: several nodes of one, or one without its NVLinks."""
+"""Variants of described machines: several nodes of one, or one without its NVLinks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _shifted(term: dict[str, Any], node: int, gpus: int, memories: int) -> dict[
     moved = copy.deepcopy(term)
     for end, is_host in (("from", term["traffic"] == "host_to_device"), ("to", term["traffic"] == "device_to_host")):
         count = memories if is_host else gpus
-        # Without numbers a term holds for all of its own node.
+        # A term without numbers applies to all of its own node.
         moved[end] = [number + node * count for number in term.get(end) or range(count)]
     return moved
 
@@ -26,7 +26,7 @@ def _shifted(term: dict[str, Any], node: int, gpus: int, memories: int) -> dict[
 def in_nodes(description: dict[str, Any], nodes: int) -> dict[str, Any]:
     """Several nodes of a described machine, joined by the network that it names (tartan20 §3.3 and 3.4).
 
-    GPUs and memories are numbered through. Raises ``UsageError`` if the machine has no network.
+    GPUs and memories are numbered consecutively. Raises ``UsageError`` if the machine has no network.
     """
     one = {key: value for key, value in description.items() if key != "network"}
     if nodes == 1:
@@ -72,12 +72,12 @@ def in_nodes(description: dict[str, Any], nodes: int) -> dict[str, Any]:
 
 
 def node_names(machine: Machine, kind: _core.NodeKind) -> list[str]:
-    """Of each GPU or memory: which of several nodes it is in; empty names where there is one."""
+    """For each GPU or memory, the name of the node that it is in; empty if there is only one node."""
     return [node.name.rpartition("/")[0] for node in machine.nodes if node.kind == kind]
 
 
 def node_of_gpus(machine: Machine) -> list[int]:
-    """Of each GPU, the first one of its node, of several that a network joins."""
+    """For each GPU, the number of the first GPU of its node, if a network joins several nodes."""
     names = node_names(machine, _core.NodeKind.gpu)
     return [names.index(name) for name in names]
 

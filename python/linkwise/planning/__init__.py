@@ -1,1 +1,1 @@
-"""From what a caller asks for to a plan: priced, explained, pinned."""
+"""Turns a request into a plan, which is priced and explained, and keeps what the caller pins."""

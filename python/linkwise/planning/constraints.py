@@ -1,4 +1,4 @@
-"""What a caller pins of a sort, as the planner of the core takes it."""
+"""What a caller pins of a sort, as constraints for the core's planner."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def is_power_of_two(gpus: Sequence[int]) -> bool:
 
 
 def pinned_sort(options: ExecutionOptions) -> SortPlan | None:
-    """What the caller pins of a sort, or of the sorts of a join."""
+    """The plan that the caller pins of a sort, or of the sorts of a join."""
     return options.plan.sort if isinstance(options.plan, JoinPlan) else options.plan
 
 
 def strategy_for(options: ExecutionOptions, gpus: Sequence[int]) -> _core.SortStrategy:
-    """The strategy that is named, or the one that it falls back to on these GPUs; one of a plan does not fall back.
+    """The named strategy, or its fallback on these GPUs; a strategy that a plan pins does not fall back.
 
     Raises ``UsageError``.
     """
@@ -62,7 +62,7 @@ def pins_records(options: ExecutionOptions) -> bool:
 
 
 def resident_plan(options: ExecutionOptions, gpus: list[int]) -> _core.SortPlan:
-    """The plan of the core for data on these GPUs: what the caller pins, and defaults. Raises ``UsageError``."""
+    """The core plan for data on these GPUs: pinned fields, otherwise defaults. Raises ``UsageError``."""
     pinned = pinned_sort(options)
     if pinned is not None:
         pinned.check_for("gpus")

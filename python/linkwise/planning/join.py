@@ -1,4 +1,4 @@
-"""From a join that is asked for to a plan of the core; and what a join would take, before it is done."""
+"""Plans joins for the core, and prices joins before they are run."""
 
 from __future__ import annotations
 
@@ -54,19 +54,19 @@ def _constraints(
     if path is not None:
         constraints.path = getattr(_core.JoinPath, path)
     if path in _BASELINES:
-        constraints.strategy = _core.SortStrategy.het  # whose GPUs send nothing to each other
+        constraints.strategy = _core.SortStrategy.het  # as in het, GPUs send nothing to each other
     constraints.pin(plan.to_core(), set(plan.pinned) - {"path"})
     return constraints
 
 
 _BASELINES = ("pairwise", "hybrid_radix")
-"""Rui et al.'s (join25 §4.1.4)."""
+"""The baselines of Rui et al. (join25 §4.1.4)."""
 _ON_THE_HOST = ("sorted", *_BASELINES)
-"""Paths on which both sides meet in the host's memory."""
+"""Paths on which both sides are brought together in host memory."""
 
 
 def _path_for(sort: SortPlan, path: str | None) -> str | None:
-    """The path on which both sides can be sorted so. Raises ``UsageError``."""
+    """The path that can sort both sides as pinned; ``None`` leaves it to the planner. Raises ``UsageError``."""
     beyond = sort.beyond_in_core()
     if not beyond or path in (*_ON_THE_HOST, None):
         return path or ("sorted" if beyond else None)
@@ -78,7 +78,7 @@ def _path_for(sort: SortPlan, path: str | None) -> str | None:
 
 
 def _check_asked(plan: JoinPlan, workload: _core.JoinWorkload, strategy: str) -> None:
-    """Whether what is asked for can be answered as the plan says. Raises ``UsageError``."""
+    """Raise ``UsageError`` if the plan cannot produce what the workload asks for."""
     if workload.wants_ranges and plan.path == "in_core":
         raise UsageError("path is in_core, and ranges are found on the path sorted; leave path out of the plan")
     if plan.merges_runs is False and (workload.wants_rows or workload.wants_ranges or strategy == "het"):
@@ -90,12 +90,12 @@ _plans: PlanCache[_core.JoinWorkload, _core.JoinPlan] = PlanCache()
 
 
 def choose_join_plan(runtime: _core.Runtime, workload: _core.JoinWorkload, options: ExecutionOptions) -> _core.JoinPlan:
-    """The plan for a workload, remembered for the next one like it; sets the runtime's memory limit.
+    """The plan for a workload, cached for similar ones; sets the runtime's memory limit.
 
-    Raises ``OutOfMemoryError`` if nothing fits, ``UsageError`` that names the pinned field which cannot be kept.
+    Raises ``OutOfMemoryError`` if nothing fits, and ``UsageError`` naming a pinned field that cannot be kept.
     """
     like = copy.copy(workload)
-    if options.plan is None:  # what is pinned may just fit
+    if options.plan is None:  # a pinned plan may only just fit
         like.left_rows, like.right_rows = rounded_up(workload.left_rows), rounded_up(workload.right_rows)
     constraints = _constraints(options, runtime.machine, workload)
 
@@ -112,7 +112,7 @@ def choose_join_plan(runtime: _core.Runtime, workload: _core.JoinWorkload, optio
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class PricedJoin(JoinPlan):
-    """A plan, and what it takes: seconds in all and by phase, on the simulated clock. ``replace`` leaves these out."""
+    """A plan with its seconds on the simulated clock, in all and by phase. ``replace`` drops the seconds."""
 
     seconds: float = 0.0
     phases: dict[str, float] = field(default_factory=dict)
@@ -136,7 +136,7 @@ def _told(plan: PricedJoin) -> dict[str, Any]:
         "strategy": plan.strategy,
         "gpus": list(gpus),
         "fields": plan.as_dict(),
-        # By rows and expected matches together: see Skew.
+        # Equal shares of rows and expected matches together: see Skew.
         "shares": {str(gpu): 1 / len(gpus) for gpu in gpus},
         "seconds": {"end_to_end": plan.seconds, "phases": plan.phases},
     }
@@ -144,10 +144,10 @@ def _told(plan: PricedJoin) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Skew:
-    """The most frequent key of the longer side, by Zipf's law (join25 §4.1.3): rows of it on so many GPUs at most.
+    """The most frequent key of the longer side by Zipf's law (join25 §4.1.3), and the most GPUs that it spreads over.
 
-    Every GPU gets the same share of rows whatever the skew is, so it does not change what a plan takes: what one key
-    has beyond a share goes to the next GPU, and the few rows of that key on the other side are lent to it.
+    Every GPU gets the same share of rows whatever the skew, so skew does not change a plan's time: rows of a key
+    beyond a share go to the next GPU, and the few rows of that key on the other side are lent (replicated) to it.
     """
 
     zipf: float
@@ -156,9 +156,9 @@ class Skew:
 
     @classmethod
     def of(cls, zipf: float, keys: int, gpus: int) -> Skew:
-        """Of so many different keys on so many GPUs."""
+        """For this many distinct keys on this many GPUs."""
         share = 1 / _generalised_harmonic(max(keys, 1), zipf)
-        # A share begins anywhere in another GPU's, unless one is enough.
+        # The key's rows may begin anywhere in a GPU's share, which takes one GPU more, unless one is enough.
         return cls(zipf, share, 1 if share * gpus <= 1 else min(math.ceil(share * gpus) + 1, gpus))
 
 
@@ -182,7 +182,7 @@ class JoinPlanReport(Shown):
     skew: Skew
 
     def shown_line(self) -> str:
-        """The machine, what the best plan takes, and that plan."""
+        """The machine, the time of the best plan, and that plan."""
         return f"{self.machine}, {format_seconds(self.best.seconds)}: {self.best}"
 
     def shown_rows(self) -> dict[str, Any]:
@@ -218,7 +218,7 @@ def plan_join(
     pageable: bool = False,
     **execution: Unpack[JoinExecution],
 ) -> JoinPlanReport:
-    """What a join of so many rows would take, and on which GPUs. Nothing is joined.
+    """Plan and price a join of this many rows. Nothing is joined.
 
     Parameters
     ----------
@@ -229,23 +229,23 @@ def plan_join(
     how
         As for ``join``.
     value_bytes
-        Of what follows each key on both sides, and is summed or shown: 0, 4, 8 or 16.
+        Bytes of the value that follows each key on both sides, and is summed or returned: 0, 4, 8 or 16.
     wants_rows
         Whether the rows of the result are wanted; otherwise their number and, with values of 4 or 8 bytes, sums.
     wants_ranges
         Whether the ranges of rows of each key that matches are wanted, as ``join_ranges`` returns them.
     matches
-        How many pairs of rows match (of ranges: how many keys); unless given, one for each row of the longer side,
-        and none of an anti join.
+        How many pairs of rows match (for ranges: how many keys); by default one for each row of the longer side, and
+        none for an anti join.
     skew
-        Zipf's exponent of how often the longer side has each key of the shorter one.
+        The Zipf exponent of the frequencies at which the longer side has the keys of the shorter one.
     left_presorted, right_presorted
-        Whether a side lies in the order of its keys.
+        Whether a side is already sorted by its keys.
     path
-        ``"in_core"``: both sides on the GPUs at once; ``"sorted"``: in host memory, pair by pair; or ``"auto"``. To be
-        measured against, Rui et al.'s: ``"pairwise"`` and ``"hybrid_radix"``.
+        ``"in_core"``: both sides on the GPUs at once; ``"sorted"``: in host memory, pair by pair; or ``"auto"``. As
+        baselines, those of Rui et al.: ``"pairwise"`` and ``"hybrid_radix"``.
     pageable
-        Whether inputs and output are ordinary memory instead of pinned.
+        Whether inputs and output are in pageable instead of pinned memory.
     **execution
         Where and how it runs: see ``linkwise.options``.
 
@@ -285,7 +285,7 @@ def plan_join(
 
 
 def _with_path(options: ExecutionOptions, path: str, *, wins: bool) -> ExecutionOptions:
-    """The options with a path that is named, and wins over the plan or must be the plan's. Raises ``UsageError``."""
+    """The options with this path; unless it ``wins``, it must not differ from the plan's. Raises ``UsageError``."""
     if path not in ("auto", "in_core", *_ON_THE_HOST):
         raise UsageError(f"there is no path {path!r} for a join; there are in_core, {', '.join(_ON_THE_HOST)}")
     plan = options.plan if isinstance(options.plan, JoinPlan) else JoinPlan()
@@ -297,6 +297,6 @@ def _with_path(options: ExecutionOptions, path: str, *, wins: bool) -> Execution
 
 
 def joins_on_gpus(options: ExecutionOptions) -> bool:
-    """Whether the strategy is one by which both sides are sorted on the GPUs and joined there."""
+    """Whether the strategy sorts and joins both sides on the GPUs."""
     by_path = isinstance(options.plan, JoinPlan) and options.plan.path in _ON_THE_HOST
     return options.strategy in ("auto", "radix", *(("p2p_merge", "het") if by_path else ())) and not options.on_cores

@@ -1,8 +1,7 @@
-"""What a sort or a join over many nodes would take, and which stage and resource bound it, beside one machine's.
+"""The time of a sort or join on many nodes, which stage and resource bound it, and a comparison with one machine.
 
-Each stage takes as long as the resource of a node that is busy in it longest: its share of the bytes by the rate of the
-network, of the storage, of the disks that are spilled to, or of the processors. Nodes pay where files are read,
-written and spilled by all of them.
+Each stage takes as long as a node's busiest resource in it: the node's share of the bytes divided by the rate of the
+network, the storage, the spill disks or the processors. More nodes pay off where all of them read, write and spill.
 """
 
 from __future__ import annotations
@@ -18,15 +17,15 @@ from linkwise.planning.join import plan_join
 from linkwise.planning.sort import key_type_named, plan_sort
 
 _GB = 1e9
-_SPLIT = 1 << 30  # bytes; with less memory a tenth of it (see ``cluster/sizing.py``)
+_SPLIT = 1 << 30  # bytes, but at most a tenth of memory (see ``cluster/sizing.py``)
 _OF_MEMORY = 10
-_PARTITION = 4  # parts of the memory, of which a partition takes one
-_IN_MEMORY = 3  # times its size: what one machine sorts without spilling
+_PARTITION = 4  # a partition takes at most memory / _PARTITION
+_IN_MEMORY = 3  # one machine spills if memory is less than this many times the input
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage: how long each resource of a node is busy in it, and with how many bytes of all nodes together."""
+    """A stage: how long each resource of a node is busy, and how many bytes it moves on all nodes together."""
 
     name: str
     seconds: dict[str, float]
@@ -39,25 +38,25 @@ class Stage:
 
     @property
     def takes(self) -> float:
-        """Seconds."""
+        """Seconds, those of the busiest resource."""
         return self.seconds[self.bound_by]
 
 
 @dataclass(frozen=True)
 class NodesPlan:
-    """So many nodes, and what each stage takes."""
+    """A number of nodes, and the time of each stage on them."""
 
     nodes: int
     stages: list[Stage]
 
     @property
     def seconds(self) -> float:
-        """Of all stages together."""
+        """Seconds of all stages together."""
         return sum(stage.takes for stage in self.stages)
 
     @property
     def bound_by(self) -> str:
-        """The stage that takes longest, and by what."""
+        """The stage that takes longest, and the resource that bounds it."""
         longest = max(self.stages, key=lambda stage: stage.takes)
         return f"{longest.name}, by the {longest.bound_by}"
 
@@ -92,7 +91,7 @@ class NodesReport:
 
     @property
     def why(self) -> str:
-        """In a sentence, whether nodes pay."""
+        """One sentence that tells whether more nodes pay off."""
         times = self.one_machine.seconds / max(self.plans[-1].seconds, 1e-12)
         spills = "which spills" if self.one_machine_spills else "in whose memory it fits"
         if times <= 1:
@@ -116,17 +115,17 @@ class NodesReport:
 @dataclass(frozen=True)
 class _Work:
     read: float  # bytes of all sides
-    keys: float  # of these, what is sampled
+    keys: float  # of these, the keys, which are read to be sampled
     written: float
     local: Callable[[float], float]
-    """Seconds that GPUs take for a share of it, on top of what processors do; 0 where there are none."""
+    """Seconds that a node's GPUs take for a share of the work; 0 without GPUs."""
 
 
 def plan_sort_of_nodes(rows: float, key: str, row_bytes: int, machine: str) -> NodesReport:
-    """What ``linkwise.cluster.sort`` would take with files of so many rows, of which each has so many bytes.
+    """Price ``linkwise.cluster.sort`` for files with this many rows of ``row_bytes`` each.
 
-    ``machine`` is ``NAME:16``, a machine in so many nodes, or a ``.json`` file with what ``probe --cluster`` has
-    measured and their number behind a colon. Raises ``UsageError``.
+    ``machine`` is ``NAME:16``, a machine with the number of its nodes, or ``FILE.json:16``, with the rates that
+    ``probe --cluster`` has measured. Raises ``UsageError``.
     """
     key_bytes = _bytes_of_key(key)
     size = rows * max(row_bytes, key_bytes)
@@ -142,9 +141,9 @@ def plan_sort_of_nodes(rows: float, key: str, row_bytes: int, machine: str) -> N
 def plan_join_of_nodes(
     left: float, right: float, matches: float, key: str, row_bytes: int, machine: str, how: str = "inner"
 ) -> NodesReport:
-    """The same of a join of two sides, of which so many pairs match; a row of the result has both sides' bytes.
+    """Price a join of two sides with this many matching pairs; a result row has the bytes of both, with one key.
 
-    Of rows without a match, which some kinds keep, there are taken to be none where pairs are as many as rows.
+    If a join keeps unmatched rows, its result is assumed to have at least as many rows as a kept side.
     """
     key_bytes = _bytes_of_key(key)
     row_bytes = max(row_bytes, key_bytes)
@@ -169,16 +168,16 @@ def _within(rows: float) -> int:
 
 
 def _seconds_of(plan: Callable[[str], Any], machine: str) -> float:
-    """Of a plan for the GPUs of one node, if it has any that are described."""
+    """Seconds of a plan for the GPUs of one node; 0 if it has none, or no plan is possible."""
     name = machine.rpartition(":")[0]
     try:
         return float(plan(name).seconds)
-    except Error:  # no GPUs, or not so many rows at once: what processors take is priced in any case
+    except Error:  # no GPUs, or too many rows at once: the processors' time is priced in any case
         return 0.0
 
 
 def nodes_named(machine: str) -> tuple[str, int] | None:
-    """The machine and the number of nodes behind the colon; ``None`` if none is named. Raises ``UsageError``."""
+    """The machine and the number of nodes after the colon; ``None`` if there is no number. Raises ``UsageError``."""
     name, colon, count = machine.rpartition(":")
     if not colon or not count.isdecimal():
         return None
@@ -243,7 +242,7 @@ def _stages(work: _Work, rates: ClusterRates, nodes: int) -> list[Stage]:
 
 
 def _one_machine(work: _Work, rates: ClusterRates) -> tuple[list[Stage], bool]:
-    """One machine without the engine: in memory, or by runs that are spilled and merged back as a stream."""
+    """The stages on one machine without the engine, and whether it spills runs and merges them back."""
     spills = work.read * _IN_MEMORY > rates.memory_gib * 2**30
     runs = work.read if spills else 0.0
     total = work.read / _GB

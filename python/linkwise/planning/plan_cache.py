@@ -1,4 +1,4 @@
-"""Plans that were made before, for the next work like it."""
+"""A cache of plans, for workloads like earlier ones."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class _Known(NamedTuple, Generic[Workload, CorePlan]):
 
 
 def rounded_up(count: int) -> int:
-    """To three significant binary digits: inputs of nearly the same size share a plan."""
+    """Round up to three significant binary digits, so that inputs of nearly the same size share a plan."""
     step = 1 << max(count.bit_length() - 3, 0)
     return -(-count // step) * step
 
 
 class PlanCache(Generic[Workload, CorePlan]):
-    """Remembers plans by all that they were made from: the whole workload, and all that the caller says."""
+    """Caches plans by all that they depend on: the machine, the workload, and the caller's options."""
 
     def __init__(self) -> None:
         self._known: deque[_Known[Workload, CorePlan]] = deque(maxlen=_KEPT)
@@ -43,15 +43,16 @@ class PlanCache(Generic[Workload, CorePlan]):
         execution: ExecutionOptions,
         make: Callable[[], CorePlan],
     ) -> CorePlan:
-        """The plan for a workload on the runtime's machine; ``make`` makes it, if it is not known.
+        """The plan for a workload on the runtime's machine; ``make`` makes it, if it is not cached.
 
-        Machines are known by their names; those from files and of callers may change, and are planned for each time.
+        Machines are identified by name. Those from files or passed as objects may change, so their plans are not
+        cached.
         """
         if not isinstance(execution.machine, str) or execution.machine.endswith(".json"):
             return make()
         about = execution.machine, runtime.simulated, memory_limit_of(execution, runtime.machine)
         said = execution.without_progress()
-        for known in tuple(self._known):  # others may add to it meanwhile
+        for known in tuple(self._known):  # a copy, since other threads may append
             if known[:3] == about and known.execution == said and known.workload == workload:
                 return copy.copy(known.plan)
         plan = make()

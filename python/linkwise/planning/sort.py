@@ -1,4 +1,4 @@
-"""What a sort would take, before anything is sorted: the best plan, the runners-up, and why."""
+"""Plans and prices a sort before anything is sorted: the best plan, the runners-up, and why."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ from linkwise.runtime.sort_plan import SortPlan
 _WIDE_KEYS = (_core.KeyType.u64, _core.KeyType.i64, _core.KeyType.f64)
 
 MOST_ROWS = 1e12
-"""That can be planned for: a thousand times what the largest machine holds."""
+"""The most rows that can be planned for: a thousand times what the largest machine holds."""
 
 ExpectedOrder = Literal["random", "sorted", "nearly_sorted", "reversed"]
-"""How keys come."""
+"""The expected order of the input's keys."""
 
 _SHORT_NAMES = {"u": "uint", "i": "int", "f": "float"}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class PricedPlan(SortPlan):
-    """A plan, and what it takes: seconds in all and by phase, on the simulated clock. ``replace`` leaves these out."""
+    """A plan with its seconds on the simulated clock, in all and by phase. ``replace`` drops the seconds."""
 
     seconds: float = 0.0
     phases: dict[str, float] = field(default_factory=dict)
     plan: str = ""
-    """The plan in words, with what follows from the memory that the machine is described with."""
+    """The plan in words, including what follows from the described memory of the machine."""
 
     def __str__(self) -> str:
         return self.plan
@@ -64,7 +64,7 @@ class PlanReport(Shown):
     why: str
 
     def shown_line(self) -> str:
-        """The machine, what the best plan takes, and that plan."""
+        """The machine, the time of the best plan, and that plan."""
         return f"{self.machine}, {format_seconds(self.best.seconds)}: {self.best}"
 
     def shown_rows(self) -> dict[str, Any]:
@@ -109,7 +109,7 @@ def key_type_named(name: str) -> _core.KeyType:
     long = _SHORT_NAMES[name[0]] + name[1:] if name[:1] in _SHORT_NAMES and name[1:].isdigit() else name
     try:
         kind = np.dtype(long)
-    except Exception:  # NumPy evaluates what it is given
+    except Exception:  # NumPy parses the text, and may raise anything
         raise UsageError(f"there is no key type '{name}'; name one like u32, i64 or f64") from None
     return key_type_of(kind)
 
@@ -117,7 +117,7 @@ def key_type_named(name: str) -> _core.KeyType:
 def _priced(
     plan: _core.SortPlan, seconds: float, phases: Iterable[_core.PhaseTime], on: On = "host", *, pins_records: bool
 ) -> PricedPlan:
-    # How many records are sorted at once follows from the memory that is free when they are.
+    # The number of records sorted at once is set when the sort runs, from the memory that is free then.
     left_to_the_sort = () if pins_records else ("chunkset_records",)
     return PricedPlan.of_core(
         plan,
@@ -134,7 +134,7 @@ def _kind(plan: _core.PricedPlan) -> tuple[str, int, bool]:
 
 
 def _why(machine: _core.Machine, workload: _core.SortWorkload, best: _core.PricedPlan, others: list[PricedPlan]) -> str:
-    """What the choice of GPUs and ways gains over the host, and what other strategies would cost."""
+    """What the choice of GPUs and their host links gains, and how much slower other strategies would be."""
     if not best.plan.gpus:
         return "On the cores it is sorted before GPUs have received it."
     gpus, everyone = list(best.plan.gpus), list(range(machine.num_gpus))
@@ -191,26 +191,26 @@ def plan_sort(
     expected_order: ExpectedOrder = "random",
     **execution: Unpack[SortExecution],
 ) -> PlanReport:
-    """What ``linkwise.sort`` would do with so many rows, and what it would take. Nothing is sorted.
+    """Plan and price a ``linkwise.sort`` of this many rows. Nothing is sorted.
 
-    ``best`` is a ``SortPlan``, which can be changed, saved, and handed to ``sort`` as ``plan=``.
+    The report's ``best`` is a ``SortPlan``, which can be changed, saved, and passed to ``sort`` as ``plan=``.
 
     Parameters
     ----------
     rows
-        How many.
+        The number of rows.
     key
         The type of the keys: ``u8`` … ``u64``, ``i8`` … ``i64``, ``f16`` … ``f64``, or as NumPy names it.
     value_bytes
-        Of what follows each key: 0, 4, 8 or 16.
+        Bytes of the value that follows each key: 0, 4, 8 or 16.
     pageable
-        Whether input and output are ordinary memory instead of pinned.
+        Whether input and output are in pageable instead of pinned memory.
     resident
-        Whether the rows lie on the GPUs already, in equal parts, and stay there.
+        Whether the rows are device-resident already, in equal parts, and stay on the GPUs.
     donate
-        Whether such rows may be overwritten.
+        Whether device-resident rows may be overwritten.
     expected_order
-        How the keys of host memory come: ``p2p_merge`` moves only those that change sides (sort22 §6.3).
+        The expected order of keys in host memory: ``p2p_merge`` moves only those that change sides (sort22 §6.3).
     **execution
         Where and how it runs: see ``linkwise.options``.
 
@@ -248,7 +248,7 @@ def plan_sort(
 def _resident_plans(
     machine: _core.Machine, workload: _core.SortWorkload, options: ExecutionOptions, *, donate: bool
 ) -> list[PricedPlan]:
-    """The strategies that sort what lies on the GPUs, by rising time."""
+    """Priced plans of the strategies that sort device-resident data, fastest first."""
     gpus = gpus_of(machine, options.gpus)
     every = ["radix", "p2p_merge"] if is_power_of_two(gpus) else ["radix"]
     names = every if options.strategy == "auto" else [options.strategy]
@@ -271,12 +271,12 @@ _plans: PlanCache[_core.SortWorkload, _core.SortPlan] = PlanCache()
 
 
 def choose_plan(runtime: _core.Runtime, workload: _core.SortWorkload, options: ExecutionOptions) -> _core.SortPlan:
-    """The plan for a workload, remembered for the next one like it; sets the runtime's memory limit.
+    """The plan for a workload, cached for similar ones; sets the runtime's memory limit.
 
-    Raises ``UsageError`` or ``OutOfMemoryError`` that names the pinned field which cannot be kept.
+    Raises ``UsageError`` or ``OutOfMemoryError``, naming the pinned field that cannot be kept.
     """
     like = copy.copy(workload)
-    like.count = rounded_up(workload.count) if options.plan is None else workload.count  # what is pinned may just fit
+    like.count = rounded_up(workload.count) if options.plan is None else workload.count  # a pinned plan may just fit
     constraints = constraints_of(options, runtime.machine)  # each time, since it may warn
 
     def make() -> _core.SortPlan:

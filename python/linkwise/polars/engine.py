@@ -20,25 +20,25 @@ from linkwise.polars.taken import Run, Step
 from linkwise.runtime.execution import Execution, ExecutionOptions
 from linkwise.runtime.sort_plan import SortPlan
 
-_PLANS_KNOWN = 16  # the version of the plans that Polars shows; another one may have other nodes
+_PLANS_KNOWN = 16  # the supported version of Polars' plans; another one may have other nodes
 _LEAST_ROWS = 1_000_000
 _SINKS = ("sink_batches", "sink_csv", "sink_ipc", "sink_ndjson", "sink_parquet")
 
 
 class PolarsEngine(Engine):
-    """Runs a query of Polars with its sorts, joins, distinct rows and top-k by Linkwise, where these pay.
+    """Runs a Polars query, with its sorts, joins, distinct rows and top-k by Linkwise where that pays.
 
-    Everything else is Polars' own, and so are the scans, into which it has pushed columns and predicates. A part of a
-    query that cannot be made again from the plan that Polars shows stays with Polars; ``explain`` names it and says
-    why. With the environment variable ``POLARS_VERBOSE=1`` that is a ``PerformanceWarning`` as well.
+    Polars runs everything else, including scans, into which it has pushed projections and predicates. A part of a
+    query that cannot be rebuilt from Polars' plan stays with Polars; ``explain`` names it and says why. With the
+    environment variable ``POLARS_VERBOSE=1`` it also causes a ``PerformanceWarning``.
 
-    Results are those of Polars. As with Polars, rows whose order nothing asks for come in any.
+    Results are those of Polars. As with Polars, rows come in any order unless the query asks for one.
 
     Parameters
     ----------
     pricing
-        ``True``: Linkwise takes what has a million rows or more, of a join on both sides; with fewer, Polars is as
-        fast or faster. ``False``: it takes all that it can.
+        ``True``: Linkwise takes steps with a million rows or more, for a join on both sides; with fewer, Polars is as
+        fast or faster. ``False``: it takes all steps that it can.
     raise_on_fail
         Whether a part that stays with Polars is an error.
     **execution
@@ -54,7 +54,7 @@ class PolarsEngine(Engine):
         self.raise_on_fail = raise_on_fail
         self.execution = dict(execution)
         self.steps: list[Step] = []
-        """What was done by whom when the last frame was collected."""
+        """The steps of the last query that was collected, and which engine ran each."""
 
     @property
     def name(self) -> str:
@@ -74,7 +74,7 @@ class PolarsEngine(Engine):
         return rows >= _LEAST_ROWS or not self.pricing
 
     def _rebuilt(self, traverser: Any) -> tuple[dict[int, Rebuilt], list[str]]:
-        """The parts of a plan in which Linkwise takes something, by their last nodes, and why others stay."""
+        """The parts of a plan in which Linkwise takes steps, by their root nodes, and the reasons why others stay."""
         version = traverser.version()[0]
         if version != _PLANS_KNOWN:
             return {}, [f"this Polars shows plans of version {version}, and Linkwise knows version {_PLANS_KNOWN}"]
@@ -111,7 +111,7 @@ class PolarsEngine(Engine):
         """Which steps of a query Linkwise takes, one a line, and why others stay with Polars. Nothing is run."""
         flags = optimizations or pl.QueryOptFlags()
         parts, reasons = self._rebuilt(lf._ldf.with_optimizations(flags._pyoptflags).visit())
-        taken = {id(each): each for part in parts.values() for each in part.taken}  # what is shared is taken once
+        taken = {id(each): each for part in parts.values() for each in part.taken}  # shared steps are listed once
         lines = [f"{each.name} {each.described()}: Linkwise" for each in taken.values()]
         if self.pricing and lines:
             lines.append(f"(each if {_LEAST_ROWS} rows or more are there when it runs)")
@@ -126,7 +126,7 @@ class PolarsEngine(Engine):
         background: bool = False,
         post_opt_callback: Callable[[Any, int | None], None] | None = None,
     ) -> Any:
-        """Run a query; see ``polars.LazyFrame.collect``. In the background all of it is Polars'."""
+        """Run a query; see ``polars.LazyFrame.collect``. Queries in the background run entirely on Polars."""
         if background or post_opt_callback is not None or optimizations._pyoptflags.eager:
             return InMemoryEngine().collect(
                 lf, optimizations=optimizations, background=background, post_opt_callback=post_opt_callback
@@ -137,7 +137,7 @@ class PolarsEngine(Engine):
             frame = InMemoryEngine().collect(lf, optimizations=optimizations, post_opt_callback=replace)
         except ComputeError:
             if run.error is not None:
-                raise run.error from None  # Linkwise's error, which Polars tells as text of its own
+                raise run.error from None  # the original error, of which Polars raises only the text
             raise
         self.steps = run.steps
         return frame
@@ -180,7 +180,7 @@ def _run_part(
     rows: None,
     is_timed: bool = False,
 ) -> Any:
-    """What Polars calls for a part that was replaced. All columns and rows of the plan are wanted."""
+    """Called by Polars to run a part that was replaced. All columns and rows of the plan are wanted."""
     assert with_columns is None and predicate is None and rows is None
     result = frame(run).collect(engine="streaming")
     return (result, []) if is_timed else result

@@ -1,7 +1,7 @@
-"""Polars' expressions again, from the nodes of an optimised plan.
+"""Rebuilds Polars expressions from the nodes of an optimised plan.
 
-An optimised plan shows its expressions as nodes that can be read and not run. ``rebuilt`` makes expressions of them
-that mean the same; what it does not know raises ``NotRebuilt``, and that part of a query stays with Polars.
+An optimised plan exposes its expressions as nodes that can be read but not run. ``rebuilt`` makes equivalent
+expressions of them; for an unknown node it raises ``NotRebuilt``, and that part of the query stays with Polars.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Inputs = Sequence[pl.Expr]
 
 
 class NotRebuilt(Exception):
-    """Why a part of a plan cannot be made again."""
+    """Raised with the reason why a part of a plan cannot be rebuilt."""
 
 
 _OPERATORS: dict[str, Callable[[Any, Any], pl.Expr]] = {
@@ -30,7 +30,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], pl.Expr]] = {
 
 # Functions by Polars' name for them; each is given its inputs and its options.
 _FUNCTIONS: dict[str, Callable[..., pl.Expr]] = {
-    # A filter by the rows that a top-k has so far: it leaves out nothing that counts.
+    # A filter by the rows that a top-k has so far: it is an optimisation, and not needed for the result.
     "dynamic_pred": lambda inputs, *_: pl.lit(True),
     "abs": lambda inputs: inputs[0].abs(),
     "negate": lambda inputs: -inputs[0],
@@ -116,7 +116,7 @@ class Expressions:
         return [self.named(expression) for expression in expressions]
 
     def column_of(self, expression: Any) -> str | None:
-        """The column that an expression is, if it is nothing else."""
+        """The name of the column if an expression is a plain column, otherwise ``None``."""
         node = self._view(expression.node)
         return node.name if type(node).__name__ == "Column" else None
 
@@ -133,7 +133,7 @@ class Expressions:
     def _view(self, index: int) -> Any:
         try:
             return self._traverser.view_expression(index)
-        except NotImplementedError as error:  # Polars shows no such expressions: a function of Python's, for one
+        except NotImplementedError as error:  # Polars does not expose it: a Python function, for example
             raise NotRebuilt(f"an expression that Polars does not show: {error}") from None
 
     def _inputs(self, indices: Sequence[int]) -> list[pl.Expr]:
@@ -154,7 +154,7 @@ class Expressions:
         return self.rebuilt(node.expr).alias(node.name)
 
     def _cast(self, node: Any) -> pl.Expr:
-        # 0: what does not fit is an error; 1: null; 2: wraps around.
+        # A value that does not fit: 0, is an error; 1, becomes null; 2, wraps around.
         return self.rebuilt(node.expr).cast(node.dtype, strict=node.options == 0, wrap_numerical=node.options == 2)
 
     def _binaryexpr(self, node: Any) -> pl.Expr:

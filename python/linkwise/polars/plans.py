@@ -1,8 +1,8 @@
-"""An optimised plan of Polars again as lazy frames, whose sorts, joins and distinct rows Linkwise makes.
+"""Rebuilds an optimised Polars plan as lazy frames, with sorts, joins and distinct rows by Linkwise.
 
-Polars lets a node of a plan be replaced with everything below it (``NodeTraverser.set_udf``), and gives what replaces
-it no frames of its inputs. So the plan below such a node is made again: scans with the columns and predicates that
-Polars pushed into them, projections, filters and groups as lazy frames of Polars' own, and what Linkwise takes as
+Polars lets a node of a plan be replaced together with everything below it (``NodeTraverser.set_udf``), but does not
+pass the frames of its inputs to the replacement. So the plan below such a node is rebuilt: scans, with the columns
+and predicates that Polars pushed into them, projections, filters and groups as Polars lazy frames, and Linkwise's
 steps between them.
 """
 
@@ -24,7 +24,7 @@ Frame = Callable[[Run], pl.LazyFrame]
 
 @dataclass
 class Rebuilt:
-    """A part of a plan: how to make its frame, what Linkwise takes in it, and how many rows it reads at most."""
+    """A rebuilt part of a plan: how to make its frame, Linkwise's steps in it, and how many rows it reads at most."""
 
     frame: Frame
     taken: list[Taken] = field(default_factory=list)
@@ -36,9 +36,9 @@ def _sliced(frame: pl.LazyFrame, part: Sequence[int] | None) -> pl.LazyFrame:
 
 
 class Plan:
-    """Reads the plan that Polars shows. ``traverser`` is valid only while Polars shows it; what is made of it, longer.
+    """Reads a Polars plan. ``traverser`` is valid only while Polars exposes the plan; rebuilt parts stay valid.
 
-    ``pays`` says whether Linkwise takes a step of that many rows, of a join on its smaller side.
+    ``pays`` tells whether Linkwise takes a step with this many rows; of a join, the smaller side counts.
     """
 
     def __init__(self, traverser: Any, pays: Callable[[int], bool]) -> None:
@@ -53,7 +53,7 @@ class Plan:
             return list(self._traverser.get_inputs())
 
     def rebuilt(self, node: int) -> Rebuilt:
-        """The part of the plan that ends in this node. Raises ``NotRebuilt``."""
+        """The part of the plan whose root is this node. Raises ``NotRebuilt``."""
         if node not in self._known:
             with self._at(node):
                 try:
@@ -80,7 +80,7 @@ class Plan:
         return pl.Schema(self._traverser.get_schema())
 
     def _on(self, below: int, make: Callable[[pl.LazyFrame], pl.LazyFrame]) -> Rebuilt:
-        """A step of Polars' own on what is below it."""
+        """A step that Polars runs, on the rebuilt part below it."""
         source = self.rebuilt(below)
         return Rebuilt(lambda run: make(source.frame(run)), source.taken, source.rows)
 
@@ -193,7 +193,7 @@ class Plan:
     def _join(self, node: Any) -> Rebuilt:
         how, nulls_equal, part, suffix, coalesces, order = node.options
         if how == ("Inner", "fused_predicate"):
-            how = "Inner"  # the predicate is a filter of what is joined
+            how = "Inner"  # the predicate is applied as a filter after the join
         elif not isinstance(how, str) or node.predicate is not None:
             raise NotRebuilt("a join by something else than equal keys")
         sides = [
@@ -221,7 +221,7 @@ class Plan:
         )
 
 
-_MANY = 1 << 62  # rows of a file that has to be read to know how many it has
+_MANY = 1 << 62  # the assumed rows of a file whose rows can only be counted by reading it
 _CSV_KNOWN = {
     "skip_rows", "has_header", "infer_schema_length", "raise_if_empty", "ignore_errors", "skip_rows_after_header",
 }  # fmt: skip
@@ -229,7 +229,7 @@ _CSV_OF_NO_EFFECT = {"chunk_size", "infer_schema_files", "low_memory", "n_thread
 
 
 def _csv_options(told: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of ``scan_csv`` that a plan tells. Raises ``NotRebuilt`` for what is seldom asked for."""
+    """The arguments of ``scan_csv`` from a plan. Raises ``NotRebuilt`` for unusual options."""
     text = told.pop("parse_options")
     options = {name: value for name, value in told.items() if name in _CSV_KNOWN}
     usual = {"eol_char": 10, "encoding": "Utf8", "null_values": None, "comment_prefix": None, "decimal_comma": False,

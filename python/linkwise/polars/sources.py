@@ -1,7 +1,7 @@
-"""Lazy sorts and joins in the plans of Polars: sources, into which it pushes projections, predicates and limits.
+"""Lazy sorts and joins in Polars plans, as sources into which Polars pushes projections, predicates and limits.
 
-What is below such a source is a lazy frame of Polars' own, which it optimises and runs; Linkwise sorts or joins what
-comes of it.
+The input of such a source is a Polars lazy frame, which Polars optimises and runs; Linkwise sorts or joins the
+resulting rows.
 """
 
 from __future__ import annotations
@@ -46,23 +46,23 @@ def scan_sorted(
     nulls: Nulls = "last",
     **execution: Unpack[SortExecution],
 ) -> pl.LazyFrame:
-    """A lazy frame with the rows of another one in order, sorted by Linkwise when it is collected.
+    """A lazy frame with the rows of another one, sorted by Linkwise when it is collected.
 
-    Columns that nobody asks for are not read, and predicates on single rows are applied before the rows are sorted.
+    Unused columns are not read, and predicates on single rows are applied before the sort.
 
     Parameters
     ----------
     frame
         Whatever Polars can scan or compute. It runs on Polars' streaming engine.
     by, descending, nulls
-        As ``linkwise.sort`` has them.
+        As for ``linkwise.sort``.
     **execution
         Where and how it is sorted: see ``linkwise.options``.
 
     Raises
     ------
     UsageError
-        Now, if a column is not there. Errors of the sort come when the frame is collected.
+        Immediately, if a column does not exist. Errors of the sort are raised when the frame is collected.
 
     """
     keys, schema = _names(by), frame.collect_schema()
@@ -93,21 +93,22 @@ def join(
     suffix: str = "_right",
     **options: Any,
 ) -> pl.LazyFrame:
-    """A lazy frame with the rows of a join, which Linkwise makes when it is collected.
+    """A lazy frame with the rows of a join, which Linkwise runs when it is collected.
 
-    Columns of either side that nobody asks for are not read. Predicates are applied to the joined rows.
+    Unused columns of either side are not read. Predicates are applied to the joined rows.
 
     Parameters
     ----------
     left, right
         Whatever Polars can scan or compute. Both run on Polars' streaming engine.
     on, left_on, right_on, suffix, options
-        As ``linkwise.join`` has them, ``how=`` and ``order=`` among them.
+        As for ``linkwise.join``, including ``how=`` and ``order=``.
 
     Raises
     ------
     UsageError
-        Now, if a column is not there or an option is wrong. Errors of the join come when the frame is collected.
+        Immediately, if a column does not exist or an option is wrong. Errors of the join are raised when the frame is
+        collected.
 
     """
     schemas = left.collect_schema(), right.collect_schema()
@@ -126,7 +127,7 @@ def join(
         sides = left, right
         if with_columns is not None:
             asked = {*with_columns, *(predicate.meta.root_names() if predicate is not None else ())}
-            # A name that both have keeps its suffix only as long as both have it.
+            # A right column keeps its suffix only as long as the left side has a column of that name.
             kept = (
                 [name for name in schemas[0] if name in asked or name in keys[0] or name in schemas[1]],
                 [name for name in schemas[1] if name in asked or name in keys[1] or f"{name}{suffix}" in asked],

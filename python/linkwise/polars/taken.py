@@ -1,6 +1,6 @@
-"""The steps of a plan that Linkwise takes from Polars: sorts, joins and distinct rows, with Polars' results.
+"""The steps of a plan that Linkwise takes from Polars: sorts, joins and distinct rows, with the same results.
 
-Each can be done by either of the two, which is decided when the rows are there.
+Either engine can run a step, which is decided when its input has been computed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from linkwise.joining.matching import How
 from linkwise.sorting.api import sort, top_k, unique
 
 Side = tuple[list[pl.Expr], list[str | None]]
-"""The keys of a side of a join, and the names of those that are columns as they are."""
+"""The keys of a side of a join, and for each its column's name if it is a plain column."""
 
 _KEY = "__linkwise_key_{}"
 _LEFT, _RIGHT = "__linkwise_left_{}", "__linkwise_right_{}"
@@ -30,21 +30,21 @@ class Taken(Protocol):
     name: ClassVar[str]
 
     def unfit(self) -> str | None:
-        """Why Linkwise cannot do it, if it cannot."""
+        """Why Linkwise cannot run the step; ``None`` if it can."""
 
     def described(self) -> str:
-        """One line for people: by which columns, and which kind."""
+        """A one-line description: the columns, and the kind of step."""
 
     def by_linkwise(self, frames: Sequence[pl.DataFrame], execution: dict[str, Any]) -> pl.DataFrame:
-        """The result, by Linkwise."""
+        """The result, computed by Linkwise."""
 
     def by_polars(self, frames: Sequence[pl.LazyFrame]) -> pl.LazyFrame:
-        """The result, by Polars."""
+        """The result, as a lazy frame that Polars computes."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """What became of a step in a run: who did it, and why not Linkwise. ``rows`` are those of a join's smaller side."""
+    """How a step was run: by which engine, and why not by Linkwise. ``rows`` are those of a join's smaller side."""
 
     name: str
     description: str
@@ -55,7 +55,7 @@ class Step:
 
 @dataclass
 class Run:
-    """One run of a plan: what is shared in it, and what it has done so far."""
+    """One run of a plan: its shared parts, and the steps that it has run so far."""
 
     execution: dict[str, Any]
     pays: Callable[[int], bool]
@@ -64,7 +64,7 @@ class Run:
     _shared: dict[Any, pl.LazyFrame] = field(default_factory=dict)
 
     def remembering_errors(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A function that Polars calls. Of what it raises Polars keeps the text alone."""
+        """Wrap a function for Polars to call, such that its exception is kept; Polars keeps only the text."""
 
         def call(*arguments: Any) -> Any:
             try:
@@ -76,13 +76,13 @@ class Run:
         return call
 
     def once(self, key: Any, frame: Callable[[Run], pl.LazyFrame]) -> pl.LazyFrame:
-        """A part of the plan that stands in it several times, and is computed once."""
+        """A part that occurs several times in the plan, and is computed once."""
         if key not in self._shared:
             self._shared[key] = frame(self).collect(engine="streaming").lazy()
         return self._shared[key]
 
     def take(self, taken: Taken, inputs: Sequence[pl.LazyFrame], most_rows: Sequence[int]) -> pl.LazyFrame:
-        """A step by Linkwise, or by Polars where that is sooner or Linkwise cannot. ``most_rows``: of each input.
+        """Run a step by Linkwise, or by Polars if that is faster or Linkwise cannot. ``most_rows``: of each input.
 
         The smaller input is computed first. If it has too few rows, the other one stays a part of Polars' plan, which
         need not hold it in memory.
@@ -98,7 +98,7 @@ class Run:
                 return taken.by_polars(frames)
         try:
             result = taken.by_linkwise([frame.collect() for frame in frames], self.execution)
-        except UsageError as error:  # a type that it does not know, for one
+        except UsageError as error:  # an unsupported type, for example
             self._tell(taken, rows, "Polars", str(error))
             return taken.by_polars(frames)
         self._tell(taken, rows, "Linkwise")
@@ -115,13 +115,13 @@ def _text(expressions: Sequence[pl.Expr]) -> str:
 
 
 def _has_order(dtype: pl.DataType) -> bool:
-    """Whether both order values of this type alike."""
+    """Whether Linkwise and Polars order values of this type alike."""
     return dtype.is_numeric() or dtype.is_temporal() or dtype in (pl.Boolean, pl.String, pl.Binary)
 
 
 @dataclass
 class Sort:
-    """Rows in order by some keys, or the part of them that ``part`` (offset, length) names."""
+    """Rows sorted by some keys, or only their slice ``part`` (offset, length)."""
 
     name: ClassVar = "sort"
 
@@ -178,7 +178,7 @@ class Sort:
 
 @dataclass
 class Distinct:
-    """One row of each key; ``columns`` are all if it is ``None``."""
+    """One row of each key; if ``columns`` is ``None``, the key is all columns."""
 
     name: ClassVar = "distinct"
 
@@ -213,7 +213,7 @@ class Distinct:
 
 @dataclass
 class Join:
-    """Rows of two sides with equal keys. ``sides``: of each the keys, and their names where they are columns."""
+    """A join by equal keys. ``sides``: for each side its keys, with their names if they are plain columns."""
 
     name: ClassVar = "join"
 
@@ -258,13 +258,13 @@ class Join:
         return result if self.part is None else result.slice(*self.part)
 
     def _columns(self, names: Sequence[Sequence[str]]) -> dict[str, pl.Expr]:
-        """The columns of the result, by the places that they have in their sides."""
+        """The columns of the result by name, as expressions over the sides' columns, which are named by position."""
         left = [_LEFT.format(place) for place in range(len(names[0]))]
         right = [_RIGHT.format(place) for place in range(len(names[1]))]
         found = dict(zip(names[0], map(pl.col, left), strict=True))
         if self.how in ("semi", "anti"):
             return found
-        keys = [cast("list[str]", columns) for _, columns in self.sides]  # Polars coalesces columns, no expressions
+        keys = [cast("list[str]", columns) for _, columns in self.sides]  # Polars coalesces plain columns only
         pairs = [*zip(*keys, strict=True)] if self.coalesces else []
         if self.how == "right":
             for of_left, _ in pairs:
@@ -290,7 +290,7 @@ class Join:
 
 
 def _as_side(frame: pl.DataFrame, side: Side, pattern: str) -> tuple[pl.DataFrame, list[str]]:
-    """A side with its columns named by their places, then keys that are no columns; and the names of all keys."""
+    """A side with its columns named by position, followed by computed keys; and the names of all keys."""
     places = {name: pattern.format(place) for place, name in enumerate(frame.columns)}
     names = [
         pattern.format(f"key_{place}") if column is None else places[column] for place, column in enumerate(side[1])

@@ -22,7 +22,7 @@ _BYTES = 1 << 20
 
 
 def _peers(runtime: _core.Runtime) -> dict[str, str]:
-    """Every pair of GPUs, with what a verified copy between them says."""
+    """The result of a verified copy between every pair of GPUs."""
     found = {}
     for a in range(runtime.machine.num_gpus):
         for b in range(runtime.machine.num_gpus):

@@ -13,14 +13,14 @@ from linkwise.machines.nominal import NVLINK_GB_PER_S, pcie_gb_per_s
 from linkwise.machines.profile import Profile
 
 LEAST_NORMAL = 0.72
-"""Of what a link could carry: what sound ones give to large copies (commscope19 §4.2: 95 %; sort22 §4: 75 to 96 %)."""
+"""The least normal fraction of a link's nominal rate (sound ones: commscope19 §4.2: 95 %; sort22 §4: 75 to 96 %)."""
 
 _WORTH_TELLING = 1.03
 _NEXT_TO_NOTHING = 0.01
 
 
 def learn_from_families(profile: Profile) -> None:
-    """Put into the machine what the families measured: zero-copy, peers without access, goodput by store size."""
+    """Add family measurements to the machine: zero-copy, transfers without peer access, goodput by store size."""
     machine = profile.machine
     reads = [row["gb_per_s"] for row in profile.rows("host zero-copy") if row["what"].endswith("read")]
     writes = [row["gb_per_s"] for row in profile.rows("host zero-copy") if row["what"].endswith("write")]
@@ -40,7 +40,7 @@ def learn_from_families(profile: Profile) -> None:
 
 
 def advice(machine: _core.Machine) -> list[str]:
-    """Which GPUs should carry the host traffic, where equal parts for all of them are not the best."""
+    """Advice on which GPUs should carry the host traffic, if equal shares are not the best."""
     everyone = list(range(machine.num_gpus))
     told = []
     for direction, way in ((_core.Traffic.host_to_device, "in"), (_core.Traffic.device_to_host, "out")):
@@ -76,7 +76,7 @@ class _Alike:
 
 
 def _nominal_of_hosts(machine: _core.Machine, seats: Sequence[_core.GpuSeat]) -> list[tuple[float, str]]:
-    """What each GPU's way to the host could carry, and what it is."""
+    """The nominal rate of each GPU's route to the host, and the kind of its narrowest link."""
     if seats:
         return [
             (pcie_gb_per_s(seat.pcie_generation, seat.pcie_width), f"PCIe {seat.pcie_generation}.0 ×{seat.pcie_width}")
@@ -92,7 +92,7 @@ def _nominal_of_hosts(machine: _core.Machine, seats: Sequence[_core.GpuSeat]) ->
 
 
 def normality(profile: Profile, described: _core.Machine, seats: Sequence[_core.GpuSeat]) -> list[str]:
-    """For each GPU's host link and each pair's link, whether it carries what such links do; alike ones together."""
+    """Whether each GPU's host link and each pair's link performs normally for its kind; like results are grouped."""
     hosts = _nominal_of_hosts(described, seats)
     alike: dict[tuple[str, str, bool], _Alike] = {}
 
@@ -117,7 +117,7 @@ def normality(profile: Profile, described: _core.Machine, seats: Sequence[_core.
 def _nominal_of_pair(
     machine: _core.Machine, seats: Sequence[_core.GpuSeat], source: int, target: int
 ) -> tuple[float, str]:
-    """What the links between two GPUs could carry; 0 where they have none of their own."""
+    """The nominal rate of the links between two GPUs, and their kind; 0 without direct links."""
     if seats:
         links = [link for link in seats[source].nvlinks if link.to_switch or link.target_bus_id == seats[target].bus_id]
         if not links:

@@ -1,8 +1,8 @@
 """Messages and collectives between processes, and so between nodes (tartan20 §3.3, §3.4), by MPI and by NCCL.
 
-Start it in two processes or more, as ``mpirun -n 2 linkwise probe -t "between processes"``; the first tells what was
-measured. Messages take the ways of ``linkwise.messages``, by the code that applications use and that described machines
-are priced by. Whether MPI itself uses GPUDirect is its own setting; each row says which it was.
+Start it in two or more processes, as ``mpirun -n 2 linkwise probe -t "between processes"``; the first one reports the
+results. Messages take the ways of ``linkwise.messages``, by the same code that applications run and that prices
+described machines. Whether MPI uses GPUDirect is a setting of MPI; each row tells which it was.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Row = dict[str, Any]
 
 
 def between_processes(runtime: _core.Runtime) -> list[Row]:
-    """The rows of this measurement; of all processes but the first, none. Raises ``CorruptDataError``."""
+    """The rows of this measurement, in the first process; none in the others. Raises ``CorruptDataError``."""
     try:
         world = launched()
     except DeviceError as error:
@@ -48,13 +48,13 @@ def between_processes(runtime: _core.Runtime) -> list[Row]:
 
 
 def between_described_nodes(machine: Machine) -> list[Row]:
-    """The same of a described machine of several nodes, one GPU a node: what its links take."""
+    """The same for a described machine of several nodes, priced by its links, with one GPU of each node."""
     gpus = sorted(set(node_of_gpus(machine)))
     if len(gpus) < 2:
         return [_cannot("all", "it takes several nodes, as --machine summit-node:4")]
     try:
         costs = message_costs(machine.name)
-    except UsageError:  # from a file, or a machine that somebody made
+    except UsageError:  # a machine from a file, or made by the caller
         costs = MessageCosts()
     rows = []
     for way in (*BETWEEN_NODES, "nccl"):
@@ -98,7 +98,7 @@ def _rows(world: World, num_gpus: int | None) -> Iterator[Row]:
 
 
 def _row(what: str, size: int, factor: float, seconds: list[float]) -> Row:
-    """One of what was measured; rates of collectives are what passes each GPU."""
+    """A row of results; the rates of collectives are of the bytes that pass each GPU."""
     middle = statistics.median(seconds)
     return {
         "name": NAME,
@@ -126,7 +126,7 @@ def _timed(comm: MpiRanks, work: Callable[[], None]) -> list[float]:
 
 
 def _message(comm: MpiRanks, size: int) -> list[float]:
-    """Seconds from the first rank's GPU to the second's: half of there and back."""
+    """Seconds from the first rank's GPU to the second's: half of a round trip."""
     me = comm.local[0]
     content = np.random.default_rng(size).integers(0, 256, size, dtype=np.uint8)
     sent, received = comm.from_host(me, content), comm.from_host(me, np.zeros(size, np.uint8))
@@ -138,11 +138,11 @@ def _message(comm: MpiRanks, size: int) -> list[float]:
 
 
 def _collective(comm: MpiRanks, kind: str, size: int) -> list[float]:
-    """Seconds of one, in place, on so many bytes of 4-byte integers."""
+    """Seconds of a collective, in place, on ``size`` bytes of 4-byte integers."""
     me, length = comm.local[0], max(size // 4, 1)
     cuts = even_cuts(length, comm.size)
     array = comm.from_host(me, np.full(length, me + 1, np.int32))
-    comm.collective(kind, kind, [array], cuts, 0, "max")  # so that it can be done again and again
+    comm.collective(kind, kind, [array], cuts, 0, "max")  # max is idempotent, so it can be repeated
     found = comm.to_host(array)
     mine = found[cuts[me] : cuts[me + 1]]
     right = {

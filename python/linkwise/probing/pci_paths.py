@@ -33,7 +33,7 @@ class PciPath:
 
 @dataclass(frozen=True)
 class PciFindings:
-    """What is known of all GPUs, and what may cause faults of peer copies with what to do about it."""
+    """Facts about the paths of all GPUs, and what may cause faults of peer copies, each with a remedy."""
 
     facts: dict[str, str] = field(default_factory=dict)
     causes: list[str] = field(default_factory=list)
@@ -77,7 +77,7 @@ def path_of(bus_id: str, root: Path = Path("/sys")) -> PciPath | None:
 def pci_findings(
     bus_ids: Sequence[str], root: Path = Path("/sys"), cpuinfo: Path = Path("/proc/cpuinfo")
 ) -> PciFindings:
-    """What may be wrong between these GPUs; causes are likely ones, and only tell anything where copies fail."""
+    """What may be wrong between these GPUs; the causes are only likely ones, and matter only if copies fail."""
     paths = [path for path in (path_of(each, root) for each in bus_ids) if path is not None]
     is_virtual = cpuinfo.exists() and " hypervisor" in cpuinfo.read_text()
     if not paths:

@@ -69,7 +69,7 @@ def _read(path: str) -> str | None:
 
 
 def _memory_available() -> int:
-    """Bytes that the host can still give; plenty where the system does not say."""
+    """Bytes of host memory that are available; a large number if the system does not tell."""
     told = re.search(r"^MemAvailable:\s*(\d+) kB$", _read("/proc/meminfo") or "", re.MULTILINE)
     return int(told[1]) << 10 if told else 1 << 40
 
@@ -87,7 +87,7 @@ def host_conditions() -> dict[str, Any]:
 
 
 def governors(root: Path = Path("/sys/devices/system/cpu")) -> dict[str, int]:
-    """What sets the processors' frequencies, and of how many; empty where the system does not say."""
+    """The frequency governors, each with its number of processors; empty if the system does not tell."""
     found: dict[str, int] = {}
     for path in root.glob("cpu[0-9]*/cpufreq/scaling_governor"):
         name = _read(str(path)) or ""
@@ -96,7 +96,7 @@ def governors(root: Path = Path("/sys/devices/system/cpu")) -> dict[str, int]:
 
 
 def governor_warning(found: dict[str, int]) -> str | None:
-    """What to say of processors whose frequency may change while links are measured (commscope19 §2.2.3)."""
+    """A warning if processor frequencies may change during measurements (commscope19 §2.2.3), else ``None``."""
     others = {name: count for name, count in found.items() if name != "performance"}
     if not others:
         return None
@@ -108,7 +108,7 @@ def governor_warning(found: dict[str, int]) -> str | None:
 
 
 def _nccl_library() -> str:
-    """Where NCCL's Python package keeps it; else the system's own, if there is one."""
+    """The path of NCCL in its Python package, if installed; otherwise ``LINKWISE_NCCL`` or the system's library."""
     spec = importlib.util.find_spec("nvidia.nccl") if importlib.util.find_spec("nvidia") else None
     for folder in (spec.submodule_search_locations or []) if spec else []:
         for library in Path(folder).rglob("libnccl.so.2"):
@@ -140,23 +140,23 @@ def probe(
     tests: str | None = None,
     memory: tuple[Array, Array] | None = None,
 ) -> Profile:
-    """Measure a machine in some seconds, well enough to plan with, and fit a machine to what was measured.
+    """Measure a machine in a few seconds, well enough for planning, and fit a machine model to the measurements.
 
     Parameters
     ----------
     machine
         ``"local"``: the GPUs of this machine, whose profile is kept for later plans. A described machine or a
-        ``.json`` file is simulated: what the probe would find out there.
+        ``.json`` file is simulated: the result is what a probe of it would measure.
     output
         A ``.json`` file to write the profile to; it can be given wherever a machine can be named.
     mode
         ``"full"`` measures every family that ``measurements()`` names, in minutes.
     tests
-        A regular expression: measure only what has such a name. The profile is not kept for plans.
+        A regular expression: measure only what matches by name. The profile is not kept for plans.
     memory
-        Two pinned arrays, as of ``linkwise.empty``: host traffic is measured from the one and to the other, and both
-        are overwritten. Where memory lies decides how fast GPUs reach it; by default 4 GiB are allocated for each. The
-        profile is not kept for plans.
+        Two pinned arrays, as from ``linkwise.empty``: host traffic is measured from the first and to the second, and
+        both are overwritten. The placement of memory decides how fast GPUs reach it; by default 4 GiB are allocated
+        for each. The profile is not kept for plans.
 
     Raises
     ------
@@ -170,7 +170,7 @@ def probe(
     """
     quick, families, wanted = _chosen(mode, tests)
     is_local = machine in ("auto", "local")
-    if is_local and mpi.rank() > 0:  # others would disturb what the first measures; they answer its messages
+    if is_local and mpi.rank() > 0:  # others would disturb the first one's measurements; they only answer messages
         quick, families = False, [name for name in families if name == mpi.NAME]
     if is_local:
         with open_session("local") as runtime:
@@ -180,7 +180,7 @@ def probe(
         profile = _measure(estimating_runtime(described), quick, families)
     if wanted is not None:
         profile.measurements[:] = [row for row in profile.measurements if wanted.search(row["name"])]
-    if is_local and mpi.rank() > 0:  # the first process tells
+    if is_local and mpi.rank() > 0:  # only the first process writes profiles
         return profile
     if output is not None:
         write_json(Path(output), profile.as_dict())
@@ -195,7 +195,7 @@ def probe_families(
     """The rows of some families, on a runtime that is open. Raises ``CorruptDataError``."""
     options = _core.FamilyOptions()
     options.nccl = _nccl_library()
-    if not runtime.simulated:  # and with it in real memory
+    if not runtime.simulated:  # which takes real memory
         options.pool_bytes = min(options.pool_bytes, _memory_available() // 8)
         options.largest = max(min(options.largest, _memory_available() // 16), 1 << 20)
     return _core.measure_families(runtime, fitted or runtime.machine, names, options)

@@ -1,4 +1,4 @@
-"""What arguments say: sizes in bytes, and GPU numbers."""
+"""Parses arguments: sizes in bytes, and GPU numbers."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def parse_bytes(size: int | str | None, whole: int = 0) -> int:
 
 
 def gpu_numbers(gpus: Iterable[int]) -> list[int]:
-    """GPU numbers that the core can look at. Raises ``UsageError``."""
+    """GPU numbers in a range that the core accepts. Raises ``UsageError``."""
     try:
         numbers = [_number(gpu) for gpu in gpus]
     except TypeError:
@@ -70,11 +70,11 @@ def _number(gpu: object) -> int:
 
 
 def in_one_line(value: object) -> str:
-    """How a message shows a value."""
+    """A value as messages show it: in one line, and shortened."""
     shown = " ".join(repr(value).split())
     return shown if len(shown) <= _LONGEST_SHOWN else f"{shown[:_LONGEST_SHOWN]}…"
 
 
 def no_gpus(gpus: object) -> UsageError:
-    """The error for what names no GPUs."""
+    """The error for a value that is no list of GPU numbers."""
     return UsageError(f"gpus= is a list of numbers, as [0, 1], or 'auto', not {in_one_line(gpus)}")

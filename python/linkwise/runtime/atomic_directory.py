@@ -14,25 +14,25 @@ from typing import Self
 from linkwise._core import UsageError
 from linkwise.runtime.atomic_file import SUFFIX, lock, remove_if_abandoned, sync_directory
 
-_REPLACED = "linkwise-old"  # what the name of a directory ends in while another one takes its place
+_REPLACED = "linkwise-old"  # the suffix of a directory's name while another one replaces it
 
 
 class AtomicDirectory:
-    """A directory that is to be filled, and takes its place when it is complete. Raises ``OSError``, ``UsageError``.
+    """A directory that replaces its target once it is completely filled. Raises ``OSError``, ``UsageError``.
 
-    What is there already is replaced if it is an empty directory, or if ``force`` says so. Until it is complete, it has
-    another name beside its place, and is locked: what is not locked was left by a process that is gone, and the next to
-    write the same directory removes it, or with ``resume`` goes on with the latest.
+    An existing directory is replaced if it is empty, or with ``force``. Until the new one is complete, it has a
+    temporary name beside the target, and is locked: an unlocked one was left by a dead process, and the next writer
+    of the same directory removes it, or with ``resume`` continues the latest.
     """
 
     def __init__(self, path: Path, *, force: bool = False, resume: bool = False) -> None:
         self._target = Path(os.path.abspath(path))
         self._force, self._resume = force, resume
         self.path = self._beside(SUFFIX)
-        """Where it is filled."""
+        """The directory to fill."""
         self._lock = -1
         self.was_left = False
-        """Whether a process that is gone has begun to fill it."""
+        """Whether a dead process has begun to fill it."""
 
     def _beside(self, suffix: str) -> Path:
         return self._target.with_name(f".{self._target.name}.{secrets.token_hex(4)}.{suffix}")
@@ -51,7 +51,7 @@ class AtomicDirectory:
         return self
 
     def _take_over(self) -> bool:
-        """Whether there is one that was left: the latest is this one's from now on."""
+        """Take over the latest unfinished directory of a dead process; returns whether there was one."""
         left = sorted(_beside(self._target), key=lambda each: each.lstat().st_mtime, reverse=True)
         for path in left:
             try:
@@ -61,9 +61,9 @@ class AtomicDirectory:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 is_ours = os.fstat(descriptor).st_uid == os.geteuid()
-            except OSError:  # somebody fills it
+            except OSError:  # another process fills it
                 is_ours = False
-            if not is_ours:  # nobody else's is gone on with: it may have anything in it
+            if not is_ours:  # another user's is not continued: its contents are not trusted
                 os.close(descriptor)
                 continue
             self.path, self._lock, self.was_left = path, descriptor, True
@@ -71,9 +71,9 @@ class AtomicDirectory:
         return False
 
     def commit(self) -> None:
-        """Put it in its place."""
+        """Move the directory into place."""
         sync_directory(self.path)
-        # Whoever is killed in between leaves it under a name that nobody sweeps away.
+        # If the process is killed in between, the old directory keeps a name that is never swept.
         before = self._beside(_REPLACED) if self._target.exists() else None
         if before is not None:
             self._target.rename(before)
@@ -89,11 +89,11 @@ class AtomicDirectory:
             shutil.rmtree(before, ignore_errors=True)
 
     def leave(self) -> None:
-        """Leave it to the next one that goes on with it."""
+        """Unlock the directory, and leave it to the next run that resumes."""
         os.close(self._lock)
 
     def discard(self) -> None:
-        """Leave everything as it was."""
+        """Remove the new directory, and leave the target as it was."""
         shutil.rmtree(self.path, ignore_errors=True)
         if self._lock >= 0:
             os.close(self._lock)
@@ -104,7 +104,7 @@ def _opened(path: Path) -> int:
 
 
 def _beside(target: Path) -> list[Path]:
-    """Unfinished directories that are to take its place."""
+    """Unfinished directories that were to replace this target."""
     ours = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{8}}\.{SUFFIX}", re.DOTALL)
     with contextlib.suppress(OSError):
         return [entry for entry in target.parent.iterdir() if ours.fullmatch(entry.name)]
@@ -112,7 +112,7 @@ def _beside(target: Path) -> list[Path]:
 
 
 def sweep_directories(target: Path) -> list[Path]:
-    """Remove what processes that are gone have left of the same directory; returns what is gone."""
+    """Remove unfinished directories for this target that dead processes have left; returns those removed."""
     there = _beside(Path(os.path.abspath(target)))
     for entry in there:
         remove_if_abandoned(str(entry), is_directory=True)

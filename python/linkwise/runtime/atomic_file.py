@@ -1,8 +1,8 @@
-"""Files that appear complete or not at all, and of which nothing stays where they do not.
+"""Files that appear complete or not at all, and leave nothing behind if they are not completed.
 
-A file is written beside its place and renamed. Until it is complete it has no name (``O_TMPFILE``), so that nothing is
-left even of a process that is killed. Where a file system has no such files it has a random name, and is locked: what
-is not locked was left by a process that is gone, and the next to write the same file removes it.
+A file is written in its target's directory and renamed. Until it is complete it has no name (``O_TMPFILE``), so that
+even a killed process leaves nothing behind. If the file system does not support that, it has a random name and is
+locked: an unlocked one was left by a dead process, and the next writer of the same file removes it.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from typing import Any, BinaryIO, Self
 from linkwise._core import Error, UsageError
 
 SUFFIX = "linkwise-tmp"
-"""What the names of unfinished outputs end in."""
-_LONGEST = 150  # bytes of the file's name that are in the temporary one's, which may have 255
+"""The suffix of the names of unfinished outputs."""
+_LONGEST = 150  # bytes of the file's name in the temporary name, which may have 255
 
 
 class AtomicFile:
-    """A file that is to be written, and takes the place of what is there. Raises ``OSError`` and ``UsageError``.
+    """A file that replaces its target once it is completely written. Raises ``OSError`` and ``UsageError``.
 
-    What is replaced gives its owner and mode, without setuid and setgid, whose new contents nobody has vouched for.
-    If that is read-only, it is replaced if ``force`` says so.
+    It takes the owner and mode of a file that it replaces, except setuid and setgid, since the contents are new. A
+    read-only file is replaced only with ``force``.
     """
 
     def __init__(self, path: Path, *, force: bool = False) -> None:
-        self._path = path.resolve()  # what a link leads to is written, not the link
+        self._path = path.resolve()  # a symbolic link is followed, not replaced
         self._force = force
         self._temporary: Path | None = None  # its name, while it has one
         self.file: BinaryIO
@@ -68,7 +68,7 @@ class AtomicFile:
             raise
 
     def commit(self) -> None:
-        """Put the file in its place, when all of it has reached the disk."""
+        """Flush the file to disk, then move it into place."""
         self.file.flush()
         os.fsync(self.file.fileno())
         if self._temporary is None:
@@ -79,11 +79,11 @@ class AtomicFile:
         sync_directory(self._path.parent)
 
     def discard(self) -> None:
-        """Leave everything as it was."""
+        """Drop the new file, and leave the target as it was."""
         if self._temporary is not None:
             self._temporary.unlink(missing_ok=True)
             self._temporary = None
-        with contextlib.suppress(OSError):  # may still want to write, to a disk that is full
+        with contextlib.suppress(OSError):  # closing flushes, which may fail on a full disk
             self.file.close()
 
     def _is_read_only(self, before: os.stat_result) -> bool:
@@ -92,9 +92,9 @@ class AtomicFile:
     def _open(self) -> int:
         try:
             descriptor = os.open(self._path.parent, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o666)
-        except OSError:  # no such files here; opening a named one says what else may be wrong
+        except OSError:  # not supported here; any other problem shows when a named file is opened
             return self._open_named()
-        if not os.path.exists(_by_descriptor(descriptor)):  # without /proc it could get no name later
+        if not os.path.exists(_by_descriptor(descriptor)):  # without /proc it could not be given a name later
             os.close(descriptor)
             return self._open_named()
         lock(descriptor)
@@ -108,7 +108,7 @@ class AtomicFile:
             except FileExistsError:
                 continue
             lock(descriptor)
-            if os.fstat(descriptor).st_nlink:  # or it was swept before it was locked
+            if os.fstat(descriptor).st_nlink:  # otherwise it was swept before it was locked
                 self._temporary = temporary
                 return descriptor
             os.close(descriptor)
@@ -118,13 +118,13 @@ class AtomicFile:
             temporary = self._random_name()
             with contextlib.suppress(FileExistsError):
                 descriptor = self.file.fileno()
-                # A directory, which the absolute path makes no use of: without one Python would not follow the link.
+                # The absolute path makes no use of src_dir_fd, but without one Python would not follow the link.
                 os.link(_by_descriptor(descriptor), temporary, src_dir_fd=descriptor, follow_symlinks=True)
                 return temporary
 
     def _inherit(self, before: os.stat_result) -> None:
         descriptor = self.file.fileno()
-        with contextlib.suppress(PermissionError):  # only the superuser gives files away
+        with contextlib.suppress(PermissionError):  # only the superuser may change the owner
             os.fchown(descriptor, before.st_uid, before.st_gid)
         os.fchmod(descriptor, before.st_mode & 0o777)
 
@@ -135,7 +135,7 @@ class AtomicFile:
         return self._path.with_name(f"{self._prefix()}{secrets.token_hex(4)}.{SUFFIX}")
 
     def _sweep(self) -> None:
-        """Remove what processes that are gone have left of the same file."""
+        """Remove unfinished versions of the same file that dead processes have left."""
         ours = re.compile(rf"{re.escape(self._prefix())}[0-9a-f]{{8}}\.{SUFFIX}", re.DOTALL)
         with contextlib.suppress(OSError), os.scandir(self._path.parent) as entries:
             for entry in entries:
@@ -148,14 +148,14 @@ def _by_descriptor(descriptor: int) -> str:
 
 
 def lock(descriptor: int) -> None:
-    """Say that somebody is at work on it."""
+    """Lock a file or directory, to mark it as being written."""
     with contextlib.suppress(OSError):  # where files cannot be locked, none is taken for abandoned
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def remove_if_abandoned(path: str, *, is_directory: bool = False) -> None:
-    """Remove a file, or a directory, on which nobody is at work."""
-    with contextlib.suppress(OSError):  # somebody writes it, or we may not
+    """Remove a file or directory that no process has locked."""
+    with contextlib.suppress(OSError):  # it is locked, or we lack permission
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             mode = os.fstat(descriptor).st_mode
@@ -171,7 +171,7 @@ def remove_if_abandoned(path: str, *, is_directory: bool = False) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """Have its entries reach the disk."""
+    """Flush a directory's entries to disk."""
     with contextlib.suppress(OSError):  # some file systems cannot
         descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -193,7 +193,7 @@ def write_bytes(path: Path, contents: bytes) -> None:
 
 
 def make_directories(path: Path) -> None:
-    """Those on the way to a file. Raises ``Error``."""
+    """Create the parent directories of a file. Raises ``Error``."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -201,6 +201,6 @@ def make_directories(path: Path) -> None:
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Write an object, and the directories on the way to it. Raises ``Error``."""
+    """Write an object as JSON, and create its parent directories. Raises ``Error``."""
     make_directories(path)
     write_bytes(path, json.dumps(value, indent=1, allow_nan=False).encode())

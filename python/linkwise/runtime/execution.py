@@ -1,4 +1,4 @@
-"""Where and how work is done: the options that sorts and joins share, given once and passed on as one value.
+"""Execution options: where and how sorts and joins run, given once and passed on as one value.
 
 Public functions take them as ``**execution``; ``takes_execution`` shows them one by one in signatures and ``help()``.
 """
@@ -29,7 +29,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Execution(TypedDict, total=False):
-    """What every call takes that sorts or joins."""
+    """The options that every sort and join takes."""
 
     machine: MachineLike
     gpus: Gpus
@@ -113,7 +113,7 @@ class ExecutionOptions:
     plan: SortPlan | JoinPlan | None = None
     on_progress: Progress | None = None
     verify_all: bool = False
-    """Whether ``verify`` was ``"all"``; it is a truth value afterwards."""
+    """Whether ``verify`` was given as ``"all"``; ``verify`` itself is a bool afterwards."""
 
     def __post_init__(self) -> None:
         given: object = self.verify
@@ -124,7 +124,7 @@ class ExecutionOptions:
             raise UsageError(f"verify= is True, False or 'all', not {in_one_line(given)}")
         if not isinstance(self.strategy, str):
             raise UsageError(f"strategy= is a name like 'radix', or 'auto', not {self.strategy!r}")
-        if not isinstance(self.gpus, str):  # NumPy's arrays do not compare as one would think
+        if not isinstance(self.gpus, str):  # comparing a NumPy array gives an array, not a bool
             object.__setattr__(self, "gpus", gpu_numbers(self.gpus))
         elif self.gpus != "auto":
             raise no_gpus(self.gpus)
@@ -134,7 +134,7 @@ class ExecutionOptions:
             self._take_from(self.plan)
 
     def _take_from(self, plan: SortPlan | JoinPlan) -> None:
-        """GPUs and strategy are the plan's where it names them, so that there is one place to look at."""
+        """Take GPUs and strategy from the plan if it names them, so that they need not be looked up in two places."""
         if plan.gpus and self.gpus not in ("auto", list(plan.gpus)):
             raise UsageError(f"gpus= is {self.gpus}, and the plan's are {list(plan.gpus)}; name one of them")
         if plan.strategy is not None and self.strategy not in ("auto", plan.strategy):
@@ -147,7 +147,7 @@ class ExecutionOptions:
 
     @classmethod
     def of(cls, given: Any, kind: type[Plan], on_progress: Progress | None = None) -> Self:
-        """What a call was given, and for the rest what ``options`` says around it. ``kind``: which plans it takes."""
+        """The options of a call, completed by enclosing ``options`` blocks. ``kind``: the plans that it takes."""
         _check_names(given)
         plan = given.get("plan")
         if plan is not None and not isinstance(plan, kind):
@@ -158,15 +158,15 @@ class ExecutionOptions:
 
     @property
     def says_nothing(self) -> bool:
-        """Whether where and how it runs is left open in every way."""
+        """Whether everything about where and how it runs is left at its default."""
         given = (self.machine, self.gpus, self.strategy, self.memory_limit, self.plan)
         return given == ("auto", "auto", "auto", None, None)
 
     @property
     def on_cores(self) -> bool:
-        """Whether the cores of this machine do it: because that is asked for, or because there are no GPUs.
+        """Whether it runs on this machine's CPU, because that was requested or because there are no GPUs.
 
-        Raises ``UsageError`` if something is asked of GPUs that are not there.
+        Raises ``UsageError`` if the options require GPUs and there are none.
         """
         if self.machine not in ("auto", "local"):
             return False
@@ -176,7 +176,7 @@ class ExecutionOptions:
         if not reason:
             return False
         if self.strategy != "auto":
-            _core.sort_strategy_from(self.strategy)  # says what is wrong with it
+            _core.sort_strategy_from(self.strategy)  # raises for an unknown name
         if self.gpus != "auto" and not self.gpus:
             raise UsageError(_NO_GPUS)
         pinned = set(self.plan.pinned if self.plan is not None else ()) - {"cpu_algorithm"}
@@ -193,7 +193,7 @@ class ExecutionOptions:
         return True
 
     def without_progress(self) -> Self:
-        """What decides on a plan."""
+        """The options without the progress callback: those that a plan depends on."""
         return replace(self, on_progress=None)
 
 
@@ -214,10 +214,10 @@ def _sort_of(plan: SortPlan | JoinPlan) -> SortPlan | None:
 
 
 def _merged(around: dict[str, Any], given: Any) -> dict[str, Any]:
-    """What is given, which wins by name and within a plan, and for the rest what is said around it."""
+    """The given options, completed by enclosing ones; given ones win, also over fields of an enclosing plan."""
     kept = {name: value for name, value in around.items() if name not in given}
     plan = given.get("plan")
-    if "cpu" in (given.get("strategy"), getattr(plan, "strategy", None)):  # which uses none
+    if "cpu" in (given.get("strategy"), getattr(plan, "strategy", None)):  # which uses no GPUs
         kept.pop("gpus", None)
     if plan is not None:
         sort = _sort_of(plan)
@@ -232,7 +232,7 @@ def _merged(around: dict[str, Any], given: Any) -> dict[str, Any]:
 
 
 def _with_others(plan: SortPlan | JoinPlan, given: Any) -> SortPlan | JoinPlan:
-    """A plan but for the GPUs and the strategy that are given; ``"auto"`` leaves them to the planner."""
+    """The plan with a given strategy (``"auto"``: left to the planner), and without its GPUs if some are given."""
     if isinstance(plan, JoinPlan):
         return plan if plan.sort is None else plan.replace(sort=_with_others(plan.sort, given))
     if "gpus" in given:
@@ -243,13 +243,13 @@ def _with_others(plan: SortPlan | JoinPlan, given: Any) -> SortPlan | JoinPlan:
 
 
 class _Given(NamedTuple):
-    """What blocks of ``options`` say: a plan of each kind, and the others by name."""
+    """The options set by ``options`` blocks: a plan of each kind, and the others by name."""
 
     others: dict[str, Any]
     plans: dict[type[Plan], SortPlan | JoinPlan]
 
     def around(self, execution: AnyExecution) -> _Given:
-        """What holds in a block inside of these that says so. Raises ``UsageError``."""
+        """The options that hold in a nested block which sets these. Raises ``UsageError``."""
         plan = execution.get("plan")
         others = _merged(self.others, execution)
         others.pop("plan", None)
@@ -264,16 +264,16 @@ _given: ContextVar[_Given] = ContextVar("linkwise_options")
 
 
 def nothing_is_said(execution: Any) -> bool:
-    """Whether neither a call nor a block of ``options`` around it says where and how it runs."""
+    """Whether neither the call nor an enclosing ``options`` block sets any option."""
     return not execution and _given.get(None) in (None, _Given({}, {}))
 
 
 @takes_execution(AnyExecution)
 @contextmanager
 def options(**execution: Unpack[AnyExecution]) -> Iterator[None]:
-    """Say where and how all sorts and joins run inside a ``with`` block. What a call names itself wins.
+    """Set where and how all sorts and joins run inside a ``with`` block. Options of a call itself take precedence.
 
-    The options hold for this thread or task, and for blocks inside of this one unless these say otherwise.
+    The options hold for this thread or task, and for nested blocks unless these set them differently.
 
     Parameters
     ----------
@@ -286,7 +286,7 @@ def options(**execution: Unpack[AnyExecution]) -> Iterator[None]:
 
     """
     _check_names(execution)
-    ExecutionOptions(**cast(Any, execution))  # says what is wrong before anything runs
+    ExecutionOptions(**cast(Any, execution))  # raises for invalid options before anything runs
     token = _given.set(_given.get(_Given({}, {})).around(execution))
     try:
         yield
@@ -295,7 +295,7 @@ def options(**execution: Unpack[AnyExecution]) -> Iterator[None]:
 
 
 def memory_limit_of(execution: ExecutionOptions, machine: _core.Machine) -> int:
-    """Bytes that a GPU may use; 0 for all that are free. Raises ``UsageError``."""
+    """Bytes that a GPU may use; 0 for all free memory. Raises ``UsageError``."""
     return parse_bytes(execution.memory_limit, int(machine.gpu.memory_gib * (1 << 30)))
 
 

@@ -1,8 +1,8 @@
 """Whether work is worth starting the GPUs for.
 
-The first call of a process that uses GPUs waits most of a second for the driver, contexts and kernels. What the cores
-have done by then is theirs. Cores that are asked again and again lose more than a start in the end, so GPUs are started
-when what cores have taken so far adds up to one: nobody waits for more than twice of what had been best (ski rental).
+The first call of a process that uses GPUs waits most of a second for the driver, contexts and kernels. Work that the
+CPU finishes sooner runs on the CPU. Over many such calls the CPU loses more than one start, so GPUs are started once
+the CPU's total time would exceed that of a start: no process waits more than twice the optimum (ski rental).
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from linkwise.runtime.execution import ExecutionOptions
 from linkwise.runtime.session import gpus_have_started
 
 _START_SECONDS = 0.7  # the driver 0.44, contexts, peer access and kernels of two GPUs 0.25 to 0.34 (H100, measured)
-_CORE_BYTES, _HOST_BYTES = 0.45e9, 3e9  # that a core, and all of them, sort in a second (measured on 2 and 32)
-_JOIN = 4  # times as long as sorting the bytes of both sides' keys takes a join of them
+_CORE_BYTES, _HOST_BYTES = 0.45e9, 3e9  # sorted in a second by one core, and by all (measured on 2 and 32)
+_JOIN = 4  # a join takes this many times as long as sorting both sides' key bytes
 
 _lock = threading.Lock()
 _taken_by_cores = 0.0
 
 
 def is_left_to_cores(execution: ExecutionOptions, sorted_bytes: int) -> bool:
-    """Whether nobody says where to sort so many bytes, and the cores have done it before GPUs have started."""
-    global _taken_by_cores  # noqa: PLW0603 - of the process, as the start is
+    """Whether the options leave open where to sort this many bytes, and the CPU is done before GPUs have started."""
+    global _taken_by_cores  # noqa: PLW0603 - per process, as the start is
     if not execution.says_nothing or gpus_have_started():
         return False
     seconds = _seconds_of_cores(sorted_bytes)
@@ -40,9 +40,9 @@ def _seconds_of_cores(sorted_bytes: int) -> float:
 
 
 def start_beside(execution: ExecutionOptions, sorted_bytes: int) -> None:
-    """Load the driver, which takes most of a start, on a thread of its own if GPUs will sort what is yet to be read.
+    """Load the driver, which takes most of a start, on a separate thread if GPUs will sort data still to be read.
 
-    Contexts and kernels are for the GPUs of a plan, which is made when all has been read.
+    Contexts and kernels are loaded later, for the GPUs of the plan, which is made once all data has been read.
     """
     of_this_machine = execution.machine in ("auto", "local") and execution.strategy != "cpu"
     if not of_this_machine or gpus_have_started():
@@ -53,5 +53,5 @@ def start_beside(execution: ExecutionOptions, sorted_bytes: int) -> None:
 
 
 def join_is_left_to_cores(execution: ExecutionOptions, key_bytes: int) -> bool:
-    """The same of a join of two sides whose keys take so many bytes."""
+    """The same for a join of two sides whose keys take this many bytes."""
     return is_left_to_cores(execution, _JOIN * key_bytes)

@@ -16,12 +16,12 @@ from linkwise._typing import Array
 from linkwise.exceptions import FallbackWarning, warn_caller
 
 _HUGE = 1 << 21
-_MOST_NODES = 1023  # that Linux knows
+_MOST_NODES = 1023  # the most that Linux supports
 _NO_LIMIT = 1 << 62  # version 1 of control groups says nearly 2⁶³
 
 
 def host_memory(what: Literal["MemTotal", "MemAvailable"]) -> int:
-    """Bytes that there are, or that are free, for this process: of the host, its container and its own limits."""
+    """Total or free bytes for this process, within the limits of the host, its container and ``ulimit``."""
     limits = [*cgroup_limits(), *_own_limits()]
     if what == "MemTotal":
         return min([_of_host(what), *(limit for limit, _ in limits)])
@@ -36,9 +36,9 @@ def _of_host(what: str) -> int:
 
 
 def cgroup_limits(own: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> list[tuple[int, int]]:
-    """Limit and use in bytes of each control group that this process is in, of version 1 or 2.
+    """Limit and usage in bytes of each control group that this process is in, version 1 or 2.
 
-    What only caches files counts as free, since it is given back when memory is asked for.
+    Inactive file cache counts as free, since it is reclaimed when memory is needed.
     """
     found = []
     limits: tuple[str, ...]
@@ -51,7 +51,7 @@ def cgroup_limits(own: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys
             used, cached = "memory.usage_in_bytes", "total_inactive_file"
         else:
             continue
-        # A container may see its own group as the top, whatever its name outside; what is not there has no limit.
+        # A container may see its own group as the root, whatever its name outside; a missing file means no limit.
         inner = top / name.lstrip("/")
         for group in [inner, *inner.parents]:
             limit = min((_number(group / each) for each in limits), default=_NO_LIMIT)
@@ -64,7 +64,7 @@ def cgroup_limits(own: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys
 
 
 def _own_limits() -> list[tuple[int, int]]:
-    """The same of the limits that ``ulimit`` sets."""
+    """The same for the limits that ``ulimit`` sets."""
     status = dict(line.split(":", 1) for line in _text(Path("/proc/self/status")).splitlines())
     kinds = ((resource.RLIMIT_AS, "VmSize"), (resource.RLIMIT_DATA, "VmData"))
     return [
@@ -87,7 +87,7 @@ def _number(path: Path) -> int:
 
 
 def uninitialised(count: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """As ``numpy.empty``; large arrays on huge pages, which take little time to be handed out."""
+    """As ``numpy.empty``, but with huge pages for large arrays, which take fewer page faults."""
     kind = np.dtype(dtype)
     if count * kind.itemsize < _HUGE:
         return np.empty(count, kind)
@@ -95,7 +95,7 @@ def uninitialised(count: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
 
 
 def check_rows_fit(rows: int, row_bytes: int) -> None:
-    """Raise ``UsageError`` if so many rows of a join are more than the memory that is free."""
+    """Raise ``UsageError`` if this many rows of a join do not fit into free memory."""
     free = host_memory("MemAvailable")
     if rows * row_bytes > free:
         raise UsageError(
@@ -107,15 +107,15 @@ def check_rows_fit(rows: int, row_bytes: int) -> None:
 def empty(shape: int | tuple[int, ...], dtype: npt.DTypeLike = np.float64, *, numa: int | None = None) -> Array:
     """An uninitialised array in pinned memory, which GPUs read and write at the full speed of the links.
 
-    Where CUDA cannot be used it is ordinary memory. It is given back when the last array that uses it goes.
+    Without CUDA the memory is pageable. It is freed with the last array that uses it.
 
     Parameters
     ----------
     shape, dtype
         As for ``numpy.empty``.
     numa
-        The NUMA node whose memory it is; unless given, that of whichever core touches a page first. The node that a
-        GPU is next to is the fastest for it (sort22 §4.2): ``nvidia-smi topo -m`` shows which.
+        The NUMA node to allocate on; by default, each page is placed on the node that touches it first. The node that
+        a GPU is attached to is the fastest for it (sort22 §4.2): ``nvidia-smi topo -m`` shows which.
 
     Raises
     ------

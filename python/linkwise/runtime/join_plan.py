@@ -19,28 +19,29 @@ class JoinPlan(Plan):
     Parameters
     ----------
     path
-        ``"in_core"``: both sides on the GPUs at once; ``"sorted"``: sorted in host memory and joined there pair by pair
-        (join25 §3.2, §3.3). To be measured against, Rui et al.'s (join25 §4.1.4): ``"pairwise"``, sorted and merged two
-        by two on the GPUs, and ``"hybrid_radix"``, partitioned by the host and joined bucket by bucket, which counts.
+        ``"in_core"``: both sides on the GPUs at once; ``"sorted"``: both sides sorted in host memory and joined pair
+        by pair (join25 §3.2, §3.3). As baselines, those of Rui et al. (join25 §4.1.4): ``"pairwise"``, sorted and
+        merged two by two on the GPUs, and ``"hybrid_radix"``, partitioned by the host and joined bucket by bucket,
+        which only counts rows.
     sort
-        Of how both sides are sorted: its GPUs, pieces, samples (of which joins in core take a sixteenth), slack, paths,
-        and records at once, with which joins go the path ``sorted``. Where keys are too wide for the GPUs to join, this
-        is the plan by which they are sorted.
+        How both sides are sorted: its GPUs, pieces, samples (of which in-core joins take a sixteenth), slack, paths,
+        and records at once, which select the path ``sorted``. For keys too wide for joins on the GPUs, this is the
+        plan by which they are sorted.
     batches
-        ``in_core``, where rows are only counted: parts in which the probing side passes; of full joins one.
+        ``in_core``, if rows are only counted: the number of batches in which the probe side passes; 1 for full joins.
     merges_runs
-        ``sorted``: each side becomes one run first; always where rows or ranges are wanted.
+        ``sorted``: whether each side is merged into one run first; always so if rows or ranges are wanted.
     searches_each_key
-        ``sorted``, where rows or ranges are wanted: these are found by a search for each key, and not by merging.
+        ``sorted``, if rows or ranges are wanted: whether they are found by a search for each key instead of merging.
     pair_bytes
-        All paths but ``in_core``: keys and values that a GPU joins at once, at most.
+        All paths but ``in_core``: the most bytes of keys and values that a GPU joins at once.
     window_rows
-        ``in_core``, where rows are wanted: how many a GPU makes at once.
+        ``in_core``, if rows are wanted: how many rows of the result a GPU makes at once.
 
     Raises
     ------
     UsageError
-        That names the field which has no such value, or which the path does not have.
+        Names the field whose value is invalid, or that the path does not have.
 
     """
 
@@ -71,16 +72,16 @@ class JoinPlan(Plan):
 
     @property
     def gpus(self) -> tuple[int, ...] | None:
-        """Of the sort."""
+        """The GPUs of the sort."""
         return None if self.sort is None else self.sort.gpus
 
     @property
     def strategy(self) -> Strategy | None:
-        """Of the sort."""
+        """The strategy of the sort."""
         return None if self.sort is None else self.sort.strategy
 
     def as_dict(self) -> dict[str, Any]:
-        """The pinned fields as plain values, as JSON has them; those of the sort in an object of their own."""
+        """The pinned fields as plain values for JSON; those of the sort in an object of their own."""
         return super().as_dict() | ({} if self.sort is None else {"sort": self.sort.as_dict()})
 
     def __repr__(self) -> str:
@@ -92,13 +93,13 @@ class JoinPlan(Plan):
 
     @classmethod
     def from_dict(cls, told: Mapping[str, Any]) -> Self:
-        """The plan whose ``as_dict`` this is. Raises ``UsageError`` for what is no field."""
+        """The plan from the result of ``as_dict``. Raises ``UsageError`` for unknown fields."""
         own = super().from_dict({name: value for name, value in told.items() if name != "sort"})
         return cls(**own.pinned, sort=told.get("sort"))
 
     @classmethod
     def from_words(cls, words: Iterable[str]) -> Self:
-        """See ``parse``. What no join has but a sort, as ``gpus=0+1``, is of the sort."""
+        """See ``parse``. Words that are no field of joins, such as ``gpus=0+1``, are taken for the sort."""
         own: dict[str, Any] = {}
         of_sort = []
         for word in words:
@@ -112,7 +113,7 @@ class JoinPlan(Plan):
     def replace(self, **changes: Any) -> JoinPlan:
         """The plan with other values; ``None`` leaves a field to the planner.
 
-        Another path leaves the fields out that only the old one has.
+        Changing the path drops the fields that only the old path has.
         """
         path = changes.get("path", self.path)
         infos = self.field_infos()
@@ -120,7 +121,7 @@ class JoinPlan(Plan):
         return JoinPlan.from_dict({**kept, "sort": self.sort, **changes})
 
     def to_core(self) -> _core.JoinPlan:
-        """As the core has it; what is left to the planner has its default."""
+        """The plan as a core plan; fields that are left to the planner have their defaults."""
         plan = _core.JoinPlan()
         set_fields(plan, self.pinned)
         if self.sort is not None:
@@ -129,7 +130,7 @@ class JoinPlan(Plan):
 
     @classmethod
     def of_core(cls, plan: _core.JoinPlan, /, **more: Any) -> Self:
-        """A plan of the core: every field that its path has."""
+        """The plan from a core plan, with every field that its path has."""
         path = plan.path.name
         names = [name for name, info in cls.field_infos().items() if path in (info.of or (path,))]
         without = NOT_IN_CORE if path == "in_core" else ()

@@ -1,4 +1,4 @@
-"""Work on all cores by functions that let go of the interpreter, as those of NumPy, PyArrow and the core do."""
+"""Runs functions on all cores that release the GIL, as those of NumPy, PyArrow and the core do."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from linkwise import _core
 Result = TypeVar("Result")
 
 BLOCK = 1 << 26
-"""Elements that a core works on at once."""
+"""Elements in a block, which one core processes at once."""
 
 
 def in_blocks(function: Callable[[int], Any], count: int, block: int = BLOCK) -> list[Any]:
@@ -23,7 +23,7 @@ def in_blocks(function: Callable[[int], Any], count: int, block: int = BLOCK) ->
 
 
 def in_order(functions: Iterable[Callable[[], Result]]) -> Iterator[Result]:
-    """What functions return, in their order: each is run by a core, a few before their results are wanted."""
+    """The results of functions, in order; the functions run in a thread pool, a few ahead of the consumer."""
     cores = len(os.sched_getaffinity(0))
     ahead: deque[Future[Result]] = deque()
     with ThreadPoolExecutor(cores, "linkwise", initializer=_core.work_alone) as pool:
@@ -40,10 +40,10 @@ def in_order(functions: Iterable[Callable[[], Result]]) -> Iterator[Result]:
 
 
 class InOrder(Generic[Result]):
-    """Runs functions side by side, one a core, and hands their results on in the order in which they were given.
+    """Runs functions concurrently, one on each core, and passes on their results in the order of submission.
 
-    Results are handed on by the thread that calls. ``most_bytes`` is what the work in hand may take, unless one
-    function alone takes more. What a function raises is raised by a later call, after which only ``cancel`` helps.
+    Results are passed on in the calling thread. ``most_bytes`` limits the memory of all work in flight, unless a
+    single function takes more. What a function raises is raised by a later call; after that, only call ``cancel``.
     """
 
     def __init__(self, hand_on: Callable[[Result], object], most_bytes: int) -> None:
@@ -55,7 +55,7 @@ class InOrder(Generic[Result]):
         self._bytes = 0
 
     def submit(self, function: Callable[[], Result], expected_bytes: int) -> None:
-        """Have a function run that takes so much memory, when there is a core and memory for it."""
+        """Wait until a core and this much memory are available, and start a function."""
         while self._in_hand and (
             self._in_hand[0][0].done()
             or len(self._in_hand) > self._cores
@@ -73,13 +73,13 @@ class InOrder(Generic[Result]):
         self._hand_on(future.result())
 
     def finish(self) -> None:
-        """Hand on all that is left."""
+        """Wait for the remaining functions, and pass on their results."""
         while self._in_hand:
             self._take_first()
         self._shut_down()
 
     def cancel(self) -> None:
-        """Let go of what has not begun, and wait for what has."""
+        """Cancel functions that have not started, and wait for those that have."""
         self._in_hand.clear()
         self._shut_down()
 

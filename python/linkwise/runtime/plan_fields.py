@@ -1,7 +1,7 @@
-"""What plans as values are made of: fields with the values that they can have, pinned or left to the planner.
+"""The fields of sort and join plans: their valid values, pinned or left to the planner.
 
 A field that is ``None`` is left to the planner. Any other is pinned: it is kept, or an error names it and says why it
-cannot be.
+cannot be kept.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from linkwise.runtime.arguments import gpu_numbers, in_one_line, parse_bytes
 from linkwise.runtime.atomic_file import write_json
 
 On = Literal["host", "gpus"]
-"""Where the data lies that is sorted."""
+"""Where the data to be sorted is."""
 
 ON_GPUS = ("radix", "p2p_merge", "het")
 """The strategies that use GPUs."""
@@ -33,7 +33,7 @@ _FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0"
 
 
 class PlanPath(NamedTuple):
-    """A way over other GPUs for a fraction of the bytes from one place to another: places are ``host0`` or ``gpu3``."""
+    """A route over other GPUs for a fraction of the bytes between two places, named as ``host0`` or ``gpu3``."""
 
     source: str
     target: str
@@ -45,23 +45,23 @@ class Kind(NamedTuple):
     """What values a field has. Its functions raise ``ValueError``, ``TypeError`` or ``UsageError`` for others."""
 
     what: str
-    """As an error says it."""
+    """The valid values in words, for error messages."""
     checked: Callable[[Any], Any]
-    """The value as it is kept."""
+    """Checks a value, and returns it as it is stored."""
     parsed: Callable[[str], Any]
-    """The value from the text behind ``field=``."""
+    """Parses the text after ``field=``."""
     choices: tuple[str, ...] = ()
 
 
 class FieldInfo(NamedTuple):
-    """What is known of a field: its values, and which plans have it."""
+    """The properties of a field: its valid values, and which plans have it."""
 
     kind: Kind
     of: tuple[str, ...]
-    """Strategies of a sort, or paths of a join."""
+    """The strategies of a sort, or paths of a join, that have it; empty for all."""
     data: tuple[On, ...]
     short: str | None
-    """Another name, in the words of ``parse``."""
+    """A short name for ``parse``."""
 
 
 def _refuse(*_: Any) -> Any:
@@ -111,7 +111,7 @@ def share() -> Kind:
 
 
 def gpu_list() -> Kind:
-    """GPU numbers; ``parse`` has a + between them."""
+    """GPU numbers; in ``parse`` they are separated by +."""
     return Kind(
         "a list of GPU numbers",
         lambda value: tuple(gpu_numbers(value)),
@@ -120,7 +120,7 @@ def gpu_list() -> Kind:
 
 
 def path_list() -> Kind:
-    """Ways over GPUs, which only Python and JSON can say."""
+    """Routes over GPUs, which can be given only in Python and JSON."""
     what = "a list of paths, as PlanPath('host0', 'gpu3', (2,), 0.5)"
     return Kind(what, lambda value: tuple(_checked_path(path) for path in value), _refuse)
 
@@ -140,12 +140,12 @@ def _place(name: str) -> _core.Place:
 
 
 def plan_field(kind: Kind, *of: str, data: tuple[On, ...] = _BOTH, short: str | None = None) -> Any:
-    """A field of a plan; ``of``: the strategies, or paths, that have it, or all."""
+    """A field of a plan; ``of``: the strategies, or paths, that have it, none for all."""
     return field(default=None, metadata={"plan": FieldInfo(kind, of, data, short)})
 
 
 class Plan:
-    """What plans of sorts and of joins can do. Their fields are made by ``plan_field``."""
+    """The common base of sort and join plans. Their fields are made by ``plan_field``."""
 
     KIND: ClassVar[str]
 
@@ -156,7 +156,7 @@ class Plan:
         return {each.name: each.metadata["plan"] for each in fields(cast(Any, cls)) if "plan" in each.metadata}
 
     def check_values(self) -> None:
-        """Keep every value as its kind has it. Raises ``UsageError``."""
+        """Check every pinned value, and store it as its kind defines. Raises ``UsageError``."""
         for name, value in self.pinned.items():
             kind = self.field_infos()[name].kind
             try:
@@ -191,7 +191,7 @@ class Plan:
 
     @classmethod
     def from_dict(cls, told: Mapping[str, Any]) -> Self:
-        """The plan whose ``as_dict`` this is. Raises ``UsageError`` for what is no field."""
+        """The plan from the result of ``as_dict``. Raises ``UsageError`` for unknown fields."""
         if not isinstance(told, Mapping):
             raise UsageError(f"the fields of a plan are a dict, not {in_one_line(told)}")
         for name in told:
@@ -218,8 +218,8 @@ class Plan:
     def parse(cls, text: str) -> Self:
         """From words like ``"het,buffers=3,eager"``, or the name of a ``.json`` file. Raises ``UsageError``.
 
-        A word is a strategy (of a join: a path), the name of what is true or false, or ``field=value``. GPUs are
-        ``gpus=0+2``.
+        A word is a strategy (for a join, a path), the name of a true-or-false field, or ``field=value``. GPUs are
+        given as ``gpus=0+2``.
         """
         if not isinstance(text, str):
             raise UsageError(f"a plan in words is text, not {in_one_line(text)}")
@@ -241,7 +241,7 @@ class Plan:
 
     @classmethod
     def parsed_word(cls, word: str) -> tuple[str, Any] | None:
-        """The field that a word of ``parse`` pins, and its value; ``None`` if there is none."""
+        """The field that a word of ``parse`` pins, and its value; ``None`` if it names no field."""
         name, equals, value = word.partition("=")
         for full, info in cls.field_infos().items():
             if not equals and word in info.kind.choices and full in ("strategy", "path"):
@@ -260,7 +260,7 @@ class Plan:
 
 
 def add_once(told: dict[str, Any], name: str, value: Any) -> None:
-    """Note what a word says of a field. Raises ``UsageError`` if another word has said it."""
+    """Record the value that a word gives a field. Raises ``UsageError`` if the field already has one."""
     if name in told:
         raise UsageError(f"{name} is said twice, as {told[name]} and {value}; leave one out")
     told[name] = value
@@ -289,7 +289,7 @@ def set_fields(plan: Any, pinned: Mapping[str, Any]) -> None:
 
 
 def values_of(plan: Any, names: Iterable[str]) -> dict[str, Any]:
-    """Fields of a plan of the core."""
+    """The values of these fields of a core plan."""
     told = {name: getattr(plan, name) for name in names}
     for name in told.keys() & _ENUMS.keys():
         told[name] = told[name].name

@@ -56,7 +56,7 @@ def _virtual_runtime(machine: _core.Machine) -> _core.Runtime:
 
 
 def no_gpu(purpose: str) -> _core.DeviceError:
-    """That this machine has none; ``purpose`` ends "no GPU to …"."""
+    """The error that this machine has no GPU; ``purpose`` completes "no GPU to …"."""
     reason = _core.cuda_unavailable_reason()
     return _core.DeviceError(f"there is no GPU to {purpose}: {reason}; name a machine to simulate, as 'h200x8'")
 
@@ -79,7 +79,7 @@ def open_session(machine: MachineLike) -> Iterator[_core.Runtime]:
 
 
 def estimating_runtime(machine: _core.Machine) -> _core.VirtualRuntime:
-    """A machine on a simulated clock, without data: what is run is priced."""
+    """A runtime that prices operations on a simulated clock, without data."""
     return _core.VirtualRuntime(machine, _core.VirtualMode.estimate, 0)
 
 
@@ -90,7 +90,7 @@ def memory_held(machine: MachineLike, gpu: int) -> int:
 
 
 def give_memory_back(machine: MachineLike) -> None:
-    """Give back what the runtime of a machine keeps for the next call."""
+    """Free the memory that the runtime of a machine keeps for the next call."""
     with open_session(machine) as runtime:
         runtime.trim()
 
@@ -102,7 +102,7 @@ def run_interruptibly(
 ) -> Result:
     """Run ``work`` on a thread of its own while this one listens for Ctrl-C and reports progress.
 
-    An interrupt stops the work at its next operation, waits until it has let go of all memory, and goes on upwards.
+    An interrupt stops the work at its next operation, waits until it has released all memory, and is re-raised.
     """
     stop = _core.StopSource()
     runtime.set_stop_source(stop)

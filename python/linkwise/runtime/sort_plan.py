@@ -1,6 +1,6 @@
-"""Plans of sorts as values: what a sort is to do. They can be printed, changed, saved, and handed in.
+"""Sort plans as values, which can be printed, changed, saved, and passed to sorts.
 
-Fields that are ``None`` are left to the planner, and the others are kept: see ``plan_fields``.
+Fields that are ``None`` are left to the planner, and the others are pinned: see ``plan_fields``.
 """
 
 from __future__ import annotations
@@ -47,28 +47,28 @@ class SortPlan(Plan):
     streamed
         ``radix``: exchange while pieces arrive, and copy out while others are sorted; otherwise in steps.
     exchange
-        ``radix`` in steps: ``"fused"``, the partition kernel stores into the peers, or ``"copies"``.
+        ``radix`` in steps: ``"fused"``, where the partition kernel stores into peer memory, or ``"copies"``.
     splitting, samples
-        ``radix``: splitters from ``"samples"``, so many in all, or from histograms, ``"msb"``; or ``"buckets"``, as
-        join25 §3.1.2 sorts: partitioned by the leading bits, exchanged in whole buckets, and not streamed.
+        ``radix``: splitters from ``"samples"`` (``samples`` in all) or from histograms (``"msb"``); or ``"buckets"``,
+        as in join25 §3.1.2: partitioned by the leading bits, exchanged in whole buckets, and not streamed.
     slack
-        ``radix``: room beyond an equal share, as a fraction of it; never less than so many samples may err.
+        ``radix``: spare room beyond an equal share, as a fraction of it; at least the sampling error is reserved.
     piece_bytes, buckets
-        ``radix``, streamed: what arrives at a GPU at once, or a sixteenth of its share if that is more; and parts of
-        its share, at most, of which one is sorted while another leaves.
+        ``radix``, streamed: bytes that arrive at a GPU at once, or a sixteenth of its share if that is more; and the
+        most buckets of its share, of which one is sorted while another is copied out.
     het_buffers, eager_merge
         ``het``: 2 or 3 buffers a GPU, and whether runs are merged while others are still sorted (sort22 §5.3).
     cpu_algorithm
-        ``cpu``: ``"radix"``, ``"comparison"``, or, of keys without rows, ``"paradis"``, in place (sort22 §6).
+        ``cpu``: ``"radix"``, ``"comparison"``, or, for keys without row numbers, ``"paradis"``, in place (sort22 §6).
     paths, relay_bytes
-        Ways over other GPUs, as ``PlanPath``, and what is relayed at once.
+        Routes over other GPUs, as ``PlanPath``, and the bytes relayed at once.
     device_buckets
-        ``radix`` of data on the GPUs: parts of each GPU's share; the more, the less spare memory. 0: as few as fit.
+        ``radix`` of device-resident data: buckets of each GPU's share; more need less spare memory. 0: as few as fit.
 
     Raises
     ------
     UsageError
-        That names the field which has no such value, or which the strategy does not have.
+        Names the field whose value is invalid, or that the strategy does not have.
 
     """
 
@@ -99,7 +99,7 @@ class SortPlan(Plan):
     def __post_init__(self) -> None:
         self.check_values()
         owners = {name: self.field_infos()[name].of for name in self.pinned if self.field_infos()[name].of}
-        if self.strategy is None:  # then the one that alone has some field
+        if self.strategy is None:  # then the only one that has some pinned field
             object.__setattr__(self, "strategy", next((of[0] for of in owners.values() if len(of) == 1), None))
         if self.strategy is not None:
             self.check_strategy(self.strategy, "the plan's strategy")
@@ -111,7 +111,7 @@ class SortPlan(Plan):
             self._check_ways_between_gpus()
 
     def can_be(self, strategy: str) -> bool:
-        """Whether this strategy, or ``"auto"``, has all that is pinned."""
+        """Whether this strategy, or ``"auto"``, has all pinned fields."""
         try:
             self.check_strategy(strategy, "it")
         except UsageError:
@@ -130,7 +130,7 @@ class SortPlan(Plan):
             raise UsageError(f"gpus is {list(self.gpus)}, and the strategy cpu uses none; leave gpus out")
 
     def _check_ways_between_gpus(self) -> None:
-        """Those of radix are for copies in steps, and het moves nothing between GPUs."""
+        """Check routes between GPUs: with radix they require copies in steps, and het moves nothing between GPUs."""
         if self.strategy == "het":
             raise UsageError("paths has one between GPUs, and het moves nothing between them; leave it out")
         if self.strategy != "radix":
@@ -144,7 +144,7 @@ class SortPlan(Plan):
         object.__setattr__(self, "streamed", False)
 
     def _check_streamed(self, name: str, *, streamed: bool) -> None:
-        """A field that only sorts which stream have, or only those in steps, says which the plan is."""
+        """Set ``streamed`` by a pinned field that only streamed sorts, or only sorts in steps, have."""
         if getattr(self, name) is None:
             return
         if self.streamed is (not streamed):
@@ -155,8 +155,8 @@ class SortPlan(Plan):
     def replace(self, **changes: Any) -> SortPlan:
         """The plan with other values; ``None`` leaves a field to the planner.
 
-        Another strategy, or another way of streaming, leaves the fields out that only the old one has; other GPUs
-        leave the paths out.
+        Changing the strategy or ``streamed`` drops the fields that only the old one has; changing the GPUs drops the
+        paths.
         """
         kept = self.pinned
         strategy = changes.get("strategy", self.strategy)
@@ -177,7 +177,7 @@ class SortPlan(Plan):
         return SortPlan.from_dict({**kept, **changes})
 
     def to_core(self) -> _core.SortPlan:
-        """As the core has it; what is left to the planner has its default."""
+        """The plan as a core plan; fields that are left to the planner have their defaults."""
         plan = _core.SortPlan()
         if self.strategy == "cpu":
             plan.gpus = []
@@ -186,7 +186,7 @@ class SortPlan(Plan):
 
     @classmethod
     def of_core(cls, plan: _core.SortPlan, /, on: On = "host", *, without: Iterable[str] = (), **more: Any) -> Self:
-        """A plan of the core for data that lies there: every field that its strategy has, without some."""
+        """The plan from a core plan for data at ``on``: every field that its strategy has, except ``without``."""
         left_out = (*without, *(_ONLY_IN_STEPS if plan.streamed else _ONLY_STREAMED))
         names = [
             name
@@ -196,13 +196,13 @@ class SortPlan(Plan):
         return cls(**values_of(plan, names), **more)
 
     def beyond_in_core(self) -> dict[str, Any]:
-        """What is pinned and joins in core do not do, whose sides are streamed by radix, all rows at once."""
+        """The pinned fields that in-core joins cannot keep, since they sort all rows at once, streamed by radix."""
         done = {"strategy": "radix", "streamed": True, "splitting": "samples", "chunkset_records": 0}
         names = ("strategy", "streamed", *_ONLY_IN_STEPS, *NOT_IN_CORE)
         return {name: value for name, value in self.pinned.items() if name in names and value != done.get(name)}
 
     def check_for(self, on: On) -> None:
-        """Raise ``UsageError`` if a pinned field is not of sorts of data that lies there."""
+        """Raise ``UsageError`` if a pinned field does not apply to sorts of data at this place."""
         where = {"host": "data on the GPUs", "gpus": "data in host memory"}[on]
         if on == "gpus" and self.paths and self.strategy != "p2p_merge":
             raise UsageError("paths of data on the GPUs are for p2p_merge; leave paths out, or name it")
@@ -215,7 +215,7 @@ class SortPlan(Plan):
     def __str__(self) -> str:
         if self.strategy is None or (self.gpus is None and self.strategy != "cpu"):
             return super().__str__()
-        if self.strategy == "radix" and self.streamed is None:  # of data that lies on the GPUs
+        if self.strategy == "radix" and self.streamed is None:  # of device-resident data
             return f"radix of data on GPUs ({','.join(map(str, self.gpus or ()))})"
         return str(self.to_core())
 
@@ -225,7 +225,7 @@ def _named(of: tuple[str, ...]) -> str:
 
 
 def _has(of: tuple[str, ...], strategy: str | None) -> bool:
-    """Whether a strategy has the field of these; if it is left to the planner, whether more than one has it."""
+    """Whether a strategy is in ``of``; if it is left to the planner, whether more than one is. Empty is all."""
     return not of or (len(of) > 1 if strategy is None else strategy in of)
 
 
@@ -236,4 +236,4 @@ def _is_between_gpus(path: PlanPath) -> bool:
 _ONLY_STREAMED = ("piece_bytes", "buckets")
 _ONLY_IN_STEPS = ("exchange",)
 NOT_IN_CORE = ("chunkset_records", "merge_on_gpus", "splitting", "buckets")
-"""Of sorts of a side that joins in core do otherwise."""
+"""Fields of sorts that do not apply to in-core joins."""

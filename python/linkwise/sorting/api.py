@@ -1,4 +1,4 @@
-"""Sorting whatever holds data: the public calls."""
+"""The public calls for sorting: arrays, tables and other containers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def sort_values(
     with_report: bool = True,
     selection: Selection = EVERYTHING,
 ) -> tuple[Values, SortReport | None]:
-    """Sort whatever can be sorted. A report of arrays on GPUs waits until all is done, so it can be done without."""
+    """Sort anything that can be sorted. For arrays on GPUs, a report waits until all is done, so it is optional."""
     arrays = list_of_arrays(values) or single_array(values)
     if arrays is not None:
         if by is not None or out is not None or not selection.is_everything:
@@ -167,7 +167,7 @@ def sort(
 
     """
     is_plain = by is None and out is None and payload is None and not donate and nulls == "last"
-    # Subclasses, as masked arrays, are something else, and are refused.
+    # Not for subclasses: some, such as masked arrays, are refused later.
     if is_plain and type(values) is np.ndarray and nothing_is_said(execution):
         few = sorted_few(cast(Array, values), descending=one_direction(descending))
         if few is not None:

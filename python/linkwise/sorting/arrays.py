@@ -1,4 +1,4 @@
-"""NumPy arrays in the order of their values."""
+"""Sorting NumPy arrays."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _check_whole(values: Array, result: Array, *, descending: bool) -> None:
 
 
 def is_first_of_equal(in_order: Array) -> Array:
-    """Of integers in order, which of them differ from the one before."""
+    """For sorted integers, whether each differs from its predecessor."""
     is_first = np.ones(len(in_order), bool)
     np.not_equal(in_order[1:], in_order[:-1], out=is_first[1:])
     return is_first

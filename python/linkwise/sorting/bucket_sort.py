@@ -1,8 +1,8 @@
-"""Keys alone on the cores: one scatter into buckets that fit a core's cache, and NumPy's sort of each.
+"""Sorting keys without values on the cores: one scatter into buckets that fit a core's cache, each sorted by NumPy.
 
-NumPy sorts numbers in the caches with the widest vectors that a machine has (from version 2.0 on), which takes half of
-what our radix passes take there. It needs memory for the result alone. Keys with values, which are to stay in their
-order, and keys that lie so that few buckets hold most of them, are left to the passes.
+In cache, NumPy (from version 2.0 on) sorts numbers with the widest vectors that a machine has, in half the time of
+our radix passes, and needs memory only for the result. Keys with values, whose sort must be stable, and keys so
+skewed that few buckets hold most of them, are left to the radix passes.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from linkwise import _core
 from linkwise._typing import Array
 from linkwise.runtime.parallel import in_order
 
-_BUCKETS_AT_ONCE = 8  # that a core takes
+_BUCKETS_AT_ONCE = 8  # per task of a core
 _TRIED = 1 << 14  # keys
 
 
 def sort_in_buckets(key_type: _core.KeyType, keys: Array, out: Array, options: _core.SortOptions) -> bool:
-    """Sort into ``out``, if that pays here and for these keys. Raises ``CorruptDataError``."""
+    """Sort into ``out`` if that pays, and return whether it did. Raises ``CorruptDataError``."""
     if keys.itemsize < 4 or not _pays(keys.itemsize):
         return False
     buckets = _core.KeyBuckets.scatter(key_type, keys, out, options)
@@ -44,8 +44,8 @@ def sort_in_buckets(key_type: _core.KeyType, keys: Array, out: Array, options: _
 
 @functools.cache
 def _pays(width: int) -> bool:
-    """Whether NumPy sorts codes of so many bytes in a cache clearly sooner than the core does: tried once."""
-    # Without NumPy's generators, which take longer to load than this does to try.
+    """Whether NumPy sorts codes of so many bytes in cache clearly faster than the core does; measured once."""
+    # Without NumPy's random generators, which take longer to import than this measurement takes.
     mixed = np.arange(_TRIED, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
     codes = (mixed >> np.uint64(64 - 8 * width)).astype(f"u{width}")

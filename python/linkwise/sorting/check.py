@@ -1,4 +1,4 @@
-"""Whether something is in order already: ``linkwise.is_sorted`` and ``linkwise sort --check``."""
+"""Checks whether data is sorted: ``linkwise.is_sorted`` and ``linkwise sort --check``."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from linkwise.sorting.row_keys import RowKeys
 
 
 def first_out_of_order(contents: Contents, keys: list[SortKey], *, unique: bool = False) -> int | None:
-    """The number of the first row that should stand before the one in front of it; ``None`` if all are in order.
+    """The number of the first row that should come before its predecessor; ``None`` if all are in order.
 
-    With ``unique``, rows of the same key are out of order as well. An array's key is the first one's direction.
+    With ``unique``, repeated keys are out of order as well. For an array, only the direction of the first key counts.
     """
     if isinstance(contents, np.ndarray):
         contents = pa.table({ONE_COLUMN: arrow_of_numbers(keys_of_array(plain_array(contents)))})
@@ -34,7 +34,7 @@ def first_out_of_order(contents: Contents, keys: list[SortKey], *, unique: bool 
 
 
 def check_in_order(contents: Contents, keys: list[SortKey]) -> None:
-    """Raise ``CorruptDataError`` if a row should stand before the one in front of it."""
+    """Raise ``CorruptDataError`` if a row should come before its predecessor."""
     row = first_out_of_order(contents, keys)
     if row is not None:
         raise CorruptDataError(
@@ -44,7 +44,7 @@ def check_in_order(contents: Contents, keys: list[SortKey]) -> None:
 
 
 def check_rows_in_order(contents: Contents, keys: list[SortKey], rows: Rows) -> None:
-    """Raise ``CorruptDataError`` unless these are all rows, each once, in the order of the keys."""
+    """Raise ``CorruptDataError`` unless ``rows`` is a permutation of all rows, in the order of the keys."""
     is_there = np.zeros(len(contents), bool)
     are_rows = not len(rows) or (rows.min() >= 0 and rows.max() < len(contents))
     if are_rows:
@@ -57,7 +57,7 @@ def check_rows_in_order(contents: Contents, keys: list[SortKey], rows: Rows) -> 
 def each_checked(
     parts: Iterable[Contents], keys: list[SortKey], *, unique: bool = False
 ) -> Iterator[tuple[Contents, int | None]]:
-    """Consecutive parts, and with each the first of its rows that is out of order, counted through all of them."""
+    """Each part, and the number, counted across all parts, of its first row that is out of order, or ``None``."""
     before, last = 0, None
     for part in parts:
         if not len(part):
@@ -65,7 +65,7 @@ def each_checked(
             continue
         found = first_out_of_order(_behind(last, part), keys, unique=unique)
         yield part, None if found is None else before + found
-        before += len(part) - (last is None)  # the last row stands in front of the next part
+        before += len(part) - (last is None)  # the last row is prepended to the next part
         last = part[-1:] if isinstance(part, np.ndarray) else part.slice(len(part) - 1)
 
 
@@ -76,9 +76,9 @@ def _behind(last: Contents | None, part: Contents) -> Contents:
 
 
 def is_sorted(values: Any, *, by: By = None, descending: Descending = False, nulls: Nulls = "last") -> bool:
-    """Whether ``sort`` with the same arguments would leave everything where it is.
+    """Whether ``sort`` with the same arguments would leave all rows in place.
 
-    Takes what ``sort`` takes but arrays on GPUs.
+    Accepts what ``sort`` accepts, except arrays on GPUs.
 
     Raises
     ------

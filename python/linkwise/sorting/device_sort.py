@@ -1,4 +1,4 @@
-"""Sorting arrays that lie on the GPUs."""
+"""Sorting device-resident arrays."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from linkwise.sorting.report import SortReport
 
 
 class GpuSort:
-    """One sort of arrays on GPUs: ``run``, and then what it did."""
+    """One sort of arrays on GPUs; see ``run``."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class GpuSort:
         return resident_plan(self._execution, gpus)
 
     def run(self, *, with_report: bool) -> tuple[Any, SortReport | None]:
-        """The sorted arrays (with a payload: two lists), and a report if wanted: it waits until all is done."""
+        """The sorted arrays (with a payload: two lists), and optionally a report, which waits until all is done."""
         began = time.perf_counter()
         with open_where_they_lie(self._execution, on_gpus=self._is_real, done="sorted") as runtime:
             options = _core.SortOptions(self._descending, self._execution.verify)
@@ -59,7 +59,7 @@ class GpuSort:
                     runtime, self.plan, self._keys, self._payload or [], self._streams, self._donate, options
                 )
 
-            # On GPUs the call takes milliseconds, and a thread to listen for Ctrl-C a good part of one.
+            # On GPUs the call takes milliseconds; a thread that listens for Ctrl-C would add a good part of one.
             sorted_parts = work() if self._is_real else run_interruptibly(runtime, work)
             report = self._report(runtime, options, began) if with_report else None
             keys = [like(part, original) for (part, _), original in zip(sorted_parts, self._keys, strict=True)]

@@ -1,4 +1,4 @@
-"""Few numbers: NumPy has sorted them before anything else would have begun."""
+"""Small arrays of numbers: NumPy has sorted them before any other way would have begun."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 from linkwise._typing import Array
 
 MOST_FEW = 1 << (18 if len(os.sched_getaffinity(0)) >= 8 else 20)
-"""Numbers; of more, the cores together are faster, by the more the more there are."""
+"""The most numbers that NumPy sorts; more are sorted faster by all cores together."""
 
 
 def sorted_few(values: Array, *, descending: bool) -> Array | None:
-    """The numbers in order, or ``None`` if NumPy does not have ours: equal floats may differ, as zeros and NaNs do."""
+    """The sorted numbers; ``None`` for larger or other arrays, and for NaNs with a sign or different bits."""
     kind = values.dtype
     if values.ndim != 1 or len(values) > MOST_FEW or not kind.isnative:
         return None
@@ -30,7 +30,7 @@ def sorted_few(values: Array, *, descending: bool) -> Array | None:
 
 
 def _sorted_floats(values: Array) -> Array | None:
-    """By the bits, which are signs and magnitudes, as integers in the same order: -0.0 before 0.0, NaN last."""
+    """Sort sign-magnitude floats as integers in the same order: -0.0 before 0.0, NaN last."""
     of_bits = np.dtype(f"i{values.itemsize}")
     magnitude = np.iinfo(of_bits).max
     bits = np.ascontiguousarray(values).view(of_bits)

@@ -1,4 +1,4 @@
-"""Keys in host memory to the core and back: on the runtime of a machine, or on the cores of this one."""
+"""Sorting keys in host memory with the core: on a machine's GPUs, real or simulated, or on the cores of this one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from linkwise.runtime.sort_plan import SortPlan
 from linkwise.sorting.bucket_sort import sort_in_buckets
 from linkwise.sorting.report import SortReport, phases_of
 
-_LEAST_ROUND = 1 << 16  # rows; a GPU that has no room even for them has none
+_LEAST_ROUND = 1 << 16  # rows; if not even these fit, the out-of-memory error is raised
 
 
 def sort_keys(
@@ -107,10 +107,10 @@ def _sort_on_cpu(
     rows: Array | None,
     row_bytes: int,
 ) -> SortReport:
-    """Really on the cores of this machine: nothing is simulated, whether there are GPUs or not."""
+    """Sort on the cores of this machine; never simulated, whether there are GPUs or not."""
     if execution.gpus != "auto":
         raise UsageError("the cpu strategy uses no GPUs; leave gpus at 'auto'")
-    parse_bytes(execution.memory_limit, 1)  # says what is wrong with it
+    parse_bytes(execution.memory_limit, 1)  # raises if it is invalid
     pinned = pinned_sort(execution) or SortPlan()
     pinned.check_for("host")
     algorithm: str | None = pinned.cpu_algorithm
@@ -129,7 +129,7 @@ def _sort_on_cpu(
 def report_of_cores(
     rows: int, row_bytes: int, phases: dict[str, float], algorithm: Any = None, *, verified: bool
 ) -> SortReport:
-    """What the cores of this machine did."""
+    """The report of a sort on the cores of this machine."""
     machine = _core.Machine()
     machine.name = "cpu"
     seconds = sum(phases.values())
@@ -160,5 +160,5 @@ def _expected_operations(
 
 
 def row_number_bytes(rows: int) -> int:
-    """Of the narrowest type that numbers so many rows."""
+    """Bytes (4 or 8) of the narrowest type that can number so many rows."""
     return 4 if rows < 1 << 32 else 8

@@ -18,7 +18,7 @@ from linkwise.runtime.sort_plan import SortPlan
 
 
 class Span(NamedTuple):
-    """What a thread did from when to when, in seconds from the beginning of all."""
+    """What a thread did, and when, in seconds since ``Steps`` was created."""
 
     name: str
     thread: str
@@ -27,18 +27,18 @@ class Span(NamedTuple):
 
 
 class Steps:
-    """How long one step after the other takes, by the wall clock; what is done within another is no part of it."""
+    """Wall-clock times of consecutive steps; the time of a nested step is not part of the outer one."""
 
     def __init__(self, first: str = "") -> None:
         self.seconds: dict[str, float] = {}
         self._current = first
         self._since = self._beginning = time.perf_counter()
         self.spans: list[Span] = []
-        """What threads did, as far as they told."""
+        """What threads did, as recorded by ``span``."""
 
     @contextmanager
     def span(self, name: str) -> Iterator[None]:
-        """Tell what is done here, by any thread."""
+        """Record the time of a block as a span, on any thread."""
         began = time.perf_counter()
         try:
             yield
@@ -48,7 +48,7 @@ class Steps:
             self.spans.append(Span(name, thread, began - self._beginning, ended - self._beginning))
 
     def begin(self, step: str) -> None:
-        """End what was done until now, and begin another step, or more of it. The time of ``""`` is told elsewhere."""
+        """End the current step, and begin or continue another one. The time of ``""`` is not recorded here."""
         now = time.perf_counter()
         if self._current:
             self.seconds[self._current] = self.seconds.get(self._current, 0.0) + now - self._since
@@ -56,13 +56,13 @@ class Steps:
         self._current, self._since = step, now
 
     def end(self, step: str) -> None:
-        """What came since the last one was this step, or more of it."""
+        """Count the time since the last step for this step."""
         self._current = step
         self.begin("")
 
     @contextmanager
     def within(self, step: str) -> Iterator[None]:
-        """Do a step within another."""
+        """Run a block as a step nested in the current one."""
         around = self._current
         self.begin(step)
         try:
@@ -81,8 +81,8 @@ class SortReport(Shown):
     """What a sort did, and how long each part took.
 
     ``seconds`` and ``phases`` come from the machine's clock: CUDA events, or the simulated clock where ``simulated``.
-    ``wall_seconds`` is what the caller waited, and ``steps`` for what: for a file to be read, keys to be made and
-    sorted, ties to be told apart, rows to be gathered and written; or to be spilled and merged.
+    ``wall_seconds`` is how long the caller waited, and ``steps`` for what: reading a file, making and sorting keys,
+    resolving ties, gathering and writing rows; or spilling and merging them.
     """
 
     rows: int
@@ -101,10 +101,10 @@ class SortReport(Shown):
     steps: dict[str, float] = field(default_factory=dict)
     predict: Callable[[], dict[str, float]] | None = None
     spilled: str = ""
-    """How a file larger than memory went through it."""
+    """How a file larger than memory was processed."""
 
     def told_plan(self) -> str:
-        """The plan in words, and how what is larger than memory went through it."""
+        """The plan in words, and how a file larger than memory was processed."""
         return f"{self.plan}; {self.spilled}" if self.spilled else str(self.plan)
 
     def predicted_phases(self) -> dict[str, float] | None:
@@ -112,7 +112,7 @@ class SortReport(Shown):
         return None if self.predict is None else self.predict()
 
     def __getstate__(self) -> dict[str, Any]:
-        """What goes to other processes: everything, with the prediction made."""
+        """What is pickled for other processes: everything, with the prediction evaluated."""
         predicted = self.predicted_phases()
         return self.__dict__ | {"predict": None if predicted is None else partial(dict, predicted)}
 
@@ -121,7 +121,7 @@ class SortReport(Shown):
         cls, report: _core.SortReport, runtime: _core.Runtime, plan: _core.SortPlan, *, rows: int, row_bytes: int,
         wall_seconds: float, on: On = "host", predict: Callable[[], dict[str, float]] | None = None,
     ) -> Self:  # fmt: skip
-        """From what the core tells of a sort that it ran."""
+        """From the core's report of a sort that it ran."""
         made = cls(
             rows=rows,
             bytes=rows * row_bytes,
@@ -144,7 +144,7 @@ class SortReport(Shown):
 
     @classmethod
     def together(cls, reports: Sequence[Self]) -> Self:
-        """One report of sorts that make one result: times add up, and the rest is the first's."""
+        """One report of several sorts that make one result: times are added up, the rest is that of the first."""
         first, *others = reports
         if not others:
             return first
@@ -159,11 +159,11 @@ class SortReport(Shown):
         )
 
     def after(self, steps: Steps) -> Self:
-        """The report of a sort that took these steps as well."""
+        """The report with the times of these steps added."""
         return replace(self, steps=_added([self.steps, steps.seconds]))
 
     def shown_line(self) -> str:
-        """Rows, where, and how long it took."""
+        """Rows, machine and wall time in one line."""
         return f"{self.rows:,} rows sorted on {self.machine} in {format_seconds(self.wall_seconds)}"
 
     def shown_rows(self) -> dict[str, Any]:

@@ -26,12 +26,12 @@ _MANY_TIES = 0.25
 
 
 def _ranks(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Small numbers in the order of the values, for a column of an unordered dictionary; others as they are."""
+    """The ranks of an unordered dictionary column's values, or the values themselves; other columns as they are."""
     if not pa.types.is_dictionary(column.type) or column.type.ordered or column.num_chunks == 0:
         return column
     try:
         column = in_one_dictionary(column)
-    except UsageError:  # its rows keep dictionaries of their own
+    except UsageError:  # its chunks keep dictionaries of their own
         return decoded(column)
     values = column.chunk(0).dictionary
     if len(values) > len(column):
@@ -47,7 +47,7 @@ def _ranks(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """What a column's values are compared by: of ordered dictionaries their categories' places, as the type states."""
+    """The values to compare: category positions for ordered dictionaries, otherwise the decoded values."""
     if not pa.types.is_dictionary(column.type) or not column.type.ordered or column.num_chunks == 0:
         return decoded(column)
     column = in_one_order(column)
@@ -67,8 +67,8 @@ class RowKeys:
         for name, column in self._originals:
             check_key(name, column.type)
         self._columns = [_comparable(c if comparable else _ranks(c)) for _, c in self._originals]
-        self._gathered: list[pa.Array] = []  # the columns by their first words,
-        self._places: Array | None = None  # and where in them each row of the order is
+        self._gathered: list[pa.Array] = []  # the key columns in the order of their first words
+        self._places: Array | None = None  # where each row of the order is in these
         self._directions = [key.descending for key in keys], [key.nulls_first for key in keys]
 
     @cached_property
@@ -78,7 +78,7 @@ class RowKeys:
 
     @cached_property
     def _where_they_lie(self) -> _core.RowKeys:
-        """The same in as many parts as the columns have chunks; words are all that can be made of them then."""
+        """The keys in parts, one per chunk if all columns have equal chunks; such keys only support words."""
         lengths = [[len(chunk) for chunk in column.chunks] for column in self._columns]
         if "core" in self.__dict__ or len(lengths[0]) <= 1 or any(other != lengths[0] for other in lengths):
             return self.core
@@ -91,7 +91,7 @@ class RowKeys:
         return self._where_they_lie.decided_by_word
 
     def words(self) -> Array:
-        """What the keys begin with: numbers in the order of the rows, which may leave ties."""
+        """The key prefixes as integers of up to 64 bits in key order, in which different keys may tie."""
         core = self._where_they_lie
         words = uninitialised(core.rows, np.uint32 if core.word_bits <= 32 else np.uint64)
         core.write_words(words)
@@ -99,11 +99,11 @@ class RowKeys:
 
     @property
     def rows(self) -> int:
-        """How many there are."""
+        """The number of rows."""
         return len(self._columns[0])
 
     def hashes(self) -> Array | None:
-        """Of the keys, 64 bits each: equal for equal keys. ``None`` for types that only PyArrow knows."""
+        """64-bit hashes of the keys, equal for equal keys; ``None`` for types that the core does not support."""
         hashes = np.zeros(self.rows, np.uint64)
         for column in self._columns:
             if not _core.hash_rows([chunk for chunk in column.chunks if len(chunk)], hashes):
@@ -111,7 +111,7 @@ class RowKeys:
         return hashes
 
     def columns_of(self, part: slice) -> list[pa.Array]:
-        """Some rows of what the keys are made of, each column in one piece."""
+        """Some rows of the columns that the keys are made of, each column in one piece."""
         first, end, _ = part.indices(self.rows)
         return [in_one_array(column.slice(first, end - first)) for column in self._columns]
 
@@ -152,15 +152,15 @@ class RowKeys:
         return rows, None, SortReport.together(reports).after(steps)
 
     def _near(self, in_order: Array, rows: Array, execution: ExecutionOptions) -> _core.RowKeys | None:
-        """The keys of these rows in their order, in which those of ties lie side by side; ``None`` if there are few.
+        """The keys gathered in the order of ``rows``, where tied keys are adjacent; ``None`` if there are few ties.
 
-        They are compared several times, and otherwise each time where they lie, all over the table.
+        Tied keys are compared several times; without this, every comparison accesses rows all over the table.
         """
         sampled = np.linspace(0, len(rows) - 1, min(len(rows), _SAMPLED_FOR_TIES), dtype=np.int64)[:-1]
         if not len(sampled) or np.mean(in_order[sampled] == in_order[sampled + 1]) < _MANY_TIES:
             return None
         gathered = [in_one_array(column) for column in gather_columns(self._columns, rows, execution)]
-        wide = [pa.large_string(), pa.large_binary()]  # columns whose offsets are too short in one piece
+        wide = [pa.large_string(), pa.large_binary()]  # types of columns that outgrow 32-bit offsets in one piece
         if any(
             piece.type in wide and column.type not in wide
             for piece, column in zip(gathered, self._columns, strict=True)
@@ -170,9 +170,9 @@ class RowKeys:
         return self._where_they_lie.like_these(gathered)
 
     def columns_nearby(self) -> tuple[dict[str, pa.ChunkedArray], Array | None]:
-        """Of the columns that are keys, those that ``order`` has brought into nearly its order, and the rows of these.
+        """The key columns that ``order`` has gathered in nearly its order, and the sorted positions in them.
 
-        They are taken from close by, and not from all over the table once more.
+        Gathering from these is local, and does not access rows all over the table once more.
         """
         if self._places is None:
             return {}, None
@@ -184,7 +184,7 @@ class RowKeys:
         return kept, self._places
 
     def merged(self, first_rows: int) -> tuple[Array, Array] | None:
-        """The order of rows of which the first so many, and the others, are in order each, and their sorted words.
+        """Merge two sorted runs, the first ``first_rows`` rows and the rest; returns the order and the sorted words.
 
         ``None`` if words do not tell all keys apart.
         """

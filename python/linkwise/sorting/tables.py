@@ -1,4 +1,4 @@
-"""Arrow tables in the order of their keys: the other columns are gathered behind them."""
+"""Sorting Arrow tables: keys are sorted, then the other columns are gathered."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from linkwise.sorting.host_sort import report_of_cores, row_number_bytes, sort_k
 from linkwise.sorting.report import SortReport, Steps
 from linkwise.sorting.row_keys import RowKeys
 
-_FIRST_LOOK, _LOOK = 1 << 9, 1 << 18  # rows that are looked at whether they are in order
+_FIRST_LOOK, _LOOK = 1 << 9, 1 << 18  # rows that are checked for order at a time
 
 
 def _is_by_number(table: pa.Table, keys: list[SortKey]) -> bool:
-    """Whether the key is one number, which is sorted as it is and not gathered afterwards."""
+    """Whether the only key is a numeric column, which is sorted directly and need not be gathered."""
     return len(keys) == 1 and is_number(column_named(table, keys[0].column).type)
 
 
 def _is_by_present_number(table: pa.Table, keys: list[SortKey]) -> bool:
-    """Whether the key is one number that all rows have: as an integer, it leaves no ties but those of equal rows."""
+    """Whether the only key is a numeric column without nulls: its integer codes tie only where keys are equal."""
     return _is_by_number(table, keys) and not column_named(table, keys[0].column).null_count
 
 
 class _Number:
-    """The only key of a table, where it is a number: its values, and which rows have none."""
+    """A table's only key, which is numeric: its values, and the rows that are null."""
 
     def __init__(self, table: pa.Table, key: SortKey) -> None:
         self._column = column_named(table, key.column)
@@ -51,14 +51,14 @@ class _Number:
         self.values = array_of_column(present)
 
     def place_nulls(self, rows: Array) -> Array:
-        """Rows of the table from rows of its values, with those of the nulls at their end."""
+        """Row numbers of the table from those of the non-null values, with the null rows at their end."""
         if self._valid is None or self._null is None:
             return rows
         parts = [self._valid[rows], self._null]
         return np.concatenate(parts[::-1] if self._key.nulls_first else parts)
 
     def column(self, values: Array) -> pa.ChunkedArray:
-        """The column again, from its sorted values."""
+        """The sorted column, from its sorted values and the nulls."""
         parts = [column_of_array(values, self._column.type)]
         if self._null is not None:
             parts.insert(0 if self._key.nulls_first else 1, pa.nulls(len(self._null), self._column.type))
@@ -66,7 +66,7 @@ class _Number:
 
 
 class SortedTable:
-    """The rows of a table in order, which are gathered when they are asked for: all, or some of them by any thread."""
+    """A table's rows in sorted order, gathered on demand: all, or a part on any thread."""
 
     def __init__(
         self, table: pa.Table, rows: Array, report: SortReport, *, there: dict[int, pa.ChunkedArray] | None = None,
@@ -75,12 +75,12 @@ class SortedTable:
         self.report = report
         self.schema = table.schema
         self.row_bytes = _row_bytes(table)
-        """What a row takes, about."""
+        """Approximate bytes per row."""
         self._rows = rows
-        self._there = there or {}  # columns in order already, by their number,
-        self._nearby, self._places = nearby or ({}, rows)  # others as they were, and again in nearly that order
+        self._there = there or {}  # columns that are in order already, by number
+        self._nearby, self._places = nearby or ({}, rows)  # columns in nearly this order, row numbers in them
         self._others = dict(enumerate(table.columns))
-        self._numbers: list[int] = []  # of the columns that parts are gathered from
+        self._numbers: list[int] = []  # numbers of the columns that parts are gathered from
         self._to_gather = ColumnsToGather([])
 
     def __len__(self) -> int:
@@ -98,7 +98,7 @@ class SortedTable:
         self._there |= {left[at]: column for at, column in gathered.items()}
 
     def part(self, first: int, count: int) -> pa.Table:
-        """So many of the rows, gathered by the thread that asks."""
+        """The ``count`` rows from ``first`` on, gathered on the calling thread."""
         far, near = self._rows[first : first + count], self._places[first : first + count]
         gathered = self._to_gather.rows([near if at in self._nearby else far for at in self._numbers])
         there = {at: column.slice(first, count) for at, column in self._there.items()}
@@ -144,7 +144,7 @@ def sorted_table(
 
 
 def table_in_order(table: pa.Table, keys: list[SortKey], execution: ExecutionOptions) -> SortedTable | None:
-    """A table whose rows are in the order of the keys already, in the chunks that it has; ``None`` if they are not."""
+    """The table as it is if its rows are in order already, and no GPUs and no plan are asked for; or ``None``."""
     steps = Steps()
     is_free = execution.says_nothing or (execution.plan is None and execution.on_cores)
     if not is_free or not table.num_rows or not is_in_order(table, keys):
@@ -156,7 +156,7 @@ def table_in_order(table: pa.Table, keys: list[SortKey], execution: ExecutionOpt
 
 
 def is_in_order(table: pa.Table, keys: list[SortKey]) -> bool:
-    """Whether a table is in order already; of most that are not, little is looked at."""
+    """Whether a table is in order already; stops at the first rows that are not."""
     leaves_no_ties = _is_by_present_number(table, keys)
     rows = table.num_rows
     for first, end in [(0, _FIRST_LOOK), *((at, at + _LOOK) for at in range(_FIRST_LOOK, rows, _LOOK))]:
@@ -185,14 +185,14 @@ def _sorted_by_number(table: pa.Table, key: SortKey, execution: ExecutionOptions
     steps.end("sort")
     column = number.column(sorted_values)
     rows = number.place_nulls(by_number) if by_number is not None else np.empty(table.num_rows, np.uint8)
-    report = replace(report, rows=table.num_rows).after(steps)  # with those without a key
+    report = replace(report, rows=table.num_rows).after(steps)  # including rows whose key is null
     return SortedTable(table, rows, report, there={table.column_names.index(key.column): column} if is_column else {})
 
 
 def order_of_table(
     table: pa.Table, keys: list[SortKey], execution: ExecutionOptions, selection: Selection = EVERYTHING
 ) -> tuple[Array, SortReport]:
-    """The row numbers that sort a table stably, or those of them that are wanted."""
+    """The row numbers that sort a table stably, or the selected ones of them."""
     if selection.may_skip(table.num_rows):
         assert selection.limit is not None
         candidates = _core.positions_of_least(_first_words(table, keys), selection.limit)
@@ -203,7 +203,7 @@ def order_of_table(
         row_keys = RowKeys(table, keys)
         rows, words, report = row_keys.order_and_words(execution)
         steps = Steps()
-        # Words, where there are any, tell all keys apart.
+        # Words are returned only if they tell all keys apart.
         rows = rows[row_keys.core.starts_of_runs(rows) if words is None else is_first_of_equal(words)]
         steps.end("ties")
         report = report.after(steps)
@@ -214,7 +214,7 @@ def order_of_table(
 
 
 def _first_words(table: pa.Table, keys: list[SortKey]) -> Array:
-    """Numbers in the order of the rows, which may leave ties."""
+    """Unsigned key prefixes in key order, in which different keys may tie."""
     if not _is_by_present_number(table, keys):
         return RowKeys(table, keys).words()
     return codes_of_array(array_of_column(column_named(table, keys[0].column)), descending=keys[0].descending)

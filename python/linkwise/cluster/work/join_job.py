@@ -1,7 +1,7 @@
-"""A join: both sides are cut at the same keys, and what has the same keys is joined, as files are.
+"""A join: both sides are cut at the same bounds, and each partition is joined as files are.
 
-Of a key that alone exceeds a partition one side's rows are divided, and the other side's lent to each of its
-partitions.
+If a key alone exceeds a partition, one side's rows of it are divided among several partitions, and the other side's
+rows of it are lent (replicated) to each.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from linkwise.joining.type_promotion import common_type, comparable
 from linkwise.sorting.tables import order_of_table
 
 _KEEP_UNMATCHED = ({"left", "full", "anti"}, {"right", "full"})
-"""The kinds in whose result rows without a match are, of each side."""
+"""For each side, the kinds of join that keep its rows without a match."""
 
 
 @dataclass(frozen=True)
 class JoinJob(Job):
-    """What is joined how; see ``join_file``."""
+    """A join of two sides; see ``join_file``."""
 
     schemas: tuple[pa.Schema, pa.Schema]
     keys: KeyPairs
@@ -69,7 +69,7 @@ class JoinJob(Job):
         return pa.table(columns, [key.column for key in self.by])
 
     def _is_distinct(self, side: int) -> bool:
-        """Whether one row of each key does."""
+        """Whether one row of each key suffices."""
         return side == 1 and self.how in ("semi", "anti") and self.validate[2] != "1"
 
     def _read(self, fetch: Fetch, side: int, split: Split, columns: list[str] | None) -> tuple[pa.Table, pa.Table, int]:
@@ -93,7 +93,7 @@ class JoinJob(Job):
         return sample_of(keys, split.number, wanted)
 
     def _divided(self) -> list[int]:
-        """The sides of which a key's rows may be in several partitions."""
+        """The sides whose rows of one key may be divided among several partitions."""
         is_left_alone = self.how in ("semi", "anti") or self.order == "key"
         must_be_unique = self.validate[0] == "1", self.validate[2] == "1"
         return [side for side in ([0] if is_left_alone else [0, 1]) if not must_be_unique[side]]
@@ -146,6 +146,6 @@ class JoinJob(Job):
         return FileJoin(asked, OpenSides(readers, self.keys, (1, 1)), self.limits.execution)
 
     def schema(self) -> pa.Schema:
-        """Of the result. Raises ``UsageError`` for what cannot be joined."""
+        """The schema of the result. Raises ``UsageError`` if the sides cannot be joined."""
         nothing = [ShardReader([], schema, list, 1, {}) for schema in self.schemas]
         return self._join(nothing).schema()

@@ -1,4 +1,4 @@
-"""What stages report of the rows that they write: which these are, that they are in order, and where they end."""
+"""Records of the rows that stages write: their checksum, that they are in order, and the first and last keys."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ RowSum = tuple[int, int]
 class Recorder:
     """A ``TableWriter`` that passes rows on to another one. Raises ``CorruptDataError`` if they are not in order.
 
-    ``keys_of`` gives the columns that rows are compared ``by``; none of a result that has no order.
+    ``keys_of`` gives the columns that rows are compared ``by``; it is ``None`` for a result without an order.
     """
 
     def __init__(self, writer: TableWriter, keys_of: Callable[[pa.Table], pa.Table] | None, by: list[SortKey]) -> None:
         self._writer, self._keys_of, self._by = writer, keys_of, by
         self._checksum = RowChecksum()
-        self._rows = 0  # that were to be written before those that come next
-        self._ends: list[tuple[int, pa.Table]] = []  # the number of a first row, the keys of the first and the last one
+        self._rows = 0  # submitted so far: the number of the next row
+        self._ends: list[tuple[int, pa.Table]] = []  # for each part: the number of its first row, its end keys
         self._lock = threading.Lock()
 
     def write(self, contents: Contents) -> None:
@@ -72,7 +72,7 @@ class Recorder:
 
     @property
     def written(self) -> RowSum:
-        """Of all rows, when they are written."""
+        """The checksum of all rows, once they are written."""
         return self._checksum.value
 
     def ends(self) -> pa.Table | None:

@@ -1,8 +1,8 @@
-"""What goes from one stage to the next: for each partition the sorted rows that a split has of it, as bytes of Arrow's.
+"""Shards, which pass between stages: the sorted rows that a split has of a partition, in Arrow's stream format.
 
-Small shards come back slowly from the disk to which the store spills. So they are made large: splits grow with the
-number of partitions and, where that does not do, rows are first cut into groups of partitions, and then the groups of
-several splits together into partitions.
+Small shards are slow to read back from the disk to which the store spills. So splits are large and, if shards would
+still be too small, rows are first cut into groups of partitions, and then the groups of several splits together into
+partitions.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Shard(NamedTuple):
 
 
 class ShardReader(Reader):
-    """The rows of some shards, of which so many bytes are fetched at a time: more would not fit into the store."""
+    """The rows of some shards, fetched ``at_once`` bytes at a time, since more would not fit into the store."""
 
     schema: pa.Schema
 
@@ -45,10 +45,10 @@ class ShardReader(Reader):
         self._fetch = fetch
         self._at_once = at_once
         self._received: RowChecksum | None = None
-        self._unseen: set[int] = set()  # the shards, by id(), of what has not come yet
+        self._unseen: set[int] = set()  # id() of the shards that have not been fetched yet
 
     def add_rows_to(self, received: RowChecksum) -> None:
-        """Have a sum of all rows that come, each once."""
+        """Add all rows to a checksum as they are fetched, each once."""
         self._received = received
         self._unseen = set(map(id, self._shards))
 
@@ -57,7 +57,7 @@ class ShardReader(Reader):
             yield self._shards[batch.start : batch.stop]
 
     def _fetched(self, shards: Sequence[Shard]) -> pa.Table:
-        # Copies: what lies in the store would have to stay there.
+        # Copied, so that the store need not keep the bytes.
         data = self._fetch([shard.handle for shard in shards])
         tables = [from_bytes(pa.py_buffer(each).to_pybytes()) for each in data]
         for shard, table in zip(shards, tables, strict=True):
@@ -67,7 +67,7 @@ class ShardReader(Reader):
         return pa.concat_tables(tables)
 
     def see_the_rest(self) -> None:
-        """Add the rows of those that nobody wanted."""
+        """Add the rows of shards that have not been fetched to the checksum."""
         for shard in [shard for shard in self._shards if id(shard) in self._unseen]:
             self._fetched([shard])
 
@@ -109,7 +109,7 @@ class ShardReader(Reader):
 
 
 def shards_of(table: pa.Table, ends: Array, groups: Sequence[range], wanted: Sequence[bool]) -> Iterator[Any]:
-    """The bytes of each group of partitions, whose rows begin and end where it says; none of those without a wish."""
+    """The bytes of each group of partitions, with rows cut at ``ends``; empty for groups that are not wanted."""
     for group in groups:
         if any(wanted[number] for number in group):
             first, end = int(ends[group[0], 0]), int(ends[group[-1], 1])
@@ -119,9 +119,9 @@ def shards_of(table: pa.Table, ends: Array, groups: Sequence[range], wanted: Seq
 
 
 def regroup(fetch: Fetch, handles: Sequence[Handle], ends: Sequence[Array]) -> Iterator[Any]:
-    """The shards of each partition of a group, from those that several splits have of the group.
+    """The shards of each partition of a group, cut out of the shards of the group from several splits.
 
-    ``ends``: where the rows of each of its partitions begin and end, among the rows of each split.
+    ``ends``: for each split, the range of rows of each of the group's partitions.
     """
     tables = [from_bytes(pa.py_buffer(each).to_pybytes()) for each in fetch(handles)]
     for number in range(len(ends[0])):

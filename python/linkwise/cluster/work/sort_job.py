@@ -1,4 +1,4 @@
-"""A sort: splits are sorted and cut into shards, and those of a partition are sorted once more, into a file."""
+"""A sort: splits are sorted and cut into shards, and the shards of a partition are sorted again, into a file."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ from linkwise.sorting.tables import order_of_table
 
 @dataclass(frozen=True)
 class SortJob(Job):
-    """What is sorted by what, and what of it is wanted."""
+    """A sort by some keys, and the selection of its rows that is wanted."""
 
     schema: pa.Schema
-    """Of all columns that there are."""
+    """The schema of all columns."""
     keys: list[SortKey]
-    """Which may be inside of columns."""
+    """The sort keys, which may be nested inside columns."""
     selection: Selection
     limits: WorkerLimits
 
     @property
     def is_one_partition(self) -> bool:
-        """See ``Job``. The first of all rows are few."""
+        """See ``Job``. A limited number of first rows is small."""
         return self.selection.limit is not None
 
     @property
@@ -94,7 +94,7 @@ class SortJob(Job):
 
         def write(recorder: Recorder) -> None:
             FileSort(reader, self.keys, self.selection, limits.execution, limits.memory, limits.directory).run(recorder)
-            if self.selection.is_everything:  # what is written is what came
+            if self.selection.is_everything:  # then every row that was received is written
                 received.add_value(recorder.written)
 
         recorder = partial(Recorder, keys_of=self._keys_of, by=self.by)

@@ -19,7 +19,7 @@ from linkwise.files.reading.conformed import ConformedReader, in_one_schema
 from linkwise.files.reading.reader import Piece, TableReader, in_parts
 from linkwise.files.reading.readers import keep_of_tables, open_table
 
-_TEXT_GROWS = 4  # times the bytes of a file of text that it may take in memory
+_TEXT_GROWS = 4  # the memory that a text file may take, as a multiple of its size
 
 
 @dataclass(frozen=True)
@@ -52,17 +52,17 @@ class SourceFile:
 
     path: Location
     options: FileOptions
-    """Which columns and rows of it are kept, too."""
+    """These also tell which of its columns and rows are kept."""
     schema: pa.Schema
-    """Of all files of the relation together, before columns are left out."""
+    """The common schema of all files of the relation, before columns are selected."""
     constants: Mapping[str, pa.Scalar]
-    """What its directories tell."""
+    """The values of columns that the names of its directories give."""
     version: tuple[object, ...]
     size: int
     """Bytes in memory, about."""
 
     def reader(self, columns: Sequence[str] | None) -> TableReader | ConformedReader:
-        """Opened anew, as the others of the relation are. Raises ``Error``."""
+        """Open the file, with the schema of its relation. Raises ``Error``."""
         self.check_unchanged()
         inner = open_table(self.path, self.options)
         conformed = bool(self.constants) or inner.schema != self.schema
@@ -71,7 +71,7 @@ class SourceFile:
         return reader
 
     def check_unchanged(self) -> None:
-        """Raise ``Error`` if it is no longer the file that was looked at."""
+        """Raise ``Error`` if the file has changed since it was inspected."""
         if version_of(self.path) != self.version:
             raise Error(f"{self.path} was changed while it was read; nothing was written: try again")
 
@@ -114,7 +114,7 @@ class Relation:
 
     schema: pa.Schema
     parts: list[Split | SourceFile]
-    """Files that are no splits are of text, which is read from its beginning alone."""
+    """A ``SourceFile`` is a text file, which can only be read sequentially; all else is splits."""
     size: int
     """Bytes in memory, about."""
     compression: Mapping[str, str]
@@ -122,7 +122,7 @@ class Relation:
 
 
 def version_of(path: Location) -> tuple[object, ...]:
-    """What tells whether a file is still the same, on whichever node. Raises ``Error``."""
+    """A value that changes if a file does, and is the same on every node. Raises ``Error``."""
     if isinstance(path, RemoteFile):
         return path.version()
     assert isinstance(path, Path)
@@ -140,12 +140,12 @@ def _file_size(path: Location) -> int:
 
 
 def everywhere(path: Location) -> Location:
-    """As other processes call it, whose working directories are others."""
+    """The location for other processes, which have other working directories."""
     return path.absolute() if isinstance(path, Path) else path
 
 
 def inspect(paths: Sequence[Location], options: FileOptions) -> list[FileFacts]:
-    """What there is in some files, by their metadata. Raises ``Error``."""
+    """The facts of some files, from their metadata. Raises ``Error``."""
     found = []
     for path in paths:
         if path == PIPE or is_pipe(path):
@@ -154,7 +154,7 @@ def inspect(paths: Sequence[Location], options: FileOptions) -> list[FileFacts]:
         reader = open_table(path, options)
         is_text = reader.format in TEXT_FORMATS
         pieces = reader.pieces()
-        if not any(piece.size for piece in pieces):  # which nobody knows
+        if not any(piece.size for piece in pieces):  # sizes are unknown
             pieces = [Piece(0, (_TEXT_GROWS if is_text else 1) * _file_size(path))]
         found.append(FileFacts(reader.schema, pieces, is_text, reader.compression, version))
     return found
@@ -163,7 +163,7 @@ def inspect(paths: Sequence[Location], options: FileOptions) -> list[FileFacts]:
 def relation_of(
     paths: Sequence[Location], facts: Sequence[FileFacts], options: FileOptions, split_bytes: int
 ) -> Relation:
-    """The splits of some files, of about so many bytes. Raises ``UsageError`` if the files do not suit each other."""
+    """Some files in splits of about ``split_bytes``. Raises ``UsageError`` if their schemas do not fit together."""
     schema, constants = in_one_schema(paths, [fact.schema for fact in facts])
     files = [
         SourceFile(everywhere(path), options, schema, of_file, fact.version, sum(piece.size for piece in fact.pieces))
@@ -177,17 +177,17 @@ def relation_of(
             sizes = [piece.size for piece in fact.pieces]
             for batch in batches_of(sizes, split_bytes):
                 parts.append(FileSplit(0, sum(sizes[batch.start : batch.stop]), file, batch.start, batch.stop))
-    if not parts:  # no rows have columns as well
+    if not parts:  # without rows there is still a schema
         parts.append(FileSplit(0, 0, files[0], 0, 0))
     size = sum(piece.size for fact in facts for piece in fact.pieces)
     return Relation(files[0].reader(None).schema, parts, size, facts[0].compression)
 
 
 def parts_of_text(file: SourceFile, most_bytes: int) -> Iterator[pa.Buffer]:
-    """A file that can be read only from its beginning, in tables of about so many bytes. Raises ``Error``."""
+    """A file that can only be read sequentially, in tables of about ``most_bytes``. Raises ``Error``."""
     reader = file.reader(None)
     parts = in_parts(reader.record_batches(most_bytes), reader.schema, most_bytes)
-    yield to_bytes(next(parts, reader.schema.empty_table()))  # no rows have columns as well
+    yield to_bytes(next(parts, reader.schema.empty_table()))  # without rows there is still a schema
     yield from map(to_bytes, parts)
     file.check_unchanged()
 
@@ -198,7 +198,7 @@ def renumbered(splits: Sequence[Split]) -> list[Split]:
 
 
 def to_bytes(table: pa.Table) -> pa.Buffer:
-    """A table as Arrow's stream: of slices no more than their rows."""
+    """A table in Arrow's stream format; of slices, only their own rows are written."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(unify_dictionaries=True)) as stream:
         stream.write_table(table)
@@ -206,5 +206,5 @@ def to_bytes(table: pa.Table) -> pa.Buffer:
 
 
 def from_bytes(data: Any) -> pa.Table:
-    """The table again, which lies where the bytes do."""
+    """The table from ``to_bytes``, without a copy: it refers to these bytes."""
     return pa.ipc.open_stream(pa.py_buffer(data)).read_all()

@@ -1,6 +1,6 @@
-"""What the stages of sorts and joins have in common: what they may take, and what they tell the driver.
+"""What the stages of sorts and joins share: their resource limits, and the facts that they report to the driver.
 
-Each stage is a function of its arguments, whichever worker calls it and however often.
+Each stage depends only on its arguments, whichever worker calls it and however often.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from linkwise.runtime.execution import ExecutionOptions
 
 @dataclass(frozen=True)
 class WorkerLimits:
-    """What a stage may take on its worker."""
+    """The resources that a stage may use on its worker."""
 
     memory: int
     """Bytes."""
@@ -37,39 +37,39 @@ class WorkerLimits:
     strategy: str
     """How it sorts and joins: see ``options``."""
     directory: Path | None
-    """Where runs are spilled; the system's place for it unless given."""
+    """Where runs are spilled; by default the system's temporary directory."""
 
     @property
     def execution(self) -> ExecutionOptions:
-        """What comes of it is checked by whoever asks."""
+        """The options for sorts and joins; they verify nothing, since the driver checks the result."""
         return ExecutionOptions(strategy=self.strategy, verify=False)
 
 
 @dataclass(frozen=True)
 class SplitFacts:
-    """What became of a split."""
+    """The facts that the driver needs about a split."""
 
     rows: int
-    """That were read."""
+    """The number of rows that were read."""
     ends: Array
-    """As ``cut`` has them."""
+    """The ranges that ``cut`` returns."""
     row_bytes: float
     sent: RowSum
-    """Of the rows of all shards."""
+    """The checksum of the rows of all shards."""
 
 
 @dataclass(frozen=True)
 class PartitionFacts:
-    """What became of a partition."""
+    """The facts that the driver needs about a partition."""
 
     name: str
-    """Of its file."""
+    """The name of its file."""
     rows: int
-    """Of the result."""
+    """Rows of the result."""
     size: int
     """Bytes of the file."""
     received: list[RowSum]
-    """Of the rows of all its shards, of each side."""
+    """For each side, the checksum of the rows of all its shards."""
     ends: pa.Table | None
     """The keys of the first and of the last row; none of a join without an order."""
 
@@ -93,7 +93,7 @@ class KeptRows(TableWriter):
         """See ``TableWriter``."""
 
     def table(self) -> pa.Table:
-        """All of them."""
+        """All rows."""
         return pa.concat_tables(self._tables)
 
 
@@ -110,9 +110,9 @@ class Output:
         self, like: Reader, keys: list[SortKey], memory: int, recording: Callable[[TableWriter], Recorder],
         received: Sequence[RowChecksum], write: Callable[[Recorder], object],
     ) -> Iterator[Any]:  # fmt: skip
-        """Have rows written, which are in the order of keys. Yields them, if they go into no file, and facts of them.
+        """Write rows that are in key order. Yields them, if they are not written to a file, then ``PartitionFacts``.
 
-        ``received``: the sums of the rows of each side, when they are written.
+        ``received``: the checksums of the rows of each side, which are complete once all rows are written.
         """
         if self.path is None:
             kept = KeptRows(self.schema)
@@ -141,7 +141,7 @@ def look_at(fetch: Fetch, paths: Sequence[Location], options: FileOptions) -> li
 
 
 def read_text(fetch: Fetch, file: SourceFile, most_bytes: int) -> Any:
-    """The stage that reads what can be read from its beginning alone: see ``parts_of_text``."""
+    """The stage that reads files which can only be read sequentially: see ``parts_of_text``."""
     del fetch
     return parts_of_text(file, most_bytes)
 
@@ -153,7 +153,7 @@ def describe(fetch: Fetch, handle: Any) -> tuple[pa.Schema, int]:
 
 
 def facts_of(table: pa.Table, read: int, ends: Array) -> SplitFacts:
-    """Of the rows of a split that were cut so."""
+    """The facts of a split whose rows were cut at ``ends``."""
     sent = RowChecksum()
     if (ends[1:, 0] == ends[:-1, 1]).all():
         sent.add_on_all_cores(table)

@@ -1,1 +1,1 @@
-"""Readers of every format, and of what a program holds."""
+"""Readers of every file format, and of in-memory sources."""

@@ -20,12 +20,12 @@ from linkwise.interop.containers import Contents
 
 
 class ArrayReader(Reader):
-    """NumPy's ``.npy``, or raw numbers; mapped."""
+    """A memory-mapped file of numbers: NumPy's ``.npy``, or raw."""
 
     def __init__(self, path: Path, kind: Format, dtype: str | None) -> None:
         self._version = FileVersion(path)
         with one_clear_line("read", path):
-            path.open("rb").close()  # says what is wrong better than the libraries do
+            path.open("rb").close()  # its error messages are clearer than those of the libraries
             of_numbers, self._begin, shape = _header_of(path) if kind == "npy" else (_named_type(path, dtype), 0, None)
             _check_type(of_numbers)
             self._mapped = _core.MappedFile(str(path))
@@ -56,8 +56,8 @@ class ArrayReader(Reader):
 
 
 def _header_of(path: Path) -> tuple[np.dtype[Any], int, tuple[int, ...]]:
-    """The type of a ``.npy`` file's numbers, where they begin, and their shape."""
-    array = np.load(path, mmap_mode="r", allow_pickle=False)  # also looks whether all of them are there
+    """The element type, data offset and shape of a ``.npy`` file."""
+    array = np.load(path, mmap_mode="r", allow_pickle=False)  # also checks that the file has all elements
     if isinstance(array, np.memmap):
         return array.dtype, array.offset, array.shape
     raise UsageError(f"{path} is no .npy file")
@@ -68,17 +68,17 @@ def _named_type(path: Path, dtype: str | None) -> np.dtype[Any]:
         raise UsageError(f"{path}: a .bin file is raw; name the type of its numbers with --dtype, as uint32 or f8")
     try:
         return np.dtype(dtype)
-    except Exception:  # NumPy evaluates what it is given
+    except Exception:  # NumPy evaluates the text, so anything may be raised
         raise UsageError(f"there is no type '{dtype}'; name one like uint32, int64 or f8") from None
 
 
 def _check_type(kind: np.dtype[Any]) -> None:
-    """Before anything is looked at: elements that are references would be followed."""
+    """Raise before any element is accessed: object references in a file would be followed."""
     key_type_of(np.dtype(np.uint64) if kind.kind in "bmM" else kind.newbyteorder("="))
 
 
 class SeveralArrays(Reader):
-    """Several of them with numbers of one type, one behind the other."""
+    """Several arrays of one element type, concatenated."""
 
     def __init__(self, readers: Sequence[ArrayReader], paths: Sequence[Location]) -> None:
         super().__init__(readers[0].format, size=sum(reader.array.nbytes for reader in readers))
@@ -91,7 +91,7 @@ class SeveralArrays(Reader):
     def everything(self, seen: Seen = not_looked_at) -> Contents:
         """See ``Reader``."""
         arrays = [reader.array for reader in self._readers]
-        whole = np.concatenate(arrays, dtype=arrays[0].dtype)  # with its byte order
+        whole = np.concatenate(arrays, dtype=arrays[0].dtype)  # keeps the byte order
         seen(whole)
         return whole
 

@@ -17,14 +17,14 @@ from linkwise.files.reading.arrow_sizes import ARROW_FILE, decoded_sizes
 from linkwise.files.reading.reader import Piece, Seen, TableReader, not_looked_at
 from linkwise.interop.containers import Contents
 
-_MOST_PARTS = 4  # that a batch may be more than: it can only be decompressed as a whole
+_MOST_PARTS = 4  # times the limit that a record batch may take: it can only be decompressed as a whole
 _ALWAYS_FITS = 1 << 20  # bytes
 
 
 class ArrowReader(TableReader):
-    """Arrow's file format or its stream format, from a mapped file or, without one, from what is open already.
+    """Arrow's file format or its stream format, from a mapped file or, without one, from an open source.
 
-    That may be read at any place if it is a file.
+    ``is_file``: the open source has the file format and supports random access.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class ArrowReader(TableReader):
             self._source = pa.ipc.open_file(source) if self._is_file else pa.ipc.open_stream(source)
             self._numbers = range(
                 self._source.num_record_batches if self._is_file else 0
-            )  # of the batches that are read
+            )  # of the record batches to read
         self._set_schema(self._source.schema)
 
     def _read(self, most_bytes: int | None) -> Iterator[pa.RecordBatch]:
@@ -56,7 +56,7 @@ class ArrowReader(TableReader):
                 self._mapped.forget(0, self._mapped.bytes.size)
 
     def _check_fits(self, most_bytes: int) -> None:
-        """Of batches that are only mapped, a part is read at a time; what is compressed must fit as a whole."""
+        """Mapped uncompressed batches are read piece by piece; compressed batches must fit as a whole."""
         largest = max(self._sizes, default=0)
         if self._mapped is not None and largest > most_bytes and self.size and self.size > self._mapped.bytes.size:
             raise UsageError(
@@ -103,6 +103,6 @@ class ArrowReader(TableReader):
 
 
 def _validated(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A batch whose buffers are those of a file, into which nobody has looked."""
+    """Validate a batch: its buffers come from the file unchecked."""
     batch.validate(full=True)
     return batch

@@ -1,7 +1,7 @@
-"""What the record batches of a file in Arrow's formats take in memory, from their metadata alone.
+"""The decoded sizes of the record batches of an Arrow file or stream, from their metadata alone.
 
 The metadata are FlatBuffers (https://arrow.apache.org/docs/format/Columnar.html#serialization-and-interprocess-communication-ipc),
-of which a few fields are enough. A compressed buffer begins with the size that it has uncompressed, or -1 if it is not.
+of which a few fields suffice. A compressed buffer begins with its uncompressed size, or -1 if it is not compressed.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from linkwise._core import Error
 
 ARROW_FILE = b"ARROW1"
-"""What Arrow's file format begins with; its stream format does not."""
+"""The magic bytes of Arrow's file format; the stream format has none."""
 
-_CONTINUES = 0xFFFFFFFF  # what messages begin with since version 0.15
+_CONTINUES = 0xFFFFFFFF  # the marker at the beginning of messages since version 0.15
 _DICTIONARY, _BATCH = 2, 3  # kinds of messages
 
 
@@ -60,7 +60,7 @@ def _number(data: memoryview, kind: str, at: int) -> int:
 
 
 def decoded_sizes(data: memoryview) -> list[int]:
-    """Bytes of each record batch, when its buffers are decompressed; the first has those of all dictionaries as well.
+    """Bytes of each record batch with decompressed buffers; those of all dictionaries count for the first batch.
 
     ``data`` is a file, or a stream from its beginning. Raises ``Error`` or ``struct.error`` if it is damaged.
     """
@@ -83,7 +83,7 @@ def _messages(data: memoryview) -> Iterator[tuple[int, int]]:
         for blocks in (2, 3):
             before = -1
             for offset, _, _ in footer.structs(blocks, "qi4xq"):
-                if offset <= before:  # so that no message is looked at more than once
+                if offset <= before:  # so that no message is visited more than once
                     raise Error("its blocks are not one behind the other")
                 before = offset
                 yield _message(data, offset)[:2]
@@ -96,7 +96,7 @@ def _messages(data: memoryview) -> Iterator[tuple[int, int]]:
 
 
 def _message(data: memoryview, at: int) -> tuple[int, int, int]:
-    """The kind of a message, what it takes decoded, and where the next one begins."""
+    """The kind of a message, its decoded size, and where the next one begins."""
     at += 4 if _number(data, "I", at) == _CONTINUES else 0
     body = at + 4 + _number(data, "i", at)
     if body <= at:

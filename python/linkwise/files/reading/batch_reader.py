@@ -1,4 +1,4 @@
-"""Reading what a program holds or makes: tables, streams of batches, datasets, lazy frames, relations of DuckDB."""
+"""Reading in-memory and lazy sources: tables, batch streams, datasets, lazy frames, DuckDB relations."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from linkwise.files.reading.reader import TableReader
 
 
 class BatchReader(TableReader):
-    """Whatever gives Arrow's batches. Datasets and lazy frames are asked for the columns alone that are wanted.
+    """Any source of Arrow batches. Datasets and lazy frames are asked only for the columns that are needed.
 
-    What is a stream can be read once.
+    A stream can be read only once.
     """
 
     def __init__(self, location: TableSource) -> None:
         super().__init__(location, "arrow")
         with one_clear_line("read", location):
             self._source = _as_pyarrow(location.source)
-            self._set_plain(_schema_of(self._source))  # whether or not it is filtered: other engines' views are text
+            self._set_plain(_schema_of(self._source))  # even without a filter: string views are read as plain text
         if isinstance(self._source, pa.Table):
             self.size = self._source.nbytes
 
     def keep(self, columns: Sequence[str] | None, rows: Any | None) -> None:
         """See ``Reader``."""
         super().keep(columns, rows)
-        if hasattr(self._source, "scanner") and self._plain is None:  # which filters itself
+        if hasattr(self._source, "scanner") and self._plain is None:  # it filters by itself
             self._source = self._source.scanner(columns=self.columns, filter=rows)
             self._filter = None
             return
@@ -41,7 +41,7 @@ class BatchReader(TableReader):
             self._source = self._source.scanner(columns=needed)
 
     def _read(self, most_bytes: int | None) -> Iterator[pa.RecordBatch]:
-        del most_bytes  # whoever makes the batches has chosen their size
+        del most_bytes  # the source determines the size of batches
         source = self._source
         if _is_lazy_frame(source):
             for frame in source.collect_batches(maintain_order=True):
@@ -50,7 +50,7 @@ class BatchReader(TableReader):
             yield from source.to_batches() if hasattr(source, "to_batches") else source
 
     def check_unchanged(self) -> None:
-        """See ``Reader``. What a program holds, it does not change meanwhile."""
+        """See ``Reader``. In-memory sources are assumed not to change meanwhile."""
 
 
 def _is_lazy_frame(source: Any) -> bool:
@@ -58,7 +58,7 @@ def _is_lazy_frame(source: Any) -> bool:
 
 
 def _as_pyarrow(source: Any) -> Any:
-    """A table, a stream of batches, a dataset or a scanner of PyArrow's, or a lazy frame as it is."""
+    """The source as a PyArrow table, batch reader, dataset or scanner; a lazy frame as it is."""
     if isinstance(source, pa.Table | pa.RecordBatchReader) or _is_lazy_frame(source) or hasattr(source, "scanner"):
         return source
     if hasattr(source, "__arrow_c_stream__"):
@@ -71,6 +71,6 @@ def _as_pyarrow(source: Any) -> Any:
 def _schema_of(source: Any) -> pa.Schema:
     if not _is_lazy_frame(source):
         return source.schema
-    import polars  # noqa: PLC0415 - whose frame it is
+    import polars  # noqa: PLC0415 - the frame is one of Polars
 
     return pa.table(polars.DataFrame(schema=source.collect_schema())).schema

@@ -1,6 +1,6 @@
-"""Files of one table whose columns differ a little: in their order, in types that have a common one, by some column.
+"""Files of one table whose columns differ slightly: in order, in compatible types, or by a missing column.
 
-Columns are found by their names. Directories like ``day=2024-05-01`` give one more column each, as Hive has them.
+Columns are matched by name. Directories like ``day=2024-05-01`` add one column each, as in Hive.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from linkwise.interop.containers import Contents
 from linkwise.joining.type_promotion import common_value_type
 
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
-"""What a directory is called by for null."""
-_ADDED_BYTES = 8  # of a value in a column that the file has not got
+"""The value that stands for null in names of directories."""
+_ADDED_BYTES = 8  # per value of a column that the file lacks
 _HIVE = re.compile(r"([^=/]+)=(.*)")
 
 
 def partition_of(path: Location) -> dict[str, str | None]:
-    """The columns that the directories of a file's path name, and their values as text; ``None`` for null."""
+    """The columns that a file's directories name, and their values as text; ``None`` for null."""
     found = [match for part in path.parts[:-1] if (match := _HIVE.fullmatch(part))]
     return {unquote(name): None if value == NO_VALUE else unquote(value) for name, value in map(re.Match.groups, found)}
 
 
 def partition_types(partitions: Sequence[Mapping[str, str | None]]) -> dict[str, pa.DataType]:
-    """The type of each column that some files have: integers and dates where all values are such, otherwise text."""
+    """The type of each partition column: integer or date where all values are, otherwise text."""
     types: dict[str, pa.DataType] = {}
     for name in dict.fromkeys(name for each in partitions for name in each):
         values = [value for each in partitions if (value := each.get(name)) is not None]
@@ -54,7 +54,7 @@ def partition_types(partitions: Sequence[Mapping[str, str | None]]) -> dict[str,
 
 
 def partition_values(partition: Mapping[str, str | None], types: Mapping[str, pa.DataType]) -> dict[str, pa.Scalar]:
-    """The values of one file in these types."""
+    """The partition values of one file, in these types."""
     made: dict[str, pa.Scalar] = {}
     for name, text in partition.items():
         of_text = _OF_TEXT.get(types[name])
@@ -63,7 +63,7 @@ def partition_values(partition: Mapping[str, str | None], types: Mapping[str, pa
 
 
 def with_constants(schema: pa.Schema, constants: Mapping[str, pa.Scalar]) -> pa.Schema:
-    """A file's columns, and behind them those that its directories tell."""
+    """A file's schema, followed by the columns that its directories name."""
     told = [pa.field(name, value.type) for name, value in constants.items()]
     return pa.schema([*schema, *told], schema.metadata)
 
@@ -83,7 +83,7 @@ _OF_TEXT: dict[pa.DataType, Callable[[str], Any]] = {pa.int64(): _as_integer, pa
 
 
 def unified_schema(schemas: Sequence[pa.Schema], paths: Sequence[Location]) -> pa.Schema:
-    """Columns of all files by their names, those of the first file first. Raises ``UsageError``."""
+    """The union of the columns of all files by name, those of the first file first. Raises ``UsageError``."""
     fields: dict[str, tuple[pa.Field, Location]] = {}
     for schema, path in zip(schemas, paths, strict=True):
         if len({*schema.names}) < len(schema.names):
@@ -102,13 +102,13 @@ def unified_schema(schemas: Sequence[pa.Schema], paths: Sequence[Location]) -> p
 def in_one_schema(
     paths: Sequence[Location], schemas: Sequence[pa.Schema]
 ) -> tuple[pa.Schema, list[dict[str, pa.Scalar]]]:
-    """Of the files of one table, which may differ in some columns: all columns, and what each one's directories tell.
+    """The common schema of the files of one table, and the partition values of each.
 
-    Raises ``UsageError`` if the files do not suit each other.
+    Raises ``UsageError`` if the files are incompatible.
     """
     partitions = [partition_of(path) for path in paths]
     types = partition_types(partitions)
-    # What a file has itself counts more than what its directories say.
+    # A file's own column takes precedence over its directories.
     constants = [
         {name: value for name, value in partition_values(told, types).items() if name not in schema.names}
         for told, schema in zip(partitions, schemas, strict=True)
@@ -120,18 +120,18 @@ def in_one_schema(
 
 
 class ConformedReader(Reader):
-    """A file's rows with the columns of a schema: cast where types differ, null or constant where it has none."""
+    """A file's rows with the columns of a schema: cast where types differ, null or constant where it lacks one."""
 
     schema: pa.Schema
     header_as_it_is = None
-    """Rows of text are values here, and not carried."""
+    """Rows of text are parsed here, and not carried verbatim."""
 
     def __init__(self, inner: TableReader, schema: pa.Schema, constants: Mapping[str, pa.Scalar]) -> None:
         super().__init__(inner.format, schema=schema, columns=list(schema.names), compression=inner.compression)
         self._inner, self._all, self._constants = inner, schema, constants
         self._of_file = dict(zip(inner.schema.names, inner.schema.types, strict=True))
-        self._filter: Any | None = None  # unless the file's own reader has it,
-        self._referenced: list[str] = []  # and the columns in it
+        self._filter: Any | None = None  # unless the file's own reader applies it
+        self._referenced: list[str] = []  # the columns in the filter
         self._set_size()
 
     def _set_size(self) -> None:
@@ -149,7 +149,7 @@ class ConformedReader(Reader):
         is_of_file = all(self._of_file.get(name) == self._all.field(name).type for name in self._referenced)
         self._filter = None if is_of_file else rows
         needed = [*kept, *(name for name in self._referenced if name not in kept)] if not is_of_file else kept
-        # Of no column nobody could tell how many rows there are.
+        # At least one column is read: without any, the number of rows would be unknown.
         in_file = [name for name in needed if name in self._of_file] or self._inner.columns[:1]
         self._inner.keep(in_file, rows if is_of_file else None)
         self.schema = pa.schema([self._all.field(name) for name in kept], self._all.metadata)
@@ -157,7 +157,7 @@ class ConformedReader(Reader):
         self._set_size()
 
     def _conformed(self, table: pa.Table, columns: Sequence[str] | None = None) -> pa.Table:
-        """A table of the file's rows with some of the columns, or with all that are wanted, and the rows that are."""
+        """The requested rows of a table of the file, with ``columns`` or all requested ones, in the common schema."""
         wanted = self.columns if columns is None else list(columns)
         names = wanted if self._filter is None else list(dict.fromkeys([*wanted, *self._referenced]))
         made = pa.table([self._column(table, name) for name in names], self._schema_of(names))
@@ -183,7 +183,7 @@ class ConformedReader(Reader):
             ) from None
 
     def _names_in_file(self, columns: Sequence[str] | None) -> list[str] | None:
-        """What to ask the file's own reader for."""
+        """The columns to request from the file's own reader."""
         if columns is None:
             return None
         asked = dict.fromkeys([*columns, *self._referenced])

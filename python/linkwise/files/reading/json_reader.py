@@ -18,12 +18,12 @@ from linkwise.files.formats import FileOptions, arrow_type, one_clear_line
 from linkwise.files.locations import Location, name_of
 from linkwise.files.reading.line_reader import BLOCK_OF_A_CORE, LineReader, rows_of
 
-_LOOKED_AT = 100  # lines that tell the order of columns
-_DEEPEST = 200  # values in each other
+_LOOKED_AT = 100  # lines that determine the order of columns
+_DEEPEST = 200  # nesting depth of values
 
 
 class JsonReader(LineReader):
-    """A file, or a pipe, whose first lines tell the columns and their types."""
+    """A file or pipe of JSON lines; columns and types are inferred from the first lines."""
 
     def __init__(self, path: Location, pipe: BinaryIO | None, options: FileOptions) -> None:
         super().__init__(path, pipe, "jsonl", "", header=False)
@@ -52,7 +52,7 @@ class JsonReader(LineReader):
                     yield from self._batches_of(self._map(), BLOCK_OF_A_CORE)
                     return
                 except pa.ArrowInvalid as error:
-                    if "straddl" not in str(error):  # which a row does that is longer than a block
+                    if "straddl" not in str(error):  # said of a row longer than a block
                         raise
             with contextlib.closing(self._source()) as source:
                 for text in self._parts(source, most_bytes):
@@ -81,7 +81,7 @@ class JsonReader(LineReader):
             raise Error(f"{name_of(self.path, 'read')}: values are in each other more than {_DEEPEST} deep")
 
     def _rows_as_they_are(self, text: Any) -> pa.Array | None:
-        """See ``LineReader``. JSON may have objects of several lines, and several in one; then lines are no rows."""
+        """See ``LineReader``. ``None`` if objects span lines or share them: then lines are not rows."""
         rows = rows_of(text, "", keeps_blank=False)
         if _are_objects(rows, b"}\n"):
             return rows
@@ -92,7 +92,7 @@ class JsonReader(LineReader):
 
 
 def _are_objects(lines: pa.Array, end: bytes) -> bool:
-    """Whether each begins with a brace and ends with one, and so none goes on in the next: a comma would be between."""
+    """Whether each line begins and ends with a brace; then no object spans lines, as a comma would be missing."""
     begin_and_end = pc.and_(pc.starts_with(lines, pattern="{"), pc.ends_with(lines, pattern=end))
     return bool(pc.all(begin_and_end, min_count=0).as_py())
 
@@ -102,7 +102,7 @@ def _parsing(schema: pa.Schema, others: str) -> Any:
 
 
 def _as_lines_have_them(names: list[str], text: bytes) -> list[str]:
-    """Names in the order of the first lines, and behind them those that come later."""
+    """Names in the order of the first lines, followed by those that occur later."""
     seen: dict[str, None] = {}
     for line in text.split(b"\n", _LOOKED_AT)[:_LOOKED_AT]:
         with contextlib.suppress(ValueError):  # an object of several lines

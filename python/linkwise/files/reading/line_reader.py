@@ -1,4 +1,4 @@
-"""Reading text by its lines: in parts of whole rows, and as the rows are, for files that they go to unchanged."""
+"""Reading text in parts of whole rows, and carrying rows verbatim from input to output."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from linkwise.files.locations import Location, name_of, size_of
 from linkwise.files.reading.reader import CarriedRows, TableReader, unused_name
 
 BLOCK = 16 << 20
-"""Bytes of text that are parsed at once, and whose first block tells the types."""
+"""Bytes of text that are parsed at once; types are inferred from the first block."""
 BLOCK_OF_A_CORE = 4 << 20
-"""The same where all is read at once."""
-_LEAST_BLOCK = 1 << 20  # where little memory is to be used,
-_LONGEST_ROW = 256 << 20  # of which a row may take more
+"""The same per core, where the whole text is read at once."""
+_LEAST_BLOCK = 1 << 20  # bytes, where memory is limited
+_LONGEST_ROW = 256 << 20  # bytes; a row may exceed a block
 
 
 class LineReader(TableReader):
-    """A file of text, or a pipe, whose first lines are looked at before it is read.
+    """A text file or pipe whose schema is inferred from its first rows.
 
-    With a delimiter, rows go on inside of quotes; without one, every line is a row.
+    With a delimiter, quoted values may contain line breaks; without one, every line is a row.
     """
 
     def __init__(self, path: Location, pipe: BinaryIO | None, kind: Format, delimiter: str, *, header: bool) -> None:
         super().__init__(path, kind)
         self._pipe, self._delimiter, self._header = pipe, delimiter, header
-        self._first = b""  # what has been read of a pipe
-        self._has_blank_lines = False  # which are rows
+        self._first = b""  # bytes that have been read from a pipe already
+        self._has_blank_lines = False  # whether blank lines are rows
         self._all_names: list[str] = []
-        self._mapped: _core.MappedFile | None = None  # which carried rows lie in
-        self._parsed_names: list[str] = []  # the columns that are parsed, if rows are carried as they are
+        self._mapped: _core.MappedFile | None = None  # contains the carried rows
+        self._parsed_names: list[str] = []  # the columns to parse if rows are carried verbatim
         self._can_be_carried = True
         size = None if pipe is not None else size_of(path)
         self.size = None if size is None else 2 * size
@@ -55,7 +55,7 @@ class LineReader(TableReader):
         self._version.check(is_whole=self._mapped is None or self._mapped.is_whole())
 
     def _beginning(self) -> bytes:
-        """The rows that tell the types. PyArrow would read many blocks ahead of what is asked for."""
+        """The rows that types are inferred from; PyArrow itself would read many blocks ahead."""
         if self._pipe is None:
             with open(str(self.path), "rb") as file:
                 text = self._rows_that_tell(file)
@@ -64,7 +64,7 @@ class LineReader(TableReader):
         return text if len(text) < BLOCK else text[: self._end_of_last_row(text) or len(text)]
 
     def _rows_that_tell(self, source: BinaryIO) -> bytes:
-        """A block of text; more where the first rows are longer."""
+        """A block of text, or more until it has two whole rows."""
         text = _read_all(source, BLOCK)
         while len(text) < _LONGEST_ROW and not self._end_of_last_row(text[: max(self._end_of_last_row(text) - 1, 0)]):
             more = _read_all(source, BLOCK)
@@ -77,7 +77,7 @@ class LineReader(TableReader):
         return _core.end_of_last_row(text, self._delimiter) if self._delimiter else text.rfind(b"\n") + 1
 
     def _beside_rows(self, batches: list[pa.RecordBatch], text: Any, *, has_names: bool) -> list[pa.RecordBatch]:
-        """What was parsed of a text, and beside it the rows as they are."""
+        """The parsed batches of a text, with the raw text of each row as one more column."""
         rows = self._rows_as_they_are(text)
         if rows is not None:
             rows = rows[int(has_names) :]
@@ -95,22 +95,22 @@ class LineReader(TableReader):
         return beside
 
     def _rows_as_they_are(self, text: Any) -> pa.Array | None:
-        """``None`` where they do not lie one behind the other."""
+        """The raw text of each row; ``None`` if the boundaries of rows are unclear."""
         return rows_of(text, self._delimiter, keeps_blank=self._has_blank_lines)
 
     def _source(self) -> Any:
-        """What the text is read from, from its beginning on."""
+        """A source of the text from its beginning."""
         source = pa.OSFile(str(self.path)) if self._pipe is None else _Behind(self._first, self._pipe)
         self._first = b""
         return source
 
     def _map(self) -> Any:
-        """The whole text, where it lies."""
+        """The whole text, memory-mapped."""
         self._mapped = _core.MappedFile(str(self.path))
         return pa.py_buffer(self._mapped.bytes)
 
     def _parts(self, source: Any, most_bytes: int | None) -> Iterator[bytes]:
-        """A text in parts of whole rows, of about so many bytes. Raises ``Error`` where a row has no end."""
+        """The text in parts of whole rows, sized by ``most_bytes``. Raises ``Error`` where a row has no end."""
         size = BLOCK if most_bytes is None else min(max(most_bytes, _LEAST_BLOCK), BLOCK)
         text = b""
         while part := source.read(size):
@@ -129,14 +129,14 @@ class LineReader(TableReader):
 
 
 def rows_of(text: Any, delimiter: str, *, keeps_blank: bool) -> pa.Array:
-    """The rows of a text as they are, each with its end."""
+    """The raw text of each row, with its line end."""
     letters, offsets = _core.rows_of_text(np.frombuffer(text, np.uint8), delimiter or "\0", keeps_blank)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(text if letters is None else letters)]
     return pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
 
 
 def _read_all(pipe: BinaryIO, size: int) -> bytes:
-    """So many bytes, unless the pipe ends before."""
+    """Read ``size`` bytes, or fewer if the pipe ends before."""
     parts = []
     while size and (part := pipe.read(size)):
         parts.append(part)

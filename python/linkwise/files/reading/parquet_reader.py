@@ -34,11 +34,11 @@ from linkwise.interop.containers import Contents
 from linkwise.runtime.parallel import in_order
 
 _ROWS_AT_ONCE = 1 << 17
-_WORTH_A_CORE = 1 << 16  # rows of a row group on average; with fewer, the cores share columns instead
-_PAGE = 1 << 16  # bytes that are fetched at once where little memory is to be used
-_SAMPLED_GROUPS, _SAMPLED_ROWS = 8, 64  # which tell what a row takes when it is decoded
-_LARGE = 8  # times as many rows as a part is to have, of which a row group is decoded bit by bit instead
-_PARTS = 4  # that are decoded of what may be in memory: rows may take more than those that were sampled
+_WORTH_A_CORE = 1 << 16  # average rows per row group; with fewer, the cores divide columns among them instead
+_PAGE = 1 << 16  # bytes that are read at once where memory is limited
+_SAMPLED_GROUPS, _SAMPLED_ROWS = 8, 64  # to estimate the decoded size of a row
+_LARGE = 8  # times the rows of a part; larger row groups are decoded incrementally instead
+_PARTS = 4  # memory / _PARTS is decoded at once: rows may take more than the sampled ones
 
 
 class ParquetReader(TableReader):
@@ -47,36 +47,35 @@ class ParquetReader(TableReader):
     def __init__(self, path: Path | RemoteFile, *, spool: IO[bytes] | None = None) -> None:
         super().__init__(path, "parquet")
         self._file = path
-        self._spool = spool  # a file without another name, which goes with this
+        self._spool = spool  # an unnamed temporary file, closed with this reader
         with one_clear_line("read", path):
             if isinstance(path, Path):
-                path.open("rb").close()  # says what is wrong better than the library does
+                path.open("rb").close()  # its error message is clearer than that of the library
             self._metadata: pq.FileMetaData | None = None
             with self._open() as file:
                 self._metadata = file.metadata
                 self._set_schema(file.schema_arrow)
                 self._needed, self._all_columns = self.columns, len(self.columns)
                 self._groups = list(range(file.metadata.num_row_groups))
-                # PyArrow cannot read dictionaries inside of other types in any other way, and ends the process over
-                # some.
+                # PyArrow can read nested dictionaries only by whole row groups; otherwise, some crash the process.
                 self._is_read_by_groups = any(map(_has_dictionary_inside, self.schema.types))
                 self._estimate(file)
                 if self._metadata.num_row_groups and self._metadata.num_columns:
-                    # Damaged metadata of a column ends the process when its codec is asked for, unless it was read.
+                    # Only after the sampling above: asking for the codec of damaged metadata crashes the process.
                     first = self._metadata.row_group(0)
                     columns = [first.column(number) for number in range(self._metadata.num_columns)]
                     self.compression = {column.path_in_schema: column.compression for column in columns}
 
     def _open(self, *, in_pages: bool = False) -> pq.ParquetFile:
-        # Buffering in advance would keep what was read, and whole row groups would be fetched for their first rows.
+        # Pre-buffering would keep what was read, and fetch whole row groups for their first rows.
         buffer = _PAGE if in_pages else 0
         if isinstance(self._file, Path):
             return pq.ParquetFile(self._file, metadata=self._metadata, pre_buffer=False, buffer_size=buffer)
-        # What is far away is asked for once for several columns, and at the same time.
+        # Remote reads are combined over columns, and run at the same time.
         return pq.ParquetFile(self._file.open(), metadata=self._metadata, pre_buffer=not in_pages, buffer_size=buffer)
 
     def _encoded_bytes(self, file: pq.ParquetFile) -> int:
-        """Of the columns and row groups that are read, before they are compressed."""
+        """Encoded bytes of the columns and row groups that are read, before compression."""
         groups = [file.metadata.row_group(group) for group in self._groups]
         if self._named is None or not groups:
             return sum(group.total_byte_size for group in groups)
@@ -85,14 +84,14 @@ class ParquetReader(TableReader):
         return sum(group.column(at).total_uncompressed_size for group in groups for at in needed)
 
     def _estimate(self, file: pq.ParquetFile) -> None:
-        """What a row and all of them take in memory, by the first ones of some row groups."""
+        """Estimate the memory of a row and of all rows from the first rows of some row groups."""
         encoded, rows = self._encoded_bytes(file), int(self._lengths[self._groups].sum())
         sampled = self._sampled_bytes(file) if rows and file.metadata.num_columns else 0
         self._row_bytes = max(8 * len(self._needed), encoded // max(rows, 1), sampled)
         self.size = max(2 * encoded, self._row_bytes * rows)
 
     def _sampled_bytes(self, file: pq.ParquetFile) -> int:
-        """What a row takes in memory, of the largest of samples."""
+        """Bytes that a row takes in memory, by the largest sample."""
         if self._is_read_by_groups:
             first = file.read_row_group(self._groups[0], columns=self._named)
             return bytes_of(first) // max(int(first.num_rows), 1)
@@ -110,27 +109,27 @@ class ParquetReader(TableReader):
             return bytes_of_rows(batch if sampled is None else batch.select(sampled)) // int(batch.num_rows)
 
         groups = self._groups[:: -(-len(self._groups) // _SAMPLED_GROUPS)] if sampled != [] else self._groups[:1]
-        # Of one, all columns: damaged metadata is an error for those who read, and the end of the process for others.
+        # All columns of one group: on damaged metadata, reading raises an error; other access crashes the process.
         asked = [(group, sampled if at else self._named) for at, group in enumerate(groups)]
         return fixed + max(in_order(partial(first_of, *each) for each in asked))
 
     def keep(self, columns: Sequence[str] | None, rows: Any | None) -> None:
-        """See ``Reader``. Row groups whose statistics say that no row is wanted are not read."""
+        """See ``Reader``. Row groups whose statistics rule out a match are not read."""
         before = self.columns
         super().keep(columns, rows)
         wanted = {*self.columns, *self._referenced}
         self._needed = [name for name in before if name in wanted]
         with one_clear_line("read", self.path), self._open() as file:
             if rows is not None:
-                # There are types whose statistics PyArrow does not compare.
+                # PyArrow does not compare the statistics of some types.
                 with contextlib.suppress(pa.ArrowNotImplementedError):
                     subset = self._fragment().subset(rows, schema=self._plain or file.schema_arrow)
                     self._groups = [group.id for group in subset.row_groups]
             self._estimate(file)
 
     def _fragment(self) -> Any:
-        """The file as datasets have it, which look at statistics."""
-        import pyarrow.dataset  # noqa: PLC0415 - which takes long, as it looks for pandas
+        """The file as a dataset fragment, which evaluates statistics."""
+        import pyarrow.dataset  # noqa: PLC0415 - slow, as it looks for pandas
         from pyarrow.fs import LocalFileSystem  # noqa: PLC0415
 
         of_parquet = pyarrow.dataset.ParquetFileFormat()
@@ -150,7 +149,7 @@ class ParquetReader(TableReader):
             told = self._metadata.row_group(group).column(at).statistics  # type: ignore[union-attr]
             try:
                 return told is None or not told.has_min_max or bool(told.max >= least and told.min <= greatest)
-            except (TypeError, ValueError, NotImplementedError):  # values that Python does not have, or compare
+            except (TypeError, ValueError, NotImplementedError):  # values that Python cannot represent or compare
                 return True
 
         self._groups = [group for group in self._groups if may_hold(group)]
@@ -178,7 +177,7 @@ class ParquetReader(TableReader):
     def _decoded(
         self, columns: list[str] | None, kept: Callable[[pa.Table], pa.Table] = lambda table: table
     ) -> Iterator[pa.Table]:
-        """What is kept of the row groups that are read, or of all of them in one, decoded by all cores."""
+        """What ``kept`` returns for each row group, or for all of them as one table, decoded by all cores."""
         worth_a_core = int(self._lengths[self._groups].sum()) // _WORTH_A_CORE
 
         def decoded(group: int) -> pa.Table:
@@ -194,7 +193,7 @@ class ParquetReader(TableReader):
             return iter([kept(_with_sound_dictionaries(file.read_row_groups(self._groups, columns=columns)))])
 
     def parts(self, rows: int, most_bytes: int) -> Iterator[Part]:
-        """See ``Reader``. Row groups, or several small ones; large ones come in parts, one after the other."""
+        """See ``Reader``. Row groups, small ones combined; if one is too large, all are decoded in sequence."""
         lengths = self._lengths[self._groups]
         most_rows = min(_LARGE * rows, max(most_bytes // self._row_bytes, 1))
         if not len(lengths) or int(lengths.max()) > most_rows:
@@ -224,12 +223,12 @@ class ParquetReader(TableReader):
             return kept if columns is None or kept.column_names == list(columns) else kept.select(list(columns))
 
     def _named_alone(self, columns: Sequence[str] | None) -> bool:
-        """Whether PyArrow takes these names for these columns and nothing else."""
+        """Whether PyArrow resolves these names to exactly these columns."""
         return columns is not None and not self._is_read_by_groups and not any("." in name for name in self._needed)
 
     @property
     def _named(self) -> list[str] | None:
-        """Columns as PyArrow takes them: by a name one may mean others, inside of which something has it."""
+        """The columns to request from PyArrow; ``None``: all, also if a name with a dot could mean a nested field."""
         is_clear = len(self._needed) < self._all_columns and not any("." in name for name in self._needed)
         return self._needed if is_clear else None
 
@@ -247,12 +246,12 @@ class ParquetReader(TableReader):
     def rows(self) -> int | None:
         """See ``Reader``."""
         assert self._metadata is not None
-        # Whoever asks for one such column may get several, or those inside of another.
+        # Such a name may select several columns, or nested ones of another column.
         are_plain = not self._is_read_by_groups and not any("." in name for name in self._needed)
         return int(self._metadata.num_rows) if are_plain else None
 
     def is_read_sooner_by_keys(self, wanted: int) -> bool:
-        """See ``Reader``. Where a filter leaves little, and that lies everywhere, everything is decoded only once."""
+        """See ``Reader``. Not if filtered rows may be in all row groups, which would then be decoded twice."""
         is_everywhere = self._filter is not None and wanted >= len(self._groups)
         return super().is_read_sooner_by_keys(wanted) and not is_everywhere
 
@@ -302,13 +301,13 @@ class ParquetReader(TableReader):
         return np.cumsum(self._lengths)
 
     def fetch(self, rows: Rows, most_bytes: int | None) -> pa.Table:
-        """See ``Reader``. Row groups in which none of them lies are not read."""
+        """See ``Reader``. Row groups without any of these rows are not read."""
         ends = self._ends
         groups = np.unique(np.searchsorted(ends, rows, "right")).tolist()
         one_by_one = most_bytes is not None or len(groups) == 1
 
         def fetched(group: int) -> pa.Table:
-            """Read and decoded up to the last one, bit by bit."""
+            """The wanted rows of a row group, decoded batch by batch up to the last of them."""
             first, end = ends[group] - self._lengths[group], ends[group]
             of_group = rows[np.searchsorted(rows, first) : np.searchsorted(rows, end)] - first
             parts, begin = [], 0
@@ -336,7 +335,7 @@ class ParquetReader(TableReader):
 
 
 def _fixed_bytes(kind: pa.DataType) -> int | None:
-    """What a value takes in memory, if that is told by its type."""
+    """Bytes of a value in memory if its type determines them, otherwise ``None``."""
     if pa.types.is_dictionary(kind) or pa.types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType):
         return None
     try:
@@ -357,7 +356,7 @@ def _has_dictionary(kind: pa.DataType) -> bool:
 
 
 def _with_sound_dictionaries(rows: Any) -> Any:
-    """Rows of Parquet, whose reader does not look whether a damaged file's indices are in their dictionaries."""
+    """Validate dictionary columns: PyArrow's Parquet reader does not check that indices are within range."""
     for column in rows.columns:
         if _has_dictionary(column.type):
             column.validate(full=True)

@@ -1,4 +1,4 @@
-"""What reads a file, or several of one kind, from the beginning to the end."""
+"""Interface of readers: one file, or several of one kind read as one."""
 
 from __future__ import annotations
 
@@ -21,48 +21,48 @@ from linkwise.files.locations import Location, RemoteFile, is_pipe
 from linkwise.interop.containers import Contents
 
 NumbersOf = Callable[[Rows], Rows]
-"""The numbers that rows of a part have in the whole, as ``Reader.fetch`` takes them."""
+"""Maps row numbers within a part to row numbers in the whole, for ``Reader.fetch``."""
 
 Seen = Callable[[Any], object]
-"""What is given each part of the contents by the thread that has decoded it, in whose caches it lies."""
+"""Called with each part of the contents on the thread that decoded it, while it is in that core's caches."""
 
 
 def not_looked_at(_: Contents) -> None:
-    """Nobody wants to see parts."""
+    """Ignore parts."""
 
 
-_FEW = 16  # one row of so many: those are fetched when their keys are known
+_FEW = 16  # if at most one row in so many is wanted, keys are read first and rows are fetched
 
 
 class CarriedRows(NamedTuple):
-    """How rows of text go from file to file as they are, letter by letter."""
+    """Rows of text that are copied verbatim from file to file."""
 
     column: str
-    """That holds them, each with its end."""
+    """The column with the raw rows, each with its line end."""
     header: bytes
-    """What comes before them."""
+    """The text before the rows."""
 
 
 class Part(NamedTuple):
     """Consecutive rows that any thread may decode."""
 
     rows: int
-    """Before they are filtered."""
+    """The number of rows before filtering."""
     decode: Callable[[Sequence[str] | None], pa.Table]
-    """Makes a table of some columns, by their names, or of all that are wanted; it may be asked several times."""
+    """Makes a table of the named columns, or of all requested ones for ``None``; may be called several times."""
 
 
 class Piece(NamedTuple):
-    """A part of a file that can be read alone."""
+    """A part of a file that can be read independently."""
 
     rows: int
-    """0 if nobody knows."""
+    """0 if unknown."""
     size: int
-    """Bytes in memory, about."""
+    """Approximate bytes in memory."""
 
 
 class Reader(ABC):
-    """A file, or several with the same columns, which are given as one. No file stays open while none of it is read."""
+    """A file, or several with the same columns read as one. Files are open only while they are being read."""
 
     def __init__(
         self, kind: Format, *, schema: pa.Schema | None = None, columns: list[str] | None = None,
@@ -70,78 +70,78 @@ class Reader(ABC):
     ) -> None:  # fmt: skip
         self.format = kind
         self.schema = schema
-        """Of a table; ``None`` of an array."""
+        """The schema of a table; ``None`` for an array."""
         self.columns = columns or []
-        """The names of the columns; none of an array."""
+        """The names of the columns; empty for an array."""
         self.size = size
-        """Bytes in memory, about; ``None`` if nobody knows before all has been read."""
+        """Approximate bytes in memory; ``None`` if unknown before everything has been read."""
         self.compression = compression or {}
         """The codecs of a Parquet file's columns."""
         self.carried: CarriedRows | None = None
-        """Of text, if rows are read as they are, beside the columns that somebody looks at."""
+        """Set for text whose rows are read verbatim, beside the columns that are parsed."""
 
     @abstractmethod
     def everything(self, seen: Seen = not_looked_at) -> Contents:
-        """All of it at once, of which ``seen`` is given each part once; arrays are mapped, not loaded."""
+        """Read everything at once, and pass each part to ``seen`` once. A single array is mapped, not loaded."""
 
     @abstractmethod
     def batches(self, most_bytes: int) -> Iterator[Contents]:
-        """Consecutive parts that take about that much memory."""
+        """Consecutive parts that take about ``most_bytes`` of memory each."""
 
     def parts(self, rows: int, most_bytes: int) -> Iterator[Part]:
-        """Consecutive parts of about so many rows, that take about so much memory at most. Only of tables."""
+        """Consecutive parts of about ``rows`` rows and at most about ``most_bytes`` of memory. Only for tables."""
         raise NotImplementedError
 
     def carry_rows(self, columns: Sequence[str]) -> None:  # noqa: B027 - only text is carried
-        """Of text, read these columns alone, and each row as it is in one more column."""
+        """For text: parse only these columns and those filtered by, and read rows verbatim into one more column."""
 
     def leave_out(self, column: str, least: Any, greatest: Any) -> None:  # noqa: B027 - most have no statistics
-        """Do not read what holds no value of a column from the least to the greatest, as far as statistics tell.
+        """Skip what, by its statistics, has no value of ``column`` from ``least`` to ``greatest``, both included.
 
-        What is read may still hold others.
+        What is read may still contain other values.
         """
 
     def pieces(self) -> list[Piece]:
-        """What can be read without the rest, in its order. To be asked before anything is kept or left out."""
+        """The independently readable pieces, in order. Call before ``keep`` and ``leave_out``."""
         return [Piece(0, self.size or 0)]
 
     def only(self, first: int, end: int) -> None:
-        """Read these of the pieces alone. To be asked last."""
+        """Read only the pieces from ``first`` to ``end``, exclusive. Call last."""
         assert (first, end) == (0, 1), "this is read as a whole"
 
     @property
     def rows(self) -> int | None:
-        """How many there are, where single ones can be fetched."""
+        """The number of rows if single rows can be fetched, otherwise ``None``."""
         return None
 
     def is_read_sooner_by_keys(self, wanted: int) -> bool:
-        """Whether to read the keys first, and then to fetch so many rows by their numbers."""
+        """Whether it is faster to read the keys first, and then fetch ``wanted`` rows by number."""
         return self.rows is not None and wanted <= self.rows // _FEW
 
     def keep(self, columns: Sequence[str] | None, rows: Any | None) -> None:
-        """Have no more than these columns, and the rows for which an expression is true. Raises ``UsageError``."""
+        """Keep only these columns, and the rows for which an expression is true. Raises ``UsageError``."""
         if columns is not None or rows is not None:
             raise UsageError("an array has no columns: it is sorted as a whole")
 
     def numbered(
         self, columns: Sequence[str], most_bytes: int | None, first: int = 0
     ) -> Iterator[tuple[pa.Table, NumbersOf]]:
-        """All rows of some columns in parts that take about so much memory, one at least, and what numbers their rows.
+        """All rows of some columns in parts of about ``most_bytes``, at least one, each with its ``NumbersOf``.
 
         Only where single rows can be fetched.
         """
         raise NotImplementedError
 
     def fetch(self, rows: Rows, most_bytes: int | None) -> pa.Table:
-        """Rows by their numbers, which ascend. Only where single rows can be fetched.
+        """Fetch rows by their numbers, in ascending order. Only where single rows can be fetched.
 
-        With ``most_bytes``, no more than needs to be is in memory besides.
+        With ``most_bytes``, as little as possible is in memory besides.
         """
         raise NotImplementedError
 
     @abstractmethod
     def check_unchanged(self) -> None:
-        """Raise ``Error`` if what was read is no longer what is there: whatever was made of it may be anything."""
+        """Raise ``Error`` if the input has changed since it was opened: results made from it are unreliable."""
 
 
 def _decoded_part(table: pa.Table) -> Part:
@@ -167,7 +167,7 @@ class FileVersion:
         return told.st_dev, told.st_ino, told.st_size, told.st_mtime_ns
 
     def check(self, *, is_whole: bool = True) -> None:
-        """Raise ``Error`` if it is another one now, or all of it could not be read."""
+        """Raise ``Error`` if the file has changed, or if it could not be read completely."""
         if self._now() != self._version:
             raise Error(f"{self._path} was changed while it was read; nothing was written: try again")
         if not is_whole:
@@ -176,10 +176,10 @@ class FileVersion:
 
 @contextmanager
 def unchanged(readers: Sequence[Reader]) -> Iterator[None]:
-    """Work on what is read, at whose end it must still be what it was. Raises ``Error``."""
+    """Run a block that reads, and check at its end that the input has not changed. Raises ``Error``."""
     try:
         yield
-    except Error:  # of which a file that was changed may be the cause
+    except Error:  # its cause may be a file that has changed
         for reader in readers:
             reader.check_unchanged()
         raise
@@ -188,30 +188,30 @@ def unchanged(readers: Sequence[Reader]) -> Iterator[None]:
 
 
 def size_of_all(readers: Sequence[Reader]) -> int | None:
-    """Bytes of several in memory, about; ``None`` if nobody knows."""
+    """Approximate bytes of several readers in memory; ``None`` if one is unknown."""
     sizes = [reader.size for reader in readers if reader.size is not None]
     return sum(sizes) if len(sizes) == len(readers) else None
 
 
 def bytes_of_rows(data: pa.Table | pa.RecordBatch) -> int:
-    """What the rows take without their dictionaries, which do not grow with them."""
+    """Bytes of the rows without their dictionaries, whose size does not depend on the number of rows."""
     columns = pa.Table.from_batches([data]).columns if isinstance(data, pa.RecordBatch) else data.columns
     chunks = (chunk for column in columns for chunk in column.chunks)
     return sum(bytes_of(chunk.indices if pa.types.is_dictionary(chunk.type) else chunk) for chunk in chunks)
 
 
 def slices_within(table: pa.Table, most_bytes: int) -> Iterator[pa.Table]:
-    """The table in consecutive parts whose rows take no more than that, but where a row alone does."""
+    """Consecutive slices of the table of at most ``most_bytes``, unless a single row takes more."""
     size = bytes_of_rows(table)
     if table.num_rows <= 1 or size <= most_bytes:
         if table.num_rows:
             yield table
         return
-    # Rows are mostly much alike: as many as fit on average, and fewer of what is still too large.
+    # Rows are mostly similar in size: slice by the average, and split slices that are still too large.
     rows = min(max(most_bytes * table.num_rows // size, 1), (table.num_rows + 1) // 2)
     for first in range(0, table.num_rows, rows):
         part = table.slice(first, rows)
-        # Dictionaries inside of other types are part of every part.
+        # Nested dictionaries count in full in every slice, so that splitting does not help.
         if bytes_of_rows(part) > size * 3 // 4:
             yield part
         else:
@@ -219,7 +219,7 @@ def slices_within(table: pa.Table, most_bytes: int) -> Iterator[pa.Table]:
 
 
 class TableReader(Reader):
-    """A file of a table."""
+    """A reader of one table."""
 
     schema: pa.Schema
 
@@ -229,10 +229,10 @@ class TableReader(Reader):
         with one_clear_line("read", path):
             self._version = FileVersion(path)
         self.header_as_it_is = b""
-        """Of text, up to the end of the line."""
-        self._filter: Any | None = None  # an expression,
-        self._referenced: list[str] = []  # and the columns in it
-        self._plain: pa.Schema | None = None  # of all columns, where some are read as other types than they have
+        """The header of text, with its line end."""
+        self._filter: Any | None = None  # an expression
+        self._referenced: list[str] = []  # the columns in the filter
+        self._plain: pa.Schema | None = None  # of all columns, if some are read as other types than the file's
 
     def keep(self, columns: Sequence[str] | None, rows: Any | None) -> None:
         """See ``Reader``."""
@@ -247,20 +247,20 @@ class TableReader(Reader):
         self._set_schema(pa.schema(kept, self.schema.metadata))
 
     def _set_plain(self, schema: pa.Schema) -> None:
-        """Read views, and runs of equal values, as PyArrow's filters know them."""
+        """Read views and run-end encoded columns as plain types, which PyArrow's filters support."""
         plain = writable_schema(schema, "parquet")
         if plain.types != schema.types:
             self._plain = plain
         self._set_schema(plain)
 
     def _as_plain(self, rows: Any) -> Any:
-        """A table or batch in the types in which it is read."""
+        """A table or batch cast to the plain types."""
         if self._plain is None:
             return rows
         return rows.cast(pa.schema([self._plain.field(name) for name in rows.schema.names], rows.schema.metadata))
 
     def _kept(self, rows: Any) -> Any:
-        """Of a table or batch, the rows and columns that are wanted."""
+        """The requested rows and columns of a table or batch."""
         rows = self._as_plain(rows)
         if self._filter is not None:
             rows = rows.filter(self._filter)
@@ -269,14 +269,14 @@ class TableReader(Reader):
     def _set_schema(self, schema: pa.Schema) -> None:
         self.schema = schema
         with one_clear_line("read", self.path):
-            self.columns = list(schema.names)  # they may be no text
+            self.columns = list(schema.names)  # names may be invalid UTF-8
 
     @abstractmethod
     def _read(self, most_bytes: int | None) -> Iterator[pa.RecordBatch]:
-        """All batches, in their order; without more at once than ``most_bytes``, if that can be."""
+        """All batches in order, with at most ``most_bytes`` in memory at once where possible."""
 
     def record_batches(self, most_bytes: int | None = None) -> Iterator[pa.RecordBatch]:
-        """As ``_read``, with what is wrong in one line."""
+        """The requested rows and columns of ``_read``, with errors in one line."""
         with one_clear_line("read", self.path):
             yield from map(self._kept, self._read(most_bytes))
 
@@ -291,7 +291,7 @@ class TableReader(Reader):
         return in_parts(self.record_batches(most_bytes), self.schema, most_bytes)
 
     def parts(self, rows: int, most_bytes: int) -> Iterator[Part]:
-        """See ``Reader``. Here they are decoded one after the other, when they are asked for."""
+        """See ``Reader``. Here, parts are decoded one after the other, on demand."""
         for table in in_parts(self.record_batches(most_bytes), self.schema, most_bytes):
             for first in range(0, table.num_rows, rows):
                 yield _decoded_part(table.slice(first, rows))
@@ -302,7 +302,7 @@ class TableReader(Reader):
 
 
 def in_parts(batches: Iterable[pa.RecordBatch], schema: pa.Schema, most_bytes: int) -> Iterator[pa.Table]:
-    """Batches as tables of about so many bytes."""
+    """Batches as tables of about ``most_bytes``."""
     parts: list[pa.RecordBatch] = []
     held = 0
     for batch in batches:
@@ -322,7 +322,7 @@ def in_parts(batches: Iterable[pa.RecordBatch], schema: pa.Schema, most_bytes: i
 
 
 def columns_in(rows: Any, schema: pa.Schema) -> list[str]:
-    """The columns that an expression names: those without which it cannot be had. Raises ``ArrowException``."""
+    """The columns that an expression refers to: those without which it fails. Raises ``ArrowException``."""
     empty = schema.empty_table()
     empty.filter(rows)
 
@@ -337,14 +337,14 @@ def columns_in(rows: Any, schema: pa.Schema) -> list[str]:
 
 
 def unused_name(name: str, names: Sequence[str]) -> str:
-    """A name for one more column beside others."""
+    """A name for one more column that none of the others has."""
     while name in names:
         name += "_"
     return name
 
 
 def numbered(tables: Iterable[pa.Table], name: str) -> Iterator[pa.Table]:
-    """Tables with the numbers of their rows in a column of that name, counted through."""
+    """Tables with one more column of row numbers, counted across all tables."""
     before = 0
     for table in tables:
         yield table.append_column(name, pa.array(np.arange(before, before + table.num_rows)))

@@ -49,7 +49,7 @@ _COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2"}
 
 
 def _text_reader(path: Location, source: Any, kind: Format, options: FileOptions) -> TableReader:
-    # They load much that other formats do without.
+    # Imported late: they load much that other formats do not need.
     if kind == "jsonl":
         from linkwise.files.reading.json_reader import JsonReader  # noqa: PLC0415
 
@@ -61,7 +61,7 @@ def _text_reader(path: Location, source: Any, kind: Format, options: FileOptions
 
 
 def _open_pipe(path: Path, options: FileOptions) -> TableReader:
-    """Standard input, or a pipe with a name; its first bytes tell the format unless its name or the options do."""
+    """Open standard input or a named pipe; its first bytes give the format unless its name or the options do."""
     with one_clear_line("read", path):
         source = sys.stdin.buffer if path == PIPE else path.open("rb")
         begins = source.peek(len(ARROW_FILE)) if isinstance(source, io.BufferedReader) else b""
@@ -84,11 +84,11 @@ def _open_pipe(path: Path, options: FileOptions) -> TableReader:
 
 
 def _spooled(path: Location, source: Any) -> TableReader:
-    """Parquet, which ends with what tells where all is, from a file without a name."""
+    """A Parquet stream, copied to an unnamed temporary file: the footer that locates everything comes last."""
     from pyarrow.fs import LocalFileSystem  # noqa: PLC0415
 
     with one_clear_line("read", path):
-        spool = tempfile.TemporaryFile()  # noqa: SIM115 - which goes with the reader
+        spool = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the reader
         shutil.copyfileobj(source, spool, _SPOOLED_AT_ONCE)
         spool.flush()
     file = RemoteFile(LocalFileSystem(), f"/proc/self/fd/{spool.fileno()}", name_of(path, "read"))
@@ -147,7 +147,7 @@ def open_reader(paths: Sequence[Location], options: FileOptions) -> Reader:
 
 
 def open_readers(groups: Sequence[Sequence[Location]], options: FileOptions) -> list[Reader]:
-    """As ``open_reader``, of several groups of files; options may name the columns of any. Raises ``Error``."""
+    """As ``open_reader``, for several groups of files; options may name columns of any group. Raises ``Error``."""
     if [path for paths in groups for path in paths].count(PIPE) > 1:
         raise UsageError("standard input can be named once")
     readers = [_open_group(paths, options) for paths in groups]
@@ -156,7 +156,7 @@ def open_readers(groups: Sequence[Sequence[Location]], options: FileOptions) -> 
 
 
 def check_column_types(options: FileOptions, there_are: Sequence[str]) -> None:
-    """Raise ``UsageError`` if the type of a column is given that is not there."""
+    """Raise ``UsageError`` if a type is given for a column that does not exist."""
     for name in options.column_types:
         if name not in there_are:
             raise UsageError(
@@ -179,7 +179,7 @@ def _open_group(paths: Sequence[Location], options: FileOptions) -> Reader:
 def _in_one_schema(
     readers: Sequence[TableReader], paths: Sequence[Location]
 ) -> Sequence[TableReader | ConformedReader]:
-    """Files of one table, which may differ in some columns, and whose directories may tell some."""
+    """Readers with one schema, for files whose columns may differ or be given by directory names."""
     schema, constants = in_one_schema(paths, [reader.schema for reader in readers])
     if not any(constants) and all(reader.schema == schema for reader in readers):
         return readers
@@ -187,12 +187,12 @@ def _in_one_schema(
 
 
 def keep_of_tables(reader: Reader, columns: Sequence[str] | None, rows: Any | None) -> None:
-    """Have a reader give no more than these columns and rows: an expression or text. Raises ``UsageError``."""
+    """Restrict a reader to these columns, and to rows by an expression or text. Raises ``UsageError``."""
     if columns is None and rows is None:
         return
     for name in columns or ():
         if name not in reader.columns:
             raise UsageError(f"there is no column '{name}' to keep; there are {', '.join(reader.columns)}")
     if isinstance(rows, str) and reader.schema is not None:
-        rows = filter_from_text(rows, writable_schema(reader.schema, "parquet"))  # views compare as text
+        rows = filter_from_text(rows, writable_schema(reader.schema, "parquet"))  # views are compared as plain text
     reader.keep(columns, rows)

@@ -1,4 +1,4 @@
-"""Several tables of files as one, one behind the other."""
+"""Several tables read as one, in sequence."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from linkwise.interop.containers import Contents
 
 
 class SeveralTables(Reader):
-    """Several tables with the same columns, one behind the other."""
+    """Several tables with the same columns, concatenated."""
 
     schema: pa.Schema
 
@@ -36,7 +36,7 @@ class SeveralTables(Reader):
         yield from in_parts(every, self.schema, most_bytes)
 
     def parts(self, rows: int, most_bytes: int) -> Iterator[Part]:
-        """See ``Reader``. Small files are taken together."""
+        """See ``Reader``. Small parts are combined."""
         held: list[Part] = []
         for part in (part for reader in self._readers for part in reader.parts(rows, most_bytes)):
             if held and sum(each.rows for each in held) + part.rows > rows:
@@ -47,7 +47,7 @@ class SeveralTables(Reader):
             yield _joined_part(held)
 
     def carry_rows(self, columns: Sequence[str]) -> None:
-        """See ``Reader``. Files whose headers differ are not carried: one of them could not stand for all rows."""
+        """See ``Reader``. If headers differ, rows are not carried: the output has a single header."""
         headers = {reader.header_as_it_is for reader in self._readers}
         if len(headers) == 1 and None not in headers:
             for reader in self._readers:
@@ -104,7 +104,7 @@ class SeveralTables(Reader):
 
 
 def _joined_part(parts: Sequence[Part]) -> Part:
-    """Several as one."""
+    """Several parts as one."""
     if len(parts) == 1:
         return parts[0]
     return Part(

@@ -1,4 +1,4 @@
-"""Reading lines of text with commas or tabs."""
+"""Reading delimited text: CSV and TSV."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from linkwise.files.formats import FileOptions, arrow_type, one_clear_line
 from linkwise.files.locations import Location, name_of
 from linkwise.files.reading.line_reader import BLOCK, BLOCK_OF_A_CORE, LineReader, rows_of
 
-_LONGEST_TOLD = 300  # letters of what PyArrow says
+_LONGEST_TOLD = 300  # characters of PyArrow's message
 _MOST_DIGITS = 38  # of a decimal of 128 bits
 
 
 class TextReader(LineReader):
-    """A file, or a pipe, of rows whose values have a delimiter between them."""
+    """A file or pipe of delimited text."""
 
     def __init__(self, path: Location, pipe: BinaryIO | None, kind: Format, options: FileOptions) -> None:
         delimiter = options.delimiter or ("\t" if kind == "tsv" else ",")
@@ -52,7 +52,7 @@ class TextReader(LineReader):
         self, source: Any, types: dict[str, pa.DataType], columns: list[str] | None = None,
         names: list[str] | None = None, block: int = BLOCK,
     ) -> Any:  # fmt: skip
-        """What reads a text batch by batch; its first row has the names of the columns unless they are given."""
+        """A streaming CSV reader; without ``names``, the header names the columns, or PyArrow if there is none."""
         how = pa.csv.ReadOptions(
             block_size=block, autogenerate_column_names=not self._header and names is None, use_threads=False,
             column_names=names,
@@ -63,7 +63,7 @@ class TextReader(LineReader):
         self, text: bytes, types: dict[str, pa.DataType], columns: list[str] | None = None,
         names: list[str] | None = None,
     ) -> Any:  # fmt: skip
-        """The same of whole rows, in a block that none of them is longer than."""
+        """As ``_open``, for a text of whole rows, which is parsed as a single block."""
         return self._open(pa.BufferReader(text), types, columns, names, block=len(text) + 1)
 
     @property
@@ -73,7 +73,7 @@ class TextReader(LineReader):
         )
 
     def _wide_integers(self, schema: pa.Schema, beginning: bytes) -> dict[str, pa.DataType]:
-        """Types of columns of integers beyond 64 bits, of which PyArrow makes floats: different ones would be equal."""
+        """Types for columns of integers beyond 64 bits; as PyArrow's floats, different integers would be equal."""
         floats = [field.name for field in schema if field.type == pa.float64() and field.name not in self._types]
         if not floats or len(set(schema.names)) < len(schema):
             return {}
@@ -93,18 +93,18 @@ class TextReader(LineReader):
         return found
 
     def _read(self, most_bytes: int | None) -> Iterator[pa.RecordBatch]:
-        rows = 0  # before those that are parsed, of which PyArrow tells which is wrong
+        rows = 0  # before the part being parsed, within which PyArrow counts rows in its messages
         try:
             if most_bytes is None and self._pipe is None:
                 try:
                     yield from self._read_on_all_cores()
                     return
                 except pa.ArrowInvalid as error:
-                    if "straddl" not in str(error):  # which a row does that is longer than a block
+                    if "straddl" not in str(error):  # said of a row longer than a block
                         raise
             with contextlib.closing(self._source()) as source:
                 for number, text in enumerate(self._parts(source, most_bytes)):
-                    if number and text.startswith(codecs.BOM_UTF8):  # of which PyArrow takes one away
+                    if number and text.startswith(codecs.BOM_UTF8):  # PyArrow would strip it
                         text = codecs.BOM_UTF8 + text  # noqa: PLW2901 - the same rows
                     for batch in self._parsed(text, has_names=self._header and not number):
                         yield batch
@@ -141,7 +141,7 @@ class TextReader(LineReader):
         return f"column {self.columns[int(number[1])]!r}" if int(number[1]) < len(self.columns) else number[0]
 
     def _conversion(self, types: dict[str, pa.DataType], columns: list[str] | None = None) -> Any:
-        # Nothing between two commas is null, as in other engines; "" is a text, and nan a number.
+        # As in other engines: an empty field is null, "" is an empty string, and nan is a number.
         return pa.csv.ConvertOptions(
             column_types=types, null_values=[self._null_string], strings_can_be_null=True,
             quoted_strings_can_be_null=False, include_columns=columns or [],

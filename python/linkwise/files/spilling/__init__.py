@@ -1,1 +1,1 @@
-"""What does not fit into host memory: sorted runs and partitions on disk."""
+"""Out-of-core sorts and joins: sorted runs and partitions on disk."""

@@ -1,7 +1,7 @@
 """Joining tables that do not fit into host memory: both are sorted by spilled runs, and joined by ranges of keys.
 
-Rows whose keys are below both inputs' last-read keys can be joined; no more of them can arrive. All rows of a key come
-into one part, whatever the kind of join; only a key's own rows must fit into memory.
+Rows whose keys are below both inputs' last-read keys can be joined; no more of them can arrive. All rows of a key are
+in one part, whatever the kind of join; only the rows of a single key must fit into memory.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from linkwise.sorting.row_keys import RowKeys
 from linkwise.sorting.tables import sort_table
 
 Parts = tuple[pa.Table, pa.Table]
-_PARTS = 16  # of the memory, that parts with few rows fill before they are joined
-_SORTS = 3  # that may have blocks in memory at once: of both sides, and of the rows of semi and anti joins
+_PARTS = 16  # small parts are combined up to memory / _PARTS before they are joined
+_SORTS = 3  # that may have blocks in memory at once: of both sides, and of results in left order
 
 
 @dataclass(frozen=True)
 class Side:
-    """A relation: its schema, its rows, and the bytes of all of them if somebody knows."""
+    """A relation: its schema, its rows, and their total bytes if known."""
 
     schema: pa.Schema
     batches: Iterable[pa.Table]
@@ -43,7 +43,7 @@ class Side:
 
 @dataclass(frozen=True)
 class SpilledJoin:
-    """How two relations are joined, and what that may take."""
+    """A join of two relations by sorted, spilled runs, within a memory limit."""
 
     keys: KeyPairs
     how: How
@@ -59,7 +59,7 @@ class SpilledJoin:
     ) -> Iterator[Iterator[pa.Table]]:
         """The result, a table at a time; ``join`` joins parts that fit into memory.
 
-        Rows come by key, or as the left relation has them: of semi and anti joins, and where that is asked for.
+        Rows are in key order, or in left order for semi and anti joins and for ``order="left"``.
         """
         if self.how not in ("semi", "anti") and self.order != "left":
             with self.parts(left, right) as parts:
@@ -78,7 +78,7 @@ class SpilledJoin:
 
     @contextmanager
     def parts(self, left: Side, right: Side) -> Iterator[Iterator[Parts]]:
-        """Consecutive parts of both sides: a key has all its rows in one of them. Raises ``UsageError``."""
+        """Consecutive parts of both sides; all rows of a key are in one part. Raises ``UsageError``."""
         with ExitStack() as stack:
             cursors = []
             for at, (side, other) in enumerate(((left, right), (right, left))):
@@ -104,12 +104,12 @@ class SpilledJoin:
 
 
 class _KeyColumns:
-    """What one side is sorted by: its own columns where they compare as they are, and others made of them."""
+    """The sort keys of one side: its own columns where they can be compared directly, otherwise converted copies."""
 
     def __init__(self, keys: KeyPairs, at: int, mine: pa.Schema, others: pa.Schema) -> None:
         self.by: list[SortKey] = []
         self.own = [SortKey(pair[at]) for pair in keys.pairs]
-        # Sorted tables have -0.0 before 0.0, which to joins are one key: what follows it stands between them.
+        # Sorted tables have -0.0 before 0.0, which joins treat as one key: later key columns are out of order then.
         self.order_otherwise = any(has_floats(mine.field(key.column).type) for key in self.own[:-1])
         self._made: list[tuple[str, str, pa.DataType, tuple[str, str]]] = []
         names = list(mine.names)
@@ -123,18 +123,18 @@ class _KeyColumns:
             self.by.append(SortKey(name))
 
     def added(self, table: pa.Table) -> pa.Table:
-        """A table with the columns that it is sorted by."""
+        """The table with the converted key columns appended."""
         for name, source, kind, pair in self._made:
             table = table.append_column(name, decoded(comparable(table[source], kind, pair)))
         return table
 
     def of(self, table: pa.Table) -> RowKeys:
-        """The keys of its rows."""
+        """The keys of a table's rows."""
         return RowKeys(table, self.by, comparable=True)
 
 
 class _Cursor:
-    """How far a side has been read: the rows at hand, which are in order."""
+    """A position in the sorted rows of a side: those that are buffered, and those still to be read."""
 
     def __init__(self, tables: Iterator[pa.Table], keys: _KeyColumns, schema: pa.Schema) -> None:
         self._tables, self._keys, self._columns = tables, keys, schema.names
@@ -149,40 +149,40 @@ class _Cursor:
 
     @property
     def rows(self) -> int:
-        """Those at hand."""
+        """The number of buffered rows."""
         return int(self._rows.num_rows)
 
     def read(self) -> None:
-        """Have more rows at hand."""
+        """Buffer the rows of the next table."""
         self._rows = pa.concat_tables([self._rows, self._next])
         self._next, self._row_keys = next(self._tables, None), None
 
     def last_key(self) -> RowKeys:
-        """Of the rows at hand."""
+        """The key of the last buffered row."""
         return self._keys.of(self._rows.slice(self.rows - 1))
 
     def before(self, bound: RowKeys | None) -> int:
-        """How many rows at hand come before a key; without one, all."""
+        """How many buffered rows come before ``bound``; all if it is ``None``."""
         if bound is None:
             return self.rows
         self._row_keys = self._row_keys or self._keys.of(self._rows)
         return int(self._row_keys.core.rows_before(bound.core, 0, or_equal=False))
 
     def take(self, rows: int) -> pa.Table:
-        """So many rows, without what they were sorted by."""
+        """Remove the first buffered rows and return them without the converted key columns."""
         taken = self._rows.slice(0, rows).select(self._columns)
         self._rows, self._row_keys = self._rows.slice(rows), None
         return taken
 
 
 def _parts_of_equal_keys(left: _Cursor, right: _Cursor) -> Iterator[Parts]:
-    """What is known to be complete on both sides, until everything was taken."""
+    """Parts whose keys are known to be complete on both sides, until all rows have been taken."""
     sides = left, right
     while True:
         for side in sides:
             while not side.rows and not side.is_last:
                 side.read()
-        # Where a side may have more rows, those at hand are complete before the last one's key; the least one counts.
+        # A side with unread rows is complete below its last buffered key; the smaller of these keys is the bound.
         last_keys = [(side.last_key(), side) for side in sides if not side.is_last]
         bound, least = min(
             last_keys, key=lambda last: sum(side.before(last[0]) for side in sides), default=(None, None)
@@ -192,12 +192,12 @@ def _parts_of_equal_keys(left: _Cursor, right: _Cursor) -> Iterator[Parts]:
             yield left.take(rows[0]), right.take(rows[1])
             if least is None:
                 return
-        else:  # one key fills what is at hand
+        else:  # all buffered rows of that side have the same key
             least.read()
 
 
 def _at_least(parts: Iterator[Parts], size: int) -> Iterator[Parts]:
-    """Parts of so many bytes, but for the last: each join takes its time, however few the rows are."""
+    """Combine parts to at least ``size`` bytes, except for the last: every join has a fixed cost."""
     held: list[Parts] = []
     held_size = 0
     for part in parts:

@@ -1,8 +1,8 @@
 """Sorting tables that do not fit into host memory: sorted runs on disk, merged back as a stream.
 
-The input comes in batches; each is sorted as any table is and spilled as a run. Then the runs come back a block at a
-time: what is less than the last row of every block that was read is complete, so it is merged, by one more sort, and
-written. Rows with equal keys keep their order: batches are in input order, and so are runs in a merge.
+The input comes in batches; each is sorted as any table is and spilled as a run. Then the runs are read back a block
+at a time: no more rows can arrive below the smallest last key of the blocks read, so these rows are merged, by one
+more sort, and written. Rows with equal keys keep their order: batches are in input order, and so are runs in a merge.
 """
 
 from __future__ import annotations
@@ -30,35 +30,35 @@ from linkwise.runtime.host_memory import host_memory
 from linkwise.sorting.row_keys import RowKeys
 
 SortBatch = Callable[[pa.Table], pa.Table]
-BATCHES_IN_MEMORY = 8  # those read ahead, one that is sorted, its sorted copy, and what sorting and writing take
-_BLOCKS_IN_MEMORY = 6  # of each run: one that was read, and what merging and writing it take
-_ROOM = 3  # times its size: the input, the result, and what comes between
-_DICTIONARIES = 16  # of the memory, at most one in so many parts for all values of a dictionary
-_LEAST_BLOCK = 1 << 14  # bytes; with fewer, the time goes into opening and closing them
-_MOST_RUNS = 1024  # all of which are read side by side
-_RUNS_OF_A_PIPE = 64  # that are merged at a time where nobody knows how many come
-_LEAST_MERGED = 8  # runs at a time: sizes are estimates, and merging a run alone would never end
+BATCHES_IN_MEMORY = 8  # those read ahead, the one being sorted, its sorted copy, and memory for sorting and writing
+_BLOCKS_IN_MEMORY = 6  # per run: the one that was read, and memory for merging and writing it
+_ROOM = 3  # times the size of the input: input, result and intermediate data
+_DICTIONARIES = 16  # all values of a shared dictionary may take memory / _DICTIONARIES
+_LEAST_BLOCK = 1 << 14  # bytes; with smaller blocks, the time goes into opening and closing them
+_MOST_RUNS = 1024  # per sort; all of them may be read at the same time
+_RUNS_OF_A_PIPE = 64  # runs merged at a time where the size of the input is unknown
+_LEAST_MERGED = 8  # runs merged at a time: sizes are estimates, and merging single runs would never end
 
 
 def memory_to_use(limit: int | str | None) -> int:
-    """Bytes of host memory: what is given, or all that is free. Raises ``UsageError``."""
+    """Bytes of host memory to use: the given limit, or all that is free. Raises ``UsageError``."""
     return host_memory("MemAvailable") if limit is None else parse_bytes(limit, host_memory("MemTotal"))
 
 
 class ReadWithin(NamedTuple):
-    """What was read of several files: everything, or the parts that will come of each."""
+    """The contents of several files: everything, or the batches of each, which are still to be read."""
 
     everything: list[Contents] | None
     batches: list[Iterator[Contents]]
 
 
 def is_too_large(readers: Sequence[Reader], memory: int) -> bool:
-    """Whether it is known that all of it does not fit."""
+    """Whether the inputs are known not to fit into memory."""
     return _ROOM * (size_of_all(readers) or 0) > memory
 
 
 def read_within(readers: Sequence[Reader], memory: int, seen: Seen = not_looked_at) -> ReadWithin:
-    """All of some files where there is room for working on all of it, which ``seen`` is given; otherwise batches."""
+    """Read everything, and pass it to ``seen``, if it can be processed in memory; otherwise return batches."""
     if size_of_all(readers) is not None and not is_too_large(readers, memory):
         return ReadWithin([reader.everything(seen) for reader in readers], [])
     most_bytes = max(memory // (BATCHES_IN_MEMORY * len(readers)), 1)
@@ -74,13 +74,13 @@ def read_within(readers: Sequence[Reader], memory: int, seen: Seen = not_looked_
 
 @dataclass(frozen=True)
 class SpillSort:
-    """What to sort by, and how a batch is sorted (stably, and of equal keys the first alone if that is wanted)."""
+    """An external sort. ``sort_batch`` sorts stably and, with ``unique``, keeps only the first row of each key."""
 
     keys: list[SortKey]
     sort_batch: SortBatch
     unique: bool
     memory: int  # bytes of host memory that batches and blocks may take
-    size: int | None  # bytes of all batches
+    size: int | None  # bytes of all batches; None if unknown
     directory: Path | None
     verify: bool = True
     on_progress: Progress = lambda _: None
@@ -96,7 +96,7 @@ class SpillSort:
     def merged(self, batches: Iterable[pa.Table]) -> Iterator[tuple[int, Iterator[pa.Table]]]:
         """The number of runs, and the sorted rows, a table at a time. Leaves no run behind.
 
-        Where all rows are kept, those that come out are checked to be those that came in.
+        With ``verify``, and unless ``unique`` drops rows, checksums verify that the output has the rows of the input.
         """
         before, after = RowChecksum(), RowChecksum()
         is_checked = self.verify and not self.unique
@@ -124,14 +124,14 @@ class SpillSort:
 
     @property
     def _runs_at_once(self) -> int:
-        """How many are merged side by side."""
+        """How many runs are merged at once."""
         if self.size is None:
             return _RUNS_OF_A_PIPE
         return max(1 + BATCHES_IN_MEMORY * self.size // self.memory, _LEAST_MERGED)
 
     @property
     def _block_bytes(self) -> int:
-        # Of all runs a block is in memory, and what is merged takes several times as much.
+        # One block of every run is in memory, and merging takes several times as much.
         return max(self.memory // (_BLOCKS_IN_MEMORY * self._runs_at_once), _LEAST_BLOCK)
 
     def _spill(self, batches: Iterable[pa.Table], file: SpillFile) -> list[Run]:
@@ -142,7 +142,7 @@ class SpillSort:
         for batch in batches:
             done += bytes_of_rows(batch)
             table = self.sort_batch(batch)
-            del batch  # its memory is the next one's
+            del batch  # free its memory
             runs.append(file.write(table.schema, slices_within(table, self._block_bytes)))
             del table
             _release_unused()
@@ -154,7 +154,7 @@ class SpillSort:
     def _merged_some(
         self, runs: list[Run], file: SpillFile, to: SpillFile, dictionaries: SharedDictionaries
     ) -> list[Run]:
-        """Runs that each hold what several consecutive ones held."""
+        """Merge consecutive runs into fewer, larger ones."""
         fewer = []
         for first in range(0, len(runs), self._runs_at_once):
             heads = [_Head(file, run, self.keys, dictionaries) for run in runs[first : first + self._runs_at_once]]
@@ -174,7 +174,7 @@ class SpillSort:
         )
 
     def _merged(self, heads: list[_Head]) -> Iterator[pa.Table]:
-        """The rows of all runs in order, equal keys by run."""
+        """The rows of all runs in order; rows with equal keys in the order of the runs."""
         while alive := [head for head in heads if head.fill()]:
             unread = [head for head in alive if not head.is_last]
             bound = _least([head.last_key for head in unread]) if unread else None
@@ -183,14 +183,14 @@ class SpillSort:
             for head in alive:
                 part, ends_in_bound = head.take(bound, inclusive=inclusive)
                 parts.append(part)
-                # A run that ends in the bound's key may have more rows with it, which come before those of later runs.
+                # A run whose block ends with the bound's key may have more such rows, which precede later runs' rows.
                 inclusive = inclusive and not ends_in_bound
             yield self.sort_batch(pa.concat_tables(part for part in parts if part.num_rows))
             del parts, part
             _release_unused()
 
     def _first_of_each(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        """Without the rows whose key the table before ended with; within a table there is one of each already."""
+        """Drop rows whose key ended the previous table; within a table, keys are unique already."""
         last: RowKeys | None = None
         for table in tables:
             keys = RowKeys(table, self.keys, comparable=True)
@@ -201,13 +201,13 @@ class SpillSort:
 
 
 def _release_unused() -> None:
-    """Give back what allocators would keep beside what comes next."""
+    """Release memory that allocators would otherwise retain in addition to the next allocations."""
     pa.default_memory_pool().release_unused()
     _core.drop_spare_memory()
 
 
 def _least(keys: list[RowKeys]) -> RowKeys:
-    """The least of some keys of one row each."""
+    """The smallest of several keys of one row each."""
     least = keys[0]
     for other in keys[1:]:
         if other.core.rows_before(least.core, 0, or_equal=False):
@@ -221,17 +221,17 @@ def _checked(tables: Iterable[pa.Table], before: RowChecksum, after: RowChecksum
 
 
 class _Head:
-    """The block of a run that is in memory, and how far it has been merged."""
+    """A run's current block in memory, and how far it has been merged."""
 
     def __init__(self, file: SpillFile, run: Run, keys: list[SortKey], dictionaries: SharedDictionaries) -> None:
         self._blocks = map(dictionaries.given, file.read(run))
         self._keys = keys
         self._unread = run.blocks
         self._block: pa.Table | None = None
-        self._first = 0  # row of the block that has not been merged
+        self._first = 0  # first row of the block that has not been merged
         self._row_keys: RowKeys
         self.last_key: RowKeys
-        """Of the last row of the block."""
+        """The key of the last row of the block."""
 
     @property
     def is_last(self) -> bool:
@@ -239,9 +239,9 @@ class _Head:
         return not self._unread
 
     def fill(self) -> bool:
-        """Have rows at hand; false if the run is at its end."""
+        """Make sure that unmerged rows are in memory; false if the run is at its end."""
         if self._block is None or self._first == self._block.num_rows:
-            self._block = None  # its memory is the next one's
+            self._block = None  # free its memory
             if not self._unread:
                 return False
             self._block, self._first = next(self._blocks), 0
@@ -251,7 +251,7 @@ class _Head:
         return True
 
     def take(self, bound: RowKeys | None, *, inclusive: bool) -> tuple[pa.Table, bool]:
-        """The rows at hand before the bound, or all; and whether there is more of the run, which may equal it."""
+        """The block's rows below ``bound`` (``inclusive``: or equal), or all; and if unread ones may equal it."""
         assert self._block is not None
         begin, end = self._first, self._block.num_rows
         if bound is None:

@@ -1,8 +1,9 @@
 """Joins of files neither of which fits into memory: both are partitioned by hashes of their keys, and spilled.
 
-The rows of a key come into one partition of each side, and of each pair of partitions one side fits into memory: it is
-held, and the other one streams by (the Grace hash join: Kitsuregawa et al., New Generation Computing 1, 1983). Pairs
-that still do not fit are partitioned again by other hashes; those of a key with very many rows are joined otherwise.
+All rows of a key are in one partition of each side. Of each pair of partitions one side fits into memory and is the
+build side; the other one is streamed (the Grace hash join: Kitsuregawa et al., New Generation Computing 1, 1983).
+Pairs that still do not fit are partitioned again by other hashes; where that does not help, as with very many rows of
+one key, they are joined by another strategy.
 """
 
 from __future__ import annotations
@@ -31,29 +32,29 @@ from linkwise.runtime.execution import Progress
 from linkwise.runtime.parallel import in_order
 
 _MOST_PARTITIONS = 256
-_UNEVEN = 1.5  # times its share, which a partition may be
-_WAITING = 8  # parts of the memory, of which rows that wait to be spilled take one
-_MOST_LEVELS = 3  # of partitions inside of partitions
-# By level, odd: what hashes are multiplied by, whose leading bits then tell the partition.
+_UNEVEN = 1.5  # a partition may be this many times the average
+_WAITING = 8  # rows that wait to be spilled take memory / _WAITING
+_MOST_LEVELS = 3  # of recursive partitioning
+# Odd multipliers of the hashes, one per level; the leading bits of the product select the partition.
 _MULTIPLIERS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
 
 Otherwise = Callable[[Sequence[Reader]], int]
-"""Joins a pair of partitions in any other way; returns its rows."""
+"""Joins a pair of partitions by another strategy; returns the number of rows."""
 
 
 @dataclass(frozen=True)
 class GraceJoin:
-    """How two relations are partitioned, and each pair of partitions is joined."""
+    """A Grace hash join: partitions two relations and joins each pair of partitions."""
 
     join: StreamedJoin
-    """Of a pair, with whatever readers."""
+    """The sides to partition; also the join of each pair, with the readers of that pair."""
     partitions: int
     directory: Path | None
     level: int = 0
 
     @classmethod
     def of(cls, join: StreamedJoin, directory: Path | None, level: int = 0) -> GraceJoin | None:
-        """``None`` where no number of partitions would help."""
+        """``None`` if no size is known, or the deepest level of partitioning is reached."""
         if join.smaller is None or level == _MOST_LEVELS:
             return None
         partitions = int(_UNEVEN * join.smaller[0] / join.most_held) + 1
@@ -61,24 +62,24 @@ class GraceJoin:
 
     @property
     def told(self) -> str:
-        """How it is joined, in words."""
+        """The strategy, in words."""
         return f"{self.partitions} partitions by hashes of the keys, spilled, each joined by a hash table"
 
     def count(self, otherwise: Otherwise, on_progress: Progress) -> int:
-        """How many rows there are."""
+        """The number of rows of the result."""
         return self._each(otherwise, on_progress, lambda join, progress: join.count(progress))
 
     def write(
         self, writer: TableWriter, suffix: str, outlook: Outlook, otherwise: Otherwise, on_progress: Progress
     ) -> int:
-        """Write the result, as far as it has room; returns its rows."""
-        self.join.write_nothing(writer, suffix)  # says what is wrong before the work
+        """Write the result; returns its number of rows. ``outlook`` raises if it does not fit on the disk."""
+        self.join.write_nothing(writer, suffix)  # raises errors before the work begins
         return self._each(otherwise, on_progress, lambda join, progress: join.write(writer, suffix, outlook, progress))
 
     def _each(
         self, otherwise: Otherwise, on_progress: Progress, joined: Callable[[StreamedJoin, Progress], int]
     ) -> int:
-        """The rows of all pairs."""
+        """Join all pairs; returns the number of rows."""
         rows = 0
         with self._partitioned(lambda done: on_progress(done / 2)) as pairs:
             for at, pair in enumerate(pairs):
@@ -96,18 +97,18 @@ class GraceJoin:
 
     @contextmanager
     def _partitioned(self, on_progress: Progress) -> Iterator[list[list[Reader]]]:
-        """Both sides of each partition. No run is left behind."""
+        """The pairs of partitions, the largest first. Leaves no run behind."""
         with SpillFile(self.directory) as file:
             self.join.steps.begin("spill")
             left = self._spilled(0, file, lambda done: on_progress(done / 2))
             right = self._spilled(1, file, lambda done: on_progress((1 + done) / 2))
-            # If there is no room for a key with very many rows, that is to be found first.
+            # Largest first: if the disk has no room for a key with very many rows, that is found early.
             yield sorted(
                 map(list, zip(left, right, strict=True)), key=lambda pair: -sum(side.size or 0 for side in pair)
             )
 
     def _spilled(self, side: int, file: SpillFile, on_progress: Progress) -> list[SpilledRows]:
-        """The partitions of a side."""
+        """Partition and spill a side."""
         reader, steps = self.join.readers[side], self.join.steps
         assert reader.schema is not None
         kinds = key_kinds(self.join.readers, self.join.keys)
@@ -119,7 +120,7 @@ class GraceJoin:
                 return part.rows, *self._by_partition(table, side, kinds)
 
         partitions = [SpilledRows(file, reader.schema) for _ in range(self.partitions)]
-        waiting: list[tuple[pa.Table, Array]] = []  # until they are worth a run of each partition
+        waiting: list[tuple[pa.Table, Array]] = []  # until they are worth a run per partition
         waiting_bytes = done = 0
         all_rows = reader.rows
         for rows, table, ends in in_order(partial(partitioned, part) for part in parts_of(reader, self.join.memory)):
@@ -136,7 +137,7 @@ class GraceJoin:
         return partitions
 
     def _by_partition(self, table: pa.Table, side: int, kinds: Sequence[pa.DataType]) -> tuple[pa.Table, Array]:
-        """The rows by partition, and where each of them begins, and the last one ends."""
+        """The rows grouped by partition, and the offsets of the partitions, with the end of the last one."""
         hashes = np.zeros(table.num_rows, np.uint64)
         for pair, kind in zip(self.join.keys.pairs, kinds, strict=True):
             column = decoded(comparable(table[pair[side]], kind, pair))
@@ -151,7 +152,7 @@ class GraceJoin:
 
 
 def _spill(tables: Sequence[tuple[pa.Table, Array]], partitions: Sequence[SpilledRows]) -> None:
-    """Append a run to each partition, of the rows of tables that begin and end where it says."""
+    """Append a run to each partition, from tables grouped by partition and the offsets in each."""
     for number, partition in enumerate(partitions):
         parts = [table.slice(ends[number], ends[number + 1] - ends[number]) for table, ends in tables]
         if any(part.num_rows for part in parts):
@@ -159,7 +160,7 @@ def _spill(tables: Sequence[tuple[pa.Table, Array]], partitions: Sequence[Spille
 
 
 class SpilledRows(Reader):
-    """Rows that are spilled in several runs."""
+    """The rows of a partition, spilled in several runs."""
 
     schema: pa.Schema
 
@@ -190,7 +191,7 @@ class SpilledRows(Reader):
         return in_parts((batch for table in self._tables() for batch in table.to_batches()), self.schema, most_bytes)
 
     def parts(self, rows: int, most_bytes: int) -> Iterator[Part]:
-        """See ``Reader``: as many runs as have so many rows."""
+        """See ``Reader``. Runs are combined up to that many rows."""
         held: list[Run] = []
         most_rows = min(rows, max(most_bytes * (self.rows or 1) // max(self.size or 1, 1), 1))
         for run in self._runs:

@@ -1,7 +1,7 @@
-"""Sorted runs on disk: what is read back is what was written, or an error.
+"""Spilled runs on disk, protected by checksums.
 
-All runs lie in one file that has no name: when the process ends, however it does, nothing of it is left. Each chunk of
-it has a checksum, which stays in memory.
+All runs are in one unnamed file: nothing of it is left when the process ends, however it ends. Each chunk has a
+checksum, which stays in memory.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Run:
 
 
 class SpillFile:
-    """A file for runs, in a directory or the system's for such files. Raises ``UsageError`` if there cannot be one."""
+    """A file for runs in a directory, by default the system's temporary one. Raises ``UsageError``."""
 
     def __init__(self, directory: Path | None) -> None:
         self._directory = directory or Path(tempfile.gettempdir())
@@ -56,11 +56,11 @@ class SpillFile:
         self.close()
 
     def close(self) -> None:
-        """Give everything back to the disk."""
+        """Free the disk space."""
         self._file.close()
 
     def write(self, schema: pa.Schema, blocks: Iterable[pa.Table]) -> Run:
-        """Append a run; of a block, all rows are read at once."""
+        """Append a run, which is read back block by block."""
         sink = _Sink(self._file.fileno(), self._end)
         rows = 0
         options = pa.ipc.IpcWriteOptions(unify_dictionaries=True)
@@ -111,7 +111,7 @@ class _Sink:
         return taken
 
     def finish(self) -> None:
-        """Write what fills no chunk."""
+        """Write the current chunk, full or not."""
         left = memoryview(self._chunk)
         if left:
             self.checksums.append(xxhash.xxh3_64_intdigest(left))
@@ -133,12 +133,12 @@ class _Sink:
 
 
 class _Source:
-    """Gives the bytes of a run, when their checksums have been looked at."""
+    """Reads the bytes of a run, after verifying their checksums."""
 
     def __init__(self, descriptor: int, run: Run, directory: Path) -> None:
         self._descriptor, self._run, self._directory = descriptor, run, directory
-        self._next = 0  # chunk
-        self._chunk = memoryview(b"")  # what is left of the last one
+        self._next = 0  # number of the next chunk
+        self._chunk = memoryview(b"")  # the unread rest of the last chunk
         self.closed = False
 
     def read(self, size: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Writing several files into a directory: so many rows each, or by the values of some columns, as Hive has them."""
+"""Writing a directory of files: with a number of rows each, or partitioned by column values as in Hive."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from linkwise.runtime.parallel import in_order
 from linkwise.sorting.row_keys import RowKeys
 
 _AT_ONCE = 1 << 18  # rows
-_PLAIN = " ,:;()@!$&'+~"  # in the name of a directory, beside letters and digits
-_MOST_OPEN = 64  # files, where rows come in any order; of more, those that have waited longest are ended
+_PLAIN = " ,:;()@!$&'+~"  # characters that need no escape in the name of a directory, beside letters and digits
+_MOST_OPEN = 64  # files, where rows come in any order; beyond that, the least recently used one is completed
 
 
 def _named(name: str, value: str | None) -> str:
@@ -42,7 +42,7 @@ def writer_of(
     keys: Sequence[SortKey] = (), memory: int = sys.maxsize, force: bool = False, is_grouped: bool = False,
     verify_all: bool = False, order: Sequence[SortKey] = (),
 ) -> Writer | DirectoryWriter:  # fmt: skip
-    """What writes a file, or a directory of them where the options say so; see both."""
+    """A ``Writer`` or, where the options ask for a directory, a ``DirectoryWriter``."""
     if options.is_directory:
         return DirectoryWriter(
             path, options, like=like, schema=schema, keys=keys, memory=memory, force=force, is_grouped=is_grouped,
@@ -57,7 +57,7 @@ def writer_of(
 class DirectoryWriter:
     """As ``Writer``; the directory appears complete or not at all. Files are numbered in the order of their rows.
 
-    ``is_grouped``: whether rows of the same directory come one behind the other.
+    ``is_grouped``: whether the rows of each directory are consecutive.
     """
 
     def __init__(
@@ -72,18 +72,18 @@ class DirectoryWriter:
         if options.file_rows is not None and options.file_rows < 1:
             raise UsageError(f"file_rows is {options.file_rows}; a file has one row at least")
         self.format = format_of_output(path, options, like)
-        """Of the files."""
+        """The format of the files."""
         self._path, self._options, self._like = path, options, like
         self._by = list(options.partition_by)
         self._keys = [key for key in keys if key.column not in self._by]
         self._schema, self._verify_all = schema, verify_all
-        # Values that directories have the same name for share a file, and are in order by themselves.
+        # Values with the same directory name share a file; the rows of each are in order, but not those of the file.
         self._order = () if self._by else tuple(order)
         self._directory = AtomicDirectory(path, force=force)
         self._is_grouped = is_grouped or not self._by
         self._memory = memory if self._is_grouped else memory // _MOST_OPEN
-        self._open: dict[str, _Files] = {}  # by their directory, the one that has waited longest first
-        self._numbers: dict[str, int] = {}  # of the next file
+        self._open: dict[str, _Files] = {}  # by directory, the least recently used first
+        self._numbers: dict[str, int] = {}  # of the next file in each directory
         if schema is not None:
             self._check(schema)
 
@@ -126,13 +126,13 @@ class DirectoryWriter:
             files.flush()
 
     def _by_directory(self, table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-        """The rows that belong to each directory, without the columns that it tells."""
+        """The rows of each directory, without the partition columns."""
         if not table.num_rows:
             return
         if not self._by:
             yield "", table
             return
-        # Of rows that come in any order, copies are made: what is kept of one directory must not hold all others.
+        # Rows in any order are copied: buffered rows of one directory must not keep the whole table in memory.
         keys = RowKeys(table, [SortKey(name) for name in self._by])
         rows = None if self._is_grouped else keys.order(ExecutionOptions(strategy="cpu"))[0]
         numbers = np.arange(table.num_rows, dtype=np.uint64) if rows is None else rows.astype(np.uint64)
@@ -186,7 +186,7 @@ class DirectoryWriter:
     def _finish(self) -> None:
         for directory in list(self._open):
             self._end(directory)
-        if not self._numbers and self._schema is not None:  # no rows have columns as well
+        if not self._numbers and self._schema is not None:  # a result without rows still has columns
             with self._new(self._directory.path, 0) as nothing:
                 nothing.write(self._schema.empty_table().drop_columns(self._by))
         self._directory.commit()
@@ -199,14 +199,14 @@ class DirectoryWriter:
 
 
 class _Files:
-    """The files of one directory, one of which is written."""
+    """The files of one directory, of which one is open at a time."""
 
     def __init__(self, folder: Path, number: int, most_rows: int, new: Callable[[Path, int], Writer]) -> None:
         self._folder, self._most_rows, self._new = folder, most_rows, new
         self.number = number
-        """Of the next one."""
+        """The number of the next file."""
         self._writer: Writer | None = None
-        self._left = 0  # rows that there is room for in the one that is written
+        self._left = 0  # rows that still fit into the open file
 
     def write(self, table: pa.Table) -> None:
         """Append rows, to as many files as they need."""
@@ -229,12 +229,12 @@ class _Files:
             self._writer.flush()
 
     def end(self) -> None:
-        """Complete the file that is written."""
+        """Complete the open file."""
         if self._writer is not None:
             writer, self._writer = self._writer, None
             writer.__exit__(None, None, None)
 
     def give_up(self) -> None:
-        """Leave nothing of it."""
+        """Discard the open file."""
         if self._writer is not None:
             self._writer.__exit__(Error, None, None)

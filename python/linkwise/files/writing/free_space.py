@@ -1,4 +1,4 @@
-"""Whether disks have room for what is to be written, before the work begins."""
+"""Checks that disks have room for the output and for spilled runs, before the work begins."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from linkwise.files.locations import PIPE, Location, is_pipe
 from linkwise.files.reading.reader import Reader
 
 _LEAST_PART = {"npy": 1.0, "bin": 1.0, "arrow": 1.0, "csv": 0.25, "tsv": 0.25, "jsonl": 0.25, "parquet": 0.05}
-"""Of the bytes that rows take in memory, what a file of them takes at least, however well it is compressed."""
+"""The least size of a file, as a fraction of the bytes of its rows in memory, however well it compresses."""
 
-_PARTS_THAT_TELL = 4  # of the others
+_PARTS_THAT_TELL = 4  # after which the rest is estimated
 
 
 def check_room_for_output(path: Location, kind: Format, size: int) -> None:
@@ -26,26 +26,26 @@ def check_room_for_output(path: Location, kind: Format, size: int) -> None:
 
 
 def check_room_for_runs(readers: Sequence[Reader], directory: Path | None) -> None:
-    """Raise ``UsageError`` if all of what is read cannot be spilled."""
+    """Raise ``UsageError`` if the disk has no room to spill the whole input."""
     where = directory or Path(tempfile.gettempdir())
     _check(where, sum(map(_least_size, readers)), f"what is spilled to {where}")
 
 
 class Outlook:
-    """What a join takes in all whose parts are counted one by one, each before it is written, as those so far tell.
+    """An estimate of the output of a join whose parts are counted one by one, each before it is written.
 
-    The part that has given least for what was read of it speaks for all that are left: a key with many rows is no sign
-    of others.
+    The remaining parts are estimated by the part with the least output per byte of input: one key with many rows does
+    not imply that others have many.
     """
 
     def __init__(self, check_room: Callable[[int], None], readers: Sequence[Reader]) -> None:
         self._check_room = check_room
-        self._unread = sum(map(_least_size, readers)) // 2  # which may still be too much, and would refuse what fits
-        self._least = math.inf  # bytes of rows by those of their part
+        self._unread = sum(map(_least_size, readers)) // 2  # halved: too high an estimate would refuse what fits
+        self._least = math.inf  # output bytes per input byte
         self._parts = 0
 
     def check(self, read: int, rows: int) -> None:
-        """Raise ``UsageError`` if a part of ``read`` bytes, whose rows take so many, and those behind have no room."""
+        """Raise ``UsageError`` if a part (``read`` bytes in, ``rows`` out) and the estimated rest do not fit."""
         if not read:
             return self._check_room(rows)
         self._parts += 1
@@ -56,14 +56,14 @@ class Outlook:
 
 
 def _least_size(reader: Reader) -> int:
-    """Bytes in memory of what is read, about: what is known of text and of Parquet is mostly too large."""
+    """A low estimate of the input's bytes in memory: the known sizes of text and Parquet are mostly too large."""
     return (reader.size or 0) // (1 if _LEAST_PART[reader.format] == 1 else 4)
 
 
 def _check(directory: Path, size: int, what: str) -> None:
     try:
         told = os.statvfs(directory)
-    except OSError:  # whoever writes there says what is wrong
+    except OSError:  # the writer reports the error
         return
     free = told.f_bavail * told.f_frsize
     if size > free:

@@ -1,4 +1,4 @@
-"""Files that are held against what was written into them before they appear: ``verify="all"``."""
+"""Verifies output files against what was written, before they appear: ``verify="all"``."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _AT_ONCE = 16 << 20  # bytes
 
 
 class OutputCheck:
-    """What a file was given, and whether that is there when it is read again, from the disk where there is one.
+    """Records what is written to a file, and checks it when the file is read again, from the disk if there is one.
 
-    The bytes are those that were written; and Parquet and Arrow files are decoded, by PyArrow, and have the rows that
-    were given. ``order``: what the rows are in the order of, which is looked at as they are given.
+    The bytes must be those that were written; Parquet and Arrow files are also decoded, by PyArrow, and must have the
+    rows that were written. ``order``: the sort keys of the rows, whose order is checked as they are written.
     """
 
     def __init__(self, kind: Format, order: Sequence[SortKey]) -> None:
         self._kind, self._order = kind, list(order)
-        self._ends: dict[int, Contents] = {}  # the first and the last row of what was given, by the first's number
+        self._ends: dict[int, Contents] = {}  # the first and the last row of each part, by the number of the first
         self._given = RowChecksum()
         self._schema: pa.Schema | None = None
         self._lock = threading.Lock()
@@ -44,7 +44,7 @@ class OutputCheck:
         return self._kind in ("parquet", "arrow")
 
     def see(self, table: pa.Table) -> pa.Table:
-        """A table that is given to the file, by any thread."""
+        """Record a table that is written to the file, on any thread."""
         if self._decodes:
             with self._lock:
                 self._schema = table.schema
@@ -52,7 +52,7 @@ class OutputCheck:
         return table
 
     def see_in_order(self, contents: Contents, first: int) -> None:
-        """Consecutive rows that are given to the file, from that one on, by any thread. Raises ``CorruptDataError``."""
+        """Check the order of rows that are written from ``first`` on, on any thread. Raises ``CorruptDataError``."""
         if not self._order or not len(contents):
             return
         check_in_order(contents, self._order)
@@ -62,16 +62,16 @@ class OutputCheck:
             self._ends[first] = of_both
 
     def begin(self, header: int) -> None:
-        """The bytes begin behind those of a header, which is written last."""
+        """Exclude the bytes of a header, which is rewritten last."""
         self._begin = header
 
     def see_bytes(self, data: Any) -> None:
-        """Bytes that are given to the file, in their order."""
+        """Record bytes that are written to the file, in order."""
         self._sum = zlib.crc32(data, self._sum)
         self._bytes += memoryview(data).nbytes
 
     def check(self, file: IO[bytes], name: object) -> None:
-        """Raise ``CorruptDataError`` unless the file, which is complete, has what it was given."""
+        """Raise ``CorruptDataError`` unless the complete file has what was written."""
         if self._ends:
             ends = [self._ends[first] for first in sorted(self._ends)]
             check_in_order(
@@ -80,7 +80,7 @@ class OutputCheck:
         file.flush()
         descriptor = file.fileno()
         os.fsync(descriptor)
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)  # what the disk has, not what memory has of it
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)  # read from the disk, not from the page cache
         try:
             is_right = self._has_bytes(descriptor) and (not self._decodes or self._has_rows(descriptor))
         except (pa.ArrowException, OSError, EOFError) as error:
@@ -105,7 +105,7 @@ class OutputCheck:
         return found == self._given
 
     def _tables(self, descriptor: int) -> Iterator[pa.Table]:
-        """As they were given: types that a format has none of come back as they are written."""
+        """The tables of the file, cast to the types that were written where they differ."""
         with open(descriptor, "rb", closefd=False) as file:
             if self._kind == "parquet":
                 parquet = pq.ParquetFile(file)
@@ -124,8 +124,9 @@ class OutputCheck:
 
 
 class SeenFile(io.RawIOBase):
-    """An open file whose bytes somebody sees as they are written, one behind the other. There is no other way to it:
-    no descriptor. Closing it leaves the file open.
+    """An open file whose bytes are recorded as they are written, in sequence.
+
+    It has no descriptor by which the file could be written directly. Closing it leaves the file open.
     """
 
     def __init__(self, file: IO[bytes], check: OutputCheck) -> None:
@@ -133,19 +134,19 @@ class SeenFile(io.RawIOBase):
         self._file, self._check = file, check
 
     def writable(self) -> bool:
-        """It is."""
+        """Always true."""
         return True
 
     def write(self, data: Any) -> int:
-        """As of a file."""
+        """Record bytes and write them."""
         self._check.see_bytes(data)
         return self._file.write(data)
 
     def tell(self) -> int:
-        """As of a file."""
+        """The position in the file."""
         return self._file.tell()
 
     def flush(self) -> None:
-        """As of a file."""
+        """Flush the file, if it is open."""
         if not self._file.closed:
             self._file.flush()

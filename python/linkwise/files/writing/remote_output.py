@@ -1,4 +1,4 @@
-"""Files that others keep, which appear complete or not at all."""
+"""Remote output files, which appear complete or not at all."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import IO, Self
 from linkwise.files.locations import RemoteFile
 
 _SENT_AT_ONCE = 16 << 20  # bytes
-_MOST_MOVED = 5 << 30  # bytes of a file that S3 gives another name
+_MOST_MOVED = 5 << 30  # bytes of the largest file that S3 can rename
 
 
 class RemoteOutput:
-    """A file that is written here first and, when it is complete, sent under another name and renamed.
+    """A file that is written locally and, when it is complete, uploaded under a temporary name and renamed.
 
-    One that is too large to be renamed is sent under its own; if that fails, it is not there.
+    A file too large to be renamed is uploaded under its final name, and deleted if that fails.
     """
 
     def __init__(self, target: RemoteFile) -> None:

@@ -1,4 +1,4 @@
-"""Writing files. What goes out is written beside its place and renamed: nothing half-written is ever there."""
+"""Writing files. Output is written beside its target and renamed, so that no incomplete file is ever visible."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ from linkwise.interop.containers import Contents
 from linkwise.runtime.atomic_file import AtomicFile
 
 _AT_ONCE = 16 << 20  # bytes of an array
-_PARTS = 4  # of the memory, of which what waits to be encoded and written takes one
+_PARTS = 4  # data that waits to be encoded and written takes memory / _PARTS
 
 
 def format_of_output(path: Path | RemoteFile, options: FileOptions, like: Reader) -> Format:
-    """As named, or by the end of its name; otherwise, of standard output and of a directory's files, the input's.
+    """The output format: as named, or by the file name; for standard output and directories, else the input's.
 
     Raises ``UsageError``.
     """
@@ -52,15 +52,15 @@ def format_of_output(path: Path | RemoteFile, options: FileOptions, like: Reader
 
 
 class TableWriter(Protocol):
-    """What takes the rows of a result, in their order."""
+    """Interface for writing the rows of a result, in order."""
 
     def write(self, contents: Contents) -> None:
         """Append rows."""
 
     def write_parts(self, rows: int, row_bytes: int, make: Callable[[int, int], pa.Table]) -> None:
-        """Append so many rows of a table, which the cores make when they come to them: by the first, and how many.
+        """Append ``rows`` rows of a table, which the cores make in parts by calling ``make(first, count)``.
 
-        Until ``flush``, some of them may not have been made.
+        Until ``flush`` returns, some parts may not have been made.
         """
 
     def flush(self) -> None:
@@ -68,7 +68,7 @@ class TableWriter(Protocol):
 
 
 class SeenWriter:
-    """Another writer, of whose tables somebody sees each, by the thread that makes it."""
+    """Wraps a writer, and passes each table through ``see`` on the thread that makes it."""
 
     def __init__(self, writer: TableWriter, see: Callable[[pa.Table], pa.Table]) -> None:
         self._writer, self._see = writer, see
@@ -87,11 +87,11 @@ class SeenWriter:
 
 
 class Writer:
-    """Writes a file that appears complete or not at all. To be entered before the first rows come.
+    """Writes a file that appears complete or not at all. It must be entered before rows are written.
 
-    ``like`` is what the rows were read from; the schema of tables, and what they are sorted by, may be known already.
-    ``memory`` is how many bytes the whole work may take; with ``force``, what is read-only is replaced as well; with
-    ``verify_all``, what was written is read again before it appears, and is in the order of ``order``.
+    ``like`` is the reader that the rows come from; ``schema`` and ``keys``, what tables are sorted by, are optional.
+    ``memory`` is how many bytes the whole work may take. With ``force``, a read-only file is replaced as well. With
+    ``verify_all``, the file is read again before it appears, and its rows must be in the order of ``order``.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class Writer:
             raise UsageError(f"{kind} cannot be written to standard output; tables can")
         self._path = path
         with one_clear_line("write", path):
-            # A pipe or a device stays what it is; nothing can be written beside it.
+            # A pipe or a device is written directly: it cannot be replaced by a file.
             self._is_special = path != PIPE and is_pipe(path)
             self._atomic: AtomicFile | RemoteOutput | None = None
             if isinstance(path, RemoteFile):
@@ -129,23 +129,23 @@ class Writer:
         self._codecs = like.compression
         self._carried = like.carried if kind == like.format else None
         self._file: Any = None
-        self._stream: PartWriter[Any] | None = None  # of a table, into the file
+        self._stream: PartWriter[Any] | None = None  # encodes tables into the file
         self._rows = 0
         self._memory = memory
         self._dtype: np.dtype[Any] | None = None
 
     @property
     def format(self) -> Format:
-        """Of the file."""
+        """The format of the file."""
         return self._kind
 
     def __enter__(self) -> Self:
-        with one_clear_line("write", self._path):  # a directory that is missing is found before the work is done
+        with one_clear_line("write", self._path):  # reports a missing directory before the work begins
             if self._atomic is not None:
                 self._file = self._atomic.__enter__().file
             else:
                 self._file = sys.stdout.buffer if self._path == PIPE else open(str(self._path), "wb")
-        if self._schema is not None and self._path != PIPE:  # so is a type that the format does not have
+        if self._schema is not None and self._path != PIPE:  # reports types that the format lacks as early
             try:
                 with one_clear_line("write", self._path):
                     self._stream = self._open_stream(self._schema)
@@ -202,7 +202,7 @@ class Writer:
             self._write_header()
         self._rows += len(contents)
         data = np.ascontiguousarray(contents).view(np.uint8).data
-        out = OutputFile(self._file, sys.maxsize)  # of which no copy is made
+        out = OutputFile(self._file, sys.maxsize)  # unlimited, as no copies are made
         for first in range(0, len(data), _AT_ONCE):
             out.write(data[first : first + _AT_ONCE])
             if self._check is not None:
@@ -210,7 +210,7 @@ class Writer:
         out.flush()
 
     def _write_header(self) -> None:
-        """Of a ``.npy`` file; it is as long for any number of rows."""
+        """Write the header of a ``.npy`` file; its length does not depend on the number of rows."""
         if self._kind == "npy" and self._dtype is not None:
             header = {"descr": self._dtype.str, "fortran_order": False, "shape": (self._rows,)}
             np.lib.format.write_array_header_2_0(self._file, header)
@@ -223,14 +223,14 @@ class Writer:
         try:
             return self._new_stream(file, schema)
         except (pa.ArrowException, OSError) as error:
-            if getattr(error, "errno", None):  # that is the disk's
+            if getattr(error, "errno", None):  # an error of the disk
                 raise
             which = next((field.name for field in schema if not self._has(field)), "")
             name = name_of(self._path, "write")
             raise UsageError(f"{name}, column {which!r}: {error}; write .arrow instead, or leave it out") from None
 
     def _has(self, field: pa.Field) -> bool:
-        """Whether the format has a type."""
+        """Whether the format has a type for a field."""
         try:
             self._new_stream(io.BytesIO(), pa.schema([field])).close()
         except (pa.ArrowException, OSError):
@@ -245,7 +245,7 @@ class Writer:
             )
         if self._kind == "arrow":
             return ArrowWriter(file, schema, stream=self._path == PIPE, memory=memory)
-        # They load what other formats do without.
+        # Imported late: they load what other formats do not need.
         from linkwise.encoders.text_writer import CarriedTextWriter, JsonWriter, TextWriter  # noqa: PLC0415
 
         codec = codec_of(self._path)
@@ -287,7 +287,7 @@ class Writer:
             return
         if self._stream is not None:
             self._stream.cancel()
-        with suppress(OSError, ValueError):  # it may still want to write, to a disk that is full
+        with suppress(OSError, ValueError):  # closing may still write, to a disk that is full
             if self._file is not None:
                 self._file.close()
         if self._atomic is not None:

@@ -1,1 +1,1 @@
-"""Joins of what lies on the GPUs, and stays there from one to the next."""
+"""Joins of device-resident data, which stays on the GPUs from one join to the next."""

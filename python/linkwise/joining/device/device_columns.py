@@ -1,4 +1,4 @@
-"""Columns of numbers that stay on the GPUs between one step and the next: brought, joined, and taken rows of."""
+"""Numeric columns that stay on the GPUs between steps: copied in, joined, and gathered from."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from linkwise.runtime.execution import ExecutionOptions, gpus_of, memory_limit_o
 from linkwise.runtime.session import open_session
 
 Parts = list[_core.DeviceArray]
-"""A column, an array for each GPU, one behind the other."""
+"""A column as one array for each GPU, in the order of its rows."""
 
-_MOST_ROWS = (1 << 32) - 1  # that 4 bytes number
+_MOST_ROWS = (1 << 32) - 1  # that 4-byte row numbers can address
 
 
 class GpuColumns:
-    """The GPUs that a call's options leave work to.
+    """Operations on columns on the GPUs that a call's options select.
 
-    Every method raises ``OutOfMemoryError`` if a GPU has no room for what it is to hold.
+    Every method raises ``OutOfMemoryError`` if a GPU has not enough memory.
     """
 
     def __init__(self, execution: ExecutionOptions) -> None:
         self._execution = execution
-        self._described: _core.Runtime | None = None  # kept: what lies on a simulated GPU is that machine's
+        self._described: _core.Runtime | None = None  # kept, since it owns the data on its simulated GPUs
 
     @contextmanager
     def _session(self) -> Iterator[tuple[_core.Runtime, list[int]]]:
@@ -41,7 +41,7 @@ class GpuColumns:
             yield runtime, gpus_of(runtime.machine, self._execution.gpus)
 
     def can_join(self, left_rows: int, right_rows: int) -> bool:
-        """Whether the execution leaves a join of so many rows to GPUs, which can read each other's memory."""
+        """Whether the options leave a join of this size to GPUs, and these can read each other's memory."""
         if not leaves_to_gpus(self._execution, left_rows, right_rows) or max(left_rows, right_rows) > _MOST_ROWS:
             return False
         if self._execution.machine in ("auto", "local") and _core.cuda_unavailable_reason():
@@ -50,35 +50,35 @@ class GpuColumns:
             return runtime.peers_can_read(gpus)
 
     def bring(self, column: Array) -> Parts:
-        """A column of host memory, an equal share to each GPU."""
+        """Copy a column from host memory to the GPUs, an equal share to each."""
         with self._session() as (runtime, gpus):
             return _core.bring_column(runtime, gpus, column)
 
     def take(self, column: Parts, rows: Parts) -> Parts:
-        """Elements of a column by their numbers in the whole; each where its number lies."""
+        """Gather elements of a column by row number; each result lies on the GPU that holds its row number."""
         with self._session() as (runtime, gpus):
             return _core.take_rows(runtime, gpus, column, rows)
 
     def take_from_host(self, column: Array, rows: Parts) -> Parts | None:
-        """The same of a column that stays in host memory; ``None`` unless that is page-locked, as GPUs read it."""
+        """The same from a column in host memory; ``None`` unless it is pinned, so that the GPUs can read it."""
         with self._session() as (runtime, gpus):
             return _core.take_rows_from_host(runtime, gpus, column, rows)
 
     def pack(self, left: list[Parts], right: list[Parts]) -> tuple[Parts, Parts] | None:
-        """One key for the integers of each row, of 4 or 8 bytes; ``None`` if they do not fit into 64 bits.
+        """Pack the integers of each row into one key of 4 or 8 bytes; ``None`` if they do not fit into 64 bits.
 
-        Of a pair of columns, both are signed, or none; a side's columns have as many rows on each GPU.
+        The columns of a pair are both signed or both unsigned; all columns of a side have the same rows on each GPU.
         """
         with self._session() as (runtime, gpus):
             return _core.pack_keys(runtime, gpus, left, right)
 
     def fetch(self, columns: Sequence[Parts]) -> list[Array]:
-        """All of several columns, in host memory."""
+        """Copy several whole columns to host memory."""
         with self._session() as (runtime, _):
             return cast(list[Array], _core.fetch_columns(runtime, columns))
 
     def join(self, left: Parts, right: Parts) -> tuple[Parts, Parts, dict[str, float]]:
-        """Numbers of the rows whose keys are equal, and what each phase took."""
+        """The row numbers of all pairs with equal keys, and the seconds of each phase."""
         with self._session() as (runtime, gpus):
             plan = _core.JoinPlan()
             plan.sort = resident_plan(self._execution, gpus)

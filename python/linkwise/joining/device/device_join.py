@@ -1,4 +1,4 @@
-"""Joins of keys that lie on the GPUs already, one array of each side for each GPU."""
+"""Joins of device-resident keys, with one array of each side for each GPU."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def arrays_on_gpus(left: object, right: object) -> tuple[list[Any], list[Any]] |
 
 
 def _plain(array: Any) -> Any:
-    """What stands for an array on a GPU must be one that could lie there."""
+    """A NumPy array that stands for one on a GPU, checked and made contiguous; other arrays as they are."""
     if not isinstance(array, np.ndarray):
         return array
     if array.ndim != 1 or array.dtype.kind not in "iuf":
@@ -83,7 +83,7 @@ class GpuJoin:
         )
 
     def indices(self, *, by_key: bool) -> tuple[list[Any], list[Any] | None]:
-        """Row numbers of both sides, an array for each GPU; of semi and anti joins, (left, None)."""
+        """Row numbers of both sides, an array for each GPU; (left, None) for semi and anti joins."""
         verify = self._execution.verify
         parts = self._run(
             lambda runtime: _core.join_device_rows(

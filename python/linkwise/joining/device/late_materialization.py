@@ -1,4 +1,4 @@
-"""Relations whose rows are known by their numbers, and gathered when somebody asks for them (late materialisation)."""
+"""Relations that hold row numbers, and gather columns only on demand (late materialisation)."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from linkwise.columns.gather import gather_sides, one_array, rows_of_rows
 from linkwise.joining.device.device_columns import GpuColumns, Parts
 from linkwise.runtime.execution import ExecutionOptions
 
-_WORTH_BRINGING = 16  # a column is copied to the GPUs for so much of it, and otherwise gathered where it is
+_WORTH_BRINGING = 16  # a column is copied to the GPUs if at least one in so many of its rows is wanted
 
 
 class RowNumbers:
-    """Numbers of a relation's rows: in host memory, or on the GPUs and fetched from there when somebody asks."""
+    """Row numbers of a relation, in host memory, or on the GPUs and fetched from there on demand."""
 
     def __init__(self, gpus: GpuColumns, host: Rows | None, on_gpus: Parts | None = None) -> None:
         self._gpus, self._host, self.on_gpus = gpus, host, on_gpus
 
     @property
     def host(self) -> Rows:
-        """In host memory."""
+        """The numbers in host memory, fetched if necessary."""
         if self._host is None:
             self.fetch([self])
         assert self._host is not None
@@ -34,7 +34,7 @@ class RowNumbers:
 
     @staticmethod
     def fetch(numbers: Sequence[RowNumbers]) -> None:
-        """Have them in host memory, all at once."""
+        """Fetch several row numbers into host memory at once."""
         missing = [rows for rows in numbers if rows._host is None]
         if missing:
             found = missing[0]._gpus.fetch([cast(Parts, rows.on_gpus) for rows in missing])
@@ -42,14 +42,14 @@ class RowNumbers:
                 rows._host = host
 
     def at(self, places: RowNumbers) -> RowNumbers:
-        """Those at these places: on the GPUs if one of the two is there."""
+        """The numbers at these positions, gathered on the GPUs if either of the two is there."""
         if self.on_gpus is not None or places.on_gpus is not None:
             with suppress(OutOfMemoryError):
                 return RowNumbers(self._gpus, None, self._gpus.take(self.brought(), places.brought()))
         return RowNumbers(self._gpus, rows_of_rows(self.host, places.host))
 
     def brought(self) -> Parts:
-        """On the GPUs. Raises ``OutOfMemoryError``."""
+        """The numbers on the GPUs, copied there if necessary. Raises ``OutOfMemoryError``."""
         if self.on_gpus is None:
             self.on_gpus = self._gpus.bring(self.host)
         return self.on_gpus
@@ -60,7 +60,7 @@ class RowNumbers:
 
 @dataclass
 class Piece:
-    """Columns of a table, and which of its rows are wanted; all without."""
+    """Columns of a table, and which of its rows are wanted; ``None`` for all."""
 
     names: list[str]
     stored: list[pa.ChunkedArray]
@@ -68,7 +68,7 @@ class Piece:
 
 
 class Relation(ABC):
-    """A table, or the rows of two relations side by side; a column's rows are gathered when somebody asks for them."""
+    """A table, or the rows of two relations side by side; columns are gathered on demand."""
 
     def __init__(self, names: list[str], num_rows: int) -> None:
         self.names, self.num_rows = names, num_rows
@@ -86,7 +86,7 @@ class Relation(ABC):
 
     @abstractmethod
     def pieces(self, names: list[str], rows: RowNumbers | None = None) -> Iterator[Piece]:
-        """Where these rows of some columns come from, or all rows."""
+        """The stored columns, with row numbers, from which some columns are gathered: these rows, or all."""
 
     @abstractmethod
     def type_of(self, name: str) -> pa.DataType:
@@ -94,7 +94,7 @@ class Relation(ABC):
 
     @abstractmethod
     def on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts | None:
-        """These rows of a column of numbers, or all, on the GPUs; ``None`` where host memory is the better place."""
+        """These rows of a numeric column, or all, on the GPUs; ``None`` if it is better kept in host memory."""
 
     def table(self, execution: ExecutionOptions) -> pa.Table:
         """All columns."""
@@ -117,7 +117,7 @@ class Stored(Relation):
         return self._table[name].type
 
     def on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts | None:
-        """See ``Relation``. A column of which few rows are wanted is not worth the way to the GPUs as a whole."""
+        """See ``Relation``. A column is not copied to the GPUs as a whole if few of its rows are wanted."""
         column = self._table[name]
         if column.null_count:
             return None
@@ -131,7 +131,7 @@ class Stored(Relation):
 
 
 class Joined(Relation):
-    """The inner join of two relations; a right key column is left out, being the left one."""
+    """The inner join of two relations; right key columns are left out, since they equal the left ones."""
 
     def __init__(
         self, sides: tuple[Relation, Relation], rows: tuple[RowNumbers, RowNumbers], right_keys: set[str]

@@ -1,4 +1,4 @@
-"""Joins one after the other: each finds its rows, and the columns that no join compares are gathered at the end."""
+"""Sequences of joins: each finds its matching rows; columns other than keys are gathered at the end."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from linkwise.joining.matching import matches_of_keys
 from linkwise.runtime.execution import ExecutionOptions
 
 SORTING_PHASES = ("encode", "sample", "HtoD", "partition", "exchange", "sort", "borrow", "verify", "verify input")
-"""Of a join's report; ``probe`` finds what matches, and the others make rows."""
+"""Phases of a join's report that count as sorting. Of the others, ``probe`` finds matches, and the rest make rows."""
 
 
 @dataclass
 class Shares:
-    """Seconds of a query's joins: sorting both sides, finding what matches, gathering rows; and the rows of each."""
+    """Seconds of a query's joins for sorting both sides, finding matches and gathering rows; and each join's rows."""
 
     sort: float = 0.0
     join: float = 0.0
     materialise: float = 0.0
-    device: float = 0.0  # of all that, what the clocks of the GPUs saw of the joins
+    device: float = 0.0  # the part of it that the phases of the joins on the GPUs report
     joins: list[tuple[int, int, int]] = field(default_factory=list)
 
 
 def _can_be_packed(left: pa.DataType, right: pa.DataType) -> bool:
-    """Whether GPUs compare integers of these types as parts of one key."""
+    """Whether GPUs can compare integers of these types as parts of one packed key."""
     are_alike = pa.types.is_signed_integer(left) == pa.types.is_signed_integer(right)
     return are_alike and all(pa.types.is_integer(kind) and kind.bit_width >= 32 for kind in (left, right))
 
@@ -45,10 +45,10 @@ def _relation(side: pa.Table | Relation) -> Relation:
 
 
 class Joiner:
-    """Joins relations one after the other, and adds up what it took.
+    """Joins relations one after the other, and adds up the time of the joins.
 
-    What a join does not compare is gathered at the end, for the rows that are left then (late materialisation). Where
-    GPUs join, keys and numbers of rows stay there from one join to the next.
+    Columns other than keys are gathered at the end, only for the rows that remain (late materialisation). If GPUs
+    join, keys and row numbers stay there from one join to the next.
     """
 
     def __init__(self, execution: ExecutionOptions) -> None:
@@ -64,7 +64,7 @@ class Joiner:
         return joined
 
     def table(self, joined: Relation) -> pa.Table:
-        """All that has been joined."""
+        """All columns of a joined relation."""
         began = time.perf_counter()
         table = joined.table(self._execution)
         self.shares.materialise += time.perf_counter() - began
@@ -73,7 +73,7 @@ class Joiner:
     def _rows_on_gpus(
         self, sides: tuple[Relation, Relation], on: Sequence[tuple[str, str]]
     ) -> tuple[RowNumbers, RowNumbers] | None:
-        """``None`` if they are no integers that the GPUs can compare, or these cannot join them."""
+        """Join on the GPUs; ``None`` if the keys are not integers that they can compare, or they cannot join them."""
         types = [(sides[0].type_of(left), sides[1].type_of(right)) for left, right in on]
         is_plain = len(types) == 1 and types[0][0] == types[0][1] and pa.types.is_integer(types[0][0])
         if not is_plain and not all(_can_be_packed(*pair) for pair in types):
@@ -97,7 +97,7 @@ class Joiner:
         return RowNumbers(self._gpus, None, left), RowNumbers(self._gpus, None, right)
 
     def _keys_on_gpus(self, side: Relation, names: list[str]) -> list[Parts] | None:
-        """Columns, as many rows of each on a GPU."""
+        """Key columns on the GPUs, all with the same rows on each GPU; ``None`` if that is not possible."""
         began = time.perf_counter()
         keys = self._all_on_gpus(side, names)
         if keys is None and isinstance(side, Joined):  # few of its rows are left, or they are in host memory
@@ -141,7 +141,7 @@ class Joiner:
         return RowNumbers(self._gpus, left_rows), RowNumbers(self._gpus, right_rows)
 
     def _add(self, phases: dict[str, float], seconds: float) -> None:
-        """So many seconds of a join, divided as its phases were."""
+        """Add a join's seconds, divided in proportion to its phases."""
         whole = sum(phases.values())
         sorting = sum(phases.get(name, 0.0) for name in SORTING_PHASES) / whole if whole else 1.0
         self.shares.sort += sorting * seconds
@@ -149,7 +149,7 @@ class Joiner:
         self.shares.device += whole
 
     def _keys(self, side: Relation, names: list[str]) -> Any:
-        """One column without nulls as NumPy has it, so that it is joined where it lies; several as a table."""
+        """A single integer column without nulls as a NumPy array, to be joined in place; otherwise a table."""
         began = time.perf_counter()
         columns = side.columns(names, self._execution)
         is_plain = len(columns) == 1 and pa.types.is_integer(columns[0].type) and not columns[0].null_count
